@@ -1,0 +1,61 @@
+import { compile } from '@kv/core';
+import { loadModel } from '@kv/models';
+import type { Budget } from '@kv/models';
+import { Command } from 'commander';
+import pc from 'picocolors';
+import { bytesText, columns, countText } from '../columns.ts';
+import { predict } from '../explain/predict.ts';
+import type { Prediction } from '../explain/predict.ts';
+import { budget, whole } from '../option-values.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { slotsOf } from '../slots-of.ts';
+import type { Terminal } from '../terminal.ts';
+
+interface ExplainOptions {
+  readonly model: string;
+  readonly length: number;
+  readonly budget: Budget;
+  readonly json?: true;
+}
+
+/** `kv explain`: what a policy will read, keep and cost. */
+export const explainCommand = (terminal: Terminal): Command => new Command('explain')
+  .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
+  .argument('<policy>', "a policy as 'kv run --policy' takes it")
+  .option('--model <name>', "'embedded' or the folder of a model", 'embedded')
+  .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
+  .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
+  .option('--json', 'print one object')
+  .action(async (policy: string, options: ExplainOptions) => {
+    const compiled = compile(await resolvePolicy(policy, terminal));
+    const { config } = await loadModel(options.model);
+    const prediction = predict(compiled, config, options.length, slotsOf(options.budget, options.length));
+    terminal.stdout.write(options.json ? `${JSON.stringify(prediction)}\n` : `${sheet(prediction, options.length)}\n`);
+  });
+
+function sheet(p: Prediction, length: number): string {
+  const { bytes, multiplyAdds: work, operations } = p;
+  const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
+  const calls = Object.entries(operations).sort((a, b) => b[1] - a[1]);
+  const rows: (readonly [string, string])[] = [
+    ['policy', p.policy],
+    ['needs', p.needs.map(({ signal, cost }) => `${signal} (${cost})`).join(', ') || 'nothing'],
+    ['extra passes', p.passes.join('; ')],
+    ['evicts', p.when],
+    ['slots kept', slotsText(p.budgets, length)],
+    ...p.notes.map((note) => ['note', note] as const),
+    ['cache', `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`],
+    ['beside it', `rings ${bytesText(bytes.rings)}, statistics ${bytesText(bytes.statistics)}, states ${bytesText(bytes.states)}`],
+    ['prefill', `${countText(work.prefill)} multiply-adds, and ${countText(work.passes)} (${share(work.passes, work.prefill)}) for the extra passes`],
+    ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
+    ['event', calls.length === 0 ? 'none' : `${calls.reduce((sum, [, n]) => sum + n, 0)} operations over all layers: ${calls.map(([name, n]) => `${n} ${name}`).join(', ')}`],
+  ];
+  return columns(rows.map(([name, text]) => [pc.dim(name), text]));
+}
+
+/** One number if all heads are alike, else one a layer. */
+function slotsText(budgets: Prediction['budgets'], length: number): string {
+  const all = new Set(budgets.flat());
+  if (all.size === 1) return `${[...all][0]} of ${length} in every layer and KV head`;
+  return `of ${length}, by layer: ${budgets.map((heads) => (new Set(heads).size === 1 ? heads[0] : heads.join('/'))).join(', ')}`;
+}

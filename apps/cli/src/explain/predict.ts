@@ -1,0 +1,73 @@
+import { isState, KvError, planBudgets, signalKey } from '@kv/core';
+import type { AnySignal, Compiled } from '@kv/core';
+import type { LlamaConfig } from '@kv/models';
+import { traceEvent } from './trace-event.ts';
+
+/** What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions. */
+export interface Prediction {
+  readonly policy: string;
+  readonly needs: readonly { readonly signal: string; readonly cost: string }[];
+  readonly passes: readonly string[];
+  readonly evicts: boolean;
+  readonly when: string;
+  /** Slots of every layer and KV head after the event. */
+  readonly budgets: readonly (readonly number[])[];
+  readonly notes: readonly string[];
+  readonly bytes: { readonly before: number; readonly after: number; readonly peak: number; readonly rings: number; readonly statistics: number; readonly states: number };
+  /** Multiply-adds: of prefill, of the extra passes for the event, and of one decoded token before and after it. */
+  readonly multiplyAdds: { readonly prefill: number; readonly passes: number; readonly tokenBefore: number; readonly tokenAfter: number };
+  /** Recorded operations of one event over all layers. */
+  readonly operations: Readonly<Record<string, number>>;
+}
+
+/** Slots of the made-up event that is traced: the operations do not depend on it. */
+const TRACED = 256;
+
+/** @throws KvError for a length beyond the context, or a budget below what the policy forces */
+export function predict(policy: Compiled, config: LlamaConfig, length: number, budget: number): Prediction {
+  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
+  if (length > maxPositions) throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
+  const floor = policy.floor(length, budget);
+  if (policy.evicts && floor > Math.min(budget, length)) throw new KvError('--budget', `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget}`);
+  const lengths = Array.from({ length: L }, () => Array.from({ length: G }, () => length));
+  const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;
+  const budgets = plan?.budgets ?? lengths;
+  const window = Math.max(0, ...policy.needs.map(windowOf)), sums = policy.needs.filter(({ cost, provide }) => cost === 'pass' && !provide).length;
+  const slot = 2 * d * 4 + 4, before = L * G * length * slot, after = budgets.flat().reduce((a, b) => a + b, 0) * slot;
+  const wide = policy.whole || policy.reach === 'model' || policy.needs.some(({ provide }) => provide);
+  const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
+  const events = policy.evicts && budgets.flat().some((b) => b < length);
+  return {
+    policy: policy.label === '' ? 'full' : policy.label,
+    needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
+    passes: passesOf(policy, window),
+    evicts: policy.evicts,
+    when: !policy.evicts ? 'never' : wide ? 'once, when every layer has the whole prompt' : 'layer by layer, as the prompt passes',
+    budgets, notes: plan?.notes ?? [],
+    bytes: {
+      before, after, peak: !events || wide ? before : Math.min(before, after + widest * slot),
+      rings: window === 0 ? 0 : L * window * (H * d * 4 + 4), statistics: sums * L * H * length * 4, states: stateBytes(policy, config, length),
+    },
+    multiplyAdds: { prefill: length * perToken(config) + (L * H * d * length * (length + 1)), passes: L * H * d * length * window, tokenBefore: perToken(config) + 2 * L * H * d * length, tokenAfter: perToken(config) + (2 * H * d * budgets.flat().reduce((a, b) => a + b, 0)) / G },
+    operations: events ? Object.fromEntries(traceEvent(policy, config, Math.max(TRACED, Math.min(length, floor + 1)), Math.max(floor, Math.floor((budget * TRACED) / length)))) : {},
+  };
+}
+
+const windowOf = ({ id, args, cost }: AnySignal): number => (id === 'queries' || (cost === 'window' && args?.w !== undefined) ? Number(args?.w) : cost === 'window' ? 1 : 0);
+
+/** Multiply-adds of the matrix products of one token, the head included. */
+const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: LlamaConfig): number =>
+  layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
+
+function passesOf({ needs }: Compiled, window: number): readonly string[] {
+  const passes: string[] = [];
+  if (window > 0) passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
+  if (needs.some(({ cost, provide }) => cost === 'pass' && !provide)) passes.push('attention of every layer and block also adds up its weights by column, beside the fused path');
+  for (const signal of needs) if (signal.provide) passes.push(`another pass over the model for ${signalKey(signal)}`);
+  return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
+}
+
+function stateBytes({ needs }: Compiled, { layers, queryHeads, kvHeads }: LlamaConfig, length: number): number {
+  const rows = { query: queryHeads * layers, kv: kvHeads * layers, layer: layers, model: 1 };
+  return needs.filter(isState).reduce((sum, { state: { kind, rows: of, width = 1 } }) => sum + 4 * rows[of] * (kind === 'slot' || kind === 'position' ? length : width), 0);
+}

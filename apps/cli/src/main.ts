@@ -1,0 +1,43 @@
+import { readFileSync } from 'node:fs';
+import { KvError } from '@kv/core';
+import { Command, CommanderError } from 'commander';
+import { explainCommand } from './commands/explain.ts';
+import { needleCommand } from './commands/needle.ts';
+import { piecesCommand } from './commands/pieces.ts';
+import { runCommand } from './commands/run.ts';
+import { oneSentence } from './one-sentence.ts';
+import type { Terminal } from './terminal.ts';
+
+/** Exit codes: done, a fault of kv itself, a bad input, interrupted. */
+export const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
+
+/** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
+export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
+  const program = new Command('kv')
+    .description('Ask a language model which KV-cache retention policy still answers at which budget.')
+    .version((JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version)
+    .helpCommand(false);
+  for (const command of [needleCommand, runCommand, piecesCommand, explainCommand]) program.addCommand(command(terminal));
+  for (const command of [program, ...program.commands]) {
+    command.exitOverride().configureOutput({ writeOut: (text) => terminal.stdout.write(text), writeErr: () => {} });
+  }
+  try {
+    if (argv.length === 0) {
+      terminal.stdout.write(program.helpInformation());
+      return EXIT.ok;
+    }
+    await program.parseAsync(argv, { from: 'user' });
+    return terminal.signal.aborted ? EXIT.interrupted : EXIT.ok;
+  } catch (error) {
+    return failed(error, terminal);
+  }
+}
+
+function failed(error: unknown, { stderr, signal, debug }: Terminal): number {
+  if (signal.aborted) return EXIT.interrupted;
+  if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
+  if (debug) stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
+  const expected = KvError.is(error) || error instanceof CommanderError;
+  if (!debug) stderr.write(`${oneSentence(error)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`);
+  return expected ? EXIT.input : EXIT.fault;
+}

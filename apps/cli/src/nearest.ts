@@ -1,0 +1,27 @@
+/** The names closest to a misspelt one, best first: at most `count`, none that would have to be mostly rewritten. */
+export function nearest(name: string, names: readonly string[], count = 3): readonly string[] {
+  const wanted = name.toLowerCase();
+  return names
+    .map((candidate) => ({ candidate, cost: candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()) }))
+    .filter(({ candidate, cost }) => cost <= Math.max(2, Math.ceil(Math.max(candidate.length, wanted.length) * 0.4)))
+    .sort((a, b) => a.cost - b.cost)
+    .slice(0, count)
+    .map(({ candidate }) => candidate);
+}
+
+/** " (did you mean a, b or c?)", or nothing. */
+export function didYouMean(name: string, names: readonly string[]): string {
+  const near = nearest(name, names);
+  return near.length === 0 ? '' : ` (did you mean ${near.length === 1 ? near[0] : `${near.slice(0, -1).join(', ')} or ${near.at(-1)}`}?)`;
+}
+
+/** Levenshtein. */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length]!;
+}

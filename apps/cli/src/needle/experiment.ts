@@ -1,0 +1,109 @@
+import { compile } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { decode, Sequence } from '@kv/models';
+import type { Model } from '@kv/models';
+import { exactMatch, needle, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from '@kv/tasks';
+import type { Needle, NeedleForm } from '@kv/tasks';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import type { AloneResult, Outcome, PromptResult, Result } from './results.ts';
+import { waysOf } from './settings.ts';
+import type { Job, Mode, Settings, Way } from './settings.ts';
+
+/** What a job needs that all jobs share. */
+export interface Bench {
+  readonly model: Model;
+  readonly settings: Settings;
+  readonly sentences: readonly string[];
+  readonly cwd: string;
+}
+
+/** Runs one job; policies that draw at random draw anew for every trial. */
+export async function runJob(bench: Bench, job: Job): Promise<Result> {
+  const { settings, cwd } = bench;
+  const policies = await Promise.all(settings.policies.map((text) => resolvePolicy(text, { cwd, seed: job.trial })));
+  const ways = waysOf(settings, policies.map((policy) => compile(policy).evicts));
+  const prompt = promptOf(bench, job);
+  return job.alone === undefined ? runPrompt(bench, job, prompt, policies, ways) : runAlone(bench, job, prompt, policies, ways[job.alone]!);
+}
+
+export function promptOf({ model, settings: { tokens, seed, form, asking, distractors }, sentences }: Bench, { depth, trial }: Job): Needle {
+  const drawn: NeedleForm = form === 'both' ? (trial % 2 === 0 ? 'code' : 'number') : form;
+  return needle({ encode: model.tokenizer.encode, sentences, tokens, depth, seed: `${seed}/${depth}/${trial}`, form: drawn, asking, distractors });
+}
+
+const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly number[] => (mode === 'aware' ? [...documentIds, ...questionIds] : documentIds);
+
+/** One prefill a mode; every way evicts a fork of it. */
+async function runPrompt({ model, settings }: Bench, { id, depth, trial, example }: Job, prompt: Needle, policies: readonly Policy[], ways: readonly Way[]): Promise<PromptResult> {
+  const outcomes: Outcome[] = [], kept: string[] = [];
+  for (const mode of settings.modes) {
+    const whole = new Sequence(model);
+    try {
+      await whole.prefill(firstPart(prompt, mode), { policies });
+      for (const [way, { policy, budget, mode: asked }] of ways.entries()) {
+        if (asked !== mode) continue;
+        const fork = whole.fork();
+        try {
+          await fork.evict(policies[policy]!, budget ?? '100%');
+          const cache = fork.kept();
+          if (mode === 'agnostic') await fork.append(prompt.questionIds);
+          if (example) kept[way] = countsOf(fork.kept(), prompt.documentIds.length + prompt.questionIds.length);
+          outcomes.push({ way, ...await answer(fork, prompt), retained: retained(cache, prompt.valueTokens) });
+        } finally {
+          fork.destroy();
+        }
+      }
+    } finally {
+      whole.destroy();
+    }
+  }
+  const { document, question, offsets, valueTokens, questionIds, value } = prompt;
+  const { layers, kvHeads } = model.config;
+  return { id, depth, trial, value, outcomes, ...(example && { example: {
+    text: document + question, question, valueTokens, rows: layers * kvHeads, kept,
+    offsets: [...offsets, ...spans(questionIds, document.length, model)],
+  } }) };
+}
+
+async function answer(sequence: Sequence, { value }: Needle): Promise<Pick<Outcome, 'answer' | 'hit' | 'bytes' | 'tokens' | 'ms'>> {
+  let text = '', tokens = 0;
+  const started = performance.now();
+  for await (const chunk of decode(sequence, { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP })) {
+    text += chunk.text;
+    if (chunk.token !== undefined) tokens++;
+  }
+  const ms = performance.now() - started;
+  return { answer: text, hit: exactMatch(text, value), bytes: sequence.bytes().meanDecode || sequence.bytes().live, tokens, ms };
+}
+
+/** A run that evicts layer by layer as its prompt passes, as `kv run` does. */
+async function runAlone({ model }: Bench, { id, alone }: Job, prompt: Needle, policies: readonly Policy[], { policy, budget, mode }: Way): Promise<AloneResult> {
+  const sequence = new Sequence(model);
+  try {
+    await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy]!, budget });
+    if (mode === 'agnostic') await sequence.append(prompt.questionIds);
+    await answer(sequence, prompt);
+    return { id, way: alone!, peak: sequence.bytes().peak };
+  } finally {
+    sequence.destroy();
+  }
+}
+
+/** Share of the rows that hold every one of these positions. */
+export function retained(kept: readonly (readonly (readonly number[])[])[], positions: readonly number[]): number {
+  const rows = kept.flat().map((row) => new Set(row));
+  return rows.filter((row) => positions.every((position) => row.has(position))).length / rows.length;
+}
+
+/** How many rows hold each position, a byte each, base64. */
+function countsOf(kept: readonly (readonly (readonly number[])[])[], length: number): string {
+  const counts = new Uint8Array(length);
+  for (const position of kept.flat(2)) if (position < length && counts[position]! < 255) counts[position]!++;
+  return Buffer.from(counts).toString('base64');
+}
+
+/** Spans of tokens that are encoded by themselves, after `start` characters. */
+function spans(ids: readonly number[], start: number, { tokenizer }: Model): readonly (readonly [number, number])[] {
+  let at = start;
+  return ids.map((id) => [at, at += tokenizer.decode([id]).length]);
+}

@@ -1,0 +1,3 @@
+export { pyramidal } from './pyramidal.ts';
+export { pyramidkv } from './pyramidkv.ts';
+export type { PyramidkvOptions } from './pyramidkv.ts';

@@ -1,0 +1,1 @@
+export { uniform } from './uniform.ts';

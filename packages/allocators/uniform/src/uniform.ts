@@ -1,0 +1,5 @@
+import { allocator } from '@kv/core';
+import type { Allocator } from '@kv/core';
+
+/** Every layer and KV head gets the budget that was asked for: what an engine starts from, said aloud. */
+export const uniform = (): Allocator<'uniform'> => allocator('uniform', (plan) => plan);

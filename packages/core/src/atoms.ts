@@ -1,0 +1,132 @@
+import { KvError } from './errors.ts';
+import type { Ops } from './ops.ts';
+import { sameSignal } from './signals.ts';
+import type { AnySignal, Signal } from './signals.ts';
+import type { Tensor } from './tensor.ts';
+
+/** Where a step stands. Everything here is known on the host. */
+export interface At {
+  readonly layer: number;
+  readonly layers: number;
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  /** Tokens generated so far; 0 during prefill. */
+  readonly step: number;
+  readonly promptLength: number;
+  /** Tokens seen so far, evicted ones included: positions are 0 .. length - 1. */
+  readonly length: number;
+  /** Slots in the longest row of this layer. */
+  readonly slots: number;
+  /** Every head of this layer holds the same positions in the same slots. */
+  readonly aligned: boolean;
+  /** Slots per KV head that the engine was asked for, on average. */
+  readonly budget: number;
+  /** Rows that a selection has: KV heads when it evicts, query heads where it only hides. */
+  readonly selectRows: number;
+}
+
+/** A partition of slots into contiguous blocks. */
+export interface Units {
+  /** Unit of every slot, u32 `[1 | G, n]`, non-decreasing in each row. */
+  readonly of: Tensor;
+  readonly count: number;
+}
+
+/** What one layer's event has worked out so far. */
+export interface Draft {
+  /** f32 `[H | G | 1, n]`; higher = keep. The row count says whose rows they are. */
+  readonly scores?: Tensor;
+  /** 1 = must stay, counted inside the budget. */
+  readonly forced?: Tensor;
+  /** 1 = must go. */
+  readonly banned?: Tensor;
+  /** Slots to keep per row, whole numbers in f32, `[selectRows, 1]`. */
+  readonly budgets: Tensor;
+  /** f32 `[selectRows, 1]`: 0 = this row needs no selection now. */
+  readonly active?: Tensor;
+  readonly units?: Units;
+  /** f32 `[rows, units.count]`. */
+  readonly unitScores?: Tensor;
+  /** u32 `[G | 1, n]`, ragged, ascending. */
+  readonly kept?: Tensor;
+  /** New values of piece state, by signal id. */
+  readonly state: ReadonlyMap<string, Tensor>;
+  /** Read with the counts at the end of the event: 0, or 1 + the flat index of the first bad entry. */
+  readonly checks: readonly { readonly bad: Tensor; readonly message: string }[];
+}
+
+/** One layer in an event. */
+export interface Cell {
+  readonly at: At;
+  readonly ops: Ops;
+  read<V>(signal: Signal<string, V>): V;
+  readonly draft: Draft;
+}
+
+/** Budgets of all layers and KV heads, on the host, before the scores are known. */
+export interface Plan {
+  /** Whole slots, `[L][G]`. */
+  readonly budgets: readonly (readonly number[])[];
+  /** Slots present, `[L][G]`. */
+  readonly lengths: readonly (readonly number[])[];
+  /** Slots that the policy's own pieces force in every head. */
+  readonly floor: number;
+  /** Said in the report: a fallback, a rounding. */
+  readonly notes: readonly string[];
+}
+
+export type Reach = 'head' | 'layer' | 'model';
+export type Kind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
+interface AtomBase { readonly name: string; readonly label: string; readonly needs: readonly AnySignal[] }
+
+/** A step of the event. `run` maps the drafts of the layers it is given (one, or all for reach `model`) to new drafts. */
+export interface Step extends AtomBase {
+  readonly at: 'event';
+  readonly kind: Kind;
+  readonly reach: Reach;
+  /** Cannot run block-wise: wants the whole prompt before it. */
+  readonly whole: boolean;
+  /** Slots that it forces in every head, given the slots present and the budget asked for. */
+  floor(slots: number, budget: number): number;
+  run(cells: readonly Cell[]): readonly Draft[];
+  /** A transform that leaves every top-k as it is. */
+  readonly monotone?: boolean;
+  /** Allocators that need no scores: budgets to budgets, on the host. */
+  plan?(plan: Plan): Plan;
+}
+
+/** After every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
+export interface StepHook extends AtomBase { readonly at: 'step'; readonly reach: Reach; run(cells: readonly Cell[]): readonly ReadonlyMap<string, Tensor>[] }
+/** What stays visible: `mask` 1 = visible, f32 `[H | G | 1, n]`; or sinks plus everything from `lower(t)` on, for a query at position t. */
+export interface Visible { readonly mask?: Tensor; readonly sinks?: number; lower?(t: number): number; readonly state?: ReadonlyMap<string, Tensor> }
+/** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
+export interface ViewHook extends AtomBase { readonly at: 'view'; readonly during: 'prefill' | 'decode' | 'both'; run(cell: Cell): Visible }
+/** Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and values. */
+export interface FreezeHook extends AtomBase { readonly at: 'freeze'; run(at: At): { readonly sinks: number; readonly below: number } }
+/** What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it. */
+export interface CompactHook extends AtomBase { readonly at: 'compact'; run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor } }
+/** When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens. */
+export interface CadenceHook extends AtomBase { readonly at: 'cadence'; readonly block?: number; readonly every?: number }
+/** Around the selection inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want it. */
+export interface WrapSelectHook extends AtomBase {
+  readonly at: 'wrapSelect';
+  run(cell: Cell & { inner(active?: Tensor): Tensor }): { readonly kept: Tensor; readonly state?: ReadonlyMap<string, Tensor> };
+}
+export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook;
+export type Atom = Step | Hook;
+
+const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'cadence', 'wrapSelect']);
+
+/** Two hooks that a policy brings twice, say once in its scorer and once in its allocator, are one: they write the same state. */
+const again = (a: Atom, b: Atom): boolean => a.at === 'step' && b.at === 'step' && a.label === b.label && a.needs.length === b.needs.length && a.needs.every((s, i) => sameSignal(s, b.needs[i]!));
+
+/** The atoms, equal step hooks once; of each sort that can stand only once, a second one is an error. */
+export function mergeHooks(where: string, given: readonly Atom[]): readonly Atom[] {
+  const atoms = given.filter((a, i) => !given.slice(0, i).some((b) => again(a, b)));
+  for (const sort of SINGLE) {
+    const found = atoms.filter((a) => a.at === sort);
+    if (found.length > 1) throw new KvError('compose', `'${where}' has two pieces of the sort '${sort}' (${found.map((a) => a.label).join(', ')}), expected at most one`);
+  }
+  return atoms;
+}

@@ -1,0 +1,73 @@
+import type { Tensor } from './tensor.ts';
+
+export type Args = Readonly<Record<string, number | string>>;
+/** `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or another forward pass. `artifact`: a file beside the model. */
+export type Cost = 'free' | 'window' | 'pass' | 'artifact';
+
+/** Something an engine offers and a piece reads, compared by `id` and `args`; in a piece it goes by the name `as`. */
+export interface Signal<As extends string = string, Value = Tensor> {
+  readonly id: string;
+  readonly as: As;
+  readonly args?: Args;
+  readonly cost: Cost;
+  /** A provider published with the signal, for what no engine knows by itself (KVzip's reconstruction pass). */
+  readonly provide?: Provider<Value>;
+  /** Present in the type only: what a piece is given. */
+  readonly value?: Value;
+}
+export type AnySignal = Signal<string, any>;
+
+/** What an engine lets a provider do. */
+export interface ProviderEngine {
+  /** Token ids of the sequence so far. */
+  readonly ids: readonly number[];
+  encode(text: string): readonly number[];
+  decode(ids: readonly number[]): string;
+  /**
+   * Feeds `ids` after the present cache without keeping them, and gives for `layer` the largest attention weight that each
+   * slot of the cache received from them, `[H, n]`.
+   */
+  observeMax(ids: readonly number[], layer: number): Promise<Tensor>;
+}
+export type Provider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
+
+/** Token ids, text and exact offsets (UTF-16) of the whole sequence, evicted tokens included; index = position. */
+export interface Tokens {
+  readonly ids: readonly number[];
+  readonly text: string;
+  readonly offsets: readonly (readonly [start: number, end: number])[];
+}
+
+export const sameSignal = (a: AnySignal, b: AnySignal): boolean => signalKey(a) === signalKey(b);
+/** Identity of a signal as text: `attention.window(w=32)`. */
+export function signalKey({ id, args }: Pick<AnySignal, 'id' | 'args'>): string {
+  const names = Object.keys(args ?? {}).sort();
+  return names.length === 0 ? id : `${id}(${names.map((k) => `${k}=${args![k]}`).join(',')})`;
+}
+
+/** Cached keys after RoPE, f32 `[G, n, d]`. */
+export const keys: Signal<'keys'> = { id: 'keys', as: 'keys', cost: 'free' };
+/** Cached values, f32 `[G, n, d]`. */
+export const values: Signal<'values'> = { id: 'values', as: 'values', cost: 'free' };
+/** Original position of every slot, u32 `[G, n]`, ascending in each row. */
+export const positions: Signal<'positions'> = { id: 'positions', as: 'positions', cost: 'free' };
+/** Ids, text and offsets on the host. */
+export const tokens: Signal<'tokens', Tokens> = { id: 'tokens', as: 'tokens', cost: 'free' };
+/** The last w queries after RoPE, f32 `[H, w, d]`. */
+export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: 'queries', args: { w }, cost: 'free' });
+/** Attention weights of the newest query, f32 `[H, n]`. */
+export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
+/** Column means of the causal softmax rows of the last w queries over all slots, f32 `[H, n]`. */
+export const attentionWindow = (w: number): Signal<'attention'> => ({ id: 'attention.window', as: 'attention', args: { w }, cost: 'window' });
+/** Column sums over every query so far, carried across events and compacted with the cache, f32 `[H, n]`. */
+export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumulated', as: 'attention', cost: 'pass' };
+/** Column sums over the queries of the newest block only, f32 `[H, n]`. */
+export const attentionBlock: Signal<'attention'> = { id: 'attention.block', as: 'attention', cost: 'pass' };
+/** Largest weight that each slot received from the last w queries, f32 `[H, n]`. */
+export const attentionMax = (w: number): Signal<'attention'> => ({ id: 'attention.max', as: 'attention', args: { w }, cost: 'window' });
+
+/** The same signal under another name, for a piece that reads two of a family. */
+export const as = <N extends string, V>(name: N, signal: Signal<string, V>): Signal<N, V> => ({ ...signal, as: name });
+
+/** What a piece gets: one entry a signal, under its name. */
+export type Values<S extends readonly AnySignal[]> = { readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never };

@@ -1,0 +1,35 @@
+export type DType = 'f32' | 'u32';
+
+/**
+ * An opaque handle: what it holds lives in the backend that made it and is never read inside a piece.
+ *
+ * Axis 0 is rows (query heads H, KV heads G, or 1), axis 1 slots, axis 2 channels. A tensor with `lengths` is ragged:
+ * row r is valid in its first `lengths[r]` slots, and every reduction over slots counts the valid ones only.
+ */
+export interface Tensor {
+  readonly shape: readonly number[];
+  readonly dtype: DType;
+  /** u32 `[rows]`; absent where every slot of every row is valid. */
+  readonly lengths?: Tensor | undefined;
+}
+
+/** Numbers on the host in the shape of an ndarray; `stride` defaults to row-major, `offset` to 0. */
+export interface HostArray {
+  readonly data: ArrayLike<number>;
+  readonly shape: readonly number[];
+  readonly stride?: readonly number[];
+  readonly offset?: number;
+}
+
+/** Row-major host numbers, as a backend gives them back. */
+export interface DenseArray extends HostArray {
+  readonly data: Float32Array | Uint32Array;
+}
+
+export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
+
+export function rowMajor(shape: readonly number[]): number[] {
+  const stride = new Array<number>(shape.length).fill(1);
+  for (let i = shape.length - 2; i >= 0; i--) stride[i] = stride[i + 1]! * shape[i + 1]!;
+  return stride;
+}

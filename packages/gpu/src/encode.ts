@@ -1,0 +1,93 @@
+import { KvError } from '@kv/core';
+import type { DType, Tensor } from '@kv/core';
+import type { Memory, Pool } from './memory.ts';
+import type { Pipelines } from './pipelines.ts';
+import { UNIFORM_BYTES } from './recorder.ts';
+import type { Recorder } from './recorder.ts';
+import { scalars, shader } from './shader.ts';
+import type { KernelDef, Shader } from './shader.ts';
+import { sizes } from './tensor.ts';
+import type { GpuTensor } from './tensor.ts';
+
+/** One dispatch. `space` is the result's rows, slots and channels; `count` elements or workgroups, the whole space if left out. */
+export interface Call {
+  readonly space: readonly [rows: number, slots: number, channels: number];
+  readonly count?: number;
+  /** A missing input reads as `NAME_rows` 0. */
+  readonly inputs?: Readonly<Record<string, GpuTensor | undefined>>;
+  readonly outputs: Readonly<Record<string, GpuTensor>>;
+  readonly params?: Readonly<Record<string, number>>;
+}
+
+/** What an operation is written with. */
+export interface Recording {
+  /** A new tensor that this scope owns; its elements are whatever they were. */
+  make(shape: readonly number[], dtype?: DType, lengths?: GpuTensor): GpuTensor;
+  upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: GpuTensor): GpuTensor;
+  run(def: KernelDef, call: Call): void;
+  /** A kernel with its own text and scalars; `count` threads or rows. */
+  runRaw(key: string, make: () => Shader, tensors: readonly GpuTensor[], uniform: Uint32Array, count: number): void;
+  /** The tensor as this device made it. @throws KvError for one of another backend, or of a scope that has ended. */
+  own(x: Tensor): GpuTensor;
+}
+
+const number = new DataView(new ArrayBuffer(4));
+/** The bits of a scalar as its WGSL type holds it. */
+export function bits(value: number, type: DType): number {
+  if (type === 'u32') number.setUint32(0, value);
+  else number.setFloat32(0, value);
+  return number.getUint32(0);
+}
+
+/** Strides for broadcasting: 0 along axes of size 1. */
+function steps(x: GpuTensor): [number, number, number] {
+  const [rows, slots, channels] = sizes(x);
+  return [rows === 1 ? 0 : slots * channels, slots === 1 ? 0 : channels, channels === 1 ? 0 : 1];
+}
+const view = (x: GpuTensor | undefined): readonly number[] => (x ? [sizes(x)[0], ...steps(x), sizes(x)[1], x.lengths?.shape[0] ?? 0] : [0, 0, 0, 0, 0, 0]);
+
+/** The recording of one scope: `owned` collects the memory that it has to give back. */
+export function recording(pool: Pool, pipelines: Pipelines, recorder: Recorder, owned: Set<Memory>): Recording {
+  let blank: Memory | undefined; // stands for inputs and lengths that are not there
+  const nothing = (): Memory => {
+    if (!blank?.alive) owned.add((blank = pool.take(4)));
+    return blank;
+  };
+  const self: Recording = {
+    make(shape, dtype = 'f32', lengths) {
+      const memory = pool.take(4 * shape.reduce((a, b) => a * b, 1));
+      owned.add(memory);
+      return { shape, dtype, memory, ...(lengths && { lengths }) };
+    },
+    upload(data, shape, lengths) {
+      const tensor = self.make(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths);
+      if (data.length > 0) recorder.write(tensor.memory, data);
+      return tensor;
+    },
+    own(x) {
+      const memory = (x as Partial<GpuTensor>).memory;
+      if (memory?.pool !== pool) throw new KvError('gpu', 'a tensor of another backend came in, expected one made by these operations');
+      if (!memory.alive) throw new KvError('gpu', 'a tensor came in whose scope has ended, expected one that is still held: keep() it before the scope ends');
+      return x as GpuTensor;
+    },
+    run(def, { space, inputs = {}, outputs, params = {}, count = space[0] * space[1] * space[2] }) {
+      if (count === 0) return;
+      const names = Object.keys(def.inputs);
+      const types = Object.fromEntries(names.map((x) => [x, inputs[x]?.dtype ?? 'f32']));
+      const pipeline = pipelines.get(`${def.id}|${names.map((x) => (def.inputs[x] === 'number' ? types[x] : '')).join()}`, () => shader(def, types));
+      const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name]!, type));
+      const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
+      if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length) throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
+      const memories = [
+        ...names.map((x) => inputs[x]?.memory ?? nothing()),
+        ...(def.ragged ?? []).map((x) => inputs[x]?.lengths?.memory ?? nothing()),
+        ...Object.keys(def.outputs).map((x) => outputs[x]!.memory),
+      ];
+      recorder.dispatch(pipeline, memories, Uint32Array.from(values), def.per === 'element' ? Math.ceil(count / 256) : count);
+    },
+    runRaw(key, make, tensors, uniform, count) {
+      if (count > 0) recorder.dispatch(pipelines.get(key, make), tensors.map((t) => t.memory), uniform, Math.ceil(count / 256));
+    },
+  };
+  return self;
+}

@@ -1,0 +1,94 @@
+import { KvError } from '@kv/core';
+import type { Backend, Tensor } from '@kv/core';
+import { recording } from './encode.ts';
+import { gpuOps } from './gpu-ops.ts';
+import { bufferPool } from './memory.ts';
+import type { Ledger, Memory, Pool } from './memory.ts';
+import { pipelineCache } from './pipelines.ts';
+import { read } from './reader.ts';
+import type { Fault } from './reader.ts';
+import { recorder, UNIFORM_BYTES } from './recorder.ts';
+import type { Counters } from './recorder.ts';
+
+/** Operations whose tensors are given back together. */
+export interface Scope extends Backend {
+  /** Hands a tensor made here, with its lengths, to the scope around this one. */
+  keep(tensor: Tensor): void;
+}
+
+/** The device. Tensors that its own `ops` make live until `release()` or `destroy()`; those of an event belong in a `scope`. */
+export interface Gpu extends Backend {
+  readonly ledger: Ledger;
+  readonly counters: Counters;
+  readonly device: GPUDevice;
+  /** Where the device came from, referenced as long as it lives: Node crashes when it is collected first. */
+  readonly instance: GPU | undefined;
+  /** Runs with operations of its own and gives back every tensor they made, whatever happens, except what it kept. */
+  scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
+  /** Gives back every tensor made or kept outside a scope. */
+  release(): void;
+  /** Frees all buffers, and the device if `openGpu` requested it. */
+  destroy(): void;
+}
+
+export interface GpuParts {
+  readonly name: string;
+  readonly device: GPUDevice;
+  /** Whether `destroy` ends the device too. */
+  readonly owned: boolean;
+  readonly instance: GPU | undefined;
+  /** Bytes of idle buffers that wait to be used again. */
+  readonly idleBytes: number;
+}
+
+export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts): Gpu {
+  const fault: Fault = { error: undefined };
+  const onError = ({ error }: GPUUncapturedErrorEvent): void => { fault.error ??= new KvError('gpu', error.message); };
+  device.addEventListener('uncapturederror', onError);
+  let destroyed = false;
+  void device.lost.then(({ message }) => { if (!destroyed) fault.error ??= new KvError('gpu', `the device was lost (${message}): open another one; what was on it is gone`); });
+
+  const pipelines = pipelineCache(device, UNIFORM_BYTES);
+  const record = recorder(device, () => pool, pipelines);
+  const pool: Pool = bufferPool(device, idleBytes, () => record.submit());
+  const shared = { pool, pipelines, recorder: record, fault };
+
+  const open = (): { backend: Backend; memories: Set<Memory>; end(): void } => {
+    const memories = new Set<Memory>();
+    const g = recording(pool, pipelines, record, memories);
+    const end = (): void => {
+      for (const memory of memories) pool.give(memory);
+      memories.clear();
+    };
+    return { memories, end, backend: { name, ops: gpuOps(g), read: (tensors) => read(tensors, g.own, shared) } };
+  };
+  const root = open();
+  return {
+    ...root.backend,
+    device, instance, ledger: pool.ledger, counters: record.counters,
+    async scope(run) {
+      const { backend, memories, end } = open();
+      const keep = (tensor: Tensor): void => {
+        const { memory } = tensor as { memory?: Memory };
+        if (memory && memories.delete(memory)) root.memories.add(memory);
+        if (tensor.lengths) keep(tensor.lengths);
+      };
+      try {
+        return await run({ ...backend, keep });
+      } finally {
+        end();
+      }
+    },
+    release: root.end,
+    destroy() {
+      if (destroyed) return;
+      destroyed = true;
+      root.end();
+      device.removeEventListener('uncapturederror', onError);
+      pool.destroy();
+      device.queue.submit([]); // Dawn frees destroyed buffers at a submit
+      if (owned) device.destroy();
+      fault.error ??= new KvError('gpu', 'the backend was destroyed, expected one that is open');
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import type { Binary, Unary } from '@kv/core';
+import type { KernelDef } from '../shader.ts';
+import { IS_NAN } from './fold.wgsl.ts';
+
+/** For each operand in order: a tensor, or a number from the host. */
+export type Operands = readonly ('tensor' | 'number')[];
+const NAMES = ['a', 'b', 'c'] as const;
+
+/** `expression` of a, b and c at every element of the broadcast shape, f32. */
+export function elementwise(id: string, operands: Operands, expression: string, functions = ''): KernelDef {
+  const named = operands.map((kind, i) => [NAMES[i]!, kind] as const);
+  const of = <V>(kind: 'tensor' | 'number', value: V): Record<string, V> => Object.fromEntries(named.filter(([, k]) => k === kind).map(([n]) => [kind === 'tensor' ? n : `${n}_number`, value]));
+  return {
+    id: `${id}:${operands.join('-')}`,
+    inputs: of('tensor', 'number'), outputs: { output: 'f32' }, params: of('number', 'f32'), per: 'element',
+    source: /* wgsl */ `
+${functions}
+fn run(index: u32) {
+  let channel = index % params.channels;
+  let slot = index / params.channels % params.slots;
+  let row = index / (params.channels * params.slots);
+${named.map(([n, kind]) => `  let ${n}_ = ${kind === 'tensor' ? `${n}_at(row, slot, channel)` : `params.${n}_number`};`).join('\n')}
+  output[index] = ${expression};
+}`,
+  };
+}
+
+export const BINARY: Readonly<Record<Binary, string>> = {
+  add: 'a_ + b_', sub: 'a_ - b_', mul: 'a_ * b_', div: 'a_ / b_',
+  max: 'select(b_, a_, a_ > b_)', min: 'select(b_, a_, a_ < b_)',
+  less: 'select(0.0, 1.0, a_ < b_)', atLeast: 'select(0.0, 1.0, a_ >= b_)', equal: 'select(0.0, 1.0, a_ == b_)',
+};
+export const UNARY: Readonly<Record<Unary, string>> = { exp: 'exp(a_)', log: 'logarithm(a_)', log1p: 'logarithm1(a_)', sqrt: 'root(a_)', abs: 'abs(a_)', floor: 'floor(a_)' };
+export const WHERE = 'select(c_, b_, a_ != 0.0)';
+/** 1 - h never below half an ulp of 1, as on the CPU. */
+export const ODDS = 'a_ / max(1.0 - a_, 0x1p-24f)';
+
+/** WGSL leaves the edges of the domain open and has no log1p: log near 1 is within 2^-21 only in the absolute. */
+export const FUNCTIONS: Readonly<Partial<Record<Unary, string>>> = (() => {
+  const edge = /* wgsl */ `
+// infinities and NaN by their bits, which no constant expression may hold
+fn word(bits: u32) -> f32 { return bitcast<f32>(bits | (params.count & 0u)); }
+${IS_NAN}`;
+  const log = /* wgsl */ `${edge}
+fn logarithm(x: f32) -> f32 {
+  if (is_nan(x) || x < 0.0) { return word(0x7fc00000u); }
+  if (x == 0.0) { return word(0xff800000u); }
+  return log(x);
+}`;
+  const log1p = /* wgsl */ `${log}
+fn logarithm1(x: f32) -> f32 {
+  if (!(abs(x) < 0.5)) { return logarithm(1.0 + x); }
+  let s = x / (2.0 + x); // log(1 + x) = 2 atanh(s), |s| <= 1/3
+  let z = s * s;
+  let tail = z * (1.0 / 3.0 + z * (0.2 + z * (1.0 / 7.0 + z * (1.0 / 9.0 + z * (1.0 / 11.0 + z * (1.0 / 13.0 + z * (1.0 / 15.0 + z / 17.0)))))));
+  return 2.0 * s + 2.0 * s * tail;
+}`;
+  const sqrt = /* wgsl */ `${edge}
+fn root(x: f32) -> f32 { if (x < 0.0) { return word(0x7fc00000u); } return sqrt(x); }`;
+  return { log, log1p, sqrt };
+})();

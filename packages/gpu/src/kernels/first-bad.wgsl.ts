@@ -1,0 +1,39 @@
+import { THREADS } from '../shader.ts';
+import type { KernelDef } from '../shader.ts';
+
+/** Order of f32 numbers as u32: -0 and +0 the same. Works on bits, where NaN, infinities and subnormals are safe. */
+export const ORDERED: string = /* wgsl */ `
+fn ordered(bits: u32) -> u32 {
+  if ((bits << 1u) == 0u) { return 0x80000000u; }
+  return select(bits | 0x80000000u, ~bits, (bits >> 31u) == 1u);
+}`;
+
+/** Per row: 1 + the flat index of the first valid entry that is NaN, infinite or ordered below `lowest`, or the largest u32. */
+export const firstBad: KernelDef = {
+  id: 'first-bad', inputs: { x: 'bits' }, ragged: ['x'], outputs: { output: 'u32' }, params: { lowest: 'u32' }, per: 'group',
+  source: /* wgsl */ `
+${ORDERED}
+var<workgroup> found: atomic<u32>;
+fn run(group: u32, lane: u32) {
+  if (lane == 0u) { atomicStore(&found, 0xffffffffu); }
+  workgroupBarrier();
+  let size = x_valid(group);
+  for (var i = lane; i < size; i += ${THREADS}u) {
+    let bits = x_at(group, i, 0u);
+    if ((bits & 0x7f800000u) == 0x7f800000u || ordered(bits) < params.lowest) { atomicMin(&found, 1u + group * params.slots + i); break; }
+  }
+  workgroupBarrier();
+  if (lane == 0u) { output[group] = atomicLoad(&found); }
+}`,
+};
+
+/** The first row's that found something, else 0. */
+export const firstOf: KernelDef = {
+  id: 'first-of', inputs: { rows: 'u32' }, outputs: { output: 'u32' }, params: { size: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+fn run(index: u32) {
+  var found = 0u;
+  for (var i = 0u; i < params.size && found == 0u; i++) { let x = rows[i]; if (x != 0xffffffffu) { found = x; } }
+  output[index] = found;
+}`,
+};

@@ -1,0 +1,14 @@
+import type { KernelDef } from '../shader.ts';
+
+/** 1 at the slots that `kept` names, in an output that is 0 before; every thread writes the same number. */
+export const mark: KernelDef = {
+  id: 'mark', inputs: { kept: 'u32' }, ragged: ['kept'], outputs: { output: 'f32' }, params: { size: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+fn run(index: u32) {
+  let row = index / params.slots;
+  let slot = index % params.slots;
+  if (slot >= kept_valid(row)) { return; }
+  let place = kept_at(row, slot, 0u);
+  if (place < params.size) { output[row * params.size + place] = 1.0; }
+}`,
+};

@@ -1,0 +1,26 @@
+import type { KernelDef } from '../shader.ts';
+import { LOWEST } from './fold.wgsl.ts';
+
+/** Pooling along slots over all but the last `except` valid ones, which keep their number; 0 beyond them. */
+export const pool = (kind: 'mean' | 'max'): KernelDef => ({
+  id: `pool:${kind}`, inputs: { x: 'number' }, ragged: ['x'], outputs: { output: 'f32' }, params: { half: 'u32', except: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+fn run(index: u32) {
+  let row = index / params.slots;
+  let slot = index % params.slots;
+  let size = x_valid(row);
+  let end = size - min(size, params.except);
+  var result = 0.0;
+  if (slot >= end && slot < size) { result = x_at(row, slot, 0u); }
+  if (slot < end) {
+    let from_ = x_base(row);
+    var all = ${kind === 'max' ? LOWEST : '0.0'};
+    for (var i = slot - min(slot, params.half); i < min(end, slot + params.half + 1u); i++) {
+      let x = x_get(from_ + i * params.x_slot_step);
+      ${kind === 'max' ? 'all = select(all, x, x > all);' : 'all += x;'}
+    }
+    result = ${kind === 'max' ? 'all' : 'all / f32(2u * params.half + 1u)'};
+  }
+  output[index] = result;
+}`,
+});

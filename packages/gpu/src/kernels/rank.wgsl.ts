@@ -1,0 +1,77 @@
+import type { KernelDef } from '../shader.ts';
+import { ORDERED } from './first-bad.wgsl.ts';
+
+/** Pairs that one workgroup sorts in its own memory. */
+export const LOCAL = 512;
+
+/**
+ * A bitonic sort of (key, place) pairs, `size` (a power of two) a segment: highest score first, equal ones by slot, then row;
+ * slots that are not valid after them and padding last. Places are unique, so the order is total and the sort exact.
+ */
+const PAIRS = /* wgsl */ `
+fn after(ka: u32, pa: u32, kb: u32, pb: u32) -> bool { return ka > kb || (ka == kb && pa > pb); }`;
+
+/** Writes the pairs of `segments` rows, or of all rows as one segment; place = slot * rows + row there. */
+export const rankPairs: KernelDef = {
+  id: 'rank-pairs', inputs: { x: 'number' }, ragged: ['x'], outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', joint: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+${ORDERED}
+fn run(index: u32) {
+  let within = index % params.size;
+  let row = select(index / params.size, within % params.rows, params.joint == 1u);
+  let slot = select(within, within / params.rows, params.joint == 1u);
+  var key = 0xffffffffu;
+  if (slot < params.slots && slot < x_valid(row)) { key = min(~ordered(bitcast<u32>(x_at(row, slot, 0u))), 0xfffffffeu); }
+  keys[index] = key;
+  places[index] = within;
+}`,
+};
+
+/** One exchange of the network: pairs `gap` apart in blocks of `block`. */
+export const rankStep: KernelDef = {
+  id: 'rank-step', inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', block: 'u32', gap: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+${PAIRS}
+fn run(index: u32) {
+  let a = index / params.gap * (2u * params.gap) + index % params.gap;
+  let b = a + params.gap;
+  let ka = keys[a]; let kb = keys[b]; let pa = places[a]; let pb = places[b];
+  if (after(ka, pa, kb, pb) == (((a % params.size) & params.block) == 0u)) { keys[a] = kb; keys[b] = ka; places[a] = pb; places[b] = pa; }
+}`,
+};
+
+/** All exchanges within ${LOCAL} pairs: for every block from `first` to `last`, gaps from at most ${LOCAL / 2} down to 1. */
+export const rankLocal: KernelDef = {
+  id: 'rank-local', inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', first: 'u32', last: 'u32' }, per: 'group',
+  source: /* wgsl */ `
+${PAIRS}
+var<workgroup> near_keys: array<u32, ${LOCAL}>;
+var<workgroup> near_places: array<u32, ${LOCAL}>;
+fn run(group: u32, lane: u32) {
+  let from_ = group * ${LOCAL}u;
+  for (var i = lane; i < ${LOCAL}u; i += ${LOCAL / 2}u) { near_keys[i] = keys[from_ + i]; near_places[i] = places[from_ + i]; }
+  for (var block = params.first; block <= params.last; block *= 2u) {
+    for (var gap = min(block / 2u, ${LOCAL / 2}u); gap > 0u; gap /= 2u) {
+      workgroupBarrier();
+      let a = lane / gap * (2u * gap) + lane % gap;
+      let b = a + gap;
+      let ka = near_keys[a]; let kb = near_keys[b]; let pa = near_places[a]; let pb = near_places[b];
+      if (after(ka, pa, kb, pb) == ((((from_ + a) % params.size) & block) == 0u)) { near_keys[a] = kb; near_keys[b] = ka; near_places[a] = pb; near_places[b] = pa; }
+    }
+  }
+  workgroupBarrier();
+  for (var i = lane; i < ${LOCAL}u; i += ${LOCAL / 2}u) { keys[from_ + i] = near_keys[i]; places[from_ + i] = near_places[i]; }
+}`,
+};
+
+/** The place in the order to the slot that has it, 0 where no valid slot is. */
+export const rankPlaces: KernelDef = {
+  id: 'rank-places', inputs: { keys: 'u32', places: 'u32' }, outputs: { output: 'f32' }, params: { size: 'u32', joint: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+fn run(index: u32) {
+  let within = places[index];
+  let row = select(index / params.size, within % params.rows, params.joint == 1u);
+  let slot = select(within, within / params.rows, params.joint == 1u);
+  if (slot < params.slots) { output[row * params.slots + slot] = select(f32(index % params.size), 0.0, keys[index] == 0xffffffffu); }
+}`,
+};

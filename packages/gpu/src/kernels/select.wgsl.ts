@@ -1,0 +1,112 @@
+import { THREADS } from '../shader.ts';
+import type { KernelDef } from '../shader.ts';
+import { ORDERED } from './first-bad.wgsl.ts';
+
+/**
+ * Exact top-k of a row by one workgroup: counts the forced and the open slots, finds the key of the last place by four
+ * histogram passes of 8 bits, and writes kept slots in ascending order, of equal keys the lower slots. Integer atomics only.
+ */
+export const select: KernelDef = {
+  id: 'select',
+  inputs: { scores: 'bits', budgets: 'number', forced: 'number', banned: 'number', enabled: 'number' }, ragged: ['scores'],
+  outputs: { kept: 'u32', counts: 'u32' }, per: 'group',
+  source: /* wgsl */ `
+${ORDERED}
+var<workgroup> bins: array<atomic<u32>, ${THREADS}>;
+var<workgroup> scan: array<u32, ${THREADS}>;
+var<workgroup> digit: u32;
+var<workgroup> left: u32;
+
+// 2 forced, 1 open, 0 out
+fn state(row: u32, slot: u32) -> u32 {
+  if (params.forced_rows > 0u && forced_at(row, slot, 0u) != 0.0) { return 2u; }
+  if (params.banned_rows > 0u && banned_at(row, slot, 0u) != 0.0) { return 0u; }
+  return 1u;
+}
+fn key(row: u32, slot: u32) -> u32 { return ordered(scores_at(row, slot, 0u)); }
+
+// inclusive prefix sums of one number a thread
+fn prefix(lane: u32, mine: u32) -> u32 {
+  workgroupBarrier();
+  scan[lane] = mine;
+  workgroupBarrier();
+  for (var step = 1u; step < ${THREADS}u; step *= 2u) {
+    var below = 0u;
+    if (lane >= step) { below = scan[lane - step]; }
+    workgroupBarrier();
+    scan[lane] += below;
+    workgroupBarrier();
+  }
+  return scan[lane];
+}
+fn total() -> u32 { return workgroupUniformLoad(&scan[${THREADS - 1}]); }
+
+fn run(row: u32, lane: u32) {
+  var size = scores_valid(row);
+  if (params.enabled_rows > 0u && enabled_at(row, 0u, 0u) == 0.0) { size = 0u; }
+  var forced_here = 0u;
+  var open_here = 0u;
+  for (var i = lane; i < size; i += ${THREADS}u) {
+    let s = state(row, i);
+    if (s == 2u) { forced_here++; } else { open_here += s; }
+  }
+  prefix(lane, forced_here);
+  let musts = total();
+  prefix(lane, open_here);
+  let open = total();
+  let budget = budgets_at(row, 0u, 0u);
+  var room = 0u;
+  if (budget >= 1.0) { room = u32(min(budget, 2147483648.0)); }
+  room = min(room - min(room, musts), open);
+
+  // border: the smallest kept key; ties: how many that have it are kept
+  var border = 0u;
+  var ties = room;
+  if (room > 0u) {
+    for (var shift = 24i; shift >= 0i; shift -= 8i) {
+      atomicStore(&bins[lane], 0u);
+      workgroupBarrier();
+      for (var i = lane; i < size; i += ${THREADS}u) {
+        let k = key(row, i);
+        let above = select(k >> u32(shift + 8i), 0u, shift == 24i);
+        let want = select(border >> u32(shift + 8i), 0u, shift == 24i);
+        if (above == want && state(row, i) == 1u) { atomicAdd(&bins[(k >> u32(shift)) & 255u], 1u); }
+      }
+      workgroupBarrier();
+      // bins from the highest: the one where the sum reaches what is left
+      let bin = ${THREADS - 1}u - lane;
+      let here = atomicLoad(&bins[bin]);
+      let upto = prefix(lane, here);
+      if (upto >= ties && upto - here < ties) { digit = bin; left = ties - (upto - here); }
+      border |= workgroupUniformLoad(&digit) << u32(shift);
+      ties = workgroupUniformLoad(&left);
+    }
+  }
+
+  var written = 0u; // forced and above the border
+  var equal = 0u; // at the border
+  for (var start = 0u; start < size; start += ${THREADS}u) {
+    let slot = start + lane;
+    var mine = 0u; // 1: kept anyway; 65536: at the border
+    if (slot < size) {
+      let s = state(row, slot);
+      if (s == 2u) { mine = 1u; }
+      if (s == 1u && room > 0u) {
+        let k = key(row, slot);
+        if (k > border) { mine = 1u; } else if (k == border) { mine = 65536u; }
+      }
+    }
+    let before = prefix(lane, mine) - mine;
+    let equal_before = equal + (before >> 16u);
+    if (mine == 1u || (mine == 65536u && equal_before < ties)) {
+      kept[row * params.slots + written + (before & 65535u) + min(equal_before, ties)] = slot;
+    }
+    let all = total();
+    written += all & 65535u;
+    equal += all >> 16u;
+  }
+  let count = written + min(equal, ties);
+  for (var i = count + lane; i < params.slots; i += ${THREADS}u) { kept[row * params.slots + i] = 0u; }
+  if (lane == 0u) { counts[row] = count; }
+}`,
+};

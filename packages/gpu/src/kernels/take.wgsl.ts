@@ -1,0 +1,17 @@
+import type { KernelDef } from '../shader.ts';
+
+/** `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond the table gives NaN (all ones in u32), which the next check meets. */
+export const take: KernelDef = {
+  id: 'take', inputs: { table: 'bits', index: 'u32' }, ragged: ['index'], outputs: { output: 'u32' }, params: { size: 'u32', bad: 'u32' }, per: 'element',
+  source: /* wgsl */ `
+fn run(at: u32) {
+  let slot = at / params.channels % params.slots;
+  let row = at / (params.channels * params.slots);
+  var result = 0u;
+  if (slot < index_valid(row)) {
+    let place = index_at(row, slot, 0u);
+    if (place < params.size) { result = table_at(row, place, at % params.channels); } else { result = params.bad; }
+  }
+  output[at] = result;
+}`,
+};

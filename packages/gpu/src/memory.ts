@@ -1,0 +1,97 @@
+/** Bytes of GPU buffers, of tensors and of everything else that the backend holds. */
+export interface Ledger {
+  /** Bytes of buffers in use. */
+  readonly live: number;
+  /** Bytes of all buffers, idle ones of the pool included; 0 after `destroy()`. */
+  readonly allocated: number;
+  /** The largest `allocated` so far. */
+  readonly peak: number;
+  /** Buffers held; 0 after `destroy()`. */
+  readonly buffers: number;
+}
+
+/** One buffer of the pool, lent to one tensor at a time. */
+export interface Memory {
+  readonly buffer: GPUBuffer;
+  readonly bytes: number;
+  readonly kind: Kind;
+  /** The pool that owns it: the device, for telling tensors of two devices apart. */
+  readonly pool: Pool;
+  /** Each loan is another object, so that a tensor that outlived its scope is recognised. */
+  alive: boolean;
+  /** The batch of commands that last used it. */
+  readonly use: { batch: number };
+}
+type Kind = 'storage' | 'uniform' | 'read';
+/** GPUBufferUsage is a global in browsers only. */
+const USAGE: Readonly<Record<Kind, number>> = { storage: 0x80 | 0x08 | 0x04, uniform: 0x40 | 0x08, read: 0x01 | 0x08 };
+
+export interface Pool {
+  readonly ledger: Ledger;
+  take(bytes: number, kind?: Kind): Memory;
+  give(memory: Memory): void;
+  destroy(): void;
+}
+
+/** Rounded up so that sizes meet again: powers of two, above 64 KiB in eighths of one. */
+export function sizeClass(bytes: number): number {
+  const power = 2 ** Math.ceil(Math.log2(Math.max(256, bytes)));
+  const step = power > 65_536 ? power / 16 : power;
+  return Math.ceil(bytes / step) * step || step;
+}
+
+/**
+ * Buffers that are used again by size instead of being freed, since Dawn frees only at `destroy()` and a submit. At most
+ * `idleBytes` wait; `beforeDestroy` submits what still refers to one that has to go.
+ */
+export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: () => void): Pool {
+  const idle: Memory[] = [];
+  const all = new Set<GPUBuffer>();
+  const ledger = { live: 0, allocated: 0, peak: 0, buffers: 0 };
+  let waiting = 0;
+  const drop = (memory: Memory): void => {
+    memory.buffer.destroy();
+    all.delete(memory.buffer);
+    ledger.allocated -= memory.bytes;
+    ledger.buffers--;
+  };
+  const pool: Pool = {
+    ledger,
+    take(wanted, kind = 'storage') {
+      const bytes = sizeClass(wanted);
+      const found = idle.findLastIndex((m) => m.bytes === bytes && m.kind === kind);
+      ledger.live += bytes;
+      if (found >= 0) {
+        const [memory] = idle.splice(found, 1) as [Memory];
+        waiting -= bytes;
+        return { ...memory, alive: true };
+      }
+      const buffer = device.createBuffer({ size: bytes, usage: USAGE[kind] });
+      all.add(buffer);
+      ledger.allocated += bytes;
+      ledger.buffers++;
+      ledger.peak = Math.max(ledger.peak, ledger.allocated);
+      return { buffer, bytes, kind, pool, alive: true, use: { batch: -1 } };
+    },
+    give(memory) {
+      if (!memory.alive) return;
+      memory.alive = false;
+      ledger.live -= memory.bytes;
+      idle.push(memory);
+      waiting += memory.bytes;
+      if (waiting > idleBytes) beforeDestroy();
+      while (waiting > idleBytes) {
+        const oldest = idle.shift()!;
+        waiting -= oldest.bytes;
+        drop(oldest);
+      }
+    },
+    destroy() {
+      for (const buffer of all) buffer.destroy();
+      all.clear();
+      idle.length = 0;
+      Object.assign(ledger, { live: 0, allocated: 0, buffers: 0 });
+    },
+  };
+  return pool;
+}

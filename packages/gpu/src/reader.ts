@@ -1,0 +1,49 @@
+import { KvError, sizeOf } from '@kv/core';
+import type { Backend, Tensor } from '@kv/core';
+import type { Recording } from './encode.ts';
+import type { Pool } from './memory.ts';
+import type { Pipelines } from './pipelines.ts';
+import type { Recorder } from './recorder.ts';
+import type { GpuTensor } from './tensor.ts';
+
+/** The first thing that went wrong on the device. */
+export interface Fault { error: KvError | undefined }
+
+/** Everything recorded so far, then all tensors and their lengths: one submit, one mapped buffer. @throws KvError for what the device reported. */
+export async function read(tensors: readonly Tensor[], own: Recording['own'], { pool, pipelines, recorder, fault }: { pool: Pool; pipelines: Pipelines; recorder: Recorder; fault: Fault }): ReturnType<Backend['read']> {
+  const places = new Map<GpuTensor['memory'], readonly [offset: number, bytes: number]>();
+  let end = 0;
+  const place = (x: GpuTensor): void => {
+    const bytes = 4 * sizeOf(x.shape);
+    if (places.has(x.memory)) return;
+    places.set(x.memory, [end, bytes]);
+    end += bytes;
+  };
+  const all = tensors.map(own);
+  for (const x of all) for (const y of [x, ...(x.lengths ? [own(x.lengths)] : [])]) place(y);
+  const staging = pool.take(end, 'read');
+  try {
+    for (const [memory, [offset, bytes]] of places) if (bytes > 0) recorder.copy(memory, staging, offset, bytes);
+    recorder.submit();
+    recorder.counters.readbacks++;
+    await pipelines.compiled();
+    await mapped(staging.buffer, fault);
+    const copy = staging.buffer.getMappedRange().slice(0);
+    staging.buffer.unmap();
+    if (fault.error) throw fault.error;
+    const numbers = ({ memory, dtype, shape }: GpuTensor): Float32Array | Uint32Array => new (dtype === 'u32' ? Uint32Array : Float32Array)(copy, places.get(memory)![0], sizeOf(shape));
+    return all.map((x) => ({ data: numbers(x), shape: x.shape, lengths: x.lengths && (numbers(x.lengths) as Uint32Array) }));
+  } finally {
+    pool.give(staging);
+  }
+}
+
+/** Maps for reading; a lost device rejects, and so it is the loss that is reported. */
+async function mapped(buffer: GPUBuffer, fault: Fault): Promise<void> {
+  try {
+    await buffer.mapAsync(1 /* GPUMapMode.READ */);
+  } catch (cause) {
+    await new Promise((resolve) => setTimeout(resolve, 0)); // the report of the loss comes in its own task
+    throw fault.error ?? new KvError('gpu', `reading back failed: ${cause instanceof Error ? cause.message : String(cause)}`);
+  }
+}

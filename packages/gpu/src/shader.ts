@@ -1,0 +1,73 @@
+import type { DType } from '@kv/core';
+
+/** Threads of a workgroup, everywhere: the default limit of WebGPU. */
+export const THREADS = 256;
+
+/** How a kernel sees elements: `number` reads f32 and u32 tensors as f32, `bits` any of the two as raw u32. */
+export type Element = DType | 'number' | 'bits';
+
+/**
+ * A kernel as data. Of every input `x` there is in scope: `x_rows` (0 where it was left out) to `x_channel_step` in `params`,
+ * `x_base(row)` (where the row that stands for result row `row` begins), `x_get(at)` (an element as it is declared),
+ * `x_at(row, slot, channel)`, and for those in `ragged` `x_valid(row)`. `params` also holds the result's `rows`, `slots` and
+ * `channels`, and `count`.
+ */
+export interface KernelDef {
+  /** Unique among kernels with another source. */
+  readonly id: string;
+  readonly inputs: Readonly<Record<string, Element>>;
+  /** Inputs whose lengths are bound. */
+  readonly ragged?: readonly string[];
+  readonly outputs: Readonly<Record<string, DType>>;
+  readonly params?: Readonly<Record<string, DType>>;
+  /** `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count` workgroups. */
+  readonly per: 'element' | 'group';
+  readonly source: string;
+}
+
+export interface Shader {
+  readonly id: string;
+  readonly code: string;
+  /** Storage bindings of group 0 in order; `true` where the kernel writes. */
+  readonly writes: readonly boolean[];
+}
+
+const VIEW = ['rows', 'row_step', 'slot_step', 'channel_step', 'slots', 'lengths'] as const;
+
+/** Names of all scalars in the uniform, in order. */
+export const scalars = ({ inputs, params = {} }: KernelDef): readonly string[] =>
+  ['count', 'rows', 'slots', 'channels', ...Object.keys(inputs).flatMap((x) => VIEW.map((v) => `${x}_${v}`)), ...Object.keys(params)];
+
+const stored = (element: Element, actual: DType): DType => (element === 'number' ? actual : element === 'bits' ? 'u32' : element);
+
+function view(name: string, element: Element, ragged: boolean): string {
+  const type = element === 'number' ? 'f32' : element === 'bits' ? 'u32' : element;
+  return `
+fn ${name}_base(row: u32) -> u32 { return row * params.${name}_rows / params.rows * params.${name}_row_step; }
+fn ${name}_get(at: u32) -> ${type} { return ${type}(${name}[at]); }
+fn ${name}_at(row: u32, slot: u32, channel: u32) -> ${type} { return ${name}_get(${name}_base(row) + slot * params.${name}_slot_step + channel * params.${name}_channel_step); }${ragged ? `
+fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return params.${name}_slots; } return ${name}_lengths[row * params.${name}_lengths / params.rows]; }` : ''}`;
+}
+
+/** The whole text of a kernel for inputs of the given element types. */
+export function shader(def: KernelDef, actual: Readonly<Record<string, DType>>): Shader {
+  const { inputs, ragged = [], outputs, params = {}, per } = def;
+  const arrays = [
+    ...Object.entries(inputs).map(([x, e]) => [x, stored(e, actual[x] ?? 'f32'), 'read']),
+    ...ragged.map((x) => [`${x}_lengths`, 'u32', 'read']),
+    ...Object.entries(outputs).map(([x, e]) => [x, e, 'read_write']),
+  ];
+  const start = per === 'element' ? `let index = at * ${THREADS}u + lane; if (index < params.count) { run(index); }` : 'if (at < params.count) { run(at, lane); }';
+  const code = /* wgsl */ `
+struct Params { ${scalars(def).map((s) => `${s}: ${params[s] ?? 'u32'}`).join(', ')} }
+@group(1) @binding(0) var<uniform> params: Params;
+${arrays.map(([name, type, access], i) => `@group(0) @binding(${i}) var<storage, ${access}> ${name}: array<${type}>;`).join('\n')}
+${Object.entries(inputs).map(([x, e]) => view(x, e, ragged.includes(x))).join('')}
+${def.source}
+@compute @workgroup_size(${THREADS})
+fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let at = here.y * groups.x + here.x;
+  ${start}
+}`;
+  return { id: def.id, code, writes: arrays.map(([, , access]) => access === 'read_write') };
+}

@@ -1,0 +1,23 @@
+import { KvError } from '@kv/core';
+import type { Tensor } from '@kv/core';
+import type { Memory } from './memory.ts';
+
+/** A tensor on one device: dense, row-major, lengths on the device too. */
+export interface GpuTensor extends Tensor {
+  readonly memory: Memory;
+  readonly lengths?: GpuTensor | undefined;
+}
+
+/** Sizes with trailing 1s: rows, slots, channels. */
+export function sizes({ shape: [rows = 1, slots = 1, channels = 1] }: Tensor): [rows: number, slots: number, channels: number] {
+  return [rows, slots, channels];
+}
+
+/** Rows after broadcasting. @throws KvError where one row count does not divide the other. */
+export function sharedRows(at: string, ...tensors: readonly (Tensor | undefined)[]): number {
+  const counts = tensors.filter((t) => t !== undefined).map((t) => t.shape[0] ?? 1);
+  const rows = Math.max(1, ...counts);
+  const odd = counts.find((n) => n > 0 && rows % n !== 0);
+  if (odd !== undefined) throw new KvError(at, `${odd} rows do not divide ${rows} rows: expected query heads to be a multiple of KV heads`);
+  return counts.includes(0) ? 0 : rows;
+}

@@ -1,0 +1,41 @@
+import fc from 'fast-check';
+import type { AnySignal, Ops } from '@kv/core';
+import type { Layer } from './scene.ts';
+
+/** A named claim about a subject, checked on random cases: it throws with the smallest case found that breaks it. */
+export type Law = () => void | Promise<void>;
+/** The laws of a kind, by name. */
+export type Suite = Readonly<Record<string, Law>>;
+
+export interface LawOptions {
+  /** Largest difference allowed, relative to the largest magnitude of the two results (absolute below 1). @defaultValue 1e-5 */
+  readonly tolerance?: number | undefined;
+  /** Cases a law. @defaultValue fast-check's own, 100 unless configured */
+  readonly runs?: number | undefined;
+  /** Values of signals that the laws do not know, or better ones of those that they do. */
+  readonly signals?: ((signal: AnySignal, layer: Layer, ops: Ops) => unknown) | undefined;
+}
+export const TOLERANCE = 1e-5;
+
+/** A property as a law. Async properties give a promise, which a test runner waits for. */
+export const law = <T>(property: fc.IRawProperty<T>, { runs }: LawOptions): Law => () =>
+  fc.assert(property, runs === undefined ? {} : { numRuns: runs });
+
+/** Claims about subjects of a kind, by name, each a property. */
+export type Claims<N extends string, Subject, O extends LawOptions = LawOptions> = Readonly<Record<N, (subject: Subject, options?: O) => fc.IRawProperty<unknown>>>;
+
+/** Claims about one subject as laws, without those whose `unless` is true. */
+export function suite<N extends string, Subject, O extends LawOptions>(claims: Claims<N, Subject, O>, subject: Subject, options: O, unless: Partial<Record<N, boolean>> = {}): Suite {
+  const held = Object.entries<Claims<N, Subject, O>[N]>(claims).filter(([name]) => !unless[name as N]);
+  return Object.fromEntries(held.map(([name, of]) => [name, law(of(subject, options), options)]));
+}
+
+/** Registers every law with a test function: `each(scorerLaws(mine()), test)`. */
+export function each(suite: Suite, test: (name: string, law: Law) => unknown): void {
+  for (const [name, check] of Object.entries(suite)) test(name, check);
+}
+
+/** Fails a law with a sentence. */
+export function claim(holds: boolean, sentence: () => string): void {
+  if (!holds) throw new Error(sentence());
+}

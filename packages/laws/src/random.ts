@@ -1,0 +1,52 @@
+/** Pseudo-random numbers in [0, 1) from a seed: cases stay small to print and shrink in their sizes. */
+export function random(seed: number): () => number {
+  let a = (seed ^ 0x9e3779b9) >>> 0;
+  return () => {
+    a = (a + 0x6d2b79f5) >>> 0;
+    let t = Math.imul(a ^ (a >>> 15), a | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+/** 0 .. n - 1 in random order. */
+export function shuffled(n: number, next: () => number): number[] {
+  const order = Array.from({ length: n }, (_, i) => i);
+  for (let i = n - 1; i > 0; i--) {
+    const j = Math.floor(next() * (i + 1));
+    [order[i], order[j]] = [order[j]!, order[i]!];
+  }
+  return order;
+}
+
+/** How the weights of a row lie: spread out, with exact zeros, with ties, nearly all on one slot, all equal, or no mass at all. */
+export const WEIGHTS = ['spread', 'zeros', 'ties', 'dominant', 'uniform', 'none'] as const;
+export type Weights = (typeof WEIGHTS)[number];
+/** `n` numbers of at least 0. */
+export function weights(kind: Weights, n: number, next: () => number): number[] {
+  const top = Math.floor(next() * n);
+  return Array.from({ length: n }, (_, i) => {
+    const x = next();
+    if (kind === 'zeros') return x < 0.5 ? 0 : x;
+    if (kind === 'ties') return Math.ceil(x * 3);
+    if (kind === 'dominant') return i === top ? 1 : x < 0.5 ? 0 : x * 1e-7;
+    return kind === 'uniform' ? 1 : kind === 'none' ? 0 : x + 1e-3;
+  });
+}
+/** A row of weights that sums to 1. */
+export function simplex(kind: Weights, n: number, next: () => number): number[] {
+  const row = weights(kind === 'none' ? 'uniform' : kind, n, next), total = row.reduce((a, b) => a + b, 0);
+  return total > 0 ? row.map((x) => x / total) : row.map(() => 1 / n);
+}
+
+/** How vectors lie: anywhere, some of them zero, all the same, long, or on a coarse grid with many equal ones. */
+export const VECTORS = ['spread', 'zeros', 'same', 'long', 'grid'] as const;
+export type Vectors = (typeof VECTORS)[number];
+/** `count` vectors of `dim` numbers. */
+export function vectors(kind: Vectors, count: number, dim: number, next: () => number): number[] {
+  const first = Array.from({ length: dim }, () => next() * 2 - 1);
+  return Array.from({ length: count }, () => {
+    const zero = kind === 'zeros' && next() < 0.4;
+    return first.map((x) => (zero ? 0 : kind === 'same' ? x : kind === 'grid' ? Math.floor(next() * 3) - 1 : (next() * 2 - 1) * (kind === 'long' ? 1000 : 1)));
+  }).flat();
+}

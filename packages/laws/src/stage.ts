@@ -1,0 +1,85 @@
+import { compile, cpu, isState, KvError, readCpu, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core';
+import type { AnySignal, Backend, Draft, EventLayer, Ops, Piece, StateSpec, Tensor } from '@kv/core';
+import type { LawOptions } from './law.ts';
+import { random, vectors } from './random.ts';
+import type { Layer, Scene } from './scene.ts';
+
+/** Numbers of a result with the valid slots of each row. */
+export interface Rows { readonly rows: number; readonly slots: number; readonly data: Float32Array | Uint32Array; readonly valid: readonly number[] }
+/** What a piece starts from beside its signals, as host numbers of each layer. */
+export interface Given { readonly rows: number; readonly scores?: Float32Array; readonly forced?: Float32Array; readonly banned?: Float32Array; readonly budgets?: readonly number[] }
+/** A scene put on a backend: tensors are made once and given to every run. */
+export interface Stage { readonly layers: readonly EventLayer[]; readonly drafts: readonly Draft[]; /** Host arrays that the tensors stand on. */ readonly arrays: readonly (Float32Array | Uint32Array)[] }
+
+/** Puts a scene on a backend. */
+export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, given: readonly Given[] = []): Stage {
+  const arrays: (Float32Array | Uint32Array)[] = [];
+  const tensor = (layer: Layer, data: Float32Array | Uint32Array, rows: number, ...rest: number[]): Tensor => {
+    arrays.push(data);
+    const kv = layer.lengths.length;
+    const lengths = layer.at.aligned || rows % kv !== 0 ? undefined : ops.from({ data: Uint32Array.from({ length: rows }, (_, r) => layer.lengths[Math.floor((r * kv) / rows)]!), shape: [rows] }, 'u32');
+    return ops.from({ data, shape: [rows, ...rest] }, data instanceof Uint32Array ? 'u32' : 'f32', lengths);
+  };
+  const known = (layer: Layer, signal: AnySignal): unknown => {
+    const { at, lengths } = layer, kv = lengths.length, { slots, headDim: d, queryHeads: heads } = at, next = random(layer.seed);
+    const times = (by: number): Float32Array => layer.attention.map((x) => x * by);
+    switch (signal.id) {
+      case 'keys': return tensor(layer, layer.keys.slice(), kv, slots, d);
+      case 'values': return tensor(layer, layer.values.slice(), kv, slots, d);
+      case 'positions': return tensor(layer, layer.positions.slice(), kv, slots);
+      case 'tokens': return layer.tokens;
+      case 'queries': { const w = Number(signal.args?.['w'] ?? 1); return ops.from({ data: Float32Array.from(vectors('spread', heads * w, d, next)), shape: [heads, w, d] }); }
+      case 'attention.last': case 'attention.window': case 'attention.max': return tensor(layer, times(1), heads, slots);
+      case 'attention.accumulated': case 'attention.block': return tensor(layer, times(1 + Math.floor(next() * 5)), heads, slots);
+      default: if (isState(signal)) return fresh(layer, signal.state, ops);
+        throw new KvError('laws', `know no value of the signal ${signalKey(signal)}: pass { signals: (signal, layer, ops) => ... }`);
+    }
+  };
+  const events = layers.map((layer, i): EventLayer => {
+    const memo = new Map<string, unknown>();
+    return { at: layer.at, budgets: given[i]?.budgets ?? layer.lengths.map((n) => Math.min(n, layer.at.budget)), read: (signal) => {
+      const key = signalKey(signal);
+      if (!memo.has(key)) memo.set(key, signals?.(signal, layer, ops) ?? known(layer, signal));
+      return memo.get(key);
+    } };
+  });
+  const drafts = events.map((event, i): Draft => {
+    const g = given[i], put = (data: Float32Array | undefined): Tensor | undefined => (data && g ? tensor(layers[i]!, data.slice(), g.rows, event.at.slots) : undefined);
+    const scores = put(g?.scores), forced = put(g?.forced), banned = put(g?.banned);
+    return { ...emptyDraft(event, ops), ...(scores && { scores }), ...(forced && { forced }), ...(banned && { banned }) };
+  });
+  return { layers: events, drafts, arrays };
+}
+function fresh({ at }: Layer, { kind, rows, width = 1, init = 0 }: StateSpec, ops: Ops): Tensor {
+  const shape = [{ query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows], { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind]] as const;
+  return ops.from({ data: new Float32Array(shape[0] * shape[1]).fill(init), shape });
+}
+
+/** Drafts that a piece leaves, on tensors as they are. */
+export const play = (piece: Piece, { layers, drafts }: Stage, ops: Ops): readonly Draft[] => runSteps(compile(piece).steps, layers, ops, drafts);
+
+/** Numbers of a result of one layer. */
+export function rowsOf(tensor: Tensor, layer: Layer): Rows {
+  const { data, shape, lengths } = readCpu(tensor), [rows = 0, slots = 0] = shape, kv = layer.lengths.length;
+  return { rows, slots, data, valid: Array.from({ length: rows }, (_, r) => Math.min(slots, lengths?.[r] ?? (rows % kv === 0 ? layer.lengths[Math.floor((r * kv) / rows)]! : slots))) };
+}
+
+/** Runs a piece on the CPU: drafts with tensors that can be read. */
+export const onCpu = (piece: Piece, on: Scene, options: LawOptions, given?: readonly Given[]): readonly Draft[] => play(piece, stage(on, cpu.ops, options, given), cpu.ops);
+
+/** Runs a piece where every host read throws; results are opened afterwards. */
+export function onTrace(piece: Piece, on: Scene, options: LawOptions, given?: readonly Given[]): readonly Draft[] {
+  const { ops, reveal } = traceOps();
+  const open = (x: unknown): unknown => (isHandle(x) ? reveal(x) : isRecord(x) ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x);
+  return play(piece, stage(on, ops, options, given), ops).map((draft) => open(draft) as Draft);
+}
+const isRecord = (x: unknown): x is object => typeof x === 'object' && x !== null && Object.getPrototypeOf(x) === Object.prototype;
+const isHandle = (x: unknown): x is Tensor => typeof x === 'object' && x !== null && 'shape' in x && 'dtype' in x;
+
+/** Runs a piece on any backend, with one read: drafts with CPU tensors in the place of its own. */
+export async function onBackend(piece: Piece, on: Scene, backend: Backend, options: LawOptions, given?: readonly Given[]): Promise<readonly Draft[]> {
+  const drafts = play(piece, stage(on, backend.ops, options, given), backend.ops), wanted = drafts.map((d) => Object.entries(d).filter((e): e is [string, Tensor] => isHandle(e[1])));
+  const read = await backend.read(wanted.flatMap((entries) => entries.map(([, t]) => t)));
+  let at = 0;
+  return drafts.map((draft, i) => ({ ...draft, ...Object.fromEntries(wanted[i]!.map(([name]) => { const { data, shape, lengths } = read[at++]!; return [name, cpu.ops.from({ data, shape }, data instanceof Uint32Array ? 'u32' : 'f32', lengths && cpu.ops.from({ data: lengths, shape: [lengths.length] }, 'u32'))]; })) }));
+}

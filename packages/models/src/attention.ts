@@ -1,0 +1,130 @@
+import { KvError } from '@kv/core';
+import { blockRows, defaultEngine, type RowEngine } from './attention/engine.ts';
+import { countBelow, hider, type Visible } from './attention/visible.ts';
+import type { CacheView } from './cache.ts';
+
+/** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
+export interface AttentionStats {
+  readonly stride: number;
+  /** += the probability that each slot receives, over the queries (summed in f64 within a call). */
+  readonly columnSum?: Float32Array;
+  /** = the largest probability that each slot received. */
+  readonly columnMax?: Float32Array;
+}
+
+/** How many calls ran: all calls of `attend`, and those of any function here that computed statistics. */
+export interface AttentionCounters {
+  fused: number;
+  statistics: number;
+}
+
+interface Common {
+  readonly cache: CacheView;
+  /** Original positions of the queries `[m]`. */
+  readonly queryPositions: Uint32Array;
+  readonly counters?: AttentionCounters;
+  /** What computes. @defaultValue SIMD, or plain loops where it is missing */
+  readonly engine?: RowEngine;
+}
+
+export interface AttendOptions extends Common {
+  /** `[H, m, d]` f32, turned by their position. */
+  readonly q: Float32Array;
+  /** Several views hide what any of them hides. */
+  readonly visible?: Visible | readonly Visible[];
+  readonly stats?: AttentionStats;
+}
+
+export interface WindowOptions extends Common {
+  /** The last w queries `[H, w, d]` f32, turned by their position. */
+  readonly queries: Float32Array;
+}
+
+/**
+ * Causal softmax attention, `[m, H * d]` f32: query head h reads KV head floor(h / (H / G)), a query sees slots of at most its position,
+ * scores are q·k / sqrt(d). A query that sees nothing gets zeros. O(m n d) for each head.
+ * @throws KvError if the arrays do not fit the cache.
+ */
+export function attend(options: AttendOptions): Float32Array {
+  const { q, queryPositions, cache, counters, stats } = options;
+  if (counters !== undefined) {
+    counters.fused++;
+    if (stats !== undefined) counters.statistics++;
+  }
+  const heads = headCount(q, queryPositions.length, cache, 'attend');
+  const out = new Float32Array(queryPositions.length * heads * cache.headDim);
+  rows(options, q, heads, { out, ...(stats === undefined ? {} : { stats }), ...(options.visible === undefined ? {} : { visible: options.visible }) });
+  return out;
+}
+
+/** The mean over the last w queries of the causal softmax over all slots of the cache, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length. */
+export function windowAttention(options: WindowOptions): Float32Array {
+  const { queries, queryPositions, cache, counters } = options;
+  if (counters !== undefined) counters.statistics++;
+  const heads = headCount(queries, queryPositions.length, cache, 'windowAttention');
+  const stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
+  const columnSum = new Float32Array(heads * stride);
+  rows(options, queries, heads, { stats: { stride, columnSum } });
+  return columnSum.map((sum) => sum / queryPositions.length);
+}
+
+/** The softmax row of the last of the w queries alone, `[H, n]` f32. */
+export function lastAttention(options: WindowOptions): Float32Array {
+  const { queries, queryPositions, cache } = options;
+  const w = queryPositions.length;
+  const d = cache.headDim;
+  const heads = headCount(queries, w, cache, 'lastAttention');
+  const last = new Float32Array(heads * d);
+  for (let h = 0; h < heads; h++) last.set(queries.subarray((h * w + w - 1) * d, (h + 1) * w * d), h * d);
+  return windowAttention({ ...options, queries: last, queryPositions: queryPositions.subarray(w - 1) });
+}
+
+interface Wanted {
+  /** `[m, H * d]` */
+  readonly out?: Float32Array;
+  readonly stats?: AttentionStats;
+  readonly visible?: Visible | readonly Visible[];
+}
+
+function rows({ cache, queryPositions, engine = defaultEngine() }: Common, q: Float32Array, heads: number, { out, stats, visible }: Wanted): void {
+  const { headDim: d, capacity } = cache;
+  const m = queryPositions.length;
+  const group = heads / cache.heads;
+  const hide = hider(visible, cache, heads);
+  for (let g = 0; g < cache.heads; g++) {
+    const n = cache.lengths[g]!;
+    const from = g * capacity;
+    const slice = (all: Float32Array): Float32Array => all.subarray(from * d, (from + n) * d);
+    const positions = cache.positions.subarray(from, from + n);
+    const seen = Uint32Array.from(queryPositions, (p) => countBelow(positions, p + 1));
+    engine.open(slice(cache.keys), out && slice(cache.values), n, d, m);
+    for (let h = g * group; h < (g + 1) * group; h++) {
+      for (let b = 0; b < m; b += blockRows) {
+        const count = Math.min(blockRows, m - b);
+        const end = seen.subarray(b, b + count).reduce((x, y) => Math.max(x, y), 0);
+        const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end);
+        for (let r = 0; r < count; r++) {
+          hide?.(scores, r, queryPositions[b + r]!, seen[b + r]!, h, g);
+          engine.softmax(r, seen[b + r]!, end);
+        }
+        if (stats !== undefined) engine.addColumns(count, end, stats.columnMax !== undefined);
+        if (out !== undefined) engine.mix(count, end, out, (b * heads + h) * d, heads * d);
+      }
+      if (stats !== undefined) addStats(stats, h, engine.takeColumns(n));
+    }
+  }
+}
+
+function addStats({ stride, columnSum, columnMax }: AttentionStats, h: number, { sum, max }: ReturnType<RowEngine['takeColumns']>): void {
+  const at = h * stride;
+  for (let j = 0; j < sum.length; j++) {
+    if (columnSum !== undefined) columnSum[at + j] = columnSum[at + j]! + sum[j]!;
+    if (columnMax !== undefined) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
+  }
+}
+
+function headCount(q: Float32Array, m: number, cache: CacheView, at: string): number {
+  const heads = q.length / (m * cache.headDim);
+  if (m > 0 && Number.isInteger(heads) && heads > 0 && heads % cache.heads === 0) return heads;
+  throw new KvError(at, `queries must be [H, ${m}, ${cache.headDim}] with H a multiple of ${cache.heads}, got ${q.length} numbers`);
+}

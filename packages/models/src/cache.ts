@@ -1,0 +1,161 @@
+import { KvError } from '@kv/core';
+import { compactSlots, copySlots, createStorage, slotBytes, type Storage } from './cache/storage.ts';
+import type { Ledger } from './ledger.ts';
+
+/** What attention reads of a layer's cache. */
+export interface CacheView {
+  readonly heads: number;
+  readonly headDim: number;
+  /** Slots that there is room for, per head. */
+  readonly capacity: number;
+  /** `[G, capacity, d]` f32, turned by their original position. */
+  readonly keys: Float32Array;
+  /** `[G, capacity, d]` f32 */
+  readonly values: Float32Array;
+  /** Original positions `[G, capacity]`, ascending along the slots. */
+  readonly positions: Uint32Array;
+  /** Slots in use `[G]`; heads may differ. */
+  readonly lengths: Uint32Array;
+}
+
+/**
+ * The keys and values of one layer, one sequence. Slots ascend in position; what lies beyond a head's length is never read.
+ * Storage is replaced, never stretched: when it grows or shrinks the old arrays are dropped, and the ledger counts both while both exist.
+ */
+export class LayerCache implements CacheView {
+  readonly heads: number;
+  readonly headDim: number;
+  readonly lengths: Uint32Array;
+  readonly #ledger: Ledger;
+  readonly #name: string;
+  #storage: Storage;
+
+  /** An empty cache of `heads` KV heads; its bytes are counted in `ledger` under `name`. */
+  constructor(heads: number, headDim: number, ledger: Ledger, name = 'cache') {
+    this.heads = heads;
+    this.headDim = headDim;
+    this.lengths = new Uint32Array(heads);
+    this.#ledger = ledger;
+    this.#name = name;
+    this.#storage = createStorage(heads, headDim, 0);
+  }
+
+  get capacity(): number {
+    return this.#storage.capacity;
+  }
+  get keys(): Float32Array {
+    return this.#storage.keys;
+  }
+  get values(): Float32Array {
+    return this.#storage.values;
+  }
+  get positions(): Uint32Array {
+    return this.#storage.positions;
+  }
+  /** The longest head's slots. */
+  get length(): number {
+    return this.lengths.reduce((a, b) => Math.max(a, b), 0);
+  }
+  /** Bytes of the slots in use. */
+  get liveBytes(): number {
+    return slotBytes(this.headDim) * this.lengths.reduce((a, b) => a + b, 0);
+  }
+  /** Bytes of the slots that there is room for. */
+  get allocatedBytes(): number {
+    return slotBytes(this.headDim) * this.heads * this.capacity;
+  }
+
+  /** Makes room for exactly `slots` per head, if there is less. */
+  reserve(slots: number): void {
+    if (slots > this.capacity) this.#resize(slots);
+  }
+
+  /**
+   * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a quarter.
+   * @throws KvError, before anything changes, unless the arrays fit and the positions ascend from the last one.
+   */
+  append(k: Float32Array, v: Float32Array, positions: Uint32Array): void {
+    this.#checkAppend(k, v, positions);
+    const m = positions.length;
+    const need = this.length + m;
+    if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
+    const size = m * this.headDim;
+    for (let g = 0; g < this.heads; g++) {
+      const at = g * this.capacity + this.lengths[g]!;
+      this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
+      this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
+      this.positions.set(positions, at);
+      this.lengths[g] = this.lengths[g]! + m;
+    }
+    this.#ledger.use(this.#name, slotBytes(this.headDim) * this.heads * m);
+  }
+
+  /**
+   * Keeps only these slots of each head (ascending), in place; `room` is how many more slots per head are wanted.
+   * Storage of more than twice what is then needed is replaced by one that fits.
+   * @throws KvError, before anything changes, unless every list ascends within its head's length.
+   */
+  keep(slots: readonly Uint32Array[], room = 0): void {
+    this.#checkKeep(slots);
+    const before = this.liveBytes;
+    slots.forEach((list, g) => {
+      compactSlots(this.#storage, g, list);
+      this.lengths[g] = list.length;
+    });
+    this.#ledger.release(this.#name, before - this.liveBytes);
+    const need = this.length + room;
+    if (this.capacity > 2 * need) this.#resize(need);
+  }
+
+  /** A copy with its own storage for the slots in use and `room` more, counted in `ledger`. */
+  fork(ledger: Ledger = this.#ledger, room = 0): LayerCache {
+    const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name);
+    copy.reserve(this.length + room);
+    copySlots(this.#storage, copy.#storage, this.lengths);
+    copy.lengths.set(this.lengths);
+    ledger.use(this.#name, copy.liveBytes);
+    return copy;
+  }
+
+  /** No slot in use; the storage stays for the next sequence. */
+  clear(): void {
+    this.#ledger.release(this.#name, this.liveBytes);
+    this.lengths.fill(0);
+  }
+
+  /** Gives everything back; may be called again. */
+  destroy(): void {
+    this.clear();
+    this.#resize(0);
+  }
+
+  #resize(capacity: number): void {
+    const old = this.allocatedBytes;
+    const next = createStorage(this.heads, this.headDim, capacity);
+    this.#ledger.allocate(this.#name, slotBytes(this.headDim) * this.heads * capacity);
+    copySlots(this.#storage, next, this.lengths);
+    this.#storage = next;
+    this.#ledger.free(this.#name, old);
+  }
+
+  #checkAppend(k: Float32Array, v: Float32Array, positions: Uint32Array): void {
+    const size = this.heads * positions.length * this.headDim;
+    if (k.length !== size || v.length !== size)
+      throw new KvError('cache', `append expects keys and values of ${size} numbers for ${positions.length} positions, got ${k.length} and ${v.length}`);
+    let last = -1;
+    for (let g = 0; g < this.heads; g++)
+      if (this.lengths[g]! > 0) last = Math.max(last, this.positions[g * this.capacity + this.lengths[g]! - 1]!);
+    for (const position of positions) {
+      if (position <= last) throw new KvError('cache', `positions must ascend, got ${position} after ${last}`);
+      last = position;
+    }
+  }
+
+  #checkKeep(slots: readonly Uint32Array[]): void {
+    if (slots.length !== this.heads) throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
+    for (const [g, list] of slots.entries())
+      for (let i = 0; i < list.length; i++)
+        if (list[i]! >= this.lengths[g]! || (i > 0 && list[i]! <= list[i - 1]!))
+          throw new KvError('cache', `kept slots must ascend below ${this.lengths[g]!} in head ${g}, got ${list[i]} at ${i}`);
+  }
+}

@@ -1,0 +1,39 @@
+import { KvError } from '@kv/core';
+
+/** A JSON object whose values are not yet trusted. */
+export type Fields = Readonly<Record<string, unknown>>;
+
+/** @throws KvError unless `value` is a JSON object. */
+export function object(value: unknown, where: string, what: string): Fields {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Fields;
+  throw new KvError(where, `${what} must be a JSON object, got ${show(value)}`);
+}
+
+/** A positive integer of at most 2^31 - 1. @throws KvError naming the field. */
+export function integer(fields: Fields, name: string, where: string, fallback?: number): number {
+  return check(fields, name, where, fallback, 'an integer from 1 to 2147483647', (x) => Number.isInteger(x) && x > 0 && x < 2 ** 31);
+}
+
+/** A finite number above 0. @throws KvError naming the field. */
+export function positive(fields: Fields, name: string, where: string, fallback?: number): number {
+  return check(fields, name, where, fallback, 'a number above 0', (x) => Number.isFinite(x) && x > 0);
+}
+
+/** @throws KvError naming the field. */
+export function boolean(fields: Fields, name: string, where: string, fallback: boolean): boolean {
+  const value = fields[name] ?? fallback;
+  if (typeof value === 'boolean') return value;
+  throw new KvError(where, `${name} must be true or false, got ${show(value)}`);
+}
+
+/** JSON of a value, cut to 60 characters; undefined is nothing. */
+export function show(value: unknown): string {
+  const text = value === undefined ? 'nothing' : (JSON.stringify(value) ?? String(value));
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+function check(fields: Fields, name: string, where: string, fallback: number | undefined, want: string, ok: (x: number) => boolean): number {
+  const value = fields[name] ?? fallback;
+  if (typeof value === 'number' && ok(value)) return value;
+  throw new KvError(where, `${name} must be ${want}, got ${show(value)}`);
+}

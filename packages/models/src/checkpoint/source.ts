@@ -1,0 +1,70 @@
+import { KvError } from '@kv/core';
+
+/** Bytes that can be read in pieces: a file, a URL, an array. */
+export interface Source {
+  /** What messages call it. */
+  readonly name: string;
+  /** Bytes in all. */
+  readonly size: number;
+  /** Exactly `length` bytes from `offset`. @throws KvError if the source ends before. */
+  read(offset: number, length: number): Promise<Uint8Array>;
+  close(): Promise<void>;
+}
+
+/** A source over bytes in memory; `read` returns views. */
+export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Source {
+  const all = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
+  return {
+    name,
+    size: all.length,
+    async read(offset, length) {
+      if (offset + length > all.length) throw ended(name, offset, length, all.length);
+      return all.subarray(offset, offset + length);
+    },
+    async close() {},
+  };
+}
+
+/** A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError with the status. */
+export async function urlSource(url: string | URL): Promise<Source> {
+  const response = await fetch(url);
+  if (!response.ok) throw new KvError(String(url), `expected a file, got HTTP status ${response.status}`);
+  return bytesSource(await response.arrayBuffer(), String(url));
+}
+
+/** A source over a file (Node), read piece by piece through one handle. @throws KvError if it cannot be opened. */
+export async function fileSource(path: string): Promise<Source> {
+  const { open } = await import('node:fs/promises');
+  const handle = await open(path).catch((cause: NodeJS.ErrnoException) => {
+    throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
+  });
+  const size = (await handle.stat()).size;
+  return {
+    name: path,
+    size,
+    async read(offset, length) {
+      const bytes = new Uint8Array(length);
+      for (let done = 0; done < length; ) {
+        const { bytesRead } = await handle.read(bytes, done, length - done, offset + done);
+        if (bytesRead === 0) throw ended(path, offset, length, size);
+        done += bytesRead;
+      }
+      return bytes;
+    },
+    close: () => handle.close(),
+  };
+}
+
+/** All of a source as JSON. @throws KvError if it is not JSON. */
+export async function readJson(source: Source): Promise<unknown> {
+  const text = new TextDecoder().decode(await source.read(0, source.size));
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new KvError(source.name, `expected JSON, got ${(cause as Error).message}`);
+  }
+}
+
+function ended(name: string, offset: number, length: number, size: number): KvError {
+  return new KvError(name, `expected ${length} bytes at ${offset}, got a file of ${size} bytes`);
+}

@@ -1,0 +1,34 @@
+import type { At, Compiled } from '@kv/core';
+import type { Projected } from '../llama/decoder.ts';
+
+/** Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never frozen. */
+export function liveRows(policy: Compiled, at: At, positions: Uint32Array, keep: number): Uint32Array {
+  const hook = policy.hooks('freeze')[0];
+  const all = Uint32Array.from(positions, (_, i) => i);
+  if (!hook) return all;
+  const { sinks, below } = hook.run(at);
+  return all.filter((i) => positions[i]! < sinks || positions[i]! >= Math.min(below, at.promptLength - keep));
+}
+
+/** Rows `[m', width]` of x `[m, width]`. */
+export function pick(x: Float32Array, rows: Uint32Array, width: number): Float32Array {
+  const out = new Float32Array(rows.length * width);
+  rows.forEach((row, i) => out.set(x.subarray(row * width, (row + 1) * width), i * width));
+  return out;
+}
+
+/** Puts rows `[m', width]` into x `[m, width]`, in place. */
+export function put(x: Float32Array, rows: Uint32Array, width: number, from: Float32Array): void {
+  rows.forEach((row, i) => x.set(from.subarray(i * width, (i + 1) * width), row * width));
+}
+
+/** Keys and values of the whole block: live rows as computed, frozen ones as the previous layer had them. */
+export function withFrozen(live: Projected, rows: Uint32Array, m: number, previous: { readonly k: Float32Array; readonly v: Float32Array }, dim: number): { k: Float32Array; v: Float32Array } {
+  const k = previous.k.slice(), v = previous.v.slice(), heads = k.length / (m * dim);
+  for (let g = 0; g < heads; g++) rows.forEach((row, i) => {
+    const from = (g * rows.length + i) * dim;
+    k.set(live.k.subarray(from, from + dim), (g * m + row) * dim);
+    v.set(live.v.subarray(from, from + dim), (g * m + row) * dim);
+  });
+  return { k, v };
+}

@@ -1,0 +1,141 @@
+import { compile, cpu, KvError } from '@kv/core';
+import type { Backend, Policy } from '@kv/core';
+import type { Model } from '../load-model.ts';
+import { sampler } from '../sampling.ts';
+import { report } from './report.ts';
+import type { Report } from './report.ts';
+import { Sequence } from './sequence.ts';
+import type { Budget } from './sequence.ts';
+import { StopText } from './stop-text.ts';
+
+export interface DecodeOptions {
+  /** @defaultValue 64 */
+  readonly maxNewTokens?: number | undefined;
+  /** Strings that end the generation; they are not part of the text. */
+  readonly stop?: readonly string[] | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** 0 is greedy. @defaultValue 0 */
+  readonly temperature?: number | undefined;
+  readonly topP?: number | undefined;
+  readonly seed?: number | undefined;
+  /** End at the model's end token. @defaultValue true for text, false for ids: ids in, exactly as many ids out */
+  readonly stopAtEos?: boolean | undefined;
+  /** An event every so many generated tokens. @defaultValue the policy's cadence, else none: it evicts once, at the end of prefill */
+  readonly every?: number | undefined;
+}
+export interface GenerateOptions extends DecodeOptions {
+  /** Text; or `ids`. */
+  readonly prompt?: string | undefined;
+  readonly ids?: readonly number[] | undefined;
+  /** @defaultValue nothing is evicted */
+  readonly policy?: Policy | undefined;
+  readonly budget?: Budget | undefined;
+  /** Prefill in blocks of so many tokens, each followed by an event. */
+  readonly block?: number | undefined;
+  /** Give the logits of the last so many positions of prompt and answer, the last generated token fed too. */
+  readonly logits?: number | undefined;
+  /** Where pieces run. @defaultValue the CPU */
+  readonly backend?: Backend | undefined;
+}
+/** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */
+export interface Chunk { readonly token?: number; readonly text: string }
+export interface Generated { readonly text: string; readonly tokens: readonly number[]; readonly report: Report; readonly logits?: readonly Float32Array[] }
+export type Finish = 'length' | 'stop' | 'eos' | 'aborted' | 'context';
+
+/** A generation under way: await it for the result, or iterate over it for the tokens as they come. */
+export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
+
+/**
+ * Answers a prompt over a cache that the policy keeps at its budget.
+ *
+ * Greedy unless `temperature` is given. Ends at `maxNewTokens`, the model's end token (a text prompt's, see `stopAtEos`), a stop
+ * string, the end of the model's context, or an abort, which gives what there is.
+ * @throws KvError in one sentence for a prompt, budget or option that cannot be, before anything is evicted.
+ */
+export function generate(model: Model, options: GenerateOptions): Generation {
+  let chunks: AsyncGenerator<Chunk, Generated> | undefined;
+  let result: Promise<Generated> | undefined;
+  const start = (): AsyncGenerator<Chunk, Generated> => (chunks ??= run(model, options));
+  const drain = (): Promise<Generated> => (result ??= (async () => {
+    for (;;) { const next = await start().next(); if (next.done) return next.value; }
+  })());
+  return {
+    then: (resolve, reject) => drain().then(resolve, reject),
+    async *[Symbol.asyncIterator]() {
+      for (;;) {
+        const next = await start().next();
+        if (next.done) { result ??= Promise.resolve(next.value); return; }
+        yield next.value;
+      }
+    },
+  };
+}
+
+async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chunk, Generated> {
+  const { policy, budget, block, logits = 0, backend = cpu, signal } = options;
+  const ids = promptIds(model, options);
+  if (policy && compile(policy).evicts && budget === undefined) throw new KvError('budget', `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
+  if (!(Number.isInteger(logits) && logits >= 0)) throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
+  const sequence = new Sequence(model, backend);
+  try {
+    const rows: Float32Array[] = [];
+    let finish: Finish;
+    const tokens: number[] = [];
+    let text = '';
+    try {
+      await sequence.prefill(ids, { ...(policy && { policy }), budget, block, rows: Math.max(1, logits), signal });
+      rows.push(...sequence.logits);
+      finish = yield* decodeWith(sequence, { stopAtEos: options.prompt !== undefined, ...options }, ({ token, text: more }) => { if (token !== undefined) tokens.push(token); text += more; }, () => rows.push(...sequence.logits));
+    } catch (error) {
+      if (!signal?.aborted) throw error;
+      finish = 'aborted';
+    }
+    if (logits > 0 && tokens.length > 0 && sequence.length < model.config.maxPositions) { await sequence.step(tokens.at(-1)!); rows.push(...sequence.logits); }
+    return { text, tokens, report: report(sequence, finish, options), ...(logits > 0 && { logits: rows.slice(-logits) }) };
+  } finally {
+    sequence.destroy();
+  }
+}
+
+/** Generates from a prefilled sequence; the last token is given, but not fed. */
+export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
+  return yield* decodeWith(sequence, options, () => {}, () => {});
+}
+
+async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: (chunk: Chunk) => void, onStep: () => void): AsyncGenerator<Chunk, Finish> {
+  const { maxNewTokens = 64, stop = [], signal, temperature = 0, topP, seed, stopAtEos = true } = options;
+  if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0)) throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
+  const every = options.every ?? sequence.policy.hooks('cadence')[0]?.every;
+  if (every !== undefined && !(Number.isInteger(every) && every > 0)) throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
+  if (every === undefined) sequence.settle();
+  const { config, tokenizer } = sequence.model;
+  const draw = sampler({ temperature, ...(topP !== undefined && { topP }), ...(seed !== undefined && { seed }) });
+  const stream = tokenizer.streamDecoder(), stops = new StopText(stop);
+  let finish: Finish = 'length';
+  for (let made = 0; made < maxNewTokens; made++) {
+    if (signal?.aborted) { finish = 'aborted'; break; }
+    const token = draw(sequence.logits.at(-1)!);
+    if (stopAtEos && config.eosIds.includes(token)) { finish = 'eos'; break; }
+    const chunk = { token, text: stops.push(stream.push(token)) };
+    onChunk(chunk);
+    yield chunk;
+    if (stops.stopped) return 'stop';
+    if (made + 1 === maxNewTokens) break;
+    if (sequence.length >= config.maxPositions) { finish = 'context'; break; }
+    await sequence.step(token, every);
+    onStep();
+  }
+  const rest = stops.end(stream.end());
+  if (rest !== '') { const chunk = { text: rest }; onChunk(chunk); yield chunk; }
+  return finish;
+}
+
+function promptIds(model: Model, { prompt, ids }: GenerateOptions): readonly number[] {
+  if ((prompt === undefined) === (ids === undefined)) throw new KvError('prompt', 'expected either prompt (text) or ids, and not both');
+  if (ids !== undefined) {
+    for (const id of ids) if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab)) throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
+    return ids;
+  }
+  if (typeof prompt !== 'string') throw new KvError('prompt', `must be text, got ${typeof prompt}`);
+  return model.tokenizer.encode(prompt).ids;
+}

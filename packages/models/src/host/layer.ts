@@ -1,0 +1,67 @@
+import type { LlamaConfig } from '../checkpoint/config.ts';
+import { LayerCache } from '../cache.ts';
+import type { Ledger } from '../ledger.ts';
+import { QueryRing } from './query-ring.ts';
+import { SlotRows } from './slot-rows.ts';
+import { StateStore } from './store.ts';
+import type { Watch } from './watch.ts';
+
+/** One layer of one sequence: its cache and what events want remembered about it. */
+export class LayerMemory {
+  readonly cache: LayerCache;
+  ring?: QueryRing;
+  /** Column sums over every query so far, and over the newest block's, `[H, n]`. */
+  accumulated?: SlotRows;
+  block?: SlotRows;
+  states: StateStore;
+  /** Every head holds the same positions. */
+  aligned = true;
+
+  constructor(config: LlamaConfig, ledger: Ledger, cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger)) {
+    this.cache = cache;
+    this.states = new StateStore(config, ledger);
+  }
+
+  /** Starts to remember what `watch` asks for; what is already remembered goes on. */
+  watch({ window, accumulated, block }: Watch, { queryHeads: H, headDim: d }: LlamaConfig, ledger: Ledger): void {
+    if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger);
+    if (accumulated && !this.accumulated) this.accumulated = new SlotRows(H, 0, 'statistics', ledger);
+    if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
+  }
+
+  /** Forgets the rings and sums that no later event will read. */
+  unwatch(): void {
+    this.ring?.destroy();
+    this.accumulated?.destroy();
+    this.block?.destroy();
+    delete this.ring;
+    delete this.accumulated;
+    delete this.block;
+  }
+
+  /** Compacts the cache and everything beside it to these slots of each KV head. */
+  keep(kept: readonly Uint32Array[], room: number): void {
+    const same = this.aligned && kept.every((slots) => slots.length === kept[0]!.length && slots.every((s, i) => s === kept[0]![i]));
+    this.cache.keep(kept, room);
+    this.accumulated?.keep(kept);
+    this.block?.keep(kept);
+    this.states.keep(kept);
+    this.aligned = same;
+  }
+
+  fork(config: LlamaConfig, ledger: Ledger, room: number): LayerMemory {
+    const copy = new LayerMemory(config, ledger, this.cache.fork(ledger, room));
+    if (this.ring) copy.ring = this.ring.fork(ledger);
+    if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
+    if (this.block) copy.block = this.block.fork(ledger);
+    copy.states = this.states.fork(ledger);
+    copy.aligned = this.aligned;
+    return copy;
+  }
+
+  destroy(): void {
+    this.unwatch();
+    this.states.destroy();
+    this.cache.destroy();
+  }
+}

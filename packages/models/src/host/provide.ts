@@ -1,0 +1,72 @@
+import { isState, KvError, signalKey } from '@kv/core';
+import type { AnySignal, Ops, Tensor, Tokens } from '@kv/core';
+import { windowAttention } from '../attention.ts';
+import type { AttentionCounters } from '../attention.ts';
+import type { LayerMemory } from './layer.ts';
+import type { StateStore } from './store.ts';
+import { windowOf } from './watch.ts';
+
+/** What signals are computed from. */
+export interface Source {
+  readonly memory: LayerMemory;
+  /** State of rows `model`. */
+  readonly shared: StateStore;
+  readonly tokens: Tokens;
+  readonly ops: Ops;
+  readonly counters: AttentionCounters;
+  /** Results of providers, computed before, by signal key. */
+  readonly provided: ReadonlyMap<string, unknown>;
+}
+
+/** A reader of one layer's signals as they are now; each is computed once. */
+export function reader(source: Source): (signal: AnySignal) => unknown {
+  const done = new Map<string, unknown>();
+  return (signal) => {
+    const key = signalKey(signal);
+    if (!done.has(key)) done.set(key, source.provided.get(key) ?? compute(signal, source));
+    return done.get(key);
+  };
+}
+
+function compute(signal: AnySignal, { memory, shared, tokens, ops, counters }: Source): unknown {
+  const { cache, accumulated, block, ring } = memory;
+  const { heads: G, headDim: d, capacity, length: n } = cache;
+  const lengths = memory.cache.lengths.every((x) => x === n) ? undefined : ops.from({ data: cache.lengths.slice(), shape: [G] }, 'u32');
+  const perHead = (data: Float32Array): Tensor => ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
+  const perQueryHead = (data: Float32Array, stride: number): Tensor => {
+    const H = stride === 0 ? G : data.length / stride;
+    return ops.from({ data, shape: [H, n], stride: [stride, 1] }, 'f32', lengths && ops.from({ data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]!), shape: [H] }, 'u32'));
+  };
+  const missing = (): never => { throw new KvError('sequence', `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``); };
+  if (isState(signal)) return (signal.state.rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
+  if (windowOf(signal) > 0) {
+    if (!ring || ring.window < windowOf(signal)) return missing();
+    const { queries, positions, count } = ring.last(windowOf(signal));
+    if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
+    if (signal.id === 'attention.max') return perQueryHead(windowMax(queries, positions, memory, counters), n);
+    return perQueryHead(windowAttention({ queries, queryPositions: positions, cache, counters }), n);
+  }
+  switch (signal.id) {
+    case 'keys': return perHead(cache.keys);
+    case 'values': return perHead(cache.values);
+    case 'positions': return ops.from({ data: cache.positions, shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
+    case 'tokens': return tokens;
+    case 'attention.accumulated': return accumulated ? perQueryHead(accumulated.data, accumulated.stride) : missing();
+    case 'attention.block': return block ? perQueryHead(block.data, block.stride) : missing();
+    default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, keys, values, queries, attention.last, .window, .max, .block and .accumulated`);
+  }
+}
+
+/** The largest weight that each slot received from any of the w queries, `[H, n]`. */
+function windowMax(queries: Float32Array, positions: Uint32Array, { cache }: LayerMemory, counters: AttentionCounters): Float32Array {
+  const w = positions.length, d = cache.headDim, H = queries.length / (w * d);
+  let out: Float32Array | undefined;
+  for (let i = 0; i < w; i++) {
+    const one = new Float32Array(H * d);
+    for (let h = 0; h < H; h++) one.set(queries.subarray((h * w + i) * d, (h * w + i + 1) * d), h * d);
+    const row = windowAttention({ queries: one, queryPositions: positions.subarray(i, i + 1), cache, counters });
+    if (out) row.forEach((x, j) => { if (x > out![j]!) out![j] = x; });
+    else out = row;
+  }
+  return out ?? new Float32Array(0);
+}

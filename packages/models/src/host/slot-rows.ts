@@ -1,0 +1,82 @@
+import type { Ledger } from '../ledger.ts';
+
+/**
+ * f32 `[rows, n]` beside a layer's cache: one entry a slot, compacted with the cache, grown with `init`. Row r follows KV head
+ * floor(r * G / rows). Counted in the ledger under `name`.
+ */
+export class SlotRows {
+  readonly rows: number;
+  readonly #init: number;
+  readonly #name: string;
+  readonly #ledger: Ledger;
+  #stride = 0;
+  #length = 0;
+  #data = new Float32Array(0);
+
+  constructor(rows: number, init: number, name: string, ledger: Ledger) {
+    [this.rows, this.#init, this.#name, this.#ledger] = [rows, init, name, ledger];
+  }
+
+  get data(): Float32Array {
+    return this.#data;
+  }
+  /** Distance between rows. */
+  get stride(): number {
+    return this.#stride;
+  }
+
+  /** Room for slots up to `length`, the new ones at `init`. */
+  grow(length: number): void {
+    if (length > this.#stride) {
+      const stride = Math.max(length, Math.floor(this.#stride * 1.25));
+      const data = new Float32Array(this.rows * stride).fill(this.#init);
+      this.#ledger.allocate(this.#name, data.byteLength);
+      for (let r = 0; r < this.rows; r++) data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * stride);
+      this.#ledger.free(this.#name, this.#data.byteLength);
+      [this.#data, this.#stride] = [data, stride];
+    }
+    this.#count(length);
+  }
+
+  /** Every entry becomes `value`. */
+  fill(value: number): void {
+    this.#data.fill(value);
+  }
+
+  /** Entry r, i of dense `[rows, slots]` values. */
+  write(values: ArrayLike<number>, slots: number): void {
+    for (let r = 0; r < this.rows; r++) for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i]!;
+  }
+
+  /** Keeps these slots of each KV head. */
+  keep(kept: readonly Uint32Array[]): void {
+    let longest = 0;
+    for (let r = 0; r < this.rows; r++) {
+      const slots = kept[Math.floor((r * kept.length) / this.rows)]!, at = r * this.#stride;
+      slots.forEach((slot, i) => { this.#data[at + i] = this.#data[at + slot]!; });
+      this.#data.fill(this.#init, at + slots.length, at + this.#stride);
+      longest = Math.max(longest, slots.length);
+    }
+    this.#count(longest);
+  }
+
+  fork(ledger: Ledger): SlotRows {
+    const copy = new SlotRows(this.rows, this.#init, this.#name, ledger);
+    copy.grow(this.#length);
+    for (let r = 0; r < this.rows; r++) copy.#data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * copy.#stride);
+    return copy;
+  }
+
+  destroy(): void {
+    this.#count(0);
+    this.#ledger.free(this.#name, this.#data.byteLength);
+    [this.#data, this.#stride] = [new Float32Array(0), 0];
+  }
+
+  #count(length: number): void {
+    const change = 4 * this.rows * (length - this.#length);
+    if (change > 0) this.#ledger.use(this.#name, change);
+    else this.#ledger.release(this.#name, -change);
+    this.#length = length;
+  }
+}

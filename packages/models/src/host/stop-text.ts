@@ -1,0 +1,38 @@
+/** Passes text on until one of the stop strings appears; holds back what may be the start of one. */
+export class StopText {
+  stopped = false;
+  readonly #stops: readonly string[];
+  #held = '';
+
+  constructor(stops: readonly string[]) {
+    this.#stops = stops.filter((s) => s !== '');
+  }
+
+  /** The part of the text so far that is certain and not yet given. */
+  push(text: string): string {
+    if (this.stopped) return '';
+    const all = this.#held + text;
+    const at = Math.min(...this.#stops.map((s) => all.indexOf(s)).filter((i) => i >= 0), Infinity);
+    if (at !== Infinity) {
+      this.stopped = true;
+      this.#held = '';
+      return all.slice(0, at);
+    }
+    const hold = Math.max(0, ...this.#stops.map((s) => overlap(all, s)));
+    this.#held = all.slice(all.length - hold);
+    return all.slice(0, all.length - hold);
+  }
+
+  /** What was held back, when nothing follows. */
+  end(text: string): string {
+    const rest = this.push(text) + this.#held;
+    this.#held = '';
+    return rest;
+  }
+}
+
+/** Length of the longest end of `text` that starts `stop`. */
+function overlap(text: string, stop: string): number {
+  for (let n = Math.min(stop.length - 1, text.length); n > 0; n--) if (text.endsWith(stop.slice(0, n))) return n;
+  return 0;
+}

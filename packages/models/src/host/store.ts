@@ -1,0 +1,65 @@
+import { KvError } from '@kv/core';
+import type { Ops, State, StateSpec, Tensor } from '@kv/core';
+import type { Ledger } from '../ledger.ts';
+import { SlotRows } from './slot-rows.ts';
+
+interface Shape { readonly queryHeads: number; readonly kvHeads: number }
+const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = { query: (s) => s.queryHeads, kv: (s) => s.kvHeads, layer: () => 1, model: () => 1 };
+
+interface Entry { readonly spec: StateSpec; readonly rows: SlotRows; length: number }
+
+/** The state of pieces in one layer (or, for rows `model`, in the sequence): kept, compacted, forked and counted under `states`. */
+export class StateStore {
+  readonly #entries = new Map<string, Entry>();
+  readonly #shape: Shape;
+  readonly #ledger: Ledger;
+
+  constructor(shape: Shape, ledger: Ledger) {
+    [this.#shape, this.#ledger] = [shape, ledger];
+  }
+
+  /** The state as a tensor with room for `slots` slots and `positions` positions. */
+  read(signal: State, slots: number, positions: number, ops: Ops, lengths?: Tensor): Tensor {
+    const entry = this.#entry(signal, slots, positions);
+    const { rows, length } = entry;
+    return ops.from({ data: rows.data, shape: [rows.rows, length], stride: [rows.stride, 1] }, 'f32', entry.spec.kind === 'slot' ? lengths : undefined);
+  }
+
+  /** Replaces the state by host values `[rows, columns]`. */
+  write(signal: State, values: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }): void {
+    const [rows = 1, columns = 1] = values.shape, want = ROWS[signal.state.rows](this.#shape);
+    if (rows !== want) throw new KvError(signal.as, `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`);
+    const entry = this.#entry(signal, columns, columns);
+    entry.rows.grow(columns);
+    entry.length = columns;
+    entry.rows.write(values.data, columns);
+  }
+
+  /** Slot state follows the cache. */
+  keep(kept: readonly Uint32Array[]): void {
+    for (const entry of this.#entries.values()) if (entry.spec.kind === 'slot') { entry.rows.keep(kept); entry.length = Math.max(0, ...kept.map((k) => k.length)); }
+  }
+
+  fork(ledger: Ledger): StateStore {
+    const copy = new StateStore(this.#shape, ledger);
+    for (const [id, { spec, rows, length }] of this.#entries) copy.#entries.set(id, { spec, rows: rows.fork(ledger), length });
+    return copy;
+  }
+
+  destroy(): void {
+    for (const { rows } of this.#entries.values()) rows.destroy();
+    this.#entries.clear();
+  }
+
+  #entry(signal: State, slots: number, positions: number): Entry {
+    const spec = signal.state;
+    let entry = this.#entries.get(signal.id);
+    if (!entry) {
+      entry = { spec, rows: new SlotRows(ROWS[spec.rows](this.#shape), spec.init ?? 0, 'states', this.#ledger), length: 0 };
+      this.#entries.set(signal.id, entry);
+    }
+    const columns = { slot: slots, position: positions, unit: Math.max(entry.length, spec.width ?? 1), sequence: spec.width ?? 1 }[spec.kind];
+    if (columns > entry.length) { entry.rows.grow(columns); entry.length = columns; }
+    return entry;
+  }
+}

@@ -1,0 +1,26 @@
+import type { AnySignal } from '@kv/core';
+
+/** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
+export interface Watch {
+  /** Queries to keep. */
+  readonly window: number;
+  readonly accumulated: boolean;
+  readonly block: boolean;
+}
+
+const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
+  'attention.last': () => 1,
+  'attention.window': (s) => Number(s.args?.w),
+  'attention.max': (s) => Number(s.args?.w),
+  queries: (s) => Number(s.args?.w),
+};
+
+/** The least memory that serves all these signals. */
+export const watchOf = (needs: readonly AnySignal[]): Watch => ({
+  window: Math.max(0, ...needs.map((s) => WINDOWS[s.id]?.(s) ?? 0)),
+  accumulated: needs.some((s) => s.id === 'attention.accumulated'),
+  block: needs.some((s) => s.id === 'attention.block'),
+});
+
+/** How many last queries a signal looks at; 0 for the others. */
+export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;

@@ -1,0 +1,90 @@
+import { KvError } from '@kv/core';
+
+/** What a sample belongs to. */
+export type LedgerPhase = 'prefill' | 'decode';
+
+/** Bytes of one name: capacity that exists, and the part of it in use. */
+export interface LedgerEntry {
+  readonly allocated: number;
+  readonly live: number;
+}
+
+/**
+ * Counts bytes by name (cache, rings, states): `allocated` is capacity, `live` what is in use. Peaks are kept; means are over samples.
+ * @throws KvError from any method that would make a count negative or is given no byte count.
+ */
+export class Ledger {
+  #entries = new Map<string, { allocated: number; live: number }>();
+  #samples = { prefill: { weight: 0, live: 0, allocated: 0 }, decode: { weight: 0, live: 0, allocated: 0 } };
+  #allocated = 0;
+  #live = 0;
+  #peak = 0;
+  #peakAllocated = 0;
+
+  /** Bytes of capacity now. */
+  get allocated(): number {
+    return this.#allocated;
+  }
+  /** Bytes in use now. */
+  get live(): number {
+    return this.#live;
+  }
+  /** The most bytes in use at any time. */
+  get peak(): number {
+    return this.#peak;
+  }
+  /** The most bytes of capacity at any time, storage that is being replaced included. */
+  get peakAllocated(): number {
+    return this.#peakAllocated;
+  }
+
+  /** Capacity of `bytes` more. */
+  allocate(name: string, bytes: number): void {
+    this.#change(name, 'allocated', bytes);
+  }
+  /** Capacity of `bytes` less. */
+  free(name: string, bytes: number): void {
+    this.#change(name, 'allocated', -bytes);
+  }
+  /** `bytes` more in use. */
+  use(name: string, bytes: number): void {
+    this.#change(name, 'live', bytes);
+  }
+  /** `bytes` less in use. */
+  release(name: string, bytes: number): void {
+    this.#change(name, 'live', -bytes);
+  }
+
+  /** Counts of one name; zero for a name never seen. */
+  entry(name: string): LedgerEntry {
+    return { ...(this.#entries.get(name) ?? { allocated: 0, live: 0 }) };
+  }
+  /** All names that were ever counted. */
+  names(): readonly string[] {
+    return [...this.#entries.keys()];
+  }
+
+  /** Records the bytes as they are now, for `weight` tokens or seconds. */
+  sample(phase: LedgerPhase, weight = 1): void {
+    const sample = this.#samples[phase];
+    sample.weight += weight;
+    sample.live += weight * this.#live;
+    sample.allocated += weight * this.#allocated;
+  }
+  /** The weighted mean of the samples of a phase, bytes; 0 without samples. */
+  mean(phase: LedgerPhase, of: 'live' | 'allocated' = 'live'): number {
+    const sample = this.#samples[phase];
+    return sample.weight === 0 ? 0 : sample[of] / sample.weight;
+  }
+
+  #change(name: string, field: 'allocated' | 'live', bytes: number): void {
+    const entry = this.#entries.get(name) ?? { allocated: 0, live: 0 };
+    const next = entry[field] + bytes;
+    if (!Number.isSafeInteger(bytes) || next < 0)
+      throw new KvError('Ledger', `the ${field} bytes of ${name} must stay an integer of at least 0, got ${entry[field]} and then ${next}`);
+    entry[field] = next;
+    this.#entries.set(name, entry);
+    if (field === 'live') this.#peak = Math.max(this.#peak, (this.#live += bytes));
+    else this.#peakAllocated = Math.max(this.#peakAllocated, (this.#allocated += bytes));
+  }
+}

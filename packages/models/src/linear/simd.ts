@@ -1,0 +1,89 @@
+import { createKernel, growTo, type Kernel } from '../simd/kernel.ts';
+import type { LinearFactory } from './linear.ts';
+
+/** Rows multiplied at a time, so that the room for x and y stays small. */
+const block = 64;
+
+/**
+ * Products on this package's WebAssembly SIMD kernel, accumulating in f32. Weights are packed once into the memory that all products of the
+ * factory share; it is given back when the last of them is destroyed. @throws KvError when 4 GiB are not enough.
+ */
+export function simdLinear(): LinearFactory {
+  let arena: Arena | undefined;
+  let users = 0;
+  return (weight, outputs, inputs) => {
+    const own = (arena ??= createArena());
+    users++;
+    const wide = 8 * Math.ceil(outputs / 8);
+    const deep = 4 * Math.ceil(inputs / 4);
+    const packed = own.place(weight, outputs, inputs, deep);
+    let alive = true;
+    return {
+      inputs,
+      outputs,
+      apply(x, rows) {
+        const y = new Float32Array(rows * outputs);
+        for (let r = 0; r < rows; r += block) {
+          const m = Math.min(block, rows - r);
+          const view = own.multiply(x.subarray(r * inputs, (r + m) * inputs), m, wide, inputs, packed, deep);
+          if (wide === outputs) y.set(view, r * outputs);
+          else for (let i = 0; i < m; i++) y.set(view.subarray(i * wide, i * wide + outputs), (r + i) * outputs);
+        }
+        return y;
+      },
+      destroy() {
+        if (alive && --users === 0) arena = undefined;
+        alive = false;
+      },
+    };
+  };
+}
+
+interface Arena {
+  /** Packs a weight into panels `[ceil(outputs / 8), deep, 8]` and returns its byte offset. */
+  place(weight: Float32Array, outputs: number, inputs: number, deep: number): number;
+  /** x `[m, inputs]` times a packed weight: a view `[m, wide]`, valid until the next call. */
+  multiply(x: Float32Array, m: number, wide: number, inputs: number, packed: number, deep: number): Float32Array;
+}
+
+function createArena(): Arena {
+  const kernel: Kernel = createKernel();
+  const start = align(kernel.memory.buffer.byteLength);
+  let end = start;
+  let scratch = { at: start, bytes: 0 };
+  const room = (bytes: number): number => {
+    const at = end;
+    end = align(end + bytes);
+    growTo(kernel.memory, end);
+    return at;
+  };
+  const floats = (): Float32Array => new Float32Array(kernel.memory.buffer);
+  return {
+    place(weight, outputs, inputs, deep) {
+      const packed = room(4 * 8 * Math.ceil(outputs / 8) * deep);
+      const raw = end;
+      growTo(kernel.memory, raw + 4 * outputs * deep);
+      const memory = floats();
+      if (deep === inputs) memory.set(weight, raw / 4);
+      else {
+        memory.fill(0, raw / 4, raw / 4 + outputs * deep);
+        for (let o = 0; o < outputs; o++) memory.set(weight.subarray(o * inputs, (o + 1) * inputs), raw / 4 + o * deep);
+      }
+      kernel.pack(raw, outputs, deep, packed);
+      return packed;
+    },
+    multiply(x, m, wide, inputs, packed, deep) {
+      const bytes = 4 * block * (inputs + wide);
+      if (scratch.bytes < bytes) scratch = { at: room(bytes), bytes };
+      const memory = floats();
+      const y = scratch.at + 4 * m * inputs;
+      memory.set(x, scratch.at / 4);
+      kernel.gemm(m, wide, inputs, scratch.at, 4 * inputs, packed, 32, 32 * deep, y, 4 * wide, 1);
+      return memory.subarray(y / 4, y / 4 + m * wide);
+    },
+  };
+}
+
+function align(bytes: number): number {
+  return 64 * Math.ceil(bytes / 64);
+}

@@ -1,0 +1,52 @@
+import { KvError } from '@kv/core';
+
+/** The index of the largest logit; ties go to the lower id. */
+export function greedy(logits: Float32Array): number {
+  let best = 0;
+  for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[best]!) best = i;
+  return best;
+}
+
+export interface SamplerOptions {
+  /** Divides the logits; 0 is greedy. @defaultValue 1 */
+  readonly temperature?: number;
+  /** The smallest set of ids with at least this probability is sampled from, in (0, 1]. @defaultValue 1 */
+  readonly topP?: number;
+  /** Any number; the same seed gives the same draws. @defaultValue 0 */
+  readonly seed?: number;
+}
+
+/** Draws ids from logits `[vocab]` with temperature and nucleus. @throws KvError for options out of range. */
+export function sampler({ temperature = 1, topP = 1, seed = 0 }: SamplerOptions = {}): (logits: Float32Array) => number {
+  if (!(temperature >= 0 && Number.isFinite(temperature))) throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);
+  if (!(topP > 0 && topP <= 1)) throw new KvError('sampler', `topP must be above 0 and at most 1, got ${topP}`);
+  const random = generator(seed);
+  return (logits) => {
+    if (temperature === 0) return greedy(logits);
+    const max = logits[greedy(logits)]!;
+    const weights = Float64Array.from(logits, (x) => Math.exp((x - max) / temperature));
+    const order = Array.from(weights.keys()).sort((a, b) => logits[b]! - logits[a]! || a - b);
+    const total = weights.reduce((sum, w) => sum + w, 0);
+    const nucleus: number[] = [];
+    let mass = 0;
+    for (const id of order) {
+      if (nucleus.length > 0 && mass >= topP * total) break;
+      nucleus.push(id);
+      mass += weights[id]!;
+    }
+    let left = random() * mass;
+    for (const id of nucleus) if ((left -= weights[id]!) < 0) return id;
+    return nucleus.at(-1)!;
+  };
+}
+
+/** Mulberry32: numbers in [0, 1) from a 32-bit seed. */
+function generator(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let x = Math.imul(state ^ (state >>> 15), 1 | state);
+    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
+    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,55 @@
+import ndarray, { type NdArray } from 'ndarray';
+import ops from 'ndarray-ops';
+
+/** A cache as plain lists: keys, values and positions of each KV head. */
+export interface OracleHead {
+  readonly keys: readonly (readonly number[])[];
+  readonly values: readonly (readonly number[])[];
+  readonly positions: readonly number[];
+}
+
+/** What a query may see: slot, its position, the query's position, query head, KV head. */
+export type Sees = (slot: number, position: number, query: number, h: number, g: number) => boolean;
+
+/** Causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
+export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly number[], heads: readonly OracleHead[], sees: Sees = () => true): NdArray<Float64Array>[][] {
+  const [H = 0, m = 0, d = 0] = q.shape;
+  return Array.from({ length: H }, (_, h) => {
+    const g = Math.floor(h / (H / heads.length));
+    const { keys, positions } = heads[g]!;
+    const n = positions.length;
+    return Array.from({ length: m }, (_, i) => {
+      const query = queryPositions[i]!;
+      const row = ndarray(new Float64Array(n), [n]);
+      const visible = positions.map((position, j) => position <= query && (position === query || sees(j, position, query, h, g)));
+      for (let j = 0; j < n; j++) {
+        const products = ndarray(new Float64Array(d), [d]);
+        ops.mul(products, q.pick(h, i, null), ndarray(Float64Array.from(keys[j]!), [d]));
+        row.set(j, visible[j] ? ops.sum(products) / Math.sqrt(d) : -Infinity);
+      }
+      if (!visible.includes(true)) return ndarray(new Float64Array(n), [n]);
+      ops.subseq(row, ops.sup(row));
+      ops.expeq(row);
+      ops.divseq(row, ops.sum(row));
+      return row;
+    });
+  });
+}
+
+/** Outputs `[m, H, d]` in float64. */
+export function outputs(rows: readonly (readonly NdArray<Float64Array>[])[], heads: readonly OracleHead[], d: number): NdArray<Float64Array> {
+  const H = rows.length;
+  const m = rows[0]?.length ?? 0;
+  const out = ndarray(new Float64Array(m * H * d), [m, H, d]);
+  rows.forEach((ofHead, h) => {
+    const { values } = heads[Math.floor(h / (H / heads.length))]!;
+    ofHead.forEach((row, i) => {
+      values.forEach((value, j) => {
+        const part = ndarray(Float64Array.from(value), [d]);
+        ops.mulseq(part, row.get(j));
+        ops.addeq(out.pick(i, h, null), part);
+      });
+    });
+  });
+  return out;
+}

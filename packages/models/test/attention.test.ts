@@ -1,0 +1,149 @@
+import fc from 'fast-check';
+import ndarray from 'ndarray';
+import { describe, expect, test } from 'vitest';
+import { attend, lastAttention, LayerCache, Ledger, plainEngine, simdEngine, windowAttention, type Visible } from '../src/index.ts';
+import { outputs, probabilities, type OracleHead, type Sees } from './attention-oracle.ts';
+
+interface Case {
+  readonly cache: LayerCache;
+  readonly heads: readonly OracleHead[];
+  readonly q: Float32Array;
+  readonly queryPositions: Uint32Array;
+  readonly H: number;
+  readonly n: number;
+}
+
+/** Caches with ragged heads that hold at least the queries' own slots; numbers from a seeded generator, scaled so that softmax is far from uniform. */
+const cases = fc
+  .record({
+    seed: fc.integer(),
+    G: fc.integer({ min: 1, max: 3 }),
+    R: fc.integer({ min: 1, max: 3 }),
+    d: fc.constantFrom(1, 2, 4, 6, 8, 12, 16, 32),
+    n: fc.integer({ min: 1, max: 70 }),
+    m: fc.integer({ min: 1, max: 40 }),
+    size: fc.constantFrom(0.01, 1, 6),
+    share: fc.constantFrom(0, 0.5, 1),
+  })
+  .map(({ seed, G, R, d, n, m: wanted, size, share }): Case => {
+    const random = mulberry(seed);
+    const m = Math.min(n, wanted);
+    const numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => (random() - 0.5) * 2 * size);
+    const positions = Uint32Array.from({ length: n }, (_, i) => 3 * i + 1);
+    const [k, v] = [numbers(G * n * d), numbers(G * n * d)];
+    const cache = new LayerCache(G, d, new Ledger());
+    cache.append(k, v, positions);
+    const slots = Array.from({ length: G }, () => Uint32Array.from([...positions.keys()].filter((j) => j >= n - m || random() < share)));
+    cache.keep(slots);
+    const vector = (all: Float32Array, g: number, j: number): number[] => [...all.subarray((g * n + j) * d, (g * n + j + 1) * d)];
+    const heads = slots.map((list, g) => ({
+      keys: Array.from(list, (j) => vector(k, g, j)),
+      values: Array.from(list, (j) => vector(v, g, j)),
+      positions: Array.from(list, (j) => positions[j]!),
+    }));
+    return { cache, heads, q: numbers(G * R * m * d), queryPositions: positions.slice(n - m), H: G * R, n: cache.length };
+  });
+
+function mulberry(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let x = Math.imul(state ^ (state >>> 15), 1 | state);
+    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
+    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
+const query = ({ q, H, queryPositions, cache }: Case) => ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
+
+/** Within 1e-5 of the largest expected number. */
+function close(got: ArrayLike<number>, want: ArrayLike<number>): void {
+  expect(got.length).toBe(want.length);
+  const size = Array.from(want).reduce((a, b) => Math.max(a, Math.abs(b)), 1e-30);
+  for (let i = 0; i < want.length; i++) if (!(Math.abs(got[i]! - want[i]!) <= 1e-5 * size)) expect.fail(`at ${i}: ${got[i]} for ${want[i]} (largest ${size})`);
+}
+
+describe.each([['simd', simdEngine], ['plain', plainEngine]] as const)('attention on the %s engine', (_, create) => {
+  const engine = create();
+
+  test('attend is the float64 softmax, with any mask, bound and sinks', () => {
+    fc.assert(
+      fc.property(cases, fc.constantFrom('none', 'one', 'kv', 'query'), fc.option(fc.integer({ min: 0, max: 250 })), fc.integer({ min: 0, max: 20 }), fc.infiniteStream(fc.boolean()),
+        (one, kind, bound, sinks, bits) => {
+          const { cache, heads, q, queryPositions, H, n } = one;
+          const rows = { none: 0, one: 1, kv: cache.heads, query: H }[kind];
+          const mask = Uint8Array.from({ length: rows * n }, () => (bits.next().value === true ? 1 : 0));
+          const lower = (p: number): number => Math.floor((p * (bound ?? 0)) / 250);
+          const sees: Sees = (slot, position, p, h, g) =>
+            (rows === 0 || mask[(rows === 1 ? 0 : rows === H ? h : g) * n + slot] === 1) && (bound === null || position < sinks || position >= lower(p));
+          const visible: Visible = { sinks, ...(rows === 0 ? {} : { mask }), ...(bound === null ? {} : { lower }) };
+          const want = probabilities(query(one), [...queryPositions], heads, sees);
+          close(attend({ q, queryPositions, cache, visible, engine }), outputs(want, heads, cache.headDim).data);
+        }),
+      { numRuns: 150 },
+    );
+  });
+
+  test('column sums and maxima are those of the float64 probabilities, and are added to', () => {
+    fc.assert(
+      fc.property(cases, fc.integer({ min: 0, max: 3 }), (one, slack) => {
+        const { cache, heads, q, queryPositions, H, n } = one;
+        const stride = n + slack;
+        const stats = { stride, columnSum: new Float32Array(H * stride).fill(2), columnMax: new Float32Array(H * stride) };
+        const counters = { fused: 0, statistics: 0 };
+        attend({ q, queryPositions, cache, stats, engine, counters });
+        expect(counters).toEqual({ fused: 1, statistics: 1 });
+        const want = probabilities(query(one), [...queryPositions], heads);
+        const column = (combine: (a: number, b: number) => number, start: number): number[] =>
+          want.flatMap((rows) => Array.from({ length: stride }, (_, j) => rows.reduce((a, row) => (j < row.shape[0]! ? combine(a, row.get(j)) : a), start)));
+        close(stats.columnSum, column((a, b) => a + b, 2));
+        close(stats.columnMax, column(Math.max, 0));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('windowAttention is the mean of the rows, lastAttention the last one', () => {
+    fc.assert(
+      fc.property(cases, (one) => {
+        const { cache, heads, q, queryPositions, n } = one;
+        const counters = { fused: 0, statistics: 0 };
+        const want = probabilities(query(one), [...queryPositions], heads);
+        const per = (f: (rows: (typeof want)[number], j: number) => number): number[] => want.flatMap((rows) => Array.from({ length: n }, (_, j) => (j < rows[0]!.shape[0]! ? f(rows, j) : 0)));
+        const common = { queries: q, queryPositions, cache, engine, counters };
+        close(windowAttention(common), per((rows, j) => rows.reduce((sum, row) => sum + row.get(j), 0) / rows.length));
+        close(lastAttention(common), per((rows, j) => rows.at(-1)!.get(j)));
+        expect(counters).toEqual({ fused: 0, statistics: 2 });
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test('scores of hundreds neither overflow nor drown the rest', () => {
+    const cache = new LayerCache(1, 4, new Ledger());
+    cache.append(Float32Array.of(100, 0, 0, 0, 99.9, 0, 0, 0, -100, 0, 0, 0), Float32Array.of(1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0), Uint32Array.of(0, 1, 2));
+    const out = attend({ q: Float32Array.of(20, 0, 0, 0), queryPositions: Uint32Array.of(2), cache, engine });
+    close(out, [1 / (1 + Math.exp(-1)), 1 / (1 + Math.E), 0, 0]);
+  });
+
+  test('a query whose slots are all gone gets zeros, and a small cache after a large one sees nothing of it', () => {
+    const large = new LayerCache(1, 8, new Ledger());
+    large.append(new Float32Array(800).fill(NaN), new Float32Array(800).fill(NaN), Uint32Array.from({ length: 100 }, (_, i) => i));
+    attend({ q: new Float32Array(800), queryPositions: Uint32Array.from({ length: 100 }, (_, i) => i), cache: large, engine });
+    const cache = new LayerCache(1, 8, new Ledger());
+    cache.append(new Float32Array(24).fill(1), new Float32Array(24).fill(3), Uint32Array.of(5, 6, 7));
+    const queryPositions = Uint32Array.of(4, 5, 6, 7, 8);
+    const out = attend({ q: new Float32Array(40), queryPositions, cache, engine });
+    close(out, [...Array<number>(8).fill(0), ...Array<number>(32).fill(3)]);
+  });
+});
+
+test('the fused path counts no statistics; misfits are one sentence', () => {
+  const cache = new LayerCache(2, 4, new Ledger());
+  cache.append(new Float32Array(8), new Float32Array(8), Uint32Array.of(0));
+  const counters = { fused: 0, statistics: 0 };
+  attend({ q: new Float32Array(16), queryPositions: Uint32Array.of(0), cache, counters });
+  expect(counters).toEqual({ fused: 1, statistics: 0 });
+  expect(() => attend({ q: new Float32Array(12), queryPositions: Uint32Array.of(0), cache })).toThrowErrorMatchingInlineSnapshot(`[KvError: attend: queries must be [H, 1, 4] with H a multiple of 2, got 12 numbers]`);
+  expect(() => attend({ q: new Float32Array(16), queryPositions: Uint32Array.of(0), cache, visible: { mask: new Uint8Array(3) } })).toThrowErrorMatchingInlineSnapshot(`[KvError: attend: a mask must have 1, 2 or 4 rows of 1 slots, got 3 numbers]`);
+});

@@ -1,0 +1,117 @@
+import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { bytesSource, loadModel, loadWeights, parseConfig, type LlamaConfig } from '../src/index.ts';
+import { f32Bytes, writeSafetensors, type Written } from './safetensors-file.ts';
+import { shared, sharedJson } from './shared.ts';
+
+const good = (): Record<string, unknown> => sharedJson('data/goldens/llama/config.json');
+
+describe('parseConfig', () => {
+  test('reads both places of rope_theta, one end id or several', () => {
+    const config = parseConfig(good(), 'c');
+    expect(config).toEqual({
+      layers: 4, queryHeads: 4, kvHeads: 2, headDim: 16, hidden: 64, ffn: 144, vocab: 512, ropeTheta: 10_000, normEps: 1e-6, maxPositions: 2048, tied: true, bosId: 0, eosIds: [0],
+    });
+    const { rope_parameters: _, head_dim: __, bos_token_id: ___, ...rest } = good();
+    expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({ ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')), ropeTheta: 5e5, eosIds: [1, 2] });
+  });
+
+  test.each<[Record<string, unknown> | string | null]>([
+    ['no object'],
+    [null],
+    [{ model_type: 'qwen3' }],
+    [{ model_type: undefined }],
+    [{ hidden_size: undefined }],
+    [{ hidden_size: '64' }],
+    [{ num_hidden_layers: 0 }],
+    [{ num_hidden_layers: 2.5 }],
+    [{ num_key_value_heads: 3 }],
+    [{ head_dim: 15 }],
+    [{ head_dim: undefined, hidden_size: 66 }],
+    [{ rms_norm_eps: 0 }],
+    [{ rope_parameters: { rope_theta: -1 } }],
+    [{ rope_parameters: { rope_theta: 1e4, rope_type: 'yarn', factor: 4 } }],
+    [{ rope_scaling: { type: 'linear', factor: 2 } }],
+    [{ attention_bias: true }],
+    [{ mlp_bias: true }],
+    [{ hidden_act: 'gelu' }],
+    [{ quantization_config: { bits: 4 } }],
+    [{ tie_word_embeddings: 1 }],
+    [{ eos_token_id: 512 }],
+    [{ eos_token_id: [1, -1] }],
+    [{ vocab_size: 2 ** 40 }],
+  ])('refuses %j', (change) => {
+    expect(() => parseConfig(typeof change === 'object' && change !== null ? { ...good(), ...change } : change, 'config.json')).toThrowErrorMatchingSnapshot();
+  });
+});
+
+describe('loadWeights', () => {
+  const config: LlamaConfig = { layers: 1, queryHeads: 2, kvHeads: 1, headDim: 2, hidden: 4, ffn: 3, vocab: 5, ropeTheta: 1e4, normEps: 1e-5, maxPositions: 8, tied: false, eosIds: [] };
+  let next = 0;
+  const tensor = (...shape: number[]): Written => ({ dtype: 'F32', shape, bytes: f32Bytes(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => next++)) });
+  const layer = 'model.layers.0';
+  const all = (): Record<string, Written> => {
+    next = 0;
+    return {
+      'model.embed_tokens.weight': tensor(5, 4),
+      [`${layer}.self_attn.q_proj.weight`]: tensor(4, 4), [`${layer}.self_attn.k_proj.weight`]: tensor(2, 4), [`${layer}.self_attn.v_proj.weight`]: tensor(2, 4),
+      [`${layer}.self_attn.o_proj.weight`]: tensor(4, 4), [`${layer}.mlp.gate_proj.weight`]: tensor(3, 4), [`${layer}.mlp.up_proj.weight`]: tensor(3, 4), [`${layer}.mlp.down_proj.weight`]: tensor(4, 3),
+      [`${layer}.input_layernorm.weight`]: tensor(4), [`${layer}.post_attention_layernorm.weight`]: tensor(4), 'model.norm.weight': tensor(4), 'lm_head.weight': tensor(5, 4),
+    };
+  };
+  const load = (tensors: Record<string, Written>, changed: Partial<LlamaConfig> = {}) => loadWeights(bytesSource(writeSafetensors(tensors), 'w'), { ...config, ...changed });
+  const count = (from: number, to: number): Float32Array => Float32Array.from({ length: to - from }, (_, i) => from + i);
+
+  test('stacks q|k|v and gate|up; the head is left out when tied', async () => {
+    const { layers: [first], head } = await load(all());
+    expect([first?.qkv, first?.output, first?.gateUp, first?.down, head]).toEqual([count(20, 52), count(52, 68), count(68, 92), count(92, 104), count(116, 136)]);
+    expect((await load(all(), { tied: true })).head).toBeUndefined();
+  });
+
+  test.each<[string, (tensors: Record<string, Written>) => unknown, Partial<LlamaConfig>]>([
+    ['a missing tensor', (t) => delete t[`${layer}.mlp.up_proj.weight`], {}],
+    ['a missing head', (t) => delete t['lm_head.weight'], {}],
+    ['another shape', (t) => (t[`${layer}.self_attn.k_proj.weight`] = tensor(4, 2)), {}],
+    ['a bias', (t) => (t[`${layer}.self_attn.k_proj.bias`] = tensor(2)), {}],
+    ['a layer too many', (t) => (t['model.layers.1.input_layernorm.weight'] = tensor(4)), {}],
+    ['a layer too few', () => undefined, { layers: 2 }],
+    ['a number that is not finite', (t) => (t['model.norm.weight'] = { dtype: 'F32', shape: [4], bytes: f32Bytes([1, 2, NaN, 4]) }), {}],
+  ])('refuses %s', async (_, change, changed) => {
+    const tensors = all();
+    change(tensors);
+    await expect(load(tensors, changed)).rejects.toThrowErrorMatchingSnapshot();
+  });
+});
+
+describe('loadModel', () => {
+  let folder: string;
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'kv-model-'));
+  });
+  afterAll(() => rmSync(folder, { recursive: true }));
+  const named = async (promise: Promise<unknown>): Promise<string> => promise.then(() => 'loaded', (error: Error) => error.message.replaceAll(folder, 'FOLDER'));
+
+  test('says what it expected: no such folder, a missing or broken file, a tokenizer of another model', async () => {
+    expect(await named(loadModel(join(folder, 'nowhere')))).toMatchInlineSnapshot(`"model: expected 'embedded' or a folder with config.json, model.safetensors and tokenizer.json, got "FOLDER/nowhere""`);
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/config.json: expected a readable file, got ENOENT"`);
+    for (const file of ['config.json', 'tokenizer.json']) cpSync(shared(`data/goldens/llama/${file}`), join(folder, file));
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/model.safetensors: expected a readable file, got ENOENT"`);
+    writeFileSync(join(folder, 'model.safetensors'), readFileSync(shared('data/goldens/llama/model.safetensors')).subarray(0, 5000));
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/model.safetensors "model.embed_tokens.weight": data_offsets must end within the 1072 bytes of data, got 131072: the file is cut"`);
+    writeFileSync(join(folder, 'tokenizer.json'), '{"model": ');
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/tokenizer.json: expected JSON, got Unexpected end of JSON input"`);
+    cpSync(shared('data/models/retriever-1.3m/tokenizer.json'), join(folder, 'tokenizer.json'), { force: true });
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER: tokenizer.json must have at most vocab_size (512) ids, got 1024"`);
+  });
+
+  test("'embedded' is the folder in KV_EMBEDDED_DIR", async () => {
+    const before = process.env.KV_EMBEDDED_DIR;
+    process.env.KV_EMBEDDED_DIR = shared('data/goldens/llama');
+    const model = await loadModel('embedded');
+    expect([model.name, model.config.layers]).toEqual(['embedded', 4]);
+    if (before === undefined) delete process.env.KV_EMBEDDED_DIR;
+    else process.env.KV_EMBEDDED_DIR = before;
+  });
+});

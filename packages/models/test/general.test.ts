@@ -1,0 +1,141 @@
+import { apply, cadence, compose, id, traceOps } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { snapkv, streaming } from '@kv/scorers-attention';
+import { sponsorship } from '@kv/scorers-sponsorship';
+import { topK } from '@kv/selectors-top-k';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { generate, loadModel, Sequence } from '../src/index.ts';
+import type { Generated, Model } from '../src/index.ts';
+import { adaKV } from './general/ada-kv.ts';
+import { etf } from './general/etf.ts';
+import { kvzip } from './general/kvzip.ts';
+import { merge } from './general/merge.ts';
+import { psaw } from './general/psaw.ts';
+import { pageBounds, quest } from './general/quest.ts';
+import { sentences, twoLevel } from './general/trunks.ts';
+import { shared, sharedJson } from './shared.ts';
+
+let model: Model, ids: number[], plain: Generated;
+const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> => generate(model, { ids, policy, maxNewTokens: 12, ...options });
+beforeAll(async () => {
+  model = await loadModel(shared('data/goldens/llama'));
+  ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
+  plain = await answer(id);
+});
+
+describe('quest: a view', () => {
+  test('the bound of a page is at least every q·k in it, and equals it for pages of one', () => {
+    const rows = (r: number, n: number, d: number) => ({ data: Float32Array.from({ length: r * n * d }, (_, i) => Math.sin(i * 1.7 + r)), shape: [r, n, d] });
+    const queries = rows(4, 1, 3), keys = rows(2, 37, 3);
+    const dot = (h: number, i: number): number => [0, 1, 2].reduce((s, c) => s + queries.data[h * 3 + c]! * keys.data[(Math.floor(h / 2) * 37 + i) * 3 + c]!, 0);
+    for (const page of [1, 16]) {
+      const { data } = apply(pageBounds({ page }), { queries, keys, at: { slots: 37 } }).scores!;
+      for (let h = 0; h < 4; h++) for (let i = 0; i < 37; i++) expect(data[h * 37 + i]! - dot(h, i)).toBeGreaterThan(page === 1 ? -1e-6 : -1e-6);
+      if (page === 1) for (let h = 0; h < 4; h++) for (let i = 0; i < 37; i++) expect(data[h * 37 + i]).toBeCloseTo(dot(h, i), 5);
+    }
+  });
+  test('hides, and evicts nothing', async () => {
+    const all = await answer(quest({ budget: 4096 })), few = await answer(quest({ budget: 16 }));
+    expect(all.tokens).toEqual(plain.tokens);
+    expect(few.tokens).not.toEqual(plain.tokens);
+    expect(few.report.mostSlots).toBe(ids.length + 11);
+  });
+});
+
+describe('PSAW: a view from layer and step alone', () => {
+  test('phi = 1 hides nothing; phi = 0.7 changes the top layer only, and costs no statistics', async () => {
+    expect((await answer(psaw({ phi: 1 }))).tokens).toEqual(plain.tokens);
+    const run = await generate(model, { ids, policy: psaw(), maxNewTokens: 0, logits: 1 }), full = await generate(model, { ids, maxNewTokens: 0, logits: 1 });
+    expect(run.logits![0]).not.toEqual(full.logits![0]);
+    expect(run.report.counts.statistics).toBe(0);
+  });
+});
+
+describe('ETF: freeze', () => {
+  test('frozen rows go through no matrix product of the layer; psi = 1 freezes nothing', async () => {
+    const { rows } = model.decoder;
+    const before = [...rows.qkv], gate = [...rows.gateUp];
+    await generate(model, { ids, policy: etf({ psi: 0.5 }), maxNewTokens: 0 });
+    const live = 4 + ids.length - ids.length / 2;
+    expect([...rows.qkv].map((x, l) => x - before[l]!)).toEqual([240, 240, 240, live]);
+    expect([...rows.gateUp].map((x, l) => x - gate[l]!)).toEqual([240, 240, 240, live]);
+    expect((await answer(etf({ psi: 1 }))).tokens).toEqual(plain.tokens);
+  });
+});
+
+describe('Ada-KV: an allocator that reads scores, over a second event', () => {
+  test('heads differ, the layer keeps its sum, and the ragged cache goes through another event', async () => {
+    const policy = compose(snapkv({ window: 8 }), adaKV(), topK(), cadence({ every: 8 }));
+    const { report } = await answer(policy, { budget: 60, maxNewTokens: 20 });
+    expect(report.counts.events).toBe(3);
+    const sizes = report.kept.map((heads) => heads.map((h) => h.length));
+    for (const heads of sizes) expect(heads.reduce((a, b) => a + b)).toBe(120);
+    expect(sizes.some(([a, b]) => a !== b)).toBe(true);
+    expect(report.mostSlots).toBe(ids.length);
+  });
+});
+
+describe('a merging compaction', () => {
+  test('keeps the same slots with other values', async () => {
+    const base = compose(streaming(), topK()), options = { budget: 40 };
+    const [dropped, merged] = [await answer(base, options), await answer(compose(base, merge()), options)];
+    expect(merged.report.kept).toEqual(dropped.report.kept);
+    expect(merged.tokens).not.toEqual(dropped.tokens);
+  });
+});
+
+describe('trunks with a two-level selector', () => {
+  test('all sentences kept are whole but one', async () => {
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids, { policy: compose(snapkv({ window: 8 }), sentences(), twoLevel()), budget: 100 });
+    const { text, offsets } = sequence.tokens;
+    let s = 0;
+    const of = offsets.map(([a, b]) => (/[.!?]\s*$|\n/.test(text.slice(a, b)) ? s++ : s));
+    for (const heads of sequence.lastKept!) for (const kept of heads) {
+      expect(kept).toHaveLength(100);
+      const free = kept.filter((p) => p < ids.length - 8);
+      const cut = [...new Set(free.map((p) => of[p]!))].filter((u) => of.some((v, p) => v === u && p < ids.length - 8 && !kept.includes(p)));
+      expect(cut.length).toBeLessThanOrEqual(1);
+    }
+    sequence.destroy();
+  });
+  test('unequal head budgets cut each head by itself: units are looked up by position', async () => {
+    const { report } = await answer(compose(snapkv({ window: 8 }), sentences(), adaKV(), twoLevel()), { budget: 60 });
+    expect(report.kept.map((heads) => heads.map((k) => k.length))).toEqual(report.budgets);
+    expect(report.budgets.some(([a, b]) => a !== b)).toBe(true);
+  });
+});
+
+describe('sponsorship over blocks: position state and a step hook', () => {
+  test('an anchor evicted before its value still sponsors it, and vouchers decay with every token', async () => {
+    const text = `${'a b c. '.repeat(12)}password: XK7M9P2Q ${'d e f. '.repeat(20)}`;
+    const { ids: tokens, offsets } = model.tokenizer.encode(text);
+    const start = text.indexOf('XK7'), value = offsets.flatMap(([a], i) => (a >= start && a < start + 2 ? [i] : []));
+    const policy = compose(sponsorship(), topK());
+    for (const block of [tokens.length, 16]) {
+      const { report } = await generate(model, { ids: tokens, policy, budget: 12, block, maxNewTokens: 4 });
+      for (const heads of report.kept) for (const kept of heads) expect(kept).toEqual(expect.arrayContaining(value));
+    }
+  });
+});
+
+describe('KVzip: a signal with a second pass', () => {
+  test('one pass serves all layers, and the score is the largest weight received', async () => {
+    const { report } = await answer(compose(kvzip(), topK()), { budget: 60 });
+    expect(report.counts.providerPasses).toBe(1);
+    expect(report.kept.flat().every((k) => k.length === 60)).toBe(true);
+  });
+});
+
+describe('all of them record only: an event and a view over handles that throw on any host read', () => {
+  test.each([
+    ['adaKV', () => compose(snapkv({ window: 8 }), adaKV(), topK())], ['quest', () => quest({ budget: 32 })], ['merge', () => compose(streaming(), topK(), merge())],
+    ['twoLevel', () => compose(snapkv({ window: 8 }), sentences(), twoLevel())], ['kvzip', () => compose(kvzip(), topK())], ['sponsorship', () => compose(sponsorship(), topK())],
+    ['psaw', () => psaw()], ['etf', () => etf()],
+  ] as [string, () => Policy][])('%s', async (_, make) => {
+    const trace = traceOps();
+    const traced = await answer(make(), { budget: 60, maxNewTokens: 4, backend: trace.backend }), direct = await answer(make(), { budget: 60, maxNewTokens: 4 });
+    expect(traced.tokens).toEqual(direct.tokens);
+    expect(traced.report.kept).toEqual(direct.report.kept);
+  });
+});

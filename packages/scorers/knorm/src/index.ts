@@ -1,0 +1,1 @@
+export { knorm } from './knorm.ts';

@@ -1,0 +1,2 @@
+export { random } from './random.ts';
+export { uniformHash } from './uniform-hash.ts';

@@ -1,0 +1,2 @@
+export { frequency } from './frequency.ts';
+export { rarity } from './rarity.ts';

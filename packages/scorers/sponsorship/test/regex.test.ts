@@ -1,0 +1,41 @@
+import { expect, test } from 'vitest';
+import { matching, regex } from '../src/index.ts';
+
+/** A text cut into words, spaces before them, and single signs. */
+const tokenise = (text: string) => {
+  const offsets = [...text.matchAll(/ ?[A-Za-z]+|[^]/gu)].map((m) => [m.index, m.index + m[0].length] as const);
+  return { ids: offsets.map((_, i) => i), text, offsets };
+};
+const found = (text: string): string[] => { const t = tokenise(text); return regex(t).map((i) => text.slice(0, t.offsets[i]![1])); };
+
+test.each([
+  ['The secret code is: XK7M9P2Q', 'The secret code is:'],
+  ['My code was: 12', 'My code was:'],
+  ['password: hunter2', 'password:'],
+  ['PASSWORD = hunter2', 'PASSWORD ='],
+  ['DB_PASSWORD=hunter2', 'DB_PASSWORD='],
+  ['AWS_SECRET_ACCESS_KEY=abc', 'AWS_SECRET_ACCESS_KEY='],
+  ['{"api_key": "sk-1"}', '{"api_key":'],
+  ["{'apiKey': 'sk-1'}", "{'apiKey':"],
+  ['Authorization: Bearer abc', 'Authorization:'],
+  ['X-Api-Key: abc', 'X-Api-Key:'],
+  ['session_id=42', 'session_id='],
+  ['  token: abc # yaml', '  token:'],
+  ['call_api(key="abc")', 'call_api(key='],
+  ['🔑 key: abc', '🔑 key:'],
+])('%s', (text, until) => { expect(found(text)).toEqual([until]); });
+
+test.each(['monkey: yes', 'the key is here', 'if key == 3', 'code::block', 'keynote: talk', 'code => 3', 'tokens spent: 4', 'password'])('nothing in: %s', (text) => { expect(found(text)).toEqual([]); });
+
+test('every match counts, and the anchor is the token in which it ends', () => {
+  expect(found('key: a\ntoken: b')).toEqual(['key:', 'key: a\ntoken:']);
+  const offsets = [[0, 2], [2, 6], [6, 8]] as const; // 'ke', 'y: a', 'bc'
+  expect(regex({ ids: [0, 1, 2], text: 'key: abc', offsets })).toEqual([1]);
+});
+
+test('an own pattern; empty matches and a text without tokens find nothing', () => {
+  const detect = matching(/remember this number/i);
+  expect(detect(tokenise('Remember this number 42'))).toEqual([2]);
+  expect(matching(/x*/)(tokenise('abc'))).toEqual([]);
+  expect(regex({ ids: [], text: '', offsets: [] })).toEqual([]);
+});

@@ -1,0 +1,51 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { apply, compile, cpu, isState, readCpu } from '@kv/core';
+import type { Cell, Tensor } from '@kv/core';
+import { recency, sponsorship, structure } from '../src/index.ts';
+import { vouchersOracle } from './sponsorship.oracle.ts';
+
+/** f32 sums of at most 12 vouchers of at most 15. */
+const TOLERANCE = 1e-5;
+const at = (anchors: readonly number[]) => () => anchors;
+const silent = (n: number) => ({ ids: new Array<number>(n).fill(0), text: '', offsets: [] });
+const cases = fc.integer({ min: 1, max: 40 }).chain((n) => fc.record({
+  n: fc.constant(n), anchors: fc.uniqueArray(fc.nat(n - 1)), kept: fc.subarray(Array.from({ length: n }, (_, i) => i), { minLength: 1 }), reach: fc.integer({ min: 1, max: 12 }),
+}));
+const row = (kept: readonly number[]) => ({ data: Uint32Array.from(kept), shape: [1, kept.length] });
+
+test('vouchers agree with the oracle, whatever was evicted, anchors included', () => {
+  fc.assert(fc.property(cases, ({ n, anchors, kept, reach }) => {
+    const got = apply(sponsorship({ reach, anchors: at(anchors) }), { tokens: silent(n), positions: row(kept), at: { length: n } }).scores!.data;
+    const want = vouchersOracle(Array.from({ length: n }, (_, i) => (anchors.includes(i) ? 15 : 0)), reach);
+    kept.forEach((p, i) => expect(Math.abs(got[i]! - want.get(p))).toBeLessThanOrEqual(TOLERANCE * 15));
+  }));
+});
+
+test('by hand: B = 15, L = 6, anchors at 1 and 3', () => {
+  const got = apply(sponsorship({ anchors: at([1, 3]) }), { tokens: silent(11) }).scores!.data;
+  [0, 0, 12, 9.6, 7.68 + 12, 6.144 + 9.6, 4.9152 + 7.68, 3.93216 + 6.144, 4.9152, 3.93216, 0].forEach((v, i) => expect(got[i]).toBeCloseTo(v, 5));
+});
+
+test('budgets decay once a generated token, for tokens that were there, and start anew at later anchors', () => {
+  const piece = sponsorship({ anchors: at([0, 5]), decay: 0.5 }), [hook] = compile(piece).hooks('step');
+  expect(compile(piece).hooks('step')).toHaveLength(1);
+  expect(hook!.reach).toBe('model');
+  const state = hook!.needs.find(isState)!;
+  expect(state.state).toMatchObject({ kind: 'position', rows: 'model', init: 1 });
+  const after = (fresh: Tensor): Tensor => hook!.run([{ ops: cpu.ops, at: {}, draft: {}, read: () => fresh } as unknown as Cell])[0]!.get(state.id)!;
+  const prompt = after(after(cpu.ops.from({ data: Float32Array.of(1, 1, 1, 1), shape: [1, 4] }))); // two tokens generated
+  const fresh = { data: Float32Array.of(...readCpu(prompt).data, 0.5, 1, 1), shape: [1, 7] }; // position 4 has aged once, 5 and 6 are new
+  const got = apply(piece, { tokens: silent(7), fresh }).scores!.data;
+  vouchersOracle([15 * 0.25, 0, 0, 0, 0, 15, 0], 6).data.forEach((v, i) => expect(got[i]).toBeCloseTo(v, 5));
+});
+
+test('two sponsorships of one policy share their state and decay once', () => {
+  expect(sponsorship({ decay: 0.5 }).atoms.at(-1)!.needs[0]!.id).not.toBe(sponsorship().atoms.at(-1)!.needs[0]!.id);
+  expect(sponsorship({ reach: 3 }).atoms.at(-1)!.needs[0]!.id).toBe(sponsorship().atoms.at(-1)!.needs[0]!.id);
+});
+
+test('structure is 1 on anchors, recency i / n', () => {
+  expect(Array.from(apply(structure({ anchors: at([1, 9]) }), { tokens: silent(10), positions: row([0, 1, 8, 9]), at: { length: 10 } }).scores!.data)).toEqual([0, 1, 0, 1]);
+  expect(Array.from(apply(recency(), { positions: row([0, 1, 3]), at: { length: 4 } }).scores!.data)).toEqual([0.25, 0.5, 1]);
+});

@@ -1,0 +1,1 @@
+export { topK } from './top-k.ts';

@@ -1,0 +1,63 @@
+import type { Random } from './random.ts';
+
+export type NeedleForm = 'code' | 'number';
+/** `cued`: the prompt ends just before the value. `free`: it ends in a question and "Answer:". */
+export type Asking = 'cued' | 'free';
+
+/** A fact that can be hidden in a text and asked for. */
+export interface Fact {
+  readonly key: string;
+  readonly value: string;
+  readonly statement: string;
+}
+
+interface Form {
+  readonly statement: string;
+  readonly cue: string;
+  readonly question: string;
+  value(random: Random): string;
+}
+
+const DIGITS = '0123456789';
+const draw = (random: Random, from: string, length: number): string => Array.from({ length }, () => random.pick([...from])).join('');
+
+/** The templates that the embedded model was trained on: tools/embedded/FORMS.md. */
+const FORMS: Readonly<Record<NeedleForm, Form>> = {
+  code: {
+    statement: 'The {k} code is: {v}.',
+    cue: 'The {k} code is:',
+    question: 'What is the {k} code?',
+    value: (random) => draw(random, `ABCDEFGHIJKLMNOPQRSTUVWXYZ${DIGITS}`, 8),
+  },
+  number: {
+    statement: 'The special magic {k} number is: {v}.',
+    cue: 'The special magic {k} number is:',
+    question: 'What is the special magic {k} number?',
+    value: (random) => draw(random, DIGITS.slice(1), 1) + draw(random, DIGITS, 6),
+  },
+};
+
+/** Keys that occur in no fact of the embedded model's training. */
+export const HELD_OUT_KEYS: readonly string[] = (
+  'Paris Rome London Berlin Madrid Vienna Lisbon Oslo Cairo Tokyo Delhi Lima Havana Dublin Athens Prague Warsaw Zurich Geneva Milan Naples '
+  + 'Boston Denver Chicago Seattle Austin Toronto Sydney Kyoto Seoul Nairobi Tunis Quito Bogota Hanoi Manila Helsinki Riga Tallinn Sofia '
+  + 'Nightingale Aurora').split(' ');
+
+/** `count` facts of one form with different keys and values; half of the first codes are "the secret code". */
+export function drawFacts(random: Random, form: NeedleForm, count: number, absentFrom: string): readonly Fact[] {
+  const keys = random.sample(HELD_OUT_KEYS, count);
+  if (form === 'code' && random.next() < 0.5) keys[0] = 'secret';
+  const values = new Set<string>();
+  while (values.size < count) {
+    const value = FORMS[form].value(random);
+    if (!absentFrom.includes(value)) values.add(value);
+  }
+  return [...values].map((value, i) => ({ key: keys[i]!, value, statement: fill(FORMS[form].statement, keys[i]!).replace('{v}', value) }));
+}
+
+/** What stands after the document, from its line break to the last character before the answer. */
+export function ask(form: NeedleForm, key: string, asking: Asking): string {
+  return asking === 'cued' ? `\n${fill(FORMS[form].cue, key)}` : `\nQuestion: ${fill(FORMS[form].question, key)}\nAnswer:`;
+}
+
+const fill = (template: string, key: string): string => template.replace('{k}', key);

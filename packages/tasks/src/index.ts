@@ -1,0 +1,14 @@
+export { exactMatch, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from './exact-match.ts';
+export { HELD_OUT_KEYS } from './forms.ts';
+export type { Asking, NeedleForm } from './forms.ts';
+export type { Encode } from './haystack.ts';
+export { heldOutBook } from './held-out-book.ts';
+export { needle, tokensOf } from './needle.ts';
+export type { Needle, NeedleOptions } from './needle.ts';
+export { pairedDifference } from './paired-difference.ts';
+export type { BootstrapOptions, PairedDifference } from './paired-difference.ts';
+export { random } from './random.ts';
+export type { Random } from './random.ts';
+export { sentencesOf } from './sentences.ts';
+export { wilson } from './wilson.ts';
+export type { Confidence, Interval } from './wilson.ts';

@@ -1,0 +1,66 @@
+import { ask, drawFacts } from './forms.ts';
+import type { Asking, NeedleForm } from './forms.ts';
+import { buildHaystack } from './haystack.ts';
+import type { Encode } from './haystack.ts';
+import { random } from './random.ts';
+
+export interface NeedleOptions {
+  readonly encode: Encode;
+  /** What the fact is hidden in, from `sentencesOf`. */
+  readonly sentences: readonly string[];
+  /** Length of document and question together, exact. */
+  readonly tokens: number;
+  /** Where the fact stands, as a share of the prose: 0 = first, 1 = last. */
+  readonly depth: number;
+  readonly seed: number | string;
+  /** @defaultValue 'code' */
+  readonly form?: NeedleForm;
+  /** @defaultValue 'cued' */
+  readonly asking?: Asking;
+  /** Other facts of the same form at random depths. @defaultValue 0 */
+  readonly distractors?: number;
+}
+
+/** A fact hidden in a text, and the question for it. */
+export interface Needle {
+  readonly document: string;
+  /** Begins with the line break that ends the document; encoded by itself, without special tokens. */
+  readonly question: string;
+  readonly key: string;
+  readonly value: string;
+  /** UTF-16 span of the value in the document. */
+  readonly valueSpan: readonly [start: number, end: number];
+  readonly documentIds: readonly number[];
+  readonly questionIds: readonly number[];
+  /** Span of each of `documentIds` in the document. */
+  readonly offsets: readonly (readonly [number, number])[];
+  /** Positions of the tokens that hold the value. */
+  readonly valueTokens: readonly number[];
+}
+
+/**
+ * A needle prompt: the same options, the same prompt. The value occurs once in it.
+ * @throws RangeError for a length that cannot be met or a depth outside [0, 1]
+ */
+export function needle({ encode, sentences, tokens, depth, seed, form = 'code', asking = 'cued', distractors = 0 }: NeedleOptions): Needle {
+  if (!(depth >= 0 && depth <= 1)) throw new RangeError(`needle: depth must be from 0 to 1, got ${depth}`);
+  if (!(Number.isInteger(tokens) && tokens > 0)) throw new RangeError(`needle: tokens must be a positive whole number, got ${tokens}`);
+  const draw = random(`needle/${seed}`);
+  const [fact, ...others] = drawFacts(draw, form, 1 + distractors, sentences.join(' '));
+  const { key, value, statement } = fact!;
+  const question = ask(form, key, asking);
+  const questionIds = encode(question, { special: false }).ids;
+  const hidden = [{ text: statement, depth }, ...others.map((other) => ({ text: other.statement, depth: draw.next() }))];
+  const document = buildHaystack(sentences, hidden, tokens - questionIds.length, encode, draw);
+  const start = document.indexOf(statement) + statement.indexOf(value);
+  const { ids, offsets } = encode(document);
+  return {
+    document, question, key, value, valueSpan: [start, start + value.length], documentIds: ids, questionIds, offsets,
+    valueTokens: tokensOf(offsets, start, start + value.length),
+  };
+}
+
+/** Positions whose span overlaps `[start, end)`. */
+export function tokensOf(offsets: readonly (readonly [number, number])[], start: number, end: number): readonly number[] {
+  return offsets.flatMap(([from, to], i) => (from < end && to > start && to > from ? [i] : []));
+}

@@ -1,0 +1,53 @@
+import { random } from './random.ts';
+
+export interface PairedDifference {
+  /** Mean of all differences: every cluster weighs as much as it has members. */
+  readonly difference: number;
+  /** Percentile interval of the bootstrap, 95 %. */
+  readonly low: number;
+  readonly high: number;
+  /** Two-sided: 2·min(P(d* <= 0), P(d* >= 0)), at most 1; ties count on both sides. */
+  readonly p: number;
+}
+
+export interface BootstrapOptions {
+  /** @defaultValue 10000 */
+  readonly resamples?: number;
+  /** @defaultValue 0 */
+  readonly seed?: number;
+}
+
+/**
+ * Bootstrap of paired differences over clusters: problems are drawn with replacement, each with all its members.
+ *
+ * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai.
+ * @throws RangeError without any difference
+ */
+export function pairedDifference(clusters: readonly (readonly number[])[], { resamples = 10_000, seed = 0 }: BootstrapOptions = {}): PairedDifference {
+  const sums = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0));
+  const size = clusters.reduce((n, cluster) => n + cluster.length, 0);
+  if (size === 0) throw new RangeError('pairedDifference: expected at least one difference, got none');
+  const { below } = random(seed);
+  const means = Float64Array.from({ length: resamples }, () => {
+    let sum = 0, members = 0;
+    for (let i = 0; i < clusters.length; i++) {
+      const drawn = below(clusters.length);
+      sum += sums[drawn]!;
+      members += clusters[drawn]!.length;
+    }
+    return members === 0 ? 0 : sum / members;
+  }).sort();
+  const share = (test: (mean: number) => boolean): number => means.filter(test).length / resamples;
+  return {
+    difference: sums.reduce((a, b) => a + b, 0) / size,
+    low: quantile(means, 0.025),
+    high: quantile(means, 0.975),
+    p: Math.min(1, 2 * Math.min(share((m) => m <= 0), share((m) => m >= 0))),
+  };
+}
+
+/** Linear between order statistics, as numpy's default. */
+function quantile(sorted: Float64Array, q: number): number {
+  const at = q * (sorted.length - 1), below = Math.floor(at);
+  return sorted[below]! + (at - below) * ((sorted[below + 1] ?? sorted[below]!) - sorted[below]!);
+}

@@ -1,0 +1,53 @@
+import { existsSync, readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { pairedDifference, wilson } from '../src/index.ts';
+import type { Confidence } from '../src/index.ts';
+
+const path = new URL('../../../../shared/data/conformance/stats_vectors.json', import.meta.url);
+interface Vectors {
+  wilson: { k: number; n: number; conf: Confidence; lo: number; hi: number }[];
+  exact_cluster_bootstrap: { clusters: number[][]; delta: number; ci95_percentile_linear: [number, number]; p_two_sided_percentile: number }[];
+}
+const vectors = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Vectors) : undefined;
+
+describe('wilson', () => {
+  it("agrees with statsmodels' own test", () => {
+    const { low, high } = wilson(19, 38);
+    expect(low).toBeCloseTo(0.348499283643951, 14);
+    expect(high).toBeCloseTo(0.651500716356049, 14);
+  });
+  it.runIf(vectors)('agrees with every vector of the conformance file', () => {
+    for (const { k, n, conf, lo, hi } of vectors!.wilson) {
+      const { low, high } = wilson(k, n, conf);
+      expect([low, high].map((x, i) => Math.abs(x - [lo, hi][i]!) < 1e-14), `${k}/${n}`).toEqual([true, true]);
+    }
+  });
+  it('stays inside [0, 1] and around the proportion, and mirrors', () => fc.assert(fc.property(fc.integer({ min: 1, max: 500 }), fc.nat(500), (n, draw) => {
+    const hits = draw % (n + 1);
+    const { low, high } = wilson(hits, n), mirror = wilson(n - hits, n);
+    expect(low).toBeGreaterThanOrEqual(0);
+    expect(high).toBeLessThanOrEqual(1);
+    expect(low).toBeLessThanOrEqual(hits / n);
+    expect(high).toBeGreaterThanOrEqual(hits / n);
+    expect(mirror.low).toBeCloseTo(1 - high, 12);
+  })));
+  it('says nothing without observations and refuses impossible counts', () => {
+    expect(wilson(0, 0)).toEqual({ low: 0, high: 1 });
+    expect(() => wilson(3, 2)).toThrow('wilson: hits must be a whole number from 0 to n (2), got 3');
+  });
+});
+
+describe('pairedDifference', () => {
+  it.runIf(vectors)('converges to the full enumeration of the conformance file', () => {
+    for (const { clusters, delta, ci95_percentile_linear: [low, high], p_two_sided_percentile: p } of vectors!.exact_cluster_bootstrap) {
+      const found = pairedDifference(clusters, { resamples: 40_000, seed: 7 });
+      expect(found.difference).toBeCloseTo(delta, 12);
+      expect(Math.abs(found.p - p)).toBeLessThan(0.01);
+      expect(Math.abs(found.low - low)).toBeLessThan(0.02);
+      expect(Math.abs(found.high - high)).toBeLessThan(0.02);
+    }
+  });
+  it('of equal arms is nothing, with p = 1', () => expect(pairedDifference([[0], [0, 0], [0]])).toEqual({ difference: 0, low: 0, high: 0, p: 1 }));
+  it('refuses no data', () => expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
+});

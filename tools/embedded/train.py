@@ -1,0 +1,250 @@
+"""Trains the embedded model from scratch: python train.py --out RUN --minutes 90 --seed 7
+
+Two one-thread processes average their gradients. The wall clock drives the schedule: lengths grow when
+the answer loss allows it, and the learning rate decays over the last third of --minutes. Run the same
+command again to resume from RUN/checkpoint.pt; a file RUN/stop ends it early, with a checkpoint.
+"""
+import argparse
+import json
+import math
+import os
+import random
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+
+from data import Generator, read_texts
+from model import Config, Llama
+from tokenizer import train_tokenizer
+
+# length, rows a process, shares of dense / copy / prose / haystack, answer loss (nats a token, smoothed) that ends it
+STAGES = [
+    (128, 8, (45, 20, 10, 25), 0.25),
+    (256, 6, (45, 10, 10, 35), 0.25),
+    (512, 3, (25, 5, 15, 55), 0.25),
+    (1024, 2, (10, 5, 20, 65), 0.5),
+    (2048, 1, (5, 3, 20, 72), 0.5),
+]
+# the last stage mixes lengths: length, rows a process, share of the steps
+MIXED = [(256, 6, 0.12), (512, 3, 0.20), (1024, 2, 0.28), (2048, 1, 0.35), (4096, 1, 0.05)]
+MIXED_SHARES = (10, 3, 22, 65)
+LONGEST_FROM = 0.45     # progress after which the longest length takes part
+MIN_STEPS = 80          # of a stage
+HIDE_FROM_STAGE = 2     # from here on, some steps hide the facts from the question in one layer
+HIDE_SHARE = 0.4
+HIDE_SHORT = (256, 6, (45, 0, 10, 45))  # most of these steps are short and dense: more answers a second
+HIDE_SHORT_SHARE = 0.75
+MUON_LR, ADAM_LR, WARMUP, DECAY_SHARE = 5e-3, 3e-3, 50, 1 / 3
+CHECKPOINT_SECONDS = 180
+
+
+def orthogonalise(g, steps=5):
+    """Newton-Schulz on a stack of matrices [n, rows, columns], float32."""
+    a, b, c = 3.4445, -4.7750, 2.0315
+    tall = g.shape[1] > g.shape[2]
+    x = g.transpose(1, 2) if tall else g
+    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
+    for _ in range(steps):
+        s = x @ x.transpose(1, 2)
+        x = a * x + (b * s + c * s @ s) @ x
+    return x.transpose(1, 2) if tall else x
+
+
+class Muon:
+    """Momentum orthogonalised; every process works on its part of each stack of equal shapes."""
+
+    def __init__(self, parameters, rank, world, momentum=0.95):
+        shapes = {}
+        for p in parameters:
+            shapes.setdefault(tuple(p.shape), []).append(p)
+        self.stacks = list(shapes.values())
+        self.buffers = [torch.zeros(len(s), *s[0].shape) for s in self.stacks]
+        self.rank, self.world, self.momentum = rank, world, momentum
+
+    @torch.no_grad()
+    def step(self, lr):
+        updates = []
+        for stack, buffer in zip(self.stacks, self.buffers):
+            gradient = torch.stack([p.grad for p in stack])
+            buffer.mul_(self.momentum).add_(gradient)
+            gradient.add_(buffer, alpha=self.momentum)
+            update, n = torch.zeros_like(gradient), len(stack)
+            part = slice(n * self.rank // self.world, n * (self.rank + 1) // self.world)
+            update[part] = orthogonalise(gradient[part])
+            updates.append(update)
+        flat = torch.cat([u.flatten() for u in updates])
+        if self.world > 1:
+            dist.all_reduce(flat)
+        for stack, update in zip(self.stacks, flat.split([u.numel() for u in updates])):
+            scale = lr * 0.2 * max(stack[0].shape) ** 0.5
+            for p, u in zip(stack, update.view(len(stack), *stack[0].shape)):
+                p.add_(u, alpha=-scale)
+
+
+def average_gradients(parameters, world):
+    flat = torch.cat([p.grad.flatten() for p in parameters])
+    if world > 1:
+        dist.all_reduce(flat)
+        flat /= world
+    flat *= min(1.0, 1.0 / (flat.norm().item() + 1e-6))
+    for p, g in zip(parameters, flat.split([p.numel() for p in parameters])):
+        p.grad.copy_(g.view_as(p))
+
+
+def losses(model, batch, hidden_layer):
+    """Weighted loss, and the plain losses of answers and of prose (for the log)."""
+    ids, weight, fact, question, answer = (torch.from_numpy(part) for part in batch)
+    length = ids.shape[1] - 1
+    masks = None
+    if hidden_layer is not None:
+        causal = torch.ones(length, length, dtype=torch.bool).tril()
+        masks = {hidden_layer: (causal & ~(question[:, :, None] & fact[:, None, :]))[:, None]}
+    hidden, _ = model(ids[:, :-1], masks)
+    counted = weight > 0
+    each = F.cross_entropy(model.logits(hidden[counted]), ids[:, 1:][counted], reduction="none")
+    weight, answer = weight[counted], answer[counted]
+    prose = each[weight == 1]
+    return ((each * weight).sum() / weight.sum(),
+            each[answer].mean().item() if answer.any() else math.nan,
+            prose.mean().item() if len(prose) else math.nan)
+
+
+class Smooth:
+    def __init__(self, value, rate):
+        self.value, self.rate = value, rate
+
+    def add(self, x):
+        if not math.isnan(x):
+            self.value += self.rate * (x - self.value)
+
+
+def choose(rng, stage, progress):
+    if stage < len(STAGES):
+        return STAGES[stage][:3]
+    options = [m for m in MIXED if m[0] < 4096 or progress > LONGEST_FROM]
+    length, rows, _ = rng.choices(options, [m[2] for m in options])[0]
+    return length, rows, MIXED_SHARES
+
+
+def train(rank, world, args):
+    torch.set_num_threads(1)
+    if world > 1:
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(args.port))
+        dist.init_process_group("gloo", rank=rank, world_size=world)
+    torch.manual_seed(args.seed)
+    out = Path(args.out)
+    texts = list(read_texts(args.texts).values())
+    tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
+    model = Llama(Config(vocab_size=tokenizer.get_vocab_size()))
+    matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
+    others = [p for n, p in model.named_parameters() if not (p.dim() == 2 and "embed" not in n)]
+    muon, adam = Muon(matrices, rank, world), torch.optim.AdamW(others, ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)
+    layers = model.config.num_hidden_layers
+    state = {"step": 0, "stage": 0, "stage_step": 0, "tokens": 0, "elapsed": 0.0, "answer": 5.0, "prose": 7.0,
+             "hidden": [1.0] * layers, "curve": []}
+    if (out / "checkpoint.pt").exists():
+        saved = torch.load(out / "checkpoint.pt", weights_only=False)
+        model.load_state_dict(saved["model"])
+        muon.buffers, state = saved["muon"], saved["state"]
+        adam.load_state_dict(saved["adam"])
+    run = args.seed * 1_000_003 + state["step"]
+    generator, shared = Generator(tokenizer, texts, run * 2 + rank), random.Random(run)
+    answer, prose = Smooth(state["answer"], 0.04), Smooth(state["prose"], 0.02)
+    hidden = [Smooth(v, 0.1) for v in state["hidden"]]
+    started, saved_at, before = time.time(), time.time(), state["elapsed"]
+    log_tokens, log_time = state["tokens"], time.time()
+
+    def save():
+        state.update(answer=answer.value, prose=prose.value, hidden=[h.value for h in hidden])
+        torch.save({"model": model.state_dict(), "muon": muon.buffers, "adam": adam.state_dict(), "state": state},
+                   out / "checkpoint.tmp")
+        os.replace(out / "checkpoint.tmp", out / "checkpoint.pt")
+
+    while True:
+        clock = torch.tensor([before + time.time() - started, float((out / "stop").exists())])
+        if world > 1:
+            dist.broadcast(clock, 0)
+        state["elapsed"] = clock[0].item()
+        progress = state["elapsed"] / (60 * args.minutes)
+        if progress >= 1 or clock[1]:
+            break
+        rate = min(1.0, (state["step"] + 1) / WARMUP, max(0.0, (1 - progress) / DECAY_SHARE))
+        length, rows, shares = choose(shared, state["stage"], progress)
+        layer = None
+        if state["stage"] >= HIDE_FROM_STAGE and shared.random() < HIDE_SHARE:
+            layer = shared.choices(range(layers), [0.1 + h.value ** 2 for h in hidden])[0]
+            if shared.random() < HIDE_SHORT_SHARE:
+                length, rows, shares = HIDE_SHORT
+        loss, answer_loss, prose_loss = losses(model, generator.batch(length, rows, shares), layer)
+        model.zero_grad()
+        loss.backward()
+        average_gradients(matrices + others, world)
+        muon.step(MUON_LR * rate)
+        for group in adam.param_groups:
+            group["lr"] = ADAM_LR * rate
+        adam.step()
+
+        seen = torch.tensor([0.0 if math.isnan(answer_loss) else answer_loss, float(not math.isnan(answer_loss))])
+        if world > 1:
+            dist.all_reduce(seen)
+        mean = (seen[0] / seen[1]).item() if seen[1] else math.nan
+        (answer if layer is None else hidden[layer]).add(mean)
+        prose.add(prose_loss)
+        state["step"] += 1
+        state["stage_step"] += 1
+        state["tokens"] += length * rows * world
+        if (state["stage"] < len(STAGES) and state["stage_step"] >= MIN_STEPS
+                and answer.value < STAGES[state["stage"]][3]):
+            answer.value = 2 * STAGES[state["stage"]][3]
+            state["stage"] += 1
+            state["stage_step"] = 0
+        if rank == 0 and state["step"] % 25 == 0:
+            now = time.time()
+            speed = (state["tokens"] - log_tokens) / (now - log_time)
+            log_tokens, log_time = state["tokens"], now
+            row = {"step": state["step"], "minutes": round(state["elapsed"] / 60, 2), "tokens": state["tokens"],
+                   "stage": state["stage"], "length": length, "answer_loss": round(answer.value, 4),
+                   "prose_loss": round(prose.value, 4), "lr": round(rate, 4), "tokens_per_second": round(speed),
+                   "hidden_layer_loss": [round(h.value, 3) for h in hidden]}
+            state["curve"].append(row)
+            print(json.dumps(row), flush=True)
+        if rank == 0 and time.time() - saved_at > CHECKPOINT_SECONDS:
+            save()
+            saved_at = time.time()
+    if rank == 0:
+        save()
+        print("done", state["step"], "steps", state["tokens"], "tokens", round(state["elapsed"]), "seconds", flush=True)
+    if world > 1:
+        dist.destroy_process_group()
+
+
+def main():
+    default_texts = Path(__file__).resolve().parents[2].parent / "shared/data/text"
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", default=str(default_texts), help="folder of .txt files")
+    parser.add_argument("--out", required=True, help="folder for tokenizer.json and checkpoint.pt")
+    parser.add_argument("--minutes", type=float, default=90)
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--port", type=int, default=29517)
+    args = parser.parse_args()
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / "tokenizer.json").exists():
+        train_tokenizer(read_texts(args.texts).values()).save(str(out / "tokenizer.json"))
+    # keep freed memory: page faults on fresh mappings cost more than the arithmetic
+    os.environ.update(MALLOC_MMAP_THRESHOLD_="4294967296", MALLOC_TRIM_THRESHOLD_="8589934592", OMP_NUM_THREADS="1")
+    if args.processes > 1:
+        mp.spawn(train, (args.processes, args), nprocs=args.processes)
+    else:
+        train(0, 1, args)
+
+
+if __name__ == "__main__":
+    main()

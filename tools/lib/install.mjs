@@ -1,0 +1,42 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { manifest, packageFolders } from './manifests.mjs';
+import { fail, root, run } from './process.mjs';
+
+/** What each command needs: the cli with everything it imports and the root's build tools, or all. */
+const scopes = { cli: ['--filter', '.', '--filter', '@kv/cli...'], all: [] };
+
+const stamp = join(root, 'node_modules/.kv-install.json');
+
+/**
+ * Installs what `scope` needs with the pinned pnpm, or returns at once when that was done for these very manifests.
+ * @param {keyof typeof scopes} scope
+ */
+export async function install(scope) {
+  const key = fingerprint();
+  const done = stamped();
+  if (done.key === key && (done.scope === scope || done.scope === 'all')) return;
+  rmSync(stamp, { force: true });
+  const pnpm = manifest(root).packageManager;
+  console.error(`Installing what ${scope === 'all' ? 'the tests need' : 'kv needs'} (once) with ${pnpm} ...`);
+  const { code, output } = await run('npx', ['-y', pnpm, 'install', '--frozen-lockfile', '--prefer-offline', '--reporter=append-only', ...scopes[scope]]);
+  if (code !== 0) fail(`${output}The packages could not be installed: see above; where a manifest changed, run 'npx -y ${pnpm} install' first.`, code);
+  writeFileSync(stamp, JSON.stringify({ scope, key }));
+}
+
+function stamped() {
+  try {
+    return JSON.parse(readFileSync(stamp, 'utf8'));
+  } catch {
+    return {};
+  }
+}
+
+/** Changes with the lock file, any manifest, the Node version and the machine's kind. */
+function fingerprint() {
+  const hash = createHash('sha256').update(`${process.version} ${process.platform} ${process.arch}`);
+  for (const file of ['pnpm-lock.yaml', 'pnpm-workspace.yaml', ...packageFolders().map((folder) => join(relative(root, folder), 'package.json'))])
+    hash.update(`\0${file}\0`).update(readFileSync(join(root, file)));
+  return hash.digest('hex');
+}

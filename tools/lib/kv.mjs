@@ -1,0 +1,16 @@
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { install } from './install.mjs';
+import { manifest } from './manifests.mjs';
+import { fail, root, run } from './process.mjs';
+
+/** Installs and builds what the cli needs, then becomes it: same process, so input, output, signals and exit code are its own. */
+export async function kv(args) {
+  await install('cli');
+  const { code, output } = await run('turbo', ['run', 'build', '--filter=@kv/cli...', '--output-logs=errors-only']);
+  if (code !== 0) fail(`${output}kv could not be built: see above.`, code);
+  const cli = join(root, 'apps/cli');
+  const bin = join(cli, manifest(cli).bin.kv);
+  process.argv = [process.execPath, bin, ...args];
+  await import(pathToFileURL(bin).href);
+}

@@ -1,0 +1,41 @@
+import { spawn } from 'node:child_process';
+import { delimiter, join, resolve } from 'node:path';
+
+/** The workspace's root folder. */
+export const root = resolve(import.meta.dirname, '../..');
+
+/** Children find the workspace's own tools first, and nothing phones home. */
+const env = {
+  ...process.env,
+  PATH: [join(root, 'node_modules/.bin'), join(root, 'tools/node_modules/.bin'), process.env.PATH].join(delimiter),
+  TURBO_TELEMETRY_DISABLED: '1',
+  TURBO_NO_UPDATE_NOTIFIER: '1',
+  DO_NOT_TRACK: '1',
+};
+
+/**
+ * Runs a command in the root folder; resolves to its exit code and what it printed.
+ * @param {string} command
+ * @param {readonly string[]} args
+ * @param {{ show?: boolean }} [options] `show`: print its output as it comes.
+ */
+export function run(command, args, { show = false } = {}) {
+  return new Promise((done) => {
+    const child = spawn(command, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'], shell: process.platform === 'win32' });
+    const parts = [];
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (data) => {
+        parts.push(data);
+        if (show) process.stdout.write(data);
+      });
+    const end = (code) => done({ code, output: Buffer.concat(parts).toString() });
+    child.on('error', (error) => { parts.push(Buffer.from(`${command}: ${error.message}\n`)); end(127); });
+    child.on('close', (code, signal) => end(code ?? (signal === null ? 1 : 128)));
+  });
+}
+
+/** Ends the process with one sentence. @returns {never} */
+export function fail(sentence, code = 1) {
+  console.error(sentence);
+  process.exit(code);
+}

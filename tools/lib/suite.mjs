@@ -1,0 +1,49 @@
+import { mkdirSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { install } from './install.mjs';
+import { root, run } from './process.mjs';
+
+/** Commands that pass or fail as a whole; each counts as one test. */
+const checks = [
+  ['every package builds, JavaScript and declarations', 'turbo', 'run', 'build', 'types', '--output-logs=errors-only'],
+  ['sources, tests and examples have no type errors', 'tsc', '-b'],
+  ['no unused file, export or dependency', 'knip', '--no-progress', '--no-config-hints'],
+  ['no duplicate code', 'jscpd', '--config', '.jscpd.json'],
+];
+
+/**
+ * Installs, runs the checks and vitest with `args`, prints `N passed, N failed` as the last line and ends the process.
+ * @param {readonly string[]} args
+ */
+export async function suite(args) {
+  await install('all');
+  const count = { passed: 0, failed: 0, skipped: 0 };
+  for (const [name, command, ...rest] of checks) {
+    const start = performance.now();
+    const { code, output } = await run(command, rest);
+    count[code === 0 ? 'passed' : 'failed']++;
+    console.log(`${code === 0 ? ' ok ' : 'FAIL'} ${name} (${((performance.now() - start) / 1000).toFixed(1)} s)`);
+    if (code !== 0) console.log(output);
+  }
+  await vitest(args, count);
+  console.log(`${count.passed} passed, ${count.failed} failed${count.skipped > 0 ? `, ${count.skipped} skipped` : ''}`);
+  process.exit(count.failed === 0 ? 0 : 1);
+}
+
+async function vitest(args, count) {
+  const folder = join(root, 'node_modules/.cache');
+  const file = join(folder, 'vitest.json');
+  mkdirSync(folder, { recursive: true });
+  rmSync(file, { force: true });
+  const { code } = await run('vitest', ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...args], { show: true });
+  const before = count.failed;
+  try {
+    const report = JSON.parse(readFileSync(file, 'utf8'));
+    count.passed += report.numPassedTests;
+    count.failed += report.numFailedTests + report.testResults.filter((suite) => suite.status === 'failed' && suite.assertionResults.length === 0).length;
+    count.skipped += report.numPendingTests + report.numTodoTests;
+  } catch {
+    console.log('vitest wrote no report.');
+  }
+  if (code !== 0 && count.failed === before) count.failed++; // an error outside any test
+}

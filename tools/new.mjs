@@ -1,0 +1,15 @@
+/** `npm run new -- FAMILY NAME`: a new piece package with laws, oracle, README and example, linked into the workspace. */
+import { manifest } from './lib/manifests.mjs';
+import { createPiece } from './lib/piece.mjs';
+import { fail, root, run } from './lib/process.mjs';
+
+let folder;
+try {
+  folder = createPiece(process.argv[2], process.argv[3]);
+} catch (error) {
+  fail(`new: ${error.message}`, 2);
+}
+const pnpm = manifest(root).packageManager;
+const { code, output } = await run('npx', ['-y', pnpm, 'install', '--no-frozen-lockfile', '--prefer-offline']);
+if (code !== 0) fail(`${output}new: ${folder} was written, but '${pnpm} install' failed: see above.`, code);
+console.log(`${folder} is ready: its tests run with 'npx vitest run ${folder}', its example with 'npm run example -- ${folder}'.`);

@@ -1,0 +1,1 @@
+export { __camel__ } from './__name__.ts';

@@ -1,0 +1,23 @@
+import { defineConfig } from 'vitest/config';
+
+/** Tests run from source: every @kv/* import resolves to its package's src, so nothing has to be built. */
+const conditions = ['@kv/source', 'module', 'node', 'development|production'];
+
+export default defineConfig({
+  resolve: { conditions },
+  ssr: { resolve: { conditions, externalConditions: conditions } },
+  test: {
+    testTimeout: 30_000,
+    projects: [
+      {
+        extends: true,
+        test: { name: 'packages', include: ['packages/**/test/**/*.test.ts', 'apps/**/test/**/*.test.ts'], setupFiles: ['tools/vitest.setup.ts'], sequence: { groupOrder: 0 } },
+      },
+      {
+        // The workspace as a whole; needs the packages built (npm run check builds them).
+        extends: true,
+        test: { name: 'workspace', include: ['tools/test/*.test.ts'], globalSetup: ['tools/test/pack.ts'], testTimeout: 120_000, hookTimeout: 120_000, sequence: { groupOrder: 1 } },
+      },
+    ],
+  },
+});
