@@ -29,15 +29,16 @@ STAGES = [
     (256, 6, (45, 10, 10, 35), 0.25),
     (512, 3, (25, 5, 15, 55), 0.25),
     (1024, 2, (10, 5, 20, 65), 0.5),
-    (2048, 1, (5, 3, 20, 72), 0.5),
+    (2048, 1, (5, 3, 20, 72), 1.2),
 ]
 # the last stage mixes lengths: length, rows a process, share of the steps
-MIXED = [(256, 6, 0.12), (512, 3, 0.20), (1024, 2, 0.28), (2048, 1, 0.35), (4096, 1, 0.05)]
-MIXED_SHARES = (10, 3, 22, 65)
-LONGEST_FROM = 0.45     # progress after which the longest length takes part
+MIXED = [(256, 6, 0.12), (512, 3, 0.24), (1024, 2, 0.30), (2048, 1, 0.32), (4096, 1, 0.02)]
+MIXED_SHARES = (10, 2, 10, 78)
+LONGEST_FROM = 0.6      # progress after which the longest length takes part
 MIN_STEPS = 80          # of a stage
 HIDE_FROM_STAGE = 2     # from here on, some steps hide the facts from the question in one layer
-HIDE_SHARE = 0.4
+HIDE_SHARE = 0.4        # half of it once no layer is indispensable (worst answer loss under HIDE_ENOUGH)
+HIDE_ENOUGH = 0.7
 HIDE_SHORT = (256, 6, (45, 0, 10, 45))  # most of these steps are short and dense: more answers a second
 HIDE_SHORT_SHARE = 0.75
 MUON_LR, ADAM_LR, WARMUP, DECAY_SHARE = 5e-3, 3e-3, 50, 1 / 3
@@ -177,7 +178,8 @@ def train(rank, world, args):
         rate = min(1.0, (state["step"] + 1) / WARMUP, max(0.0, (1 - progress) / DECAY_SHARE))
         length, rows, shares = choose(shared, state["stage"], progress)
         layer = None
-        if state["stage"] >= HIDE_FROM_STAGE and shared.random() < HIDE_SHARE:
+        share = HIDE_SHARE if max(h.value for h in hidden) > HIDE_ENOUGH else HIDE_SHARE / 2
+        if state["stage"] >= HIDE_FROM_STAGE and shared.random() < share:
             layer = shared.choices(range(layers), [0.1 + h.value ** 2 for h in hidden])[0]
             if shared.random() < HIDE_SHORT_SHARE:
                 length, rows, shares = HIDE_SHORT

@@ -15,5 +15,9 @@ export function up(c: number): number {
 /** The largest f32 not above `c`: c < x exactly if down(c) < x. */
 export const down = (c: number): number => -up(-c);
 
+/** A device may read subnormals as 0: a threshold among them moves to their border on its own side. */
+export const aboveSubnormals = (x: number): number => (x > 0 && x < 2 ** -126 ? 2 ** -126 : x < 0 && x > -(2 ** -126) ? 0 : x);
+export const belowSubnormals = (x: number): number => -aboveSubnormals(-x);
+
 /** Whether `c` is a number that f32 holds. */
 export const isF32 = (c: number): boolean => Object.is(Math.fround(c), c);

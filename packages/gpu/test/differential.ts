@@ -28,7 +28,7 @@ const bytes = ({ data }: Read): Uint32Array => new Uint32Array(data.buffer, data
 
 /** One run on buffers that hold `dirt`. */
 async function once(gpu: Gpu, build: (ops: Ops) => Tensor, dirt: number): Promise<Read> {
-  await gpu.scope(({ ops }) => { for (let size = 64; size <= 8192; size *= 2) for (let i = 0; i < 4; i++) ops.from({ data: new Uint32Array(size).fill(dirt), shape: [size] }); });
+  await gpu.scope(({ ops }) => { for (let size = 64; size <= 4096; size *= 2) for (let i = 0; i < 3; i++) ops.from({ data: new Uint32Array(size).fill(dirt), shape: [size] }); });
   return gpu.scope(async ({ ops, read }) => (await read([build(ops)]))[0]!);
 }
 
@@ -49,7 +49,7 @@ function compare(got: Read, want: Read, tolerance: Tolerance, of: Read | undefin
 /** Sizes around those of a workgroup, and the heads of grouped-query attention. */
 export interface Case { readonly seed: number; readonly kv: number; readonly group: number; readonly slots: number; readonly channels: number; readonly ragged: boolean; readonly strided: boolean }
 export const cases = (slots: fc.Arbitrary<number> = fc.oneof(fc.constantFrom(0, 1, 63, 64, 65, 255, 256, 257), fc.integer({ min: 0, max: 300 }))): fc.Arbitrary<Case> =>
-  fc.record({ seed: fc.nat(), kv: fc.integer({ min: 1, max: 3 }), group: fc.integer({ min: 1, max: 3 }), slots, channels: fc.constantFrom(1, 2, 5, 64, 65), ragged: fc.boolean(), strided: fc.boolean() });
+  fc.record({ seed: fc.nat(), kv: fc.integer({ min: 1, max: 3 }), group: fc.integer({ min: 1, max: 2 }), slots, channels: fc.constantFrom(1, 2, 5, 17), ragged: fc.boolean(), strided: fc.boolean() });
 
 /** A tensor of seeded numbers, the same on every backend: ragged where the case is, transposed in memory where it is strided. */
 export function tensor(ops: Ops, { seed, ragged, strided }: Pick<Case, 'seed' | 'ragged' | 'strided'>, shape: readonly number[], kind: Parameters<typeof numbers>[2] = 'any', salt = 0): Tensor {
@@ -69,5 +69,5 @@ export function indices(ops: Ops, { seed, ragged }: Pick<Case, 'seed' | 'ragged'
 }
 
 /** A property of one operation over random cases. */
-export const everywhere = (check: (c: Case) => Promise<void>, { runs = 20, slots = undefined as fc.Arbitrary<number> | undefined } = {}): Promise<void> =>
+export const everywhere = (check: (c: Case) => Promise<void>, { runs = 12, slots }: { readonly runs?: number; readonly slots?: fc.Arbitrary<number> } = {}): Promise<void> =>
   fc.assert(fc.asyncProperty(cases(slots), check), { numRuns: runs });

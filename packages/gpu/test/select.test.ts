@@ -15,7 +15,7 @@ gpuTest('select with forced, banned and inactive rows, ties to the lower slot', 
   await same(gpu, (ops) => ops.select(scores(ops), budgets(ops)));
   await same(gpu, (ops) => ops.select(scores(ops), budgets(ops), { forced: mask(ops, c.kv, 3, -10), banned: mask(ops, 1, 4, 0, dense) }));
   await same(gpu, (ops) => ops.select(scores(ops), budgets(ops), { banned: mask(ops, rows, 5, 3), active: ops.less(tensor(ops, dense, [rows, 1], 'any', 6), 0) }));
-}, { runs: 40 }));
+}, { runs: 25 }));
 
 gpuTest('budgets below 0, fractional, enormous and of one row for all', async (gpu) => {
   const scores = (ops: Ops): Tensor => ops.from({ data: numbers(3, 600), shape: [6, 100] });

@@ -62,4 +62,4 @@ gpuTest('rank within rows and over all', (gpu) => everywhere(async (c) => {
   const x = (ops: Ops): Tensor => tensor(ops, c, [c.kv, c.slots], c.seed % 2 === 0 ? 'ties' : 'any');
   await same(gpu, (ops) => ops.rank(x(ops), 'row'));
   await same(gpu, (ops) => ops.rank(x(ops), 'all'));
-}, { slots: fc.oneof(fc.constantFrom(0, 1, 511, 512, 513, 1025), fc.integer({ min: 0, max: 1500 })) }));
+}, { runs: 8, slots: fc.oneof(fc.constantFrom(0, 1, 511, 512, 513), fc.integer({ min: 0, max: 700 })) }));

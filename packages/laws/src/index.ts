@@ -7,7 +7,7 @@ export type { Combination, WeightedCombination } from './combination.ts';
 export { agree, all } from './compare.ts';
 export { composeLaws, composition } from './compose.ts';
 export type { Compose, ComposeLaw } from './compose.ts';
-export { kernel, kernelLaws } from './kernel.ts';
+export { kernel, kernelLaws, SIZES } from './kernel.ts';
 export type { KernelInputs, KernelLaw, KernelOptions, KernelSize } from './kernel.ts';
 export { claim, each, law, suite } from './law.ts';
 export type { Claims, Law, LawOptions, Suite } from './law.ts';

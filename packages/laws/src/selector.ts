@@ -47,7 +47,7 @@ export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
     claim(set.length >= least && set.length <= most, () => `expected ${least === most ? most : `${least} to ${most}`} slots of ${n} (budget ${budget}, ${count(banned)} banned), got ${shown(set)}`);
   }),
   /** A budget of all slots keeps them all. */
-  all: rowsAre((set, { n }) => equal(set, Array.from({ length: n }, (_, i) => i), 'kept under a budget of all'), { budget: 'all' }, (s) => ({ ...s, banned: 0 })),
+  all: rowsAre((set, { n }) => claim(Array.from({ length: n }, (_, i) => i).every((i) => has(set, i)), () => `expected all ${n} slots, got ${shown(set)}`), { budget: 'all' }, (s) => ({ ...s, banned: 0 })),
   /** What must stay stays. */
   forced: rowsAre((set, { forced }) => forced.forEach((yes, i) => claim(!yes || has(set, i), () => `slot ${i} is forced, but kept are ${shown(set)}`))),
   /** What must go goes. */
@@ -64,7 +64,7 @@ export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
   /** What a budget keeps, one slot more keeps too. */
   nested: (piece, options = {}) => fc.property(selectSpecs(piece), (spec) => {
     const small = realise(spec), large = run(piece, realise(spec, { more: 1 }), options);
-    run(piece, small, options).forEach((heads, l) => heads.forEach((set, g) => claim(set.every((i) => has(large[l]![g]!, i)), () => `${shown(set)} is not part of ${shown(large[l]![g]!)}`)));
+    run(piece, small, options).forEach((heads, l) => heads.forEach((set, g) => claim(set.every((i) => i >= small.rows[l]![g]!.n || has(large[l]![g]!, i)), () => `${shown(set)} is not part of ${shown(large[l]![g]!)}`)));
   }),
   /** What stands beyond a row's valid slots changes nothing. */
   padding: (piece, options = {}) => fc.property(selectSpecs(piece), (spec) => equal(run(piece, realise(spec, { pad: 9 }), options), run(piece, realise(spec), options), 'kept with other padding')),

@@ -2,25 +2,14 @@ import { KvError } from '@kv/core';
 import { compactSlots, copySlots, createStorage, slotBytes, type Storage } from './cache/storage.ts';
 import type { Ledger } from './ledger.ts';
 
-/** What attention reads of a layer's cache. */
-export interface CacheView {
-  readonly heads: number;
-  readonly headDim: number;
-  /** Slots that there is room for, per head. */
-  readonly capacity: number;
-  /** `[G, capacity, d]` f32, turned by their original position. */
-  readonly keys: Float32Array;
-  /** `[G, capacity, d]` f32 */
-  readonly values: Float32Array;
-  /** Original positions `[G, capacity]`, ascending along the slots. */
-  readonly positions: Uint32Array;
-  /** Slots in use `[G]`; heads may differ. */
+/** What attention reads of a layer's cache: keys turned by their original position; slots ascend in position. */
+export interface CacheView extends Storage {
+  /** Slots in use `[G]`; heads may differ, and what lies beyond is never read. */
   readonly lengths: Uint32Array;
 }
 
 /**
- * The keys and values of one layer, one sequence. Slots ascend in position; what lies beyond a head's length is never read.
- * Storage is replaced, never stretched: when it grows or shrinks the old arrays are dropped, and the ledger counts both while both exist.
+ * The keys and values of one layer, one sequence. Storage is replaced, never stretched: when it grows or shrinks the old arrays are dropped, and the ledger counts both while both exist.
  */
 export class LayerCache implements CacheView {
   readonly heads: number;

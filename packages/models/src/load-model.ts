@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { builtin } from './checkpoint/builtin.ts';
 import type { LlamaConfig } from './checkpoint/config.ts';
 import { loadFolder } from './checkpoint/load.ts';
 import { createDecoder, type Decoder } from './llama/decoder.ts';
@@ -24,18 +25,17 @@ export interface LoadOptions {
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */
 export async function loadModel(name: string, { linear = defaultLinear() }: LoadOptions = {}): Promise<Model> {
-  const { config, weights, tokenizer } = await loadFolder(name === 'embedded' ? await embeddedFolder() : name);
+  const { config, weights, tokenizer } = await loadFolder(name === 'embedded' ? embeddedFolder() : name);
   return { name, config, tokenizer, decoder: createDecoder(config, weights, linear) };
 }
 
 /** The folder of `@kv/model-embedded`, unless `KV_EMBEDDED_DIR` names another. */
-async function embeddedFolder(): Promise<string> {
-  if (typeof process !== 'object') throw new KvError('embedded', 'expected Node; in a browser pass the URL where the files of @kv/model-embedded are served');
+function embeddedFolder(): string {
+  const { createRequire } = builtin('node:module');
   const own = process.env.KV_EMBEDDED_DIR;
   if (own !== undefined && own !== '') return own;
-  const [{ createRequire }, { dirname }] = await Promise.all([import('node:module'), import('node:path')]);
   try {
-    return dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json'));
+    return builtin('node:path').dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json'));
   } catch {
     throw new KvError('embedded', 'expected the package @kv/model-embedded with its config.json beside @kv/models, got neither it nor KV_EMBEDDED_DIR');
   }

@@ -135,6 +135,9 @@ describe.each([['simd', simdEngine], ['plain', plainEngine]] as const)('attentio
     const queryPositions = Uint32Array.of(4, 5, 6, 7, 8);
     const out = attend({ q: new Float32Array(40), queryPositions, cache, engine });
     close(out, [...Array<number>(8).fill(0), ...Array<number>(32).fill(3)]);
+    close(attend({ q: new Float32Array(16), queryPositions: queryPositions.subarray(0, 2).map(() => 4), cache, engine }), Array<number>(16).fill(0));
+    cache.clear();
+    close(attend({ q: new Float32Array(40), queryPositions, cache, engine, visible: { mask: new Uint8Array(0) } }), Array<number>(40).fill(0));
   });
 });
 

@@ -1,4 +1,6 @@
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -106,6 +108,20 @@ describe('loadModel', () => {
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER: tokenizer.json must have at most vocab_size (512) ids, got 1024"`);
   });
 
+  test('a URL serves as well as a folder', async () => {
+    const server = createServer((request, response) => {
+      const path = `data/goldens/llama/${request.url?.split('/').at(-1)}`;
+      if (request.url?.startsWith('/model/') === true) response.end(readFileSync(shared(path)));
+      else response.writeHead(404).end();
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    expect((await loadModel(`${base}/model`)).config.layers).toBe(4);
+    expect((await named(loadModel(`${base}/other/`))).replace(base, 'BASE')).toMatchInlineSnapshot(`"BASE/other/config.json: expected a file, got HTTP status 404"`);
+    await new Promise((closed) => server.close(closed));
+    expect(await named(loadModel(base))).toContain('/config.json: expected a file, got no answer');
+  });
+
   test("'embedded' is the folder in KV_EMBEDDED_DIR", async () => {
     const before = process.env.KV_EMBEDDED_DIR;
     process.env.KV_EMBEDDED_DIR = shared('data/goldens/llama');
@@ -114,4 +130,10 @@ describe('loadModel', () => {
     if (before === undefined) delete process.env.KV_EMBEDDED_DIR;
     else process.env.KV_EMBEDDED_DIR = before;
   });
+});
+
+test('no source imports a module of Node, so that a browser can load all of them', () => {
+  const src = new URL('../src/', import.meta.url);
+  for (const file of readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')))
+    expect(readFileSync(new URL(file, src), 'utf8').replaceAll(/typeof import\('node:/g, ''), file).not.toMatch(/(?:from|import\() ?['"]node:/);
 });

@@ -37,7 +37,8 @@ export function openStore(folder: string, settings: Settings, fresh = false): St
 
 function readResults(path: string): readonly Result[] {
   const bytes = readFileSync(path), end = bytes.lastIndexOf(10) + 1;
-  if (end < bytes.length) truncateSync(path, end);
+  if (end === 0) rmSync(path);
+  else if (end < bytes.length) truncateSync(path, end);
   return bytes.subarray(0, end).toString('utf8').split('\n').slice(1, -1).flatMap((line) => {
     try {
       return [JSON.parse(line) as Result];

@@ -19,7 +19,7 @@ export function pyramidal({ beta = 20 }: { /** Steepness: the last layer gets (M
     if (layers < 2) return fallback('one layer only');
     if (above <= 0) return fallback(`a budget of ${mean} leaves nothing above the ${plan.floor} forced slots`);
     if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${2 * above}`);
-    const caps = plan.lengths.map((row) => Math.min(...row));
+    const caps = plan.lengths.map((row) => Math.max(Math.min(...row), Math.min(plan.floor, Math.max(...row))));
     const shares = apportion(line(above, slots - plan.floor, beta, layers).map((x) => x + plan.floor), total, plan.floor, caps);
     return { ...plan, budgets: shares.map((b) => new Array<number>(heads).fill(b)) };
   });

@@ -11,7 +11,7 @@ export interface PyramidkvOptions {
 
 /**
  * PyramidKV's budgets as kvpress computes them: the line includes the window, each layer is rounded (half to even) by itself, and
- * where it would leave n >= top >= bottom >= window the budgets are uniform.
+ * where it would leave n >= top >= bottom >= window (or >= what else is forced) the budgets are uniform.
  *
  * @remarks The sum may miss the total by the rounding. The report says when the rule fell back.
  * @throws KvError if `window` is not a whole number or `beta` not at least 1.
@@ -24,8 +24,9 @@ export function pyramidkv({ window = 64, beta = 20 }: PyramidkvOptions = {}): Al
     const mean = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length), slots = Math.min(...plan.lengths.flat());
     const caps = layers < 2 ? [] : line(mean, slots - window, beta, layers);
     const top = caps[0] ?? -1, bottom = caps.at(-1) ?? -1;
-    if (!(slots >= top && top >= bottom && bottom >= window))
-      return { ...plan, notes: [...plan.notes, `pyramidkv: uniform budgets, the line from ${top} to ${bottom} leaves ${slots} >= top >= bottom >= ${window}`] };
+    const least = Math.max(window, plan.floor);
+    if (!(slots >= top && top >= bottom && bottom >= least))
+      return { ...plan, notes: [...plan.notes, `pyramidkv: uniform budgets, the line from ${top} to ${bottom} leaves ${slots} >= top >= bottom >= ${least}`] };
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map(() => halfToEven(caps[l]!))) };
   });
 }

@@ -53,17 +53,16 @@ export function groupRows(kind: 'mean' | 'max' | 'sum', x: CpuTensor, rows: numb
   return out;
 }
 
-/** Per row over valid slots: subtract nothing, exponentiate or not, divide by the sum. */
+/** Each row over its valid slots divided by its sum, exponentiated first or not. */
 export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
   const [rows, slots] = dims(x), [sr, ss] = strides(x);
-  const out = zeros(x.shape, 'f32', x.lengths);
+  const out = zeros(x.shape, 'f32', x.lengths), weights = new Float64Array(slots);
   for (let r = 0; r < rows; r++) {
-    const count = validSlots(x, r);
-    const get = (i: number): number => x.data[x.offset + r * sr + i * ss]!;
-    const top = softmax ? fold('max', count, get) : 0;
-    const weight = softmax ? (i: number): number => Math.exp(get(i) - top) : get;
-    const total = fold('sum', count, weight);
-    for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weight(i) / total;
+    const count = validSlots(x, r), from = x.offset + r * sr;
+    let top = LOWEST, total = 0;
+    if (softmax) for (let i = 0; i < count; i++) top = Math.max(top, x.data[from + i * ss]!);
+    for (let i = 0; i < count; i++) { const v = x.data[from + i * ss]!; weights[i] = softmax ? Math.exp(v - top) : v; total += weights[i]!; }
+    for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weights[i]! / total;
   }
   return out;
 }
@@ -84,18 +83,21 @@ export function matmul(a: CpuTensor, b: CpuTensor): CpuTensor {
   return out;
 }
 
-/** For each vector of `b [r', n, d]`, `f(row vector element, vector element)` summed over channels, then `finish`. */
-export function alongChannels(at: string, a: CpuTensor | undefined, b: CpuTensor, f: (x: number, y: number) => number, finish: (s: number) => number): CpuTensor {
+/** For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own norm. */
+export function alongChannels(at: string, kind: 'dot' | 'distance' | 'l1' | 'l2', b: CpuTensor, a?: CpuTensor): CpuTensor {
   const rows = commonRows(at, a, b), [, slots, channels] = dims(b), [, sb, sc] = strides(b);
   if (a && (a.shape[1] ?? 1) !== channels) throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, b));
+  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)), row = new Float64Array(channels), { data } = b;
   for (let r = 0; r < rows; r++) {
-    const fromA = a ? a.offset + rowOf(a, r, rows) * a.stride[0]! : 0, stepA = a ? (a.stride[1] ?? 1) : 0;
+    if (a) for (let c = 0; c < channels; c++) row[c] = a.data[a.offset + rowOf(a, r, rows) * a.stride[0]! + c * (a.stride[1] ?? 1)]!;
     const fromB = b.offset + rowOf(b, r, rows) * b.stride[0]!;
     for (let i = 0; i < slots; i++) {
+      const start = fromB + i * sb;
       let s = 0;
-      for (let c = 0; c < channels; c++) s += f(a ? a.data[fromA + c * stepA]! : 0, b.data[fromB + i * sb + c * sc]!);
-      out.data[r * slots + i] = finish(s);
+      if (kind === 'dot') for (let c = 0; c < channels; c++) s += row[c]! * data[start + c * sc]!;
+      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c * sc]!);
+      else for (let c = 0; c < channels; c++) { const x = row[c]! - data[start + c * sc]!; s += x * x; }
+      out.data[r * slots + i] = kind === 'distance' || kind === 'l2' ? Math.sqrt(s) : s;
     }
   }
   return out;

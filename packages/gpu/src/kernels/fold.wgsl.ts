@@ -29,28 +29,38 @@ const finish = (kind: Reduction, again: (f: string) => string): string => {
   return `result = all; ${mean} ${kind === 'std' ? `result = sqrt(${again('(x - mean) * (x - mean)')} / f32(size));` : ''} }`;
 };
 
-/** One thread folds `size` elements of x that stand `step` apart: rows, channels and the query heads of a KV head. */
+/** One thread folds `size` elements of x that stand `step` apart: rows, channels, the query heads of a KV head, or (`valid`) the valid slots of a channel. Sums go by 32 elements, so that none grows long. */
 export const foldThread = (kind: Reduction): KernelDef => {
   const folds: string[] = [];
   const again = (f: string): string => {
-    folds.push(/* wgsl */ `fn fold${folds.length}(from_: u32, rough: f32, mean: f32) -> f32 {
+    folds.push(/* wgsl */ `fn fold${folds.length}(from_: u32, size: u32, rough: f32, mean: f32) -> f32 {
   var sum = 0.0;
-  for (var i = 0u; i < params.size; i++) { let x = x_get(from_ + i * params.step); sum += ${f}; }
+  for (var start = 0u; start < size; start += 32u) {
+    var part = 0.0;
+    for (var i = start; i < min(start + 32u, size); i++) { let x = x_get(from_ + i * params.step); part += ${f}; }
+    sum += part;
+  }
   return sum;
 }`);
-    return `fold${folds.length - 1}(from_, rough, ${folds.length > 1 ? 'mean' : '0.0'})`;
+    return `fold${folds.length - 1}(from_, size, rough, ${folds.length > 1 ? 'mean' : '0.0'})`;
   };
   const end = finish(kind, again);
   return {
-    id: `fold-thread:${kind}`, inputs: { x: 'number' }, outputs: { output: 'f32' }, params: { size: 'u32', step: 'u32', factor: 'u32' }, per: 'element',
+    id: `fold-thread:${kind}`, inputs: { x: 'number' }, ragged: ['x'], outputs: { output: 'f32' }, params: { size: 'u32', step: 'u32', factor: 'u32', valid: 'u32' }, per: 'element',
     source: /* wgsl */ `
 ${joins(kind)}
 ${folds.join('\n')}
 fn run(index: u32) {
-  let size = params.size;
-  let from_ = index / (params.channels * params.slots) * params.factor * params.x_row_step + index / params.channels % params.slots * params.x_slot_step + index % params.channels * params.x_channel_step;
+  let row = index / (params.channels * params.slots);
+  var size = params.size;
+  if (params.valid == 1u) { size = x_valid(row); }
+  let from_ = row * params.factor * params.x_row_step + index / params.channels % params.slots * params.x_slot_step + index % params.channels * params.x_channel_step;
   var all = first();
-  for (var i = 0u; i < size; i++) { all = join(all, x_get(from_ + i * params.step)); }
+  for (var start = 0u; start < size; start += 32u) {
+    var part = first();
+    for (var i = start; i < min(start + 32u, size); i++) { part = join(part, x_get(from_ + i * params.step)); }
+    all = join(all, part);
+  }
   var result = 0.0;
   ${end}
   output[index] = result;
@@ -58,23 +68,26 @@ fn run(index: u32) {
   };
 };
 
-/** Joins one number of each thread: always the same tree. Every thread gets the result. */
+/** Joins one number of each thread, 16 by 16, always in the same order; every thread gets the result. Few barriers: they are what costs on software adapters. */
 export const tree = (name: string, join: string): string => /* wgsl */ `
 var<workgroup> ${name}_lanes: array<f32, ${THREADS}>;
+fn ${name}_16(first: u32, step: u32) -> f32 {
+  var a = ${name}_lanes[first];
+  for (var i = 1u; i < 16u; i++) { let b = ${name}_lanes[first + i * step]; a = ${join}; }
+  return a;
+}
 fn ${name}(lane: u32, mine: f32) -> f32 {
   workgroupBarrier();
   ${name}_lanes[lane] = mine;
   workgroupBarrier();
-  for (var half = ${THREADS / 2}u; half > 0u; half /= 2u) {
-    if (lane < half) { let a = ${name}_lanes[lane]; let b = ${name}_lanes[lane + half]; ${name}_lanes[lane] = ${join}; }
-    workgroupBarrier();
-  }
-  return workgroupUniformLoad(&${name}_lanes[0]);
+  if (lane % 16u == 0u) { ${name}_lanes[lane] = ${name}_16(lane, 1u); }
+  workgroupBarrier();
+  return ${name}_16(0u, 16u);
 }`;
 /** Joins for `tree`. */
 export const TREE: Readonly<Record<'sum' | 'max', string>> = { sum: 'a + b', max: JOIN.max[1] };
 
-/** One workgroup folds the valid slots of one row and channel. */
+/** One workgroup folds the valid slots of one row. */
 export const foldSlots = (kind: Reduction): KernelDef => {
   const folds: string[] = [];
   const again = (f: string): string => {
@@ -93,9 +106,8 @@ ${joins(kind)}
 ${tree('total', JOIN[kind === 'max' || kind === 'min' ? kind : 'sum'][1])}
 ${folds.join('\n')}
 fn run(group: u32, lane: u32) {
-  let row = group / params.channels;
-  let size = x_valid(row);
-  let from_ = x_base(row) + group % params.channels * params.x_channel_step;
+  let size = x_valid(group);
+  let from_ = x_base(group);
   var all = first();
   for (var i = lane; i < size; i += ${THREADS}u) { all = join(all, x_get(from_ + i * params.x_slot_step)); }
   all = total(lane, all);

@@ -1,8 +1,9 @@
+import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
-/** Pairs that one workgroup sorts in its own memory. */
-export const LOCAL = 512;
+/** Pairs that one workgroup sorts in its own memory, at least and at most: 16 KiB hold 2,048. */
+export const LOCAL: { readonly least: 512; readonly most: 2048 } = { least: 512, most: 2048 };
 
 /**
  * A bitonic sort of (key, place) pairs, `size` (a power of two) a segment: highest score first, equal ones by slot, then row;
@@ -40,29 +41,31 @@ fn run(index: u32) {
 }`,
 };
 
-/** All exchanges within ${LOCAL} pairs: for every block from `first` to `last`, gaps from at most ${LOCAL / 2} down to 1. */
-export const rankLocal: KernelDef = {
-  id: 'rank-local', inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', first: 'u32', last: 'u32' }, per: 'group',
+/** All exchanges within `near` pairs: for every block from `first` to `last`, gaps from at most half of `near` down to 1. */
+export const rankLocal = (near: number): KernelDef => ({
+  id: `rank-local:${near}`, inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', first: 'u32', last: 'u32' }, per: 'group',
   source: /* wgsl */ `
 ${PAIRS}
-var<workgroup> near_keys: array<u32, ${LOCAL}>;
-var<workgroup> near_places: array<u32, ${LOCAL}>;
+var<workgroup> near_keys: array<u32, ${near}>;
+var<workgroup> near_places: array<u32, ${near}>;
 fn run(group: u32, lane: u32) {
-  let from_ = group * ${LOCAL}u;
-  for (var i = lane; i < ${LOCAL}u; i += ${LOCAL / 2}u) { near_keys[i] = keys[from_ + i]; near_places[i] = places[from_ + i]; }
+  let from_ = group * ${near}u;
+  for (var i = lane; i < ${near}u; i += ${THREADS}u) { near_keys[i] = keys[from_ + i]; near_places[i] = places[from_ + i]; }
   for (var block = params.first; block <= params.last; block *= 2u) {
-    for (var gap = min(block / 2u, ${LOCAL / 2}u); gap > 0u; gap /= 2u) {
+    for (var gap = min(block / 2u, ${near / 2}u); gap > 0u; gap /= 2u) {
       workgroupBarrier();
-      let a = lane / gap * (2u * gap) + lane % gap;
-      let b = a + gap;
-      let ka = near_keys[a]; let kb = near_keys[b]; let pa = near_places[a]; let pb = near_places[b];
-      if (after(ka, pa, kb, pb) == ((((from_ + a) % params.size) & block) == 0u)) { near_keys[a] = kb; near_keys[b] = ka; near_places[a] = pb; near_places[b] = pa; }
+      for (var i = lane; i < ${near / 2}u; i += ${THREADS}u) {
+        let a = i / gap * (2u * gap) + i % gap;
+        let b = a + gap;
+        let ka = near_keys[a]; let kb = near_keys[b]; let pa = near_places[a]; let pb = near_places[b];
+        if (after(ka, pa, kb, pb) == ((((from_ + a) % params.size) & block) == 0u)) { near_keys[a] = kb; near_keys[b] = ka; near_places[a] = pb; near_places[b] = pa; }
+      }
     }
   }
   workgroupBarrier();
-  for (var i = lane; i < ${LOCAL}u; i += ${LOCAL / 2}u) { keys[from_ + i] = near_keys[i]; places[from_ + i] = near_places[i]; }
+  for (var i = lane; i < ${near}u; i += ${THREADS}u) { keys[from_ + i] = near_keys[i]; places[from_ + i] = near_places[i]; }
 }`,
-};
+});
 
 /** The place in the order to the slot that has it, 0 where no valid slot is. */
 export const rankPlaces: KernelDef = {

@@ -25,21 +25,23 @@ fn state(row: u32, slot: u32) -> u32 {
 }
 fn key(row: u32, slot: u32) -> u32 { return ordered(scores_at(row, slot, 0u)); }
 
-// inclusive prefix sums of one number a thread
+// inclusive prefix sums of one number a thread: within sixteens by one thread each, then what stands before
 fn prefix(lane: u32, mine: u32) -> u32 {
   workgroupBarrier();
   scan[lane] = mine;
   workgroupBarrier();
-  for (var step = 1u; step < ${THREADS}u; step *= 2u) {
-    var below = 0u;
-    if (lane >= step) { below = scan[lane - step]; }
-    workgroupBarrier();
-    scan[lane] += below;
-    workgroupBarrier();
-  }
-  return scan[lane];
+  if (lane % 16u == 0u) { for (var i = 1u; i < 16u; i++) { scan[lane + i] += scan[lane + i - 1u]; } }
+  workgroupBarrier();
+  var sum = scan[lane];
+  for (var i = 15u; i < lane - lane % 16u; i += 16u) { sum += scan[i]; }
+  return sum;
 }
-fn total() -> u32 { return workgroupUniformLoad(&scan[${THREADS - 1}]); }
+// the sum of all, after prefix
+fn total() -> u32 {
+  var sum = 0u;
+  for (var i = 15u; i < ${THREADS}u; i += 16u) { sum += scan[i]; }
+  return sum;
+}
 
 fn run(row: u32, lane: u32) {
   var size = scores_valid(row);
@@ -55,9 +57,12 @@ fn run(row: u32, lane: u32) {
   prefix(lane, open_here);
   let open = total();
   let budget = budgets_at(row, 0u, 0u);
-  var room = 0u;
-  if (budget >= 1.0) { room = u32(min(budget, 2147483648.0)); }
-  room = min(room - min(room, musts), open);
+  if (lane == 0u) {
+    var most = 0u;
+    if (budget >= 1.0) { most = u32(min(budget, 2147483648.0)); }
+    left = min(most - min(most, musts), open);
+  }
+  let room = workgroupUniformLoad(&left); // uniform in the compiler's eyes too
 
   // border: the smallest kept key; ties: how many that have it are kept
   var border = 0u;

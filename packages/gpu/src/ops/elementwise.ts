@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Binary, Operand, Ops, Tensor } from '@kv/core';
 import { BINARY, elementwise, FUNCTIONS, ODDS, UNARY, WHERE } from '../kernels/elementwise.wgsl.ts';
 import type { Recording } from '../encode.ts';
-import { down, isF32, up } from '../threshold.ts';
+import { aboveSubnormals, belowSubnormals, down, isF32, up } from '../threshold.ts';
 import { sharedRows, sizes } from '../tensor.ts';
 import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
@@ -51,7 +51,7 @@ export function fill(g: Recording, shape: readonly number[], value: number, leng
 
 /** Comparisons with a number that f32 does not hold go to the neighbour that gives the same answer for every f32. */
 function compared(kind: Binary, a: Operand, b: Operand): readonly [Operand, Operand] {
-  if (kind === 'less' || kind === 'atLeast') return [typeof a === 'number' ? down(a) : a, typeof b === 'number' ? up(b) : b];
+  if (kind === 'less' || kind === 'atLeast') return [typeof a === 'number' ? belowSubnormals(down(a)) : a, typeof b === 'number' ? aboveSubnormals(up(b)) : b];
   if (kind !== 'equal') return [a, b];
   const never = (x: Operand): Operand => (typeof x === 'number' && !isF32(x) ? NaN : x);
   return [never(a), never(b)];

@@ -12,8 +12,8 @@ import { raggedAs } from './ragged.ts';
 /** What sums over an axis. */
 export function reduceOps(g: Recording): Pick<Ops, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
   /** Threads fold `size` elements, `step` apart, the first of result row r in row r * factor. */
-  const folded = (kind: Reduction, x: GpuTensor, output: GpuTensor, params: { readonly size: number; readonly step: number; readonly factor: number }): Tensor => {
-    g.run(foldThread(kind), { space: sizes(output), inputs: { x }, outputs: { output }, params: { ...params } });
+  const folded = (kind: Reduction, x: GpuTensor, output: GpuTensor, params: { readonly size: number; readonly step: number; readonly factor: number; readonly valid?: number }): Tensor => {
+    g.run(foldThread(kind), { space: sizes(output), inputs: { x }, outputs: { output }, params: { valid: 0, ...params } });
     return output;
   };
   const normalised = (softmax: boolean, tensor: Tensor): Tensor => {
@@ -36,8 +36,9 @@ export function reduceOps(g: Recording): Pick<Ops, 'reduce' | 'groupRows' | 'sim
         if (!wide) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
         return folded(kind, x, g.make([rows, slots], 'f32', x.lengths), { size: channels, step: 1, factor: 1 });
       }
-      const output = g.make(wide ? [rows, 1, channels] : [rows, 1]);
-      g.run(foldSlots(kind), { space: [rows, 1, channels], inputs: { x }, outputs: { output } });
+      if (wide) return folded(kind, x, g.make([rows, 1, channels]), { size: slots, step: slots === 1 ? 0 : channels, factor: 1, valid: 1 });
+      const output = g.make([rows, 1]);
+      g.run(foldSlots(kind), { space: [rows, 1, 1], inputs: { x }, outputs: { output } });
       return output;
     },
     groupRows(kind, tensor, rows) {

@@ -24,7 +24,7 @@ export interface RowEngine {
   addColumns(rows: number, end: number, max: boolean): void;
   /** The columns since `open` or the last call, for slots [0, n), and starts anew. */
   takeColumns(n: number): { readonly sum: Float64Array; readonly max: Float32Array };
-  /** Probabilities times values: writes d numbers a row to out[at + row * stride ..). */
+  /** Probabilities times values: writes d numbers a row to out[at + row * stride ..), which holds zeros. */
   mix(rows: number, end: number, out: Float32Array, at: number, stride: number): void;
 }
 

@@ -79,6 +79,7 @@ export function simdEngine(): RowEngine {
       return taken;
     },
     mix(rows, end, out, at, stride) {
+      if (end === 0) return;
       for (let j = 0; j < end; j += mixBlock) {
         const k = Math.min(mixBlock, end - j);
         kernel.gemm(rows, deep, k, scores + 4 * j, 4 * wide, values + 4 * j * deep, 4 * deep, 32, mixed, 4 * deep, j === 0 ? 1 : 0);

@@ -28,7 +28,7 @@ function one(visible: Visible, cache: CacheView, queryHeads: number): Hide | und
   if (visible.mask === undefined && visible.lower === undefined) return undefined;
   const { mask, sinks = 0, lower } = visible;
   const n = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
-  const rows = mask === undefined ? 1 : mask.length / n;
+  const rows = mask === undefined || n === 0 ? 1 : mask.length / n;
   if (rows !== 1 && rows !== queryHeads && rows !== cache.heads)
     throw new KvError('attend', `a mask must have 1, ${cache.heads} or ${queryHeads} rows of ${n} slots, got ${mask?.length} numbers`);
   return ({ data, at, stride }, row, queryPosition, hi, h, g) => {

@@ -2,12 +2,13 @@
 export interface Storage {
   readonly heads: number;
   readonly headDim: number;
+  /** Slots that there is room for, per head. */
   readonly capacity: number;
-  /** `[G, capacity, d]` */
+  /** `[G, capacity, d]` f32 */
   readonly keys: Float32Array;
-  /** `[G, capacity, d]` */
+  /** `[G, capacity, d]` f32 */
   readonly values: Float32Array;
-  /** `[G, capacity]` */
+  /** Original positions `[G, capacity]`. */
   readonly positions: Uint32Array;
 }
 

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { builtin } from './builtin.ts';
 import { createTokenizer, type Tokenizer } from '../tokenizer.ts';
 import { parseConfig, type LlamaConfig } from './config.ts';
 import { fileSource, readJson, urlSource, type Source } from './source.ts';
@@ -34,10 +35,9 @@ async function use<T>(source: Source, read: (source: Source) => Promise<T>): Pro
 
 async function open(folder: string, file: string): Promise<Source> {
   if (/^https?:/.test(folder)) return urlSource(new URL(file, folder.endsWith('/') ? folder : `${folder}/`));
-  const [{ fileURLToPath }, { join }, { stat }] = await Promise.all([import('node:url'), import('node:path'), import('node:fs/promises')]);
-  const path = folder.startsWith('file:') ? fileURLToPath(folder) : folder;
-  const found = await stat(path).catch(() => undefined);
+  const path = folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder;
+  const found = await builtin('node:fs/promises').stat(path).catch(() => undefined);
   if (found?.isDirectory() !== true)
     throw new KvError('model', `expected 'embedded' or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`);
-  return fileSource(join(path, file));
+  return fileSource(builtin('node:path').join(path, file));
 }

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { builtin } from './builtin.ts';
 
 /** Bytes that can be read in pieces: a file, a URL, an array. */
 export interface Source {
@@ -27,15 +28,17 @@ export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Sour
 
 /** A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError with the status. */
 export async function urlSource(url: string | URL): Promise<Source> {
-  const response = await fetch(url);
-  if (!response.ok) throw new KvError(String(url), `expected a file, got HTTP status ${response.status}`);
-  return bytesSource(await response.arrayBuffer(), String(url));
+  const at = String(url);
+  const response = await fetch(url).catch((cause: Error) => {
+    throw new KvError(at, `expected a file, got no answer: ${cause.message}`);
+  });
+  if (!response.ok) throw new KvError(at, `expected a file, got HTTP status ${response.status}`);
+  return bytesSource(await response.arrayBuffer(), at);
 }
 
 /** A source over a file (Node), read piece by piece through one handle. @throws KvError if it cannot be opened. */
 export async function fileSource(path: string): Promise<Source> {
-  const { open } = await import('node:fs/promises');
-  const handle = await open(path).catch((cause: NodeJS.ErrnoException) => {
+  const handle = await builtin('node:fs/promises').open(path).catch((cause: NodeJS.ErrnoException) => {
     throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
   });
   const size = (await handle.stat()).size;

@@ -32,3 +32,6 @@ export function withFrozen(live: Projected, rows: Uint32Array, m: number, previo
   });
   return { k, v };
 }
+
+/** Positions of these rows. */
+export const pickPositions = (positions: Uint32Array, rows: Uint32Array): Uint32Array => Uint32Array.from(rows, (row) => positions[row]!);

@@ -5,7 +5,7 @@ import { sampler } from '../sampling.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from './sequence.ts';
-import type { Budget } from './sequence.ts';
+import type { Budget } from './budget.ts';
 import { StopText } from './stop-text.ts';
 
 export interface DecodeOptions {

@@ -1,18 +1,53 @@
-import type { ProviderEngine, Tensor } from '@kv/core';
-import type { Sequence } from './sequence.ts';
+import { signalKey } from '@kv/core';
+import type { Compiled, ProviderEngine, Tensor } from '@kv/core';
+import { attend } from '../attention.ts';
+import type { Memory } from './memory.ts';
 
-/** What a provider may do with a sequence: each distinct pass runs once and serves every layer. */
-export function observe(sequence: Sequence, onPass: () => void): ProviderEngine {
-  const passes = new Map<string, ReturnType<Sequence['observeMax']>>();
-  const { tokenizer } = sequence.model;
+/** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
+export async function provided(memory: Memory, policy: Compiled, layers: readonly number[], onPass: () => void): Promise<Map<string, unknown>[]> {
+  const out = layers.map(() => new Map<string, unknown>());
+  for (const signal of policy.needs) {
+    if (!signal.provide) continue;
+    const engine = providerEngine(memory, onPass);
+    for (const [i, l] of layers.entries()) out[i]!.set(signalKey(signal), await signal.provide(engine, l));
+  }
+  return out;
+}
+
+function providerEngine(memory: Memory, onPass: () => void): ProviderEngine {
+  const passes = new Map<string, Promise<readonly Observed[]>>();
+  const { model: { tokenizer }, backend, text } = memory;
   return {
-    ids: sequence.tokens.ids,
-    encode: (text) => tokenizer.encode(text, { special: false }).ids,
+    ids: text.ids,
+    encode: (said) => tokenizer.encode(said, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer): Promise<Tensor> {
       const key = ids.join(',');
-      if (!passes.has(key)) { onPass(); passes.set(key, sequence.observeMax(ids)); }
-      return sequence.backend.ops.from((await passes.get(key)!)[layer]!);
+      if (!passes.has(key)) { onPass(); passes.set(key, observe(memory, ids)); }
+      return backend.ops.from((await passes.get(key)!)[layer]!);
     },
   };
+}
+
+interface Observed { readonly data: Float32Array; readonly shape: readonly number[] }
+
+/** Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
+async function observe(memory: Memory, ids: readonly number[]): Promise<readonly Observed[]> {
+  const copy = memory.fork(), { decoder, config: { queryHeads: H } } = memory.model;
+  try {
+    const positions = Uint32Array.from(ids, (_, i) => memory.length + i), out: Observed[] = [];
+    let x = decoder.embed(ids);
+    for (const [l, { cache }] of copy.layers.entries()) {
+      const n = cache.length, { q, k, v } = await decoder.project(l, x, positions);
+      cache.append(k, v, positions);
+      const stride = cache.length, columnMax = new Float32Array(H * stride);
+      x = await decoder.finish(l, x, attend({ q, queryPositions: positions, cache, counters: memory.counters, stats: { stride, columnMax } }));
+      const data = new Float32Array(H * n);
+      for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);
+      out.push({ data, shape: [H, n] });
+    }
+    return out;
+  } finally {
+    copy.destroy();
+  }
 }

@@ -1,4 +1,5 @@
 import type { DecodeOptions, Finish } from './generate.ts';
+import { waits } from './sequence.ts';
 import type { Bytes, Sequence } from './sequence.ts';
 
 /** What a run kept, held and spent. */
@@ -40,7 +41,7 @@ function bound({ policy, budget, promptLength, lastBudgets }: Sequence, { maxNew
   if (!policy.evicts || budget === undefined) return { slots: promptLength + maxNewTokens, because: 'nothing is evicted' };
   const most = Math.max(budget, ...(lastBudgets ?? []).flat());
   const c = every ?? policy.hooks('cadence')[0]?.every, m = block ?? policy.hooks('cadence')[0]?.block;
-  const whole = policy.whole || policy.reach === 'model' || policy.needs.some((s) => s.provide);
+  const whole = waits(policy);
   const prefill = m === undefined || whole ? promptLength : Math.min(promptLength, most + m);
   const decoding = c === undefined ? most + maxNewTokens : most + c;
   return prefill >= decoding

@@ -1,0 +1,41 @@
+import { compile, KvError } from '@kv/core';
+import type { Compiled } from '@kv/core';
+import { loadModel } from '@kv/models';
+import { heldOutBook, NEEDLE_NEW_TOKENS, sentencesOf } from '@kv/tasks';
+import type { NeedleOptions } from '../commands/needle.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { slotsOf } from '../slots-of.ts';
+import { promptOf } from './experiment.ts';
+import { jobsOf, MODES, waysOf } from './settings.ts';
+import type { Job, Settings, Way } from './settings.ts';
+import { weightsDigest } from './weights-digest.ts';
+
+/** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
+const QUESTION = 32;
+
+/**
+ * Settles what will be run, after checking all that can be checked before.
+ * @throws KvError in one sentence
+ */
+export async function prepare(options: NeedleOptions, cwd: string): Promise<{ readonly settings: Settings; readonly ways: readonly Way[]; readonly jobs: readonly Job[] }> {
+  const { model, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors } = options;
+  // The full cache is what the others are compared with.
+  const policies = [...new Set(['full', ...options.policies])];
+  const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, { cwd }))));
+  for (const policy of compiled) for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
+  const loaded = await loadModel(model);
+  if (tokens + NEEDLE_NEW_TOKENS > loaded.config.maxPositions) throw new KvError('--tokens', `expected at most ${loaded.config.maxPositions - NEEDLE_NEW_TOKENS}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
+  const settings: Settings = { model, weights: await weightsDigest(model), policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
+  const ways = waysOf(settings, compiled.map(({ evicts }) => evicts)), jobs = jobsOf(settings, ways);
+  try {
+    promptOf({ model: loaded, settings, sentences: sentencesOf(await heldOutBook()), cwd }, jobs[0]!);
+  } catch (cause) {
+    throw cause instanceof RangeError ? new KvError('--tokens', cause.message.replace(/^needle: /, '')) : cause;
+  }
+  return { settings, ways, jobs };
+}
+
+function checkFloor(policy: Compiled, slots: number, budget: string): void {
+  const floor = policy.floor(Number.MAX_SAFE_INTEGER, slots);
+  if (policy.evicts && floor > slots) throw new KvError('--budgets', `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget} (${slots} slots)`);
+}

@@ -1,0 +1,31 @@
+import { describe, expect, test } from 'vitest';
+import { allocators } from './mutants/allocator.ts';
+import { backends } from './mutants/backend.ts';
+import { maxima, sums, weightedSums } from './mutants/combination.ts';
+import { compositions } from './mutants/compose.ts';
+import { kernels } from './mutants/kernel.ts';
+import { schedules } from './mutants/schedule.ts';
+import { scoreAllocators } from './mutants/score-allocator.ts';
+import { scorers } from './mutants/scorer.ts';
+import { selectors } from './mutants/selector.ts';
+import { sharings } from './mutants/sharing.ts';
+import { transforms } from './mutants/transform.ts';
+import { units } from './mutants/unit.ts';
+
+const fields = [scorers, transforms, sums, maxima, weightedSums, units, selectors, allocators, scoreAllocators, schedules, sharings, kernels, backends, compositions];
+
+/** Rows are mutants, columns laws; `x` where the law catches the mutant. */
+function table(kind: string, laws: readonly string[], caught: ReadonlyMap<string, readonly string[]>): string {
+  const wide = Math.max(...laws.map((l) => l.length), 4);
+  const rows = [...caught].map(([mutant, by]) => `  ${mutant.padEnd(wide)} ${laws.map((l) => (by.includes(l) ? 'x' : '.').padStart(Math.floor((l.length + 1) / 2)).padEnd(l.length)).join(' ')}`);
+  return [`${kind}: mutant of a law (row) against law (column)`, `  ${' '.repeat(wide)} ${laws.join(' ')}`, ...rows].join('\n');
+}
+
+describe.each(fields)('$kind', ({ kind, laws, broken }) => {
+  test('every mutant is caught by the law it is named after, and by no other', { timeout: 120_000 }, async () => {
+    const caught = new Map<string, readonly string[]>();
+    for (const subject of ['good', ...laws]) caught.set(subject, await broken(subject));
+    console.log(table(kind, laws, caught));
+    expect(Object.fromEntries(caught)).toEqual({ good: [], ...Object.fromEntries(laws.map((l) => [l, [l]])) });
+  });
+});

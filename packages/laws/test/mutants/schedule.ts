@@ -1,0 +1,16 @@
+import { hide, id } from '@kv/core';
+import type { Hooked } from '@kv/core';
+import { schedule } from '../../src/schedule.ts';
+import { field } from './field.ts';
+
+const made = (name: string, lower: (depth: number, t: number) => number, sinks = 4): Hooked => hide(name, 'both', [], ({ at }) => ({ sinks, lower: (t) => Math.floor(lower((at.layer + 1) / at.layers, t)) }));
+export const schedules = field('schedule', schedule, {
+  good: made('window', (depth, t) => (1 - 0.7 ** depth) * t),
+  mutants: {
+    acts: id as Hooked,
+    depth: made('widens', (depth, t) => 0.7 ** depth * t),
+    time: made('opens again', (_, t) => (t % 10) / 2),
+    sinks: made('no sinks', (depth, t) => (1 - 0.7 ** depth) * t, 0),
+    current: made('blind', (_, t) => t + 1),
+  },
+});

@@ -1,0 +1,67 @@
+import type { Compiled } from '@kv/core';
+import { attend } from '../attention.ts';
+import type { AttentionStats } from '../attention.ts';
+import type { Projected } from '../llama/decoder.ts';
+import { writeState } from './event.ts';
+import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
+import type { LayerMemory } from './layer.ts';
+import type { Memory } from './memory.ts';
+import { visibleNow } from './visibility.ts';
+
+export interface PassOptions {
+  readonly phase: 'prefill' | 'decode';
+  readonly policy: Compiled;
+  /** Last rows whose logits are wanted. */
+  readonly rows: number;
+  /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
+  afterLayer?(layer: number): Promise<void>;
+}
+
+/** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
+export async function pass(memory: Memory, ids: readonly number[], { phase, policy, rows, afterLayer }: PassOptions): Promise<Float32Array[]> {
+  const { model: { decoder, config: { hidden, vocab } } } = memory, m = ids.length;
+  const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
+  let x = decoder.embed(ids), previous: Pick<Projected, 'k' | 'v'> | undefined;
+  for (const id of ids) memory.text.push(id);
+  for (const l of memory.layers.keys()) {
+    const live = phase === 'prefill' && previous ? liveRows(policy, memory.at(l), positions, memory.layers[l]!.ring?.window ?? 1) : undefined;
+    const frozen = live !== undefined && live.length < m;
+    const at = frozen ? pickPositions(positions, live) : positions, rowsIn = frozen ? pick(x, live, hidden) : x;
+    const projected = await decoder.project(l, rowsIn, at);
+    previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
+    const out = await decoder.finish(l, rowsIn, await attendLayer(memory, l, { q: projected.q, at, ...previous, positions }, phase, policy));
+    if (frozen) put(x, live, hidden, out);
+    else x = out;
+    await afterLayer?.(l);
+  }
+  const count = Math.min(rows, m);
+  if (count === 0) return [];
+  const all = await decoder.logits(x.slice((m - count) * hidden));
+  return Array.from({ length: count }, (_, i) => all.slice(i * vocab, (i + 1) * vocab));
+}
+
+/** Appends keys and values, remembers what is watched, and attends under the policy's views. */
+async function attendLayer(memory: Memory, l: number, { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array }, phase: PassOptions['phase'], policy: Compiled): Promise<Float32Array> {
+  const layer = memory.layers[l]!, { cache } = layer, { backend, counters } = memory;
+  cache.append(k, v, positions);
+  layer.ring?.push(q, at);
+  memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+  const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend));
+  const stats = statistics(layer);
+  const attended = attend({ q, queryPositions: at, cache, counters, ...(visible.length > 0 && { visible }), ...(stats && { stats }) });
+  if (stats && layer.block) addBlock(layer, stats.columnSum!);
+  return attended;
+}
+
+/** Where attention adds its column sums, if some event wants them. */
+function statistics({ cache, accumulated, block }: LayerMemory): AttentionStats | undefined {
+  accumulated?.grow(cache.length);
+  block?.grow(cache.length);
+  if (block) return { stride: cache.length, columnSum: new Float32Array(block.rows * cache.length) };
+  return accumulated && { stride: accumulated.stride, columnSum: accumulated.data };
+}
+
+function addBlock({ block, accumulated, cache: { length: n } }: LayerMemory, columnSum: Float32Array): void {
+  block!.write(columnSum, n);
+  if (accumulated) for (let r = 0; r < accumulated.rows; r++) for (let i = 0; i < n; i++) accumulated.data[r * accumulated.stride + i]! += columnSum[r * n + i]!;
+}
