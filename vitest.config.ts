@@ -7,7 +7,7 @@ export default defineConfig({
   resolve: { conditions },
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
-    testTimeout: 30_000,
+    testTimeout: 120_000,
     projects: [
       {
         extends: true,
@@ -16,7 +16,7 @@ export default defineConfig({
       {
         // The workspace as a whole; needs the packages built (npm run check builds them).
         extends: true,
-        test: { name: 'workspace', include: ['tools/test/*.test.ts'], globalSetup: ['tools/test/pack.ts'], testTimeout: 120_000, hookTimeout: 120_000, sequence: { groupOrder: 1 } },
+        test: { name: 'workspace', include: ['tools/test/*.test.ts'], globalSetup: ['tools/test/pack.ts'], testTimeout: 300_000, hookTimeout: 300_000, sequence: { groupOrder: 1 } },
       },
     ],
   },

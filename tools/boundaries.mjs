@@ -21,7 +21,7 @@ export const rules = [
   rule('nobody-sees-apps', 'nothing imports an app.',
     { pathNot: '^(apps|tools|bench)/' }, { path: '^apps/' }),
   rule('no-reaching-inside', 'another package is imported by its name, never by a path into its folder.',
-    { path: '^(packages/[^/]+/[^/]+|packages/[^/]+|apps/[^/]+)/(src|test|examples)/' }, { dependencyTypes: ['local'], pathNot: '^$1/' }),
+    { path: '^(packages/[^/]+/[^/]+|packages/[^/]+|apps/[^/]+)/(src|test)/' }, { dependencyTypes: ['local'], pathNot: '^$1/' }),
   rule('oracles-import-types-only', 'an oracle is independent: from the workspace it imports types and other oracles only.',
     { path: '[.]oracle[.]ts$' }, { path: workspace, pathNot: '[.]oracle[.]ts$', dependencyTypesNot: ['type-only'] }),
   rule('no-cycles', 'two files do not need each other to run.',

@@ -111,14 +111,15 @@ def keeps_of(case, rng, layers):
     return keeps
 
 
-def evaluate_cell(model, tokenizer, book, rng, form, length, n, distractors=0, test_bed=False):
-    """Hits by style and way of keeping, over n fresh cases; each hit is (depth, 0 or 1)."""
+def evaluate_cell(model, tokenizer, book, rng, form, length, n, distractors=0, test_bed=0):
+    """Hits by style and way of keeping, over n fresh cases, the first `test_bed` of them kept in every way;
+    each hit is (depth, 0 or 1)."""
     hits = {}
-    for _ in range(n):
+    for i in range(n):
         case = Case(tokenizer, book, rng, form, length, distractors)
         with torch.no_grad():
             _, cache = model(torch.tensor([case.ids]))
-        keeps = keeps_of(case, rng, model.config.num_hidden_layers) if test_bed else {"full": {}}
+        keeps = keeps_of(case, rng, model.config.num_hidden_layers) if i < test_bed else {"full": {}}
         for style in STYLES:
             for name, hit in zip(keeps, ask(model, cache, case, style, list(keeps.values()))):
                 hits.setdefault((style, name), []).append((case.depth, int(hit)))
@@ -165,7 +166,8 @@ def markdown(results):
                           f"{free['accuracy']:.3f}", " ".join(f"{a:.2f}" for a in cued["by_depth"])]))
     beds = [cell for cell in results["cells"] if len(cell["cued"]) > 1]
     if beds:
-        lines += ["", "Test bed: what is kept of the document before the question (cued / free; middle: depth .25-.7).", "",
+        lines += ["", f"Test bed: what is kept of the document before the question (cued / free; middle: depth .25-.7; "
+                  f"{beds[0]['cued']['all but the needle']['n']} cases).", "",
                   row(["kept"] + [f"{c['form']} {c['length']}" + (" middle" if m else "") for c in beds for m in (0, 1)]),
                   row(["---"] * (1 + 2 * len(beds)))]
         for name in beds[0]["cued"]:
@@ -187,6 +189,8 @@ def main():
     parser.add_argument("--lengths", type=int, nargs="+", default=[256, 512, 1024, 2048])
     parser.add_argument("--distractor-lengths", type=int, nargs="*", default=[512, 1024, 2048])
     parser.add_argument("--long-n", type=int, default=100, help="cases at 4,096 (0: none)")
+    parser.add_argument("--bed-n", type=int, default=100, help="test-bed cases a cell")
+    parser.add_argument("--forms", nargs="+", default=["code", "number"])
     parser.add_argument("--bed-lengths", type=int, nargs="*", default=[512, 1024])
     parser.add_argument("--threads", type=int, default=2)
     args = parser.parse_args()
@@ -196,25 +200,26 @@ def main():
     sentences = sentences_of((Path(args.texts) / HELD_OUT_BOOK).read_text(encoding="utf-8", errors="replace"))
     book = (sentences, [len(e.ids) for e in tokenizer.encode_batch([" " + s for s in sentences], add_special_tokens=False)])
     rng = random.Random(args.seed)
-    plan = [(form, length, args.n, 0, length in args.bed_lengths) for form in ("code", "number") for length in args.lengths]
-    plan += [(form, length, args.n, 3, False) for form in ("code", "number") for length in args.distractor_lengths]
+    plan = [(form, length, args.n, 0, args.bed_n if length in args.bed_lengths else 0)
+            for form in args.forms for length in args.lengths]
+    plan += [(form, length, args.n, 3, 0) for form in args.forms for length in args.distractor_lengths]
     if args.long_n:
-        plan += [(form, 4096, args.long_n, 0, False) for form in ("code", "number")]
-    results = {"seed": args.seed, "cells": []}
+        plan += [(form, 4096, args.long_n, 0, 0) for form in args.forms]
+    windows = 40
+    results = {"seed": args.seed, "perplexity": {"windows": windows, "value": perplexity(model, tokenizer, sentences, windows)},
+               "cells": []}
     for form, length, n, distractors, bed in plan:
         hits = evaluate_cell(model, tokenizer, book, rng, form, length, n, distractors, bed)
         cell = {"form": form, "length": length, "distractors": distractors, "cued": {}, "free": {}}
         for (style, name), found in hits.items():
             cell[style][name] = summary(found)
         results["cells"].append(cell)
+        results["seconds"] = round(time.time() - started)
         print(form, length, distractors, cell["cued"]["full"]["accuracy"], cell["free"]["full"]["accuracy"],
-              round(time.time() - started), "s", flush=True)
-    windows = 40
-    results["perplexity"] = {"windows": windows, "value": perplexity(model, tokenizer, sentences, windows)}
-    results["seconds"] = round(time.time() - started)
+              results["seconds"], "s", flush=True)
+        if args.out:
+            Path(args.out).write_text(json.dumps(results, indent=1) + "\n")
     print(markdown(results))
-    if args.out:
-        Path(args.out).write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

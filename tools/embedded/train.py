@@ -32,9 +32,9 @@ STAGES = [
     (2048, 1, (5, 3, 20, 72), 1.2),
 ]
 # the last stage mixes lengths: length, rows a process, share of the steps
-MIXED = [(256, 6, 0.12), (512, 3, 0.24), (1024, 2, 0.30), (2048, 1, 0.32), (4096, 1, 0.02)]
+MIXED = [(256, 6, 0.06), (512, 3, 0.12), (1024, 2, 0.22), (2048, 1, 0.60)]
 MIXED_SHARES = (10, 2, 10, 78)
-LONGEST_FROM = 0.6      # progress after which the longest length takes part
+LONGEST_FROM = 0.6      # progress after which lengths of 4,096 take part, where MIXED has them
 MIN_STEPS = 80          # of a stage
 HIDE_FROM_STAGE = 2     # from here on, some steps hide the facts from the question in one layer
 HIDE_SHARE = 0.4        # half of it once no layer is indispensable (worst answer loss under HIDE_ENOUGH)

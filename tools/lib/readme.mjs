@@ -10,7 +10,7 @@ import { root } from './process.mjs';
 export function examples(folder) {
   const file = join(root, folder, 'README.md');
   if (!existsSync(file)) return [];
-  return [...readFileSync(file, 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code);
+  return [...readFileSync(file, 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code ?? '');
 }
 
 /** Runs one such block against the workspace's sources, without a build; resolves to what it printed. */

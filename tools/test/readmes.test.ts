@@ -10,7 +10,7 @@ describe.each(pieces)('the README of $name', ({ folder }) => {
     for (const code of blocks) {
       const printed = await runExample(folder, code);
       expect(printed).not.toBe('');
-      for (const [, said] of code.matchAll(/\/\/ => (.*)$/gm)) expect(printed).toContain(said);
+      for (const [, said = ''] of code.matchAll(/\/\/ => (.*)$/gm)) expect(printed).toContain(said);
     }
   });
 });

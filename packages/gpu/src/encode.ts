@@ -1,16 +1,16 @@
-import { KvError } from '@kv/core';
+import { KvError, sizeOf } from '@kv/core';
 import type { DType, Tensor } from '@kv/core';
 import type { Memory, Pool } from './memory.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';
 import type { Recorder } from './recorder.ts';
-import { scalars, shader } from './shader.ts';
+import { followsTensor, scalars, shader } from './shader.ts';
 import type { KernelDef, Shader } from './shader.ts';
 import { sizes } from './tensor.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** One dispatch. `space` is the result's rows, slots and channels; `count` elements or workgroups, the whole space if left out. */
-export interface Call {
+interface Call {
   readonly space: readonly [rows: number, slots: number, channels: number];
   readonly count?: number;
   /** A missing input reads as `NAME_rows` 0. */
@@ -46,8 +46,11 @@ function steps(x: GpuTensor): [number, number, number] {
 }
 const view = (x: GpuTensor | undefined): readonly number[] => (x ? [sizes(x)[0], ...steps(x), sizes(x)[1], x.lengths?.shape[0] ?? 0] : [0, 0, 0, 0, 0, 0]);
 
+/** What all scopes of a device have in common. */
+export interface Shared { readonly device: GPUDevice; readonly pool: Pool; readonly pipelines: Pipelines; readonly recorder: Recorder }
+
 /** The recording of one scope: `owned` collects the memory that it has to give back. */
-export function recording(pool: Pool, pipelines: Pipelines, recorder: Recorder, owned: Set<Memory>): Recording {
+export function recording({ device, pool, pipelines, recorder }: Shared, owned: Set<Memory>): Recording {
   let blank: Memory | undefined; // stands for inputs and lengths that are not there
   const nothing = (): Memory => {
     if (!blank?.alive) owned.add((blank = pool.take(4)));
@@ -55,7 +58,9 @@ export function recording(pool: Pool, pipelines: Pipelines, recorder: Recorder, 
   };
   const self: Recording = {
     make(shape, dtype = 'f32', lengths) {
-      const memory = pool.take(4 * shape.reduce((a, b) => a * b, 1));
+      const bytes = 4 * sizeOf(shape), most = device.limits.maxStorageBufferBindingSize;
+      if (bytes > most) throw new KvError('gpu', `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${most}: expected a smaller one`);
+      const memory = pool.take(bytes);
       owned.add(memory);
       return { shape, dtype, memory, ...(lengths && { lengths }) };
     },
@@ -74,7 +79,7 @@ export function recording(pool: Pool, pipelines: Pipelines, recorder: Recorder, 
       if (count === 0) return;
       const names = Object.keys(def.inputs);
       const types = Object.fromEntries(names.map((x) => [x, inputs[x]?.dtype ?? 'f32']));
-      const pipeline = pipelines.get(`${def.id}|${names.map((x) => (def.inputs[x] === 'number' ? types[x] : '')).join()}`, () => shader(def, types));
+      const pipeline = pipelines.get(`${def.id}|${names.map((x) => (followsTensor(def.inputs[x]) ? types[x] : '')).join()}`, () => shader(def, types));
       const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name]!, type));
       const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
       if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length) throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);

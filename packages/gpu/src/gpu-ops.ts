@@ -1,17 +1,19 @@
 import { cpu, KvError, readCpu, sizeOf } from '@kv/core';
-import type { Ops } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
 import type { Recording } from './encode.ts';
 import { elementwiseOps } from './ops/elementwise.ts';
 import { kernelOp } from './ops/kernel.ts';
 import { rankOp } from './ops/rank.ts';
 import { reduceOps } from './ops/reduce.ts';
 import { slotOps } from './ops/slots.ts';
+import type { GpuTensor } from './tensor.ts';
 
 /** Every operation of core, recorded: nothing here waits for the device or reads from it. */
 export function gpuOps(g: Recording): Ops {
   const elementwise = elementwiseOps(g);
+  const numeric = (x: Tensor): GpuTensor => g.own(x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
   return {
-    ...elementwise, ...reduceOps(g), ...slotOps(g), ...rankOp(g), ...kernelOp(g, elementwise.mul),
+    ...elementwise, ...reduceOps(g), ...slotOps(numeric, g), ...rankOp(numeric, g), ...kernelOp(numeric, g),
     from(array, dtype, lengths) {
       const { data, shape } = readCpu(cpu.ops.from(array, dtype)); // checked and row-major
       return g.upload(data, shape, lengths && g.own(lengths));

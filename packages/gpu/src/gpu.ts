@@ -43,7 +43,10 @@ export interface GpuParts {
 
 export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts): Gpu {
   const fault: Fault = { error: undefined };
-  const onError = ({ error }: GPUUncapturedErrorEvent): void => { fault.error ??= new KvError('gpu', error.message); };
+  const onError = (event: GPUUncapturedErrorEvent): void => {
+    event.preventDefault(); // the next read throws it, so that it need not be printed
+    fault.error ??= new KvError('gpu', event.error.message);
+  };
   device.addEventListener('uncapturederror', onError);
   let destroyed = false;
   void device.lost.then(({ message }) => { if (!destroyed) fault.error ??= new KvError('gpu', `the device was lost (${message}): open another one; what was on it is gone`); });
@@ -51,11 +54,11 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
   const pipelines = pipelineCache(device, UNIFORM_BYTES);
   const record = recorder(device, () => pool, pipelines);
   const pool: Pool = bufferPool(device, idleBytes, () => record.submit());
-  const shared = { pool, pipelines, recorder: record, fault };
+  const shared = { device, pool, pipelines, recorder: record, fault };
 
   const open = (): { backend: Backend; memories: Set<Memory>; end(): void } => {
     const memories = new Set<Memory>();
-    const g = recording(pool, pipelines, record, memories);
+    const g = recording(shared, memories);
     const end = (): void => {
       for (const memory of memories) pool.give(memory);
       memories.clear();

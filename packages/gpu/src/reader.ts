@@ -1,16 +1,13 @@
 import { KvError, sizeOf } from '@kv/core';
 import type { Backend, Tensor } from '@kv/core';
-import type { Recording } from './encode.ts';
-import type { Pool } from './memory.ts';
-import type { Pipelines } from './pipelines.ts';
-import type { Recorder } from './recorder.ts';
+import type { Recording, Shared } from './encode.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** The first thing that went wrong on the device. */
 export interface Fault { error: KvError | undefined }
 
 /** Everything recorded so far, then all tensors and their lengths: one submit, one mapped buffer. @throws KvError for what the device reported. */
-export async function read(tensors: readonly Tensor[], own: Recording['own'], { pool, pipelines, recorder, fault }: { pool: Pool; pipelines: Pipelines; recorder: Recorder; fault: Fault }): ReturnType<Backend['read']> {
+export async function read(tensors: readonly Tensor[], own: Recording['own'], { pool, pipelines, recorder, fault }: Shared & { readonly fault: Fault }): ReturnType<Backend['read']> {
   const places = new Map<GpuTensor['memory'], readonly [offset: number, bytes: number]>();
   let end = 0;
   const place = (x: GpuTensor): void => {

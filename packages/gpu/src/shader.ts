@@ -3,8 +3,8 @@ import type { DType } from '@kv/core';
 /** Threads of a workgroup, everywhere: the default limit of WebGPU. */
 export const THREADS = 256;
 
-/** How a kernel sees elements: `number` reads f32 and u32 tensors as f32, `bits` any of the two as raw u32. */
-export type Element = DType | 'number' | 'bits';
+/** How a kernel sees elements: of f32 and u32 tensors, `number` reads f32, `index` u32 of the same value, `bits` the raw 32 bits. */
+export type Element = DType | 'number' | 'index' | 'bits';
 
 /**
  * A kernel as data. Of every input `x` there is in scope: `x_rows` (0 where it was left out) to `x_channel_step` in `params`,
@@ -38,10 +38,12 @@ const VIEW = ['rows', 'row_step', 'slot_step', 'channel_step', 'slots', 'lengths
 export const scalars = ({ inputs, params = {} }: KernelDef): readonly string[] =>
   ['count', 'rows', 'slots', 'channels', ...Object.keys(inputs).flatMap((x) => VIEW.map((v) => `${x}_${v}`)), ...Object.keys(params)];
 
-const stored = (element: Element, actual: DType): DType => (element === 'number' ? actual : element === 'bits' ? 'u32' : element);
+/** Whether the text differs by the element type of the tensor. */
+export const followsTensor = (element: Element | undefined): boolean => element === 'number' || element === 'index';
+const stored = (element: Element, actual: DType): DType => (element === 'number' || element === 'index' ? actual : element === 'bits' ? 'u32' : element);
 
 function view(name: string, element: Element, ragged: boolean): string {
-  const type = element === 'number' ? 'f32' : element === 'bits' ? 'u32' : element;
+  const type = element === 'number' ? 'f32' : element === 'bits' || element === 'index' ? 'u32' : element;
   return `
 fn ${name}_base(row: u32) -> u32 { return row * params.${name}_rows / params.rows * params.${name}_row_step; }
 fn ${name}_get(at: u32) -> ${type} { return ${type}(${name}[at]); }

@@ -7,7 +7,7 @@ import type { Gpu, GpuOptions } from '../src/index.ts';
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
 
 /** A device for one test file, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
-async function testGpu(options?: GpuOptions): Promise<Gpu | undefined> {
+export async function testGpu(options?: GpuOptions): Promise<Gpu | undefined> {
   if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
   process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
   try {
@@ -29,7 +29,7 @@ export async function gpuTests(options?: GpuOptions): Promise<(name: string, run
     if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
   });
   return (name, run, timeout) => {
-    test.skipIf(!gpu)(name, async () => { await withoutErrors(gpu!, run); }, timeout);
+    test.skipIf(!gpu)(name, async () => { await withoutErrors(gpu!, run); }, timeout ?? 120_000); // software adapters on a busy machine
   };
 }
 

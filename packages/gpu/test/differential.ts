@@ -48,7 +48,7 @@ function compare(got: Read, want: Read, tolerance: Tolerance, of: Read | undefin
 
 /** Sizes around those of a workgroup, and the heads of grouped-query attention. */
 export interface Case { readonly seed: number; readonly kv: number; readonly group: number; readonly slots: number; readonly channels: number; readonly ragged: boolean; readonly strided: boolean }
-export const cases = (slots: fc.Arbitrary<number> = fc.oneof(fc.constantFrom(0, 1, 63, 64, 65, 255, 256, 257), fc.integer({ min: 0, max: 300 }))): fc.Arbitrary<Case> =>
+const cases = (slots: fc.Arbitrary<number> = fc.oneof(fc.constantFrom(0, 1, 63, 64, 65, 255, 256, 257), fc.integer({ min: 0, max: 300 }))): fc.Arbitrary<Case> =>
   fc.record({ seed: fc.nat(), kv: fc.integer({ min: 1, max: 3 }), group: fc.integer({ min: 1, max: 2 }), slots, channels: fc.constantFrom(1, 2, 5, 17), ragged: fc.boolean(), strided: fc.boolean() });
 
 /** A tensor of seeded numbers, the same on every backend: ragged where the case is, transposed in memory where it is strided. */
@@ -68,6 +68,9 @@ export function indices(ops: Ops, { seed, ragged }: Pick<Case, 'seed' | 'ragged'
   return ops.from({ data, shape }, 'u32', lengths);
 }
 
+/** `runs` at the usual number of runs; FC_RUNS scales it. */
+export const share = (runs: number): number => Math.ceil((runs * (fc.readConfigureGlobal().numRuns ?? 100)) / 100);
+
 /** A property of one operation over random cases. */
 export const everywhere = (check: (c: Case) => Promise<void>, { runs = 12, slots }: { readonly runs?: number; readonly slots?: fc.Arbitrary<number> } = {}): Promise<void> =>
-  fc.assert(fc.asyncProperty(cases(slots), check), { numRuns: runs });
+  fc.assert(fc.asyncProperty(cases(slots), check), { numRuns: share(runs) });

@@ -5,6 +5,7 @@ import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { afterAll, expect } from 'vitest';
 import { gpuTests } from './device.ts';
+import { share } from './differential.ts';
 import { numbers } from './numbers.ts';
 import { snapkvCaote } from './policy.oracle.ts';
 import type { Scene } from './policy.oracle.ts';
@@ -49,7 +50,7 @@ gpuTest('snapkv ∘ caote ∘ topK keeps the set of the CPU, with one submit and
     const device = await gpu.scope((scope) => applyOn(scope, policy, given));
     expect([gpu.counters.submits - before.submits, gpu.counters.readbacks - before.readbacks]).toEqual([1, 1]);
     compare(s, device.kept!, (await applyOn(cpu, policy, given)).kept!);
-  }), { numRuns: 40 });
+  }), { numRuns: share(25) });
 });
 
 gpuTest('the same at 4,096 slots with 8 query heads', async (gpu) => {

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import { blockRows, defaultEngine, type RowEngine } from './attention/engine.ts';
+import { blockRows } from './attention/block-rows.ts';
+import { defaultEngine, type RowEngine } from './attention/engine.ts';
 import { countBelow, hider, type Visible } from './attention/visible.ts';
 import type { CacheView } from './cache.ts';
 

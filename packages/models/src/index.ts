@@ -1,6 +1,7 @@
 export { attend, lastAttention, windowAttention } from './attention.ts';
 export type { AttendOptions, AttentionCounters, AttentionStats, WindowOptions } from './attention.ts';
-export { blockRows, defaultEngine } from './attention/engine.ts';
+export { blockRows } from './attention/block-rows.ts';
+export { defaultEngine } from './attention/engine.ts';
 export type { RowEngine, ScoreRows } from './attention/engine.ts';
 export { plainEngine } from './attention/plain.ts';
 export { simdEngine } from './attention/simd.ts';
@@ -30,6 +31,7 @@ export type { Bytes, PrefillOptions } from './host/sequence.ts';
 export { byRows } from './linear/by-rows.ts';
 export { defaultLinear } from './linear/default.ts';
 export type { Linear, LinearFactory } from './linear/linear.ts';
+export { jaxLinear } from './linear/jax.ts';
 export { onnxLinear } from './linear/onnx.ts';
 export type { Onnx, OnnxOptions, OnnxSession } from './linear/onnx.ts';
 export { referenceLinear } from './linear/reference.ts';

@@ -37,13 +37,13 @@ export interface Tokenizer {
 /** A tokenizer from the contents of a `tokenizer.json`. @throws KvError naming what is not a byte-level or SentencePiece BPE tokenizer. */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
   const { bytes, special: specials, dummyPrefix } = tokenBytes(json, where);
-  const engine = createEngine(json, where);
+  const engine = readable(where, () => new Engine(json as object, {}));
   const bytesOf = (id: number): Uint8Array => {
     const token = bytes[id];
     if (token === undefined) throw new KvError(where, `a token id must be an integer from 0 to ${bytes.length - 1}, got ${id}`);
     return token;
   };
-  const encodeIds = (text: string, special: boolean): number[] => engine.encode(text, { add_special_tokens: special }).ids;
+  const encodeIds = (text: string, special: boolean): number[] => readable(where, () => engine.encode(text, { add_special_tokens: special }).ids);
   const added = addedTokens(encodeIds);
 
   const streamDecoder: Tokenizer['streamDecoder'] = ({ special = false } = {}) => {
@@ -84,11 +84,12 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
   };
 }
 
-function createEngine(json: unknown, where: string): Engine {
+/** The library fails in its own words on a file that it cannot use, sometimes only once there is text. */
+function readable<T>(where: string, use: () => T): T {
   try {
-    return new Engine(json as object, {});
+    return use();
   } catch (cause) {
-    throw new KvError(where, `expected a tokenizer.json that @huggingface/tokenizers reads, got ${(cause as Error).message}`);
+    throw new KvError(where, `expected a tokenizer.json that @huggingface/tokenizers can use, got ${(cause as Error).message}`);
   }
 }
 

@@ -122,13 +122,15 @@ describe('loadModel', () => {
     expect(await named(loadModel(base))).toContain('/config.json: expected a file, got no answer');
   });
 
-  test("'embedded' is the folder in KV_EMBEDDED_DIR", async () => {
+  test("'embedded' is the folder in KV_EMBEDDED_DIR, or the package", async () => {
     const before = process.env.KV_EMBEDDED_DIR;
     process.env.KV_EMBEDDED_DIR = shared('data/goldens/llama');
     const model = await loadModel('embedded');
     expect([model.name, model.config.layers]).toEqual(['embedded', 4]);
-    if (before === undefined) delete process.env.KV_EMBEDDED_DIR;
-    else process.env.KV_EMBEDDED_DIR = before;
+    delete process.env.KV_EMBEDDED_DIR;
+    const embedded = await loadModel('embedded');
+    expect(embedded.tokenizer.size).toBe(embedded.config.vocab);
+    if (before !== undefined) process.env.KV_EMBEDDED_DIR = before;
   });
 });
 

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 import { describe, expect, test } from 'vitest';
-import { byRows, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
+import { byRows, jaxLinear, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
 import { referenceSwiglu, simdSwiglu } from '../src/llama/swiglu.ts';
 import { rmsNorm } from '../src/llama/rows.ts';
 import { kernelSource } from '../src/simd/kernel-bytes.ts';
@@ -24,7 +24,7 @@ function oracle(x: Float32Array, w: Float32Array, rows: number, outputs: number,
 }
 
 const simd = simdLinear();
-const factories: [string, LinearFactory][] = [['simd', simd], ['reference', referenceLinear], ['byRows', byRows(simd, referenceLinear, 3)]];
+const factories: [string, LinearFactory][] = [['simd', simd], ['reference', referenceLinear], ['byRows', byRows(simd, referenceLinear, 3)], ['jax-js', await jaxLinear()]];
 
 describe.each(factories)('the %s product', (_, factory) => {
   test('is the float64 product within f32 rounding, for any shape and rows beyond a block', () => {

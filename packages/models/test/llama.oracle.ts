@@ -6,7 +6,7 @@ import type { LlamaConfig } from '@kv/models';
 /** float64 Llama, one token at a time, over caches that a test may cut: independent of the engine, and slow. */
 export type Weights64 = Readonly<Record<string, NdArray<Float64Array>>>;
 /** Cached tokens of one KV head: position, key after RoPE, value. */
-export interface Entry { readonly position: number; readonly key: Float64Array; readonly value: Float64Array; /** Attention received from every query so far, by query head of the group. */ readonly received: number[] }
+interface Entry { readonly position: number; readonly key: Float64Array; readonly value: Float64Array; /** Attention received from every query so far, by query head of the group. */ readonly received: number[] }
 export interface Oracle64 {
   /** Feeds one token and returns its logits. */
   feed(id: number): Float64Array;
@@ -36,7 +36,7 @@ function turn(x: Float64Array, position: number, theta: number): Float64Array {
   });
 }
 /** softmax(q·k / sqrt(d)) over entries. */
-export function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
+function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
   const s = Float64Array.from(entries, (e) => dot(q, e.key) / Math.sqrt(q.length)), top = Math.max(...s), e = ndarray(s.map((v) => Math.exp(v - top)), [s.length]);
   ops.divseq(e, ops.sum(e));
   return e.data;

@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { createTokenizer, type Tokenizer } from '../src/index.ts';
@@ -132,4 +133,32 @@ test.each<[string, (json: Record<string, unknown>) => unknown]>([
   ['no merges', (json) => ({ ...json, model: { type: 'BPE', vocab: { a: 1 } } })],
 ])('refuses %s', (_, change) => {
   expect(() => createTokenizer(change(sharedJson('data/goldens/llama/tokenizer.json')), 't')).toThrowErrorMatchingSnapshot();
+});
+
+test('a tokenizer.json with anything replaced or left out works or is one sentence', () => {
+  const good = JSON.stringify(sharedJson('data/goldens/llama/tokenizer.json'));
+  const wrong = fc.constantFrom<unknown>(undefined, null, 0, -1, 1.5, '', 'ByteLevel', [], {}, [null], true);
+  fc.assert(
+    fc.property(fc.array(fc.nat(), { minLength: 1, maxLength: 6 }), wrong, (path, value) => {
+      const json = JSON.parse(good) as Record<string, unknown>;
+      let at = json;
+      for (const [depth, step] of path.entries()) {
+        const keys = Object.keys(at);
+        const key = keys[step % keys.length];
+        if (key === undefined) return;
+        const next = at[key];
+        if (depth === path.length - 1 || typeof next !== 'object' || next === null) at[key] = value;
+        else at = next as Record<string, unknown>;
+        if (at[key] === value) break;
+      }
+      try {
+        const tokenizer = createTokenizer(json, 't');
+        tokenizer.decode(tokenizer.encode('The code is: XK7 \u00e9.').ids);
+      } catch (error) {
+        if (!KvError.is(error)) throw error;
+        expect(error.message).toMatch(/^t: .*(expected|must) .*, got .*/s);
+      }
+    }),
+    { numRuns: 200 },
+  );
 });

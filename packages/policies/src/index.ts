@@ -1,5 +1,5 @@
 export { policies } from './catalogue.ts';
-export type { OptionValue, PolicyEntry } from './catalogue.ts';
+export type { PolicyEntry } from './catalogue.ts';
 export { full } from './full.ts';
 export { h2o } from './h2o.ts';
 export { h2oCaote } from './h2o-caote.ts';
@@ -7,6 +7,8 @@ export { h2oFastCaote } from './h2o-fast-caote.ts';
 export { knorm } from './knorm.ts';
 export { observed } from './observed.ts';
 export { parsePolicy } from './parse-policy.ts';
+export { pieces } from './pieces.ts';
+export type { AnyScorer, OptionValue, OptionValues, PieceEntry, Term } from './pieces.ts';
 export { pyramidal } from './pyramidal.ts';
 export type { PyramidOptions } from './pyramidal.ts';
 export { pyramidkv } from './pyramidkv.ts';

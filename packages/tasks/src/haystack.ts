@@ -20,10 +20,14 @@ export function buildHaystack(sentences: readonly string[], hidden: readonly Hid
   const size = (text: string): number => encode(` ${text}`, { special: false }).ids.length;
   const own = encode('').ids.length + hidden.reduce((sum, { text }) => sum + size(text), 0);
   if (own > tokens) throw new RangeError(`needle: tokens must leave room for ${own} tokens of facts in the document, got ${tokens}`);
+  // Parts are counted with a space before them, which the first one has not: the first miss tells by how much that is wrong.
+  let correction = 0;
   for (let tries = 0; tries < MAX_STARTS; tries++) {
-    const prose = run(sentences, random.below(sentences.length), tokens - own, size, tries < WHOLE_WORD_STARTS);
-    const document = prose && place(prose, hidden);
-    if (document !== undefined && encode(document).ids.length === tokens) return document;
+    const prose = run(sentences, random.below(sentences.length), tokens - own + correction, size, tries < WHOLE_WORD_STARTS);
+    if (!prose) continue;
+    const document = place(prose, hidden), length = encode(document).ids.length;
+    if (length === tokens) return document;
+    correction += tokens - length;
   }
   throw new RangeError(`needle: no cut of the text gives a document of exactly ${tokens} tokens with this tokenizer`);
 }

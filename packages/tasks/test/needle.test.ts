@@ -27,6 +27,13 @@ describe('needle', () => {
     expect(made.documentIds.length + made.questionIds.length).toBe(asked.tokens);
     expect(made.documentIds).toEqual(encode(made.document).ids);
   }));
+  it('is exactly as long as asked for a tokenizer of single characters too', () => {
+    const letters: typeof encode = (text, { special = true } = {}) => ({ ids: [...(special ? [0] : []), ...[...text].map((c) => c.charCodeAt(0))], offsets: [...(special ? [[0, 0] as const] : []), ...[...text].map((_, i) => [i, i + 1] as const)] });
+    for (const tokens of [150, 201, 333]) {
+      const made = needle({ encode: letters, sentences, tokens, depth: 0.5, seed: tokens });
+      expect(made.documentIds.length + made.questionIds.length).toBe(tokens);
+    }
+  });
   it('states the value once, where the span says, and never in the book or the question', () => holds((made) => {
     expect(made.document.slice(...made.valueSpan)).toBe(made.value);
     expect(made.document.split(made.value)).toHaveLength(2);

@@ -35,7 +35,7 @@ export interface NeedleOptions {
 }
 
 /** Windows below the smallest budget; wide pooling, since the question's attention falls on the first token of a value alone. */
-const POLICIES = 'full,streaming,random,knorm,h2o,tova,observed,snapkv(window=16,kernel=17,pooling=max),snapkvCaote(window=16,kernel=17,pooling=max),pyramidal(window=16,kernel=17),taFast(reach=12,slots=24)';
+const POLICIES = 'full,streaming,random,knorm,h2o,tova,snapkv(window=16,kernel=17,pooling=max),snapkvCaote(window=16,kernel=17,pooling=max),pyramidal(window=16,kernel=17),taFast(reach=12,slots=24)';
 
 /** `kv needle`: which policy still lets the model answer at which budget. */
 export const needleCommand = (terminal: Terminal): Command => {

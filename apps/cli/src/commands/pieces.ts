@@ -1,5 +1,5 @@
 import { compile, signalKey } from '@kv/core';
-import { policies } from '@kv/policies';
+import { pieces, policies } from '@kv/policies';
 import { Command } from 'commander';
 import pc from 'picocolors';
 import { columns } from '../columns.ts';
@@ -30,7 +30,11 @@ export const piecesCommand = (terminal: Terminal): Command => new Command('piece
 const listedPolicies = (): readonly Listed[] => Object.entries(policies).map(([name, { make, options, source, about }]) =>
   ({ name, kind: 'policy', needs: compile(make()).needs.map(signalKey), options, source, about }));
 
-const listedPieces = async (cwd: string): Promise<readonly Listed[]> => (await installedPieces(cwd)).map(({ name, kind, needs, options, source, about }) => ({ name, kind, needs, options, source, about }));
+/** Labels leave some defaults out; the project's own list knows them, and the papers. */
+const listedPieces = async (cwd: string): Promise<readonly Listed[]> => (await installedPieces(cwd)).map(({ name, kind, needs, options, source, about }) => {
+  const known = Object.hasOwn(pieces, name) ? pieces[name] : undefined;
+  return { name, kind, needs, options: { ...known?.options, ...options }, source: known && !source.startsWith(known.source) ? `${source}; ${known.source}` : source, about };
+});
 
 function table(all: readonly Listed[]): string {
   const section = (title: string, listed: readonly Listed[], last: string): string => [

@@ -65,7 +65,7 @@ async function runPrompt({ model, settings }: Bench, { id, depth, trial, example
   } }) };
 }
 
-async function answer(sequence: Sequence, { value }: Needle): Promise<Pick<Outcome, 'answer' | 'hit' | 'bytes' | 'tokens' | 'ms'>> {
+async function answer(sequence: Sequence, { value }: Needle): Promise<Pick<Outcome, 'answer' | 'hit' | 'tokens' | 'ms'>> {
   let text = '', tokens = 0;
   const started = performance.now();
   for await (const chunk of decode(sequence, { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP })) {
@@ -73,17 +73,18 @@ async function answer(sequence: Sequence, { value }: Needle): Promise<Pick<Outco
     if (chunk.token !== undefined) tokens++;
   }
   const ms = performance.now() - started;
-  return { answer: text, hit: exactMatch(text, value), bytes: sequence.bytes().meanDecode || sequence.bytes().live, tokens, ms };
+  return { answer: text, hit: exactMatch(text, value), tokens, ms };
 }
 
-/** A run that evicts layer by layer as its prompt passes, as `kv run` does. */
+/** A run that evicts layer by layer as its prompt passes, as `kv run` does: forks of a shared prefill hold what other policies want remembered. */
 async function runAlone({ model }: Bench, { id, alone }: Job, prompt: Needle, policies: readonly Policy[], { policy, budget, mode }: Way): Promise<AloneResult> {
   const sequence = new Sequence(model);
   try {
     await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy]!, budget });
     if (mode === 'agnostic') await sequence.append(prompt.questionIds);
     await answer(sequence, prompt);
-    return { id, way: alone!, peak: sequence.bytes().peak };
+    const { meanDecode, live, peak } = sequence.bytes();
+    return { id, way: alone!, mean: meanDecode || live, peak };
   } finally {
     sequence.destroy();
   }

@@ -15,15 +15,13 @@ export interface Runner {
 export function threadRunner(data: WorkerData): Runner {
   // From the bundle this module is dist/bin.js, from source it stands beside the worker.
   const worker = new Worker(new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './needle/worker.js', import.meta.url), { workerData: data });
+  let waiting: { readonly resolve: (result: Result) => void; readonly reject: (error: Error) => void } | undefined;
+  worker.on('message', (message: FromWorker) => ('result' in message ? waiting?.resolve(message.result) : waiting?.reject(revive(message.error))));
+  worker.on('error', (error: Error) => waiting?.reject(error));
+  worker.on('exit', (code) => waiting?.reject(new Error(`a worker ended with code ${code} before its job was done`)));
   return {
     run: (job) => new Promise((resolve, reject) => {
-      const settle = (finish: () => void): void => {
-        worker.removeAllListeners();
-        finish();
-      };
-      worker.on('message', (message: FromWorker) => settle(() => ('result' in message ? resolve(message.result) : reject(revive(message.error)))));
-      worker.on('error', (error) => settle(() => reject(error)));
-      worker.on('exit', (code) => settle(() => reject(new Error(`a worker ended with code ${code} before its job was done`))));
+      waiting = { resolve, reject };
       worker.postMessage(job);
     }),
     stop: () => worker.terminate(),

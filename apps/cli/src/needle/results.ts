@@ -6,8 +6,6 @@ export interface Outcome {
   readonly hit: boolean;
   /** Share of layers and KV heads that still hold every token of the value. */
   readonly retained: number;
-  /** Bytes of the cache, mean while decoding. */
-  readonly bytes: number;
   /** Tokens generated, and milliseconds they took. */
   readonly tokens: number;
   readonly ms: number;
@@ -23,10 +21,12 @@ export interface PromptResult {
   readonly example?: Example;
 }
 
-/** One way by itself on one prompt: the most bytes it ever held. */
+/** One way by itself on one prompt: bytes of its cache and of what its policy remembers. */
 export interface AloneResult {
   readonly id: string;
   readonly way: number;
+  /** While answering. */
+  readonly mean: number;
   readonly peak: number;
 }
 export type Result = PromptResult | AloneResult;

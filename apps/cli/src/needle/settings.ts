@@ -38,7 +38,7 @@ export interface Way {
 export const waysOf = ({ policies, budgets, modes }: Settings, evicts: readonly boolean[]): readonly Way[] => modes.flatMap((mode) =>
   policies.flatMap((_, policy) => (evicts[policy] ? budgets.map((budget): Way => ({ policy, budget, mode })) : [{ policy, mode }])));
 
-/** One prompt in all ways, or one way by itself on one prompt, for its peak of memory. */
+/** One prompt in all ways, or one way by itself on one prompt, for its memory. */
 export interface Job {
   readonly id: string;
   readonly depth: number;

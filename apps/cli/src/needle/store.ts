@@ -5,7 +5,7 @@ import type { Result } from './results.ts';
 import type { Settings } from './settings.ts';
 
 /** Grows when results change their meaning: older files are then left alone. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** Results on disk, one JSON object a line after a line with the settings. */
 export interface Store {

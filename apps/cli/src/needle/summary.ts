@@ -23,8 +23,8 @@ export interface Row {
   readonly retained: number;
   /** Share of prompts whose whole value is still in some layer and KV head. */
   readonly somewhere: number;
-  readonly bytes: number;
-  readonly peak: number | undefined;
+  /** Bytes of a run by itself: mean while answering, and the most it ever held. */
+  readonly memory: { readonly mean: number; readonly peak: number } | undefined;
   /** Tokens a second against the full cache on the same prompts. */
   readonly speed: number | undefined;
 }
@@ -41,7 +41,7 @@ const rate = (outcomes: readonly Outcome[]): number => sum(outcomes.map(({ token
 export function summarise({ policies, depths }: Settings, ways: readonly Way[], results: readonly Result[]): readonly Row[] {
   const once = [...new Map(results.map((result) => [result.id, result])).values()];
   const prompts = once.filter((result): result is PromptResult => !isAlone(result));
-  const peaks = new Map(once.filter(isAlone).map(({ way, peak }) => [way, peak]));
+  const memory = new Map(once.filter(isAlone).map(({ way, mean, peak }) => [way, { mean, peak }]));
   const of = (way: number, depth?: number): readonly Outcome[] => prompts.filter((result) => depth === undefined || result.depth === depth).flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));
   return ways.map((way, index): Row => {
     const outcomes = of(index), full = ways.findIndex(({ mode, budget }) => mode === way.mode && budget === undefined);
@@ -49,7 +49,7 @@ export function summarise({ policies, depths }: Settings, ways: readonly Way[], 
     return {
       way, policy: policies[way.policy]!, accuracy: accuracy(outcomes), byDepth: depths.map((depth) => accuracy(of(index, depth))),
       retained: mean(outcomes.map(({ retained }) => retained)), somewhere: mean(outcomes.map(({ retained }) => (retained > 0 ? 1 : 0))),
-      bytes: mean(outcomes.map(({ bytes }) => bytes)), peak: peaks.get(index), speed: Number.isFinite(speed) ? speed : undefined,
+      memory: memory.get(index), speed: Number.isFinite(speed) ? speed : undefined,
     };
   });
 }

@@ -24,14 +24,14 @@ export function table(rows: readonly Row[]): string {
 }
 
 function line(row: Row, above: Row | undefined): readonly string[] {
-  const { policy, accuracy, retained, bytes, peak, speed } = row;
+  const { policy, accuracy, retained, memory, speed } = row;
   const tint = accuracy.share >= 0.9 ? pc.green : accuracy.share < 0.4 ? pc.red : pc.yellow;
   return [
     above?.policy === policy ? '' : policy, budgetText(row), tint(percent(accuracy.share)), intervalText(accuracy), percent(retained),
-    bytesText(bytes), peak === undefined ? '-' : bytesText(peak), speed === undefined ? '-' : `${speed.toFixed(2)}x`,
+    memory ? bytesText(memory.mean) : '-', memory ? bytesText(memory.peak) : '-', speed === undefined ? '-' : `${speed.toFixed(2)}x`,
   ];
 }
 
 const LEGEND = `value kept: layers and KV heads that still hold every token of the value, mean over prompts.
-cache: keys, values, positions and what the policy remembers; mean while answering, peak of one run by itself.
+cache: bytes of keys, values, positions and what the policy remembers, of one run by itself: mean while answering, and peak.
 tokens/s: against the full cache on the same prompts.`;

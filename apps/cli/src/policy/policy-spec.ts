@@ -19,8 +19,11 @@ const BARE = /^[^\s()=,"∘][^()=,"∘]*$/;
  * @throws KvError in one sentence for anything else
  */
 export function parsePolicySpec(text: string): readonly PieceSpec[] {
-  return splitOutside(text, COMPOSE).map((part) => parsePiece(part.trim(), text));
+  return splitPieces(text).map((part) => parsePiece(part.trim(), text));
 }
+
+/** The texts of the pieces that are composed. */
+export const splitPieces = (text: string): readonly string[] => splitOutside(text, COMPOSE);
 
 function parsePiece(part: string, whole: string): PieceSpec {
   const open = part.indexOf('(');

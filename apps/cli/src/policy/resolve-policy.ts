@@ -1,11 +1,11 @@
 import { compose, isPiece, KvError } from '@kv/core';
 import type { AnyPiece, Policy } from '@kv/core';
-import { policies } from '@kv/policies';
+import { parsePolicy, pieces, policies } from '@kv/policies';
 import type { PolicyEntry } from '@kv/policies';
 import { didYouMean } from '../nearest.ts';
 import { installedPieces } from './installed-pieces.ts';
 import { importPolicyModule, looksLikePath } from './policy-module.ts';
-import { parsePolicySpec } from './policy-spec.ts';
+import { parsePolicySpec, splitPieces } from './policy-spec.ts';
 import type { OptionValue, PieceSpec } from './policy-spec.ts';
 
 export interface ResolveOptions {
@@ -22,6 +22,9 @@ export interface ResolveOptions {
 export async function resolvePolicy(text: string, { cwd, seed }: ResolveOptions): Promise<Policy> {
   const path = /^([^(]*)(?:\(.*\))?\s*$/s.exec(text)?.[1]?.trim() ?? '';
   if (looksLikePath(path)) return asPolicy(text, make(await importPolicyModule(path, cwd), parsePolicySpec(text)[0]!));
+  const parts = splitPieces(text);
+  // The project's own pieces may hold others, as in `weighted(0.5*recency,…)`; a third party's take options only.
+  if (parts.length > 1 && parts.every((part) => Object.hasOwn(pieces, part.split('(')[0]!.trim()))) return asPolicy(text, parsePolicy(text));
   const specs = parsePolicySpec(text);
   const [first] = specs;
   const entry = specs.length === 1 ? catalogued(first!.name) : undefined;

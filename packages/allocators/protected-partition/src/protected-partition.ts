@@ -11,7 +11,8 @@ export interface ProtectedPartitionOptions {
  *
  * @remarks Transactional Attention, section 3.3 and Theorem 2: a span of at most K_p slots with positive scores of `by` survives
  * whatever the main scores are. Forces on selection rows `[G, n]`; slots that are forced already (sinks, recents) come from the main pool and
- * use up no protected slot; protected slots that find no positive score go back to the main pool. Ties to the lower slot.
+ * use up no protected slot; protected slots that find no positive score go back to the main pool. Never more than the budget leaves beside what
+ * is forced already. Ties to the lower slot.
  * @throws KvError if `slots` is not a whole number.
  */
 export function protectedPartition(by: Piece<'start', 'scores' | 'weights'>, { slots = 4 }: ProtectedPartitionOptions = {}): ScoreAllocator<'protectedPartition'> {
@@ -21,6 +22,7 @@ export function protectedPartition(by: Piece<'start', 'scores' | 'weights'>, { s
     const scores = onRows('mean', given), main = forced && onRows('max', forced), gone = banned && onRows('max', banned);
     const positive = ops.less(0, scores);
     const open = [main, gone].reduce((mask, x) => (x ? ops.mul(mask!, ops.less(x, 1)) : mask), positive)!;
-    return { forced: ops.mark(ops.select(scores, ops.fill(budgets, slots), { banned: ops.less(open, 1) }), open) };
+    const pool = ops.max(0, ops.min(main ? ops.sub(budgets, ops.reduce('sum', main, 'slots')) : budgets, slots)); // [G, 1]
+    return { forced: ops.mark(ops.select(scores, pool, { banned: ops.less(open, 1) }), open) };
   });
 }

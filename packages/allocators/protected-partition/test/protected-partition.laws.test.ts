@@ -1,7 +1,9 @@
-import { test } from 'vitest';
+import { describe, test } from 'vitest';
 import { compose, mandatory, scorer, values } from '@kv/core';
-import { each, transformLaws } from '@kv/laws';
+import { each, scoreAllocatorLaws, transformLaws } from '@kv/laws';
 import { protectedPartition } from '../src/index.ts';
 
 const marks = scorer('marks', [values], ({ ops, values: v }) => ops.reduce('sum', v, 'channels'));
-each(transformLaws(compose(mandatory({ sinks: 1, recent: 2 }), protectedPartition(marks, { slots: 3 }))), test);
+describe('as an allocator', () => { each(scoreAllocatorLaws(protectedPartition(marks, { slots: 3 })), test); });
+// it leaves scores as they are and forces, as a transform may
+describe('as a transform', () => { each(transformLaws(compose(mandatory({ sinks: 1, recent: 2 }), protectedPartition(marks, { slots: 3 }))), test); });

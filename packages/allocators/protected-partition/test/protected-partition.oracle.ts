@@ -13,7 +13,7 @@ export function partitionOracle(scores: readonly number[], by: readonly number[]
       left.set(best, -Infinity);
     }
   };
-  fill(by, forced.length + slots, 0);
+  fill(by, Math.min(budget, forced.length + slots), 0);
   fill(scores, budget, -Infinity);
   return [...kept].sort((a, b) => a - b);
 }

@@ -2,24 +2,26 @@ import type { Binary, Unary } from '@kv/core';
 import type { KernelDef } from '../shader.ts';
 import { IS_NAN } from './fold.wgsl.ts';
 
-/** For each operand in order: a tensor, or a number from the host. */
-export type Operands = readonly ('tensor' | 'number')[];
+/** For each operand in order: a tensor in the shape of the result, one that is broadcast, or a number from the host. */
+export type OperandKind = 'whole' | 'broadcast' | 'number';
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** `expression` of a, b and c at every element of the broadcast shape, f32. */
-export function elementwise(id: string, operands: Operands, expression: string, functions = ''): KernelDef {
+export function elementwise(id: string, operands: readonly OperandKind[], expression: string, functions = ''): KernelDef {
   const named = operands.map((kind, i) => [NAMES[i]!, kind] as const);
-  const of = <V>(kind: 'tensor' | 'number', value: V): Record<string, V> => Object.fromEntries(named.filter(([, k]) => k === kind).map(([n]) => [kind === 'tensor' ? n : `${n}_number`, value]));
+  const tensors = named.filter(([, kind]) => kind !== 'number'), hosts = named.filter(([, kind]) => kind === 'number');
+  const value = (n: string, kind: OperandKind): string => (kind === 'number' ? `params.${n}_number` : kind === 'whole' ? `${n}_get(index)` : `${n}_at(row, slot, channel)`);
   return {
     id: `${id}:${operands.join('-')}`,
-    inputs: of('tensor', 'number'), outputs: { output: 'f32' }, params: of('number', 'f32'), per: 'element',
+    inputs: Object.fromEntries(tensors.map(([n]) => [n, 'number'])), outputs: { output: 'f32' }, params: Object.fromEntries(hosts.map(([n]) => [`${n}_number`, 'f32'])), per: 'element',
     source: /* wgsl */ `
 ${functions}
 fn run(index: u32) {
+${operands.includes('broadcast') ? /* wgsl */ `
   let channel = index % params.channels;
   let slot = index / params.channels % params.slots;
-  let row = index / (params.channels * params.slots);
-${named.map(([n, kind]) => `  let ${n}_ = ${kind === 'tensor' ? `${n}_at(row, slot, channel)` : `params.${n}_number`};`).join('\n')}
+  let row = index / (params.channels * params.slots);` : ''}
+${named.map(([n, kind]) => `  let ${n}_ = ${value(n, kind)};`).join('\n')}
   output[index] = ${expression};
 }`,
   };

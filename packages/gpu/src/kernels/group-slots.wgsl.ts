@@ -7,7 +7,7 @@ import { LOWEST } from './fold.wgsl.ts';
  * row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) where groups are sorted.
  */
 export const groupSlots = (kind: 'mean' | 'sum' | 'max'): KernelDef => ({
-  id: `group-slots:${kind}`, inputs: { x: 'number', groups: 'u32' }, ragged: ['x', 'groups'], outputs: { output: 'f32' }, params: { groups_count: 'u32' }, per: 'group',
+  id: `group-slots:${kind}`, inputs: { x: 'number', groups: 'index' }, ragged: ['x', 'groups'], outputs: { output: 'f32' }, params: { groups_count: 'u32' }, per: 'group',
   source: /* wgsl */ `
 var<workgroup> tile_groups: array<u32, ${THREADS}>;
 var<workgroup> tile_values: array<f32, ${THREADS}>;
@@ -29,7 +29,7 @@ fn run(group: u32, lane: u32) {
     let slot = start + lane;
     var g = 0xffffffffu;
     if (slot < size) {
-      g = groups[from_g + slot * params.groups_slot_step];
+      g = groups_get(from_g + slot * params.groups_slot_step);
       tile_values[lane] = x_get(from_x + slot * params.x_slot_step);
       if (g >= first && g - first < ${THREADS}u) { atomicAdd(&hits, 1u); }
     }

@@ -2,8 +2,8 @@ import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
 
-/** Pairs that one workgroup sorts in its own memory, at least and at most: 16 KiB hold 2,048. */
-export const LOCAL: { readonly least: 512; readonly most: 2048 } = { least: 512, most: 2048 };
+/** Pairs that one workgroup sorts in its own memory: two a thread. */
+export const LOCAL = 512;
 
 /**
  * A bitonic sort of (key, place) pairs, `size` (a power of two) a segment: highest score first, equal ones by slot, then row;
@@ -14,7 +14,7 @@ fn after(ka: u32, pa: u32, kb: u32, pb: u32) -> bool { return ka > kb || (ka == 
 
 /** Writes the pairs of `segments` rows, or of all rows as one segment; place = slot * rows + row there. */
 export const rankPairs: KernelDef = {
-  id: 'rank-pairs', inputs: { x: 'number' }, ragged: ['x'], outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', joint: 'u32' }, per: 'element',
+  id: 'rank-pairs', inputs: { x: 'bits' }, ragged: ['x'], outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', joint: 'u32' }, per: 'element',
   source: /* wgsl */ `
 ${ORDERED}
 fn run(index: u32) {
@@ -22,7 +22,7 @@ fn run(index: u32) {
   let row = select(index / params.size, within % params.rows, params.joint == 1u);
   let slot = select(within, within / params.rows, params.joint == 1u);
   var key = 0xffffffffu;
-  if (slot < params.slots && slot < x_valid(row)) { key = min(~ordered(bitcast<u32>(x_at(row, slot, 0u))), 0xfffffffeu); }
+  if (slot < params.slots && slot < x_valid(row)) { key = min(~ordered(x_at(row, slot, 0u)), 0xfffffffeu); }
   keys[index] = key;
   places[index] = within;
 }`,
@@ -34,38 +34,38 @@ export const rankStep: KernelDef = {
   source: /* wgsl */ `
 ${PAIRS}
 fn run(index: u32) {
-  let a = index / params.gap * (2u * params.gap) + index % params.gap;
+  let low = params.gap - 1u;
+  let a = ((index & ~low) << 1u) | (index & low); // all of these are powers of two
   let b = a + params.gap;
   let ka = keys[a]; let kb = keys[b]; let pa = places[a]; let pb = places[b];
-  if (after(ka, pa, kb, pb) == (((a % params.size) & params.block) == 0u)) { keys[a] = kb; keys[b] = ka; places[a] = pb; places[b] = pa; }
+  if (after(ka, pa, kb, pb) == ((a & (params.size - 1u) & params.block) == 0u)) { keys[a] = kb; keys[b] = ka; places[a] = pb; places[b] = pa; }
 }`,
 };
 
-/** All exchanges within `near` pairs: for every block from `first` to `last`, gaps from at most half of `near` down to 1. */
-export const rankLocal = (near: number): KernelDef => ({
-  id: `rank-local:${near}`, inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', first: 'u32', last: 'u32' }, per: 'group',
+/** All exchanges within 512 pairs: for every block from `first` to `last`, gaps from at most 256 down to 1. */
+export const rankLocal: KernelDef = {
+  id: 'rank-local', inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', first: 'u32', last: 'u32' }, per: 'group',
   source: /* wgsl */ `
 ${PAIRS}
-var<workgroup> near_keys: array<u32, ${near}>;
-var<workgroup> near_places: array<u32, ${near}>;
+var<workgroup> near_keys: array<u32, ${LOCAL}>;
+var<workgroup> near_places: array<u32, ${LOCAL}>;
 fn run(group: u32, lane: u32) {
-  let from_ = group * ${near}u;
-  for (var i = lane; i < ${near}u; i += ${THREADS}u) { near_keys[i] = keys[from_ + i]; near_places[i] = places[from_ + i]; }
+  let from_ = group * ${LOCAL}u;
+  for (var i = lane; i < ${LOCAL}u; i += ${THREADS}u) { near_keys[i] = keys[from_ + i]; near_places[i] = places[from_ + i]; }
   for (var block = params.first; block <= params.last; block *= 2u) {
-    for (var gap = min(block / 2u, ${near / 2}u); gap > 0u; gap /= 2u) {
+    for (var gap = min(block / 2u, ${LOCAL / 2}u); gap > 0u; gap /= 2u) {
       workgroupBarrier();
-      for (var i = lane; i < ${near / 2}u; i += ${THREADS}u) {
-        let a = i / gap * (2u * gap) + i % gap;
-        let b = a + gap;
-        let ka = near_keys[a]; let kb = near_keys[b]; let pa = near_places[a]; let pb = near_places[b];
-        if (after(ka, pa, kb, pb) == ((((from_ + a) % params.size) & block) == 0u)) { near_keys[a] = kb; near_keys[b] = ka; near_places[a] = pb; near_places[b] = pa; }
-      }
+      let low = gap - 1u;
+      let a = ((lane & ~low) << 1u) | (lane & low);
+      let b = a + gap;
+      let ka = near_keys[a]; let kb = near_keys[b]; let pa = near_places[a]; let pb = near_places[b];
+      if (after(ka, pa, kb, pb) == (((from_ + a) & (params.size - 1u) & block) == 0u)) { near_keys[a] = kb; near_keys[b] = ka; near_places[a] = pb; near_places[b] = pa; }
     }
   }
   workgroupBarrier();
-  for (var i = lane; i < ${near}u; i += ${THREADS}u) { keys[from_ + i] = near_keys[i]; places[from_ + i] = near_places[i]; }
+  for (var i = lane; i < ${LOCAL}u; i += ${THREADS}u) { keys[from_ + i] = near_keys[i]; places[from_ + i] = near_places[i]; }
 }`,
-});
+};
 
 /** The place in the order to the slot that has it, 0 where no valid slot is. */
 export const rankPlaces: KernelDef = {

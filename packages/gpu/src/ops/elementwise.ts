@@ -8,6 +8,8 @@ import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
 type Elementwise = Pick<Ops, 'map' | 'zip' | 'add' | 'sub' | 'mul' | 'div' | 'max' | 'min' | 'exp' | 'log' | 'less' | 'atLeast' | 'where' | 'odds' | 'scale' | 'fill'>;
+/** A tensor as f32 numbers: what orders by bits is given these. */
+export type Numeric = (x: Tensor) => GpuTensor;
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** One number for each element of the broadcast shape; the result has the larger rank. */
@@ -22,7 +24,8 @@ export function elementwiseOps(g: Recording): Elementwise {
     const output = g.make(space.slice(0, Math.max(...tensors.map((t) => t.shape.length))), 'f32', raggedAs(g, rows, ...tensors));
     const named = <V extends GpuTensor | number>(keep: (x: GpuTensor | number) => x is V, suffix: string): Record<string, V> =>
       Object.fromEntries(own.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]!}${suffix}`, x]] : [])));
-    g.run(elementwise(at, own.map((x) => (typeof x === 'number' ? 'number' : 'tensor')), expression, functions), {
+    const kinds = own.map((x) => (typeof x === 'number' ? 'number' : sizes(x).every((n, axis) => n === space[axis]) ? 'whole' : 'broadcast'));
+    g.run(elementwise(at, kinds, expression, functions), {
       space, outputs: { output },
       inputs: named((x): x is GpuTensor => typeof x !== 'number', ''), params: named((x): x is number => typeof x === 'number', '_number'),
     });

@@ -7,17 +7,18 @@ import { THREADS } from '../shader.ts';
 import type { Shader } from '../shader.ts';
 import { sizes } from '../tensor.ts';
 import type { GpuTensor } from '../tensor.ts';
+import type { Numeric } from './elementwise.ts';
 import { lengthsFor } from './ragged.ts';
 
 /** Kernels that pieces bring: `fn run(index: u32)` with the bindings that its declaration promises. */
-export const kernelOp = (g: Recording, mul: Ops['mul']): Pick<Ops, 'kernel'> => ({
+export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> => ({
   kernel(kernel, given, params = {}) {
     const names = Object.keys(kernel.inputs);
     const inputs = names.map((name): GpuTensor => {
       const x = given[name], want = kernel.inputs[name]!;
       if (!x) throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
       if (want === 'u32' && x.dtype !== 'u32') throw new KvError(kernel.id, `expected the input '${name}' as u32, got ${x.dtype}`);
-      return g.own(want === x.dtype ? x : mul(x, 1));
+      return want === 'u32' ? g.own(x) : numeric(x);
     });
     for (const name of Object.keys(kernel.params)) if (params[name] === undefined) throw new KvError(kernel.id, `expected the parameter '${name}', got ${Object.keys(params).join(', ') || 'none'}`);
     const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params);
@@ -36,7 +37,7 @@ export const kernelOp = (g: Recording, mul: Ops['mul']): Pick<Ops, 'kernel'> => 
 });
 
 /** The whole text: bindings in order of the inputs, lengths, output; one uniform with dimensions and parameters. */
-export function kernelShader({ id, inputs, params, output, ragged, wgsl }: Kernel): Shader {
+function kernelShader({ id, inputs, params, output, ragged, wgsl }: Kernel): Shader {
   const names = Object.keys(inputs), scalars = Object.entries(params);
   const arrays = [
     ...names.map((name) => [name, inputs[name]!, 'read']),

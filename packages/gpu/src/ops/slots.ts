@@ -12,10 +12,11 @@ import { take } from '../kernels/take.wgsl.ts';
 import { up } from '../threshold.ts';
 import { sharedRows, sizes } from '../tensor.ts';
 import { fill } from './elementwise.ts';
+import type { Numeric } from './elementwise.ts';
 import { raggedAs } from './ragged.ts';
 
 /** What names slots. */
-export function slotOps(g: Recording): Pick<Ops, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
+export function slotOps(numeric: Numeric, g: Recording): Pick<Ops, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
   return {
     pool(tensor, { kernel, kind, except = 0 }) {
       if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0) throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
@@ -42,7 +43,7 @@ export function slotOps(g: Recording): Pick<Ops, 'pool' | 'lastSlots' | 'take' |
     },
     select(of, slotsToKeep, masks = {}) {
       const own = (x: typeof masks.forced): ReturnType<Recording['own']> | undefined => (x ? g.own(x) : undefined);
-      const scores = g.own(of), budgets = g.own(slotsToKeep), forced = own(masks.forced), banned = own(masks.banned), enabled = own(masks.active);
+      const scores = numeric(of), budgets = g.own(slotsToKeep), forced = own(masks.forced), banned = own(masks.banned), enabled = own(masks.active);
       const rows = sharedRows('ops.select', scores, budgets, forced, banned), [, slots] = sizes(scores);
       const lengths = raggedAs(g, rows, scores, forced, banned);
       const counts = g.make([rows], 'u32'), kept = g.make([rows, slots], 'u32', counts);
@@ -59,7 +60,7 @@ export function slotOps(g: Recording): Pick<Ops, 'pool' | 'lastSlots' | 'take' |
       return output;
     },
     firstBad(tensor, atLeast = LOWEST) {
-      const x = g.own(tensor), [rows] = sizes(x), found = g.make([rows], 'u32'), output = g.make([1], 'u32');
+      const x = numeric(tensor), [rows] = sizes(x), found = g.make([rows], 'u32'), output = g.make([1], 'u32');
       g.run(firstBad, { space: sizes(x), count: rows, inputs: { x }, outputs: { output: found }, params: { lowest: ordered(up(atLeast)) } });
       g.run(firstOf, { space: [1, 1, 1], inputs: { rows: found }, outputs: { output }, params: { size: rows } });
       return output;

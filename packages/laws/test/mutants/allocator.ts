@@ -2,6 +2,7 @@ import { allocator as makeAllocator } from '@kv/core';
 import type { Allocator, Plan } from '@kv/core';
 import { allocator } from '../../src/allocator.ts';
 import { field } from './field.ts';
+import type { Field } from './field.ts';
 
 interface Head { readonly b: number; readonly n: number; readonly floor: number; readonly i: number }
 /** Takes `by` from the first head that may give and gives it to the first other one that may take. */
@@ -14,7 +15,7 @@ const move = (plan: Plan, by: number, gives: (h: Head) => boolean, takes: ((h: H
 const made = (name: string, plan: (plan: Plan) => Plan): Allocator => makeAllocator(name, plan);
 const spare = (by: number) => ({ b, floor }: Head): boolean => b - by >= floor, room = (by: number) => ({ b, n }: Head): boolean => b + by <= n;
 let calls = 0;
-export const allocators = field('allocator', allocator, {
+export const allocators: Field = field('allocator', allocator, {
   good: made('as it is', (p) => p),
   mutants: {
     shape: made('one layer more', (p) => ({ ...p, budgets: [...p.budgets, []] })),

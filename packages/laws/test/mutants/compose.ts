@@ -3,11 +3,12 @@ import type { Piece } from '@kv/core';
 import { composition } from '../../src/compose.ts';
 import type { Compose } from '../../src/compose.ts';
 import { field } from './field.ts';
+import type { Field } from './field.ts';
 
 const compose = real as Compose;
 /** What a piece that shows a wrong phase really is. */
 const truth = new WeakMap<Piece, Piece>();
-export const compositions = field('compose', composition, {
+export const compositions: Field = field('compose', composition, {
   good: compose,
   mutants: {
     behaviour: (...p) => { const joined = compose(...p); return p.length < 3 ? joined : { ...joined, atoms: joined.atoms.slice(0, -1) }; },

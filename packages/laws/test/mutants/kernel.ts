@@ -3,6 +3,7 @@ import type { Backend, Kernel, Ops } from '@kv/core';
 import { kernel } from '../../src/kernel.ts';
 import type { KernelOptions } from '../../src/kernel.ts';
 import { field } from './field.ts';
+import type { Field } from './field.ts';
 
 type Ref = Kernel['ref'];
 const scaled = (by: (slot: number, length: number, slots: number) => number): Ref => ({ x }, _params, out, lengths) => { const n = x!.shape[1]!; for (let i = 0; i < out.length; i++) out[i] = x!.data[i]! * by(i % n, lengths[Math.floor(i / n)]!, n); };
@@ -14,4 +15,4 @@ const device: Readonly<Record<string, Ref>> = {
 };
 const ops: Ops = { ...cpu.ops, kernel: (k, inputs, params) => cpu.ops.kernel({ ...k, ref: device[k.id] ?? k.ref }, inputs, params) };
 const backend: Backend = { ...cpu, name: 'device', ops };
-export const kernels = field<'sizes' | 'ragged', Kernel, KernelOptions>('kernel', kernel, { good: double('double'), mutants: { sizes: double('one workgroup only'), ragged: double('no raggedness') }, options: { backend } });
+export const kernels: Field = field<'sizes' | 'ragged', Kernel, KernelOptions>('kernel', kernel, { good: double('double'), mutants: { sizes: double('one workgroup only'), ragged: double('no raggedness') }, options: { backend } });

@@ -2,6 +2,7 @@ import { scoreAllocator as makeAllocator } from '@kv/core';
 import type { Kernel, Ops, ScoreAllocator, Tensor } from '@kv/core';
 import { scoreAllocator } from '../../src/score-allocator.ts';
 import { field, memory, peek, sizes, withPadding } from './field.ts';
+import type { Field } from './field.ts';
 
 interface Head { readonly b: number; readonly n: number; readonly forced: number }
 /** Moves `by` slots, where `when` allows, from the first head that may give to the first other one that may take. */
@@ -20,7 +21,7 @@ const made = (name: string, kernel: Kernel, when: (ctx: Context) => Tensor | num
 });
 const spare = (by: number) => ({ b, forced }: Head): boolean => b - by >= forced, room = (by: number) => ({ b, n }: Head): boolean => b + by <= n;
 const shift = move('shift', 1, spare(1), room(1)), known = memory();
-export const scoreAllocators = field('score allocator', scoreAllocator, {
+export const scoreAllocators: Field = field('score allocator', scoreAllocator, {
   good: made('shift', shift),
   mutants: {
     shape: made('two columns', move('columns', 1, spare(1), room(1), 2)),

@@ -2,10 +2,11 @@ import { keys, weigher } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import { scorer } from '../../src/scorer.ts';
 import { field, memory, peek, withPadding } from './field.ts';
+import type { Field } from './field.ts';
 
 const near = (ops: Ops, k: Tensor): Tensor => ops.div(1, ops.add(1, ops.norm(k)));
 const known = memory();
-export const scorers = field('scorer', scorer, {
+export const scorers: Field = field('scorer', scorer, {
   good: weigher('near', [keys], ({ ops, keys: k }) => near(ops, k)),
   mutants: {
     shape: weigher('one column', [keys], ({ ops, keys: k }) => ops.reduce('mean', near(ops, k), 'slots')),

@@ -2,6 +2,7 @@ import { selector as makeSelector } from '@kv/core';
 import type { Kernel, Ops, Selection, Selector, Tensor } from '@kv/core';
 import { selector } from '../../src/selector.ts';
 import { field, map, memory, peek, sizes, withPadding } from './field.ts';
+import type { Field } from './field.ts';
 
 type Context = Selection & { readonly ops: Ops };
 const made = (name: string, change: (ctx: Context) => Partial<Selection> = () => ({}), finish: (kept: Tensor, ctx: Context) => Tensor = (k) => k): Selector => makeSelector(name, [], (ctx) => {
@@ -20,7 +21,7 @@ const beyond: Kernel = {
 };
 const flip = (ops: Ops, s: Tensor, when: Tensor | number): Tensor => ops.mul(s, ops.sub(1, ops.mul(ops.add(ops.fill(s, 0), when), 2)));
 const known = memory();
-export const selectors = field('selector', selector, {
+export const selectors: Field = field('selector', selector, {
   good: made('best'),
   mutants: {
     size: made('one less', ({ ops, scores, budgets }) => ({ budgets: ops.sub(budgets, ops.less(budgets, sizes(ops, scores))) })),

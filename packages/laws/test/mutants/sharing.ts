@@ -3,6 +3,7 @@ import type { Kernel } from '@kv/core';
 import { sharing } from '../../src/sharing.ts';
 import type { Sharing } from '../../src/sharing.ts';
 import { field } from './field.ts';
+import type { Field } from './field.ts';
 
 const mask = state('mask', { kind: 'slot', rows: 'query' }), have = state('have', { kind: 'sequence', rows: 'query' });
 const later: Kernel = {
@@ -17,7 +18,7 @@ const reuse = (name: string, { always = false, blank = false, shifts = false } =
     return { kept: shifts ? ops.kernel(later, { x: kept, by: reused }) : kept, state: { mask: now, have: ops.fill(there, 1) } };
   });
 
-export const sharings = field('sharing', sharing, {
+export const sharings: Field = field('sharing', sharing, {
   good: reuse('reuse'),
   mutants: { retrieves: reuse('always', { always: true }), first: reuse('from nothing', { blank: true }), valid: reuse('shifts', { shifts: true }) },
 });

@@ -2,6 +2,7 @@ import { unit as makeUnit } from '@kv/core';
 import type { Kernel, Tensor, Unit, Units } from '@kv/core';
 import { unit } from '../../src/unit.ts';
 import { field, memory, peek } from './field.ts';
+import type { Field } from './field.ts';
 
 const ids = (id: string, of: (slot: number, slots: number) => number): Kernel => ({
   id, inputs: { x: 'f32' }, params: {}, ragged: 'x', per: 'element', wgsl: '', output: { dtype: 'u32', shape: ({ x }) => x! },
@@ -15,7 +16,7 @@ const made = (name: string, by: Kernel, count: (n: number) => number, change: Ch
   return change({ units: { of, count: n }, scores: by === late ? ops.groupSlots('mean', scores, ops.kernel(pairs, { x: scores }), n) : ops.groupSlots('mean', scores, of, n) }, scores);
 });
 const known = memory();
-export const units = field('unit', unit, {
+export const units: Field = field('unit', unit, {
   good: made('pairs', pairs, half),
   mutants: {
     contiguous: made('turns', turns, () => 2),

@@ -2,9 +2,6 @@ import { hasSimd } from '../simd/kernel.ts';
 import { plainEngine } from './plain.ts';
 import { simdEngine } from './simd.ts';
 
-/** Query rows of one head that are worked on together. */
-export const blockRows = 16;
-
 /** Score rows `[rows, stride]` inside a larger array. */
 export interface ScoreRows {
   readonly data: Float32Array;

@@ -1,0 +1,54 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { folder } from './terminal.ts';
+import { writeTinyModel } from './tiny-model.ts';
+
+const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
+const built = existsSync(join(bin, '../needle/worker.js'));
+
+/** Runs the built `kv`; `interruptAt` sends Ctrl-C once stderr or the results hold it. */
+function kv(args: readonly string[], cwd: string, interrupt?: () => boolean): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, [bin, ...args], { cwd });
+    let stdout = '', stderr = '';
+    const timer = interrupt && setInterval(() => { if (interrupt()) { clearInterval(timer); child.kill('SIGINT'); } }, 20);
+    child.stdout.on('data', (text: Buffer) => { stdout += text.toString(); });
+    child.stderr.on('data', (text: Buffer) => { stderr += text.toString(); });
+    child.on('close', (code) => { clearInterval(timer); resolve({ code, stdout, stderr }); });
+  });
+}
+
+/** The command as it is installed: `npm test` builds it first. */
+describe.runIf(built)('the built kv', () => {
+  it('measures needles in two threads, stops at Ctrl-C and continues', async () => {
+    const cwd = folder();
+    writeTinyModel(join(cwd, 'tiny'));
+    const args = ['needle', '--model', 'tiny', '--policies', 'streaming', '--budgets', '50%', '--depths', '0.5', '--prompts', '60', '--tokens', '220', '--workers', '2'];
+    const lines = (): number => {
+      const file = existsSync(join(cwd, '.kv')) && readdirSync(join(cwd, '.kv')).find((name) => name.endsWith('.jsonl'));
+      return file ? readFileSync(join(cwd, '.kv', file), 'utf8').split('\n').length - 1 : 0;
+    };
+    const first = await kv(args, cwd, () => lines() > 6);
+    expect([first.code, first.stdout]).toEqual([130, '']);
+    expect(first.stderr).toMatch(/stopped after \d+ of 64 jobs, which are in \.kv\/needle-\w+\.jsonl; the same command continues/);
+    const kept = lines();
+    expect(kept).toBeGreaterThan(6);
+    const second = await kv(args, cwd);
+    expect(second.code, second.stderr).toBe(0);
+    expect(second.stderr).toContain(`${kept - 1} of 64 jobs are done`);
+    expect(second.stdout).toMatch(/streaming +50% +0 % +0-6 %/);
+    const report = /report: (.*)/.exec(second.stdout)![1]!;
+    expect(readFileSync(join(cwd, report), 'utf8')).toContain('Which policy still finds the needle?');
+    const third = await kv(args, cwd);
+    expect(third.stderr).toContain('all results are in');
+    expect(lines()).toBe(65);
+  }, 120_000);
+  it('says one sentence and exits with 2 for a bad input', async () => {
+    const { code, stdout, stderr } = await kv(['needle', '--budgets', '0%'], folder());
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toBe('--budgets: must be a whole number of slots of at least 1, or the share of the prompt to keep, above 0% and up to 100%, got "0%"\n');
+  });
+});

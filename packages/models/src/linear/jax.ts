@@ -1,0 +1,22 @@
+import type { LinearFactory } from './linear.ts';
+
+/**
+ * Products on the WebAssembly backend of `@jax-js/jax`. A call costs about 0.25 ms whatever its size: for blocks of rows.
+ *
+ * Weights are held once, in the library's memory, until `destroy`.
+ */
+export async function jaxLinear(): Promise<LinearFactory> {
+  const { init, numpy } = await import('@jax-js/jax');
+  await init('wasm');
+  const array = (data: Float32Array, shape: number[]): ReturnType<typeof numpy.array> => numpy.array(data as Float32Array<ArrayBuffer>, { shape, device: 'wasm' });
+  return (weight, outputs, inputs) => {
+    const held = array(weight, [outputs, inputs]);
+    return {
+      inputs,
+      outputs,
+      // an operation consumes its operands: `ref` keeps the weight
+      apply: (x, rows) => (rows === 0 ? new Float32Array(0) : (numpy.matmul(array(x, [rows, inputs]), held.ref.transpose()).dataSync() as Float32Array)),
+      destroy: () => held.dispose(),
+    };
+  };
+}

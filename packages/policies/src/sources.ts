@@ -1,0 +1,10 @@
+export const CAI = 'Cai et al. 2024, arXiv:2406.02069';
+export const CC = 'CrystalCache';
+export const DEVOTO = 'Devoto et al. 2024, arXiv:2406.11430';
+export const GOEL = 'Goel et al. 2025, arXiv:2504.14051';
+export const KVPRESS = 'kvpress';
+export const LI = 'Li et al. 2024, arXiv:2404.14469';
+export const OREN = 'Oren et al. 2024, arXiv:2401.06104';
+export const TA = 'Basu 2026, arXiv:2604.11288';
+export const XIAO = 'Xiao et al. 2023, arXiv:2309.17453';
+export const ZHANG = 'Zhang et al. 2023, arXiv:2306.14048';

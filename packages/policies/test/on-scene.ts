@@ -1,0 +1,19 @@
+import { compile, cpu, emptyDraft, isState, readCpu, runSteps } from '@kv/core';
+import type { AnySignal, Ops, Policy, Tensor } from '@kv/core';
+import type { Layer } from '@kv/laws';
+
+/** Slots that a policy keeps in one layer of a random cache, `[KV head][slot]`; `reveal` opens the handles of a tracing backend. */
+export function keptOn(policy: Policy, { at, lengths, keys, values, attention, positions, tokens }: Layer, ops: Ops = cpu.ops, reveal = (t: Tensor): Tensor => t): number[][] {
+  const put = (data: Float32Array | Uint32Array, rows: number, ...rest: number[]): Tensor => ops.from({ data, shape: [rows, at.slots, ...rest] }, undefined,
+    at.aligned ? undefined : ops.from({ data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!), shape: [rows] }));
+  const read = (signal: AnySignal): unknown => {
+    if (signal.id === 'tokens') return tokens;
+    if (signal.id === 'positions') return put(positions, at.kvHeads);
+    if (signal.id === 'keys' || signal.id === 'values') return put(signal.id === 'keys' ? keys : values, at.kvHeads, at.headDim);
+    return isState(signal) ? ops.from({ data: new Float32Array(at.length).fill(signal.state.init ?? 0), shape: [1, at.length] }) : put(attention, at.queryHeads);
+  };
+  const layer = { at, read, budgets: lengths.map((n) => Math.min(n, at.budget)) };
+  const { kept } = runSteps(compile(policy).steps, [layer], ops, [emptyDraft(layer, ops)])[0]!;
+  const { data, shape: [rows = 1, slots = 0], lengths: counts } = readCpu(reveal(kept!));
+  return lengths.map((_, g) => { const r = Math.floor((g * rows) / lengths.length); return Array.from(data.subarray(r * slots, r * slots + (counts?.[r] ?? slots))); });
+}

@@ -1,0 +1,42 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { compile, traceOps } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { scene, sceneSpecs } from '@kv/laws';
+import { policies } from '../src/index.ts';
+import { keptOn } from './on-scene.ts';
+
+/** Options that let a policy run on a cache of at most 12 slots. */
+const SMALL: Readonly<Record<string, Readonly<Record<string, number | string>>>> = {
+  snapkv: { window: 2, kernel: 3 }, snapkvCaote: { window: 2, kernel: 3 }, snapkvFastCaote: { window: 2, kernel: 3 }, pyramidkv: { window: 2, kernel: 3 }, pyramidal: { window: 2, kernel: 3 },
+  streaming: { sinks: 2 }, h2o: { recent: 2 }, h2oCaote: { recent: 2 }, h2oFastCaote: { recent: 2, over: 'block' }, taFast: { slots: 2, reach: 2 },
+};
+const evicting = Object.entries(policies).filter(([name]) => name !== 'full').map(([name, { make }]) => [name, make(SMALL[name])] as const);
+
+describe.each(evicting)('%s', (_, policy) => {
+  const onLayers = (check: (layer: ReturnType<typeof scene>['layers'][number], kept: number[][]) => void): void => fc.assert(fc.property(sceneSpecs(), (spec) => {
+    for (const layer of scene(spec).layers) { const roomy = { ...layer, at: { ...layer.at, budget: Math.max(layer.at.budget, compile(policy).floor(layer.at.slots, layer.at.budget)) } }; check(roomy, keptOn(policy, roomy)); }
+  }), { numRuns: 40 });
+
+  test('keeps min(B, n) slots of every head, ascending', () => {
+    onLayers(({ at, lengths }, kept) => kept.forEach((set, g) => {
+      expect(set).toHaveLength(Math.min(at.budget, lengths[g]!));
+      expect(set).toEqual([...new Set(set)].sort((a, b) => a - b).filter((i) => i < lengths[g]!));
+    }));
+  });
+
+  test('runs where every host read throws, with the same slots', () => {
+    onLayers((layer, kept) => { const { ops, reveal } = traceOps(); expect(keptOn(policy, layer, ops, reveal)).toEqual(kept); });
+  });
+});
+
+const reading = (policy: Policy): string[] => compile(policy).needs.filter((s) => s.cost !== 'free').map((s) => s.id);
+test('what costs a pass is what reads attention', () => {
+  const free = Object.entries(policies).filter(([, { make }]) => reading(make()).length === 0).map(([name]) => name);
+  expect(free).toEqual(['full', 'streaming', 'random', 'knorm', 'rarity', 'taFast']);
+});
+
+test('full evicts nothing', () => {
+  const full = policies['full']!.make();
+  expect([compile(full).evicts, compile(full).steps, full.label]).toEqual([false, [], 'full']);
+});
