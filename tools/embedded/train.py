@@ -32,9 +32,9 @@ STAGES = [
     (2048, 1, (5, 3, 20, 72), 1.2),
 ]
 # the last stage mixes lengths: length, rows a process, share of the steps
-MIXED = [(256, 6, 0.06), (512, 3, 0.12), (1024, 2, 0.22), (2048, 1, 0.60)]
+MIXED = [(256, 6, 0.06), (512, 3, 0.12), (1024, 2, 0.22), (2048, 1, 0.60), (4096, 1, 0.04)]
 MIXED_SHARES = (10, 2, 10, 78)
-LONGEST_FROM = 0.6      # progress after which lengths of 4,096 take part, where MIXED has them
+LONGEST = (0.6, 0.85)   # progress between which the longest length takes part
 MIN_STEPS = 80          # of a stage
 HIDE_FROM_STAGE = 2     # from here on, some steps hide the facts from the question in one layer
 HIDE_SHARE = 0.4        # half of it once no layer is indispensable (worst answer loss under HIDE_ENOUGH)
@@ -128,7 +128,7 @@ class Smooth:
 def choose(rng, stage, progress):
     if stage < len(STAGES):
         return STAGES[stage][:3]
-    options = [m for m in MIXED if m[0] < 4096 or progress > LONGEST_FROM]
+    options = [m for m in MIXED if m[0] < 4096 or LONGEST[0] < progress < LONGEST[1]]
     length, rows, _ = rng.choices(options, [m[2] for m in options])[0]
     return length, rows, MIXED_SHARES
 

@@ -1,47 +1,13 @@
 import { compile, cpu, KvError } from '@kv/core';
-import type { Backend, Policy } from '@kv/core';
 import type { Model } from '../load-model.ts';
 import { sampler } from '../sampling.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from './sequence.ts';
-import type { Budget } from './budget.ts';
+import type { Chunk, DecodeOptions, Finish, GenerateOptions } from './options.ts';
 import { StopText } from './stop-text.ts';
 
-export interface DecodeOptions {
-  /** @defaultValue 64 */
-  readonly maxNewTokens?: number | undefined;
-  /** Strings that end the generation; they are not part of the text. */
-  readonly stop?: readonly string[] | undefined;
-  readonly signal?: AbortSignal | undefined;
-  /** 0 is greedy. @defaultValue 0 */
-  readonly temperature?: number | undefined;
-  readonly topP?: number | undefined;
-  readonly seed?: number | undefined;
-  /** End at the model's end token. @defaultValue true for text, false for ids: ids in, exactly as many ids out */
-  readonly stopAtEos?: boolean | undefined;
-  /** An event every so many generated tokens. @defaultValue the policy's cadence, else none: it evicts once, at the end of prefill */
-  readonly every?: number | undefined;
-}
-export interface GenerateOptions extends DecodeOptions {
-  /** Text; or `ids`. */
-  readonly prompt?: string | undefined;
-  readonly ids?: readonly number[] | undefined;
-  /** @defaultValue nothing is evicted */
-  readonly policy?: Policy | undefined;
-  readonly budget?: Budget | undefined;
-  /** Prefill in blocks of so many tokens, each followed by an event. */
-  readonly block?: number | undefined;
-  /** Give the logits of the last so many positions of prompt and answer, the last generated token fed too. */
-  readonly logits?: number | undefined;
-  /** Where pieces run. @defaultValue the CPU */
-  readonly backend?: Backend | undefined;
-}
-/** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */
-export interface Chunk { readonly token?: number; readonly text: string }
 export interface Generated { readonly text: string; readonly tokens: readonly number[]; readonly report: Report; readonly logits?: readonly Float32Array[] }
-export type Finish = 'length' | 'stop' | 'eos' | 'aborted' | 'context';
-
 /** A generation under way: await it for the result, or iterate over it for the tokens as they come. */
 export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
 

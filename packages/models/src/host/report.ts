@@ -1,4 +1,4 @@
-import type { DecodeOptions, Finish } from './generate.ts';
+import type { DecodeOptions, Finish } from './options.ts';
 import { waits } from './sequence.ts';
 import type { Bytes, Sequence } from './sequence.ts';
 
