@@ -9,7 +9,7 @@ import { oneSentence } from './one-sentence.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Exit codes: done, a fault of kv itself, a bad input, interrupted. */
-export const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
+const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
 
 /** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
 export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {

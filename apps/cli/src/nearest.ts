@@ -1,5 +1,5 @@
 /** The names closest to a misspelt one, best first: at most `count`, none that would have to be mostly rewritten. */
-export function nearest(name: string, names: readonly string[], count = 3): readonly string[] {
+function nearest(name: string, names: readonly string[], count = 3): readonly string[] {
   const wanted = name.toLowerCase();
   return names
     .map((candidate) => ({ candidate, cost: candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()) }))

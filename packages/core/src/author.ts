@@ -57,7 +57,7 @@ export function written(piece: string, needs: readonly AnySignal[], state: Reado
   return out;
 }
 
-export function withScores(cell: Cell, piece: string, needs: readonly AnySignal[], result: ScoreResult, lowest?: number): Draft {
+function withScores(cell: Cell, piece: string, needs: readonly AnySignal[], result: ScoreResult, lowest?: number): Draft {
   const { ops, draft, at } = cell;
   const full: { readonly scores: Tensor } & Extras = isTensor(result) ? { scores: result } : result;
   const { forced, banned, state } = full;
@@ -71,7 +71,7 @@ export function withScores(cell: Cell, piece: string, needs: readonly AnySignal[
 }
 const prune = (draft: { [K in keyof Draft]: Draft[K] | undefined }): Draft => Object.fromEntries(Object.entries(draft).filter(([, v]) => v !== undefined)) as unknown as Draft;
 
-export const scoresOf = (cell: Cell, piece: string): Tensor => {
+const scoresOf = (cell: Cell, piece: string): Tensor => {
   if (!cell.draft.scores) throw new KvError(piece, 'needs scores, got a draft without any');
   return cell.draft.scores;
 };

@@ -43,7 +43,7 @@ export type Policy = Piece<'start', 'kept'> | Piece<Phase, 'same'>;
 
 type From<A extends AnyPiece> = A['from'][number];
 type Out<A extends AnyPiece> = A['to'] extends 'same' ? From<A> : A['to'];
-export type Fits<A extends AnyPiece, B extends AnyPiece> = [Out<A> & From<B>] extends [never] ? false
+type Fits<A extends AnyPiece, B extends AnyPiece> = [Out<A> & From<B>] extends [never] ? false
   : A['to'] extends 'same' ? true : [A['to']] extends [From<B>] ? true : false;
 
 type Has = { start: 'no scores yet'; scores: 'scores that may be negative'; weights: 'weights (scores of at least 0)'; units: 'unit scores'; kept: 'kept slots' };
@@ -53,14 +53,14 @@ export const NEEDS: Needs = { start: 'an empty draft', scores: 'scores', weights
 /** The least that a piece asks for, in words: what takes scores also takes weights and, perhaps, units. */
 type Asks<P extends Phase> = 'scores' extends P ? 'scores' : Needs[P];
 
-export type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
+type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
   ? ['start' & From<A>] extends [never] ? `'${A['name']}' reads scores, but the scorer '${B['name']}' stands after it: scorers come first`
     : Out<A> extends 'kept' ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
       : `'${B['name']}' is a second scorer after '${A['name']}': join scorers with sum(), max() or weighted()`
   : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}`;
 
 type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends '' ? B['name'] : B['name'] extends '' ? A['name'] : `${A['name']} ∘ ${B['name']}`;
-export type Join<A extends AnyPiece, B extends AnyPiece> = A['to'] extends 'same'
+type Join<A extends AnyPiece, B extends AnyPiece> = A['to'] extends 'same'
   ? Piece<From<A> & From<B>, B['to'], Named<A, B>> : Piece<From<A>, B['to'] extends 'same' ? A['to'] : B['to'], Named<A, B>>;
 
 /** The arguments themselves, with the sentence in the place of the first one that does not fit. */

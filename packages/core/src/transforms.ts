@@ -6,7 +6,7 @@ import { positions } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 import type { Normaliser, Shaper, Transform, WeightTransform } from './piece.ts';
 
-export interface PoolOptions { /** Odd width in slots. @defaultValue 5 */ readonly kernel?: number; /** @defaultValue 'mean' */ readonly kind?: 'mean' | 'max'; /** Last slots left as they are. @defaultValue 0 */ readonly except?: number }
+interface PoolOptions { /** Odd width in slots. @defaultValue 5 */ readonly kernel?: number; /** @defaultValue 'mean' */ readonly kind?: 'mean' | 'max'; /** Last slots left as they are. @defaultValue 0 */ readonly except?: number }
 /** 1-D pooling along slots, stride 1, same length, zero padding counted in the mean. */
 export function pool({ kernel = 5, kind = 'mean', except = 0 }: PoolOptions = {}): Shaper<'pool'> {
   checkNumber('pool', 'kernel', kernel, 'an odd whole number', (k) => Number.isInteger(k) && k > 0 && k % 2 === 1);

@@ -55,7 +55,7 @@ async function run(options: RunOptions, { stdout, signal, cwd }: Terminal): Prom
   const model = await loadModel(options.model);
   const ids = read(model);
   const { block, cadence, logits, maxNewTokens, stop, temperature, topP, seed } = options;
-  const generation = generate(model, { ids, policy, budget: options.budget, block, every: cadence, maxNewTokens, stop, temperature, topP, seed, logits, signal });
+  const generation = generate(model, { ids, policy, budget: options.budget, block, every: cadence, maxNewTokens, stop, stopAtEos: options.promptIds === undefined, temperature, topP, seed, logits, signal });
   if (!options.json) {
     for await (const { text } of generation) stdout.write(text);
     if (!signal.aborted) stdout.write('\n');

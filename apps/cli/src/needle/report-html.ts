@@ -47,9 +47,10 @@ ${resultTable(rows)}</section>
 function lead({ settings: { model, tokens, prompts, depths, modes, policies }, rows }: ReportData): string {
   const cut = rows.filter(({ way }) => way.budget !== undefined);
   const best = (mode: string): Row | undefined => cut.filter(({ way }) => way.mode === mode).sort((a, b) => b.accuracy.share - a.accuracy.share || (a.memory?.mean ?? 0) - (b.memory?.mean ?? 0))[0];
+  const ties = (row: Row): boolean => cut.some((other) => other !== row && other.way.mode === row.way.mode && other.accuracy.hits === row.accuracy.hits);
   const say = (mode: string, when: string): string => {
     const row = best(mode);
-    return row ? ` ${when}, <strong>${escape(row.policy)}</strong> at ${row.way.budget} does best for its memory: ${Math.round(100 * row.accuracy.share)} % right.` : '';
+    return row ? ` ${when}, <strong>${escape(row.policy)}</strong> at ${row.way.budget} is right most often, ${Math.round(100 * row.accuracy.share)} %${ties(row) ? ' (the smallest cache of those that are)' : ''}.` : '';
   };
   return `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escape(model)}”.`
     + (modes.includes('aware') ? say('aware', 'When the question is known before the cut') : '') + (modes.includes('agnostic') ? say('agnostic', 'When it comes after the cut') : '');

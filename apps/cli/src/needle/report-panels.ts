@@ -35,7 +35,7 @@ function cell(accuracy: Accuracy, x: number, y: number): string {
   const { share, hits, n } = accuracy;
   return `<g><title>${hits} of ${n} right, Wilson 95 %: ${intervalText(accuracy)}</title><rect class="empty" x="${x}" y="${y}" width="${CELL.width}" height="${CELL.height}" rx="3"/>`
     + `<rect class="full" fill-opacity="${share.toFixed(3)}" x="${x}" y="${y}" width="${CELL.width}" height="${CELL.height}" rx="3"/>`
-    + `<text class="${share > 0.5 ? 'on' : 'off'}" x="${x + CELL.width / 2}" y="${y + CELL.height / 2}" text-anchor="middle" dominant-baseline="central">${Math.round(100 * share)}</text></g>`;
+    + `<text class="${share > 0.72 ? 'on' : 'off'}" x="${x + CELL.width / 2}" y="${y + CELL.height / 2}" text-anchor="middle" dominant-baseline="central">${Math.round(100 * share)}</text></g>`;
 }
 
 const key = '<p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; the number in a square is the percentage.</p>';

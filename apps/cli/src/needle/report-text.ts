@@ -12,7 +12,7 @@ export function keptText({ settings, ways }: ReportData, { value, outcomes, exam
   const options = (items: readonly (readonly [value: string, label: string])[], chosen: string): string =>
     items.map(([item, label]) => `<option value="${escape(item)}"${item === chosen ? ' selected' : ''}>${escape(label)}</option>`).join('');
   const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string => `<label for="${id}">${label}</label> <select id="${id}">${options(items, chosen)}</select>`;
-  return `<p>Hidden: <strong>${escape(value)}</strong>. The darker a word, the more of the ${rows} pairs of layer and KV head kept it; pale words are in none of them. The value is underlined.</p>
+  return `<p>Hidden: <strong>${escape(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
 <form class="choose" onsubmit="return false">
 <span>${select('policy', 'Policy', settings.policies.map((policy, i) => [String(i), policy]), String(first.policy))}</span>
 <span>${select('budget', 'Budget', settings.budgets.map((budget) => [String(budget), String(budget)]), String(first.budget))}</span>

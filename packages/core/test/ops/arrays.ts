@@ -6,7 +6,7 @@ import type { Tensor } from '@kv/core';
 import type { Rows } from './ops.oracle.ts';
 
 const { ops } = cpu;
-export type Layout = 'dense' | 'offset' | 'strided' | 'transposed';
+type Layout = 'dense' | 'offset' | 'strided' | 'transposed';
 /** A random array: its shape, its valid slots and how it lies in memory. Half of the numbers are on a coarse grid, so that ties happen. */
 export interface Spec { readonly shape: readonly number[]; readonly lengths?: readonly number[] | undefined; readonly layout: Layout; readonly seed: number; readonly positive: boolean }
 

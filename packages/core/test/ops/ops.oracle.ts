@@ -15,7 +15,7 @@ const share = (count: number, r: number, rows: number): number => Math.floor(r /
 export const validOf = ({ array, lengths }: Rows, r: number, rows: number = array.shape[0]!): number => lengths ? lengths[share(lengths.length, r, rows)]! : array.shape[1] ?? 1;
 
 /** Every operand at the full shape: rows repeated for their group, missing and single axes repeated. */
-export function broadcast(operands: readonly NdArray[]): readonly F64[] {
+function broadcast(operands: readonly NdArray[]): readonly F64[] {
   const rank = Math.max(...operands.map((x) => x.shape.length)), shape = [0, 1, 2].map((axis) => Math.max(...operands.map((x) => x.shape[axis] ?? 1))).slice(0, rank);
   return operands.map((x) => {
     const from = rank3(x), out = zeros(shape), to = rank3(out);
