@@ -34,7 +34,7 @@ STAGES = [
 # the last stage mixes lengths: length, rows a process, share of the steps
 MIXED = [(256, 6, 0.06), (512, 3, 0.12), (1024, 2, 0.22), (2048, 1, 0.60), (4096, 1, 0.04)]
 MIXED_SHARES = (10, 2, 10, 78)
-LONGEST = (0.6, 0.85)   # progress between which the longest length takes part
+LONGEST = (0.6, 0.93)   # progress between which the longest length takes part
 MIN_STEPS = 80          # of a stage
 HIDE_FROM_STAGE = 2     # from here on, some steps hide the facts from the question in one layer
 HIDE_SHARE = 0.4        # half of it once no layer is indispensable (worst answer loss under HIDE_ENOUGH)

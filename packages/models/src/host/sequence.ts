@@ -12,6 +12,7 @@ import { provided } from './observe.ts';
 import { pass } from './pass.ts';
 import { runStepHooks } from './step-hooks.ts';
 import type { TokenText } from './text.ts';
+import { watchOf } from './watch.ts';
 
 export interface PrefillOptions {
   /** Evicts by this policy, layer by layer as the prompt passes, where the policy's reach allows it. */
@@ -124,7 +125,8 @@ export class Sequence {
 
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
-    if (this.policy.hooks('view').length === 0 && this.policy.hooks('step').length === 0) for (const layer of this.#memory.layers) layer.unwatch();
+    const { window, accumulated, block } = watchOf([...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs));
+    if (window === 0 && !accumulated && !block) for (const layer of this.#memory.layers) layer.unwatch();
   }
 
   /** A copy that goes its own way over the same weights. */
