@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './install.mjs';
+import { packageFolders } from './manifests.mjs';
 import { root, run } from './process.mjs';
 
 /** Commands that pass or fail as a whole; each counts as one test. */
@@ -16,6 +17,8 @@ const checks = [
  * @param {readonly string[]} args
  */
 export async function suite(args) {
+  // what an interrupted run of tools/test/new.test.ts left behind
+  for (const folder of packageFolders().filter((path) => path.endsWith('/zz-trial'))) rmSync(folder, { recursive: true });
   await install('all');
   const count = { passed: 0, failed: 0, skipped: 0 };
   for (const [name, command, ...rest] of checks) {
