@@ -2,7 +2,7 @@ import { compile } from '@kv/core';
 import { loadModel } from '@kv/models';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';
-import pc from 'picocolors';
+import { colors as pc } from '../colors.ts';
 import { bytesText, columns, countText } from '../columns.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';

@@ -1,7 +1,7 @@
 import { compile, signalKey } from '@kv/core';
 import { pieces, policies } from '@kv/policies';
 import { Command } from 'commander';
-import pc from 'picocolors';
+import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
 import { installedPieces } from '../policy/installed-pieces.ts';
 import { printPolicySpec } from '../policy/policy-spec.ts';

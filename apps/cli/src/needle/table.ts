@@ -1,4 +1,4 @@
-import pc from 'picocolors';
+import { colors as pc } from '../colors.ts';
 import { bytesText, columns } from '../columns.ts';
 import type { Mode } from './settings.ts';
 import type { Accuracy, Row } from './summary.ts';
