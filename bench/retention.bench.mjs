@@ -2,20 +2,20 @@
  * What retention costs and saves on the embedded model: score + select + compact as a share of prefill, prefill and decode speed
  * and cache bytes of each policy against the full cache, in one run, as ratios with their spread.
  *
- *   npm run bench retention [-- --rounds 5 --tokens 1024,4000]
+ *   npm run bench retention        or, once built:   node bench/retention.bench.mjs --rounds 5 --tokens 1024
  */
 import { generate, loadModel } from '@kv/models';
 import { policies } from '@kv/policies';
-import { held } from '@kv/tasks';
+import { heldOutBook } from '@kv/tasks';
 
 const option = (name, fallback) => { const at = process.argv.indexOf(`--${name}`); return at < 0 ? fallback : process.argv[at + 1]; };
-const rounds = Number(option('rounds', '5')), lengths = option('tokens', '1024,4000').split(',').map(Number);
+const rounds = Number(option('rounds', '3')), lengths = option('tokens', '1024,4000').split(',').map(Number);
 const names = ['full', 'streaming', 'knorm', 'snapkv', 'snapkvCaote', 'tova', 'observed', 'taFast'];
 const budget = 256, newTokens = 48;
 
 const model = await loadModel('embedded');
 // 4,000 and not 4,096: the answer has to fit the model's context too
-const all = model.tokenizer.encode(held()).ids;
+const all = model.tokenizer.encode(await heldOutBook()).ids;
 const median = (xs) => [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2)];
 const spread = (xs, digits = 2) => `${median(xs).toFixed(digits)} (${Math.min(...xs).toFixed(digits)}-${Math.max(...xs).toFixed(digits)})`;
 
