@@ -1,4 +1,4 @@
-"""Trains the embedded model from scratch: python train.py --out RUN --minutes 90 --seed 7
+"""Trains the embedded model from scratch: python train.py --out RUN --minutes 110 --seed 7
 
 Two one-thread processes average their gradients. The wall clock drives the schedule: lengths grow when
 the answer loss allows it, and the learning rate decays over the last third of --minutes. Run the same
