@@ -1,5 +1,5 @@
 import { compile } from '@kv/core';
-import { loadModel } from '@kv/models';
+import { loadModel, slotsOf } from '@kv/models';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
@@ -8,7 +8,6 @@ import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { budget, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
-import { slotsOf } from '../slots-of.ts';
 import type { Terminal } from '../terminal.ts';
 
 interface ExplainOptions {

@@ -1,10 +1,9 @@
 import { compile, KvError } from '@kv/core';
 import type { Compiled } from '@kv/core';
-import { loadModel } from '@kv/models';
+import { loadModel, slotsOf } from '@kv/models';
 import { heldOutBook, NEEDLE_NEW_TOKENS, sentencesOf } from '@kv/tasks';
 import type { NeedleOptions } from '../commands/needle.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
-import { slotsOf } from '../slots-of.ts';
 import { promptOf } from './experiment.ts';
 import { jobsOf, MODES, waysOf } from './settings.ts';
 import type { Job, Settings, Way } from './settings.ts';
