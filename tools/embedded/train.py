@@ -3,6 +3,7 @@
 Two one-thread processes average their gradients. The wall clock drives the schedule: lengths grow when
 the answer loss allows it, and the learning rate decays over the last third of --minutes. Run the same
 command again to resume from RUN/checkpoint.pt; a file RUN/stop ends it early, with a checkpoint.
+--start FOLDER --start-minute 110 goes on from exported weights, in the last stage, with fresh optimisers.
 """
 import argparse
 import json
@@ -20,6 +21,7 @@ import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 from data import Generator, read_texts
+from export import load_model
 from model import Config, Llama
 from tokenizer import train_tokenizer
 
@@ -32,7 +34,7 @@ STAGES = [
     (2048, 1, (5, 3, 20, 72), 1.2),
 ]
 # the last stage mixes lengths: length, rows a process, share of the steps
-MIXED = [(256, 6, 0.06), (512, 3, 0.12), (1024, 2, 0.22), (2048, 1, 0.60), (4096, 1, 0.04)]
+MIXED = [(256, 6, 0.05), (512, 3, 0.08), (1024, 2, 0.15), (2048, 1, 0.60), (4096, 1, 0.12)]
 MIXED_SHARES = (10, 2, 10, 78)
 LONGEST = (0.6, 0.93)   # progress between which the longest length takes part
 MIN_STEPS = 80          # of a stage
@@ -154,6 +156,9 @@ def train(rank, world, args):
         model.load_state_dict(saved["model"])
         muon.buffers, state = saved["muon"], saved["state"]
         adam.load_state_dict(saved["adam"])
+    elif args.start:
+        model.load_state_dict(load_model(args.start)[0].state_dict())
+        state.update(stage=len(STAGES), elapsed=60 * args.start_minute, answer=0.1, prose=4.0, hidden=[0.1] * layers)
     run = args.seed * 1_000_003 + state["step"]
     generator, shared = Generator(tokenizer, texts, run * 2 + rank), random.Random(run)
     answer, prose = Smooth(state["answer"], 0.04), Smooth(state["prose"], 0.02)
@@ -233,11 +238,15 @@ def main():
     parser.add_argument("--out", required=True, help="folder for tokenizer.json and checkpoint.pt")
     parser.add_argument("--minutes", type=float, default=90)
     parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--start", help="folder written by export.py, to go on from")
+    parser.add_argument("--start-minute", type=float, default=110, help="minutes of training those weights have had")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--port", type=int, default=29517)
     args = parser.parse_args()
     out = Path(args.out)
     out.mkdir(parents=True, exist_ok=True)
+    if args.start and not (out / "tokenizer.json").exists():
+        (out / "tokenizer.json").write_bytes((Path(args.start) / "tokenizer.json").read_bytes())
     if not (out / "tokenizer.json").exists():
         train_tokenizer(read_texts(args.texts).values()).save(str(out / "tokenizer.json"))
     # keep freed memory: page faults on fresh mappings cost more than the arithmetic

@@ -1,0 +1,54 @@
+import type { Matrix } from '../checkpoint/matrix.ts';
+
+/** A value of a program: m rows of `width` f32 numbers, a row a token. */
+export interface Rows {
+  readonly id: number;
+  readonly width: number;
+}
+
+/** What happens to rows between one attention and the next. Every engine runs the same few: plain loops, a library's graph, a GPU. */
+export type Instruction =
+  /** `x / sqrt(mean(x²) + eps) * gain`, for each run of `gain.length` numbers of a row by itself (a row, or each head of it). */
+  | { readonly op: 'rmsNorm'; readonly x: Rows; readonly gain: Float32Array; readonly eps: number; readonly out: Rows }
+  /** `x Wᵀ + bias` */
+  | { readonly op: 'linear'; readonly name: string; readonly x: Rows; readonly weight: Matrix; readonly bias?: Float32Array; readonly out: Rows }
+  /** `x[:, from : from + out.width]` */
+  | { readonly op: 'columns'; readonly x: Rows; readonly from: number; readonly out: Rows }
+  /** Every head of a row turned by the row's position: the first `rotary` numbers as pairs (i, i + rotary / 2), the rest as they are. */
+  | { readonly op: 'rope'; readonly x: Rows; readonly headDim: number; readonly out: Rows }
+  /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
+  | { readonly op: 'gated'; readonly x: Rows; readonly activation: 'silu' | 'gelu'; readonly out: Rows }
+  | { readonly op: 'add'; readonly x: Rows; readonly y: Rows; readonly out: Rows }
+  /** `cap * tanh(x / cap)` */
+  | { readonly op: 'softcap'; readonly x: Rows; readonly cap: number; readonly out: Rows }
+  /** `[m, H * d]` to `[H, m, d]`: the layout of queries, keys and values; only ever an output. */
+  | { readonly op: 'heads'; readonly x: Rows; readonly headDim: number; readonly out: Rows };
+
+/** A straight line of instructions. */
+export interface Program {
+  readonly name: string;
+  readonly inputs: readonly Rows[];
+  readonly instructions: readonly Instruction[];
+  readonly outputs: readonly Rows[];
+}
+
+/** Angles of rows' positions for `rope`: cos and sin `[m, rotary / 2]` f32, any attention factor of the scaling multiplied in. */
+export interface Angles {
+  readonly rotary: number;
+  readonly cos: Float32Array;
+  readonly sin: Float32Array;
+}
+
+/** A program that an engine is ready to run; it holds the weights in whatever form the engine wants. */
+export interface Runnable {
+  /** Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads. */
+  run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
+  destroy(): void;
+}
+
+/** What runs programs. `prepare` may not keep the program's matrices: their bytes are the caller's to drop. */
+export interface Engine {
+  /** What reports call it, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
+  readonly name: string;
+  prepare(program: Program): Promise<Runnable>;
+}
