@@ -158,7 +158,9 @@ def train(rank, world, args):
         adam.load_state_dict(saved["adam"])
     elif args.start:
         model.load_state_dict(load_model(args.start)[0].state_dict())
-        state.update(stage=len(STAGES), elapsed=60 * args.start_minute, answer=0.1, prose=4.0, hidden=[0.1] * layers)
+        curve = json.loads((Path(args.start) / "curve.json").read_text())
+        state.update(stage=len(STAGES), elapsed=60 * args.start_minute, answer=0.1, prose=4.0, hidden=[0.1] * layers,
+                     curve=curve, step=curve[-1]["step"], tokens=curve[-1]["tokens"], warm=curve[-1]["step"])
     run = args.seed * 1_000_003 + state["step"]
     generator, shared = Generator(tokenizer, texts, run * 2 + rank), random.Random(run)
     answer, prose = Smooth(state["answer"], 0.04), Smooth(state["prose"], 0.02)
@@ -180,7 +182,7 @@ def train(rank, world, args):
         progress = state["elapsed"] / (60 * args.minutes)
         if progress >= 1 or clock[1]:
             break
-        rate = min(1.0, (state["step"] + 1) / WARMUP, max(0.0, (1 - progress) / DECAY_SHARE))
+        rate = min(1.0, (state["step"] - state.get("warm", 0) + 1) / WARMUP, max(0.0, (1 - progress) / DECAY_SHARE))
         length, rows, shares = choose(shared, state["stage"], progress)
         layer = None
         share = HIDE_SHARE if max(h.value for h in hidden) > HIDE_ENOUGH else HIDE_SHARE / 2
