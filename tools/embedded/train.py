@@ -34,9 +34,9 @@ STAGES = [
     (2048, 1, (5, 3, 20, 72), 1.2),
 ]
 # the last stage mixes lengths: length, rows a process, share of the steps
-MIXED = [(256, 6, 0.05), (512, 3, 0.08), (1024, 2, 0.15), (2048, 1, 0.60), (4096, 1, 0.12)]
+MIXED = [(256, 6, 0.04), (512, 3, 0.06), (1024, 2, 0.12), (2048, 1, 0.56), (4096, 1, 0.22)]
 MIXED_SHARES = (10, 2, 10, 78)
-LONGEST = (0.6, 0.93)   # progress between which the longest length takes part
+LONGEST = (0.6, 0.97)   # progress between which the longest length takes part
 MIN_STEPS = 80          # of a stage
 HIDE_FROM_STAGE = 2     # from here on, some steps hide the facts from the question in one layer
 HIDE_SHARE = 0.4        # half of it once no layer is indispensable (worst answer loss under HIDE_ENOUGH)
