@@ -43,6 +43,7 @@ test.each([
   ['pieces-see-core-only', 'packages/units/bad/src/index.ts', `export { value } from '@kv/laws';`],
   ['satellites-see-core-only', 'packages/gpu/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['models-see-core-and-weights', 'packages/models/src/index.ts', `export const load = () => import('@kv/policies');`],
+  ['gpu-models-see-core-gpu-and-models', 'packages/gpu-models/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['policies-see-core-and-pieces', 'packages/policies/src/index.ts', `export { value } from '@kv/gpu';`],
   ['nobody-sees-apps', 'packages/policies/test/a.test.ts', `export { value } from '@kv/cli';`],
   ['no-reaching-inside', 'packages/scorers/bad/src/index.ts', `export { inner } from '../../../core/src/inner.ts';`],
@@ -65,6 +66,7 @@ test.each([
   ['packages/scorers/good/test/a.test.ts', `export { value } from '@kv/laws';\nexport { inner } from '../src/inner.ts';`],
   ['packages/scorers/good/test/a.oracle.ts', `import type { Value } from '@kv/core';\nexport type A = Value;`],
   ['packages/policies/src/index.ts', `export { value } from '@kv/scorers-good';`],
+  ['packages/gpu-models/src/index.ts', `export { value } from '@kv/gpu';`],
   ['apps/cli/src/index.ts', `export { value } from '@kv/policies';`],
 ])('an allowed import passes: %s: %s', async (file, text) => {
   expect(await violations(workspace(file, text))).toEqual([]);

@@ -42,7 +42,7 @@ export const list = <T>(option: string, parse: Parse<T>): Parse<readonly T[]> =>
 };
 
 /** Splits at a separator that stands outside brackets and double quotes. */
-export function splitOutside(text: string, separator: string): readonly string[] {
+function splitOutside(text: string, separator: string): readonly string[] {
   const parts: string[] = [];
   let depth = 0, quoted = false, from = 0;
   for (let i = 0; i < text.length; i++) {

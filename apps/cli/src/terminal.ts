@@ -4,6 +4,15 @@ export interface Stream {
   readonly isTTY?: boolean;
 }
 
+/** What a person types, and Ctrl-C while a command wants it for itself. */
+export interface Input {
+  readonly stream: NodeJS.ReadableStream & { readonly isTTY?: boolean };
+  /** Calls `listener` at Ctrl-C instead of aborting the signal, unless it gives false; the function returned gives Ctrl-C back. */
+  takeInterrupts(listener: () => boolean): () => void;
+  /** As if Ctrl-C had been pressed: a terminal that reads keys one by one sees it as a key. */
+  interrupt(): void;
+}
+
 /** All that a command knows of the outside. */
 export interface Terminal {
   readonly stdout: Stream;
@@ -13,16 +22,31 @@ export interface Terminal {
   readonly cwd: string;
   /** Stack traces instead of sentences. */
   readonly debug: boolean;
+  /** Absent where nobody can type. */
+  readonly input?: Input;
 }
 
 /** The terminal of this process. The first Ctrl-C aborts the signal, a second one ends the process. */
 export function processTerminal(): Terminal {
   const abort = new AbortController();
-  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => abort.abort());
+  let taken: (() => boolean) | undefined;
+  const interrupt = (): void => {
+    if (taken?.()) return;
+    process.removeListener('SIGINT', interrupt);
+    abort.abort();
+  };
+  process.on('SIGINT', interrupt);
+  process.once('SIGTERM', () => abort.abort());
   // A reader that has seen enough (`kv pieces | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
     throw error;
   });
-  return { stdout: process.stdout, stderr: process.stderr, signal: abort.signal, cwd: process.cwd(), debug: process.env.KV_DEBUG === '1' };
+  const takeInterrupts = (listener: () => boolean): (() => void) => {
+    taken = listener;
+    return () => { taken = undefined; };
+  };
+  // Opening standard input keeps a process waiting for it, so it is opened where it is read.
+  const input: Input = { get stream() { return process.stdin; }, takeInterrupts, interrupt };
+  return { stdout: process.stdout, stderr: process.stderr, signal: abort.signal, cwd: process.cwd(), debug: process.env.KV_DEBUG === '1', input };
 }

@@ -72,7 +72,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     [['--prompt-ids', 'words.txt'], /^words\.txt: expected token ids \(whole numbers of at least 0\), got "five"$/],
     [['--prompt-ids', 'half.json'], /^half\.json: expected a JSON array of token ids, got /],
     [['--prompt-file', 'none.txt'], /^none\.txt: expected a readable file, got ENOENT$/],
-    [[], /^prompt: expected exactly one of --prompt, --prompt-file and --prompt-ids$/],
+    [[], /^prompt: expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache$/],
     [['--prompt', 'x', '--budget', '120%'], /^--budget: must be a whole number of slots of at least 1, or the share .*, got "120%"$/],
     [['--prompt', 'x', '--block', '0'], /^--block: must be a whole number of at least 1, got "0"$/],
     [['--prompt', 'x', '--max-new-tokens', 'ten'], /^--max-new-tokens: must be a whole number of at least 0, got "ten"$/],

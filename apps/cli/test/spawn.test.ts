@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
+import { startHub } from './hub.ts';
 import { folder } from './terminal.ts';
 import { writeTinyModel } from './tiny-model.ts';
 
@@ -10,9 +11,9 @@ const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
 const built = existsSync(join(bin, '../needle/worker.js'));
 
 /** Runs the built `kv`; `interruptAt` sends Ctrl-C once stderr or the results hold it. */
-function kv(args: readonly string[], cwd: string, interrupt?: () => boolean): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+function kv(args: readonly string[], cwd: string, interrupt?: () => boolean, env: Readonly<Record<string, string>> = {}): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, [bin, ...args], { cwd });
+    const child = spawn(process.execPath, [bin, ...args], { cwd, env: { ...process.env, ...env } });
     let stdout = '', stderr = '';
     const timer = interrupt && setInterval(() => { if (interrupt()) { clearInterval(timer); child.kill('SIGINT'); } }, 20);
     child.stdout.on('data', (text: Buffer) => { stdout += text.toString(); });
@@ -45,6 +46,14 @@ describe.runIf(built)('the built kv', () => {
     const third = await kv(args, cwd);
     expect(third.stderr).toContain('all results are in');
     expect(lines()).toBe(65);
+  }, 120_000);
+  it('gives its threads the folder of a model that it downloads', async () => {
+    const cwd = folder(), hub = await startHub(writeTinyModel(join(folder(), 'tiny')), 1);
+    const env = { HF_HOME: folder(), HF_HUB_CACHE: '', HUGGINGFACE_HUB_CACHE: '', HF_ENDPOINT: hub.url, HF_TOKEN: '', HUGGING_FACE_HUB_TOKEN: '', HF_HUB_OFFLINE: '', TRANSFORMERS_OFFLINE: '' };
+    const { code, stdout, stderr } = await kv(['needle', '--model', 'org/tiny', '--policies', 'streaming', '--budgets', '50%', '--depths', '0.5', '--prompts', '2', '--tokens', '220', '--workers', '2'], cwd, undefined, env).finally(() => hub.close());
+    expect(code, stderr).toBe(0);
+    expect(stderr).toContain('model: org/tiny is in the Hugging Face cache');
+    expect(stdout).toMatch(/streaming +50%/);
   }, 120_000);
   it('says one sentence and exits with 2 for a bad input', async () => {
     const { code, stdout, stderr } = await kv(['needle', '--budgets', '0%'], folder());

@@ -1,15 +1,31 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Readable } from 'node:stream';
 import { main } from '../src/main.ts';
+import type { Input } from '../src/terminal.ts';
 
 export interface Ran { readonly code: number; readonly stdout: string; readonly stderr: string }
 
+export interface Run {
+  readonly cwd?: string;
+  readonly signal?: AbortSignal;
+  /** What is typed, a line a turn; nobody can type without. */
+  readonly lines?: readonly string[];
+  /** Called with all that was written to stdout so far; may press Ctrl-C. */
+  readonly onWrite?: (stdout: string, interrupt: () => void) => void;
+}
+
 /** Runs `kv` in this process, as a person without a terminal would see it. */
-export async function kv(args: readonly string[], { cwd = tmpdir(), signal = new AbortController().signal }: { readonly cwd?: string; readonly signal?: AbortSignal } = {}): Promise<Ran> {
-  let stdout = '', stderr = '';
+export async function kv(args: readonly string[], { cwd = tmpdir(), signal, lines, onWrite }: Run = {}): Promise<Ran> {
+  const abort = new AbortController();
+  let stdout = '', stderr = '', taken: (() => boolean) | undefined;
+  const interrupt = (): void => { if (!taken?.()) abort.abort(); };
+  const input: Input | undefined = lines && {
+    stream: Readable.from(lines.map((line) => `${line}\n`)), interrupt, takeInterrupts(listener) { taken = listener; return () => { taken = undefined; }; },
+  };
   const code = await main(args, {
-    stdout: { write: (text) => void (stdout += text) }, stderr: { write: (text) => void (stderr += text) }, signal, cwd, debug: false,
+    stdout: { write: (text) => { stdout += text; onWrite?.(stdout, interrupt); } }, stderr: { write: (text) => void (stderr += text) }, signal: signal ?? abort.signal, cwd, debug: false, ...(input && { input }),
   });
   return { code, stdout, stderr };
 }

@@ -22,7 +22,8 @@ export interface Inputs {
   readonly budget?: number;
   readonly tokens?: Tokens;
   readonly at?: Partial<At>;
-  readonly [signal: string]: Plain | Tokens | Partial<At> | number | undefined;
+  /** Numbers, or a value that the piece reads on the host. */
+  readonly [signal: string]: object | number | undefined;
 }
 export interface Applied { readonly scores?: DenseArray; /** Ascending slots per row. */ readonly kept?: readonly (readonly number[])[]; readonly budgets: readonly number[] }
 
@@ -46,7 +47,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): { draft: Draft; layer: 
   const read = (signal: AnySignal): unknown => {
     const given = arrays.get(signal.as);
     if (given) return ops.from(given, signal.as === 'positions' ? 'u32' : 'f32');
-    if (signal.id === 'tokens' && inputs.tokens) return inputs.tokens;
+    if (typeof inputs[signal.as] === 'object') return inputs[signal.as];
     if (signal.id === 'positions') return ops.from({ data: Uint32Array.from({ length: kvHeads * slots }, (_, i) => i % slots), shape: [kvHeads, slots] });
     if (isState(signal)) return ops.from(fresh(signal.state, at));
     throw new KvError(piece.label, `needs the signal ${signalKey(signal)}: pass it as '${signal.as}', got ${Object.keys(inputs).join(', ') || 'nothing'}`);

@@ -31,6 +31,8 @@ export interface Units {
   /** Unit of every slot, u32 `[1 | G, n]`, non-decreasing in each row. */
   readonly of: Tensor;
   readonly count: number;
+  /** Unit of every position on the host, where the units were cut by position. */
+  readonly byPosition?: Uint32Array;
 }
 
 /** What one layer's event has worked out so far. */
@@ -108,10 +110,12 @@ export interface FreezeHook extends AtomBase { readonly at: 'freeze'; run(at: At
 export interface CompactHook extends AtomBase { readonly at: 'compact'; run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor } }
 /** When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens. */
 export interface CadenceHook extends AtomBase { readonly at: 'cadence'; readonly block?: number; readonly every?: number }
-/** Around the selection inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want it. */
+/** What the policy inside a wrap found: kept slots, and the scores they were chosen by. */
+export interface Inner { readonly kept: Tensor; readonly scores: Tensor }
+/** Around the policy inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want it. */
 export interface WrapSelectHook extends AtomBase {
   readonly at: 'wrapSelect';
-  run(cell: Cell & { inner(active?: Tensor): Tensor }): { readonly kept: Tensor; readonly state?: ReadonlyMap<string, Tensor> };
+  run(cell: Cell & { inner(active?: Tensor): Inner }): { readonly kept: Tensor; readonly state?: ReadonlyMap<string, Tensor> };
 }
 export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook;
 export type Atom = Step | Hook;

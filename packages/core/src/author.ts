@@ -24,7 +24,7 @@ export interface Spec<N extends string> {
 }
 export type Head<N extends string> = N | Spec<N>;
 
-export interface Common { readonly ops: Ops; readonly at: At }
+export interface Common { readonly ops: Ops; readonly at: At; /** Rows inside a view that want scores, f32 `[rows, 1]`; absent: all. The others may be left out. */ readonly active?: Tensor | undefined }
 type Extras = { readonly forced?: Tensor | undefined; readonly banned?: Tensor | undefined; readonly state?: Readonly<Record<string, Tensor>> | undefined };
 export type ScoreResult = Tensor | ({ readonly scores: Tensor } & Extras);
 type WithScores = { readonly scores: Tensor };
@@ -37,7 +37,7 @@ export function label(name: string, options: Options = {}): string {
 
 /** What an author's function gets: operations, place, and each needed signal under its name. */
 export function context<S extends readonly AnySignal[]>(cell: Cell, needs: S): Common & Values<S> {
-  const ctx: Record<string, unknown> = { ops: cell.ops, at: cell.at };
+  const ctx: Record<string, unknown> = { ops: cell.ops, at: cell.at, ...(cell.draft.active && { active: cell.draft.active }) };
   for (const signal of needs) ctx[signal.as] = cell.read(signal);
   return ctx as Common & Values<S>;
 }
@@ -96,7 +96,7 @@ const scoring = <F extends Phase, T extends Phase | 'same', const N extends stri
 ) => (head: Head<N>, needs: S, run: Fn<S, any, ScoreResult>): Piece<F, T, N> => step(head, from, to, {
   kind, needs,
   run: (cells) => cells.map((cell) => withScores(cell, parts(head).name, needs,
-    run({ ...context(cell, needs), ...(kind === 'transform' && { scores: scoresOf(cell, parts(head).name) }) }), lowest)),
+    run({ ...context(cell, needs), ...(kind === 'transform' && budgetsOf(cell, parts(head).name)) }), lowest)),
 });
 
 /** A scorer: signals to scores `[H | G | 1, n]`, higher = keep. */
@@ -108,19 +108,19 @@ export function weigher<const N extends string, const S extends readonly AnySign
   return scoring<'start', 'weights', N, S>('scorer', ['start'], 'weights', 0)(head, needs, run);
 }
 /** A transform of scores that may leave negative ones. */
-export function transform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithScores, ScoreResult>): Transform<N> {
+export function transform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithBudgets, ScoreResult>): Transform<N> {
   return scoring<Scored, 'scores', N, S>('transform', SCORED, 'scores')(head, needs, run);
 }
 /** A transform that keeps weights weights. */
-export function shaper<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithScores, ScoreResult>): Shaper<N> {
+export function shaper<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithBudgets, ScoreResult>): Shaper<N> {
   return scoring<Scored, 'same', N, S>('transform', SCORED, 'same')(head, needs, run);
 }
 /** A transform of any scores into weights, checked at every event. */
-export function normaliser<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithScores, ScoreResult>): Normaliser<N> {
+export function normaliser<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithBudgets, ScoreResult>): Normaliser<N> {
   return scoring<Scored, 'weights', N, S>('transform', SCORED, 'weights', 0)(head, needs, run);
 }
 /** A transform of weights into weights (CAOTE), checked at every event. */
-export function weightTransform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithScores, ScoreResult>): WeightTransform<N> {
+export function weightTransform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithBudgets, ScoreResult>): WeightTransform<N> {
   return scoring<'weights', 'weights', N, S>('transform', ['weights'], 'weights', 0)(head, needs, run);
 }
 
@@ -145,12 +145,12 @@ export function unit<const N extends string, const S extends readonly AnySignal[
     return { ...cell.draft, units, unitScores: scores };
   }) });
 }
-type WithUnits = WithScores & { readonly units: Units; readonly unitScores: Tensor };
+type WithUnits = WithScores & { readonly units: Units; readonly unitScores: Tensor; readonly forced: Tensor | undefined };
 /** Unit scores to unit scores. */
 export function unitTransform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithUnits, Tensor>): UnitTransform<N> {
   const { name } = parts(head);
   return step(head, ['units'], 'units', { kind: 'unit', needs, run: (cells) => cells.map((cell) => ({
-    ...cell.draft, unitScores: run({ ...context(cell, needs), scores: scoresOf(cell, name), units: cell.draft.units!, unitScores: cell.draft.unitScores! }),
+    ...cell.draft, unitScores: run({ ...context(cell, needs), scores: scoresOf(cell, name), units: cell.draft.units!, unitScores: cell.draft.unitScores!, forced: cell.draft.forced }),
   })) });
 }
 
@@ -166,6 +166,14 @@ export function scoreAllocator<const N extends string, const S extends readonly 
   return step(head, SCORED_OR_UNITS, 'same', { kind: 'allocator', needs, run: (cells) => cells.map((cell) =>
     allocated(cell, name, needs, run({ ...context(cell, needs), ...budgetsOf(cell, name) }))) });
 }
+/** An allocator that reads the scores of every layer and may move slots between layers. One allocation a layer. */
+export function modelAllocator<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (layers: readonly (Common & Values<S> & WithBudgets)[]) => readonly Allocation[]): ScoreAllocator<N> {
+  const { name } = parts(head);
+  return step(head, SCORED_OR_UNITS, 'same', { kind: 'allocator', needs, reach: 'model', run: (cells) => {
+    const made = run(cells.map((cell) => ({ ...context(cell, needs), ...budgetsOf(cell, name) })));
+    return cells.map((cell, i) => allocated(cell, name, needs, made[i]!));
+  } });
+}
 export const budgetsOf = (cell: Cell, piece: string): WithBudgets => {
   const { budgets, forced, banned } = cell.draft;
   return { scores: scoresOf(cell, piece), budgets, forced, banned };
@@ -175,15 +183,24 @@ export function allocated({ ops, draft }: Cell, piece: string, needs: readonly A
     state: new Map([...draft.state, ...written(piece, needs, state)]) });
 }
 
-export interface Selection extends WithBudgets { readonly units: Units | undefined; readonly unitScores: Tensor | undefined; readonly active: Tensor | undefined }
+export interface Selection extends WithBudgets { /** The scores before their rows were reduced. */ readonly given: Tensor; readonly units: Units | undefined; readonly unitScores: Tensor | undefined; readonly active: Tensor | undefined }
+/** What a selector is given of one layer: scores and masks on the rows that it selects for. */
+function selection(cell: Cell, piece: string): Selection {
+  const { ops, at, draft } = cell;
+  const onRows = (kind: 'mean' | 'max', x: Tensor | undefined): Tensor | undefined => (x && x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x);
+  const { scores, budgets, forced, banned } = budgetsOf(cell, piece);
+  return { scores: onRows('mean', scores)!, given: scores, budgets, active: draft.active, forced: onRows('max', forced), banned: onRows('max', banned), units: draft.units, unitScores: draft.unitScores };
+}
 /** A selector: scores, budgets and masks on KV rows (query rows inside a view) to kept slots u32 `[rows, n]`, ascending and ragged. */
 export function selector<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, Selection, Tensor>): Selector<N> {
   const { name } = parts(head);
-  return step(head, SCORED_OR_UNITS, 'kept', { kind: 'selector', needs, run: (cells) => cells.map((cell) => {
-    const { ops, at, draft } = cell;
-    const onRows = (kind: 'mean' | 'max', x: Tensor | undefined): Tensor | undefined => (x && x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x);
-    const kept = run({ ...context(cell, needs), scores: onRows('mean', scoresOf(cell, name))!, budgets: draft.budgets, active: draft.active,
-      forced: onRows('max', draft.forced), banned: onRows('max', draft.banned), units: draft.units, unitScores: draft.unitScores });
-    return { ...draft, kept };
-  }) });
+  return step(head, SCORED_OR_UNITS, 'kept', { kind: 'selector', needs, run: (cells) => cells.map((cell) => ({ ...cell.draft, kept: run({ ...context(cell, needs), ...selection(cell, name) }) })) });
+}
+/** A selector that sees every layer. One set of kept slots a layer. */
+export function modelSelector<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (layers: readonly (Common & Values<S> & Selection)[]) => readonly Tensor[]): Selector<N> {
+  const { name } = parts(head);
+  return step(head, SCORED_OR_UNITS, 'kept', { kind: 'selector', needs, reach: 'model', run: (cells) => {
+    const kept = run(cells.map((cell) => ({ ...context(cell, needs), ...selection(cell, name) })));
+    return cells.map((cell, i) => ({ ...cell.draft, kept: kept[i]! }));
+  } });
 }

@@ -1,4 +1,4 @@
-import type { At, Atom, CompactHook, FreezeHook, Reach, StepHook, ViewHook, Visible, WrapSelectHook } from './atoms.ts';
+import type { At, Atom, CompactHook, FreezeHook, Inner, Reach, StepHook, ViewHook, Visible, WrapSelectHook } from './atoms.ts';
 import { checkNumber, isPositiveInteger } from './errors.ts';
 import { context, label, parts, written } from './author.ts';
 import type { Common, Head, Options } from './author.ts';
@@ -39,9 +39,9 @@ export function onCompact<const N extends string, const S extends readonly AnySi
   return hooked(names.name, parts(head).options, atom);
 }
 
-/** Wraps the selection inside a view: reuse an earlier set, or call `inner`. */
+/** Wraps the policy inside a view: reuse an earlier set, or call `inner`. */
 export function wrapSelect<const N extends string, const S extends readonly AnySignal[]>(
-  head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { inner(active?: Tensor): Tensor }) => { readonly kept: Tensor; readonly state?: Readonly<Record<string, Tensor>> },
+  head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { inner(active?: Tensor): Inner }) => { readonly kept: Tensor; readonly state?: Readonly<Record<string, Tensor>> },
 ): Hooked<N> {
   const names = base(head);
   const atom: WrapSelectHook = { at: 'wrapSelect', ...names, needs, run: (cell) => {

@@ -1,5 +1,5 @@
 import { KvError } from './errors.ts';
-import type { At, Cell, Draft, Hook, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
+import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Backend, Ops } from './ops.ts';
 import type { Piece, Policy } from './piece.ts';
 import { isPiece } from './piece.ts';
@@ -86,16 +86,18 @@ export function runSteps(steps: readonly Step[], layers: readonly EventLayer[], 
 export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
   ({ budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }), state: new Map(), checks: [] });
 
-/** Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around the last step, the selector. */
+/** Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around all steps: rows that it leaves out need no scores either. */
 export function runEvent(policy: Compiled, layers: readonly EventLayer[], ops: Ops, wrap?: WrapSelectHook): readonly Draft[] {
   const start = layers.map((layer) => emptyDraft(layer, ops));
   if (!wrap) return runSteps(policy.steps, layers, ops, start);
-  const select = policy.steps.slice(-1);
-  const before = runSteps(policy.steps.slice(0, -1), layers, ops, start);
   return layers.map((layer, i) => {
-    const inner = (active?: Tensor): Tensor => runSteps(select, [layer], ops, [{ ...before[i]!, ...(active && { active }) }])[0]!.kept!;
-    const { kept, state } = wrap.run({ ...cellOf(layer, ops, before[i]!, wrap), inner });
-    return { ...before[i]!, kept, state: new Map([...before[i]!.state, ...(state ?? [])]) };
+    let done = start[i]!;
+    const inner = (active?: Tensor): Inner => {
+      done = runSteps(policy.steps, [layer], ops, [{ ...start[i]!, ...(active && { active }) }])[0]!;
+      return { kept: done.kept!, scores: done.scores! };
+    };
+    const { kept, state } = wrap.run({ ...cellOf(layer, ops, start[i]!, wrap), inner });
+    return { ...done, kept, state: new Map([...done.state, ...(state ?? [])]) };
   });
 }
 

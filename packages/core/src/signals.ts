@@ -28,6 +28,11 @@ export interface ProviderEngine {
    * slot of the cache received from them, `[H, n]`.
    */
   observeMax(ids: readonly number[], layer: number): Promise<Tensor>;
+  /**
+   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of every query in order: `visit(query, rows)`,
+   * rows `[H, query + 1]`.
+   */
+  attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void): Promise<void>;
 }
 export type Provider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
 
@@ -65,6 +70,14 @@ export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumu
 export const attentionBlock: Signal<'attention'> = { id: 'attention.block', as: 'attention', cost: 'pass' };
 /** Largest weight that each slot received from the last w queries, f32 `[H, n]`. */
 export const attentionMax = (w: number): Signal<'attention'> => ({ id: 'attention.max', as: 'attention', args: { w }, cost: 'window' });
+
+/** What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output product, f32 `[H, n]`. Costs that product over every slot. */
+export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'outputNorms', cost: 'pass' };
+
+/** How the model turns queries and keys: of position p the pairs (i, i + rotary / 2) of the first `rotary` channels, by cos and sin `[positions, rotary / 2]`. */
+export interface Rope { readonly rotary: number; angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array } }
+/** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
+export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free' };
 
 /** The same signal under another name, for a piece that reads two of a family. */
 export const as = <N extends string, V>(name: N, signal: Signal<string, V>): Signal<N, V> => ({ ...signal, as: name });

@@ -1,4 +1,4 @@
-import { checkNumber, isCount } from './errors.ts';
+import { checkNumber, checkWord, isCount } from './errors.ts';
 import { normaliser, shaper, transform, weightTransform } from './author.ts';
 import type { Common } from './author.ts';
 import type { Kernel } from './ops.ts';
@@ -11,6 +11,7 @@ interface PoolOptions { /** Odd width in slots. @defaultValue 5 */ readonly kern
 export function pool({ kernel = 5, kind = 'mean', except = 0 }: PoolOptions = {}): Shaper<'pool'> {
   checkNumber('pool', 'kernel', kernel, 'an odd whole number', (k) => Number.isInteger(k) && k > 0 && k % 2 === 1);
   checkNumber('pool', 'except', except, 'a whole number of slots', isCount);
+  checkWord('pool', 'kind', kind, ['mean', 'max']);
   return shaper({ name: 'pool', options: { kernel, kind, except } }, [], ({ ops, scores }) => ops.pool(scores, { kernel, kind, except }));
 }
 
@@ -21,17 +22,26 @@ export const minMax = (): Normaliser<'minMax'> => normaliser({ name: 'minMax', m
   const low = ops.reduce('min', scores, 'slots'), high = ops.reduce('max', scores, 'slots');
   return ops.max(0, ops.div(ops.sub(scores, low), ops.add(ops.sub(high, low), 1e-8)));
 });
-/** (s - mean) / max(std, 1e-8) per row, population std. */
-export const zScore = (): Transform<'zScore'> => transform({ name: 'zScore', monotone: true }, [], ({ ops, scores }) =>
-  ops.div(ops.sub(scores, ops.reduce('mean', scores, 'slots')), ops.max(ops.reduce('std', scores, 'slots'), 1e-8)));
+/** (s - mean) / max(std, 1e-8), population std: per row, or over all rows of the layer, so that its heads stay comparable. */
+export const zScore = ({ over = 'row' }: { /** @defaultValue 'row' */ readonly over?: 'row' | 'layer' } = {}): Transform<'zScore'> => {
+  checkWord('zScore', 'over', over, ['row', 'layer']);
+  return transform({ name: 'zScore', options: { over: over === 'row' ? undefined : over }, monotone: true }, [], ({ ops, scores }) => {
+    if (over === 'row') return ops.div(ops.sub(scores, ops.reduce('mean', scores, 'slots')), ops.max(ops.reduce('std', scores, 'slots'), 1e-8));
+    const sum = (x: Tensor): Tensor => ops.reduce('sum', ops.reduce('sum', x, 'slots'), 'rows');
+    const count = sum(ops.fill(scores, 1)), off = ops.sub(scores, ops.div(sum(scores), count));
+    return ops.div(off, ops.max(ops.map('sqrt', ops.div(sum(ops.mul(off, off)), count)), 1e-8));
+  });
+};
 /** Softmax of each row: turns any scores into weights. */
 export const softmax = (): Normaliser<'softmax'> => normaliser({ name: 'softmax', monotone: true }, [], ({ ops, scores }) => ops.softmax(scores));
 /** ln(1 + s). Needs weights: below -1 there is no logarithm. */
 export const log1p = (): WeightTransform<'log1p'> => weightTransform({ name: 'log1p', monotone: true }, [], ({ ops, scores }) => ops.map('log1p', scores));
 
 /** Query rows to KV rows over each GQA group, where and how it is said instead of by the first consumer's mean. */
-export const reduceHeads = (kind: 'mean' | 'max' | 'sum' = 'mean'): Shaper<'reduceHeads'> =>
-  shaper({ name: 'reduceHeads', options: { kind } }, [], ({ ops, at, scores }) => (scores.shape[0]! > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores));
+export const reduceHeads = (kind: 'mean' | 'max' | 'sum' = 'mean'): Shaper<'reduceHeads'> => {
+  checkWord('reduceHeads', 'kind', kind, ['mean', 'max', 'sum']);
+  return shaper({ name: 'reduceHeads', options: { kind } }, [], ({ ops, at, scores }) => (scores.shape[0]! > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores));
+};
 
 /** One row a layer: the mean over its heads, aligned by position where heads hold different tokens. */
 export const perLayer = (): Shaper<'perLayer'> => shaper('perLayer', [positions], (ctx) => layerMean(ctx, ctx.scores));

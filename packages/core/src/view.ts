@@ -1,5 +1,5 @@
 import type { At } from './atoms.ts';
-import { checkNumber, isPositiveInteger, KvError } from './errors.ts';
+import { checkNumber, checkWord, isPositiveInteger, KvError } from './errors.ts';
 import { label } from './author.ts';
 import { PHASES } from './piece.ts';
 import type { Piece, View } from './piece.ts';
@@ -16,12 +16,13 @@ export interface ViewOptions {
 /** Turns any policy that evicts into one that hides: at every decoded token it selects anew, and evicts nothing. */
 export function view(policy: Piece<'start', 'kept'>, { budget, rows = 'query' }: ViewOptions): View<'view'> {
   checkNumber('view', 'budget', budget, 'a positive whole number of slots', isPositiveInteger);
+  checkWord('view', 'rows', rows, ['query', 'kv']);
   const inner = compile(policy);
   if (inner.reach === 'model') throw new KvError('view', `'${inner.label}' reaches over the whole model, expected a policy of one layer`);
   const wrap = inner.hooks('wrapSelect')[0];
   const needs = union([positions], inner.needs, wrap?.needs ?? []);
   const own = (at: At): At => ({ ...at, selectRows: rows === 'query' ? at.queryHeads : at.kvHeads, budget });
-  const text = label(`view(${inner.label})`, { budget, rows });
+  const text = label('view', { budget, rows, of: inner.label });
   return {
     protocol: 1, from: PHASES, to: 'same', name: 'view', label: text,
     atoms: [

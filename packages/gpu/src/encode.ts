@@ -19,9 +19,21 @@ interface Call {
   readonly params?: Readonly<Record<string, number>>;
 }
 
+/** Commands beside `Ops`, for kernels that are not pieces': recorded in one order with what the operations record. */
+export interface Commands {
+  /** A new tensor that this scope owns; its elements are whatever they were. @throws KvError for one larger than the adapter binds. */
+  make(shape: readonly number[], dtype?: DType): Tensor;
+  upload(data: Float32Array | Uint32Array, shape: readonly number[]): Tensor;
+  /** Host numbers into a tensor, from element `at` on. */
+  write(x: Tensor, data: Float32Array | Uint32Array, at: number): void;
+  /** Gives a tensor of this scope back before the scope ends; what was recorded with it still runs. */
+  free(x: Tensor): void;
+  /** Workgroups of a kernel: its buffers in order at group 0, its scalars (at most 64, each of 4 bytes) at group 1. */
+  dispatch(kernel: Shader, buffers: readonly Tensor[], scalars: Uint32Array, groups: number): void;
+}
+
 /** What an operation is written with. */
-export interface Recording {
-  /** A new tensor that this scope owns; its elements are whatever they were. */
+export interface Recording extends Commands {
   make(shape: readonly number[], dtype?: DType, lengths?: GpuTensor): GpuTensor;
   upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: GpuTensor): GpuTensor;
   run(def: KernelDef, call: Call): void;
@@ -68,6 +80,17 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
       const tensor = self.make(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths);
       if (data.length > 0) recorder.write(tensor.memory, data);
       return tensor;
+    },
+    write(x, data, at) {
+      if (data.length > 0) recorder.write(self.own(x).memory, data, 4 * at);
+    },
+    free(x) {
+      const { memory } = self.own(x);
+      if (owned.delete(memory)) pool.give(memory);
+    },
+    dispatch(kernel, buffers, values, groups) {
+      if (values.length * 4 > UNIFORM_BYTES) throw new KvError(kernel.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
+      if (groups > 0) recorder.dispatch(pipelines.get(kernel.id, () => kernel), buffers.map((x) => self.own(x).memory), values, groups);
     },
     own(x) {
       const memory = (x as Partial<GpuTensor>).memory;

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Backend, Tensor } from '@kv/core';
 import { recording } from './encode.ts';
+import type { Commands } from './encode.ts';
 import { gpuOps } from './gpu-ops.ts';
 import { bufferPool } from './memory.ts';
 import type { Ledger, Memory, Pool } from './memory.ts';
@@ -12,8 +13,14 @@ import type { Counters } from './recorder.ts';
 
 /** Operations whose tensors are given back together. */
 export interface Scope extends Backend {
+  readonly commands: Commands;
   /** Hands a tensor made here, with its lengths, to the scope around this one. */
   keep(tensor: Tensor): void;
+}
+
+/** A scope that lasts until it is ended, or the device destroyed: weights, a sequence. */
+export interface OpenScope extends Scope {
+  end(): void;
 }
 
 /** The device. Tensors that its own `ops` make live until `release()` or `destroy()`; those of an event belong in a `scope`. */
@@ -25,6 +32,7 @@ export interface Gpu extends Backend {
   readonly instance: GPU | undefined;
   /** Runs with operations of its own and gives back every tensor they made, whatever happens, except what it kept. */
   scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
+  open(): OpenScope;
   /** Gives back every tensor made or kept outside a scope. */
   release(): void;
   /** Frees all buffers, and the device if `openGpu` requested it. */
@@ -56,36 +64,46 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
   const pool: Pool = bufferPool(device, idleBytes, () => record.submit());
   const shared = { device, pool, pipelines, recorder: record, fault };
 
-  const open = (): { backend: Backend; memories: Set<Memory>; end(): void } => {
+  const scopes = new Set<OpenScope>();
+  const begin = (): { backend: Backend & Pick<Scope, 'commands'>; memories: Set<Memory>; end(): void } => {
     const memories = new Set<Memory>();
     const g = recording(shared, memories);
     const end = (): void => {
       for (const memory of memories) pool.give(memory);
       memories.clear();
     };
-    return { memories, end, backend: { name, ops: gpuOps(g), read: (tensors) => read(tensors, g.own, shared) } };
+    return { memories, end, backend: { name, ops: gpuOps(g), commands: g, read: (tensors) => read(tensors, g.own, shared) } };
   };
-  const root = open();
+  const root = begin();
+  const { commands: _, ...backend } = root.backend;
+  const open = (): OpenScope => {
+    const { backend, memories, end } = begin();
+    const keep = (tensor: Tensor): void => {
+      const { memory } = tensor as { memory?: Memory };
+      if (memory && memories.delete(memory)) root.memories.add(memory);
+      if (tensor.lengths) keep(tensor.lengths);
+    };
+    const scope: OpenScope = { ...backend, keep, end: () => { if (scopes.delete(scope)) end(); } };
+    scopes.add(scope);
+    return scope;
+  };
   return {
-    ...root.backend,
+    ...backend,
     device, instance, ledger: pool.ledger, counters: record.counters,
+    open,
     async scope(run) {
-      const { backend, memories, end } = open();
-      const keep = (tensor: Tensor): void => {
-        const { memory } = tensor as { memory?: Memory };
-        if (memory && memories.delete(memory)) root.memories.add(memory);
-        if (tensor.lengths) keep(tensor.lengths);
-      };
+      const scope = open();
       try {
-        return await run({ ...backend, keep });
+        return await run(scope);
       } finally {
-        end();
+        scope.end();
       }
     },
     release: root.end,
     destroy() {
       if (destroyed) return;
       destroyed = true;
+      for (const scope of scopes) scope.end();
       root.end();
       device.removeEventListener('uncapturederror', onError);
       pool.destroy();

@@ -1,5 +1,7 @@
-export type { Gpu, Scope } from './gpu.ts';
+export type { Commands } from './encode.ts';
+export type { Gpu, OpenScope, Scope } from './gpu.ts';
 export type { Ledger } from './memory.ts';
 export { openGpu } from './open.ts';
 export type { GpuOptions } from './open.ts';
 export type { Counters } from './recorder.ts';
+export type { Shader } from './shader.ts';

@@ -9,13 +9,15 @@ export interface Counters { readonly dispatches: number; readonly submits: numbe
 export const UNIFORM_BYTES = 256;
 /** Dispatches of one submit at most. */
 const BATCH = 256;
+/** Bytes of writes that may wait for a submit: the driver holds a copy of them until then. */
+const WAITING = 2 ** 26;
 
 export interface Recorder {
   readonly counters: { dispatches: number; submits: number; readbacks: number };
   dispatch(pipeline: Pipeline, memories: readonly Memory[], scalars: Uint32Array, groups: number): void;
   copy(from: Memory, to: Memory, offset: number, bytes: number): void;
-  /** Host numbers into a buffer, after everything recorded so far that used it. */
-  write(to: Memory, data: Float32Array | Uint32Array): void;
+  /** Host numbers into a buffer, `at` bytes from its start, after everything recorded so far that used it. */
+  write(to: Memory, data: Float32Array | Uint32Array, at?: number): void;
   submit(): void;
 }
 
@@ -25,7 +27,7 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
   const values = new Uint32Array((BATCH * UNIFORM_BYTES) / 4);
   let uniform: { readonly memory: Memory; readonly group: GPUBindGroup } | undefined;
   let encoder: GPUCommandEncoder | undefined, pass: GPUComputePassEncoder | undefined;
-  let batch = 0, used = 0;
+  let batch = 0, used = 0, waiting = 0;
 
   const uniformGroup = (): NonNullable<typeof uniform> => {
     if (!uniform) {
@@ -57,10 +59,13 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
       encoder.copyBufferToBuffer(from.buffer, 0, to.buffer, offset, bytes);
       from.use.batch = to.use.batch = batch;
     },
-    write(to, data) {
+    write(to, data, at = 0) {
       // a queue write overtakes commands that are recorded but not submitted
       if (to.use.batch === batch) self.submit();
-      device.queue.writeBuffer(to.buffer, 0, data as Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>);
+      device.queue.writeBuffer(to.buffer, at, data as Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>);
+      if ((waiting += data.byteLength) < WAITING) return;
+      device.queue.submit([]);
+      waiting = 0;
     },
     submit() {
       if (!encoder) return;

@@ -32,6 +32,31 @@ gpuTest('a scope gives its buffers back, except what it keeps, also when it fail
   expect(gpu.ledger.live - start).toBe(2 * 256);
 });
 
+gpuTest('a scope that lasts, and commands in one order with its operations', async (gpu) => {
+  const double = { id: 'test:double', writes: [false, true], code: `
+@group(1) @binding(0) var<uniform> size: u32;
+@group(0) @binding(0) var<storage, read> x: array<f32>;
+@group(0) @binding(1) var<storage, read_write> y: array<f32>;
+@compute @workgroup_size(1) fn main(@builtin(global_invocation_id) at: vec3<u32>) { if (at.x < size) { y[at.x] = 2.0 * x[at.x]; } }` };
+  const start = gpu.ledger.live, before = { ...gpu.counters }, { commands, ops, read, end } = gpu.open();
+  const x = commands.upload(Float32Array.of(1, 2, 3), [3]), y = commands.make([3]), z = commands.make([3]);
+  commands.write(x, Float32Array.of(7), 1);
+  commands.dispatch(double, [x, y], Uint32Array.of(3), 4);
+  commands.dispatch(double, [ops.add(y, 1), z], Uint32Array.of(3), 3);
+  commands.dispatch(double, [x, z], Uint32Array.of(3), 0);
+  commands.free(y); // what was recorded with it still runs
+  const other = commands.upload(new Float32Array(3), [3]);
+  expect([...(await read([z]))[0]!.data, ...(await read([other]))[0]!.data]).toEqual([6, 30, 14, 0, 0, 0]);
+  expect(gpu.counters.dispatches - before.dispatches).toBe(3);
+  expect(() => commands.dispatch(double, [y, z], Uint32Array.of(3), 3)).toThrow('whose scope has ended');
+  expect(() => commands.dispatch(double, [x, z], new Uint32Array(65), 3)).toThrow('test:double: has 65 scalars, expected at most 64');
+  expect(gpu.ledger.live).toBeGreaterThan(start);
+  end();
+  end();
+  expect(gpu.ledger.live - start).toBeLessThanOrEqual(65_536); // the scalars of a batch
+  expect(() => ops.add(x, 1)).toThrow('whose scope has ended');
+});
+
 gpuTest('tensors of an ended scope, of another device and of the host are refused', async (gpu) => {
   const old = await gpu.scope(({ ops }) => ops.from({ data: [1], shape: [1, 1] }));
   expect(() => gpu.ops.add(old, 1)).toThrow('whose scope has ended');

@@ -25,5 +25,7 @@ export { sharing, sharingLaws } from './sharing.ts';
 export type { Sharing, SharingLaw } from './sharing.ts';
 export { transform, transformLaws } from './transform.ts';
 export type { AnyTransform, TransformLaw } from './transform.ts';
+export { stage } from './stage.ts';
+export type { Given, Stage } from './stage.ts';
 export { unit, unitLaws } from './unit.ts';
 export type { AnyUnit, UnitLaw } from './unit.ts';

@@ -29,6 +29,8 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
       case 'positions': return tensor(layer, layer.positions.slice(), kv, slots);
       case 'tokens': return layer.tokens;
       case 'queries': { const w = Number(signal.args?.['w'] ?? 1); return ops.from({ data: Float32Array.from(vectors('spread', heads * w, d, next)), shape: [heads, w, d] }); }
+      case 'rope': { const half = Math.floor(d / 2), angle = (f: (x: number) => number, p: Uint32Array): Float32Array => Float32Array.from({ length: p.length * half }, (_, i) => f(p[Math.floor(i / half)]! / 10 ** ((i % half) / half))); return { rotary: 2 * half, angles: (p: Uint32Array) => ({ cos: angle(Math.cos, p), sin: angle(Math.sin, p) }) }; }
+      case 'values.output': return tensor(layer, Float32Array.from({ length: heads * slots }, () => next() * 4), heads, slots);
       case 'attention.last': case 'attention.window': case 'attention.max': return tensor(layer, times(1), heads, slots);
       case 'attention.accumulated': case 'attention.block': return tensor(layer, times(1 + Math.floor(next() * 5)), heads, slots);
       default: if (isState(signal)) return fresh(layer, signal.state, ops);

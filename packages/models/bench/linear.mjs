@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { onnxLinear, referenceLinear, simdLinear } from '../dist/index.js';
+import { dense, matrixOf, onnxEngine, referenceLinear, simdLinear } from '../dist/index.js';
 
 const engines = createRequire(join(process.argv[2] ?? '/tmp/engines', 'package.json'));
 const turns = Number(process.argv[3] ?? 15);
@@ -15,11 +15,18 @@ const rowCounts = [1, 8, 64, 1024];
 
 const jax = await import(pathToFileURL(join(engines.resolve('@jax-js/jax'), '../index.js')));
 await jax.init('wasm');
-const jaxLinear = (weight, outputs, inputs) => {
+const jaxLinear = ({ outputs, inputs, ...matrix }) => {
+  const weight = dense({ outputs, inputs, ...matrix });
   const w = jax.numpy.array(weight, { shape: [outputs, inputs], device: 'wasm' });
   return { apply: (x, rows) => jax.numpy.matmul(jax.numpy.array(x, { shape: [rows, inputs], device: 'wasm' }), w.ref.transpose()).data() };
 };
-const factories = { simd: simdLinear(), reference: referenceLinear, 'jax-js wasm': jaxLinear, 'onnxruntime-node': onnxLinear(engines('onnxruntime-node')) };
+const onnx = onnxEngine(engines('onnxruntime-node'));
+const onnxLinear = (weight) => {
+  const [x, out] = [{ id: 0, width: weight.inputs }, { id: 1, width: weight.outputs }];
+  const runnable = onnx.prepare({ name: 'product', inputs: [x], instructions: [{ op: 'linear', name: 'w', x, weight, out }], outputs: [out] });
+  return { apply: async (rows, m) => (await (await runnable).run([rows], m))[0], destroy: async () => (await runnable).destroy() };
+};
+const factories = { simd: simdLinear(), reference: referenceLinear, 'jax-js wasm': jaxLinear, 'onnxruntime-node': onnxLinear };
 
 const quantile = (list, q) => list.toSorted((a, b) => a - b)[Math.floor(q * (list.length - 1))];
 const time = async (product, x, rows, repeats) => {
@@ -33,7 +40,7 @@ console.log(`| outputs x inputs | rows | simd GFLOP/s | ${Object.keys(factories)
 console.log(`| --- | --- | --- | ${Object.keys(factories).slice(1).map(() => '---').join(' | ')} |`);
 for (const [outputs, inputs] of shapes) {
   const weight = Float32Array.from({ length: outputs * inputs }, () => Math.random() - 0.5);
-  const products = Object.values(factories).map((factory) => factory(weight, outputs, inputs));
+  const products = Object.values(factories).map((factory) => factory(matrixOf(weight, outputs, inputs)));
   for (const rows of rowCounts) {
     const x = Float32Array.from({ length: rows * inputs }, () => Math.random() - 0.5);
     const repeats = Math.max(1, Math.round(1e7 / (rows * outputs * inputs)));

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { blockRows } from './attention/block-rows.ts';
-import { defaultEngine, type RowEngine } from './attention/engine.ts';
+import { defaultEngine, type RowEngine, type ScoreRows } from './attention/engine.ts';
 import { countBelow, hider, type Visible } from './attention/visible.ts';
 import type { CacheView } from './cache.ts';
 
@@ -19,10 +19,19 @@ export interface AttentionCounters {
   statistics: number;
 }
 
+/** `attend`, wherever it runs. */
+export type Attend = (options: AttendOptions) => Float32Array | Promise<Float32Array>;
+
 interface Common {
   readonly cache: CacheView;
   /** Original positions of the queries `[m]`. */
   readonly queryPositions: Uint32Array;
+  /** Multiplies q·k. @defaultValue 1 / sqrt(d) */
+  readonly scale?: number;
+  /** Scores become `cap * tanh(score / cap)` before anything is hidden (Gemma 2, arXiv 2408.00118, section 2). */
+  readonly softcap?: number;
+  /** Several views hide what any of them hides. */
+  readonly visible?: Visible | readonly Visible[];
   readonly counters?: AttentionCounters;
   /** What computes. @defaultValue SIMD, or plain loops where it is missing */
   readonly engine?: RowEngine;
@@ -31,8 +40,6 @@ interface Common {
 export interface AttendOptions extends Common {
   /** `[H, m, d]` f32, turned by their position. */
   readonly q: Float32Array;
-  /** Several views hide what any of them hides. */
-  readonly visible?: Visible | readonly Visible[];
   readonly stats?: AttentionStats;
 }
 
@@ -43,7 +50,7 @@ export interface WindowOptions extends Common {
 
 /**
  * Causal softmax attention, `[m, H * d]` f32: query head h reads KV head floor(h / (H / G)), a query sees slots of at most its position,
- * scores are q·k / sqrt(d). A query that sees nothing gets zeros. O(m n d) for each head.
+ * scores are q·k / sqrt(d) unless `scale` or `softcap` say otherwise. A query that sees nothing gets zeros. O(m n d) for each head.
  * @throws KvError if the arrays do not fit the cache.
  */
 export function attend(options: AttendOptions): Float32Array {
@@ -54,11 +61,11 @@ export function attend(options: AttendOptions): Float32Array {
   }
   const heads = headCount(q, queryPositions.length, cache, 'attend');
   const out = new Float32Array(queryPositions.length * heads * cache.headDim);
-  rows(options, q, heads, { out, ...(stats === undefined ? {} : { stats }), ...(options.visible === undefined ? {} : { visible: options.visible }) });
+  rows(options, q, heads, { out, ...(stats === undefined ? {} : { stats }) });
   return out;
 }
 
-/** The mean over the last w queries of the causal softmax over all slots of the cache, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length. */
+/** The mean over the last w queries of the causal softmax over all slots of the cache that are visible, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length. */
 export function windowAttention(options: WindowOptions): Float32Array {
   const { queries, queryPositions, cache, counters } = options;
   if (counters !== undefined) counters.statistics++;
@@ -84,10 +91,9 @@ interface Wanted {
   /** `[m, H * d]` */
   readonly out?: Float32Array;
   readonly stats?: AttentionStats;
-  readonly visible?: Visible | readonly Visible[];
 }
 
-function rows({ cache, queryPositions, engine = defaultEngine() }: Common, q: Float32Array, heads: number, { out, stats, visible }: Wanted): void {
+function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common, q: Float32Array, heads: number, { out, stats }: Wanted): void {
   const { headDim: d, capacity } = cache;
   const m = queryPositions.length;
   const group = heads / cache.heads;
@@ -103,7 +109,8 @@ function rows({ cache, queryPositions, engine = defaultEngine() }: Common, q: Fl
       for (let b = 0; b < m; b += blockRows) {
         const count = Math.min(blockRows, m - b);
         const end = seen.subarray(b, b + count).reduce((x, y) => Math.max(x, y), 0);
-        const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end);
+        const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end, scale);
+        if (softcap !== undefined) cap(scores, count, end, softcap);
         for (let r = 0; r < count; r++) {
           hide?.(scores, r, queryPositions[b + r]!, seen[b + r]!, h, g);
           engine.softmax(r, seen[b + r]!, end);
@@ -111,20 +118,28 @@ function rows({ cache, queryPositions, engine = defaultEngine() }: Common, q: Fl
         if (stats !== undefined) engine.addColumns(count, end, stats.columnMax !== undefined);
         if (out !== undefined) engine.mix(count, end, out, (b * heads + h) * d, heads * d);
       }
-      if (stats !== undefined) addStats(stats, h, engine.takeColumns(n));
+      if (stats !== undefined) {
+        const { sum, max } = engine.takeColumns(n);
+        addColumns(stats, h, sum, max);
+      }
     }
   }
 }
 
-function addStats({ stride, columnSum, columnMax }: AttentionStats, h: number, { sum, max }: ReturnType<RowEngine['takeColumns']>): void {
-  const at = h * stride;
-  for (let j = 0; j < sum.length; j++) {
-    if (columnSum !== undefined) columnSum[at + j] = columnSum[at + j]! + sum[j]!;
-    if (columnMax !== undefined) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
-  }
+function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap: number): void {
+  for (let r = 0; r < rows; r++)
+    for (let j = at + r * stride; j < at + r * stride + end; j++) data[j] = softcap * Math.tanh(data[j]! / softcap);
 }
 
-function headCount(q: Float32Array, m: number, cache: CacheView, at: string): number {
+/** Adds columns of query head h, from slot 0 on, to the statistics that are kept. */
+export function addColumns({ stride, columnSum, columnMax }: AttentionStats, h: number, sum: ArrayLike<number> | undefined, max: ArrayLike<number> | undefined): void {
+  const at = h * stride;
+  if (columnSum !== undefined && sum !== undefined) for (let j = 0; j < sum.length; j++) columnSum[at + j] = columnSum[at + j]! + sum[j]!;
+  if (columnMax !== undefined && max !== undefined) for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
+}
+
+/** Query heads of q `[H, m, d]`. @throws KvError unless they are a multiple of the cache's heads. */
+export function headCount(q: Float32Array, m: number, cache: CacheView, at: string): number {
   const heads = q.length / (m * cache.headDim);
   if (m > 0 && Number.isInteger(heads) && heads > 0 && heads % cache.heads === 0) return heads;
   throw new KvError(at, `queries must be [H, ${m}, ${cache.headDim}] with H a multiple of ${cache.heads}, got ${q.length} numbers`);

@@ -1,8 +1,9 @@
 import { KvError } from '@kv/core';
-import { compactSlots, copySlots, createStorage, slotBytes, type Storage } from './cache/storage.ts';
+import { compactSlots, copySlots, createStorage, packSlots, slotBytes, type Slots, type Storage } from './cache/storage.ts';
+import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
 
-/** What attention reads of a layer's cache: keys turned by their original position; slots ascend in position. */
+/** What attention reads of a layer's cache: keys turned by their position, the original one unless rebased; slots ascend in position. */
 export interface CacheView extends Storage {
   /** Slots in use `[G]`; heads may differ, and what lies beyond is never read. */
   readonly lengths: Uint32Array;
@@ -41,17 +42,24 @@ export class LayerCache implements CacheView {
   get positions(): Uint32Array {
     return this.#storage.positions;
   }
+  /** Positions that the keys are turned by `[G, capacity]`, once `rebase` has moved them away from the original ones. */
+  get rotations(): Uint32Array | undefined {
+    return this.#storage.rotations;
+  }
   /** The longest head's slots. */
   get length(): number {
     return this.lengths.reduce((a, b) => Math.max(a, b), 0);
   }
   /** Bytes of the slots in use. */
   get liveBytes(): number {
-    return slotBytes(this.headDim) * this.lengths.reduce((a, b) => a + b, 0);
+    return this.#slotBytes * this.lengths.reduce((a, b) => a + b, 0);
   }
   /** Bytes of the slots that there is room for. */
   get allocatedBytes(): number {
-    return slotBytes(this.headDim) * this.heads * this.capacity;
+    return this.#slotBytes * this.heads * this.capacity;
+  }
+  get #slotBytes(): number {
+    return slotBytes(this.headDim, this.rotations !== undefined);
   }
 
   /** Makes room for exactly `slots` per head, if there is less. */
@@ -61,9 +69,10 @@ export class LayerCache implements CacheView {
 
   /**
    * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a quarter.
+   * @param shift how far the keys' rotations lie below their positions; 0 until the cache is rebased
    * @throws KvError, before anything changes, unless the arrays fit and the positions ascend from the last one.
    */
-  append(k: Float32Array, v: Float32Array, positions: Uint32Array): void {
+  append(k: Float32Array, v: Float32Array, positions: Uint32Array, shift = 0): void {
     this.#checkAppend(k, v, positions);
     const m = positions.length;
     const need = this.length + m;
@@ -74,9 +83,10 @@ export class LayerCache implements CacheView {
       this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.positions.set(positions, at);
+      this.rotations?.set(positions.map((p) => p - shift), at);
       this.lengths[g] = this.lengths[g]! + m;
     }
-    this.#ledger.use(this.#name, slotBytes(this.headDim) * this.heads * m);
+    this.#ledger.use(this.#name, this.#slotBytes * this.heads * m);
   }
 
   /**
@@ -96,14 +106,46 @@ export class LayerCache implements CacheView {
     if (this.capacity > 2 * need) this.#resize(need);
   }
 
+  /**
+   * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are turned on from where
+   * they were (Xiao et al. 2023, arXiv:2309.17453, §3.2: positions within the cache). Original positions stay.
+   */
+  rebase(next: number, turn: Turn): void {
+    this.#markRotations();
+    const rotations = this.rotations!;
+    for (let g = 0; g < this.heads; g++)
+      for (let i = 0, n = this.lengths[g]!; i < n; i++) {
+        const slot = g * this.capacity + i, to = next - n + i;
+        turn(this.keys, slot * this.headDim, rotations[slot]!, to);
+        rotations[slot] = to;
+      }
+  }
+
   /** A copy with its own storage for the slots in use and `room` more, counted in `ledger`. */
   fork(ledger: Ledger = this.#ledger, room = 0): LayerCache {
     const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name);
+    if (this.rotations) copy.#markRotations();
     copy.reserve(this.length + room);
     copySlots(this.#storage, copy.#storage, this.lengths);
     copy.lengths.set(this.lengths);
     ledger.use(this.#name, copy.liveBytes);
     return copy;
+  }
+
+  /** The slots in use, head after head, as copies. */
+  slots(): Slots {
+    const count = this.lengths.reduce((a, b) => a + b, 0), out = createStorage(1, this.headDim, count, this.rotations !== undefined);
+    packSlots(this.#storage, this.lengths, out);
+    return out;
+  }
+
+  /** Fills an empty cache with such slots, `lengths[g]` of head g; positions must ascend in each head. */
+  restore(lengths: readonly number[], slots: Slots): void {
+    if (slots.rotations) this.#markRotations();
+    this.reserve(Math.max(...lengths));
+    this.lengths.set(lengths);
+    packSlots(this.#storage, this.lengths, slots, true);
+    this.#ledger.use(this.#name, this.liveBytes);
   }
 
   /** No slot in use; the storage stays for the next sequence. */
@@ -120,11 +162,20 @@ export class LayerCache implements CacheView {
 
   #resize(capacity: number): void {
     const old = this.allocatedBytes;
-    const next = createStorage(this.heads, this.headDim, capacity);
-    this.#ledger.allocate(this.#name, slotBytes(this.headDim) * this.heads * capacity);
+    const next = createStorage(this.heads, this.headDim, capacity, this.rotations !== undefined);
+    this.#ledger.allocate(this.#name, this.#slotBytes * this.heads * capacity);
     copySlots(this.#storage, next, this.lengths);
     this.#storage = next;
     this.#ledger.free(this.#name, old);
+  }
+
+  /** Rotations of their own for all slots, the original positions at first. */
+  #markRotations(): void {
+    if (this.rotations) return;
+    const [live, allocated] = [this.liveBytes, this.allocatedBytes];
+    this.#storage = { ...this.#storage, rotations: this.positions.slice() };
+    this.#ledger.allocate(this.#name, this.allocatedBytes - allocated);
+    this.#ledger.use(this.#name, this.liveBytes - live);
   }
 
   #checkAppend(k: Float32Array, v: Float32Array, positions: Uint32Array): void {

@@ -1,32 +1,48 @@
 import { KvError } from '@kv/core';
 import { builtin } from './checkpoint/builtin.ts';
-import type { LlamaConfig } from './checkpoint/config.ts';
-import { loadFolder } from './checkpoint/load.ts';
-import { createDecoder, type Decoder } from './llama/decoder.ts';
-import type { LinearFactory } from './linear/linear.ts';
+import type { ChatTemplate } from './chat-template.ts';
+import type { ModelConfig } from './checkpoint/config.ts';
+import { openCheckpoint } from './checkpoint/load.ts';
+import { createDecoder, type Decoder } from './decoder/decoder.ts';
+import { linearEngine } from './decoder/linear-engine.ts';
+import type { Engine } from './decoder/program.ts';
+import { fingerprinted } from './fingerprint.ts';
 import { defaultLinear } from './linear/default.ts';
+import type { LinearFactory } from './linear/linear.ts';
 import type { Tokenizer } from './tokenizer.ts';
 
 /** A loaded language model. */
 export interface Model {
   readonly name: string;
-  readonly config: LlamaConfig;
+  readonly config: ModelConfig;
   readonly tokenizer: Tokenizer;
   readonly decoder: Decoder;
+  /** The checkpoint's chat template, if it has one. @throws KvError if it does not parse */
+  readonly chatTemplate?: () => ChatTemplate | undefined;
+  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
+  readonly fingerprint: string;
 }
 
 export interface LoadOptions {
-  /** What multiplies. @defaultValue `defaultLinear()` */
+  /** What runs the decoder's programs. @defaultValue `linearEngine(linear)` */
+  readonly engine?: Engine;
+  /** What multiplies, without an `engine`. @defaultValue `defaultLinear()` */
   readonly linear?: LinearFactory;
 }
 
 /**
- * Loads `'embedded'`, or the folder or base URL of a Hugging Face checkpoint: config.json, model.safetensors, tokenizer.json.
+ * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint: config.json, model.safetensors (or its
+ * shards), tokenizer.json. Tensors are read one at a time: beside the weights as the engine holds them there is never more than a layer.
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */
-export async function loadModel(name: string, { linear }: LoadOptions = {}): Promise<Model> {
-  const { config, weights, tokenizer } = await loadFolder(name === 'embedded' ? embeddedFolder() : name);
-  return { name, config, tokenizer, decoder: createDecoder(config, weights, linear ?? await defaultLinear()) };
+export async function loadModel(name: string, { engine, linear }: LoadOptions = {}): Promise<Model> {
+  const { config, weights, tokenizer, chatTemplate, close } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
+  try {
+    const print = fingerprinted(weights), decoder = await createDecoder(config, print.weights, engine ?? linearEngine(linear ?? await defaultLinear()));
+    return { name, config, tokenizer, decoder, chatTemplate, fingerprint: await print.digest(config) };
+  } finally {
+    await close();
+  }
 }
 
 /** The folder of `@kv/model-embedded`, unless `KV_EMBEDDED_DIR` names another. */

@@ -1,12 +1,26 @@
 import { Tokenizer as Engine } from '@huggingface/tokenizers';
 import { KvError } from '@kv/core';
-import { tokenOffsets } from './tokenizer/offsets.ts';
+import { object, show, type Fields } from './checkpoint/fields.ts';
+import { addedTokens, tokenId } from './tokenizer/added.ts';
+import { normalizer } from './tokenizer/normalizer.ts';
+import { literal, parts } from './tokenizer/parts.ts';
+import { assemble } from './tokenizer/pipeline.ts';
+import { postProcessor } from './tokenizer/post-processor.ts';
+import { preTokenizer, SPACE } from './tokenizer/pre-tokenizer.ts';
 import { tokenBytes } from './tokenizer/token-bytes.ts';
 
 /** Token ids with, for each, the `[start, end)` of its text in UTF-16 code units; empty for tokens that the text does not hold. */
 export interface Encoded {
   readonly ids: readonly number[];
   readonly offsets: readonly (readonly [number, number])[];
+}
+
+/** How a text becomes ids. */
+export interface EncodeOptions {
+  /** Whether the tokenizer's own post-processor may add tokens (default true); nothing else ever does. */
+  readonly special?: boolean;
+  /** Whether a special token that is written in the text becomes its id (default true). Set false for text that is not trusted: it stays text. */
+  readonly parse?: boolean;
 }
 
 /** Decodes a growing sequence. */
@@ -21,11 +35,16 @@ export interface StreamDecoder {
 export interface Tokenizer {
   /** One more than the largest id. */
   readonly size: number;
+  /** Special tokens by name. */
+  readonly specials: ReadonlyMap<string, number>;
+  /** The ids that a GGUF file names for the beginning of a text and for its end; a tokenizer.json names none. */
+  readonly bosId?: number;
+  readonly eosId?: number;
   /**
-   * Ids and offsets. With `special` (default true) the tokenizer's own post-processor may add tokens; nothing else ever does.
-   * A token that holds part of a multi-byte character covers that character.
+   * Ids and offsets. A token covers every character of the text that its bytes come from: all of a multi-byte character of which it holds a part,
+   * and all that a normalizer joined into one. Starts and ends never go back.
    */
-  encode(text: string, options?: { readonly special?: boolean }): Encoded;
+  encode(text: string, options?: EncodeOptions): Encoded;
   /** The text of the ids; special tokens are left out unless `special`. @throws KvError for an id outside the vocabulary. */
   decode(ids: Iterable<number>, options?: { readonly special?: boolean }): string;
   /** The UTF-8 bytes of a token; a special token's are its name. @throws KvError for an id outside the vocabulary. */
@@ -34,54 +53,59 @@ export interface Tokenizer {
   streamDecoder(options?: { readonly special?: boolean }): StreamDecoder;
 }
 
-/** A tokenizer from the contents of a `tokenizer.json`. @throws KvError naming what is not a byte-level or SentencePiece BPE tokenizer. */
+/**
+ * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. The library applies the regular expressions and the merges;
+ * added tokens, normalizers and prefixes are applied here, because the library does not tell where their text comes from.
+ * @throws KvError naming what is of another kind.
+ */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
-  const { bytes, special: specials, dummyPrefix } = tokenBytes(json, where);
-  const engine = readable(where, () => new Engine(json as object, {}));
-  const bytesOf = (id: number): Uint8Array => {
-    const token = bytes[id];
-    if (token === undefined) throw new KvError(where, `a token id must be an integer from 0 to ${bytes.length - 1}, got ${id}`);
-    return token;
-  };
-  const encodeIds = (text: string, special: boolean): number[] => readable(where, () => engine.encode(text, { add_special_tokens: special }).ids);
-  const added = addedTokens(encodeIds);
+  const root = object(json, where, 'the tokenizer');
+  const { model, vocab } = bpe(root, where);
+  const decoders = parts(root.decoder, 'decoders', where);
+  const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
+  if (!byteLevel && !decoders.some((part) => part.type === 'Metaspace' || literal(part) === SPACE))
+    throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`);
+  const { prepare, cut } = preTokenizer(root.pre_tokenizer, where);
+  const engine = readable(where, () => new Engine({ model, pre_tokenizer: cut, normalizer: null, post_processor: null, decoder: null, added_tokens: [] }, {}));
 
-  const streamDecoder: Tokenizer['streamDecoder'] = ({ special = false } = {}) => {
-    const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-    let first = dummyPrefix;
-    return {
-      push(id) {
-        const token = bytesOf(id);
-        if (specials.has(id) && !special) return '';
-        const start = first && token[0] === 32 ? 1 : 0;
-        first = false;
-        return decoder.decode(token.subarray(start), { stream: true });
-      },
-      end: () => decoder.decode(),
-    };
-  };
+  const toBytes = tokenBytes(byteLevel);
+  const bytes: Uint8Array[] = [];
+  for (const [token, id] of Object.entries(vocab)) bytes[tokenId(id, token, where)] = toBytes(token);
+  const added = addedTokens(root.added_tokens, where);
+  for (const { id, content } of added) bytes[id] = new TextEncoder().encode(content);
+  const unknown = typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token) ? (vocab[model.unk_token] as number) : undefined;
 
-  return {
-    size: bytes.length,
-    bytesOf,
-    encode(text, { special = true } = {}) {
-      const ids = encodeIds(text, false);
-      const offsets = tokenOffsets(text, ids.map(bytesOf));
-      if (!special) return { ids, offsets };
-      const empty = (at: number) => (): [number, number] => [at, at];
-      return {
-        ids: [...added.before, ...ids, ...added.after],
-        offsets: [...added.before.map(empty(0)), ...offsets, ...added.after.map(empty(text.length))],
-      };
+  return assemble(
+    {
+      bytes: Array.from(bytes, (token) => token ?? new Uint8Array(0)),
+      added,
+      normalize: normalizer(root.normalizer, where),
+      prepare,
+      ids: (text) => readable(where, () => engine.encode(text, { add_special_tokens: false }).ids),
+      unknown: unknown === undefined ? undefined : { id: unknown, covers: model.fuse_unk === true ? 'run' : byteLevel ? 'byte' : 'character' },
+      spaces: !byteLevel,
+      dummyPrefix: decoders.some(dropsSpace),
+      around: postProcessor(root.post_processor, where),
     },
-    decode(ids, options) {
-      const stream = streamDecoder(options);
-      let text = '';
-      for (const id of ids) text += stream.push(id);
-      return text + stream.end();
-    },
-    streamDecoder,
-  };
+    where,
+  );
+}
+
+/** The model and its vocabulary. @throws KvError unless it is a BPE whose merges are all there is to it. */
+function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
+  const model = object(root.model, where, 'model');
+  if (model.type !== 'BPE') throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
+  const vocab = object(model.vocab, where, 'model.vocab');
+  if (!Array.isArray(model.merges)) throw new KvError(where, `model.merges must be a list, got ${show(model.merges)}`);
+  for (const name of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix'])
+    if (model[name] != null && model[name] !== '' && model[name] !== 0) throw new KvError(where, `expected a BPE model without ${name}, got ${show(model[name])}`);
+  return { model, vocab };
+}
+
+/** Whether a decoder takes a space off the beginning. */
+function dropsSpace(part: Fields): boolean {
+  if (part.type === 'Strip') return part.content === ' ' && part.start !== 0;
+  return part.type === 'Metaspace' && part.prepend_scheme !== 'never' && part.add_prefix_space !== false;
 }
 
 /** The library fails in its own words on a file that it cannot use, sometimes only once there is text. */
@@ -91,13 +115,4 @@ function readable<T>(where: string, use: () => T): T {
   } catch (cause) {
     throw new KvError(where, `expected a tokenizer.json that @huggingface/tokenizers can use, got ${(cause as Error).message}`);
   }
-}
-
-/** What the post-processor puts around a text, seen on one that has tokens of its own. */
-function addedTokens(encode: (text: string, special: boolean) => number[]): { before: number[]; after: number[] } {
-  const probe = ['a', '0', ' '].find((text) => encode(text, false).length > 0) ?? '';
-  const own = encode(probe, false);
-  const all = encode(probe, true);
-  const at = all.findIndex((_, start) => own.every((id, i) => all[start + i] === id));
-  return { before: all.slice(0, Math.max(0, at)), after: all.slice(Math.max(0, at) + own.length) };
 }

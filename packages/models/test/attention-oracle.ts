@@ -12,7 +12,7 @@ export interface OracleHead {
 export type Sees = (slot: number, position: number, query: number, h: number, g: number) => boolean;
 
 /** Causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
-export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly number[], heads: readonly OracleHead[], sees: Sees = () => true): NdArray<Float64Array>[][] {
+export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly number[], heads: readonly OracleHead[], sees: Sees = () => true, { scale, softcap }: { readonly scale?: number; readonly softcap?: number } = {}): NdArray<Float64Array>[][] {
   const [H = 0, m = 0, d = 0] = q.shape;
   return Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / (H / heads.length));
@@ -25,7 +25,8 @@ export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly
       for (let j = 0; j < n; j++) {
         const products = ndarray(new Float64Array(d), [d]);
         ops.mul(products, q.pick(h, i, null), ndarray(Float64Array.from(keys[j]!), [d]));
-        row.set(j, visible[j] ? ops.sum(products) / Math.sqrt(d) : -Infinity);
+        const score = ops.sum(products) * (scale ?? 1 / Math.sqrt(d));
+        row.set(j, !visible[j] ? -Infinity : softcap === undefined ? score : Math.tanh(score / softcap) * softcap);
       }
       if (!visible.includes(true)) return ndarray(new Float64Array(n), [n]);
       ops.subseq(row, ops.sup(row));

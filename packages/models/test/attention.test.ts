@@ -1,67 +1,8 @@
 import fc from 'fast-check';
-import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
 import { attend, lastAttention, LayerCache, Ledger, plainEngine, simdEngine, windowAttention, type Visible } from '../src/index.ts';
-import { outputs, probabilities, type OracleHead, type Sees } from './attention-oracle.ts';
-
-interface Case {
-  readonly cache: LayerCache;
-  readonly heads: readonly OracleHead[];
-  readonly q: Float32Array;
-  readonly queryPositions: Uint32Array;
-  readonly H: number;
-  readonly n: number;
-}
-
-/** Caches with ragged heads that hold at least the queries' own slots; numbers from a seeded generator, scaled so that softmax is far from uniform. */
-const cases = fc
-  .record({
-    seed: fc.integer(),
-    G: fc.integer({ min: 1, max: 3 }),
-    R: fc.integer({ min: 1, max: 3 }),
-    d: fc.constantFrom(1, 2, 4, 6, 8, 12, 16, 32),
-    n: fc.integer({ min: 1, max: 70 }),
-    m: fc.integer({ min: 1, max: 40 }),
-    size: fc.constantFrom(0.01, 1, 6),
-    share: fc.constantFrom(0, 0.5, 1),
-  })
-  .map(({ seed, G, R, d, n, m: wanted, size, share }): Case => {
-    const random = mulberry(seed);
-    const m = Math.min(n, wanted);
-    const numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => (random() - 0.5) * 2 * size);
-    const positions = Uint32Array.from({ length: n }, (_, i) => 3 * i + 1);
-    const [k, v] = [numbers(G * n * d), numbers(G * n * d)];
-    const cache = new LayerCache(G, d, new Ledger());
-    cache.append(k, v, positions);
-    const slots = Array.from({ length: G }, () => Uint32Array.from([...positions.keys()].filter((j) => j >= n - m || random() < share)));
-    cache.keep(slots);
-    const vector = (all: Float32Array, g: number, j: number): number[] => [...all.subarray((g * n + j) * d, (g * n + j + 1) * d)];
-    const heads = slots.map((list, g) => ({
-      keys: Array.from(list, (j) => vector(k, g, j)),
-      values: Array.from(list, (j) => vector(v, g, j)),
-      positions: Array.from(list, (j) => positions[j]!),
-    }));
-    return { cache, heads, q: numbers(G * R * m * d), queryPositions: positions.slice(n - m), H: G * R, n: cache.length };
-  });
-
-function mulberry(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let x = Math.imul(state ^ (state >>> 15), 1 | state);
-    x = (x + Math.imul(x ^ (x >>> 7), 61 | x)) ^ x;
-    return ((x ^ (x >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-const query = ({ q, H, queryPositions, cache }: Case) => ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
-
-/** Within 1e-5 of the largest expected number. */
-function close(got: ArrayLike<number>, want: ArrayLike<number>): void {
-  expect(got.length).toBe(want.length);
-  const size = Array.from(want).reduce((a, b) => Math.max(a, Math.abs(b)), 1e-30);
-  for (let i = 0; i < want.length; i++) if (!(Math.abs(got[i]! - want[i]!) <= 1e-5 * size)) expect.fail(`at ${i}: ${got[i]} for ${want[i]} (largest ${size})`);
-}
+import { cases, close, query } from './attention-cases.ts';
+import { outputs, probabilities, type Sees } from './attention-oracle.ts';
 
 describe.each([['simd', simdEngine], ['plain', plainEngine]] as const)('attention on the %s engine', (_, create) => {
   const engine = create();
@@ -81,6 +22,23 @@ describe.each([['simd', simdEngine], ['plain', plainEngine]] as const)('attentio
           close(attend({ q, queryPositions, cache, visible, engine }), outputs(want, heads, cache.headDim).data);
         }),
       { numRuns: 150 },
+    );
+  });
+
+  test('scale, soft cap and a view hold for the outputs, the statistics and the windows alike', () => {
+    const option = (min: number, max: number) => fc.option(fc.double({ min, max, noNaN: true }), { nil: undefined });
+    fc.assert(
+      fc.property(cases, option(0.05, 2), option(0.5, 50), fc.integer({ min: 1, max: 100 }), (one, scale, softcap, window) => {
+        const { cache, heads, q, queryPositions, H, n } = one, how = { ...(scale !== undefined && { scale }), ...(softcap !== undefined && { softcap }) };
+        const common = { queryPositions, cache, engine, ...how, visible: { lower: (p: number) => Math.max(0, p - window + 1) } };
+        const want = probabilities(query(one), [...queryPositions], heads, (_, position, p) => position > p - window, how);
+        const mean = want.flatMap((rows) => Array.from({ length: n }, (_, j) => (j < rows[0]!.shape[0]! ? rows.reduce((sum, row) => sum + row.get(j), 0) / rows.length : 0)));
+        const stats = { stride: n, columnSum: new Float32Array(H * n) };
+        close(attend({ q, ...common, stats }), outputs(want, heads, cache.headDim).data);
+        close(stats.columnSum.map((sum) => sum / queryPositions.length), mean);
+        close(windowAttention({ queries: q, ...common }), mean);
+      }),
+      { numRuns: 60 },
     );
   });
 

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { bytesSource, loadModel, loadWeights, parseConfig, type LlamaConfig } from '../src/index.ts';
+import { bytesSource, checkpointWeights, dense, loadModel, parseConfig, readSafetensors, type ModelConfig, type Weights } from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type Written } from './safetensors-file.ts';
 import { shared, sharedJson } from './shared.ts';
 
@@ -14,16 +14,19 @@ describe('parseConfig', () => {
   test('reads both places of rope_theta, one end id or several', () => {
     const config = parseConfig(good(), 'c');
     expect(config).toEqual({
-      layers: 4, queryHeads: 4, kvHeads: 2, headDim: 16, hidden: 64, ffn: 144, vocab: 512, ropeTheta: 10_000, normEps: 1e-6, maxPositions: 2048, tied: true, bosId: 0, eosIds: [0],
+      architecture: 'llama', layers: 4, queryHeads: 4, kvHeads: 2, headDim: 16, hidden: 64, ffn: 144, vocab: 512, rope: { theta: 10_000, rotary: 16 },
+      attention: { scale: 0.25, windows: [Infinity, Infinity, Infinity, Infinity] }, biases: { qkv: false, output: false, ffn: false }, activation: 'silu', embeddingScale: 1,
+      normEps: 1e-6, maxPositions: 2048, tied: true, bosId: 0, eosIds: [0],
     });
     const { rope_parameters: _, head_dim: __, bos_token_id: ___, ...rest } = good();
-    expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({ ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')), ropeTheta: 5e5, eosIds: [1, 2] });
+    expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({ ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')), rope: { theta: 5e5, rotary: 16 }, eosIds: [1, 2] });
   });
 
   test.each<[Record<string, unknown> | string | null]>([
     ['no object'],
     [null],
-    [{ model_type: 'qwen3' }],
+    [{ model_type: 'mamba' }],
+    [{ model_type: 'toString' }],
     [{ model_type: undefined }],
     [{ hidden_size: undefined }],
     [{ hidden_size: '64' }],
@@ -35,9 +38,22 @@ describe('parseConfig', () => {
     [{ rms_norm_eps: 0 }],
     [{ rope_parameters: { rope_theta: -1 } }],
     [{ rope_parameters: { rope_theta: 1e4, rope_type: 'yarn', factor: 4 } }],
-    [{ rope_scaling: { type: 'linear', factor: 2 } }],
-    [{ attention_bias: true }],
-    [{ mlp_bias: true }],
+    [{ rope_parameters: null, rope_scaling: { type: 'linear' } }],
+    [{ rope_parameters: { rope_type: 'llama3', factor: 8, low_freq_factor: 4, high_freq_factor: 1, original_max_position_embeddings: 64 } }],
+    [{ rope_parameters: { rope_type: 'longrope', short_factor: [1, 2], long_factor: [1, 2] } }],
+    [{ rope_parameters: { rope_type: 'longrope', short_factor: [1, 1, 1, 1, 1, 1, 1, 0], long_factor: [1, 2] } }],
+    [{ partial_rotary_factor: 0.5 }],
+    [{ model_type: 'phi3', partial_rotary_factor: 1.5 }],
+    [{ model_type: 'phi3', partial_rotary_factor: 0.2 }],
+    [{ attention_bias: 'yes' }],
+    [{ mlp_bias: 1 }],
+    [{ model_type: 'mistral', sliding_window: 0 }],
+    [{ model_type: 'qwen2', use_sliding_window: true, layer_types: ['full_attention'] }],
+    [{ model_type: 'gemma2', layer_types: ['chunked_attention', 'a', 'b', 'c'] }],
+    [{ model_type: 'gemma2', use_bidirectional_attention: true }],
+    [{ model_type: 'gemma2', query_pre_attn_scalar: -1 }],
+    [{ num_hidden_layers: 2 ** 30 }],
+    [{ head_dim: 2 ** 30 }],
     [{ hidden_act: 'gelu' }],
     [{ quantization_config: { bits: 4 } }],
     [{ tie_word_embeddings: 1 }],
@@ -49,8 +65,11 @@ describe('parseConfig', () => {
   });
 });
 
-describe('loadWeights', () => {
-  const config: LlamaConfig = { layers: 1, queryHeads: 2, kvHeads: 1, headDim: 2, hidden: 4, ffn: 3, vocab: 5, ropeTheta: 1e4, normEps: 1e-5, maxPositions: 8, tied: false, eosIds: [] };
+describe('checkpointWeights', () => {
+  const config: ModelConfig = {
+    architecture: 'llama', layers: 1, queryHeads: 2, kvHeads: 1, headDim: 2, hidden: 4, ffn: 3, vocab: 5, rope: { theta: 1e4, rotary: 2 }, attention: { scale: 2 ** -0.5, windows: [] },
+    biases: { qkv: false, output: false, ffn: false }, activation: 'silu', embeddingScale: 1, normEps: 1e-5, maxPositions: 8, tied: false, eosIds: [],
+  };
   let next = 0;
   const tensor = (...shape: number[]): Written => ({ dtype: 'F32', shape, bytes: f32Bytes(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => next++)) });
   const layer = 'model.layers.0';
@@ -63,19 +82,22 @@ describe('loadWeights', () => {
       [`${layer}.input_layernorm.weight`]: tensor(4), [`${layer}.post_attention_layernorm.weight`]: tensor(4), 'model.norm.weight': tensor(4), 'lm_head.weight': tensor(5, 4),
     };
   };
-  const load = (tensors: Record<string, Written>, changed: Partial<LlamaConfig> = {}) => loadWeights(bytesSource(writeSafetensors(tensors), 'w'), { ...config, ...changed });
+  const open = async (tensors: Record<string, Written>, changed: Partial<ModelConfig> = {}): Promise<Weights> => checkpointWeights(await readSafetensors(bytesSource(writeSafetensors(tensors), 'w')), { ...config, ...changed });
   const count = (from: number, to: number): Float32Array => Float32Array.from({ length: to - from }, (_, i) => from + i);
 
-  test('stacks q|k|v and gate|up; the head is left out when tied', async () => {
-    const { layers: [first], head } = await load(all());
-    expect([first?.qkv, first?.output, first?.gateUp, first?.down, head]).toEqual([count(20, 52), count(52, 68), count(68, 92), count(92, 104), count(116, 136)]);
-    expect((await load(all(), { tied: true })).head).toBeUndefined();
+  test('stacks q|k|v and gate|up as they are stored; the head is the embedding when tied', async () => {
+    const weights = await open(all()), { qkv, norm } = await weights.project(0), { output, gateUp, down } = await weights.finish(0);
+    expect([qkv, output, gateUp, down, await weights.head(), await weights.embed()].map(dense)).toEqual([count(20, 52), count(52, 68), count(68, 92), count(92, 104), count(116, 136), count(0, 20)]);
+    expect([norm, (await weights.finish(0)).norm, await weights.norm()]).toEqual([count(104, 108), count(108, 112), count(112, 116)]);
+    expect([qkv, gateUp].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([[4, 2, 2], [3, 3]]);
+    expect(dense(await (await open(all(), { tied: true })).head())).toEqual(count(0, 20));
   });
 
-  test.each<[string, (tensors: Record<string, Written>) => unknown, Partial<LlamaConfig>]>([
+  test.each<[string, (tensors: Record<string, Written>) => unknown, Partial<ModelConfig>]>([
     ['a missing tensor', (t) => delete t[`${layer}.mlp.up_proj.weight`], {}],
     ['a missing head', (t) => delete t['lm_head.weight'], {}],
     ['another shape', (t) => (t[`${layer}.self_attn.k_proj.weight`] = tensor(4, 2)), {}],
+    ['a bias missing', () => undefined, { biases: { qkv: true, output: false, ffn: false } }],
     ['a bias', (t) => (t[`${layer}.self_attn.k_proj.bias`] = tensor(2)), {}],
     ['a layer too many', (t) => (t['model.layers.1.input_layernorm.weight'] = tensor(4)), {}],
     ['a layer too few', () => undefined, { layers: 2 }],
@@ -83,7 +105,7 @@ describe('loadWeights', () => {
   ])('refuses %s', async (_, change, changed) => {
     const tensors = all();
     change(tensors);
-    await expect(load(tensors, changed)).rejects.toThrowErrorMatchingSnapshot();
+    await expect(open(tensors, changed).then((weights) => weights.norm())).rejects.toThrowErrorMatchingSnapshot();
   });
 });
 
@@ -96,10 +118,10 @@ describe('loadModel', () => {
   const named = async (promise: Promise<unknown>): Promise<string> => promise.then(() => 'loaded', (error: Error) => error.message.replaceAll(folder, 'FOLDER'));
 
   test('says what it expected: no such folder, a missing or broken file, a tokenizer of another model', async () => {
-    expect(await named(loadModel(join(folder, 'nowhere')))).toMatchInlineSnapshot(`"model: expected 'embedded' or a folder with config.json, model.safetensors and tokenizer.json, got "FOLDER/nowhere""`);
+    expect(await named(loadModel(join(folder, 'nowhere')))).toMatchInlineSnapshot(`"model: expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got "FOLDER/nowhere""`);
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/config.json: expected a readable file, got ENOENT"`);
     for (const file of ['config.json', 'tokenizer.json']) cpSync(shared(`data/goldens/llama/${file}`), join(folder, file));
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/model.safetensors: expected a readable file, got ENOENT"`);
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER: expected model.safetensors or model.safetensors.index.json, got neither"`);
     writeFileSync(join(folder, 'model.safetensors'), readFileSync(shared('data/goldens/llama/model.safetensors')).subarray(0, 5000));
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/model.safetensors "model.embed_tokens.weight": data_offsets must end within the 1072 bytes of data, got 131072: the file is cut"`);
     writeFileSync(join(folder, 'tokenizer.json'), '{"model": ');

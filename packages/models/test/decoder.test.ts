@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { loadModel, type Decoder } from '../src/index.ts';
-import { createRope } from '../src/llama/rope.ts';
+import { createAngles } from '../src/decoder/angles.ts';
+import { turnRows } from '../src/decoder/heads.ts';
+import { rowsOf } from '../src/decoder/rows.ts';
 import { emptyCaches, run } from './run.ts';
 import { shared } from './shared.ts';
 
@@ -48,13 +50,9 @@ describe('the decoder', () => {
 });
 
 test('rope turns pairs (i, i + d/2): lengths stay, and a score depends on the distance alone', () => {
-  const rope = createRope(8, 10_000);
+  const angles = createAngles({ theta: 10_000, rotary: 8 });
   const [a, b] = [Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8), Float32Array.of(2, -1, 0.5, 3, -2, 1, 1, 0)];
-  const at = (x: Float32Array, position: number): Float32Array => {
-    const out = new Float32Array(8);
-    rope.turn(x, 0, position, out, 0);
-    return out;
-  };
+  const at = (x: Float32Array, position: number): Float32Array => turnRows(rowsOf(x, 8), 1, 8, angles(Uint32Array.of(position), position + 1));
   const dot = (x: Float32Array, y: Float32Array): number => x.reduce((sum, v, i) => sum + v * y[i]!, 0);
   expect(at(a, 0)).toEqual(a);
   for (const position of [1, 300, 2047]) expect(dot(at(a, position), at(a, position))).toBeCloseTo(dot(a, a), 3);

@@ -1,21 +1,23 @@
-import { apply, cadence, compose, id, traceOps } from '@kv/core';
-import type { Policy } from '@kv/core';
-import { snapkv, streaming } from '@kv/scorers-attention';
+import { adaKV } from '@kv/allocators-ada-kv';
+import { apply, cadence, compose, id, mandatory, traceOps, view, weigher } from '@kv/core';
+import type { Policy, Signal } from '@kv/core';
+import { h2o, snapkv, streaming } from '@kv/scorers-attention';
+import { kvzip } from '@kv/scorers-reconstruction';
+import { etf, psaw } from '@kv/schedules-prhs';
+import { pageBounds } from '@kv/scorers-retrieval';
 import { sponsorship } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
+import { merge } from '@kv/transforms-merging';
+import { branchDissolution, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
 import type { Generated, Model } from '../src/index.ts';
-import { adaKV } from './general/ada-kv.ts';
-import { etf } from './general/etf.ts';
-import { kvzip } from './general/kvzip.ts';
-import { merge } from './general/merge.ts';
-import { psaw } from './general/psaw.ts';
-import { pageBounds, quest } from './general/quest.ts';
-import { sentences, twoLevel } from './general/trunks.ts';
+import { twoLevel } from './general/trunks.ts';
 import { shared, sharedJson } from './shared.ts';
 
 let model: Model, ids: number[], plain: Generated;
+/** Quest. */
+const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBounds(), topK()), { budget });
 const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> => generate(model, { ids, policy, maxNewTokens: 12, ...options });
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
@@ -24,16 +26,6 @@ beforeAll(async () => {
 });
 
 describe('quest: a view', () => {
-  test('the bound of a page is at least every q·k in it, and equals it for pages of one', () => {
-    const rows = (r: number, n: number, d: number) => ({ data: Float32Array.from({ length: r * n * d }, (_, i) => Math.sin(i * 1.7 + r)), shape: [r, n, d] });
-    const queries = rows(4, 1, 3), keys = rows(2, 37, 3);
-    const dot = (h: number, i: number): number => [0, 1, 2].reduce((s, c) => s + queries.data[h * 3 + c]! * keys.data[(Math.floor(h / 2) * 37 + i) * 3 + c]!, 0);
-    for (const page of [1, 16]) {
-      const { data } = apply(pageBounds({ page }), { queries, keys, at: { slots: 37 } }).scores!;
-      for (let h = 0; h < 4; h++) for (let i = 0; i < 37; i++) expect(data[h * 37 + i]! - dot(h, i)).toBeGreaterThan(-1e-6);
-      if (page === 1) for (let h = 0; h < 4; h++) for (let i = 0; i < 37; i++) expect(data[h * 37 + i]).toBeCloseTo(dot(h, i), 5);
-    }
-  });
   test('hides, and evicts nothing', async () => {
     const all = await answer(quest({ budget: 4096 })), few = await answer(quest({ budget: 16 }));
     expect(all.tokens).toEqual(plain.tokens);
@@ -97,6 +89,27 @@ describe('trunks with a two-level selector', () => {
       const cut = [...new Set(free.map((p) => of[p]!))].filter((u) => of.some((v, p) => v === u && p < ids.length - 8 && !kept.includes(p)));
       expect(cut.length).toBeLessThanOrEqual(1);
     }
+    sequence.destroy();
+  });
+  test('CrystalCache: the first layer runs once more for all layers, and B - 2 to B slots stay', async () => {
+    const policy = compose(saliency(), clip(), mandatory({ sinks: 4, recent: 32 }), trunks(), crystallization(), branchDissolution());
+    const { report } = await answer(policy, { budget: 120 });
+    expect(report.counts.providerPasses).toBe(1);
+    for (const heads of report.kept) for (const kept of heads) { expect(kept.length).toBeGreaterThanOrEqual(118); expect(kept.length).toBeLessThanOrEqual(120); expect(kept.slice(0, 4)).toEqual([0, 1, 2, 3]); }
+  });
+  test('attention rows of the provider add up to the accumulated attention of the first layer', async () => {
+    const sequence = new Sequence(model), policy = compose(h2o({ recent: 0 }), topK());
+    await sequence.prefill(ids, { policies: [policy] });
+    const want = await sequence.scores(policy, 0), { queryHeads: H } = model.config, group = H / want.length, sums = Array.from({ length: H }, () => new Float64Array(ids.length));
+    let seen = 0;
+    const rows: Signal<'rows', number> = { id: 'rows', as: 'rows', cost: 'pass', provide: async (engine) => {
+      await engine.attentionRows(0, (q, weights) => { expect(q).toBe(seen++ % ids.length); for (let h = 0; h < H; h++) for (let i = 0; i <= q; i++) sums[h]![i]! += weights[h * (q + 1) + i]!; });
+      return seen;
+    } };
+    const zero = weigher('rows', [rows], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }));
+    await generate(model, { ids, policy: compose(zero, topK()), budget: 100, maxNewTokens: 0 });
+    expect(seen).toBe(ids.length * model.config.layers);
+    for (const [row, heads] of want.entries()) heads.forEach((x, i) => expect(Math.abs(x - sums.slice(row * group, (row + 1) * group).reduce((t, sum) => t + sum[i]!, 0) / group / model.config.layers)).toBeLessThan(1e-4));
     sequence.destroy();
   });
   test('unequal head budgets cut each head by itself: units are looked up by position', async () => {

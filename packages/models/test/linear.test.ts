@@ -4,9 +4,9 @@ import fc from 'fast-check';
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 import { describe, expect, test } from 'vitest';
-import { byRows, jaxLinear, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
-import { referenceSwiglu, simdSwiglu } from '../src/llama/swiglu.ts';
-import { rmsNorm } from '../src/llama/rows.ts';
+import { byRows, jaxLinear, matrixOf, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
+import { referenceSwiglu, simdSwiglu } from '../src/decoder/gated.ts';
+import { rmsNorm, rowsOf } from '../src/decoder/rows.ts';
 import { kernelSource } from '../src/simd/kernel-bytes.ts';
 
 const numbers = (length: number): fc.Arbitrary<Float32Array> => fc.float32Array({ minLength: length, maxLength: length, min: -8, max: 8, noNaN: true });
@@ -33,7 +33,7 @@ describe.each(factories)('the %s product', (_, factory) => {
       .chain((shape) => fc.record({ shape: fc.constant(shape), w: numbers(shape.outputs * shape.inputs), x: numbers(shape.rows * shape.inputs) }));
     fc.assert(
       fc.property(cases, ({ shape: { outputs, inputs, rows }, w, x }) => {
-        const product = factory(w, outputs, inputs);
+        const product = factory(matrixOf(w, outputs, inputs));
         const y = product.apply(x, rows) as Float32Array;
         expect(y.length).toBe(rows * outputs);
         oracle(x, w, rows, outputs, inputs).forEach(([want, size], i) => {
@@ -48,7 +48,7 @@ describe.each(factories)('the %s product', (_, factory) => {
 
 test('simd products share memory, do not see each other, and new ones come after all are destroyed', () => {
   const factory = simdLinear();
-  const make = (size: number, value: number) => ({ value, size, product: factory(new Float32Array(size * size).fill(value), size, size) });
+  const make = (size: number, value: number) => ({ value, size, product: factory(matrixOf(new Float32Array(size * size).fill(value), size, size)) });
   for (let round = 0; round < 3; round++) {
     const all = [make(4, 1), make(70, 2), make(9, 3)];
     for (const { product, size, value } of [...all, ...all])
@@ -57,12 +57,19 @@ test('simd products share memory, do not see each other, and new ones come after
   }
 });
 
+test('a weight of more rows than are packed at a time, in several parts', () => {
+  const [rows, inputs] = [1100, 6], values = Float32Array.from({ length: rows * inputs }, (_, i) => Math.sin(i));
+  const part = (from: number, to: number) => ({ type: 'F32' as const, rows: to - from, bytes: new Uint8Array(values.buffer, 4 * from * inputs, 4 * (to - from) * inputs) });
+  const x = Float32Array.from({ length: inputs }, (_, i) => i - 2.5), y = simdLinear()({ outputs: rows, inputs, parts: [part(0, 5), part(5, 700), part(700, rows)] }).apply(x, 1) as Float32Array;
+  oracle(x, values, 1, rows, inputs).forEach(([want], i) => expect(Math.abs(y[i]! - want)).toBeLessThan(1e-5));
+});
+
 test('rmsNorm is x / sqrt(mean(x²) + eps) * gain', () => {
   fc.assert(
     fc.property(fc.integer({ min: 1, max: 20 }).chain((width) => fc.tuple(numbers(3 * width), numbers(width))), ([x, gain]) => {
       const width = gain.length;
       const rows = ndarray(Float64Array.from(x), [3, width]);
-      const out = rmsNorm(x, gain, 1e-5);
+      const out = rmsNorm(rowsOf(x, width), 3, gain, 1e-5);
       for (let r = 0; r < 3; r++) {
         const row = rows.pick(r, null);
         const scale = 1 / Math.sqrt(ops.norm2squared(row) / width + 1e-5);

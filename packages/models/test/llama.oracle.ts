@@ -1,17 +1,19 @@
 import ndarray from 'ndarray';
 import type { NdArray } from 'ndarray';
 import ops from 'ndarray-ops';
-import type { LlamaConfig } from '@kv/models';
+import type { ModelConfig } from '@kv/models';
 
-/** float64 Llama, one token at a time, over caches that a test may cut: independent of the engine, and slow. */
+/** float64 Llama (with the biases of Qwen 2 and the head norms of Qwen 3 where the weights have them), one token at a time, over caches that a test may cut: independent of the engine, and slow. */
 export type Weights64 = Readonly<Record<string, NdArray<Float64Array>>>;
 /** Cached tokens of one KV head: position, key after RoPE, value. */
-interface Entry { readonly position: number; readonly key: Float64Array; readonly value: Float64Array; /** Attention received from every query so far, by query head of the group. */ readonly received: number[] }
+interface Entry { readonly position: number; key: Float64Array; /** Key before RoPE, and the position that it is turned by. */ readonly plain: Float64Array; rotation: number; readonly value: Float64Array; /** Attention received from every query so far, by query head of the group. */ readonly received: number[] }
 export interface Oracle64 {
   /** Feeds one token and returns its logits. */
   feed(id: number): Float64Array;
   /** `[layer][kvHead]` */
   readonly cache: Entry[][][];
+  /** Turns each head's keys anew by consecutive positions that end where the longest head's end, from 0 on, and a query as the last key that it sees; gives the next position. */
+  rebase(): number;
   /** Queries after RoPE of every token, `[layer][token][queryHead]`. */
   readonly queries: Float64Array[][][];
 }
@@ -42,33 +44,44 @@ function attention(q: Float64Array, entries: readonly Entry[]): Float64Array {
   return e.data;
 }
 
-export function oracle64(config: LlamaConfig, w: Weights64): Oracle64 {
-  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, normEps, ropeTheta } = config;
+export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
+  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, normEps, rope: { theta } } = config;
   const cache: Entry[][][] = Array.from({ length: L }, () => Array.from({ length: G }, () => []));
-  const queries: Float64Array[][][] = Array.from({ length: L }, () => []);
-  let position = 0;
+  const queries: Float64Array[][][] = Array.from({ length: L }, () => []), plainQueries: Float64Array[][][] = Array.from({ length: L }, () => []);
+  let position = 0, rotation = 0;
+  const biased = (x: Float64Array, bias: Weights64[string] | undefined): Float64Array => (bias ? sum(x, bias.data) : x);
+  /** Qwen 3 normalises each head of q and k. */
+  const headNorm = (x: Float64Array, weight: Weights64[string] | undefined): Float64Array => (weight ? Float64Array.from(Array.from({ length: x.length / d }, (_, i) => [...norm(x.slice(i * d, (i + 1) * d), weight.data, normEps)]).flat()) : x);
   const vec = (name: string): Float64Array => w[name]!.data;
   return {
     cache, queries,
+    rebase() {
+      rotation = Math.max(...cache.flat().map((entries) => entries.length));
+      for (const entries of cache.flat()) entries.forEach((e, i) => { e.rotation = rotation - entries.length + i; e.key = turn(e.plain, e.rotation, theta); });
+      for (const [l, tokens] of plainQueries.entries()) queries[l] = tokens.map((heads, t) => heads.map((q, h) => turn(q, cache[l]![Math.floor((h * G) / H)]!.filter((e) => e.position <= t).at(-1)?.rotation ?? 0, theta)));
+      return rotation;
+    },
     feed(id) {
       let x: Float64Array = Float64Array.from({ length: config.hidden }, (_, i) => w['model.embed_tokens.weight']!.get(id, i));
       for (let l = 0; l < L; l++) {
         const at = (part: string): string => `model.layers.${l}.${part}.weight`;
         const h = norm(x, vec(at('input_layernorm')), normEps);
-        const [q, k, v] = ['q', 'k', 'v'].map((p) => times(w[at(`self_attn.${p}_proj`)]!, h)) as [Float64Array, Float64Array, Float64Array];
-        for (let g = 0; g < G; g++) cache[l]![g]!.push({ position, key: turn(k.slice(g * d, (g + 1) * d), position, ropeTheta), value: v.slice(g * d, (g + 1) * d), received: new Array<number>(H / G).fill(0) });
+        const [q, k, v] = ['q', 'k', 'v'].map((p) => headNorm(biased(times(w[at(`self_attn.${p}_proj`)]!, h), w[`model.layers.${l}.self_attn.${p}_proj.bias`]), w[at(`self_attn.${p}_norm`)])) as [Float64Array, Float64Array, Float64Array];
+        for (let g = 0; g < G; g++) cache[l]![g]!.push({ position, plain: k.slice(g * d, (g + 1) * d), rotation, key: turn(k.slice(g * d, (g + 1) * d), rotation, theta), value: v.slice(g * d, (g + 1) * d), received: new Array<number>(H / G).fill(0) });
         const heads: Float64Array[] = [], out = new Float64Array(H * d);
         for (let hh = 0; hh < H; hh++) {
-          const entries = cache[l]![Math.floor((hh * G) / H)]!, turned = turn(q.slice(hh * d, (hh + 1) * d), position, ropeTheta);
+          const entries = cache[l]![Math.floor((hh * G) / H)]!, turned = turn(q.slice(hh * d, (hh + 1) * d), rotation, theta);
           heads.push(turned);
           attention(turned, entries).forEach((a, i) => { entries[i]!.received[hh % (H / G)]! += a; for (let c = 0; c < d; c++) out[hh * d + c]! += a * entries[i]!.value[c]!; });
         }
         queries[l]!.push(heads);
+        plainQueries[l]!.push(Array.from({ length: H }, (_, hh) => q.slice(hh * d, (hh + 1) * d)));
         x = sum(x, times(w[at('self_attn.o_proj')]!, out));
         const y = norm(x, vec(at('post_attention_layernorm')), normEps), gate = times(w[at('mlp.gate_proj')]!, y), up = times(w[at('mlp.up_proj')]!, y);
         x = sum(x, times(w[at('mlp.down_proj')]!, gate.map((g, i) => (g / (1 + Math.exp(-g))) * up[i]!)));
       }
       position++;
+      rotation++;
       return times(w[config.tied ? 'model.embed_tokens.weight' : 'lm_head.weight']!, norm(x, vec('model.norm.weight'), normEps));
     },
   };

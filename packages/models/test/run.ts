@@ -1,4 +1,4 @@
-import { attend, LayerCache, Ledger, type Decoder, type Projected } from '../src/index.ts';
+import { attend, layerAttention, LayerCache, Ledger, type Decoder, type Projected } from '../src/index.ts';
 
 export interface RunOptions {
   /** Position of the first id. */
@@ -24,10 +24,10 @@ export async function run(
     const positions = Uint32Array.from(part, (_, i) => start + at + i);
     let x = decoder.embed(part);
     for (const [layer, cache] of caches.entries()) {
-      const projected = await decoder.project(layer, x, positions);
+      const projected = await decoder.project(layer, x, positions, start + ids.length);
       cache.append(projected.k, projected.v, positions);
       watch?.(layer, projected, positions);
-      x = await decoder.finish(layer, x, attend({ q: projected.q, queryPositions: positions, cache }));
+      x = await decoder.finish(layer, x, attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder.config, layer) }));
     }
     for (const row of want) if (row >= at && row < at + part.length) out.push(await decoder.logits(x.subarray((row - at) * D, (row - at + 1) * D)));
   }

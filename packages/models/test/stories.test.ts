@@ -37,8 +37,8 @@ async function negativeLogLikelihood(decoder: Decoder, ids: readonly number[], s
 
 describe.each([['simd', simdLinear()], ['reference', referenceLinear]] as const)('stories260K with the %s product', (_, linear) => {
   let decoder: Decoder;
-  beforeAll(() => {
-    decoder = loadLlama2c(readFileSync(shared('data/models/stories260K.bin')), linear);
+  beforeAll(async () => {
+    decoder = await loadLlama2c(readFileSync(shared('data/models/stories260K.bin')), linear);
   });
 
   test('logits of the first 4 positions, the likeliest token at 64', async () => {
@@ -68,7 +68,7 @@ describe.each([['simd', simdLinear()], ['reference', referenceLinear]] as const)
 });
 
 test('likelihood of two stories, whole and with sinks and a window', async () => {
-  const decoder = loadLlama2c(readFileSync(shared('data/models/stories260K.bin')), simdLinear());
+  const decoder = await loadLlama2c(readFileSync(shared('data/models/stories260K.bin')), simdLinear());
   for (const [i, { ids, sum_nll_full, sink_window }] of golden().stories.entries()) {
     expect((await negativeLogLikelihood(decoder, ids)) / sum_nll_full).toBeCloseTo(1, 5);
     for (const { sinks, budget, sum_nll } of i === 0 ? sink_window : sink_window.slice(1, 2))

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, compile } from '@kv/core';
 import type { Policy, Tokens } from '@kv/core';
+import { topK } from '@kv/selectors-top-k';
 import { taFast } from '../src/index.ts';
 
 const WORDS = ['water', 'the', 'of', 'stone', 'and', 'river', 'a', 'still', 'under', 'was'];
@@ -29,6 +30,24 @@ test('without a budget to sponsor with it does not, and a reach shorter than the
 });
 test('a strict main pool (16 + 0) keeps a short value too: vouchers outweigh all else', () => {
   fc.assert(survives((length) => taFast({ reach: length, slots: 0 })));
+});
+
+test('Theorem 1: a token below the K-th score is dropped', () => {
+  fc.assert(fc.property(fc.uniqueArray(fc.integer({ min: 1, max: 999 }), { minLength: 2, maxLength: 30 }), fc.nat(28), (row, k) => {
+    const budget = k % row.length, { kept } = apply(topK(), { scores: [row], budget }), border = [...row].sort((a, b) => b - a)[budget - 1] ?? Infinity;
+    row.forEach((s, i) => { if (s < border) expect(kept![0]).not.toContain(i); });
+  }));
+});
+test('Theorem 4: with room for one value and m decoys as strong, the real one survives in one of the m + 1 orders', () => {
+  for (const m of [0, 1, 2, 4]) {
+    const survives = Array.from({ length: m + 1 }, (_, real) => {
+      const pieces = [...Array.from({ length: m + 1 }, (_s, i) => ['key', ':', i === real ? 'REAL' : 'fake', ' ', 'well ', 'and ', 'good ']).flat(), 'end', ' of', ' it'];
+      let end = 0;
+      const tokens: Tokens = { ids: pieces.map((_p, i) => i), text: pieces.join(''), offsets: pieces.map((p) => [end, (end += p.length)]) };
+      return apply(taFast({ reach: 1, slots: 1 }), { tokens, budget: 4 }).kept![0]!.includes(pieces.indexOf('REAL'));
+    });
+    expect(survives.filter(Boolean)).toHaveLength(1);
+  }
 });
 
 test('the sponsorship in its utility and the one in its partition are one: budgets decay once a token', () => {

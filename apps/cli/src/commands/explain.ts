@@ -1,11 +1,12 @@
 import { compile } from '@kv/core';
-import { loadModel, slotsOf } from '@kv/models';
+import { openCheckpoint, slotsOf } from '@kv/models';
 import type { Budget } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { bytesText, columns, countText } from '../columns.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
+import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
@@ -21,13 +22,14 @@ interface ExplainOptions {
 export const explainCommand = (terminal: Terminal): Command => new Command('explain')
   .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
   .argument('<policy>', "a policy as 'kv run --policy' takes it")
-  .option('--model <name>', "'embedded' or the folder of a model", 'embedded')
+  .option('--model <name>', MODEL_HELP, 'embedded')
   .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
   .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
   .option('--json', 'print one object')
   .action(async (policy: string, options: ExplainOptions) => {
     const compiled = compile(await resolvePolicy(policy, terminal));
-    const { config } = await loadModel(options.model);
+    const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(options.model, terminal)));
+    await close();
     const prediction = predict(compiled, config, options.length, slotsOf(options.budget, options.length));
     terminal.stdout.write(options.json ? `${JSON.stringify(prediction)}\n` : `${sheet(prediction, options.length)}\n`);
   });

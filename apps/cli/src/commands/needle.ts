@@ -4,6 +4,7 @@ import { relative, resolve } from 'node:path';
 import type { Budget } from '@kv/models';
 import type { Asking } from '@kv/tasks';
 import { Command } from 'commander';
+import { MODEL_HELP } from '../model-source.ts';
 import { prepare } from '../needle/prepare.ts';
 import { runPool, threadRunner } from '../needle/pool.ts';
 import { duration, startProgress } from '../needle/progress.ts';
@@ -42,7 +43,7 @@ export const needleCommand = (terminal: Terminal): Command => {
   const policies = list('--policies', (text) => text), depths = list('--depths', number('--depths', { min: 0, max: 1 })), budgets = list('--budgets', budget('--budgets'));
   return new Command('needle')
     .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
-    .option('--model <name>', "'embedded' or the folder of a model", 'embedded')
+    .option('--model <name>', MODEL_HELP, 'embedded')
     .option('--policies <list>', "policies as 'kv run --policy' takes them, between commas", policies, policies(POLICIES))
     .option('--budgets <list>', 'slots per layer and KV head, or shares of the prompt, between commas', budgets, budgets('12.5%,25%,50%'))
     .option('--depths <list>', 'where the fact stands, 0 (first) to 1 (last), between commas', depths, depths('0.1,0.5,0.9'))
@@ -59,9 +60,10 @@ export const needleCommand = (terminal: Terminal): Command => {
     .action((options: NeedleOptions) => needleRun(options, terminal));
 };
 
-async function needleRun(options: NeedleOptions, { stdout, stderr, signal, cwd }: Terminal): Promise<void> {
+async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<void> {
+  const { stdout, stderr, signal, cwd } = terminal;
   const started = performance.now();
-  const { settings, ways, jobs } = await prepare(options, cwd);
+  const { settings, ways, jobs, path } = await prepare(options, terminal);
   const store = openStore(resolve(cwd, '.kv'), settings, options.fresh);
   const known = new Map<string, Result>(store.found.map((result) => [result.id, result]));
   const left = jobs.filter(({ id }) => !known.has(id));
@@ -74,7 +76,7 @@ async function needleRun(options: NeedleOptions, { stdout, stderr, signal, cwd }
       known.set(result.id, result);
       progress.step();
     };
-    await runPool({ jobs: left, size: options.workers, start: () => threadRunner({ settings, cwd }), signal, onResult }).finally(() => progress.stop());
+    await runPool({ jobs: left, size: options.workers, start: () => threadRunner({ settings, path, cwd }), signal, onResult }).finally(() => progress.stop());
   }
   if (signal.aborted) {
     stderr.write(`needle: stopped after ${known.size} of ${jobs.length} jobs, which are in ${relative(cwd, store.path)}; the same command continues\n`);

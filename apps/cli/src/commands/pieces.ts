@@ -1,11 +1,10 @@
 import { compile, signalKey } from '@kv/core';
-import { pieces, policies } from '@kv/policies';
+import { pieces, policies, printPiece } from '@kv/policies';
+import type { OptionValues } from '@kv/policies';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
 import { installedPieces } from '../policy/installed-pieces.ts';
-import { printPolicySpec } from '../policy/policy-spec.ts';
-import type { OptionValue } from '../policy/policy-spec.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** One line of the list. */
@@ -13,7 +12,7 @@ interface Listed {
   readonly name: string;
   readonly kind: string;
   readonly needs: readonly string[];
-  readonly options: Readonly<Record<string, OptionValue>>;
+  readonly options: OptionValues;
   readonly source: string;
   readonly about: string;
 }
@@ -40,7 +39,7 @@ function table(all: readonly Listed[]): string {
   const section = (title: string, listed: readonly Listed[], last: string): string => [
     pc.bold(title),
     columns([[pc.dim('name'), pc.dim('kind'), pc.dim('needs'), pc.dim(last)], ...listed.map(({ name, kind, options, needs, source, about }) =>
-      [printPolicySpec([{ name, options }]), kind, needs.join(', ') || 'nothing', kind === 'policy' ? `${about}; ${source}` : source])]),
+      [printPiece(name, options), kind, needs.join(', ') || 'nothing', kind === 'policy' ? `${about}; ${source}` : source])]),
   ].join('\n');
   return [
     section("Policies, for --policy, with their options' defaults", all.filter(({ kind }) => kind === 'policy'), 'what and source'),

@@ -1,6 +1,6 @@
 import { isState, KvError, planBudgets, signalKey } from '@kv/core';
 import type { AnySignal, Compiled } from '@kv/core';
-import type { LlamaConfig } from '@kv/models';
+import type { ModelConfig } from '@kv/models';
 import { traceEvent } from './trace-event.ts';
 
 /** What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions. */
@@ -24,7 +24,7 @@ export interface Prediction {
 const TRACED = 256;
 
 /** @throws KvError for a length beyond the context, or a budget below what the policy forces */
-export function predict(policy: Compiled, config: LlamaConfig, length: number, budget: number): Prediction {
+export function predict(policy: Compiled, config: ModelConfig, length: number, budget: number): Prediction {
   const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
   if (length > maxPositions) throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
   const floor = policy.floor(length, budget);
@@ -56,7 +56,7 @@ export function predict(policy: Compiled, config: LlamaConfig, length: number, b
 const windowOf = ({ id, args, cost }: AnySignal): number => (id === 'queries' || (cost === 'window' && args?.w !== undefined) ? Number(args?.w) : cost === 'window' ? 1 : 0);
 
 /** Multiply-adds of the matrix products of one token, the head included. */
-const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: LlamaConfig): number =>
+const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
   layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
 
 function passesOf({ needs }: Compiled, window: number): readonly string[] {
@@ -67,7 +67,7 @@ function passesOf({ needs }: Compiled, window: number): readonly string[] {
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
 
-function stateBytes({ needs }: Compiled, { layers, queryHeads, kvHeads }: LlamaConfig, length: number): number {
+function stateBytes({ needs }: Compiled, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
   const rows = { query: queryHeads * layers, kv: kvHeads * layers, layer: layers, model: 1 };
   return needs.filter(isState).reduce((sum, { state: { kind, rows: of, width = 1 } }) => sum + 4 * rows[of] * (kind === 'slot' || kind === 'position' ? length : width), 0);
 }

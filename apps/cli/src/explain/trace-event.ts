@@ -1,9 +1,9 @@
 import { isState, planBudgets, runEvent, traceOps } from '@kv/core';
 import type { AnySignal, At, Compiled, DenseArray, EventLayer, Ops, Tensor } from '@kv/core';
-import type { LlamaConfig } from '@kv/models';
+import type { ModelConfig } from '@kv/models';
 
 /** Calls of every operation that one event of the whole model records, by name; an event is run on made-up numbers. */
-export function traceEvent(policy: Compiled, config: LlamaConfig, slots: number, budget: number): ReadonlyMap<string, number> {
+export function traceEvent(policy: Compiled, config: ModelConfig, slots: number, budget: number): ReadonlyMap<string, number> {
   const { layers, queryHeads, kvHeads, headDim } = config;
   const trace = traceOps();
   const lengths = Array.from({ length: layers }, () => Array.from({ length: kvHeads }, () => slots));

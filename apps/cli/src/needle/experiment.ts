@@ -26,7 +26,9 @@ export async function runJob(bench: Bench, job: Job): Promise<Result> {
   return job.alone === undefined ? runPrompt(bench, job, prompt, policies, ways) : runAlone(bench, job, prompt, policies, ways[job.alone]!);
 }
 
-export function promptOf({ model, settings: { tokens, seed, form, asking, distractors }, sentences }: Bench, { depth, trial }: Job): Needle {
+type PromptSource = Pick<Bench, 'settings' | 'sentences'> & { readonly model: Pick<Model, 'tokenizer'> };
+
+export function promptOf({ model, settings: { tokens, seed, form, asking, distractors }, sentences }: PromptSource, { depth, trial }: Job): Needle {
   const drawn: NeedleForm = form === 'both' ? (trial % 2 === 0 ? 'code' : 'number') : form;
   return needle({ encode: model.tokenizer.encode, sentences, tokens, depth, seed: `${seed}/${depth}/${trial}`, form: drawn, asking, distractors });
 }
@@ -57,11 +59,11 @@ async function runPrompt({ model, settings }: Bench, { id, depth, trial, example
       whole.destroy();
     }
   }
-  const { document, question, offsets, valueTokens, questionIds, value } = prompt;
+  const { document, question, offsets, valueTokens, value } = prompt;
   const { layers, kvHeads } = model.config;
   return { id, depth, trial, value, outcomes, ...(example && { example: {
     text: document + question, question, valueTokens, rows: layers * kvHeads, kept,
-    offsets: [...offsets, ...spans(questionIds, document.length, model)],
+    offsets: [...offsets, ...model.tokenizer.encode(question, { special: false }).offsets.map(([from, to]) => [document.length + from, document.length + to] as const)],
   } }) };
 }
 
@@ -101,10 +103,4 @@ function countsOf(kept: readonly (readonly (readonly number[])[])[], length: num
   const counts = new Uint8Array(length);
   for (const position of kept.flat(2)) if (position < length && counts[position]! < 255) counts[position]!++;
   return Buffer.from(counts).toString('base64');
-}
-
-/** Spans of tokens that are encoded by themselves, after `start` characters. */
-function spans(ids: readonly number[], start: number, { tokenizer }: Model): readonly (readonly [number, number])[] {
-  let at = start;
-  return ids.map((id) => [at, at += tokenizer.decode([id]).length]);
 }

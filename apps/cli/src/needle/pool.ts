@@ -2,7 +2,8 @@ import { Worker } from 'node:worker_threads';
 import type { Result } from './results.ts';
 import type { Job, Settings } from './settings.ts';
 
-export interface WorkerData { readonly settings: Settings; readonly cwd: string }
+/** `path` is what `loadModel` takes for the model of the settings. */
+export interface WorkerData { readonly settings: Settings; readonly path: string; readonly cwd: string }
 export type FromWorker = { readonly result: Result } | { readonly error: { readonly name: string; readonly message: string; readonly stack: string } };
 
 /** Something that runs jobs one after another. */

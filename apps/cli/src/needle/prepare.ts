@@ -1,9 +1,11 @@
 import { compile, KvError } from '@kv/core';
 import type { Compiled } from '@kv/core';
-import { loadModel, slotsOf } from '@kv/models';
+import { openCheckpoint, slotsOf } from '@kv/models';
 import { heldOutBook, NEEDLE_NEW_TOKENS, sentencesOf } from '@kv/tasks';
 import type { NeedleOptions } from '../commands/needle.ts';
+import { checkpointPath, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import type { Terminal } from '../terminal.ts';
 import { promptOf } from './experiment.ts';
 import { jobsOf, MODES, waysOf } from './settings.ts';
 import type { Job, Settings, Way } from './settings.ts';
@@ -16,22 +18,25 @@ const QUESTION = 32;
  * Settles what will be run, after checking all that can be checked before.
  * @throws KvError in one sentence
  */
-export async function prepare(options: NeedleOptions, cwd: string): Promise<{ readonly settings: Settings; readonly ways: readonly Way[]; readonly jobs: readonly Job[] }> {
+export async function prepare(options: NeedleOptions, terminal: Terminal): Promise<{ readonly settings: Settings; readonly ways: readonly Way[]; readonly jobs: readonly Job[]; readonly path: string }> {
+  const { cwd } = terminal;
   const { model, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors } = options;
   // The full cache is what the others are compared with.
   const policies = [...new Set(['full', ...options.policies])];
   const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, { cwd }))));
   for (const policy of compiled) for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
-  const loaded = await loadModel(model);
-  if (tokens + NEEDLE_NEW_TOKENS > loaded.config.maxPositions) throw new KvError('--tokens', `expected at most ${loaded.config.maxPositions - NEEDLE_NEW_TOKENS}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
-  const settings: Settings = { model, weights: await weightsDigest(model), policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
+  // Weights are the workers' business: headers, configuration and tokenizer are enough here.
+  const path = await resolveModel(model, terminal), { config, tokenizer, close } = await openCheckpoint(checkpointPath(path));
+  await close();
+  if (tokens + NEEDLE_NEW_TOKENS > config.maxPositions) throw new KvError('--tokens', `expected at most ${config.maxPositions - NEEDLE_NEW_TOKENS}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
+  const settings: Settings = { model, weights: await weightsDigest(path), policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
   const ways = waysOf(settings, compiled.map(({ evicts }) => evicts)), jobs = jobsOf(settings, ways);
   try {
-    promptOf({ model: loaded, settings, sentences: sentencesOf(await heldOutBook()), cwd }, jobs[0]!);
+    promptOf({ model: { tokenizer }, settings, sentences: sentencesOf(await heldOutBook()) }, jobs[0]!);
   } catch (cause) {
     throw cause instanceof RangeError ? new KvError('--tokens', cause.message.replace(/^needle: /, '')) : cause;
   }
-  return { settings, ways, jobs };
+  return { settings, ways, jobs, path };
 }
 
 function checkFloor(policy: Compiled, slots: number, budget: string): void {

@@ -6,10 +6,10 @@ import type { Bench } from './experiment.ts';
 import type { FromWorker, WorkerData } from './pool.ts';
 import type { Job } from './settings.ts';
 
-const { settings, cwd } = workerData as WorkerData;
+const { settings, path, cwd } = workerData as WorkerData;
 const port = parentPort!;
 const send = (message: FromWorker): void => port.postMessage(message);
-const bench: Promise<Bench> = (async () => ({ model: await loadModel(settings.model), settings, cwd, sentences: sentencesOf(await heldOutBook()) }))();
+const bench: Promise<Bench> = (async () => ({ model: await loadModel(path), settings, cwd, sentences: sentencesOf(await heldOutBook()) }))();
 
 port.on('message', (job: Job) => {
   bench.then((shared) => runJob(shared, job)).then(

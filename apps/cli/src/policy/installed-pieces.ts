@@ -1,10 +1,10 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { isPiece, scorer, signalKey } from '@kv/core';
+import { compose, isPiece, scorer, selector, signalKey } from '@kv/core';
 import type { AnyPiece, Atom } from '@kv/core';
-import { parsePolicySpec } from './policy-spec.ts';
-import type { OptionValue } from './policy-spec.ts';
+import { optionValue, policyCalls } from '@kv/policies';
+import type { Call, OptionValues, PieceEntry } from '@kv/policies';
 
 /** A piece that some installed package exports. */
 export interface InstalledPiece {
@@ -13,18 +13,21 @@ export interface InstalledPiece {
   /** Signals that it reads. */
   readonly needs: readonly string[];
   /** Options with their defaults, as its label shows them. */
-  readonly options: Readonly<Record<string, OptionValue>>;
+  readonly options: OptionValues;
+  /** What it stands around, as its label shows it. */
+  readonly around: PieceEntry['around'];
   /** Package and version. */
   readonly source: string;
   readonly about: string;
-  readonly make: (options?: unknown) => unknown;
+  readonly make: Factory;
 }
+export type Factory = (...args: readonly unknown[]) => unknown;
 
 interface Manifest { readonly name: string; readonly version?: string; readonly description?: string; readonly keywords?: readonly string[]; readonly exports?: Readonly<Record<string, unknown>>; readonly main?: string }
 interface Package { readonly folder: string; readonly manifest: Manifest }
 
 /** Packages of pieces: a family of @kv (`@kv/scorers-…`), core with its transforms, or any with the keyword `kv-piece`. */
-const holdsPieces = ({ name, keywords = [] }: Manifest): boolean => name === '@kv/core' || /^@kv\/[a-z]+s-[a-z0-9-]+$/.test(name) || keywords.includes('kv-piece');
+const holdsPieces = ({ name, keywords = [] }: Manifest): boolean => name === '@kv/core' || /^@kv\/(?:[a-z]+s|sharing)-[a-z0-9-]+$/.test(name) || keywords.includes('kv-piece');
 
 /** Every piece of the packages beside kv and in the working folder; of two with one name the first stays. */
 export async function installedPieces(cwd: string): Promise<readonly InstalledPiece[]> {
@@ -63,10 +66,11 @@ function packagesIn(modules: string): readonly Package[] {
 async function piecesOf({ folder, manifest }: Package): Promise<readonly InstalledPiece[]> {
   const module = await load(folder, manifest);
   return Object.entries(module).flatMap(([name, exported]) => {
-    const piece = typeof exported === 'function' ? sample(name, exported as (...args: unknown[]) => unknown) : undefined;
+    const found = typeof exported === 'function' ? samples(name, exported as Factory) : [];
+    const [piece] = found;
     return piece ? [{
-      name, kind: kindsOf(piece), needs: [...new Set(piece.atoms.flatMap((atom) => atom.needs.map(signalKey)))], options: optionsOf(piece),
-      source: `${manifest.name}@${manifest.version ?? '0.0.0'}`, about: manifest.description ?? '', make: exported as (options?: unknown) => unknown,
+      name, kind: kindsOf(piece), needs: [...new Set(piece.atoms.flatMap((atom) => atom.needs.map(signalKey)))], ...shownOf(found),
+      source: `${manifest.name}@${manifest.version ?? '0.0.0'}`, about: manifest.description ?? '', make: exported as Factory,
     }] : [];
   });
 }
@@ -86,27 +90,42 @@ async function load(folder: string, { name, exports, main }: Manifest): Promise<
 }
 
 const ANY = scorer('any', [], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }));
+const WHOLE = compose(ANY, selector('every', [], ({ ops, at }) => ops.from({ data: Uint32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] }, 'u32')));
+/** What a factory may ask for: nothing but options, one scorer or more, scorers with weights, or a policy. */
+const ASKED: readonly (readonly unknown[])[] = [[], [ANY], [ANY, ANY], [[1, ANY]], [WHOLE]];
 
-/** A piece of this factory with its defaults, or with a scorer where it asks for one; undefined for functions of another sort. */
-function sample(name: string, factory: (...args: unknown[]) => unknown): AnyPiece | undefined {
-  for (const args of [[], [ANY], [ANY, ANY]]) {
-    try {
-      const piece = factory(...args);
-      if (piece instanceof Promise) piece.catch(() => {});
-      if (isPiece(piece) && piece.name.split(/[( ]/)[0] === name) return piece;
-    } catch {
-      continue;
-    }
+/** The pieces that a factory makes of what it may ask for; none for functions of another sort. */
+const samples = (name: string, factory: Factory): readonly AnyPiece[] => ASKED.flatMap((args) => {
+  try {
+    const piece = factory(...args);
+    if (piece instanceof Promise) piece.catch(() => {});
+    return isPiece(piece) && piece.name.split(/[( ]/)[0] === name ? [piece] : [];
+  } catch {
+    return [];
   }
-  return undefined;
-}
+});
 
 const kindsOf = ({ atoms }: AnyPiece): string => [...new Set((atoms as readonly Atom[]).map((atom) => (atom.at === 'event' ? atom.kind : `${atom.at} hook`)))].join(' + ');
 
-function optionsOf({ label }: AnyPiece): Readonly<Record<string, OptionValue>> {
+/** Options with their defaults, and what stands inside, as labels show both. */
+function shownOf(found: readonly AnyPiece[]): Pick<InstalledPiece, 'options' | 'around'> {
+  const shown = found.flatMap(({ label }) => argsOf(label));
+  const around = shown.flatMap(({ key, calls }): readonly PieceEntry['around'][] => {
+    const inner = calls[0]!.name;
+    if (key === undefined) return inner === ANY.name ? ['scorers'] : inner === `1*${ANY.name}` ? ['weighted'] : [];
+    return (key === 'by' || key === 'of') && inner === ANY.name ? [key] : [];
+  })[0];
+  const options = argsOf(found[0]!.label).flatMap(({ key, calls }) => {
+    const value = key === undefined || key === around || calls.length > 1 ? undefined : optionValue(calls[0]!);
+    return value === undefined ? [] : [[key, value] as const];
+  });
+  return { options: Object.fromEntries(options) as OptionValues, around };
+}
+
+function argsOf(label: string): NonNullable<Call['args']> {
   try {
-    return parsePolicySpec(label)[0]?.options ?? {};
+    return policyCalls(label)[0]?.args ?? [];
   } catch {
-    return {};
+    return [];
   }
 }

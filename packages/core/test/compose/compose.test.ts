@@ -24,7 +24,7 @@ describe('what is no piece', () => {
 });
 
 describe('hooks that can stand only once', () => {
-  const freeze = core.freeze('etf', () => ({ sinks: 4, below: 8 })), compact = core.onCompact('merge', [], () => ({})), wrap = core.wrapSelect('cis', [], ({ inner }) => ({ kept: inner() }));
+  const freeze = core.freeze('etf', () => ({ sinks: 4, below: 8 })), compact = core.onCompact('merge', [], () => ({})), wrap = core.wrapSelect('cis', [], ({ inner }) => ({ kept: inner().kept }));
   test.each([['cadence', cadence({ every: 8 }), cadence({ block: 4 })], ['freeze', freeze, freeze], ['compact', compact, compact], ['wrapSelect', wrap, wrap]])('two of the sort %s are an error', (sort, a, b) => {
     expect(() => plain(a, pieces.snapkv(), b)).toThrow(`has two pieces of the sort '${sort}' (${a.label}, ${b.label}), expected at most one`);
   });

@@ -15,7 +15,7 @@ const onlyView = (piece: Parameters<typeof compile>[0]): ViewHook => compile(pie
 describe('view', () => {
   test('selects per query head and evicts nothing', () => {
     const piece = view(compose(last, topK()), { budget: 2 });
-    expect(compile(piece)).toMatchObject({ evicts: false, label: 'view(last ∘ topK)(budget=2,rows=query)', steps: [] });
+    expect(compile(piece)).toMatchObject({ evicts: false, label: 'view(budget=2,rows=query,of=last ∘ topK)', steps: [] });
     expect(mask(onlyView(piece))).toEqual([1, 0, 0, 1, 0, 1, 0, 1]);
   });
   test('or per KV head, over the mean of its query heads', () => expect(mask(onlyView(view(compose(last, topK()), { budget: 2, rows: 'kv' })))).toEqual([1, 1, 0, 0]));
@@ -30,7 +30,7 @@ describe('wrapSelect', () => {
   const seen = state('seen', { kind: 'slot', rows: 'query' });
   /** Retrieves in the first row only; the second reuses what state says. */
   const half = wrapSelect('half', [seen], ({ ops: o, seen: old, inner }) => {
-    const active = matrix([[1], [0]]), now = o.where(active, o.mark(inner(active), old), old);
+    const active = matrix([[1], [0]]), now = o.where(active, o.mark(inner(active).kept, old), old);
     return { kept: o.select(now, o.reduce('sum', now, 'slots')), state: { seen: now } };
   });
   const old = { 'state.seen': matrix([[0, 0, 0, 0], [0, 1, 1, 0]]) };
@@ -41,13 +41,13 @@ describe('wrapSelect', () => {
   test('its state comes out of the view', () => expect([...run(onlyView(view(compose(last, topK(), half), { budget: 2 })), old).state!.keys()]).toEqual(['state.seen']));
   test('an inactive row keeps nothing of its own', () => {
     let counts: readonly number[] = [];
-    const watch = wrapSelect('watch', [], ({ inner }) => { const kept = inner(matrix([[1], [0]])); counts = [...readCpu(kept).lengths!]; return { kept }; });
+    const watch = wrapSelect('watch', [], ({ inner }) => { const { kept } = inner(matrix([[1], [0]])); counts = [...readCpu(kept).lengths!]; return { kept }; });
     const policy = compile(compose(last, topK(), watch));
     runEvent(policy, [layer(signals, { queryHeads: 2, selectRows: 2 })], ops, policy.hooks('wrapSelect')[0]);
     expect(counts).toEqual([2, 0]);
   });
   test('without rows that say otherwise, inner is the policy itself', () => {
-    const same = wrapSelect('same', [], ({ inner }) => ({ kept: inner() })), wrapped = compile(compose(last, topK(), same)), l = layer(signals, { queryHeads: 2, selectRows: 2 });
+    const same = wrapSelect('same', [], ({ inner }) => ({ kept: inner().kept })), wrapped = compile(compose(last, topK(), same)), l = layer(signals, { queryHeads: 2, selectRows: 2 });
     const numbers = (t: Tensor | undefined): number[] => [...readCpu(t!).data];
     expect(numbers(runEvent(wrapped, [l], ops, wrapped.hooks('wrapSelect')[0])[0]!.kept)).toEqual(numbers(runEvent(compile(compose(last, topK())), [l], ops)[0]!.kept));
   });

@@ -14,7 +14,7 @@ const later: Kernel = {
 const reuse = (name: string, { always = false, blank = false, shifts = false } = {}): Sharing => (threshold) =>
   wrapSelect({ name, options: { threshold } }, [positions, mask, have], ({ ops, mask: old, have: there, inner }) => {
     const reused = ops.mul(blank ? ops.fill(there, 1) : there, always || threshold <= 1 ? 1 : 0);
-    const now = ops.where(reused, old, ops.mark(inner(ops.sub(1, reused)), old)), kept = ops.select(now, ops.reduce('sum', now, 'slots'));
+    const now = ops.where(reused, old, ops.mark(inner(ops.sub(1, reused)).kept, old)), kept = ops.select(now, ops.reduce('sum', now, 'slots'));
     return { kept: shifts ? ops.kernel(later, { x: kept, by: reused }) : kept, state: { mask: now, have: ops.fill(there, 1) } };
   });
 

@@ -13,8 +13,8 @@ export interface ScoreRows {
 export interface RowEngine {
   /** Takes one KV head: keys and, if rows are to be mixed, values, `[n, d]`; `queries` is how many query rows will follow. */
   open(keys: Float32Array, values: Float32Array | undefined, n: number, d: number, queries: number): void;
-  /** Scores q `[rows, d]` k / sqrt(d) for slots [0, end); the caller may hide slots by writing -Infinity before `softmax`. */
-  score(q: Float32Array, rows: number, end: number): ScoreRows;
+  /** Scores q `[rows, d]` k * scale for slots [0, end); the caller may hide slots by writing -Infinity before `softmax`. */
+  score(q: Float32Array, rows: number, end: number, scale: number): ScoreRows;
   /** Turns one row's scores of [0, hi) into probabilities; the rest become 0. */
   softmax(row: number, hi: number, end: number): void;
   /** Adds the probabilities of all rows to the column sums (f64) and, if `max`, raises the column maxima. */

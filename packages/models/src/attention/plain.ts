@@ -15,8 +15,7 @@ export function plainEngine(): RowEngine {
       if (scores.length < blockRows * n) scores = new Float32Array(blockRows * n);
       [sum, max] = [new Float64Array(n), new Float32Array(n)];
     },
-    score(q, rows, end) {
-      const scale = 1 / Math.sqrt(d);
+    score(q, rows, end, scale) {
       for (let r = 0; r < rows; r++)
         for (let j = 0; j < end; j++) {
           let dot = 0;

@@ -62,10 +62,9 @@ export function simdEngine(): RowEngine {
       sums.fill(0, sum / 8, sum / 8 + n);
       memory.fill(0, max / 4, max / 4 + n);
     },
-    score(q, rows, end) {
+    score(q, rows, end, scale) {
       copyIn(q, rows, query);
       const at = query / 4;
-      const scale = 1 / Math.sqrt(d);
       for (let i = 0; i < rows * deep; i++) memory[at + i] = memory[at + i]! * scale;
       if (packed) kernel.gemm(rows, pad(end), deep, query, 4 * deep, keys, 32, 32 * deep, scores, 4 * wide, 1);
       else for (let r = 0; r < rows; r++) kernel.dots(query + 4 * r * deep, keys, end, deep, scores + 4 * r * wide);

@@ -10,15 +10,17 @@ export interface Storage {
   readonly values: Float32Array;
   /** Original positions `[G, capacity]`. */
   readonly positions: Uint32Array;
+  /** Positions that the keys are turned by `[G, capacity]`; absent where they are the original ones. */
+  readonly rotations?: Uint32Array | undefined;
 }
 
-/** Bytes of one slot of one head: key, value, position. */
-export function slotBytes(headDim: number): number {
-  return 4 * (2 * headDim + 1);
+/** Bytes of one slot of one head: key, value, position, and once rebased its rotation. */
+export function slotBytes(headDim: number, rebased = false): number {
+  return 4 * (2 * headDim + (rebased ? 2 : 1));
 }
 
 /** Storage of zeros. */
-export function createStorage(heads: number, headDim: number, capacity: number): Storage {
+export function createStorage(heads: number, headDim: number, capacity: number, rebased = false): Storage {
   return {
     heads,
     headDim,
@@ -26,7 +28,31 @@ export function createStorage(heads: number, headDim: number, capacity: number):
     keys: new Float32Array(heads * capacity * headDim),
     values: new Float32Array(heads * capacity * headDim),
     positions: new Uint32Array(heads * capacity),
+    ...(rebased && { rotations: new Uint32Array(heads * capacity) }),
   };
+}
+
+/** The slots in use, head after head: keys and values `[S, d]`, positions `[S]`, rotations `[S]` once rebased. */
+export interface Slots {
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+  readonly positions: Uint32Array;
+  readonly rotations?: Uint32Array | undefined;
+}
+
+/** Packs the slots in use, or, with `back`, fills storage from packed ones. */
+export function packSlots(storage: Storage, lengths: Uint32Array, packed: Slots, back = false): void {
+  const d = storage.headDim;
+  let at = 0;
+  for (const [g, n] of lengths.entries()) {
+    const from = g * storage.capacity;
+    for (const [inside, outside, width] of [[storage.keys, packed.keys, d], [storage.values, packed.values, d], [storage.positions, packed.positions, 1], [storage.rotations, packed.rotations, 1]] as const) {
+      if (!inside || !outside) continue;
+      if (back) inside.set(outside.subarray(at * width, (at + n) * width), from * width);
+      else outside.set(inside.subarray(from * width, (from + n) * width), at * width);
+    }
+    at += n;
+  }
 }
 
 /** Copies the first `lengths[g]` slots of each head. */
@@ -38,11 +64,12 @@ export function copySlots(from: Storage, to: Storage, lengths: Uint32Array): voi
     to.keys.set(from.keys.subarray(first * d, end * d), g * to.capacity * d);
     to.values.set(from.values.subarray(first * d, end * d), g * to.capacity * d);
     to.positions.set(from.positions.subarray(first, end), g * to.capacity);
+    if (from.rotations) to.rotations?.set(from.rotations.subarray(first, end), g * to.capacity);
   }
 }
 
 /** Moves the slots (ascending) of one head to its front, run by run. */
-export function compactSlots({ capacity, headDim: d, keys, values, positions }: Storage, g: number, slots: Uint32Array): void {
+export function compactSlots({ capacity, headDim: d, keys, values, positions, rotations }: Storage, g: number, slots: Uint32Array): void {
   const base = g * capacity;
   for (let to = 0; to < slots.length; ) {
     const first = slots[to]!;
@@ -52,6 +79,7 @@ export function compactSlots({ capacity, headDim: d, keys, values, positions }: 
       keys.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
       values.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
       positions.copyWithin(base + to, base + first, base + first + run);
+      rotations?.copyWithin(base + to, base + first, base + first + run);
     }
     to += run;
   }

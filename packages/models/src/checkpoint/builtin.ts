@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 
 interface Builtins {
   'node:fs/promises': typeof import('node:fs/promises');
+  'node:os': typeof import('node:os');
   'node:module': typeof import('node:module');
   'node:path': typeof import('node:path');
   'node:url': typeof import('node:url');

@@ -9,9 +9,9 @@ export function object(value: unknown, where: string, what: string): Fields {
   throw new KvError(where, `${what} must be a JSON object, got ${show(value)}`);
 }
 
-/** A positive integer of at most 2^31 - 1. @throws KvError naming the field. */
-export function integer(fields: Fields, name: string, where: string, fallback?: number): number {
-  return check(fields, name, where, fallback, 'an integer from 1 to 2147483647', (x) => Number.isInteger(x) && x > 0 && x < 2 ** 31);
+/** A positive integer of at most `most`. @throws KvError naming the field. */
+export function integer(fields: Fields, name: string, where: string, fallback?: number, most: number = 2 ** 31 - 1): number {
+  return check(fields, name, where, fallback, `an integer from 1 to ${most}`, (x) => Number.isInteger(x) && x > 0 && x <= most);
 }
 
 /** A finite number above 0. @throws KvError naming the field. */
@@ -24,6 +24,11 @@ export function boolean(fields: Fields, name: string, where: string, fallback: b
   const value = fields[name] ?? fallback;
   if (typeof value === 'boolean') return value;
   throw new KvError(where, `${name} must be true or false, got ${show(value)}`);
+}
+
+/** An optional property: nothing where the value is undefined. */
+export function optional<K extends string, V>(name: K, value: V | undefined): { readonly [key in K]?: V } {
+  return (value === undefined ? {} : { [name]: value }) as { readonly [key in K]?: V };
 }
 
 /** JSON of a value, cut to 60 characters; undefined is nothing. */

@@ -1,28 +1,73 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
+import { readChatTemplate, type ChatTemplate } from '../chat-template.ts';
 import { createTokenizer, type Tokenizer } from '../tokenizer.ts';
-import { parseConfig, type LlamaConfig } from './config.ts';
+import { ggufTokenizer } from '../tokenizer/gguf.ts';
+import { parseConfig, type ModelConfig } from './config.ts';
+import { configFromGguf } from './gguf-config.ts';
+import { openGguf } from './gguf-shards.ts';
+import { openSafetensors } from './safetensors-shards.ts';
 import { fileSource, readJson, urlSource, type Source } from './source.ts';
-import { loadWeights, type Weights } from './weights.ts';
+import type { TensorFile } from './tensor-file.ts';
+import { checkpointWeights, type Weights } from './weights.ts';
 
-/** A checkpoint's three files, read and checked. */
+/** A checkpoint whose configuration, tokenizer and headers are read and checked; `weights` are read while it is open. */
 export interface Checkpoint {
-  readonly config: LlamaConfig;
+  readonly config: ModelConfig;
   readonly weights: Weights;
   readonly tokenizer: Tokenizer;
+  /** Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not parse */
+  readonly chatTemplate: () => ChatTemplate | undefined;
+  close(): Promise<void>;
 }
 
 /**
- * Reads config.json, tokenizer.json and model.safetensors of a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere).
- * @throws KvError naming the file and what is wrong with it.
+ * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json, tokenizer.json and model.safetensors or its shards.
+ * @throws KvError naming the file and what is wrong with it; nothing is left open.
  */
-export async function loadFolder(folder: string): Promise<Checkpoint> {
+export async function openCheckpoint(name: string): Promise<Checkpoint> {
+  return /\.gguf$/i.test(name) ? openGgufFile(name) : openFolder(name);
+}
+
+/** A GGUF file, with the other parts beside it if it is the first of several. */
+async function openGgufFile(path: string): Promise<Checkpoint> {
+  const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1, folder = path.slice(0, cut);
+  const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name));
+  return keepOpen(file, async () => {
+    const config = await configFromGguf(file), tokenizer = ggufTokenizer(file.metadata, file.name);
+    return { config, tokenizer, weights: checkpointWeights(file, config, 'gguf'), chatTemplate: () => readChatTemplate({ metadata: file.metadata }, file.name) };
+  });
+}
+
+async function openFolder(folder: string): Promise<Checkpoint> {
+  await expectFolder(folder);
   const config = await use(await open(folder, 'config.json'), async (source) => parseConfig(await readJson(source), source.name));
   const tokenizer = await use(await open(folder, 'tokenizer.json'), async (source) => createTokenizer(await readJson(source), source.name));
   if (tokenizer.size > config.vocab)
     throw new KvError(folder, `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`);
-  const weights = await use(await open(folder, 'model.safetensors'), (source) => loadWeights(source, config));
-  return { config, weights, tokenizer };
+  const chatTemplate = await folderTemplate(folder), file = await openSafetensors((name) => openIfThere(folder, name), folder);
+  return keepOpen(file, async () => ({ config, tokenizer, weights: checkpointWeights(file, config), chatTemplate }));
+}
+
+/** The template of a folder: a file of its own, or a field of tokenizer_config.json. */
+async function folderTemplate(folder: string): Promise<Checkpoint['chatTemplate']> {
+  const read = async <T>(file: string, how: (source: Source) => Promise<T>): Promise<T | undefined> => {
+    const source = await openIfThere(folder, file);
+    return source && use(source, how);
+  };
+  const jinja = await read('chat_template.jinja', async (source) => new TextDecoder().decode(await source.read(0, source.size)));
+  const config = await read('tokenizer_config.json', readJson);
+  return () => readChatTemplate({ jinja, config }, folder);
+}
+
+/** What is read of an open file, with the file to close; if reading fails it is closed. */
+async function keepOpen(file: TensorFile, read: () => Promise<Omit<Checkpoint, 'close'>>): Promise<Checkpoint> {
+  try {
+    return { ...await read(), close: () => file.close() };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
 }
 
 async function use<T>(source: Source, read: (source: Source) => Promise<T>): Promise<T> {
@@ -33,11 +78,27 @@ async function use<T>(source: Source, read: (source: Source) => Promise<T>): Pro
   }
 }
 
+const isUrl = (folder: string): boolean => /^https?:/.test(folder);
+const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWith('/') ? folder : `${folder}/`);
+
+/** A file of a folder. @throws KvError if there is none. */
 async function open(folder: string, file: string): Promise<Source> {
-  if (/^https?:/.test(folder)) return urlSource(new URL(file, folder.endsWith('/') ? folder : `${folder}/`));
-  const path = folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder;
-  const found = await builtin('node:fs/promises').stat(path).catch(() => undefined);
-  if (found?.isDirectory() !== true)
-    throw new KvError('model', `expected 'embedded' or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`);
-  return fileSource(builtin('node:path').join(path, file));
+  return isUrl(folder) ? urlSource(urlOf(folder, file)) : fileSource(pathOf(folder, file));
+}
+
+/** A file of a folder, or nothing if there is none. */
+async function openIfThere(folder: string, file: string): Promise<Source | undefined> {
+  const missing = isUrl(folder)
+    ? (await fetch(urlOf(folder, file), { method: 'HEAD' }).catch(() => undefined))?.status === 404
+    : (await builtin('node:fs/promises').stat(pathOf(folder, file)).catch(() => undefined)) === undefined;
+  return missing ? undefined : open(folder, file);
+}
+
+function pathOf(folder: string, file: string): string {
+  return builtin('node:path').join(folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder, file);
+}
+
+async function expectFolder(folder: string): Promise<void> {
+  if (isUrl(folder) || (await builtin('node:fs/promises').stat(pathOf(folder, '.')).catch(() => undefined))?.isDirectory() === true) return;
+  throw new KvError('model', `expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`);
 }

@@ -1,5 +1,5 @@
-import type { TensorType } from './tensor-types.ts';
-import { toFloat32 } from './tensor-types.ts';
+import { KvError } from '@kv/core';
+import { floatRows, toFloat32, type TensorType } from './tensor-types.ts';
 
 /** Some rows of a weight, as the checkpoint stores them. */
 export interface MatrixPart {
@@ -26,8 +26,52 @@ export function dense({ outputs, inputs, parts }: Matrix): Float32Array {
   const out = new Float32Array(outputs * inputs);
   let at = 0;
   for (const { type, bytes, rows } of parts) {
-    out.set(toFloat32(type, bytes), at);
+    toFloat32(type, bytes, out.subarray(at, at + rows * inputs));
     at += rows * inputs;
   }
   return out;
+}
+
+/** Matrices of the same inputs, one above the other; nothing is copied. */
+export function stack(matrices: readonly Matrix[]): Matrix {
+  return { outputs: matrices.reduce((n, { outputs }) => n + outputs, 0), inputs: matrices[0]?.inputs ?? 0, parts: matrices.flatMap(({ parts }) => parts) };
+}
+
+/** The matrix with bytes of its own: those that are a view of more, such as a whole file, are copied. */
+export function owned({ parts, ...shape }: Matrix): Matrix {
+  return { ...shape, parts: parts.map(({ bytes, ...part }) => ({ ...part, bytes: bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice() })) };
+}
+
+/** Rows `from` to `from + count` as f32, `[count, inputs]`. @throws KvError for rows that the matrix has not. */
+export function denseRows({ inputs, outputs, parts }: Matrix, from: number, count: number): Float32Array {
+  if (!(from >= 0 && count >= 0 && from + count <= outputs)) throw new KvError('denseRows', `expected rows below ${outputs}, got ${count} from ${from}`);
+  const pieces: Float32Array[] = [];
+  let first = 0;
+  for (const { type, rows, bytes } of parts) {
+    const low = Math.max(from, first), high = Math.min(from + count, first + rows);
+    if (low < high) pieces.push(floatRows(type, bytes, inputs, low - first, high - low));
+    first += rows;
+  }
+  if (pieces.length === 1) return pieces[0]!;
+  const out = new Float32Array(count * inputs);
+  let at = 0;
+  for (const piece of pieces) {
+    out.set(piece, at);
+    at += piece.length;
+  }
+  return out;
+}
+
+/** Rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows: interleaved rotary pairs to halves, as stored rows. */
+export function deinterleaved({ outputs, inputs, parts }: Matrix, headRows: number): Matrix {
+  const half = headRows / 2;
+  const swapped = parts.map(({ type, rows, bytes }) => {
+    const size = bytes.length / rows, out = new Uint8Array(bytes.length);
+    for (let r = 0; r < rows; r++) {
+      const inHead = r % headRows, from = r - inHead + 2 * (inHead % half) + Math.floor(inHead / half);
+      out.set(bytes.subarray(from * size, (from + 1) * size), r * size);
+    }
+    return { type, rows, bytes: out };
+  });
+  return { outputs, inputs, parts: swapped };
 }

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
+import { parseJson } from './json.ts';
 
 /** Bytes that can be read in pieces: a file, a URL, an array. */
 export interface Source {
@@ -46,9 +47,10 @@ export async function fileSource(path: string): Promise<Source> {
     name: path,
     size,
     async read(offset, length) {
+      if (offset + length > size) throw ended(path, offset, length, size);
       const bytes = new Uint8Array(length);
       for (let done = 0; done < length; ) {
-        const { bytesRead } = await handle.read(bytes, done, length - done, offset + done);
+        const { bytesRead } = await handle.read(bytes, done, Math.min(length - done, maxRead), offset + done);
         if (bytesRead === 0) throw ended(path, offset, length, size);
         done += bytesRead;
       }
@@ -58,14 +60,16 @@ export async function fileSource(path: string): Promise<Source> {
   };
 }
 
-/** All of a source as JSON. @throws KvError if it is not JSON. */
+/** Longer JSON than any configuration or tokenizer, bytes. */
+const maxJson = 2 ** 27;
+
+/** Bytes of one request to the system, which refuses 2 GiB. */
+const maxRead = 2 ** 30;
+
+/** All of a source as JSON. @throws KvError if it is not JSON, nests deeply, names something twice or is longer than 128 MiB. */
 export async function readJson(source: Source): Promise<unknown> {
-  const text = new TextDecoder().decode(await source.read(0, source.size));
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new KvError(source.name, `expected JSON, got ${(cause as Error).message}`);
-  }
+  if (source.size > maxJson) throw new KvError(source.name, `expected JSON of at most ${maxJson} bytes, got ${source.size}`);
+  return parseJson(await source.read(0, source.size), source.name);
 }
 
 function ended(name: string, offset: number, length: number, size: number): KvError {

@@ -1,93 +1,114 @@
-import { KvError } from '@kv/core';
-import type { LlamaConfig } from './config.ts';
-import { readSafetensors, type Safetensors } from './safetensors.ts';
-import type { Source } from './source.ts';
+import { architectures } from '../architectures.ts';
+import type { ModelConfig } from './config.ts';
+import { stack, type Matrix } from './matrix.ts';
+import { ggufNames, huggingFaceNames } from './names.ts';
+import type { TensorFile } from './tensor-file.ts';
+import { tensorReader, type Load } from './tensor-reader.ts';
 
-/** One layer's weights, f32, row-major; products that share an input are stacked. */
-export interface LayerWeights {
-  /** `[D]` */
-  readonly attentionNorm: Float32Array;
-  /** q, k and v: `[(H + 2 G) * d, D]` */
-  readonly qkv: Float32Array;
-  /** `[D, H * d]` */
-  readonly output: Float32Array;
-  /** `[D]` */
-  readonly ffnNorm: Float32Array;
-  /** gate and up: `[2 * ffn, D]` */
-  readonly gateUp: Float32Array;
-  /** `[D, ffn]` */
-  readonly down: Float32Array;
-}
-
-/** A decoder's weights, f32, row-major. */
-export interface Weights {
-  /** `[vocab, D]` */
-  readonly embed: Float32Array;
-  readonly layers: readonly LayerWeights[];
+/** Weights before a layer's attention. */
+export interface ProjectWeights {
   /** `[D]` */
   readonly norm: Float32Array;
-  /** `[vocab, D]`; absent when the embedding is the head. */
-  readonly head?: Float32Array;
+  /** q, k and v: `[(H + 2 G) * d, D]` */
+  readonly qkv: Matrix;
+  readonly bias?: Float32Array;
+  /** `[d]`, of every head */
+  readonly qNorm?: Float32Array;
+  readonly kNorm?: Float32Array;
 }
+
+/** Weights after a layer's attention. */
+export interface FinishWeights {
+  /** `[D, H * d]` */
+  readonly output: Matrix;
+  readonly outputBias?: Float32Array;
+  /** `[D]`, on the output before it joins the residual stream */
+  readonly postAttentionNorm?: Float32Array;
+  /** `[D]` */
+  readonly norm: Float32Array;
+  /** gate and up: `[2 * ffn, D]` */
+  readonly gateUp: Matrix;
+  readonly gateUpBias?: Float32Array;
+  /** `[D, ffn]` */
+  readonly down: Matrix;
+  readonly downBias?: Float32Array;
+  /** `[D]` */
+  readonly postFfnNorm?: Float32Array;
+}
+
+/** A decoder's weights, read when asked for and kept by nobody. */
+export interface Weights {
+  /** `[vocab, D]` */
+  embed(): Promise<Matrix>;
+  project(layer: number): Promise<ProjectWeights>;
+  finish(layer: number): Promise<FinishWeights>;
+  /** The final norm `[D]`. */
+  norm(): Promise<Float32Array>;
+  /** `[vocab, D]`; not asked for when the embedding is the head. */
+  head(): Promise<Matrix>;
+}
+
+/** Whose names and conventions a checkpoint follows. */
+export type CheckpointFormat = 'hugging-face' | 'gguf';
 
 /**
- * Reads a Llama checkpoint in the Hugging Face layout, one tensor at a time.
- * @throws KvError naming the tensor that is missing, has another shape, holds a number that is not finite, or that this decoder would ignore.
+ * The weights of a decoder in a checkpoint, one tensor read at a time.
+ * @throws KvError, before any is read, naming the tensor that is missing, has another shape or type, or that this decoder would ignore;
+ * when it is read, one that holds a number that is not finite.
  */
-export async function loadWeights(source: Source, config: LlamaConfig): Promise<Weights> {
-  const file = await readSafetensors(source);
-  const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G } = config;
-  checkNames(file, config);
-  const load = (rows: number, columns: number | undefined, ...names: readonly string[]): Promise<Float32Array> =>
-    stack(file, columns === undefined ? [rows] : [rows, columns], names);
-  const layers: LayerWeights[] = [];
-  for (let i = 0; i < config.layers; i++) {
-    const at = (name: string): string => `model.layers.${i}.${name}.weight`;
-    const [q, k, v] = await Promise.all([
-      load(H * d, D, at('self_attn.q_proj')), load(G * d, D, at('self_attn.k_proj')), load(G * d, D, at('self_attn.v_proj')),
-    ]);
-    layers.push({
-      attentionNorm: await load(D, undefined, at('input_layernorm')),
-      qkv: join([q, k, v]),
-      output: await load(D, H * d, at('self_attn.o_proj')),
-      ffnNorm: await load(D, undefined, at('post_attention_layernorm')),
-      gateUp: await load(ffn, D, at('mlp.gate_proj'), at('mlp.up_proj')),
-      down: await load(D, ffn, at('mlp.down_proj')),
-    });
-  }
-  const embed = await load(vocab, D, 'model.embed_tokens.weight');
-  const norm = await load(D, undefined, 'model.norm.weight');
-  return config.tied ? { embed, layers, norm } : { embed, layers, norm, head: await load(vocab, D, 'lm_head.weight') };
+export function checkpointWeights(file: TensorFile, config: ModelConfig, format: CheckpointFormat = 'hugging-face'): Weights {
+  const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
+  const { fused, qkNorm, postNorms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const gguf = format === 'gguf', names = gguf ? ggufNames : huggingFaceNames(config.architecture);
+  const { matrix, vector, checkNames } = tensorReader(file);
+  const gain = (name: string, width: number): Load<Float32Array> => {
+    const load = vector(`${name}.weight`, width);
+    return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;
+  };
+  const swap = gguf && interleavedInGguf ? d : undefined;
+  /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
+  type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
+  const product = (parts: Parts, inputs: number): Load<Matrix> => stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
+  const bias = (has: boolean, parts: Parts): Load<Float32Array> | undefined =>
+    has ? joined(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
+
+  const layers = Array.from({ length: count }, (_, index) => {
+    const at = names.layer(index);
+    const qkv: Parts = fused ? [[at.qkv, (H + 2 * G) * d]] : [[at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
+    const output: Parts = [[at.output, D]];
+    const gateUp: Parts = fused ? [[at.gateUp, 2 * ffn]] : [[at.gate, ffn], [at.up, ffn]];
+    const down: Parts = [[at.down, D]];
+    return {
+      project: take<ProjectWeights>({
+        norm: gain(at.attentionNorm, D),
+        qkv: product(qkv, D),
+        bias: bias(biases.qkv, qkv),
+        qNorm: qkNorm ? gain(at.qNorm, d) : undefined,
+        kNorm: qkNorm ? gain(at.kNorm, d) : undefined,
+      }),
+      finish: take<FinishWeights>({
+        output: product(output, H * d),
+        outputBias: bias(biases.output, output),
+        postAttentionNorm: postNorms ? gain(at.postAttentionNorm, D) : undefined,
+        norm: gain(at.ffnNorm, D),
+        gateUp: product(gateUp, D),
+        gateUpBias: bias(biases.ffn, gateUp),
+        down: product(down, ffn),
+        downBias: bias(biases.ffn, down),
+        postFfnNorm: postNorms ? gain(at.postFfnNorm, D) : undefined,
+      }),
+    };
+  });
+  const embed = matrix(`${names.embed}.weight`, vocab, D), norm = gain(names.norm, D);
+  const head = tied ? embed : matrix(`${names.head}.weight`, vocab, D);
+  checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
+  return { embed, project: (layer) => layers[layer]!.project(), finish: (layer) => layers[layer]!.finish(), norm, head };
 }
 
-/** Every tensor of the file must be one that is read: a bias or a norm left out would change the model silently. */
-function checkNames(file: Safetensors, config: LlamaConfig): void {
-  const layer = /^model\.layers\.(\d+)\.(?:self_attn\.[qkvo]_proj|mlp\.(?:gate|up|down)_proj|input_layernorm|post_attention_layernorm)\.weight$/;
-  const other = /^(?:model\.embed_tokens\.weight|model\.norm\.weight|lm_head\.weight|model\.(?:layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq)$/;
-  for (const name of file.tensors.keys()) {
-    const index = layer.exec(name)?.[1];
-    if (other.test(name) || (index !== undefined && Number(index) < config.layers)) continue;
-    throw new KvError(file.name, `expected the tensors of a Llama model with ${config.layers} layers, got ${JSON.stringify(name)} besides`);
-  }
-}
+const stacked = (loads: readonly Load<Matrix>[]): Load<Matrix> => async () => stack(await inTurn(loads));
 
-async function stack(file: Safetensors, shape: readonly number[], names: readonly string[]): Promise<Float32Array> {
-  const parts: Float32Array[] = [];
-  for (const name of names) {
-    const got = file.tensors.get(name)?.shape;
-    const want = JSON.stringify(shape);
-    if (got === undefined) throw new KvError(file.name, `expected a tensor ${name} of shape ${want}, got a file without it`);
-    if (JSON.stringify(got) !== want) throw new KvError(file.name, `${name} must have shape ${want}, got ${JSON.stringify(got)}`);
-    const values = await file.read(name);
-    const bad = values.findIndex((x) => !Number.isFinite(x));
-    if (bad >= 0) throw new KvError(file.name, `${name} must hold finite numbers, got ${values[bad]} at ${bad}`);
-    parts.push(values);
-  }
-  return join(parts);
-}
-
-function join(parts: readonly Float32Array[]): Float32Array {
-  if (parts.length === 1 && parts[0] !== undefined) return parts[0];
+const joined = (loads: readonly Load<Float32Array>[]): Load<Float32Array> => async () => {
+  const parts = await inTurn(loads);
   const out = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
   let at = 0;
   for (const part of parts) {
@@ -95,4 +116,19 @@ function join(parts: readonly Float32Array[]): Float32Array {
     at += part.length;
   }
   return out;
+};
+
+async function inTurn<T>(loads: readonly Load<T>[]): Promise<T[]> {
+  const out: T[] = [];
+  for (const load of loads) out.push(await load());
+  return out;
+}
+
+/** An object of what its properties load, in turn; a property that is undefined is left out. */
+function take<W extends object>(loads: { readonly [K in keyof W]-?: Load<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) }): Load<W> {
+  return async () => {
+    const out: Record<string, unknown> = {};
+    for (const [name, load] of Object.entries<Load<unknown> | undefined>(loads)) if (load !== undefined) out[name] = await load();
+    return out as W;
+  };
 }

@@ -1,3 +1,4 @@
+import type { Attend } from '../attention.ts';
 import type { Matrix } from '../checkpoint/matrix.ts';
 
 /** A value of a program: m rows of `width` f32 numbers, a row a token. */
@@ -14,8 +15,8 @@ export type Instruction =
   | { readonly op: 'linear'; readonly name: string; readonly x: Rows; readonly weight: Matrix; readonly bias?: Float32Array; readonly out: Rows }
   /** `x[:, from : from + out.width]` */
   | { readonly op: 'columns'; readonly x: Rows; readonly from: number; readonly out: Rows }
-  /** Every head of a row turned by the row's position: the first `rotary` numbers as pairs (i, i + rotary / 2), the rest as they are. */
-  | { readonly op: 'rope'; readonly x: Rows; readonly headDim: number; readonly out: Rows }
+  /** Every head of a row turned by the row's position: the first `rotary` numbers (all of them by default) as pairs (i, i + rotary / 2), the rest as they are. */
+  | { readonly op: 'rope'; readonly x: Rows; readonly headDim: number; readonly rotary?: number; readonly out: Rows }
   /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
   | { readonly op: 'gated'; readonly x: Rows; readonly activation: 'silu' | 'gelu'; readonly out: Rows }
   | { readonly op: 'add'; readonly x: Rows; readonly y: Rows; readonly out: Rows }
@@ -50,5 +51,12 @@ export interface Runnable {
 export interface Engine {
   /** What reports call it, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
+  /** Attention, where this engine has a faster one than `attend`. */
+  readonly attend?: Attend;
   prepare(program: Program): Promise<Runnable>;
+  /**
+   * Two programs as one, where that is faster: `second` is usually run on what `first` gave, so that `first`, told the angles, may compute both.
+   * Rows that `first` gave must then not be written to before `second` has run.
+   */
+  preparePair?(first: Program, second: Program): Promise<readonly [first: Runnable, second: Runnable]>;
 }

@@ -1,6 +1,7 @@
 import { compile, cpu, KvError } from '@kv/core';
 import type { Model } from '../load-model.ts';
 import { sampler } from '../sampling.ts';
+import { breathe } from './breathe.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from './sequence.ts';
@@ -56,7 +57,7 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
       if (!signal?.aborted) throw error;
       finish = 'aborted';
     }
-    if (logits > 0 && tokens.length > 0 && sequence.length < model.config.maxPositions) { await sequence.step(tokens.at(-1)!); rows.push(...sequence.logits); }
+    if (logits > 0 && tokens.length > 0 && sequence.fits(1)) { await sequence.step(tokens.at(-1)!); rows.push(...sequence.logits); }
     return { text, tokens, report: report(sequence, finish, options), ...(logits > 0 && { logits: rows.slice(-logits) }) };
   } finally {
     sequence.destroy();
@@ -73,12 +74,13 @@ async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: 
   if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0)) throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
   const every = options.every ?? sequence.policy.hooks('cadence')[0]?.every;
   if (every !== undefined && !(Number.isInteger(every) && every > 0)) throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
-  if (every === undefined) sequence.settle();
+  if (every === undefined && options.remember !== true) sequence.settle();
   const { config, tokenizer } = sequence.model;
   const draw = sampler({ temperature, ...(topP !== undefined && { topP }), ...(seed !== undefined && { seed }) });
   const stream = tokenizer.streamDecoder(), stops = new StopText(stop);
   let finish: Finish = 'length';
   for (let made = 0; made < maxNewTokens; made++) {
+    await breathe(signal);
     if (signal?.aborted) { finish = 'aborted'; break; }
     const token = draw(sequence.logits.at(-1)!);
     if (stopAtEos && config.eosIds.includes(token)) { finish = 'eos'; break; }
@@ -87,7 +89,7 @@ async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: 
     yield chunk;
     if (stops.stopped) return 'stop';
     if (made + 1 === maxNewTokens) break;
-    if (sequence.length >= config.maxPositions) { finish = 'context'; break; }
+    if (!sequence.fits(1)) { finish = 'context'; break; }
     await sequence.step(token, every);
     onStep();
   }

@@ -1,4 +1,4 @@
-import type { LlamaConfig } from '../checkpoint/config.ts';
+import type { ModelConfig } from '../checkpoint/config.ts';
 import { LayerCache } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
@@ -17,16 +17,27 @@ export class LayerMemory {
   /** Every head holds the same positions. */
   aligned = true;
 
-  constructor(config: LlamaConfig, ledger: Ledger, cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger)) {
+  constructor(config: ModelConfig, ledger: Ledger, cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger)) {
     this.cache = cache;
     this.states = new StateStore(config, ledger);
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
-  watch({ window, accumulated, block }: Watch, { queryHeads: H, headDim: d }: LlamaConfig, ledger: Ledger): void {
+  watch({ window, accumulated, block }: Watch, { queryHeads: H, headDim: d }: ModelConfig, ledger: Ledger): void {
     if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger);
+    if (this.cache.rotations) this.ring?.markRotations();
     if (accumulated && !this.accumulated) this.accumulated = new SlotRows(H, 0, 'statistics', ledger);
     if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
+  }
+
+  /** It holds a cache and nothing beside it. */
+  get plain(): boolean {
+    return !this.ring && !this.accumulated && !this.block && this.states.empty;
+  }
+
+  /** Whether what `watch` asks for has been remembered. */
+  remembers({ window, accumulated, block }: Watch): boolean {
+    return (this.ring?.window ?? 0) >= window && (!accumulated || this.accumulated !== undefined) && (!block || this.block !== undefined);
   }
 
   /** Forgets the rings and sums that no later event will read. */
@@ -49,7 +60,7 @@ export class LayerMemory {
     this.aligned = same;
   }
 
-  fork(config: LlamaConfig, ledger: Ledger, room: number): LayerMemory {
+  fork(config: ModelConfig, ledger: Ledger, room: number): LayerMemory {
     const copy = new LayerMemory(config, ledger, this.cache.fork(ledger, room));
     if (this.ring) copy.ring = this.ring.fork(ledger);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);

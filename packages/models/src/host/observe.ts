@@ -1,7 +1,9 @@
 import { signalKey } from '@kv/core';
 import type { Compiled, ProviderEngine, Tensor } from '@kv/core';
-import { attend } from '../attention.ts';
+import { layerAttention } from '../attention/layer-attention.ts';
+import { attentionRows } from './attention-rows.ts';
 import type { Memory } from './memory.ts';
+import { makeRoom } from './rebase.ts';
 
 /** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
 export async function provided(memory: Memory, policy: Compiled, layers: readonly number[], onPass: () => void): Promise<Map<string, unknown>[]> {
@@ -26,6 +28,7 @@ function providerEngine(memory: Memory, onPass: () => void): ProviderEngine {
       if (!passes.has(key)) { onPass(); passes.set(key, observe(memory, ids)); }
       return backend.ops.from((await passes.get(key)!)[layer]!);
     },
+    attentionRows(layer, visit) { onPass(); return attentionRows(memory, layer, visit); },
   };
 }
 
@@ -33,15 +36,16 @@ interface Observed { readonly data: Float32Array; readonly shape: readonly numbe
 
 /** Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
 async function observe(memory: Memory, ids: readonly number[]): Promise<readonly Observed[]> {
-  const copy = memory.fork(), { decoder, config: { queryHeads: H } } = memory.model;
+  const copy = memory.fork(), { decoder, config } = memory.model, { queryHeads: H } = config;
   try {
+    makeRoom(copy, ids.length, 'observeMax');
     const positions = Uint32Array.from(ids, (_, i) => memory.length + i), out: Observed[] = [];
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.entries()) {
-      const n = cache.length, { q, k, v } = await decoder.project(l, x, positions);
-      cache.append(k, v, positions);
+      const n = cache.length, { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
+      cache.append(k, v, positions, copy.shift);
       const stride = cache.length, columnMax = new Float32Array(H * stride);
-      x = await decoder.finish(l, x, attend({ q, queryPositions: positions, cache, counters: memory.counters, stats: { stride, columnMax } }));
+      x = await decoder.finish(l, x, await decoder.attend({ q, queryPositions: positions, cache, counters: memory.counters, ...layerAttention(config, l), stats: { stride, columnMax } }));
       const data = new Float32Array(H * n);
       for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);
       out.push({ data, shape: [H, n] });

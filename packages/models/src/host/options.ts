@@ -15,6 +15,8 @@ export interface DecodeOptions {
   readonly stopAtEos?: boolean | undefined;
   /** An event every so many generated tokens. @defaultValue the policy's cadence, else none: it evicts once, at the end of prefill */
   readonly every?: number | undefined;
+  /** Keep what events read of the past, since one will follow this generation. @defaultValue false without `every` */
+  readonly remember?: boolean | undefined;
 }
 export interface GenerateOptions extends DecodeOptions {
   /** Text; or `ids`. */

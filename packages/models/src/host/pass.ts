@@ -1,11 +1,12 @@
 import type { Compiled } from '@kv/core';
-import { attend } from '../attention.ts';
 import type { AttentionStats } from '../attention.ts';
-import type { Projected } from '../llama/decoder.ts';
+import { layerAttention } from '../attention/layer-attention.ts';
+import type { Projected } from '../decoder/decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
 import type { LayerMemory } from './layer.ts';
 import type { Memory } from './memory.ts';
+import { makeRoom } from './rebase.ts';
 import { visibleNow } from './visibility.ts';
 
 export interface PassOptions {
@@ -20,6 +21,7 @@ export interface PassOptions {
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
 export async function pass(memory: Memory, ids: readonly number[], { phase, policy, rows, afterLayer }: PassOptions): Promise<Float32Array[]> {
   const { model: { decoder, config: { hidden, vocab } } } = memory, m = ids.length;
+  makeRoom(memory, m, phase === 'decode' ? 'generation' : 'prompt');
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids), previous: Pick<Projected, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
@@ -27,7 +29,7 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
     const live = phase === 'prefill' && previous ? liveRows(policy, memory.at(l), positions, memory.layers[l]!.ring?.window ?? 1) : undefined;
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions, rowsIn = frozen ? pick(x, live, hidden) : x;
-    const projected = await decoder.project(l, rowsIn, at);
+    const projected = await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
     const out = await decoder.finish(l, rowsIn, await attendLayer(memory, l, { q: projected.q, at, ...previous, positions }, phase, policy));
     if (frozen) put(x, live, hidden, out);
@@ -43,12 +45,12 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
 /** Appends keys and values, remembers what is watched, and attends under the policy's views. */
 async function attendLayer(memory: Memory, l: number, { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array }, phase: PassOptions['phase'], policy: Compiled): Promise<Float32Array> {
   const layer = memory.layers[l]!, { cache } = layer, { backend, counters } = memory;
-  cache.append(k, v, positions);
-  layer.ring?.push(q, at);
+  cache.append(k, v, positions, memory.shift);
+  layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
   const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend));
   const stats = statistics(layer);
-  const attended = attend({ q, queryPositions: at, cache, counters, ...(visible.length > 0 && { visible }), ...(stats && { stats }) });
+  const attended = await memory.model.decoder.attend({ q, queryPositions: at, cache, counters, ...layerAttention(memory.model.config, l, visible), ...(stats && { stats }) });
   if (stats && layer.block) addBlock(layer, stats.columnSum!);
   return attended;
 }

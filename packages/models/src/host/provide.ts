@@ -1,10 +1,12 @@
 import { isState, KvError, signalKey } from '@kv/core';
-import type { AnySignal, Ops, Tensor, Tokens } from '@kv/core';
+import type { AnySignal, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention.ts';
 import type { AttentionCounters } from '../attention.ts';
+import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { LayerMemory } from './layer.ts';
+import { outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
-import { windowOf } from './watch.ts';
+import { notRemembered, windowOf } from './watch.ts';
 
 /** What signals are computed from. */
 export interface Source {
@@ -14,6 +16,12 @@ export interface Source {
   readonly tokens: Tokens;
   readonly ops: Ops;
   readonly counters: AttentionCounters;
+  /** How the layer attends. */
+  readonly attention: LayerAttention;
+  /** The output product's weight, `[D, H * d]`. */
+  outputWeight(): Float32Array;
+  readonly queryHeads: number;
+  readonly rope: Rope;
   /** Results of providers, computed before, by signal key. */
   readonly provided: ReadonlyMap<string, unknown>;
 }
@@ -28,7 +36,7 @@ export function reader(source: Source): (signal: AnySignal) => unknown {
   };
 }
 
-function compute(signal: AnySignal, { memory, shared, tokens, ops, counters }: Source): unknown {
+function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, attention, ...model }: Source): unknown {
   const { cache, accumulated, block, ring } = memory;
   const { heads: G, headDim: d, capacity, length: n } = cache;
   const lengths = memory.cache.lengths.every((x) => x === n) ? undefined : ops.from({ data: cache.lengths.slice(), shape: [G] }, 'u32');
@@ -37,34 +45,36 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters }: S
     const H = stride === 0 ? G : data.length / stride;
     return ops.from({ data, shape: [H, n], stride: [stride, 1] }, 'f32', lengths && ops.from({ data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]!), shape: [H] }, 'u32'));
   };
-  const missing = (): never => { throw new KvError('sequence', `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``); };
+  const missing = (): never => { throw notRemembered(signal); };
   if (isState(signal)) return (signal.state.rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
-    if (signal.id === 'attention.max') return perQueryHead(windowMax(queries, positions, memory, counters), n);
-    return perQueryHead(windowAttention({ queries, queryPositions: positions, cache, counters }), n);
+    if (signal.id === 'attention.max') return perQueryHead(windowMax(queries, positions, memory, { counters, ...attention }), n);
+    return perQueryHead(windowAttention({ queries, queryPositions: positions, cache, counters, ...attention }), n);
   }
   switch (signal.id) {
     case 'keys': return perHead(cache.keys);
     case 'values': return perHead(cache.values);
     case 'positions': return ops.from({ data: cache.positions, shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
     case 'tokens': return tokens;
+    case 'rope': return model.rope;
+    case 'values.output': return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads), n);
     case 'attention.accumulated': return accumulated ? perQueryHead(accumulated.data, accumulated.stride) : missing();
     case 'attention.block': return block ? perQueryHead(block.data, block.stride) : missing();
-    default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, keys, values, queries, attention.last, .window, .max, .block and .accumulated`);
+    default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`);
   }
 }
 
 /** The largest weight that each slot received from any of the w queries, `[H, n]`. */
-function windowMax(queries: Float32Array, positions: Uint32Array, { cache }: LayerMemory, counters: AttentionCounters): Float32Array {
+function windowMax(queries: Float32Array, positions: Uint32Array, { cache }: LayerMemory, how: LayerAttention & Pick<Source, 'counters'>): Float32Array {
   const w = positions.length, d = cache.headDim, H = queries.length / (w * d);
   let out: Float32Array | undefined;
   for (let i = 0; i < w; i++) {
     const one = new Float32Array(H * d);
     for (let h = 0; h < H; h++) one.set(queries.subarray((h * w + i) * d, (h * w + i + 1) * d), h * d);
-    const row = windowAttention({ queries: one, queryPositions: positions.subarray(i, i + 1), cache, counters });
+    const row = windowAttention({ queries: one, queryPositions: positions.subarray(i, i + 1), cache, ...how });
     if (out) row.forEach((x, j) => { if (x > out![j]!) out![j] = x; });
     else out = row;
   }

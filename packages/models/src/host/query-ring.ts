@@ -1,4 +1,15 @@
+import type { Turn } from '../cache/turn.ts';
+import { countBelow } from '../attention/visible.ts';
+import type { CacheView } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
+
+/** The numbers of a ring: queries `[w, H, d]`, positions `[w]`, rotations `[w, H]` once rebased. */
+interface SavedRing {
+  readonly seen: number;
+  readonly queries: Float32Array;
+  readonly positions: Uint32Array;
+  readonly rotations: Uint32Array | undefined;
+}
 
 /** The last w post-RoPE queries of one layer and their positions, kept for events that look back. Counted as memory under `rings`. */
 export class QueryRing {
@@ -9,6 +20,8 @@ export class QueryRing {
   /** [w, H, d], token t at t % w. */
   #data: Float32Array;
   #positions: Uint32Array;
+  /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
+  #rotations: Uint32Array | undefined;
   #seen = 0;
 
   constructor(window: number, heads: number, dim: number, ledger: Ledger) {
@@ -20,16 +33,17 @@ export class QueryRing {
   }
 
   get bytes(): number {
-    return this.#data.byteLength + this.#positions.byteLength;
+    return this.#data.byteLength + this.#positions.byteLength + (this.#rotations?.byteLength ?? 0);
   }
 
-  /** Adds queries `[H, m, d]` at their positions; those before the last w are not copied. */
-  push(q: Float32Array, positions: Uint32Array): void {
+  /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less; those before the last w are not copied. */
+  push(q: Float32Array, positions: Uint32Array, shift = 0): void {
     const m = positions.length, H = this.#heads, d = this.#dim, w = this.window;
     for (let i = Math.max(0, m - w); i < m; i++) {
       const slot = (this.#seen + i) % w;
       for (let h = 0; h < H; h++) this.#data.set(q.subarray((h * m + i) * d, (h * m + i + 1) * d), (slot * H + h) * d);
       this.#positions[slot] = positions[i]!;
+      this.#rotations?.fill(positions[i]! - shift, slot * H, (slot + 1) * H);
     }
     this.#seen += m;
   }
@@ -46,11 +60,51 @@ export class QueryRing {
     return { queries, positions, count: have };
   }
 
+  /** The positions that its queries are turned by. */
+  rotations(): Iterable<number> {
+    return (this.#rotations ?? this.#positions).subarray(0, Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1));
+  }
+
+  /** Follows a rebased cache: in each head a query stands where the last slot that it may see stands. */
+  rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: Turn): void {
+    const H = this.#heads, d = this.#dim;
+    this.markRotations();
+    for (let slot = 0; slot < Math.min(this.#seen, this.window); slot++)
+      for (let h = 0; h < H; h++) {
+        const g = Math.floor((h * G) / H), n = lengths[g]!, at = slot * H + h;
+        const to = Math.max(0, next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot]! + 1));
+        turn(this.#data, at * d, this.#rotations![at]!, to);
+        this.#rotations![at] = to;
+      }
+  }
+
+  /** Its numbers as they lie, for a file. */
+  saved(): SavedRing {
+    return { seen: this.#seen, queries: this.#data, positions: this.#positions, rotations: this.#rotations };
+  }
+
+  /** Takes saved numbers back. */
+  restore({ seen, queries, positions, rotations }: SavedRing): void {
+    this.#seen = seen;
+    this.#data.set(queries);
+    this.#positions.set(positions);
+    if (!rotations) return;
+    this.markRotations();
+    this.#rotations!.set(rotations);
+  }
+
+  /** From now on queries have rotations of their own, the original positions at first. */
+  markRotations(): void {
+    if (this.#rotations) return;
+    const H = this.#heads;
+    this.#rotations = Uint32Array.from({ length: this.window * H }, (_, i) => this.#positions[Math.floor(i / H)]!);
+    this.#ledger.allocate('rings', this.#rotations.byteLength);
+    this.#ledger.use('rings', this.#rotations.byteLength);
+  }
+
   fork(ledger: Ledger): QueryRing {
     const copy = new QueryRing(this.window, this.#heads, this.#dim, ledger);
-    copy.#data.set(this.#data);
-    copy.#positions.set(this.#positions);
-    copy.#seen = this.#seen;
+    copy.restore(this.saved());
     return copy;
   }
 
@@ -59,5 +113,6 @@ export class QueryRing {
     this.#ledger.free('rings', this.bytes);
     this.#data = new Float32Array(0);
     this.#positions = new Uint32Array(0);
+    this.#rotations = undefined;
   }
 }

@@ -3,6 +3,7 @@ import type { Backend, Compiled, Plan, Policy } from '@kv/core';
 import type { AttentionCounters } from '../attention.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Model } from '../load-model.ts';
+import { breathe } from './breathe.ts';
 import { slotsOf } from './budget.ts';
 import type { Budget } from './budget.ts';
 import { keptPositions, runSubjects } from './event.ts';
@@ -10,6 +11,7 @@ import type { EventResult, EventTimes } from './event.ts';
 import { Memory } from './memory.ts';
 import { provided } from './observe.ts';
 import { pass } from './pass.ts';
+import { expectRoom } from './rebase.ts';
 import { runStepHooks } from './step-hooks.ts';
 import type { TokenText } from './text.ts';
 import { watchOf } from './watch.ts';
@@ -27,9 +29,16 @@ export interface PrefillOptions {
   readonly rows?: number;
   readonly signal?: AbortSignal | undefined;
 }
+export interface SequenceOptions {
+  /** Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together. @defaultValue the model's `maxPositions` */
+  readonly window?: number;
+}
 /** Bytes of everything that a sequence holds: cache, rings, statistics, states. */
 export interface Bytes { readonly allocated: number; readonly live: number; readonly peak: number; readonly meanPrefill: number; readonly meanDecode: number }
 type Kept = readonly (readonly (readonly number[])[])[];
+
+/** What a sequence remembers, for those who store and restore it. */
+export let memoryOf: (sequence: Sequence) => Memory;
 
 /** One sequence over a model's shared weights: its caches and all that its policy remembers. */
 export class Sequence {
@@ -44,10 +53,12 @@ export class Sequence {
   /** Slots that the last event allowed, `[layer][kvHead]`. */
   lastBudgets: readonly (readonly number[])[] | undefined;
   #memory: Memory;
+  static { memoryOf = (sequence) => sequence.#memory; }
 
   /** @param backend where pieces run. @defaultValue the CPU */
-  constructor(model: Model, backend: Backend = cpu) {
-    this.#memory = new Memory(model, backend);
+  constructor(model: Model, backend: Backend = cpu, { window }: SequenceOptions = {}) {
+    if (window !== undefined && !(Number.isInteger(window) && window > 0)) throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
+    this.#memory = new Memory(model, backend, window);
   }
 
   get model(): Model { return this.#memory.model; }
@@ -62,6 +73,9 @@ export class Sequence {
   /** Most slots that a head of any layer has held. */
   get mostSlots(): number { return this.#memory.mostSlots; }
 
+  /** Whether so many more tokens have room beside the kept slots in the model's context. */
+  fits(more: number): boolean { return this.#memory.longest + more <= this.#memory.window; }
+
   /**
    * Feeds a prompt. With a policy and a budget the cache ends at its budget, after every block if `block` is given.
    *
@@ -71,17 +85,18 @@ export class Sequence {
   async prefill(ids: readonly number[], { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {}): Promise<void> {
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     if (block !== undefined && !(Number.isInteger(block) && block > 0)) throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
-    this.#expect(ids);
-    const started = performance.now(), memory = this.#memory;
-    if (policy) this.policy = compile(policy);
-    if (budget !== undefined) memory.budget = slotsOf(budget, memory.promptLength);
-    const { evicts, needs, label, reach } = this.policy, acts = evicts && memory.budget !== undefined, late = waits(this.policy);
+    const started = performance.now(), memory = this.#memory, compiled = policy ? compile(policy) : this.policy;
+    const { evicts, needs, label, reach } = compiled, slots = budget === undefined ? memory.budget : slotsOf(budget, this.length + ids.length);
+    const acts = evicts && slots !== undefined, late = waits(compiled), size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
+    expectRoom(memory, acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length, 'prompt');
+    memory.prompted(ids.length);
+    [this.policy, memory.budget] = [compiled, slots];
     const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
     memory.watch(union(acts ? needs : [], ...hooks.map((h) => h.needs), ...policies.map((p) => compile(p).needs)));
-    const size = block ?? this.policy.hooks('cadence')[0]?.block ?? ids.length;
     if (acts && late && size < ids.length) this.notes.push(`${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`);
     const logits: Float32Array[] = [];
     for (let from = 0; from < ids.length; from += size) {
+      await breathe(signal);
       signal?.throwIfAborted();
       const part = ids.slice(from, from + size), after = ids.length - from - part.length;
       logits.push(...await this.#feed(part, Math.max(0, rows - after), acts && !late));
@@ -95,8 +110,9 @@ export class Sequence {
 
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
   async append(ids: readonly number[], { rows = 1 }: { readonly rows?: number } = {}): Promise<void> {
-    this.#expect(ids);
     const started = performance.now();
+    expectRoom(this.#memory, ids.length, 'prompt');
+    this.#memory.prompted(ids.length);
     this.logits = await this.#feed(ids, rows, false);
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
@@ -111,9 +127,8 @@ export class Sequence {
 
   /** Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event. */
   async step(token: number, every?: number): Promise<void> {
-    const memory = this.#memory, { maxPositions } = this.model.config;
-    if (this.length >= maxPositions) throw new KvError('generation', `must stay within the model's context of ${maxPositions} tokens`);
-    const started = performance.now();
+    const memory = this.#memory, started = performance.now();
+    expectRoom(memory, 1, 'generation');
     memory.decoded++;
     this.counts.steps++;
     this.logits = await pass(memory, [token], { phase: 'decode', policy: this.policy, rows: 1 });
@@ -127,6 +142,20 @@ export class Sequence {
   settle(): void {
     const { window, accumulated, block } = watchOf([...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs));
     if (window === 0 && !accumulated && !block) for (const layer of this.#memory.layers) layer.unwatch();
+  }
+
+  /** Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries. */
+  get cuttable(): boolean {
+    const { layers, length, shared } = this.#memory;
+    return shared.empty && layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === length));
+  }
+
+  /** A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the sequence is `cuttable`. */
+  forkAt(length: number): Sequence {
+    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length)) throw new KvError('forkAt', `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`);
+    const copy = new Sequence(this.model, this.#memory.backend, { window: this.#memory.window });
+    copy.#memory = this.#memory.fork(length);
+    return copy;
   }
 
   /** A copy that goes its own way over the same weights. */
@@ -163,11 +192,6 @@ export class Sequence {
     this.#memory.destroy();
   }
 
-  #expect(ids: readonly number[]): void {
-    const { maxPositions } = this.model.config, length = this.length + ids.length;
-    if (length > maxPositions) throw new KvError('prompt', `must fit the model's context of ${maxPositions} tokens, got ${length}`);
-    this.#memory.promptLength = length;
-  }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
   async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Float32Array[]> {

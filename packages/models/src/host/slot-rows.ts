@@ -48,6 +48,13 @@ export class SlotRows {
     for (let r = 0; r < this.rows; r++) for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i]!;
   }
 
+  /** The first `slots` entries of every row, dense `[rows, slots]`. */
+  dense(slots: number): Float32Array {
+    const out = new Float32Array(this.rows * slots);
+    for (let r = 0; r < this.rows; r++) out.set(this.#data.subarray(r * this.#stride, r * this.#stride + slots), r * slots);
+    return out;
+  }
+
   /** Keeps these slots of each KV head. */
   keep(kept: readonly Uint32Array[]): void {
     let longest = 0;

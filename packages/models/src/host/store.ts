@@ -6,6 +6,12 @@ import { SlotRows } from './slot-rows.ts';
 interface Shape { readonly queryHeads: number; readonly kvHeads: number }
 const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = { query: (s) => s.queryHeads, kv: (s) => s.kvHeads, layer: () => 1, model: () => 1 };
 
+/** Rows of a state in a model of this shape. */
+export const stateRows = ({ rows }: StateSpec, shape: Shape): number => ROWS[rows](shape);
+
+/** A state as it is saved. */
+export interface StoredState { readonly id: string; readonly spec: StateSpec; readonly columns: number; /** `[rows, columns]` */ readonly data: Float32Array }
+
 interface Entry { readonly spec: StateSpec; readonly rows: SlotRows; length: number }
 
 /** The state of pieces in one layer (or, for rows `model`, in the sequence): kept, compacted, forked and counted under `states`. */
@@ -27,7 +33,7 @@ export class StateStore {
 
   /** Replaces the state by host values `[rows, columns]`. */
   write(signal: State, values: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }): void {
-    const [rows = 1, columns = 1] = values.shape, want = ROWS[signal.state.rows](this.#shape);
+    const [rows = 1, columns = 1] = values.shape, want = stateRows(signal.state, this.#shape);
     if (rows !== want) throw new KvError(signal.as, `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`);
     const entry = this.#entry(signal, columns, columns);
     entry.rows.grow(columns);
@@ -38,6 +44,23 @@ export class StateStore {
   /** Slot state follows the cache. */
   keep(kept: readonly Uint32Array[]): void {
     for (const entry of this.#entries.values()) if (entry.spec.kind === 'slot') { entry.rows.keep(kept); entry.length = Math.max(0, ...kept.map((k) => k.length)); }
+  }
+
+  get empty(): boolean {
+    return this.#entries.size === 0;
+  }
+
+  /** All states, each dense. */
+  saved(): readonly StoredState[] {
+    return Array.from(this.#entries, ([id, { spec, rows, length: columns }]) => ({ id, spec, columns, data: rows.dense(columns) }));
+  }
+
+  /** Takes a saved state back. */
+  restore({ id, spec, columns, data }: StoredState): void {
+    const rows = new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger);
+    rows.grow(columns);
+    rows.write(data, columns);
+    this.#entries.set(id, { spec, rows, length: columns });
   }
 
   fork(ledger: Ledger): StateStore {
@@ -55,7 +78,7 @@ export class StateStore {
     const spec = signal.state;
     let entry = this.#entries.get(signal.id);
     if (!entry) {
-      entry = { spec, rows: new SlotRows(ROWS[spec.rows](this.#shape), spec.init ?? 0, 'states', this.#ledger), length: 0 };
+      entry = { spec, rows: new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger), length: 0 };
       this.#entries.set(signal.id, entry);
     }
     const columns = { slot: slots, position: positions, unit: Math.max(entry.length, spec.width ?? 1), sequence: spec.width ?? 1 }[spec.kind];

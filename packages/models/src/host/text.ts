@@ -36,10 +36,14 @@ export class TokenText implements Tokens {
     return this.#open > 0 ? '\uFFFD' : '';
   }
 
-  fork(): TokenText {
+  /** @param upTo tokens of the copy, from the first */
+  fork(upTo: number = this.ids.length): TokenText {
     const copy = new TokenText(this.#tokenizer);
-    copy.ids.push(...this.ids);
-    copy.offsets.push(...this.offsets);
+    if (upTo < this.ids.length) {
+      for (let i = 0; i < upTo; i++) copy.push(this.ids[i]!);
+      return copy;
+    }
+    for (const [i, id] of this.ids.entries()) { copy.ids.push(id); copy.offsets.push(this.offsets[i]!); }
     copy.text = this.text;
     copy.#open = this.#open;
     for (const id of this.#open > 0 ? this.ids.slice(-this.#open) : []) copy.#decoder.push(id);

@@ -1,3 +1,4 @@
+import { KvError, signalKey } from '@kv/core';
 import type { AnySignal } from '@kv/core';
 
 /** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
@@ -24,3 +25,7 @@ export const watchOf = (needs: readonly AnySignal[]): Watch => ({
 
 /** How many last queries a signal looks at; 0 for the others. */
 export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;
+
+/** What is said of a signal that an event wants and nobody remembered. */
+export const notRemembered = (signal: AnySignal): KvError =>
+  new KvError('sequence', `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``);

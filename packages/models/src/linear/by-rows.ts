@@ -2,11 +2,11 @@ import type { LinearFactory } from './linear.ts';
 
 /** Products that go to `few` below `from` rows and to `many` from there on: an engine with a cost per call, for blocks only. Both hold the weights. */
 export function byRows(few: LinearFactory, many: LinearFactory, from = 32): LinearFactory {
-  return (weight, outputs, inputs) => {
-    const [small, large] = [few(weight, outputs, inputs), many(weight, outputs, inputs)];
+  return (weight) => {
+    const [small, large] = [few(weight), many(weight)];
     return {
-      inputs,
-      outputs,
+      inputs: weight.inputs,
+      outputs: weight.outputs,
       apply: (x, rows) => (rows < from ? small : large).apply(x, rows),
       destroy() {
         small.destroy();

@@ -1,3 +1,4 @@
+import { dense } from '../checkpoint/matrix.ts';
 import type { LinearFactory } from './linear.ts';
 
 /**
@@ -9,8 +10,8 @@ export async function jaxLinear(): Promise<LinearFactory> {
   const { init, numpy } = await import('@jax-js/jax');
   await init('wasm');
   const array = (data: Float32Array, shape: number[]): ReturnType<typeof numpy.array> => numpy.array(data as Float32Array<ArrayBuffer>, { shape, device: 'wasm' });
-  return (weight, outputs, inputs) => {
-    const held = array(weight, [outputs, inputs]);
+  return (weight) => {
+    const { inputs, outputs } = weight, held = array(dense(weight), [outputs, inputs]);
     return {
       inputs,
       outputs,

@@ -1,3 +1,5 @@
+import type { Matrix } from '../checkpoint/matrix.ts';
+
 /** `y = x Wᵀ` for one weight matrix, f32. */
 export interface Linear {
   readonly inputs: number;
@@ -8,5 +10,5 @@ export interface Linear {
   destroy(): void;
 }
 
-/** Makes a product from weight `[outputs, inputs]`, which it may keep or copy but never writes. */
-export type LinearFactory = (weight: Float32Array, outputs: number, inputs: number) => Linear;
+/** Makes a product from a weight. It never writes the weight's bytes, and holds on to them only where they are f32 already and in memory once. */
+export type LinearFactory = (weight: Matrix) => Linear;

@@ -1,21 +1,25 @@
+import { dense } from '../checkpoint/matrix.ts';
 import type { LinearFactory } from './linear.ts';
 
 /** Plain loops, accumulating in f64: the reference, and what runs where WebAssembly SIMD is missing. */
-export const referenceLinear: LinearFactory = (weight, outputs, inputs) => ({
-  inputs,
-  outputs,
-  apply(x, rows) {
-    const y = new Float32Array(rows * outputs);
-    for (let r = 0; r < rows; r++) {
-      const at = r * outputs;
-      let o = 0;
-      for (; o + 4 <= outputs; o += 4) fourOutputs(x, r * inputs, weight, o * inputs, inputs, y, at + o);
-      for (; o < outputs; o++) y[at + o] = dot(x, r * inputs, weight, o * inputs, inputs);
-    }
-    return y;
-  },
-  destroy() {},
-});
+export const referenceLinear: LinearFactory = (matrix) => {
+  const { inputs, outputs } = matrix, weight = dense(matrix);
+  return {
+    inputs,
+    outputs,
+    apply(x, rows) {
+      const y = new Float32Array(rows * outputs);
+      for (let r = 0; r < rows; r++) {
+        const at = r * outputs;
+        let o = 0;
+        for (; o + 4 <= outputs; o += 4) fourOutputs(x, r * inputs, weight, o * inputs, inputs, y, at + o);
+        for (; o < outputs; o++) y[at + o] = dot(x, r * inputs, weight, o * inputs, inputs);
+      }
+      return y;
+    },
+    destroy() {},
+  };
+};
 
 /** y[at .. at + 4) = the products of one row of x with four rows of w. */
 function fourOutputs(x: Float32Array, xAt: number, w: Float32Array, wAt: number, n: number, y: Float32Array, at: number): void {

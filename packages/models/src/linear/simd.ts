@@ -1,5 +1,9 @@
+import { denseRows, type Matrix } from '../checkpoint/matrix.ts';
 import { createKernel, growTo, type Kernel } from '../simd/kernel.ts';
 import type { LinearFactory } from './linear.ts';
+
+/** Rows of a weight decoded and packed at a time, a multiple of a panel's 8, so that a weight is never there twice. */
+const packRows = 512;
 
 /** Rows multiplied at a time, so that the room for x and y stays small. */
 const block = 64;
@@ -11,12 +15,13 @@ const block = 64;
 export function simdLinear(): LinearFactory {
   let arena: Arena | undefined;
   let users = 0;
-  return (weight, outputs, inputs) => {
+  return (weight) => {
+    const { inputs, outputs } = weight;
     const own = (arena ??= createArena());
     users++;
     const wide = 8 * Math.ceil(outputs / 8);
     const deep = 4 * Math.ceil(inputs / 4);
-    const packed = own.place(weight, outputs, inputs, deep);
+    const packed = own.place(weight, deep);
     let alive = true;
     return {
       inputs,
@@ -41,7 +46,7 @@ export function simdLinear(): LinearFactory {
 
 interface Arena {
   /** Packs a weight into panels `[ceil(outputs / 8), deep, 8]` and returns its byte offset. */
-  place(weight: Float32Array, outputs: number, inputs: number, deep: number): number;
+  place(weight: Matrix, deep: number): number;
   /** x `[m, inputs]` times a packed weight: a view `[m, wide]`, valid until the next call. */
   multiply(x: Float32Array, m: number, wide: number, inputs: number, packed: number, deep: number): Float32Array;
 }
@@ -59,17 +64,22 @@ function createArena(): Arena {
   };
   const floats = (): Float32Array => new Float32Array(kernel.memory.buffer);
   return {
-    place(weight, outputs, inputs, deep) {
+    place(weight, deep) {
+      const { outputs, inputs } = weight;
       const packed = room(4 * 8 * Math.ceil(outputs / 8) * deep);
       const raw = end;
-      growTo(kernel.memory, raw + 4 * outputs * deep);
+      growTo(kernel.memory, raw + 4 * Math.min(outputs, packRows) * deep);
       const memory = floats();
-      if (deep === inputs) memory.set(weight, raw / 4);
-      else {
-        memory.fill(0, raw / 4, raw / 4 + outputs * deep);
-        for (let o = 0; o < outputs; o++) memory.set(weight.subarray(o * inputs, (o + 1) * inputs), raw / 4 + o * deep);
+      for (let from = 0; from < outputs; from += packRows) {
+        const count = Math.min(packRows, outputs - from);
+        const rows = denseRows(weight, from, count);
+        if (deep === inputs) memory.set(rows, raw / 4);
+        else {
+          memory.fill(0, raw / 4, raw / 4 + count * deep);
+          for (let o = 0; o < count; o++) memory.set(rows.subarray(o * inputs, (o + 1) * inputs), raw / 4 + o * deep);
+        }
+        kernel.pack(raw, count, deep, packed + 4 * from * deep);
       }
-      kernel.pack(raw, outputs, deep, packed);
       return packed;
     },
     multiply(x, m, wide, inputs, packed, deep) {

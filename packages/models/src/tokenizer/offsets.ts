@@ -1,52 +1,93 @@
-/**
- * Where each token lies in the text, in UTF-16 code units: `[start, end)` of the characters that hold its bytes.
- * Tokens stand for the text's UTF-8 bytes in order; what no token stands for (a byte outside the vocabulary, trimmed space) is stepped over,
- * and a token without text of its own (one that a post-processor added) is empty.
- */
-export function tokenOffsets(text: string, tokens: readonly Uint8Array[]): (readonly [number, number])[] {
-  const { bytes, unit } = utf8(text);
-  let at = 0;
-  return tokens.map((token) => {
-    let found = find(bytes, token, at);
-    let length = token.length;
-    if (token[0] === 32 && (found < 0 || (found > at && find(bytes, token.subarray(1), at) === at))) {
-      found = find(bytes, token.subarray(1), at);
-      length -= 1;
-    }
-    if (found < 0 || length === 0) return [unit[at] ?? 0, unit[at] ?? 0];
-    at = found + length;
-    return [unit[found] ?? 0, charEnd(unit, at)];
-  });
+import type { Aligned } from './aligned.ts';
+import { SPACE } from './pre-tokenizer.ts';
+
+/** The token for text outside the vocabulary, and how much of the text one stands for. */
+export interface Unknown {
+  readonly id: number;
+  readonly covers: 'run' | 'character' | 'byte';
 }
 
-/** UTF-8 bytes of the text and, for each byte and the end, the code unit at which its character starts. A lone surrogate is U+FFFD. */
+/**
+ * Where each token lies in the original text, in UTF-16 code units: `[start, end)` of the characters that its bytes come from.
+ * Tokens stand for the UTF-8 bytes of `source` in order, U+2581 being a space where `spaces`; a byte that no token stands for is stepped over.
+ * A token that covers nothing that was written (a dummy prefix) is empty.
+ */
+export function tokenOffsets(source: Aligned, ids: readonly number[], bytesOf: (id: number) => Uint8Array, spaces: boolean, unknown?: Unknown): [number, number][] {
+  const { bytes, unit } = utf8(spaces ? source.text.replaceAll(SPACE, ' ') : source.text);
+  const absent = new Set<number>();
+  const offsets: [number, number][] = [];
+  let at = 0;
+  let open = -1;
+  const cover = (from: number, to: number): [number, number] => {
+    const first = unit[from] ?? 0;
+    const last = to > from ? lastUnit(source.text, unit[to - 1] ?? 0) : -1;
+    const start = source.start[first] ?? source.end.at(-1) ?? 0;
+    return [start, last < 0 ? start : Math.max(start, source.end[last] ?? start)];
+  };
+  const close = (to: number): void => {
+    if (open >= 0) offsets[open] = cover(at, to);
+    open = -1;
+  };
+  for (const id of ids) {
+    if (id === unknown?.id) {
+      close(at);
+      const next = unknown.covers === 'run' ? at : Math.min(bytes.length, unknown.covers === 'byte' ? at + 1 : charEnd(unit, at));
+      if (unknown.covers === 'run') open = offsets.length;
+      offsets.push(cover(at, next));
+      at = next;
+      continue;
+    }
+    const token = bytesOf(id);
+    // What is nowhere in the rest is nowhere in a shorter rest either.
+    const found = absent.has(id) ? -1 : find(bytes, token, at);
+    if (found < 0) {
+      absent.add(id);
+      offsets.push(cover(at, at));
+      continue;
+    }
+    close(found);
+    at = found + token.length;
+    offsets.push(cover(found, at));
+  }
+  close(bytes.length);
+  return offsets;
+}
+
+/** UTF-8 bytes of a well-formed text and, for each byte and the end, the code unit at which its character starts. */
 function utf8(text: string): { bytes: Uint8Array; unit: Uint32Array } {
   const bytes = new TextEncoder().encode(text);
   const unit = new Uint32Array(bytes.length + 1);
-  let at = 0;
-  let start = 0;
-  for (const char of text) {
-    const code = char.codePointAt(0) ?? 0;
-    const length = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-    unit.fill(start, at, at + length);
-    at += length;
-    start += char.length;
+  let start = -1;
+  let wide = 0;
+  for (let i = 0; i < bytes.length; i++) {
+    const byte = bytes[i] as number;
+    if ((byte & 0xc0) !== 0x80) {
+      start += 1 + wide;
+      wide = byte >= 0xf0 ? 1 : 0;
+    }
+    unit[i] = start;
   }
-  unit[at] = start;
+  unit[bytes.length] = text.length;
   return { bytes, unit };
 }
 
-/** The first code unit after the character that holds the byte before `at`. */
+/** The last code unit of the character that starts at `unit`. */
+function lastUnit(text: string, unit: number): number {
+  return (text.codePointAt(unit) ?? 0) > 0xffff ? unit + 1 : unit;
+}
+
+/** The first byte after the character at byte `at`. */
 function charEnd(unit: Uint32Array, at: number): number {
-  const last = unit[at - 1];
-  let next = at;
-  while (next < unit.length - 1 && unit[next] === last) next++;
-  return unit[next] ?? 0;
+  let next = at + 1;
+  while (next < unit.length - 1 && unit[next] === unit[at]) next++;
+  return next;
 }
 
 function find(bytes: Uint8Array, token: Uint8Array, from: number): number {
-  for (let at = from; at + token.length <= bytes.length; at++) {
-    let i = 0;
+  const first = token[0];
+  if (first === undefined) return from;
+  for (let at = bytes.indexOf(first, from); at >= 0 && at + token.length <= bytes.length; at = bytes.indexOf(first, at + 1)) {
+    let i = 1;
     while (i < token.length && bytes[at + i] === token[i]) i++;
     if (i === token.length) return at;
   }

@@ -20,6 +20,10 @@ function agrees(piece: Piece, oracle: (ids: readonly number[]) => { get(i: numbe
 }
 
 test('rarity agrees with its oracle: evicted tokens count, tokens not yet seen do not', () => agrees(rarity(), rarityOracle));
+test('so do the two forms that the paper never ran', () => {
+  agrees(rarity({ form: 'inverse' }), (ids) => { const c = occurrences(ids); return { get: (i) => 1 / (1 + c.get(i)) }; });
+  agrees(rarity({ form: 'exponential' }), (ids) => { const c = occurrences(ids); return { get: (i) => Math.E ** -c.get(i) }; });
+});
 test('frequency agrees with its oracle', () => agrees(frequency(), (ids) => { const c = occurrences(ids); return { get: (i) => c.get(i) / ids.length }; }));
 
 test.each([[1, 0.5906], [10, 0.2943], [100, 0.1781]])('U(%d) = %d', (count, u) => {

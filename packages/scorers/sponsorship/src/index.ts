@@ -1,7 +1,12 @@
-export { matching } from './detector.ts';
-export type { Detector } from './detector.ts';
+export { allowed } from './allowlist.ts';
+export type { AllowOptions } from './allowlist.ts';
+export { finding, matching } from './detector.ts';
+export type { Detector, Finder, Match } from './detector.ts';
+export { learnRank } from './learn-rank.ts';
+export type { LearnRankOptions, Ranker } from './learn-rank.ts';
+export { pension } from './pension.ts';
 export { recency } from './recency.ts';
-export { regex } from './regex.ts';
+export { explicitKeys, keywords, regex } from './regex.ts';
 export { sponsorship } from './sponsorship.ts';
 export type { SponsorshipOptions } from './sponsorship.ts';
 export { structure } from './structure.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, compile, cpu, isState, readCpu } from '@kv/core';
 import type { Cell, Tensor } from '@kv/core';
-import { recency, sponsorship, structure } from '../src/index.ts';
+import { learnRank, pension, recency, sponsorship, structure } from '../src/index.ts';
 import { vouchersOracle } from './sponsorship.oracle.ts';
 
 /** f32 sums of at most 12 vouchers of at most 15. */
@@ -48,4 +48,24 @@ test('two sponsorships of one policy share their state and decay once', () => {
 test('structure is 1 on anchors, recency i / n', () => {
   expect(Array.from(apply(structure({ anchors: at([1, 9]) }), { tokens: silent(10), positions: row([0, 1, 8, 9]), at: { length: 10 } }).scores!.data)).toEqual([0, 1, 0, 1]);
   expect(Array.from(apply(recency(), { positions: row([0, 1, 3]), at: { length: 4 } }).scores!.data)).toEqual([0.25, 0.5, 1]);
+});
+
+test('LearnRank vouches by how sure an anchor is, above 0.3 only', () => {
+  fc.assert(fc.property(fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 1, maxLength: 30 }), fc.integer({ min: 1, max: 8 }), (f, reach) => {
+    const sure = f.map(Math.fround), got = apply(learnRank({ rank: () => sure, reach }), { tokens: silent(f.length) }).scores!.data;
+    vouchersOracle(sure.map((x) => (x > 0.3 ? x : 0)), reach).data.forEach((v, i) => expect(Math.abs(got[i]! - v)).toBeLessThanOrEqual(TOLERANCE));
+  }), { numRuns: 50 });
+});
+
+test('a pension starts with the newest attention and moves by 1 - rate with every token', () => {
+  const piece = pension({ rate: 0.75 }), [hook] = compile(piece).hooks('step'), put = (...x: number[]): Tensor => cpu.ops.from({ data: Float32Array.from(x), shape: [1, x.length] });
+  expect(Array.from(apply(piece, { attention: [[0.5, 0.25]] }).scores!.data)).toEqual([0.5, 0.25]);
+  let state = new Map<string, Tensor>(hook!.needs.filter(isState).map((s) => [s.id, put(...(s.state.kind === 'slot' ? [0, 0] : [0]))]));
+  const want = [0, 0];
+  for (const [i, attention] of [[0.5, 0.25], [0.125, 0.5], [1, 0]].entries()) {
+    state = new Map(hook!.run([{ ops: cpu.ops, at: {}, draft: {}, read: (s: { id: string }) => state.get(s.id) ?? put(...attention) } as unknown as Cell])[0]!);
+    attention.forEach((a, slot) => { want[slot] = i === 0 ? a : 0.75 * want[slot]! + 0.25 * a; });
+  }
+  expect(Array.from(readCpu(state.get('state.pension(0.75)')!).data)).toEqual(want);
+  expect(Array.from(apply(piece, { attention: [[0, 1]], past: [want], started: [[1]] }).scores!.data)).toEqual(want.map(Math.fround));
 });

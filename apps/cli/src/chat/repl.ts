@@ -1,0 +1,89 @@
+import { createInterface } from 'node:readline';
+import { KvError } from '@kv/core';
+import pc from 'picocolors';
+import { bytesText } from '../columns.ts';
+import { oneSentence } from '../one-sentence.ts';
+import type { Input, Terminal } from '../terminal.ts';
+import type { Conversation } from './conversation.ts';
+import { droppedText } from './dropped.ts';
+
+const HELP = `/dropped     the conversation, with what the policy has dropped marked (dim, or in [brackets] where there is no terminal)
+/bytes       what the cache holds, by part
+/save FILE   write the cache; kv chat --load FILE goes on
+/quit        leave; so does Ctrl-D, Ctrl-C at an empty prompt, or Ctrl-C twice within a second
+`;
+
+/** Reads turns line by line until the input ends, /quit or Ctrl-C; a first Ctrl-C during an answer ends the answer alone. */
+export async function repl(conversation: Conversation, terminal: Terminal & { readonly input: Input }): Promise<void> {
+  const { stdout, stderr, input, signal } = terminal, tty = input.stream.isTTY === true;
+  const lines = createInterface({ input: input.stream, ...(tty && { output: process.stderr, terminal: true, prompt: '> ' }) });
+  let answering: AbortController | undefined, last = -Infinity, left = false;
+  /** Lines that were read ahead are not taken up any more. */
+  const leave = (): void => {
+    left = true;
+    lines.close();
+  };
+  const giveBack = input.takeInterrupts(() => {
+    const again = performance.now() - last < 1000;
+    last = performance.now();
+    if (again) answering?.abort();
+    if (again) return false;
+    if (answering) answering.abort();
+    else if (tty && lines.line !== '') lines.write(null, { ctrl: true, name: 'u' });
+    else leave();
+    return true;
+  });
+  lines.on('SIGINT', () => input.interrupt());
+  signal.addEventListener('abort', leave, { once: true });
+  try {
+    lines.prompt();
+    for await (const line of lines) {
+      if (left || line.trim() === '/quit') break;
+      if (line.startsWith('/')) await command(line.trim(), conversation, terminal);
+      else if (line.trim() !== '') {
+        answering = new AbortController();
+        await answer(line, conversation, terminal, answering.signal);
+        answering = undefined;
+      }
+      if (!left) lines.prompt();
+    }
+    if (tty) stderr.write('\n');
+  } finally {
+    giveBack();
+    lines.close();
+  }
+
+  /** One turn; what is wrong with it is one sentence, and the conversation goes on. */
+  async function answer(line: string, { say, sequence }: Conversation, at: Terminal, abort: AbortSignal): Promise<void> {
+    const started = performance.now(), before = sequence.counts.steps;
+    try {
+      const finish = await say(line, (text) => stdout.write(text), abort);
+      stdout.write('\n');
+      const { live } = sequence.bytes(), rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
+      const slots = Math.max(...sequence.kept().flat().map((row) => row.length));
+      const of = sequence.budget === undefined ? '' : ` of ${sequence.budget}`, end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
+      stderr.write(`[${sequence.length} tokens, ${slots} slots${of}, ${bytesText(live)} live, ${rate.toFixed(1)} tokens/s${end}]\n`);
+    } catch (error) {
+      if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
+      stderr.write(`${oneSentence(error)}\n`);
+    }
+  }
+}
+
+async function command(line: string, { sequence, save }: Conversation, { stdout, stderr, cwd }: Terminal): Promise<void> {
+  const [name = '', ...rest] = line.split(/\s+/), file = rest.join(' ');
+  if (name === '/help') stderr.write(HELP);
+  else if (name === '/bytes') {
+    const { ledger } = sequence, parts = ledger.names().map((part) => `${part} ${bytesText(ledger.entry(part).live)}`);
+    stderr.write(`${[...parts, `most so far ${bytesText(ledger.peak)}`].join(', ')}\n`);
+  } else if (name === '/dropped') stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`));
+  else if (name === '/save' && file !== '') {
+    try {
+      await save(file, cwd);
+      stderr.write(`saved to ${file}\n`);
+    } catch (error) {
+      if (!KvError.is(error)) throw error;
+      stderr.write(`${oneSentence(error)}\n`);
+    }
+  } else stderr.write(`expected /help, /dropped, /bytes, /save FILE or /quit, got ${JSON.stringify(line)}\n`);
+}

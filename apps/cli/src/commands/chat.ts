@@ -1,0 +1,91 @@
+import { resolve } from 'node:path';
+import { compile, KvError } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { loadCache, loadModel, Sequence } from '@kv/models';
+import type { Model } from '@kv/models';
+import { Command } from 'commander';
+import { createConversation } from '../chat/conversation.ts';
+import { repl } from '../chat/repl.ts';
+import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
+import { MODEL_HELP, resolveModel } from '../model-source.ts';
+import { number, whole } from '../option-values.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import type { Terminal } from '../terminal.ts';
+
+interface ChatOptions {
+  readonly model: string;
+  readonly policy?: string;
+  readonly budget?: number;
+  readonly block?: number;
+  readonly cadence?: number;
+  readonly system?: string;
+  readonly load?: string;
+  readonly save?: string;
+  readonly maxNewTokens: number;
+  readonly temperature?: number;
+  readonly topP?: number;
+  readonly seed?: number;
+}
+
+/** `kv chat`: a conversation over a cache of fixed size. */
+export const chatCommand = (terminal: Terminal): Command => new Command('chat')
+  .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
+  .option('--model <name>', MODEL_HELP, 'embedded')
+  .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
+  .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
+  .option('--block <tokens>', 'feed a long turn in blocks of so many tokens, each followed by an eviction', whole('--block', { min: 1 }))
+  .option('--cadence <tokens>', 'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)', whole('--cadence', { min: 1 }))
+  .option('--system <text>', 'what stands before the first turn')
+  .option('--load <file>', 'go on with a saved conversation')
+  .option('--save <file>', 'save the conversation at the end')
+  .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
+  .option('--temperature <t>', 'sample instead of taking the likeliest token; 0 is greedy', number('--temperature', { min: 0 }))
+  .option('--top-p <p>', 'sample from the smallest set of tokens with this probability', number('--top-p', { above: 0, max: 1 }))
+  .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+  .action((options: ChatOptions) => chat(options, terminal));
+
+async function chat(options: ChatOptions, terminal: Terminal): Promise<void> {
+  const { input, stderr, cwd } = terminal, { system, load, save, maxNewTokens, temperature, topP, seed, cadence } = options;
+  if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
+  if (system !== undefined && load !== undefined) throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
+  const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
+  const model = await loadModel(await resolveModel(options.model, terminal));
+  const { sequence, policy } = await opened(model, given, options, cwd);
+  try {
+    const budget = slots(policy, options.budget ?? sequence.budget, model), { maxPositions } = model.config;
+    const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
+    if (budget !== undefined && budget + block > maxPositions) throw new KvError('--block', `expected at most ${maxPositions - budget} tokens beside a budget of ${budget}, got ${block}`);
+    const conversation = createConversation(sequence, turnsOf(model, system), { policy, budget, block, cadence: cadence ?? roomy(budget, maxPositions), maxNewTokens, temperature, topP, seed });
+    stderr.write(`${model.name}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`);
+    await repl(conversation, { ...terminal, input });
+    if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
+  } finally {
+    sequence.destroy();
+  }
+}
+
+async function opened(model: Model, given: Policy | undefined, { load }: ChatOptions, cwd: string): Promise<{ sequence: Sequence; policy: Policy }> {
+  if (load === undefined) return { sequence: new Sequence(model), policy: given ?? await resolvePolicy('full', { cwd }) };
+  let policy = given;
+  const sequence = await loadCache(model, resolve(cwd, load), { policy: async (label) => (policy ??= await resolvePolicy(label === '' ? 'full' : label, { cwd })) });
+  return { sequence, policy: policy! };
+}
+
+/** In the words that the model was trained on, if its checkpoint says which. */
+function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined): Turns {
+  const render = chatTemplate?.();
+  return render ? templateTurns(tokenizer, render, system) : lineTurns(tokenizer, system);
+}
+
+/** A cadence that leaves a long answer room beside the budget. */
+const roomy = (budget: number | undefined, context: number): number | undefined => (budget === undefined ? undefined : Math.max(1, Math.floor((context - budget) / 2)));
+
+/** The budget, if the policy evicts and can keep it. */
+function slots(policy: Policy, budget: number | undefined, { name, config: { maxPositions } }: Model): number | undefined {
+  const { evicts, label, floor } = compile(policy);
+  if (!evicts) return undefined;
+  if (budget === undefined) throw new KvError('--budget', `expected a number of slots, since '${label}' evicts, got none`);
+  if (budget >= maxPositions) throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);
+  if (floor(budget + 1, budget) > budget) throw new KvError('--budget', `expected at least the ${floor(maxPositions, budget)} slots that '${label}' forces, got ${budget}`);
+  return budget;
+}

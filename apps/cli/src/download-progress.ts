@@ -1,0 +1,58 @@
+import type { Progress } from '@kv/hub';
+import cliProgress from 'cli-progress';
+import { bytesText } from './columns.ts';
+import { duration } from './needle/progress.ts';
+import type { Stream } from './terminal.ts';
+
+/** Tells how far a download is. */
+interface Download {
+  step(progress: Progress): void;
+  /** Another process is downloading the same. */
+  wait(): void;
+  stop(): void;
+}
+
+/** Seconds between two plain lines. */
+const EVERY_S = 10;
+
+/** A bar with speed and time left on a terminal, a line now and then elsewhere; nothing where nothing has to be downloaded. */
+export function startDownload(stderr: Stream, name: string, now: () => number = () => performance.now()): Download {
+  const wait = (): void => void stderr.write(`model: another process is downloading ${name}, waits for it\n`);
+  return stderr.isTTY ? { ...bar(stderr), wait } : { ...lines(stderr, name, now), wait };
+}
+
+function bar(stderr: Stream): Omit<Download, 'wait'> {
+  let shown: InstanceType<typeof cliProgress.SingleBar> | undefined;
+  return {
+    step(progress) {
+      const payload = { file: progress.file, far: far(progress) };
+      if (shown) shown.update(progress.done, payload);
+      else {
+        shown = new cliProgress.SingleBar({ stream: stderr as NodeJS.WriteStream, format: '{bar} {far}  {file}', barsize: 30, hideCursor: true, clearOnComplete: true, gracefulExit: false }, cliProgress.Presets.shades_classic);
+        shown.start(progress.total, progress.done, payload);
+      }
+    },
+    stop: () => shown?.stop(),
+  };
+}
+
+function lines(stderr: Stream, name: string, now: () => number): Omit<Download, 'wait'> {
+  let said: number | undefined, whole = false;
+  return {
+    step(progress) {
+      whole ||= progress.done === progress.total;
+      if (said !== undefined && now() - said < 1000 * EVERY_S) return;
+      stderr.write(said === undefined ? `model: downloading ${name}, ${bytesText(progress.total)}\n` : `model: ${far(progress)}\n`);
+      said = now();
+    },
+    stop() {
+      if (whole) stderr.write(`model: ${name} is in the Hugging Face cache\n`);
+    },
+  };
+}
+
+/** "120 MiB of 257 MiB, 11.2 MiB/s, 12 s left". */
+function far({ done, total, bytesPerSecond, secondsLeft }: Progress): string {
+  const speed = bytesPerSecond === undefined ? '' : `, ${bytesText(bytesPerSecond)}/s`;
+  return `${bytesText(done)} of ${bytesText(total)}${speed}${secondsLeft === undefined ? '' : `, ${duration(secondsLeft)} left`}`;
+}

@@ -1,0 +1,42 @@
+import { KvError } from '@kv/core';
+import type { Model } from '@kv/models';
+import { readText } from './questions.ts';
+
+interface PromptOptions {
+  readonly prompt?: string | undefined;
+  readonly promptFile?: string | undefined;
+  readonly promptIds?: string | undefined;
+  /** The prompt may be longer than the model's context. */
+  readonly evictsInBlocks: boolean;
+}
+
+/** Reads the prompt now, and encodes it once there is a model. */
+export function promptReader({ prompt, promptFile, promptIds, evictsInBlocks }: PromptOptions, cwd: string): (model: Model) => readonly number[] {
+  if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1) throw new KvError('prompt', 'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache');
+  const text = prompt ?? readText((promptFile ?? promptIds)!, cwd);
+  const given = promptIds === undefined ? undefined : parseIds(text, promptIds);
+  return ({ name, config: { maxPositions, vocab }, tokenizer }) => {
+    const ids = given ?? tokenizer.encode(text).ids;
+    const wrong = ids.find((id) => id >= vocab);
+    if (wrong !== undefined) throw new KvError('--prompt-ids', `expected ids below ${vocab}, the vocabulary of ${name}, got ${wrong}`);
+    if (ids.length === 0) throw new KvError('prompt', 'expected at least one token, got an empty prompt');
+    if (ids.length > maxPositions && !evictsInBlocks) throw new KvError('prompt', `expected at most ${maxPositions} tokens, the context of ${name}, got ${ids.length}`);
+    return ids;
+  };
+}
+
+function parseIds(text: string, file: string): readonly number[] {
+  const words = text.trim().startsWith('[') ? jsonArray(text, file) : text.split(/\s+/).filter((word) => word !== '').map((word) => (/^\d+$/.test(word) ? Number(word) : word));
+  return words.map((id) => {
+    if (Number.isSafeInteger(id) && (id as number) >= 0) return id as number;
+    throw new KvError(file, `expected token ids (whole numbers of at least 0), got ${JSON.stringify(id)}`);
+  });
+}
+
+function jsonArray(text: string, file: string): readonly unknown[] {
+  try {
+    return JSON.parse(text) as readonly unknown[];
+  } catch (cause) {
+    throw new KvError(file, `expected a JSON array of token ids, got ${(cause as Error).message}`);
+  }
+}

@@ -1,0 +1,76 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { compile, KvError } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { decode, loadCache, Sequence } from '@kv/models';
+import type { Budget, DecodeOptions, Model } from '@kv/models';
+import { saveCacheFile } from '../save-cache.ts';
+import type { Terminal } from '../terminal.ts';
+
+interface QuestionOptions extends DecodeOptions {
+  readonly document?: string | undefined;
+  readonly loadCache?: string | undefined;
+  readonly saveCache?: string | undefined;
+  readonly questions: readonly string[];
+  readonly policy: Policy;
+  readonly budget?: Budget | undefined;
+  readonly block?: number | undefined;
+  readonly json?: true | undefined;
+}
+
+/** Reads a document once, compacts it once, and answers every question over a copy of what is left. */
+export async function answerQuestions(model: Model, options: QuestionOptions, { stdout, signal, cwd }: Terminal): Promise<void> {
+  const { questions, json, saveCache } = options, base = await documentCache(model, options, cwd, signal);
+  try {
+    if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
+    const answers: object[] = [];
+    for (const question of questions) {
+      if (signal.aborted) return;
+      if (!json && questions.length > 1) stdout.write(`${answers.length > 0 ? '\n' : ''}${question.trim()}\n`);
+      const answer = await answerOver(base, question, options, signal, json ? () => {} : (text) => stdout.write(text));
+      if (!json) stdout.write('\n');
+      answers.push({ question, ...answer });
+    }
+    if (json && !signal.aborted) stdout.write(`${JSON.stringify({ answers, kept: base.kept(), bytes: base.bytes(), policy: base.policy.label || 'full' })}\n`);
+  } finally {
+    base.destroy();
+  }
+}
+
+async function answerOver(base: Sequence, question: string, options: QuestionOptions, signal: AbortSignal, write: (text: string) => void): Promise<{ text: string; tokens: number[] }> {
+  const sequence = base.fork(), tokens: number[] = [];
+  let said = '';
+  try {
+    await sequence.append(base.model.tokenizer.encode(question, { special: false }).ids);
+    for await (const { token, text } of decode(sequence, { ...options, signal })) {
+      if (token !== undefined) tokens.push(token);
+      said += text;
+      write(text);
+    }
+    return { text: said, tokens };
+  } finally {
+    sequence.destroy();
+  }
+}
+
+async function documentCache(model: Model, { document, loadCache: file, policy, budget, block }: QuestionOptions, cwd: string, signal: AbortSignal): Promise<Sequence> {
+  if (file !== undefined) return loadCache(model, resolve(cwd, file));
+  if (compile(policy).evicts && budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
+  const sequence = new Sequence(model);
+  try {
+    await sequence.prefill(model.tokenizer.encode(readText(document!, cwd)).ids, { policy, budget, block, signal });
+    return sequence;
+  } catch (error) {
+    sequence.destroy();
+    throw error;
+  }
+}
+
+/** A file's text. @throws KvError if it cannot be read. */
+export function readText(file: string, cwd: string): string {
+  try {
+    return readFileSync(resolve(cwd, file), 'utf8');
+  } catch (cause) {
+    throw new KvError(file, `expected a readable file, got ${(cause as NodeJS.ErrnoException).code ?? String(cause)}`);
+  }
+}

@@ -1,0 +1,23 @@
+// One process with @kv/models: answers the jobs of llama-cpp.mjs.
+import { compose } from '@kv/core';
+import { generate, loadModel, pickEngine } from '@kv/models';
+import { snapkv } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+
+const { model: path, threads, exact } = JSON.parse(process.argv[2]);
+const model = await loadModel(path, { engine: await pickEngine({ threads, exact }) });
+const evict = compose(snapkv({ window: 32 }), topK());
+
+const jobs = {
+  encode: ({ encode, count }) => [...model.tokenizer.encode(encode).ids.slice(0, count)],
+  logits: async ({ logits: ids, places }) => {
+    const rows = (await generate(model, { ids, logits: ids.length, maxNewTokens: 0, block: 512 })).logits;
+    return places.map((place) => rows[place - ids.length + rows.length]);
+  },
+  run: async ({ run: ids, budget, decode }) => {
+    const start = performance.now(), at = [];
+    for await (const _ of generate(model, { ids, block: 512, maxNewTokens: decode + 1, ...(budget !== undefined && { policy: evict, budget }) })) at.push(performance.now());
+    return { prefill: (1000 * ids.length) / (at[0] - start), decode: (1000 * decode) / (at[decode] - at[0]) };
+  },
+};
+process.on('message', async (job) => process.send(await jobs[Object.keys(jobs).find((name) => name in job)](job)));

@@ -1,0 +1,26 @@
+import { checkNumber, LOWEST, scoreAllocator } from '@kv/core';
+import type { ScoreAllocator } from '@kv/core';
+
+export interface AdaKvOptions {
+  /** Share of its budget that every head keeps for its own best slots. @defaultValue 0.2 */
+  readonly safeguard?: number;
+}
+
+/**
+ * Ada-KV: the slots of a layer go to the best scores of all its heads, once every head has ⌊safeguard · B⌋ of its own best.
+ *
+ * @remarks Feng et al. 2024, arXiv:2407.11550, algorithm 1, with kvpress' safeguard, which keeps the layer's sum exact. Budgets `[G, 1]` of the
+ * sum that comes in; forced slots count first. Scores of different heads are compared as they are. Two ranks, O(G n log² n).
+ * @throws KvError if `safeguard` is not a share from 0 to 1.
+ */
+export function adaKV({ safeguard = 0.2 }: AdaKvOptions = {}): ScoreAllocator<'adaKV'> {
+  checkNumber('adaKV', 'safeguard', safeguard, 'a share from 0 to 1', (x) => x >= 0 && x <= 1);
+  return scoreAllocator({ name: 'adaKV', options: { safeguard } }, [], ({ ops, at, scores, budgets, forced, banned }) => {
+    const onHeads = (kind: 'mean' | 'max', x: typeof scores): typeof scores => (x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : ops.add(x, ops.mul(budgets, 0)));
+    const s = banned ? ops.where(onHeads('max', banned), LOWEST, onHeads('mean', scores)) : onHeads('mean', scores);
+    const must = forced ? ops.where(onHeads('max', forced), -LOWEST, s) : s;
+    const safe = ops.less(ops.rank(must, 'row'), ops.map('floor', ops.mul(budgets, safeguard)));
+    const sure = forced ? ops.max(safe, onHeads('max', forced)) : safe;
+    return { budgets: ops.reduce('sum', ops.less(ops.rank(ops.where(sure, -LOWEST, s), 'all'), ops.reduce('sum', budgets, 'rows')), 'slots') };
+  });
+}

@@ -1,0 +1,2 @@
+export { mass, prefix } from './mass.ts';
+export type { MassOptions } from './mass.ts';

@@ -1,0 +1,68 @@
+import type { Common, Kernel, Tensor } from '@kv/core';
+
+/**
+ * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down, never above its cap; what caps and
+ * rounding leave goes to the layers below their caps in equal parts, the remainder to the first of them. All `[1, L]`; total `[1, 1]`.
+ */
+export const shareOut: Kernel = {
+  id: 'share-out', inputs: { weights: 'f32', floors: 'f32', caps: 'f32', total: 'f32' }, params: {}, per: 'row',
+  output: { dtype: 'f32', shape: ({ weights }) => weights! },
+  wgsl: /* wgsl */ `
+fn run(row: u32) {
+  let L = weights_shape.y;
+  var mass = 0.0; var least = 0.0;
+  for (var l = 0u; l < L; l++) { mass += weights[l]; least += min(floors[l], caps[l]); }
+  let room = max(0.0, floor(total[0]) - least);
+  var left = room;
+  for (var l = 0u; l < L; l++) {
+    let low = min(floors[l], caps[l]);
+    let share = select(1.0 / f32(L), weights[l] / mass, mass > 0.0);
+    let more = min(floor(share * room), caps[l] - low);
+    output[l] = low + more; left -= more;
+  }
+  for (var round = 0u; round < 2u * L + 2u && left > 0.0; round++) {
+    var open = 0.0;
+    for (var l = 0u; l < L; l++) { if (output[l] < caps[l]) { open += 1.0; } }
+    if (open == 0.0) { break; }
+    let part = max(1.0, floor(left / open));
+    for (var l = 0u; l < L; l++) { let more = min(min(part, caps[l] - output[l]), left); output[l] += more; left -= more; }
+  }
+}`,
+  ref({ weights, floors, caps, total }, _params, out) {
+    const w = Array.from(weights!.data), L = w.length, mass = w.reduce((a, b) => a + b, 0), low = Array.from({ length: L }, (_, l) => Math.min(floors!.data[l]!, caps!.data[l]!));
+    const room = Math.max(0, Math.floor(total!.data[0]!) - low.reduce((a, b) => a + b, 0));
+    let left = room;
+    for (let l = 0; l < L; l++) {
+      const more = Math.min(Math.floor(Math.fround(Math.fround(mass > 0 ? w[l]! / mass : 1 / L) * room)), caps!.data[l]! - low[l]!);
+      out[l] = low[l]! + more;
+      left -= more;
+    }
+    while (left > 0) {
+      const open = Array.from(out).filter((b, l) => b < caps!.data[l]!).length;
+      if (open === 0) break;
+      const part = Math.max(1, Math.floor(left / open));
+      for (let l = 0; l < L; l++) { const more = Math.min(part, caps!.data[l]! - out[l]!, left); out[l]! += more; left -= more; }
+    }
+  },
+};
+
+export type Layer = Common & { readonly budgets: Tensor; readonly forced: Tensor | undefined; readonly scores: Tensor };
+/** Budgets of every layer by its weight `[1, 1]`: all its KV heads alike, no fewer than are forced, no more than it holds or `most` allows. */
+export function layerBudgets(layers: readonly Layer[], weights: readonly Tensor[], window: number, most: number = Infinity): { readonly budgets: Tensor }[] {
+  const { ops } = layers[0]!, L = layers.length;
+  const row = (values: readonly (Tensor | number)[]): Tensor => values.map((x, l) => ops.mul(ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] }), x)).reduce((a, b) => ops.add(a, b));
+  const held = ({ scores, budgets }: Layer): Tensor => { // slots of each KV head, whose query heads hold the same
+    const slots = ops.reduce('sum', ops.fill(ops.add(scores, ops.mul(budgets, 0)), 1), 'slots'), rows = budgets.shape[0]!;
+    return slots.shape[0]! > rows ? ops.groupRows('max', slots, rows) : slots;
+  };
+  const floors = layers.map(({ budgets, forced }) => { // a window larger than the budget is no reason to exceed it
+    const own = ops.min(window, ops.map('floor', ops.reduce('mean', budgets, 'rows')));
+    return forced ? ops.max(own, ops.reduce('max', ops.reduce('sum', forced, 'slots'), 'rows')) : own;
+  });
+  const total = layers.map(({ budgets }) => ops.reduce('mean', budgets, 'rows')).reduce((a, b) => ops.add(a, b));
+  const shares = ops.kernel(shareOut, { weights: row(weights), floors: row(floors), caps: row(layers.map(({ at }) => Math.min(at.slots, Math.max(window, most)))), total });
+  return layers.map((layer, l) => {
+    const own = ops.reduce('sum', ops.mul(shares, ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] })), 'slots');
+    return { budgets: ops.min(ops.add(ops.mul(layer.budgets, 0), own), held(layer)) };
+  });
+}

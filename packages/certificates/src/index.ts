@@ -1,0 +1,4 @@
+export { fitDecay, freezingBound, freezingDepth, jointBound, posteriorBound, quantisedBound, sharingBound, windowBound, windowShare } from './design.ts';
+export type { Decay } from './design.ts';
+export { binaryEntropy, certificate, droppedMass, heaviest, informationBound, retrievalRatio } from './mass.ts';
+export type { Certificate } from './mass.ts';

@@ -1,0 +1,85 @@
+import type { Kernel } from './ops.ts';
+
+/** Σ over all n vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. Padding must be 0. */
+export const gram: Kernel = {
+  id: 'gram', inputs: { x: 'f32' }, params: {}, per: 'element',
+  output: { dtype: 'f32', shape: ({ x }) => [x![0]!, x![2]!, x![2]!] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
+  var sum = 0.0;
+  for (var i = 0u; i < n; i++) { let at = (r * n + i) * d; sum += x[at + a] * x[at + b]; }
+  output[index] = sum;
+}`,
+  ref({ x }, _params, out) {
+    const [r = 0, n = 0, d = 0] = x!.shape, sums = new Float64Array(d * d);
+    for (let h = 0; h < r; h++) {
+      sums.fill(0);
+      for (let i = 0; i < n; i++) { const at = (h * n + i) * d; for (let a = 0; a < d; a++) { const v = x!.data[at + a]!; if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b]! += v * x!.data[at + b]!; } }
+      out.set(sums, h * d * d);
+    }
+  },
+};
+
+/** (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one invocation a matrix, O(d³). */
+export const inverse: Kernel = {
+  id: 'inverse', inputs: { m: 'f32' }, params: { jitter: 'f32' }, per: 'row',
+  output: { dtype: 'f32', shape: ({ m }) => m! },
+  wgsl: /* wgsl */ `
+fn run(r: u32) {
+  let d = m_shape.z; let at = r * d * d;
+  for (var i = 0u; i < d * d; i++) { output[at + i] = m[at + i] + select(0.0, params.jitter, i % (d + 1u) == 0u); }
+  for (var k = 0u; k < d; k++) {
+    let p = 1.0 / max(output[at + k * d + k], 1e-20);
+    output[at + k * d + k] = 1.0;
+    for (var j = 0u; j < d; j++) { output[at + k * d + j] *= p; }
+    for (var i = 0u; i < d; i++) { if (i != k) {
+      let f = output[at + i * d + k];
+      output[at + i * d + k] = 0.0;
+      for (var j = 0u; j < d; j++) { output[at + i * d + j] -= f * output[at + k * d + j]; }
+    } }
+  }
+}`,
+  ref({ m }, { jitter = 0 }, out) {
+    const [r = 0, d = 0] = m!.shape;
+    for (let h = 0; h < r; h++) {
+      const a = Float64Array.from(m!.data.subarray(h * d * d, (h + 1) * d * d));
+      for (let k = 0; k < d; k++) a[k * d + k]! += jitter;
+      for (let k = 0; k < d; k++) {
+        const p = 1 / Math.max(a[k * d + k]!, 1e-20);
+        a[k * d + k] = 1;
+        for (let j = 0; j < d; j++) a[k * d + j]! *= p;
+        for (let i = 0; i < d; i++) if (i !== k) {
+          const f = a[i * d + k]!;
+          a[i * d + k] = 0;
+          for (let j = 0; j < d; j++) a[i * d + j]! -= f * a[k * d + j]!;
+        }
+      }
+      out.set(a, h * d * d);
+    }
+  },
+};
+
+/** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]` (dense: lengths do not come along where r is not r'). */
+export const quadratic: Kernel = {
+  id: 'quadratic', inputs: { x: 'f32', m: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  output: { dtype: 'f32', shape: ({ x, m }) => [m![0]!, x![1]!] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y; let d = x_shape.z; let r = index / n; let at = (r / (m_shape.x / x_shape.x) * n + index % n) * d;
+  output[index] = 0.0;
+  if (index % n >= x_lengths[r / (m_shape.x / x_shape.x)]) { return; }
+  var sum = 0.0;
+  for (var a = 0u; a < d; a++) { var y = 0.0; for (var b = 0u; b < d; b++) { y += m[(r * d + a) * d + b] * x[at + b]; } sum += x[at + a] * y; }
+  output[index] = sum;
+}`,
+  ref({ x, m }, _params, out, lengths) {
+    const [rows = 0, n = 0, d = 0] = x!.shape, r = m!.shape[0]!;
+    for (let h = 0; h < r; h++) { const g = Math.floor((h * rows) / r); for (let i = 0; i < lengths[g]!; i++) {
+      const at = (g * n + i) * d;
+      let sum = 0;
+      for (let a = 0; a < d; a++) { let y = 0; for (let b = 0; b < d; b++) y += m!.data[(h * d + a) * d + b]! * x!.data[at + b]!; sum += x!.data[at + a]! * y; }
+      out[h * n + i] = sum;
+    } }
+  },
+};

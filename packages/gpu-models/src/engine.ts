@@ -1,0 +1,144 @@
+import { KvError } from '@kv/core';
+import type { Tensor } from '@kv/core';
+import type { Commands, Gpu, OpenScope } from '@kv/gpu';
+import type { Angles, Attend, Engine, Instruction, Program, Runnable } from '@kv/models';
+import { gpuAttend } from './attend.ts';
+import { encodeLinear } from './linear.ts';
+import { encodeAdd, encodeGated, encodeHeads, encodeNorm, encodeSoftcap, type DeviceAngles } from './operations.ts';
+import { plan, type Step } from './plan.ts';
+import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
+import { uploadMatrix } from './weights/device-matrix.ts';
+
+export interface GpuEngineOptions {
+  /** Bytes of one binding of weights at most. @defaultValue what the device grants */
+  readonly bindingBytes?: number;
+  /** Queries of a call from which on attention runs on the device: keys and values go up with each. @defaultValue 16 */
+  readonly attendFrom?: number;
+}
+
+/** A program on the device. */
+export interface DeviceRunnable extends Runnable {
+  /**
+   * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is submitted, read or waited for, so that what a
+   * sequence does next is recorded behind it. @throws KvError for a program that was destroyed, or that turns heads and gets no angles that fit.
+   */
+  encode(commands: Commands, inputs: readonly Tensor[], m: number, angles?: DeviceAngles): readonly Tensor[];
+}
+
+/** An engine whose programs can also be recorded. */
+export interface GpuEngine extends Engine {
+  readonly attend: Attend;
+  prepare(program: Program): Promise<DeviceRunnable>;
+}
+
+/** What the steps of one run share. */
+interface Run {
+  readonly commands: Commands;
+  readonly m: number;
+  readonly angles: DeviceAngles | undefined;
+  readonly values: Map<number, RowView>;
+}
+
+/** Computes the value of one step. */
+type Compute = (run: Run) => RowView;
+
+/** Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit blocks as they are stored. */
+export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom }: GpuEngineOptions = {}): GpuEngine {
+  const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits;
+  const most = 2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));
+  return {
+    name: `webgpu, ${gpu.name}`,
+    attend: gpuAttend(gpu, attendFrom),
+    async prepare(program) {
+      const weights = gpu.open();
+      try {
+        return runnable(gpu, program, weights, most);
+      } catch (error) {
+        weights.end();
+        throw error;
+      }
+    },
+  };
+}
+
+function runnable(gpu: Gpu, program: Program, weights: OpenScope, bindingBytes: number): DeviceRunnable {
+  const { name, inputs, outputs } = program, steps = plan(program).map((step) => ({ out: step.instruction.out.id, spent: step.spent, compute: computeOf(step, program, weights.commands, bindingBytes) }));
+  const widths = inputs.map(({ width }) => width), ids = inputs.map(({ id }) => id), wanted = outputs.map(({ id }) => id);
+  let alive = true;
+  const encode: DeviceRunnable['encode'] = (commands, given, m, angles) => {
+    if (!alive) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
+    const run: Run = { commands, m, angles, values: new Map(given.map((tensor, i) => [ids[i]!, rowsOf(tensor, widths[i]!)])) };
+    for (const { compute, out, spent } of steps) {
+      run.values.set(out, compute(run));
+      for (const id of spent) commands.free(run.values.get(id)!.tensor);
+    }
+    const done = new Set(given);
+    return wanted.map((id) => {
+      const value = run.values.get(id)!, own = isWhole(value, m) && !done.has(value.tensor) ? value : encodeHeads(commands, value, m, value.width, 'rows');
+      done.add(own.tensor);
+      return own.tensor;
+    });
+  };
+  return {
+    encode,
+    run: (given, m, angles) => gpu.scope(async ({ commands, read }) => {
+      const x = given.map((data, i) => commands.upload(data, [m, widths[i]!]));
+      const results = await read(encode(commands, x, m, angles && upload(commands, angles, m)));
+      return results.map(({ data }) => data as Float32Array);
+    }),
+    destroy() {
+      alive = false;
+      weights.end();
+    },
+  };
+}
+
+/** Angles of m rows, uploaded. */
+const upload = (commands: Commands, { rotary, cos, sin }: Angles, m: number): DeviceAngles => ({ rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) });
+
+/** A step with its weights on the device. */
+function computeOf({ instruction, absorbed }: Step, program: Program, weights: Commands, bindingBytes: number): Compute {
+  const valueOf = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
+  const { x, out } = instruction;
+  switch (instruction.op) {
+    case 'rmsNorm': {
+      const gain = weights.upload(instruction.gain, [instruction.gain.length]);
+      return (run) => encodeNorm(run.commands, valueOf(run, x), run.m, gain, instruction.eps);
+    }
+    case 'linear':
+      return linearOf(instruction, weights, bindingBytes);
+    case 'columns':
+      return (run) => columns(valueOf(run, x), instruction.from, out.width);
+    case 'rope':
+      return (run) => encodeHeads(run.commands, valueOf(run, x), run.m, instruction.headDim, 'rows', fitting(run, instruction, program));
+    case 'heads':
+      if (absorbed?.op !== 'rope') return (run) => encodeHeads(run.commands, valueOf(run, x), run.m, instruction.headDim, 'heads');
+      return (run) => encodeHeads(run.commands, valueOf(run, absorbed.x), run.m, instruction.headDim, 'heads', fitting(run, absorbed, program));
+    case 'gated':
+      return (run) => encodeGated(run.commands, valueOf(run, x), run.m, instruction.activation);
+    case 'add': {
+      const { y } = instruction;
+      if (absorbed?.op === 'linear') return linearOf(absorbed, weights, bindingBytes, absorbed.out.id === y.id ? x.id : y.id);
+      return (run) => encodeAdd(run.commands, valueOf(run, x), valueOf(run, y), run.m);
+    }
+    case 'softcap':
+      return (run) => encodeSoftcap(run.commands, valueOf(run, x), run.m, instruction.cap);
+  }
+}
+
+function linearOf({ x, weight, bias }: Extract<Instruction, { op: 'linear' }>, weights: Commands, bindingBytes: number, residual?: number): Compute {
+  const matrix = uploadMatrix(weights, weight, bindingBytes), shift = bias && weights.upload(bias, [bias.length]);
+  return ({ commands, m, values }) => {
+    const out = commands.make([m, weight.outputs]);
+    encodeLinear(commands, values.get(x.id)!, m, matrix, out, shift, residual === undefined ? undefined : values.get(residual)!);
+    return rowsOf(out, weight.outputs);
+  };
+}
+
+/** The run's angles, for a rotation of so many numbers of a head. */
+function fitting({ angles, m }: Run, { headDim, rotary }: Extract<Instruction, { op: 'rope' }>, { name }: Program): DeviceAngles {
+  if (angles === undefined) throw new KvError(name, 'expected the angles of its rows, got none');
+  if (rotary !== undefined && angles.rotary !== rotary) throw new KvError(name, `expected angles for ${rotary} numbers of a head, got ${angles.rotary}`);
+  if (angles.rotary > headDim || angles.cos.shape[0] !== m) throw new KvError(name, `expected angles of ${m} rows for at most ${headDim} numbers of a head, got ${angles.cos.shape[0]} rows for ${angles.rotary}`);
+  return angles;
+}

@@ -1,0 +1,13 @@
+export { gpuAttend } from './attend.ts';
+export { encodeAccumulate, encodeAttention, encodeColumns } from './attention.ts';
+export type { Attended, AttentionOptions, DeviceAttention } from './attention.ts';
+export { gpuEngine } from './engine.ts';
+export type { DeviceRunnable, GpuEngine, GpuEngineOptions } from './engine.ts';
+export { encodeLinear } from './linear.ts';
+export { encodeAdd, encodeArgmax, encodeCompact, encodeEmbedding, encodeGated, encodeHeads, encodeNorm, encodeSoftcap } from './operations.ts';
+export type { DeviceAngles } from './operations.ts';
+export { columns, rowsOf } from './rows.ts';
+export type { RowView } from './rows.ts';
+export { uploadMatrix } from './weights/device-matrix.ts';
+export type { DeviceMatrix, DevicePart } from './weights/device-matrix.ts';
+export type { Form } from './wgsl/weights.ts';

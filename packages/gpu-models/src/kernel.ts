@@ -1,0 +1,74 @@
+import { KvError } from '@kv/core';
+import type { DType, Tensor } from '@kv/core';
+import type { Commands, Shader } from '@kv/gpu';
+
+/** A kernel as data; its storage buffers are bound in the order in which they stand here. */
+export interface KernelDef<B extends string, S extends string> {
+  /** Unique among kernels with another text. */
+  readonly id: string;
+  /** Element type in WGSL; `write` where the kernel writes. */
+  readonly buffers: Readonly<Partial<Record<B, string | readonly [type: string, access: 'write']>>>;
+  readonly scalars: Readonly<Record<S, DType>>;
+  readonly threads: number;
+  /** `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count` workgroups. */
+  readonly per: 'element' | 'group';
+  /** Functions of WGSL; scalars are in `params`, with `count`. */
+  readonly source: string;
+}
+
+/** A kernel with its whole text. */
+export interface Kernel<B extends string, S extends string> {
+  readonly shader: Shader;
+  readonly buffers: readonly B[];
+  readonly scalars: readonly (readonly [name: S, type: DType])[];
+  /** Elements of a workgroup: its threads, or 1 for kernels of whole workgroups. */
+  readonly elements: number;
+}
+
+/** Any number of kernels, each made once. */
+export function variants<A extends readonly unknown[], K>(make: (...args: A) => K): (...args: A) => K {
+  const made = new Map<string, K>();
+  return (...args) => {
+    const key = JSON.stringify(args);
+    let found = made.get(key);
+    if (found === undefined) made.set(key, (found = make(...args)));
+    return found;
+  };
+}
+
+/** Puts a kernel's text together. A grid may be wider than `count`: what lies beyond does nothing. */
+export function kernel<B extends string, S extends string>({ id, buffers, scalars, threads, per, source }: KernelDef<B, S>): Kernel<B, S> {
+  const arrays = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) => (typeof type === 'string' ? { name, type, write: false } : { name, type: type[0], write: true }));
+  const names = Object.entries(scalars) as [S, DType][];
+  const start = per === 'element' ? `let index = at * ${threads}u + lane; if (index < params.count) { run(index); }` : 'if (at < params.count) { run(at, lane); }';
+  const code = /* wgsl */ `
+struct Params { count: u32, ${names.map(([name, type]) => `${name}: ${type}`).join(', ')} }
+@group(1) @binding(0) var<uniform> params: Params;
+${arrays.map(({ name, type, write }, i) => `@group(0) @binding(${i}) var<storage, ${write ? 'read_write' : 'read'}> ${name}: array<${type}>;`).join('\n')}
+${source}
+@compute @workgroup_size(${threads})
+fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
+  let at = here.y * groups.x + here.x;
+  ${start}
+}`;
+  return { shader: { id: `model:${id}`, code, writes: arrays.map(({ write }) => write) }, buffers: arrays.map(({ name }) => name), scalars: names, elements: per === 'element' ? threads : 1 };
+}
+
+const number = new DataView(new ArrayBuffer(4));
+function bits(value: number, type: DType): number {
+  if (type === 'u32') return value;
+  number.setFloat32(0, value);
+  return number.getUint32(0);
+}
+
+/** Records `count` elements or workgroups of a kernel; none for a count of 0. Buffers that this variant does not bind may be left out. */
+export function dispatch<B extends string, S extends string>(
+  commands: Commands, { shader, buffers, scalars, elements }: Kernel<B, S>, given: Readonly<Partial<Record<B, Tensor | undefined>>>, values: Readonly<Record<S, number>>, count: number,
+): void {
+  const bound = buffers.map((name) => given[name] ?? missing(shader.id, name));
+  commands.dispatch(shader, bound, Uint32Array.from([count, ...scalars.map(([name, type]) => bits(values[name], type))]), Math.ceil(count / elements));
+}
+
+function missing(id: string, name: string): never {
+  throw new KvError(id, `expected the buffer '${name}', got none`);
+}

@@ -1,0 +1,146 @@
+import { KvError } from '@kv/core';
+import { kernel, variants } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
+import { LOWEST, scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
+
+/** Threads of a workgroup, slots of a tile of keys, channels that are staged at a time. */
+const THREADS = 128, KEYS = 32, CHANNELS = 32;
+
+/** What one workgroup attends for: rows are pairs of a query and a query head of one KV head, so that its keys and values are read once for all of them. */
+export interface AttentionKind extends ScoreKind {
+  readonly headDim: number;
+  readonly rows: 4 | 8 | 16;
+  /** Slots are shared by several workgroups: what they leave is joined by `join`. */
+  readonly split: boolean;
+  /** Scores are kept. */
+  readonly scores: boolean;
+}
+
+/** The most rows of a workgroup whose queries fit beside a tile of keys into 16 KiB. */
+export function mostRows(headDim: number): AttentionKind['rows'] {
+  if (headDim <= 128) return 16;
+  if (headDim <= 256) return 8;
+  if (headDim <= 640) return 4;
+  throw new KvError('attention', `expected heads of at most 640 numbers, got ${headDim}`);
+}
+
+/**
+ * One workgroup: softmax attention of some rows over the slots of one KV head (or `span` of them), a tile of 32 slots at a time with a running maximum and
+ * sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Tiles of slots after the rows' last position, or before the window of the first, are passed over: positions
+ * of slots and of queries ascend. q `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the log-sum-exp
+ * `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`, and from `meta_at` on that maximum and the sum of
+ * exponentials; from `scores_at` on scores `[m, H, score_stride]`.
+ */
+export const attention: (kind: AttentionKind) => Kernel<'q' | 'keys' | 'values' | ScoreBuffer | 'out', keyof typeof scoreScalars | 'splits' | 'span' | 'last' | 'meta_at' | 'scores_at' | 'score_stride'> = variants((kind) => {
+  const { headDim: d, rows, split, scores } = kind;
+  const lanes = THREADS / rows, each = KEYS / lanes, chunks = Math.ceil(d / CHANNELS);
+  const width = chunks * CHANNELS + 1, all = Array.from({ length: chunks }, (_, chunk) => chunk);
+  const stage = (from: string, chunk: string): string => /* wgsl */ `
+    workgroupBarrier();
+    for (var e = lane; e < ${KEYS * CHANNELS}u; e += ${THREADS}u) {
+      let j = start + e / ${CHANNELS}u;
+      let c = ${chunk} * ${CHANNELS}u + e % ${CHANNELS}u;
+      var value = 0.0;
+      if (j < end && c < ${d}u) { value = ${from}[(g * params.capacity + j) * ${d}u + c]; }
+      tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
+    }
+    workgroupBarrier();`;
+  const whole = /* wgsl */ `
+  if (mine < count) {
+    let to = (r * params.heads + h) * ${d}u;
+    let over = select(0.0, 1.0 / sum, sum > 0.0);
+    ${all.map((chunk) => /* wgsl */ `for (var i = 0u; i < ${each}u; i++) { let c = ${chunk * CHANNELS}u + sub + i * ${lanes}u; if (c < ${d}u) { out[to + c] = mixed${chunk}[i] * over; } }`).join('\n    ')}
+    if (sub == 0u && r + params.last >= params.m) {
+      out[params.meta_at + h * params.last + r + params.last - params.m] = select(${LOWEST}, top + log(sum), sum > 0.0);
+    }
+  }`;
+  const part = /* wgsl */ `
+  if (mine < count) {
+    let at = (r * params.heads + h) * params.splits + part;
+    ${all.map((chunk) => /* wgsl */ `for (var i = 0u; i < ${each}u; i++) { let c = ${chunk * CHANNELS}u + sub + i * ${lanes}u; if (c < ${d}u) { out[at * ${d}u + c] = mixed${chunk}[i]; } }`).join('\n    ')}
+    if (sub == 0u) { out[params.meta_at + 2u * at] = top; out[params.meta_at + 2u * at + 1u] = sum; }
+  }`;
+  return kernel({
+    id: `attention:${d}:${rows}:${split}:${scores}:${kind.masked}`,
+    buffers: { q: 'f32', keys: 'f32', values: 'f32', ...scoreBuffers(kind), out: ['f32', 'write'] },
+    scalars: { ...scoreScalars, splits: 'u32', span: 'u32', last: 'u32', meta_at: 'u32', scores_at: 'u32', score_stride: 'u32' }, threads: THREADS, per: 'group',
+    source: /* wgsl */ `
+${seen(kind)}
+var<workgroup> queries: array<f32, ${rows * width}>;
+var<workgroup> tile: array<f32, ${KEYS * (CHANNELS + 1)}>;
+var<workgroup> weights: array<f32, ${rows * (KEYS + 1)}>;
+fn run(group: u32, lane: u32) {
+  let fold = params.heads / params.kv_heads;
+  let count = params.m * fold;
+  let tiles = (count + ${rows - 1}u) / ${rows}u;
+  let part = group % params.splits;
+  let first = group / params.splits % tiles * ${rows}u;
+  let g = group / (params.splits * tiles);
+  let row = lane / ${lanes}u;
+  let sub = lane % ${lanes}u;
+  let mine = first + row;
+  let r = min(mine, count - 1u) / fold;
+  let h = g * fold + min(mine, count - 1u) % fold;
+  let begin = part * params.span;
+  let end = min(lengths[g], begin + params.span);
+  let first_position = position_of(first / fold);
+  let last_position = position_of(min(first + ${rows - 1}u, count - 1u) / fold);
+  for (var e = lane; e < ${rows * chunks * CHANNELS}u; e += ${THREADS}u) {
+    let i = min(first + e / ${chunks * CHANNELS}u, count - 1u);
+    let c = e % ${chunks * CHANNELS}u;
+    var value = 0.0;
+    if (c < ${d}u) { value = q[((g * fold + i % fold) * params.m + i / fold) * ${d}u + c]; }
+    queries[e / ${chunks * CHANNELS}u * ${width}u + c] = value;
+  }
+  var top = ${LOWEST};
+  var sum = 0.0;
+  ${all.map((chunk) => `var mixed${chunk} = array<f32, ${each}>();`).join(' ')}
+  for (var start = begin; start < end; start += ${KEYS}u) {
+    if (positions[g * params.capacity + start] > last_position) { break; }
+    let newest = positions[g * params.capacity + min(start + ${KEYS}u, end) - 1u];
+    ${scores ? '' : 'if (newest < first_position && first_position - newest >= params.window) { continue; }'}
+    var products = array<f32, ${each}>();
+    for (var chunk = 0u; chunk < ${chunks}u; chunk++) {
+      ${stage('keys', 'chunk')}
+      for (var c = 0u; c < ${CHANNELS}u; c++) {
+        let x = queries[row * ${width}u + chunk * ${CHANNELS}u + c];
+        for (var i = 0u; i < ${each}u; i++) { products[i] += x * tile[(sub + i * ${lanes}u) * ${CHANNELS + 1}u + c]; }
+      }
+    }
+    for (var i = 0u; i < ${each}u; i++) {
+      let key = sub + i * ${lanes}u;
+      var score = ${LOWEST};
+      if (start + key < end && is_seen(r, h, g, start + key)) { score = scored(products[i]); }
+      weights[row * ${KEYS + 1}u + key] = score;
+      products[i] = score;
+      ${scores ? 'if (mine < count && start + key < end) { out[params.scores_at + (r * params.heads + h) * params.score_stride + start + key] = score; }' : ''}
+    }
+    workgroupBarrier();
+    var best = top;
+    for (var key = 0u; key < ${KEYS}u; key++) { best = max(best, weights[row * ${KEYS + 1}u + key]); }
+    let shrink = exp(top - best);
+    top = best;
+    workgroupBarrier();
+    for (var i = 0u; i < ${each}u; i++) { weights[row * ${KEYS + 1}u + sub + i * ${lanes}u] = select(0.0, exp(products[i] - top), products[i] > ${LOWEST}); }
+    workgroupBarrier();
+    var some = 0.0;
+    for (var key = 0u; key < ${KEYS}u; key++) { some += weights[row * ${KEYS + 1}u + key]; }
+    sum = sum * shrink + some;
+    ${all.map((chunk) => /* wgsl */ `{
+    ${stage('values', `${chunk}u`)}
+      var partial = array<f32, ${each}>();
+      for (var key = 0u; key < ${KEYS}u; key++) {
+        let x = weights[row * ${KEYS + 1}u + key];
+        for (var i = 0u; i < ${each}u; i++) { partial[i] += x * tile[key * ${CHANNELS + 1}u + sub + i * ${lanes}u]; }
+      }
+      for (var i = 0u; i < ${each}u; i++) { mixed${chunk}[i] = mixed${chunk}[i] * shrink + partial[i]; }
+    }`).join('\n    ')}
+  }
+  ${scores ? /* wgsl */ `
+  // tiles after the last position were passed over
+  if (mine < count) { for (var j = begin + sub; j < end; j += ${lanes}u) { if (positions[g * params.capacity + j] > position_of(r)) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } } }
+  if (mine < count) { for (var j = max(begin, lengths[g]) + sub; j < min(begin + params.span, params.score_stride); j += ${lanes}u) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } }` : ''}
+  ${split ? part : whole}
+}`,
+  });
+});

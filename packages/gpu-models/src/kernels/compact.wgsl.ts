@@ -1,0 +1,39 @@
+import { kernel } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
+
+/** Channels of one workgroup. */
+export const COMPACT_CHANNELS = 32;
+/** Words that a thread holds between reading and writing. */
+const HELD = 8;
+
+/**
+ * One workgroup: up to 32 channels of one row of `data [rows, capacity, channels]`, whose slots `kept[row, ..counts[row])` (ascending) move to the front, in
+ * place: a tile is read whole, then written, and since no slot moves up no later one is lost. `group` rows share a row of `kept [rows / group, stride]`.
+ * Words of 32 bits, whatever they mean.
+ */
+export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = kernel({
+  id: 'compact', buffers: { kept: 'u32', counts: 'u32', data: ['u32', 'write'] }, scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32' }, threads: 256, per: 'group',
+  source: /* wgsl */ `
+fn run(group: u32, lane: u32) {
+  let slices = (params.channels + ${COMPACT_CHANNELS - 1}u) / ${COMPACT_CHANNELS}u;
+  let row = group / slices;
+  let first = group % slices * ${COMPACT_CHANNELS}u;
+  let width = min(${COMPACT_CHANNELS}u, params.channels - first);
+  let base = row * params.capacity * params.channels + first;
+  let from_ = row / params.group * params.stride;
+  let size = counts[row / params.group] * width;
+  for (var start = 0u; start < size; start += ${256 * HELD}u) {
+    var held: array<u32, ${HELD}>;
+    for (var i = 0u; i < ${HELD}u; i++) {
+      let at = start + i * 256u + lane;
+      if (at < size) { held[i] = data[base + kept[from_ + at / width] * params.channels + at % width]; }
+    }
+    storageBarrier();
+    for (var i = 0u; i < ${HELD}u; i++) {
+      let at = start + i * 256u + lane;
+      if (at < size) { data[base + at / width * params.channels + at % width] = held[i]; }
+    }
+    storageBarrier();
+  }
+}`,
+});

@@ -1,0 +1,23 @@
+import { kernel } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
+import { LOWEST } from '../wgsl/visible.ts';
+
+/** One workgroup: joins the `splits` parts that split attention left for one query head of one query, in order, to attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`. */
+export const join: Kernel<'parts' | 'out', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = kernel({
+  id: 'join', buffers: { parts: 'f32', out: ['f32', 'write'] }, scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' }, threads: 64, per: 'group',
+  source: /* wgsl */ `
+fn run(group: u32, lane: u32) {
+  let at = group * params.splits;
+  var top = ${LOWEST};
+  for (var s = at; s < at + params.splits; s++) { top = max(top, parts[params.meta_at + 2u * s]); }
+  var sum = 0.0;
+  for (var s = at; s < at + params.splits; s++) { sum += parts[params.meta_at + 2u * s + 1u] * exp(parts[params.meta_at + 2u * s] - top); }
+  let over = select(0.0, 1.0 / sum, sum > 0.0);
+  for (var c = lane; c < params.size; c += 64u) {
+    var mixed = 0.0;
+    for (var s = at; s < at + params.splits; s++) { mixed += parts[s * params.size + c] * exp(parts[params.meta_at + 2u * s] - top); }
+    out[group * params.size + c] = mixed * over;
+  }
+  if (lane == 0u) { out[params.lse_at + group % params.heads * params.m + group / params.heads] = select(${LOWEST}, top + log(sum), sum > 0.0); }
+}`,
+});

@@ -1,0 +1,52 @@
+import { kernel, variants } from '../kernel.ts';
+import { inputsOf, weightsOf, type Form } from '../wgsl/weights.ts';
+import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKernel } from '../wgsl/linear.ts';
+
+/** Rows and outputs of one workgroup's tile. */
+export const MATMUL_TILE = 64;
+
+const four = [0, 1, 2, 3] as const;
+
+/**
+ * One workgroup: a tile of 64 rows x 64 outputs, a thread 4 x 4 of them that stand 16 apart. 16 inputs at a time are staged, along the
+ * inputs as vec4, five to a row so that threads meet no bank twice.
+ */
+export const matmul: (form: Form, whole: boolean, end: LinearEnd) => LinearKernel = variants((form, whole, end) => {
+  const { buffers, source } = weightsOf(form), x = inputsOf(whole);
+  return kernel({
+    id: `matmul:${form}:${whole}:${end.bias}:${end.residual}`, buffers: { x: x.type, ...buffers, ...linearBuffers(end) }, scalars: linearScalars, threads: 256, per: 'group',
+    source: /* wgsl */ `
+${source}
+${x.source}
+${linearEnd(end)}
+var<workgroup> xs: array<vec4<f32>, 320>;
+var<workgroup> ws: array<vec4<f32>, 320>;
+fn run(group: u32, lane: u32) {
+  let tiles = (params.outputs + 63u) / 64u;
+  let first_row = group / tiles * 64u;
+  let first_output = group % tiles * 64u;
+  let tx = lane % 16u;
+  let ty = lane / 16u;
+  // the first half of the threads stages inputs, the second weights: an octet each
+  let of_weights = lane >= 128u;
+  let staged = lane % 128u / 2u;
+  let to = staged * 5u + lane % 2u * 2u;
+  let from_row = min(first_row + staged, params.rows - 1u);
+  let from_output = min(first_output + staged, params.outputs - 1u) * params.octets;
+  ${four.map((i) => `var sums${i} = vec4<f32>();`).join(' ')}
+  for (var start = 0u; start < params.octets; start += 2u) {
+    let o = start + lane % 2u;
+    var v = Octet(vec4<f32>(), vec4<f32>());
+    if (o < params.octets) { if (of_weights) { v = weight(from_output + o); } else { v = input(from_row, o); } }
+    workgroupBarrier();
+    if (of_weights) { ws[to] = v.a; ws[to + 1u] = v.b; } else { xs[to] = v.a; xs[to + 1u] = v.b; }
+    workgroupBarrier();
+    for (var k = 0u; k < 4u; k++) {
+      ${four.map((i) => `let w${i} = ws[(tx + ${16 * i}u) * 5u + k];`).join(' ')}
+      ${four.map((i) => `{ let v = xs[(ty + ${16 * i}u) * 5u + k]; sums${i} += vec4<f32>(${four.map((j) => `dot(v, w${j})`).join(', ')}); }`).join('\n      ')}
+    }
+  }
+  ${four.map((i) => four.map((j) => `finish(first_row + ty + ${16 * i}u, first_output + tx + ${16 * j}u, sums${i}[${j}]);`).join(' ')).join('\n  ')}
+}`,
+  });
+});

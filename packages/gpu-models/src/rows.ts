@@ -1,0 +1,19 @@
+import { sizeOf } from '@kv/core';
+import type { Tensor } from '@kv/core';
+
+/** Rows inside a tensor of f32 numbers: row r is the `width` numbers from element `at + r * stride`. Columns are such a view, so that nothing is copied. */
+export interface RowView {
+  readonly tensor: Tensor;
+  readonly at: number;
+  readonly stride: number;
+  readonly width: number;
+}
+
+/** Rows that fill a tensor `[m, width]`. */
+export const rowsOf = (tensor: Tensor, width: number): RowView => ({ tensor, at: 0, stride: width, width });
+
+/** Columns `[from, from + width)` of rows. */
+export const columns = ({ tensor, at, stride }: RowView, from: number, width: number): RowView => ({ tensor, at: at + from, stride, width });
+
+/** Whether m rows are their tensor, no more and no less. */
+export const isWhole = ({ tensor, at, stride, width }: RowView, m: number): boolean => at === 0 && stride === width && sizeOf(tensor.shape) === m * width;

@@ -1,0 +1,40 @@
+/** Types of stored weights that the device reads as they are, and one that it does not. */
+export type Stored = 'F32' | 'F16' | 'BF16' | 'Q8_0' | 'Q4_0' | 'Q4_1' | 'Q5_0';
+
+const half = (bits: number): number => {
+  const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
+  return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
+};
+const blocks: Readonly<Record<Stored, number>> = { F32: 4, F16: 2, BF16: 2, Q8_0: 34, Q4_0: 18, Q4_1: 20, Q5_0: 22 };
+
+/** Bytes of `rows` rows of `inputs` numbers: quants of all values; scales and halves of either sign, subnormal ones among them. */
+export function storedBytes(type: Stored, rows: number, inputs: number, next: () => number): Uint8Array {
+  const numbers = type[0] === 'Q' ? 32 : 1, bytes = new Uint8Array((rows * inputs * blocks[type]) / numbers).map(() => Math.floor(next() * 256)), view = new DataView(bytes.buffer);
+  for (let at = 0; at < bytes.length; at += blocks[type]) {
+    const scale = (to: number): void => view.setUint16(to, (next() < 0.5 ? 0x8000 : 0) | (next() < 0.2 ? Math.floor(next() * 1024) : ((9 + Math.floor(next() * 6)) << 10) | Math.floor(next() * 1024)), true);
+    if (type === 'F32') view.setFloat32(at, next() * 2 - 1, true);
+    else if (type === 'BF16') view.setUint16(at, (next() < 0.5 ? 0x8000 : 0) | ((120 + Math.floor(next() * 8)) << 7) | Math.floor(next() * 128), true);
+    else scale(at);
+    if (type === 'Q4_1') scale(at + 2);
+  }
+  return bytes;
+}
+
+/** The numbers of stored bytes in float64, by the definition of ggml's blocks. */
+export function storedNumbers(type: Stored, bytes: Uint8Array): number[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length), out: number[] = [];
+  for (let at = 0; at < bytes.length; at += blocks[type]) {
+    const d = (): number => half(view.getUint16(at, true));
+    if (type === 'F32') out.push(view.getFloat32(at, true));
+    else if (type === 'F16') out.push(d());
+    else if (type === 'BF16') { const b = view.getUint16(at, true); out.push((b >> 15 ? -1 : 1) * (1 + (b & 127) / 128) * 2 ** (((b >> 7) & 255) - 127)); }
+    else for (let i = 0; i < 32; i++) {
+      const nibble = (from: number): number => (view.getUint8(from + (i % 16)) >> (i < 16 ? 0 : 4)) & 15;
+      if (type === 'Q8_0') out.push(d() * view.getInt8(at + 2 + i));
+      else if (type === 'Q4_0') out.push(d() * (nibble(at + 2) - 8));
+      else if (type === 'Q4_1') out.push(d() * nibble(at + 4) + half(view.getUint16(at + 2, true)));
+      else out.push(d() * (nibble(at + 6) + 16 * ((view.getUint32(at + 2, true) >>> i) & 1) - 16));
+    }
+  }
+  return out;
+}

@@ -1,0 +1,97 @@
+import { KvError } from '@kv/core';
+import { Lost, reasonOf } from './retry.ts';
+import type { Patience } from './retry.ts';
+
+/** The hub, as one call sees it. */
+export interface Hub extends Patience {
+  /** Without a slash at its end. */
+  readonly endpoint: string;
+  /** Sent to the endpoint's own host only. */
+  readonly token: string | undefined;
+  /** Without a byte for so long, an attempt has failed. */
+  readonly timeoutMs: number;
+}
+
+/** An answer whose body is read piece by piece. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  /** The next bytes, or undefined at the end. @throws Lost if the connection breaks or goes quiet */
+  read(): Promise<Uint8Array | undefined>;
+  /** Ends the connection, wherever its body stands. */
+  end(): void;
+}
+
+const REDIRECTS = new Set([301, 302, 303, 307, 308]);
+const MAX_REDIRECTS = 10;
+
+/** A GET that follows redirects itself, since every hop decides anew who may see the token. @throws Lost, or KvError for a redirect that must not be followed */
+export async function get(hub: Hub, url: string, headers: Readonly<Record<string, string>>): Promise<Answer> {
+  const quiet = new AbortController();
+  let timer: NodeJS.Timeout | undefined;
+  const wait = (): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => quiet.abort(new Error(`nothing for ${hub.timeoutMs / 1000} s`)), hub.timeoutMs);
+  };
+  const signal = hub.signal ? AbortSignal.any([hub.signal, quiet.signal]) : quiet.signal;
+  const end = (): void => {
+    clearTimeout(timer);
+    quiet.abort();
+  };
+  const step = async <T>(work: Promise<T>): Promise<T> => {
+    try {
+      return await work;
+    } catch (cause) {
+      throw new Lost(reasonOf(cause));
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+  let at = new URL(url);
+  for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
+    wait();
+    const response = await step(fetch(at, { headers: { 'accept-encoding': 'identity', ...headers, ...authorization(hub, at) }, redirect: 'manual', signal }));
+    if (REDIRECTS.has(response.status)) {
+      at = target(at, response.headers.get('location'));
+      response.body?.cancel().catch(() => {});
+      continue;
+    }
+    const reader = response.body?.getReader();
+    return {
+      status: response.status, headers: response.headers, end,
+      async read() {
+        wait();
+        return (await step<{ readonly value?: Uint8Array | undefined }>(reader?.read() ?? Promise.resolve({}))).value;
+      },
+    };
+  }
+  end();
+  throw new KvError(hub.endpoint, `expected at most ${MAX_REDIRECTS} redirects, got more`);
+}
+
+/** The token goes to the endpoint's own scheme, host and port, nowhere else. */
+const authorization = ({ endpoint, token }: Hub, at: URL): { readonly authorization?: string } =>
+  (token !== undefined && at.origin === new URL(endpoint).origin ? { authorization: `Bearer ${token}` } : {});
+
+function target(from: URL, location: string | null): URL {
+  const to = location !== null && URL.canParse(location, from) ? new URL(location, from) : undefined;
+  if (to === undefined || !/^https?:$/.test(to.protocol) || (from.protocol === 'https:' && to.protocol === 'http:'))
+    throw new KvError(from.origin, `expected a redirect to an address that is as safe, got ${JSON.stringify(location?.slice(0, 200) ?? null)}`);
+  return to;
+}
+
+/** All bytes of an answer, at most `limit`. @throws Lost; KvError if there are more */
+export async function readAll(answer: Answer, at: string, limit: number): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  try {
+    for (let part = await answer.read(); part; part = await answer.read()) {
+      parts.push(part);
+      size += part.length;
+      if (size > limit) throw new KvError(at, `expected an answer of at most ${limit} bytes, got more`);
+    }
+  } finally {
+    answer.end();
+  }
+  return Buffer.concat(parts);
+}

@@ -1,0 +1,5 @@
+export { fetchModel } from './fetch-model.ts';
+export type { FetchOptions } from './fetch-model.ts';
+export { parseModelName } from './model-name.ts';
+export type { ModelName, RepoName } from './model-name.ts';
+export type { Progress } from './meter.ts';

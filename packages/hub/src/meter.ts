@@ -1,0 +1,41 @@
+/** How far a download is, over all its files. */
+export interface Progress {
+  /** The file that is coming. */
+  readonly file: string;
+  /** Bytes that are here, those of an earlier attempt included. */
+  readonly done: number;
+  readonly total: number;
+  /** Over the last seconds; undefined until there is something to measure. */
+  readonly bytesPerSecond: number | undefined;
+  readonly secondsLeft: number | undefined;
+}
+
+/** Counts bytes. */
+export interface Meter {
+  /** Bytes of an earlier attempt: they count as done, not as speed. */
+  had(bytes: number): void;
+  /** Bytes that have come; less than zero where a server made us start over. */
+  came(file: string, bytes: number): void;
+}
+
+const EVERY_MS = 100, WINDOW_MS = 5000;
+
+/** Reports at most every 100 ms, and at the end. Speed is that of the last 5 s. */
+export function startMeter(total: number, report: ((progress: Progress) => void) | undefined, now: () => number = () => performance.now()): Meter {
+  let done = 0, fresh = 0, said = -Infinity;
+  const marks: { readonly at: number; readonly fresh: number }[] = [{ at: now(), fresh: 0 }];
+  return {
+    had: (bytes) => { done += bytes; },
+    came(file, bytes) {
+      done += bytes;
+      fresh += Math.max(0, bytes);
+      const at = now();
+      if (at - said < EVERY_MS && done < total) return;
+      said = at;
+      marks.push({ at, fresh });
+      while (marks.length > 2 && at - marks[1]!.at >= WINDOW_MS) marks.shift();
+      const seconds = (at - marks[0]!.at) / 1000, bytesPerSecond = seconds > 0 ? (fresh - marks[0]!.fresh) / seconds : undefined;
+      report?.({ file, done, total, bytesPerSecond, secondsLeft: bytesPerSecond ? (total - done) / bytesPerSecond : undefined });
+    },
+  };
+}

@@ -1,0 +1,71 @@
+import { copyFile, mkdir, readFile, readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { randomUUID } from 'node:crypto';
+import { dirname, join, relative } from 'node:path';
+import { KvError } from '@kv/core';
+import { ggufs, isCheckpoint, isQuant } from './choose.ts';
+import type { Listing, RepoFile } from './listing.ts';
+import { COMMIT } from './listing.ts';
+import { isSafePath } from './model-name.ts';
+import type { RepoName } from './model-name.ts';
+
+/** A repository's folder in the cache: blobs by checksum, snapshots of links to them, refs from names to commits. */
+export interface RepoFolder {
+  readonly path: string;
+  readonly lock: string;
+  blob(etag: string): string;
+  snapshot(commit: string): string;
+}
+
+export function repoFolder(cache: string, repo: string): RepoFolder {
+  const name = `models--${repo.replace('/', '--')}`, path = join(cache, name);
+  return { path, lock: join(cache, '.locks', name, 'kv.lock'), blob: (etag) => join(path, 'blobs', etag), snapshot: (commit) => join(path, 'snapshots', commit) };
+}
+
+/** A branch, tag or commit, which becomes part of a path. @throws KvError if it would lead elsewhere */
+export function checkRevision(revision: string): string {
+  if (isSafePath(revision)) return revision;
+  throw new KvError('revision', `expected a branch, tag or commit, got ${JSON.stringify(revision)}`);
+}
+
+/** The model as it lies in the cache: its folder, or its .gguf file; undefined if any of it is missing. */
+export async function findCached(folder: RepoFolder, revision: string, { file, quant }: RepoName): Promise<string | undefined> {
+  const commit = COMMIT.test(revision) ? revision : (await readFile(join(folder.path, 'refs', revision), 'utf8').catch(() => '')).trim();
+  if (!COMMIT.test(commit)) return undefined;
+  const snapshot = folder.snapshot(commit);
+  // A link whose blob is gone counts as missing.
+  const has = (path: string): Promise<boolean> => stat(join(snapshot, path)).then((found) => found.isFile(), () => false);
+  if (file !== undefined) return await has(file) ? join(snapshot, file) : undefined;
+  if (quant === undefined && await isCheckpoint(snapshot, has)) return snapshot;
+  const all = ggufs((await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')));
+  const fitting = all.filter((path) => quant === undefined || isQuant(path, quant));
+  return fitting.length === 1 && await has(fitting[0]!) ? join(snapshot, fitting[0]!) : undefined;
+}
+
+/** Enters files whose blobs are complete into the snapshot of their commit, and the name of the commit. */
+export async function enter(folder: RepoFolder, revision: string, { commit }: Listing, files: readonly RepoFile[]): Promise<void> {
+  for (const { path, etag } of files) await link(folder.blob(etag), join(folder.snapshot(commit), path));
+  if (revision === commit) return;
+  const ref = join(folder.path, 'refs', revision);
+  await mkdir(dirname(ref), { recursive: true });
+  await replace(ref, (fresh) => writeFile(fresh, commit));
+}
+
+/** A relative link, as huggingface_hub makes it; a copy where the system has no links. */
+async function link(blob: string, path: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  await replace(path, (fresh) => symlink(relative(dirname(path), blob), fresh).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EPERM' && error.code !== 'ENOSYS') throw error;
+    return copyFile(blob, fresh);
+  }));
+}
+
+/** Makes a file under another name, then puts it in its place at once. */
+async function replace(path: string, make: (fresh: string) => Promise<void>): Promise<void> {
+  const fresh = `${path}.${randomUUID().slice(0, 8)}.new`;
+  try {
+    await make(fresh);
+    await rename(fresh, path);
+  } finally {
+    await rm(fresh, { force: true });
+  }
+}

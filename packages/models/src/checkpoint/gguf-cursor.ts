@@ -1,0 +1,86 @@
+import { KvError } from '@kv/core';
+
+/** Thrown where a header goes on after the bytes that were read of it; the file does too. */
+export const short: Error = new Error('the header goes on');
+
+/** Reads a header's little-endian fields one after the other. */
+export interface Cursor {
+  readonly where: string;
+  /** The next byte's offset in the file. */
+  at(): number;
+  /** Bytes of the file that follow. */
+  left(): number;
+  /** The next `n` bytes, as an offset of `view`. @throws KvError if the file ends before, `short` if only the bytes do. */
+  take(n: number, what: string): number;
+  readonly view: DataView;
+  u32(what: string): number;
+  /** @throws KvError above 2^53 - 1. */
+  u64(what: string): number;
+  /** A length and its UTF-8. @throws KvError for bytes that are no UTF-8. */
+  text(what: string): string;
+  /** `count` texts: one call of the decoder for all, since a vocabulary has half a million. */
+  texts(count: number, what: string): readonly string[];
+}
+
+/** A cursor at the beginning of a file of `size` bytes, of which `bytes` are the first. */
+export function createCursor(bytes: Uint8Array, size: number, where: string): Cursor {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+  let at = 0;
+
+  const take = (n: number, what: string): number => {
+    const start = at;
+    if (n > size - start) throw new KvError(where, `expected ${n} bytes of ${what} at ${start}, got a file of ${size} bytes: the file is cut`);
+    if (n > bytes.length - start) throw short;
+    at = start + n;
+    return start;
+  };
+  const u64 = (what: string): number => {
+    const start = take(8, what);
+    const high = view.getUint32(start + 4, true);
+    if (high < 2 ** 21) return high * 2 ** 32 + view.getUint32(start, true);
+    throw new KvError(where, `${what} must be below 2^53, got ${view.getBigUint64(start, true)}`);
+  };
+  const decoded = (from: number, to: number, of: Uint8Array, what: string): string => {
+    try {
+      return utf8.decode(of.subarray(from, to));
+    } catch {
+      throw new KvError(where, `${what} must be UTF-8, got other bytes`);
+    }
+  };
+  const text = (what: string): string => {
+    const length = u64(what);
+    const start = take(length, what);
+    return decoded(start, start + length, bytes, what);
+  };
+  const texts = (count: number, what: string): string[] => {
+    const begin = at;
+    const ends: number[] = [];
+    for (let i = 0; i < count; i++) ends.push(take(u64(what), what) - begin, at - begin);
+    const packed = bytes.slice(begin, at);
+    let length = 0;
+    for (let i = 0; i < count; i++) {
+      const from = ends[2 * i]!;
+      const to = ends[2 * i + 1]!;
+      // Whole characters in all, and no text that begins inside one: whole characters in each.
+      if (to > from && (packed[from]! & 0xc0) === 0x80) throw new KvError(where, `${what} must be UTF-8, got other bytes`);
+      packed.copyWithin(length, from, to);
+      length += to - from;
+    }
+    const all = decoded(0, length, packed, what);
+    const out: string[] = [];
+    for (let i = 0, byte = 0, unit = 0; i < count; i++) {
+      const first = unit;
+      for (const last = byte + ends[2 * i + 1]! - ends[2 * i]!; byte < last; byte++) unit += utf16Units(packed[byte]!);
+      out.push(all.slice(first, unit));
+    }
+    return out;
+  };
+  return { where, view, at: () => at, left: () => size - at, take, u32: (what) => view.getUint32(take(4, what), true), u64, text, texts };
+}
+
+/** UTF-16 code units that a byte of UTF-8 brings: a character's come with its first byte. */
+function utf16Units(byte: number): number {
+  if ((byte & 0xc0) === 0x80) return 0;
+  return byte < 0xf0 ? 1 : 2;
+}

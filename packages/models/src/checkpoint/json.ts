@@ -1,0 +1,70 @@
+import { KvError } from '@kv/core';
+import { show } from './fields.ts';
+
+/**
+ * JSON of a file that is not trusted.
+ * @throws KvError for bytes that are no UTF-8, for a text that is no JSON, nests deeper than `depth` lists and objects, or has a name twice in one object.
+ */
+export function parseJson(bytes: Uint8Array, where: string, depth = 64): unknown {
+  const text = decoded(bytes, where);
+  scan(text, where, depth);
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    // The message quotes the text, which may hold what moves a terminal's cursor.
+    const message = (cause as Error).message.replace(/ \(line.*$/s, '').replace(/\p{Cc}+/gu, ' ');
+    throw new KvError(where, `expected JSON, got ${message}`);
+  }
+}
+
+function decoded(bytes: Uint8Array, where: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch {
+    throw new KvError(where, `expected JSON in UTF-8, got ${show(new TextDecoder().decode(bytes.subarray(0, 40)))}`);
+  }
+}
+
+/** What JSON.parse lets pass: it keeps the last of two equal names, and builds any nesting. */
+function scan(text: string, where: string, depth: number): void {
+  const open: (Set<string> | undefined)[] = [];
+  for (let i = 0; i < text.length; i++) {
+    const c = text[i];
+    if (c === '"') {
+      const end = stringEnd(text, i);
+      const names = open.at(-1);
+      if (names !== undefined && isName(text, end)) {
+        const name = text.slice(i, end);
+        const plain = name.includes('\\') ? unescaped(name) : name;
+        if (names.has(plain)) throw new KvError(where, `expected each name once in an object, got ${show(name.slice(1, -1))} twice`);
+        names.add(plain);
+      }
+      i = end - 1;
+    } else if (c === '{' || c === '[') {
+      if (open.length === depth) throw new KvError(where, `expected at most ${depth} levels of lists and objects, got more`);
+      open.push(c === '{' ? new Set() : undefined);
+    } else if (c === '}' || c === ']') open.pop();
+  }
+}
+
+/** One past the closing quote of the string that opens at `start`. */
+function stringEnd(text: string, start: number): number {
+  let i = start + 1;
+  for (; i < text.length && text[i] !== '"'; i++) if (text[i] === '\\') i++;
+  return i + 1;
+}
+
+function isName(text: string, after: number): boolean {
+  let i = after;
+  while (text[i] === ' ' || text[i] === '\n' || text[i] === '\r' || text[i] === '\t') i++;
+  return text[i] === ':';
+}
+
+/** A quoted name with its escapes resolved; one that is no JSON is left for the parser to refuse. */
+function unescaped(name: string): string {
+  try {
+    return JSON.stringify(JSON.parse(name));
+  } catch {
+    return name;
+  }
+}

@@ -1,0 +1,144 @@
+import { KvError } from '@kv/core';
+import { attend, type Attend } from '../attention.ts';
+import type { ModelConfig } from '../checkpoint/config.ts';
+import { dense, denseRows, owned } from '../checkpoint/matrix.ts';
+import type { Matrix } from '../checkpoint/matrix.ts';
+import type { Weights } from '../checkpoint/weights.ts';
+import { createAngles } from './angles.ts';
+import type { Angles, Engine, Program, Runnable } from './program.ts';
+import { finishProgram, headProgram, projectProgram } from './programs.ts';
+import { rmsNorm, rowsOf } from './rows.ts';
+
+/** Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are turned by their position. */
+export interface Projected {
+  readonly q: Float32Array;
+  readonly k: Float32Array;
+  readonly v: Float32Array;
+}
+
+/** Rows that went through each matrix product: by layer, and through the head. Only ever counts up. */
+export interface RowCounts {
+  readonly qkv: Float64Array;
+  readonly output: Float64Array;
+  readonly gateUp: Float64Array;
+  readonly down: Float64Array;
+  head: number;
+}
+
+/** A decoder's arithmetic without its attention: what stands before and after it, layer by layer. Rows are tokens, f32. */
+export interface Decoder {
+  readonly config: ModelConfig;
+  /** Name of the engine that runs it. */
+  readonly engine: string;
+  readonly attend: Attend;
+  readonly rows: RowCounts;
+  /** What turns queries and keys at these positions, as `project` does it. */
+  angles(positions: Uint32Array, length?: number): Angles;
+  /** Embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
+  embed(ids: ArrayLike<number>): Float32Array;
+  /**
+   * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
+   * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole life, or its keys do not fit together. @defaultValue the last position and 1
+   */
+  project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projected>;
+  /** What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m, D]` to a new `[m, D]`. */
+  finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
+  /** The output product's weight `[D, H * d]` as f32; a layer's is kept as stored and decoded at each call. */
+  outputWeight(layer: number): Float32Array;
+  /** The final norm of x `[rows, D]`. */
+  hiddenNorm(x: Float32Array): Float32Array;
+  /** Logits `[rows, vocab]` of x `[rows, D]`: final norm, head and any soft cap. */
+  logits(x: Float32Array): Promise<Float32Array>;
+  /** Gives the engine's memory back. */
+  destroy(): void;
+}
+
+interface Layer {
+  readonly project: Runnable;
+  readonly finish: Runnable;
+  readonly output: Matrix;
+}
+
+/**
+ * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken them; only the
+ * embedding and the output products, which some policies read, are kept, as stored. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
+ */
+export async function createDecoder(config: ModelConfig, weights: Weights, engine: Engine): Promise<Decoder> {
+  const { hidden: D, vocab, normEps, embeddingScale, layers: count } = config;
+  const made: Runnable[] = [];
+  const keep = <R extends readonly Runnable[]>(runnables: R): R => {
+    made.push(...runnables);
+    return runnables;
+  };
+  const prepare = async (program: Program): Promise<Runnable> => keep([await engine.prepare(program)])[0]!;
+  const preparePair = async (first: Program, second: Program): Promise<readonly [Runnable, Runnable]> =>
+    engine.preparePair === undefined ? [await prepare(first), await prepare(second)] : keep(await engine.preparePair(first, second));
+  const destroy = (): void => {
+    for (const runnable of made.splice(0)) runnable.destroy();
+  };
+  const layers: Layer[] = [];
+  try {
+    let project = await prepare(projectProgram(0, config, await weights.project(0)));
+    for (let l = 0; l < count; l++) {
+      const rest = await weights.finish(l), program = finishProgram(l, config, rest);
+      const [finish, next] = l + 1 < count ? await preparePair(program, projectProgram(l + 1, config, await weights.project(l + 1))) : [await prepare(program), project];
+      layers.push({ project, finish, output: owned(rest.output) });
+      project = next;
+    }
+    const norm = await weights.norm(), embed = owned(await weights.embed());
+    const head = await prepare(headProgram(config, norm, config.tied ? embed : await weights.head()));
+    const zeros = (): Float64Array => new Float64Array(count);
+    const rows: RowCounts = { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 };
+    const anglesOf = createAngles(config.rope);
+    const angles: Decoder['angles'] = (positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf(positions, length);
+    /** The angles of the last projection: most likely those of the next one too. */
+    let turned: Angles | undefined;
+    const at = (layer: number): Layer => {
+      const found = layers[layer];
+      if (found === undefined) throw new KvError('decoder', `a layer must be an integer from 0 to ${count - 1}, got ${layer}`);
+      return found;
+    };
+    const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
+      for (const name of products) rows[name][layer] = rows[name][layer]! + m;
+    };
+    return {
+      config,
+      engine: engine.name,
+      attend: engine.attend ?? attend,
+      rows,
+      angles,
+      embed(ids) {
+        const x = new Float32Array(ids.length * D);
+        for (let i = 0; i < ids.length; i++) {
+          const id = ids[i]!;
+          if (!(Number.isInteger(id) && id >= 0 && id < vocab)) throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${id}`);
+          x.set(denseRows(embed, id, 1), i * D);
+        }
+        return embeddingScale === 1 ? x : x.map((value) => value * embeddingScale);
+      },
+      async project(layer, x, positions, length) {
+        const { project } = at(layer), m = positions.length;
+        note(layer, m, 'qkv');
+        turned = angles(positions, length);
+        const [q, k, v] = await project.run([x], m, turned);
+        return { q: q!, k: k!, v: v! };
+      },
+      async finish(layer, x, attended) {
+        const { finish } = at(layer), m = x.length / D;
+        note(layer, m, 'output', 'gateUp', 'down');
+        return (await finish.run([x, attended], m, turned))[0]!;
+      },
+      outputWeight: (layer) => dense(at(layer).output),
+      hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
+      async logits(x) {
+        const m = x.length / D;
+        rows.head += m;
+        return (await head.run([x], m))[0]!;
+      },
+      destroy,
+    };
+  } catch (error) {
+    destroy();
+    throw error;
+  }
+}

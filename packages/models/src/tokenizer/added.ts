@@ -1,0 +1,114 @@
+import { KvError } from '@kv/core';
+import { object, show } from '../checkpoint/fields.ts';
+
+/** A token that is looked for in the text itself, before anything else happens to it. */
+export interface AddedToken {
+  readonly id: number;
+  readonly content: string;
+  /** No text: left out when decoding. */
+  readonly special: boolean;
+  /** Looked for after the normalizer, in its normalised form. */
+  readonly normalized: boolean;
+  /** Takes the white space before it, or after it. */
+  readonly lstrip: boolean;
+  readonly rstrip: boolean;
+  /** Only where no letter, digit or underscore touches it. */
+  readonly singleWord: boolean;
+}
+
+/** A part of a text: an added token, or what lies between two. */
+export interface Section {
+  readonly from: number;
+  readonly to: number;
+  readonly token?: AddedToken;
+}
+
+/** The `added_tokens` of a tokenizer.json. @throws KvError for one without an id or content. */
+export function addedTokens(json: unknown, where: string): readonly AddedToken[] {
+  if (json == null) return [];
+  if (!Array.isArray(json)) throw new KvError(where, `added_tokens must be a list, got ${show(json)}`);
+  return json.map((entry: unknown) => {
+    const added = object(entry, where, 'added_tokens[]');
+    const { content } = added;
+    if (typeof content !== 'string') throw new KvError(where, `added_tokens[].content must be a string, got ${show(content)}`);
+    const special = added.special === true;
+    const flag = (name: string): boolean => added[name] === true;
+    return {
+      id: tokenId(added.id, content, where),
+      content,
+      special,
+      normalized: added.normalized === undefined ? !special : flag('normalized'),
+      lstrip: flag('lstrip'),
+      rstrip: flag('rstrip'),
+      singleWord: flag('single_word'),
+    };
+  });
+}
+
+/** @throws KvError unless `id` is an integer from 0 to 2^24 - 1. */
+export function tokenId(id: unknown, token: unknown, where: string): number {
+  if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < 2 ** 24) return id as number;
+  throw new KvError(where, `the id of token ${show(token)} must be an integer of at least 0, got ${show(id)}`);
+}
+
+interface Node {
+  readonly next: Map<number, Node>;
+  token?: AddedToken;
+}
+
+/**
+ * A function that cuts a text at the tokens in it: leftmost first, longest of those that start together.
+ * With `parse` false it passes over special tokens. `form` is the text under which a token is found.
+ */
+export function cutter(tokens: readonly AddedToken[], form: (content: string) => string): (text: string, parse: boolean) => readonly Section[] {
+  const root: Node = { next: new Map() };
+  for (const token of tokens) {
+    const content = form(token.content);
+    let node = root;
+    for (let i = 0; i < content.length; i++) {
+      const unit = content.charCodeAt(i);
+      const next: Node = node.next.get(unit) ?? { next: new Map() };
+      node.next.set(unit, next);
+      node = next;
+    }
+    if (node !== root) node.token = token;
+  }
+  return (text, parse) => {
+    const sections: Section[] = [];
+    let done = 0;
+    for (let at = 0; at < text.length; ) {
+      const found = longest(root, text, at);
+      if (found === undefined) {
+        at++;
+        continue;
+      }
+      const { token, end } = found;
+      const start = at;
+      at = end;
+      if ((token.special && !parse) || (token.singleWord && touched(text, start, end))) continue;
+      const from = token.lstrip ? Math.max(done, start - (/\p{White_Space}*$/u.exec(text.slice(done, start))?.[0].length ?? 0)) : start;
+      if (token.rstrip) at += /^\p{White_Space}*/u.exec(text.slice(end))?.[0].length ?? 0;
+      if (from > done) sections.push({ from: done, to: from });
+      sections.push({ from, to: at, token });
+      done = at;
+    }
+    if (done < text.length) sections.push({ from: done, to: text.length });
+    return sections;
+  };
+}
+
+function longest(root: Node, text: string, start: number): { token: AddedToken; end: number } | undefined {
+  let best: { token: AddedToken; end: number } | undefined;
+  let node = root.next.get(text.charCodeAt(start));
+  for (let at = start + 1; node !== undefined; at++) {
+    if (node.token !== undefined) best = { token: node.token, end: at };
+    node = at < text.length ? node.next.get(text.charCodeAt(at)) : undefined;
+  }
+  return best;
+}
+
+/** Whether a word character touches `[start, end)`. */
+function touched(text: string, start: number, end: number): boolean {
+  const word = '[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]';
+  return new RegExp(`${word}$`, 'u').test(text.slice(Math.max(0, start - 2), start)) || new RegExp(`^${word}`, 'u').test(text.slice(end, end + 2));
+}

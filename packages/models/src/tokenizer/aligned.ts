@@ -1,0 +1,58 @@
+/** A text and, for each of its UTF-16 units, the `[start, end)` of the original text that it stands for; empty for a unit that nobody wrote. */
+export interface Aligned {
+  readonly text: string;
+  readonly start: Uint32Array;
+  readonly end: Uint32Array;
+}
+
+/** `text[from, to)` becomes `to`'s replacement; edits of one pass are in order and do not overlap. */
+export interface Edit {
+  readonly from: number;
+  readonly to: number;
+  readonly text: string;
+}
+
+/** What one normalizer changes in a text. */
+export type Step = (text: string) => readonly Edit[];
+
+/** `text` as it stands at `at` in the original. */
+export function align(text: string, at: number): Aligned {
+  const start = new Uint32Array(text.length);
+  const end = new Uint32Array(text.length);
+  for (let i = 0; i < text.length; i++) {
+    start[i] = at + i;
+    end[i] = at + i + 1;
+  }
+  return { text, start, end };
+}
+
+/** A part of an aligned text. */
+export function slice({ text, start, end }: Aligned, from: number, to: number): Aligned {
+  return { text: text.slice(from, to), start: start.subarray(from, to), end: end.subarray(from, to) };
+}
+
+/** The text after the edits: every unit of a replacement stands for all that it replaces. */
+export function edit(source: Aligned, edits: readonly Edit[]): Aligned {
+  if (edits.length === 0) return source;
+  const length = edits.reduce((sum, { from, to, text }) => sum + text.length - (to - from), source.text.length);
+  const start = new Uint32Array(length);
+  const end = new Uint32Array(length);
+  let [text, at, kept] = ['', 0, 0];
+  const keep = (to: number): void => {
+    text += source.text.slice(kept, to);
+    start.set(source.start.subarray(kept, to), at);
+    end.set(source.end.subarray(kept, to), at);
+    at += to - kept;
+  };
+  for (const change of edits) {
+    keep(change.from);
+    const first = source.start[change.from] ?? source.end.at(-1) ?? 0;
+    start.fill(first, at, at + change.text.length);
+    end.fill(change.to > change.from ? (source.end[change.to - 1] ?? first) : first, at, at + change.text.length);
+    text += change.text;
+    at += change.text.length;
+    kept = change.to;
+  }
+  keep(source.text.length);
+  return { text, start, end };
+}

@@ -1,0 +1,80 @@
+import { KvError } from '@kv/core';
+import { show, type Fields } from '../checkpoint/fields.ts';
+import { edit, type Aligned, type Edit, type Step } from './aligned.ts';
+import { literal, parts } from './parts.ts';
+
+/**
+ * The `normalizer` of a tokenizer.json as a function that keeps, for each unit of its result, where it comes from.
+ * @throws KvError naming a normalizer that is not known here.
+ */
+export function normalizer(json: unknown, where: string): (text: Aligned) => Aligned {
+  const steps = parts(json, 'normalizers', where).map((part) => step(part, where));
+  return (text) => steps.reduce((aligned, change) => edit(aligned, change(aligned.text)), text);
+}
+
+/** Every `from` becomes `to`. */
+export function replaceAll(from: string, to: string): Step {
+  return (text) => {
+    const edits: Edit[] = [];
+    for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length)) edits.push({ from: at, to: at + from.length, text: to });
+    return edits;
+  };
+}
+
+/** `prefix` before a text that has anything. */
+export function prepend(prefix: string): Step {
+  return (text) => (text === '' ? [] : [{ from: 0, to: 0, text: prefix }]);
+}
+
+const FORMS = ['NFC', 'NFD', 'NFKC', 'NFKD'] as const;
+
+function step(part: Fields, where: string): Step {
+  const form = FORMS.find((name) => name === part.type);
+  if (form !== undefined) return unicode(form);
+  const from = literal(part);
+  if (part.type === 'Replace' && from !== undefined && typeof part.content === 'string') return replaceAll(from, part.content);
+  if (part.type === 'Prepend' && typeof part.prepend === 'string') return prepend(part.prepend);
+  if (part.type === 'Lowercase') return matches(/\P{Lowercase}/gu, (char) => char.toLowerCase());
+  if (part.type === 'StripAccents') return matches(/\p{M}+/gu, () => '');
+  if (part.type === 'Strip') {
+    const sides = [part.strip_left === true ? '^\\p{White_Space}+' : '', part.strip_right === true ? '\\p{White_Space}+$' : ''].filter(Boolean);
+    return sides.length === 0 ? () => [] : matches(new RegExp(sides.join('|'), 'gu'), () => '');
+  }
+  throw new KvError(where, `expected a normalizer of Replace (of a string), Prepend, NFC, NFD, NFKC, NFKD, Lowercase, Strip or StripAccents, got ${show(part)}`);
+}
+
+function matches(pattern: RegExp, replace: (found: string) => string): Step {
+  return (text) => {
+    const edits: Edit[] = [];
+    for (const { 0: found, index } of text.matchAll(pattern)) {
+      const to = replace(found);
+      if (to !== found) edits.push({ from: index, to: index + found.length, text: to });
+    }
+    return edits;
+  };
+}
+
+/**
+ * A Unicode normal form, run by run: a run is a character and all that follows it as long as it is a mark
+ * or changes when normalised together with what is before it (jamo, half-width sound marks).
+ */
+function unicode(form: (typeof FORMS)[number]): Step {
+  return (text) => {
+    if (text.normalize(form) === text) return [];
+    const edits: Edit[] = [];
+    let [run, from] = ['', 0];
+    const close = (): void => {
+      const to = run.normalize(form);
+      if (to !== run) edits.push({ from, to: from + run.length, text: to });
+      from += run.length;
+      run = '';
+    };
+    for (const char of text) {
+      const apart = char < '\u0300' || (!/^\p{M}/u.test(char) && (run + char).normalize(form) === run.normalize(form) + char.normalize(form));
+      if (apart && run !== '') close();
+      run += char;
+    }
+    close();
+    return edits;
+  };
+}

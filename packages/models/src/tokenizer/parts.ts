@@ -1,0 +1,18 @@
+import { KvError } from '@kv/core';
+import { object, show, type Fields } from '../checkpoint/fields.ts';
+
+/** A component of a tokenizer.json and, for a `Sequence`, its parts in order; none for null. @throws KvError for what is neither. */
+export function parts(component: unknown, list: string, where: string): readonly Fields[] {
+  if (component == null) return [];
+  const fields = object(component, where, list);
+  if (fields.type !== 'Sequence') return [fields];
+  const found = fields[list];
+  if (!Array.isArray(found)) throw new KvError(where, `${list} must be a list, got ${show(found)}`);
+  return found.flatMap((part: unknown) => parts(part, list, where));
+}
+
+/** The string that a `Replace` or `Split` looks for, if it looks for one. */
+export function literal(part: Fields): string | undefined {
+  const found = (part.pattern as Fields | null | undefined)?.String;
+  return typeof found === 'string' && found !== '' ? found : undefined;
+}

@@ -1,0 +1,37 @@
+import { beforeAll, describe, expect, test } from 'vitest';
+import { generate, loadModel, type Model } from '../src/index.ts';
+import { fixture, wanted } from './fixture.ts';
+import { emptyCaches, relative, run } from './run.ts';
+
+const folders = ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
+const files = ['llama', 'qwen2', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
+
+describe.each([...folders, ...files])('%s/%s', (name, file) => {
+  let model: Model;
+  beforeAll(async () => {
+    model = await loadModel(fixture(`${name}/${file}`));
+  });
+
+  test('logits are those of transformers within 1e-5 of the largest, in blocks of any size', async () => {
+    for (const { ids, logits } of wanted(name, file))
+      for (const block of [ids.length, 1, 7]) {
+        const want = Object.keys(logits).map(Number), rows = await run(model.decoder, emptyCaches(model.decoder), ids, { want, block });
+        for (const [i, at] of want.entries()) expect(relative(rows[i]!, logits[at]!), `position ${at} of ${ids.length}, blocks of ${block}`).toBeLessThan(1e-5);
+      }
+  });
+
+  test('the host gives the same, whole and in blocks', async () => {
+    for (const { ids, logits } of wanted(name, file))
+      for (const block of [ids.length, 5]) {
+        const { logits: last } = await generate(model, { ids, block, maxNewTokens: 0, logits: 1 });
+        expect(relative(last![0]!, logits[ids.length - 1]!)).toBeLessThan(1e-5);
+      }
+  });
+
+  test('the tokenizer comes with it', () => {
+    const { ids } = model.tokenizer.encode('the cat, a th');
+    expect(ids.length).toBe(11);
+    expect(model.tokenizer.decode(ids)).toBe('the cat, a th');
+    expect([model.config.bosId, model.config.eosIds]).toEqual([1, [2]]);
+  });
+});

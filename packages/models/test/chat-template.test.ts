@@ -1,0 +1,102 @@
+import { KvError } from '@kv/core';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { chatTemplate, readChatTemplate, type ChatMessage } from '../src/chat-template.ts';
+import { fixtureJson } from './fixture.ts';
+
+interface Case {
+  readonly messages: readonly ChatMessage[];
+  readonly tools: readonly unknown[] | null;
+  readonly prompt: boolean;
+  readonly text?: string;
+  readonly error?: string;
+}
+const reference = fixtureJson<readonly { name: string; source: string; cases: readonly Case[] }[]>('chat-templates.json');
+
+test.each(reference)('$name: every conversation as transformers renders it', ({ name, source, cases }) => {
+  const template = chatTemplate(source, name);
+  for (const { messages, tools, prompt, text, error } of cases) {
+    const render = (): string => template(messages, { addGenerationPrompt: prompt, bosToken: '<bos>', eosToken: '<eos>', ...(tools !== null && { tools }) });
+    if (text !== undefined) expect(render()).toBe(text);
+    else expect(render).toThrow(`${name}: expected a conversation that the chat template accepts, got its answer ${JSON.stringify(error)}`);
+  }
+});
+
+test('the reference has conversations that are refused and ones with tools', () => {
+  const cases = reference.flatMap((one) => one.cases);
+  expect([cases.filter((one) => one.error !== undefined).length > 0, cases.filter((one) => one.tools !== null && one.text?.includes('<tools>')).length > 0]).toEqual([true, true]);
+});
+
+describe('a template from outside ends in one sentence', () => {
+  test.each([
+    ['a long range', '{% for i in range(10**9) %}x{% endfor %}', /a range of 1000000000 items/],
+    ['a range of nothing known', "{% for i in range('a') %}x{% endfor %}", /a range of NaN items/],
+    ['nested loops', '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}', /more than 524288 steps/],
+    ['doubling text', "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", /a value of 16777216 characters or items/],
+    ['long text again and again', "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}", /values of more than 268435456 characters together/],
+    ['recursion', '{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}', /call stack|steps/],
+    ['deep nesting', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`, /call stack/],
+    ['an unknown function', '{{ nothing() }}', /got .+/],
+    ['an unknown filter', "{{ 'a' | nothing }}", /got .+/],
+    ['a missing end', '{% for i in messages %}', /got .+/],
+    ['too long a source', 'x'.repeat(2 ** 20 + 1), /at most 1048576 characters, got 1048577/],
+    ['its own refusal', "{{ raise_exception('no ' + messages[0].role) }}", /accepts, got its answer "no user"/],
+  ])('%s', (_, source, message) => {
+    const started = performance.now();
+    const error = caught(() => chatTemplate(source, 't')([{ role: 'user', content: 'a' }]));
+    expect(KvError.is(error)).toBe(true);
+    expect((error as KvError).message).toMatch(message);
+    expect((error as KvError).message).toMatch(/^t: expected .*, got [^\n]+$/);
+    expect(performance.now() - started).toBeLessThan(30_000);
+  });
+
+  test('whatever it says', () => {
+    const pieces = ['{{', '}}', '{%', '%}', ' for i in messages ', ' endfor ', ' if ', 'endif', 'messages', '[0]', '.content', "'a'", '|', 'tojson', '(', ')', '-', '+', ' set x = ', '1', '{#', '#}', 'text', '\n', '~', 'is defined', 'not', 'loop.first'];
+    fc.assert(
+      fc.property(fc.array(fc.constantFrom(...pieces), { maxLength: 12 }), (parts) => {
+        try {
+          expect(typeof chatTemplate(parts.join(''), 't')([{ role: 'user', content: 'a' }])).toBe('string');
+        } catch (error) {
+          if (!KvError.is(error)) throw error;
+          expect(error.message).toMatch(/^t: expected .*, got /);
+        }
+      }),
+    );
+  });
+});
+
+describe('where a checkpoint keeps its template', () => {
+  const messages = [{ role: 'user', content: 'x' }];
+  const source = '{{ bos_token }}{{ messages[0].content }}{{ eos_token }}';
+
+  test('a file of its own comes before tokenizer_config.json, and that before GGUF; special tokens come from the same place', () => {
+    const config = { chat_template: `c${source}`, bos_token: { content: '<s>' }, eos_token: '</s>' };
+    const metadata = new Map<string, unknown>([['tokenizer.chat_template', `g${source}`], ['tokenizer.ggml.tokens', ['u', 'B', 'E']], ['tokenizer.ggml.bos_token_id', 1], ['tokenizer.ggml.eos_token_id', 2]]);
+    expect(readChatTemplate({ jinja: `j${source}`, config, metadata }, 't')?.(messages)).toBe('j<s>x</s>');
+    expect(readChatTemplate({ config, metadata }, 't')?.(messages)).toBe('c<s>x</s>');
+    expect(readChatTemplate({ metadata }, 't')?.(messages)).toBe('gBxE');
+    expect(readChatTemplate({ metadata }, 't')?.(messages, { eosToken: '!' })).toBe('gBx!');
+    expect(readChatTemplate({ config: {} }, 't')).toBe(undefined);
+  });
+
+  test('of a list of templates the default one, else the first', () => {
+    const list = [{ name: 'tool_use', template: 't' }, { name: 'default', template: 'd' }];
+    expect(readChatTemplate({ config: { chat_template: list } }, 't')?.(messages)).toBe('d');
+    expect(readChatTemplate({ config: { chat_template: list.slice(0, 1) } }, 't')?.(messages)).toBe('t');
+    expect(() => readChatTemplate({ config: { chat_template: [{}] } }, 't')).toThrow('t: chat_template must be a string or a list of { name, template }, got [{}]');
+    expect(() => readChatTemplate({ config: [] }, 't')).toThrow('t: tokenizer_config.json must be a JSON object, got []');
+  });
+});
+
+test('the date', () => {
+  const text = chatTemplate("{{ strftime_now('%d %b %Y') }} {{ strftime_now('%A, %H:%M:%S %B %m %a %q') }}", 't')([]);
+  expect(text).toMatch(/^\d\d [A-Z][a-z]{2} \d{4} [A-Z][a-z]+day, \d\d:\d\d:\d\d [A-Z][a-z]+ \d\d [A-Z][a-z]{2} %q$/);
+});
+
+function caught(use: () => unknown): unknown {
+  try {
+    return use();
+  } catch (error) {
+    return error;
+  }
+}

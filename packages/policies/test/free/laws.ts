@@ -1,0 +1,48 @@
+import { compile } from '@kv/core';
+import type { Backend } from '@kv/core';
+import type { Scene } from '@kv/laws';
+import { event, visible } from './play.ts';
+import type { Decided } from './play.ts';
+import { VIEW_BUDGET, eventOf, isView, labelOf, piecesOf, policyOf } from './rows.ts';
+import type { Row } from './rows.ts';
+
+/** Fails with the composition, what is wrong, and the sizes of the cache. */
+const claim = (holds: boolean, row: Row, scene: Scene, what: () => string): void => { if (!holds) throw new Error(`${labelOf(row)}: ${what()}, on ${JSON.stringify(scene.spec)}`); };
+const shown = (x: unknown): string => JSON.stringify(x);
+const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
+
+/** Slots that a head must be given: all that its pieces force, and some to choose. */
+const roomFor = (row: Row, scene: Scene): number => {
+  const { floor } = compile(eventOf(row)), { slots, budget } = scene.spec;
+  return Math.max(budget, floor(slots, budget), floor(slots, slots));
+};
+
+export interface Decision { readonly layers: readonly Decided[]; readonly visible?: Awaited<ReturnType<typeof visible>> }
+/** What a row decides on a scene: kept slots of every layer, and for a view what is visible. */
+export async function decide(row: Row, scene: Scene, backend?: Backend, between?: Parameters<typeof policyOf>[1]): Promise<Decision> {
+  const policy = policyOf(row, between);
+  return isView(row) ? { layers: [], visible: await visible(policy, scene, backend) } : { layers: await event(policy, scene, roomFor(row, scene), backend) };
+}
+
+/** The laws of what was decided. @throws Broken */
+export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decision): void {
+  const has = (name: string): boolean => piecesOf(row).some((p) => p.name === name);
+  const units = compile(eventOf(row)).steps.some((s) => s.kind === 'unit');
+  for (const { kept, forced, banned, budgets, lengths } of layers) kept.forEach((set, g) => {
+    claim(set.every((i, at) => Number.isInteger(i) && i >= 0 && i < lengths[g]! && (at === 0 || i > set[at - 1]!)), row, scene, () => `kept slots must ascend below ${lengths[g]}, got ${shown(set)}`);
+    claim(set.length <= budgets[g]!, row, scene, () => `${set.length} slots kept with a budget of ${budgets[g]}`);
+    claim(Number.isInteger(budgets[g]!) && budgets[g]! <= lengths[g]!, row, scene, () => `a head of ${lengths[g]} slots has a budget of ${budgets[g]}`);
+    claim(forced[g]!.every((i) => set.includes(i)), row, scene, () => `forced are ${shown(forced[g])}, kept ${shown(set)}`);
+    claim(banned[g]!.every((i) => !set.includes(i)), row, scene, () => `banned are ${shown(banned[g])}, kept ${shown(set)}`);
+    const want = Math.min(budgets[g]!, lengths[g]! - banned[g]!.length); // what keeps units whole may leave some room
+    claim(units || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
+  });
+  const spent = sum(layers.flatMap((l) => l.budgets)), planned = sum(layers.flatMap((l) => l.planned));
+  claim(spent <= planned || has('mass'), row, scene, () => `budgets of ${planned} became ${spent}`); // mass gives a guarantee in the place of a size
+  claim(planned <= scene.spec.layers * scene.spec.kvHeads * roomFor(row, scene), row, scene, () => `planned are ${planned} slots`);
+  if (has('cis') || has('mass')) return; // brings neighbours and a window of its own; gives a guarantee
+  for (const rows of seen ?? []) {
+    const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).floor(scene.spec.slots, VIEW_BUDGET)), all = sum(rows.map((set) => set.length));
+    claim(all <= most, row, scene, () => `${all} slots visible in ${rows.length} rows, the budget is ${most}`);
+  }
+}

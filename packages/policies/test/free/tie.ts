@@ -1,0 +1,24 @@
+import { shaper, unitTransform } from '@kv/core';
+import type { Ops, Piece, Tensor } from '@kv/core';
+
+/** Share of a row's largest magnitude within which two scores tie. */
+export const TIE = 1e-5;
+/** Pseudo-random numbers in [0, 1). */
+function random(seed: number): () => number {
+  let a = seed * 7919 + 1;
+  return () => { a = (Math.imul(a, 1664525) + 1013904223) >>> 0; return a / 2 ** 32; };
+}
+
+/** Raises every score by up to `TIE` of the row's largest, and leaves weights weights: sets that this changes hang by a tie. */
+export function shaken(seed: number): (before: Piece) => readonly Piece[] {
+  const next = random(seed);
+  const shake = (ops: Ops, x: Tensor): Tensor => {
+    const [rows = 0, n = 0] = x.shape, noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
+    return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
+  };
+  const slots = shaper('shaken', [], ({ ops, scores }) => shake(ops, scores)), units = unitTransform('shaken', [], ({ ops, unitScores }) => shake(ops, unitScores));
+  return ({ to, atoms }) => {
+    const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;
+    return kind === 'scorer' || kind === 'transform' ? [slots] : kind === 'unit' && to === 'units' ? [units] : [];
+  };
+}

@@ -1,0 +1,6 @@
+export { cur } from './cur.ts';
+export type { CurOptions } from './cur.ts';
+export { keydiff } from './keydiff.ts';
+export { lagkv } from './lagkv.ts';
+export type { LagkvOptions } from './lagkv.ts';
+export { lagRange, lagRank, lagSpread } from './lag.ts';

@@ -1,0 +1,2 @@
+export { kvzip, reconstruction } from './kvzip.ts';
+export type { KvzipOptions } from './kvzip.ts';

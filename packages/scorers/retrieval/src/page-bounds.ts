@@ -1,0 +1,52 @@
+import { checkNumber, isPositiveInteger, keys, queries, scorer } from '@kv/core';
+import type { Kernel, Scorer } from '@kv/core';
+
+/** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
+export const pageBound: Kernel = {
+  id: 'quest-page-bound', inputs: { queries: 'f32', keys: 'f32' }, params: { page: 'u32' }, ragged: 'keys', per: 'element',
+  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q![0]!, k![1]!] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = keys_shape.y; let d = keys_shape.z;
+  let h = index / n; let first = (index % n) / params.page * params.page;
+  let g = h / (queries_shape.x / keys_shape.x);
+  let end = min(first + params.page, keys_lengths[g]);
+  var bound = 0.0;
+  for (var c = 0u; c < d; c++) {
+    let q = queries[(h * queries_shape.y + queries_shape.y - 1u) * d + c];
+    var best = -3.0e38;
+    for (var i = first; i < end; i++) { best = max(best, q * keys[(g * n + i) * d + c]); }
+    bound += best;
+  }
+  output[index] = bound;
+}`,
+  ref({ queries: q, keys: k }, { page }, out, lengths) {
+    const [H = 0, w = 0, d = 0] = q!.shape, [G = 0, n = 0] = k!.shape;
+    for (let h = 0; h < H; h++) {
+      const g = Math.floor((h * G) / H);
+      for (let first = 0; first < lengths[g]!; first += page!) {
+        const end = Math.min(first + page!, lengths[g]!);
+        let bound = 0;
+        for (let c = 0; c < d; c++) {
+          let best = -Infinity;
+          for (let i = first; i < end; i++) best = Math.max(best, q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!);
+          bound += best;
+        }
+        out.fill(bound, h * n + first, h * n + end);
+      }
+    }
+  },
+};
+
+/**
+ * Quest's page bounds: for every slot the largest q·k that any key within the channel-wise bounds of its page could have, Σ_c max(q_c max_c, q_c min_c).
+ *
+ * @remarks Tang et al. 2024, arXiv:2406.10774, algorithm 1. Scores on query rows `[H, n]`, alike within a page of slots; the last, partial page competes like any
+ * other. At least every true q·k of the page, and equal for pages of one. O(H n d).
+ * @throws KvError if `page` is not a positive whole number.
+ */
+export function pageBounds({ page = 16 }: { /** Slots in a page. @defaultValue 16 */ readonly page?: number } = {}): Scorer<'pageBounds'> {
+  checkNumber('pageBounds', 'page', page, 'a positive whole number of slots', isPositiveInteger);
+  return scorer({ name: 'pageBounds', options: { page } }, [queries(1), keys], ({ ops, queries: q, keys: k }) =>
+    ops.add(ops.kernel(pageBound, { queries: q, keys: k }, { page }), ops.mul(ops.norm(k), 0))); // lengths of the KV heads come along with the norm
+}

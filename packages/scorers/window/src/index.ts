@@ -1,0 +1,7 @@
+export { defensive } from './defensive.ts';
+export type { DefensiveOptions } from './defensive.ts';
+export { importance } from './importance.ts';
+export type { ImportanceOptions } from './importance.ts';
+export { lastNear, redundancy } from './redundancy.ts';
+export { scissorhands } from './scissorhands.ts';
+export type { ScissorhandsOptions } from './scissorhands.ts';

@@ -1,0 +1,49 @@
+import { checkNumber, keys, weigher } from '@kv/core';
+import type { Kernel, Weigher } from '@kv/core';
+
+/** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */
+export const lastNear: Kernel = {
+  id: 'last-near', inputs: { x: 'f32' }, params: { near: 'f32' }, ragged: 'x', per: 'element',
+  output: { dtype: 'u32', shape: ({ x }) => [x![0]!, x![1]!] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y; let d = x_shape.z; let g = index / n; let i = index % n;
+  output[index] = 0u;
+  if (i >= x_lengths[g]) { return; }
+  for (var j = x_lengths[g]; j > 0u; j--) {
+    if (j - 1u == i) { continue; }
+    var s = 0.0;
+    for (var c = 0u; c < d; c++) { s += x[index * d + c] * x[(g * n + j - 1u) * d + c]; }
+    if (s > params.near) { output[index] = j - 1u; return; }
+  }
+}`,
+  ref({ x }, { near = 0 }, out, lengths) {
+    const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!;
+    for (let g = 0; g < G; g++) for (let i = 0; i < lengths[g]!; i++) for (let j = lengths[g]! - 1; j >= 0; j--) {
+      if (j === i) continue;
+      let s = 0;
+      for (let c = 0; c < d; c++) s += data[(g * n + i) * d + c]! * data[(g * n + j) * d + c]!;
+      if (s > near) { out[g * n + i] = j; break; }
+    }
+  },
+};
+
+/**
+ * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last near-duplicate left out, so that of
+ * keys alike the newest counts as the least redundant.
+ *
+ * @remarks Cai et al. 2025, arXiv:2505.24133, eq. 5 to 8. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a negative weight. No
+ * n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding near-duplicates takes O(G n² d) at worst, and memory O(n).
+ * @throws KvError if `near` is not a cosine.
+ */
+export function redundancy({ near = 0.5 }: { /** Cosine above which two keys are near-duplicates. @defaultValue 0.5 */ readonly near?: number } = {}): Weigher<'redundancy'> {
+  checkNumber('redundancy', 'near', near, 'a cosine from -1 to 1', (x) => x >= -1 && x <= 1);
+  return weigher({ name: 'redundancy', options: { near } }, [keys], ({ ops, at, keys: k }) => {
+    const length = ops.norm(k), one = ops.fill(length, 1), unit = ops.scale(k, ops.div(1, ops.add(length, 1e-8)));
+    const last = ops.kernel(lastNear, { x: unit }, { near });
+    const own = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] });
+    const cosine = ops.where(ops.zip('equal', last, own), 0, ops.reduce('sum', ops.mul(unit, ops.take(unit, last)), 'channels'));
+    const others = ops.sub(ops.dot(ops.matmul(one, unit), unit), ops.reduce('sum', ops.mul(unit, unit), 'channels'));
+    return ops.softmax(ops.div(ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots)), ops.reduce('sum', one, 'slots')));
+  });
+}

@@ -1,0 +1,4 @@
+export { diversity } from './diversity.ts';
+export type { DiversityOptions } from './diversity.ts';
+export { greedyOrder } from './greedy.ts';
+export { addByPosition } from './signatures.ts';

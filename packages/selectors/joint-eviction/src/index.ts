@@ -1,0 +1,3 @@
+export { evictionOrder, firstColumns } from './greedy.ts';
+export { jointError } from './joint-error.ts';
+export { jointEviction } from './joint-eviction.ts';

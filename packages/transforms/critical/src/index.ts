@@ -1,0 +1,3 @@
+export { criticalkv } from './criticalkv.ts';
+export type { CriticalkvOptions } from './criticalkv.ts';
+export { outputShare } from './output-share.ts';

@@ -1,0 +1,2 @@
+export { foldInto, nearestKept } from './kernels.ts';
+export { merge } from './merge.ts';

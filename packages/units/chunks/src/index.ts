@@ -1,0 +1,2 @@
+export { chunks } from './chunks.ts';
+export type { ChunksOptions } from './chunks.ts';

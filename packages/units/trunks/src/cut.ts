@@ -1,0 +1,55 @@
+import type { Tokens } from '@kv/core';
+import type { CoAttention } from './co-attention.ts';
+
+/** Tokens from `start` up to, not including, `end`. */
+export interface Span { readonly start: number; readonly end: number }
+
+/** Sentences: a token whose text ends in . ! ? or holds a newline ends the sentence it belongs to. */
+export function sentenceSpans({ text, offsets }: Tokens, length: number): readonly Span[] {
+  const spans: Span[] = [];
+  let start = 0;
+  for (let i = 0; i < length; i++) if (i === length - 1 || /[.!?]\s*$|\n/.test(text.slice(...(offsets[i] ?? [0, 0])))) { spans.push({ start, end: i + 1 }); start = i + 1; }
+  return spans;
+}
+
+const INTERFACE = 5;
+/** Mean weight of the edges between the last five tokens of one span and the first five of the next, in either direction; 0 without any. Eq. 16 to 18. */
+function interfaceStrength({ from, to, weight }: CoAttention, first: Uint32Array, left: Span, right: Span): number {
+  const low = Math.max(left.start, left.end - INTERFACE), high = Math.min(right.end, right.start + INTERFACE), border = right.start;
+  let sum = 0, count = 0;
+  for (let e = first[low] ?? 0; e < from.length && from[e]! < high; e++) {
+    if (to[e]! < low || to[e]! >= high || (from[e]! < border) === (to[e]! < border)) continue;
+    sum += weight[e]!;
+    count++;
+  }
+  return count === 0 ? 0 : sum / count;
+}
+
+export interface TrunkSizes { /** Most tokens of a trunk. */ readonly maxSize: number; /** Strength above which sentences merge; 'adaptive': the median strength between neighbours. */ readonly merge: number | 'adaptive' }
+
+/** Sentences merged left to right where their edges are strong, none longer than `maxSize`. Eq. 16 to 19 and step 3. */
+export function trunkSpans(tokens: Tokens, length: number, edges: CoAttention, { maxSize, merge }: TrunkSizes): readonly Span[] {
+  const sentences = sentenceSpans(tokens, length), first = new Uint32Array(length + 1);
+  for (const i of edges.from) first[i + 1]!++;
+  for (let i = 0; i < length; i++) first[i + 1]! += first[i]!;
+  const strength = (a: Span, b: Span): number => interfaceStrength(edges, first, a, b);
+  const between = sentences.slice(1).map((s, i) => strength(sentences[i]!, s)).sort((a, b) => a - b);
+  const threshold = merge === 'adaptive' ? between[Math.floor(between.length / 2)] ?? 0 : merge;
+  const merged = sentences.reduce<Span[]>((done, next) => {
+    const running = done.at(-1);
+    if (running && strength(running, next) > threshold && next.end - running.start <= maxSize) done[done.length - 1] = { start: running.start, end: next.end };
+    else done.push(next);
+    return done;
+  }, []);
+  return merged.flatMap(({ start, end }) => {
+    const pieces = Math.ceil((end - start) / maxSize);
+    return Array.from({ length: pieces }, (_, p) => ({ start: start + Math.floor((p * (end - start)) / pieces), end: start + Math.floor(((p + 1) * (end - start)) / pieces) }));
+  });
+}
+
+/** Unit of every position. */
+export function byPosition(spans: readonly Span[], length: number): Uint32Array {
+  const table = new Uint32Array(length);
+  spans.forEach(({ start, end }, u) => table.fill(u, start, end));
+  return table;
+}

@@ -1,0 +1,10 @@
+export { allowance, branchDissolution } from './branch-dissolution.ts';
+export type { DissolutionOptions } from './branch-dissolution.ts';
+export { coAttention } from './co-attention.ts';
+export type { CoAttention } from './co-attention.ts';
+export { coverage } from './coverage.ts';
+export { centrality, crystallization, standout } from './crystallization.ts';
+export { collector } from './edges.ts';
+export { clip, saliency } from './saliency.ts';
+export { placeInUnit, sentences, trunks } from './trunks.ts';
+export type { TrunkOptions } from './trunks.ts';

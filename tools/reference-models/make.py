@@ -1,0 +1,182 @@
+"""Tiny random checkpoints of the architectures, with the logits of transformers: see README.md beside this file.
+
+    python make.py OUT_DIR
+"""
+
+import json
+import math
+import sys
+from pathlib import Path
+
+import gguf
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from transformers import (
+    AutoModelForCausalLM, Gemma2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config,
+)
+
+SHAPE = dict(
+    vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+    max_position_embeddings=128, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+)
+LLAMA3 = dict(rope_type="llama3", rope_theta=10000.0, factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=32)
+LONGROPE = dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.3, 1.7], long_factor=[1.0, 1.5, 3.0, 6.0])
+CONFIGS = {
+    "llama": LlamaConfig(**SHAPE, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=LLAMA3),
+    "mistral": MistralConfig(**SHAPE, head_dim=12, sliding_window=6, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
+    "qwen2": Qwen2Config(**SHAPE, use_sliding_window=True, sliding_window=7, max_window_layers=1, tie_word_embeddings=True),
+    "phi3": Phi3Config(
+        **{**SHAPE, "num_attention_heads": 2, "num_key_value_heads": 1}, original_max_position_embeddings=32, sliding_window=20,
+        partial_rotary_factor=0.5, rope_parameters=LONGROPE,
+    ),
+    "gemma2": Gemma2Config(
+        **{**SHAPE, "num_hidden_layers": 3}, head_dim=8, query_pre_attn_scalar=12, sliding_window=8, attn_logit_softcapping=3.0, final_logit_softcapping=5.0,
+    ),
+}
+# Byte-level BPE with one merge: a space is written Ġ.
+TOKENS = ["<unk>", "<s>", "</s>", "Ġ", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,;:!?-", "th"]
+MERGES = ["t h"]
+IDS = [1] + [(7 * i * i + 11 * i + 5) % 61 + 3 for i in range(39)]
+
+
+def fill(model, seed):
+    """Weights that make every part matter: scores far from uniform, gains and biases far from their neutral values; all of them f16 numbers."""
+    random = torch.Generator().manual_seed(seed)
+    gemma = model.config.model_type == "gemma2"
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=random)
+        if "norm" in name:
+            parameter.data = noise * 0.3 + (0 if gemma else 1)
+        elif parameter.ndim == 1:
+            parameter.data = noise * 0.3
+        else:
+            parameter.data = noise * (1.0 if "embed" in name else 1.6 / math.sqrt(parameter.shape[1]))
+        parameter.data = parameter.data.half().float()
+
+
+def logits(model, ids):
+    at = [0, len(ids) // 2, len(ids) - 1]
+    with torch.no_grad():
+        rows = model(torch.tensor([ids])).logits[0]
+    return {"ids": ids, "logits": {str(i): [float(f"{x:.7g}") for x in rows[i].tolist()] for i in at}}
+
+
+def tokenizer():
+    special = [{"id": i, "content": TOKENS[i], "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True} for i in range(3)]
+    bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    model = {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None, "fuse_unk": False,
+             "byte_fallback": False, "ignore_merges": False, "vocab": {token: i for i, token in enumerate(TOKENS)}, "merges": MERGES}
+    return {"version": "1.0", "truncation": None, "padding": None, "added_tokens": special, "normalizer": None, "pre_tokenizer": bytes_,
+            "post_processor": None, "decoder": bytes_, "model": model}
+
+
+def permute(weights, heads):
+    """convert_hf_to_gguf.py, LlamaModel.permute: halves of each head to interleaved pairs."""
+    return weights.reshape(heads, 2, weights.shape[0] // heads // 2, *weights.shape[1:]).swapaxes(1, 2).reshape(weights.shape)
+
+
+def rope_freqs(config):
+    """convert_hf_to_gguf.py, LlamaModel.generate_extra_tensors."""
+    rope, dim = config.rope_parameters, config.head_dim
+    freqs = 1.0 / (rope["rope_theta"] ** (torch.arange(0, dim, 2, dtype=torch.float32) / dim))
+    low, high, original = rope["low_freq_factor"], rope["high_freq_factor"], rope["original_max_position_embeddings"]
+    factors = []
+    for freq in freqs:
+        wavelen = 2 * math.pi / freq
+        if wavelen < original / high:
+            factors.append(1)
+        elif wavelen > original / low:
+            factors.append(rope["factor"])
+        else:
+            smooth = (original / wavelen - low) / (high - low)
+            factors.append(1 / ((1 - smooth) / rope["factor"] + smooth))
+    return np.array(factors, dtype=np.float32)
+
+
+def export_gguf(model, path):
+    """The tensors and metadata that convert_hf_to_gguf.py writes for this architecture."""
+    config, arch = model.config, model.config.model_type
+    writer = gguf.GGUFWriter(path, arch)
+    writer.add_context_length(config.max_position_embeddings)
+    writer.add_embedding_length(config.hidden_size)
+    writer.add_block_count(config.num_hidden_layers)
+    writer.add_feed_forward_length(config.intermediate_size)
+    writer.add_head_count(config.num_attention_heads)
+    writer.add_head_count_kv(config.num_key_value_heads)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_freq_base(config.rope_parameters["rope_theta"])
+    writer.add_vocab_size(config.vocab_size)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(TOKENS)
+    writer.add_token_types([gguf.TokenType.CONTROL] * 3 + [gguf.TokenType.NORMAL] * (len(TOKENS) - 3))
+    writer.add_token_merges(MERGES)
+    writer.add_bos_token_id(config.bos_token_id)
+    writer.add_eos_token_id(config.eos_token_id)
+    head_dim = getattr(config, "head_dim", None)
+    if head_dim is not None:
+        writer.add_key_length(head_dim)
+        writer.add_value_length(head_dim)
+    if arch == "gemma2":
+        writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+        writer.add_final_logit_softcapping(config.final_logit_softcapping)
+        writer.add_sliding_window(config.sliding_window)
+        # llama.cpp derives the scale from the head size; this key says it, so that the fixture's may differ
+        writer.add_attention_scale(config.query_pre_attn_scalar ** -0.5)
+    if arch == "phi3":
+        scale = config.max_position_embeddings / config.original_max_position_embeddings
+        writer.add_rope_dimension_count(int(config.hidden_size / config.num_attention_heads * config.rope_parameters["partial_rotary_factor"]))
+        writer.add_sliding_window(config.sliding_window)
+        writer.add_rope_scaling_orig_ctx_len(config.original_max_position_embeddings)
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(config.original_max_position_embeddings)))
+        for kind in ("long", "short"):
+            writer.add_tensor(f"rope_factors_{kind}.weight", np.array(config.rope_parameters[f"{kind}_factor"], dtype=np.float32))
+    if arch == "llama":
+        writer.add_tensor("rope_freqs.weight", rope_freqs(config))
+    names = gguf.get_tensor_name_map({a: m for m, a in gguf.MODEL_ARCH_NAMES.items()}[arch], config.num_hidden_layers)
+    for name, tensor in model.state_dict().items():
+        if name == "lm_head.weight" and config.tie_word_embeddings:
+            continue
+        data = tensor.numpy()
+        if arch == "llama" and ".q_proj." in name:
+            data = permute(data, config.num_attention_heads)
+        if arch == "llama" and ".k_proj." in name:
+            data = permute(data, config.num_key_value_heads)
+        if arch == "gemma2" and name.endswith("norm.weight"):
+            data = data + 1
+        writer.add_tensor(names.get_name(name, try_suffixes=(".weight", ".bias")), np.ascontiguousarray(data if data.ndim == 1 else data.astype(np.float16)))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def main(out):
+    for seed, (name, config) in enumerate(CONFIGS.items()):
+        folder = out / name
+        folder.mkdir(parents=True, exist_ok=True)
+        model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
+        fill(model, seed)
+        fields = json.loads(config.to_json_string(use_diff=False))
+        kept = {key: value for key, value in fields.items() if not key.startswith("_") and value is not None and key not in ("id2label", "label2id")}
+        kept |= {key: None for key in ("sliding_window",) if fields.get(key, 0) is None}
+        (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
+        (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False) + "\n")
+        tensors = {key: value.half().contiguous() for key, value in model.state_dict().items() if not (config.tie_word_embeddings and key == "lm_head.weight")}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
+        golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
+        if name in ("llama", "qwen2", "gemma2", "phi3"):
+            export_gguf(model, folder / "model.gguf")
+        if name == "qwen2":
+            # the converter writes nothing about windows for Qwen2
+            for layer in model.model.layers:
+                layer.self_attn.sliding_window = None
+                layer.attention_type = "full_attention"
+            golden["gguf"] = [logits(model, IDS)]
+        (folder / "golden.json").write_text(json.dumps(golden) + "\n")
+        print(name, sum(p.numel() for p in model.parameters()), [f.name + " " + str(f.stat().st_size) for f in sorted(folder.iterdir())])
+
+
+main(Path(sys.argv[1]))
