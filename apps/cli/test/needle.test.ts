@@ -19,7 +19,7 @@ import { folder } from './terminal.ts';
 import { SHAPE, writeTinyModel } from './tiny-model.ts';
 
 const settings: Settings = {
-  model: 'tiny', weights: 'x', policies: ['full', 'streaming', 'random'], budgets: ['50%', 24], depths: [0.2, 0.8], prompts: 2, tokens: 220, seed: 0,
+  model: 'tiny', weights: 'x', engine: 'wasm', policies: ['full', 'streaming', 'random'], budgets: ['50%', 24], depths: [0.2, 0.8], prompts: 2, tokens: 220, seed: 0,
   modes: ['aware', 'agnostic'], form: 'both', asking: 'cued', distractors: 0,
 };
 const ways = waysOf(settings, [false, true, true]), jobs = jobsOf(settings, ways);
@@ -91,7 +91,7 @@ describe('the store', () => {
     expect(openStore(cwd, settings).found.map(({ id }) => id).sort()).toEqual(jobs.map(({ id }) => id).sort());
   });
   it('keeps other settings and other weights apart, and forgets when asked to', () => {
-    expect(new Set([settings, { ...settings, seed: 1 }, { ...settings, weights: 'y' }, { ...settings, tokens: 221 }].map(digest)).size).toBe(4);
+    expect(new Set([settings, { ...settings, seed: 1 }, { ...settings, weights: 'y' }, { ...settings, engine: 'other' }, { ...settings, tokens: 221 }].map(digest)).size).toBe(5);
     const cwd = folder();
     openStore(cwd, settings).add(results[0]!);
     expect(openStore(cwd, settings).found).toHaveLength(1);

@@ -4,7 +4,7 @@ import { label } from './author.ts';
 import { PHASES } from './piece.ts';
 import type { Piece, View } from './piece.ts';
 import { compile, runEvent, union } from './run.ts';
-import { positions } from './signals.ts';
+import { positions, signalKey } from './signals.ts';
 
 export interface ViewOptions {
   /** Slots visible per row. */
@@ -19,6 +19,8 @@ export function view(policy: Piece<'start', 'kept'>, { budget, rows = 'query' }:
   checkWord('view', 'rows', rows, ['query', 'kv']);
   const inner = compile(policy);
   if (inner.reach === 'model') throw new KvError('view', `'${inner.label}' reaches over the whole model, expected a policy of one layer`);
+  const passing = inner.needs.find((s) => s.provide !== undefined);
+  if (passing) throw new KvError('view', `'${inner.label}' needs ${signalKey(passing)}, a pass of its own, expected a policy that can select at every decoded token`);
   const wrap = inner.hooks('wrapSelect')[0];
   const needs = union([positions], inner.needs, wrap?.needs ?? []);
   const own = (at: At): At => ({ ...at, selectRows: rows === 'query' ? at.queryHeads : at.kvHeads, budget });

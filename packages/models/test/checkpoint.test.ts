@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -132,8 +132,8 @@ describe('loadModel', () => {
 
   test('a URL serves as well as a folder', async () => {
     const server = createServer((request, response) => {
-      const path = `data/goldens/llama/${request.url?.split('/').at(-1)}`;
-      if (request.url?.startsWith('/model/') === true) response.end(readFileSync(shared(path)));
+      const path = join(shared('data/goldens/llama'), request.url?.split('/').at(-1) ?? '');
+      if (request.url?.startsWith('/model/') === true && existsSync(path)) response.end(readFileSync(path));
       else response.writeHead(404).end();
     });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));

@@ -7,6 +7,8 @@ import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
+import { engineOption, openEngine } from '../engine.ts';
+import type { EngineChoice } from '../engine.ts';
 import { MODEL_HELP, resolveModel } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
@@ -14,6 +16,7 @@ import type { Terminal } from '../terminal.ts';
 
 interface ChatOptions {
   readonly model: string;
+  readonly engine: EngineChoice;
   readonly policy?: string;
   readonly budget?: number;
   readonly block?: number;
@@ -31,6 +34,7 @@ interface ChatOptions {
 export const chatCommand = (terminal: Terminal): Command => new Command('chat')
   .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
   .option('--model <name>', MODEL_HELP, 'embedded')
+  .option(...engineOption('fast'))
   .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
   .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
   .option('--block <tokens>', 'feed a long turn in blocks of so many tokens, each followed by an eviction', whole('--block', { min: 1 }))
@@ -49,14 +53,14 @@ async function chat(options: ChatOptions, terminal: Terminal): Promise<void> {
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined) throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
-  const model = await loadModel(await resolveModel(options.model, terminal));
+  const model = await loadModel(await resolveModel(options.model, terminal), { engine: await openEngine(options.engine, cwd) });
   const { sequence, policy } = await opened(model, given, options, cwd);
   try {
     const budget = slots(policy, options.budget ?? sequence.budget, model), { maxPositions } = model.config;
     const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
     if (budget !== undefined && budget + block > maxPositions) throw new KvError('--block', `expected at most ${maxPositions - budget} tokens beside a budget of ${budget}, got ${block}`);
     const conversation = createConversation(sequence, turnsOf(model, system), { policy, budget, block, cadence: cadence ?? roomy(budget, maxPositions), maxNewTokens, temperature, topP, seed });
-    stderr.write(`${model.name}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`);
+    stderr.write(`${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`);
     await repl(conversation, { ...terminal, input });
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
   } finally {

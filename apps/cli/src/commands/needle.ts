@@ -5,6 +5,8 @@ import type { Budget } from '@kv/models';
 import type { Asking } from '@kv/tasks';
 import { Command } from 'commander';
 import { MODEL_HELP } from '../model-source.ts';
+import { engineOption } from '../engine.ts';
+import type { EngineChoice } from '../engine.ts';
 import { prepare } from '../needle/prepare.ts';
 import { runPool, threadRunner } from '../needle/pool.ts';
 import { duration, startProgress } from '../needle/progress.ts';
@@ -20,6 +22,7 @@ import type { Terminal } from '../terminal.ts';
 
 export interface NeedleOptions {
   readonly model: string;
+  readonly engine: EngineChoice;
   readonly policies: readonly string[];
   readonly budgets: readonly Budget[];
   readonly depths: readonly number[];
@@ -44,6 +47,7 @@ export const needleCommand = (terminal: Terminal): Command => {
   return new Command('needle')
     .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
     .option('--model <name>', MODEL_HELP, 'embedded')
+    .option(...engineOption('exact'))
     .option('--policies <list>', "policies as 'kv run --policy' takes them, between commas", policies, policies(POLICIES))
     .option('--budgets <list>', 'slots per layer and KV head, or shares of the prompt, between commas', budgets, budgets('12.5%,25%,50%'))
     .option('--depths <list>', 'where the fact stands, 0 (first) to 1 (last), between commas', depths, depths('0.1,0.5,0.9'))
@@ -76,7 +80,7 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
       known.set(result.id, result);
       progress.step();
     };
-    await runPool({ jobs: left, size: options.workers, start: () => threadRunner({ settings, path, cwd }), signal, onResult }).finally(() => progress.stop());
+    await runPool({ jobs: left, size: options.workers, start: () => threadRunner({ settings, path, cwd, engine: options.engine, threads: Math.max(1, Math.floor(availableParallelism() / options.workers)) }), signal, onResult }).finally(() => progress.stop());
   }
   if (signal.aborted) {
     stderr.write(`needle: stopped after ${known.size} of ${jobs.length} jobs, which are in ${relative(cwd, store.path)}; the same command continues\n`);
@@ -86,5 +90,5 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
   const out = resolve(cwd, options.out ?? `.kv/needle-${digest(settings)}.html`);
   writeFileSync(out, reportHtml({ settings, ways, rows, results: [...known.values()] }));
   const seconds = left.length === 0 ? '' : ` in ${duration((performance.now() - started) / 1000)}`;
-  stdout.write(`${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}\nreport: ${relative(cwd, out) || out}\n`);
+  stdout.write(`${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}, on ${settings.engine}\nreport: ${relative(cwd, out) || out}\n`);
 }

@@ -2,6 +2,8 @@ import { compile, KvError } from '@kv/core';
 import { generate, loadModel } from '@kv/models';
 import type { Budget, Generated } from '@kv/models';
 import { Command } from 'commander';
+import { engineOption, openEngine } from '../engine.ts';
+import type { EngineChoice } from '../engine.ts';
 import { MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, number, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
@@ -19,6 +21,7 @@ interface RunOptions {
   readonly saveCache?: string;
   readonly loadCache?: string;
   readonly policy: string;
+  readonly engine: EngineChoice;
   readonly budget?: Budget;
   readonly block?: number;
   readonly cadence?: number;
@@ -37,6 +40,7 @@ const again = (text: string, all: readonly string[] = []): readonly string[] => 
 export const runCommand = (terminal: Terminal): Command => new Command('run')
   .description('Answer a prompt while a policy keeps the cache at its budget.')
   .option('--model <name>', MODEL_HELP, 'embedded')
+  .option(...engineOption('exact'))
   .option('--prompt <text>', 'the prompt')
   .option('--prompt-file <file>', 'a file with the prompt')
   .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
@@ -54,7 +58,7 @@ export const runCommand = (terminal: Terminal): Command => new Command('run')
   .option('--top-p <p>', 'sample from the smallest set of tokens with this probability', number('--top-p', { above: 0, max: 1 }))
   .option('--seed <n>', 'seed of the sampling', whole('--seed'))
   .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
-  .option('--json', 'print one object {text, tokens, kept, bytes, times, policy} instead of the text (over a document {answers, kept, bytes, policy})')
+  .option('--json', 'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})')
   .action((options: RunOptions) => run(options, terminal));
 
 async function run(options: RunOptions, terminal: Terminal): Promise<void> {
@@ -65,7 +69,7 @@ async function run(options: RunOptions, terminal: Terminal): Promise<void> {
   const over = documentGiven(options), read = over ? undefined : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
   const policy = await resolvePolicy(options.policy, { cwd });
   if (compile(policy).evicts && options.budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
-  const model = await loadModel(await resolveModel(options.model, terminal));
+  const model = await loadModel(await resolveModel(options.model, terminal), { engine: await openEngine(options.engine, cwd) });
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed }, keeping = { policy, budget: options.budget, block };
   if (!read) return answerQuestions(model, { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json }, terminal);
   const generation = generate(model, { ...decoding, ...keeping, ids: read(model), stopAtEos: options.promptIds === undefined, logits, signal });
@@ -75,11 +79,11 @@ async function run(options: RunOptions, terminal: Terminal): Promise<void> {
     return;
   }
   const generated = await generation;
-  if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated))}\n`);
+  if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.decoder.engine))}\n`);
 }
 
-const asJson = ({ text, tokens, report: { kept, bytes, times, policy }, logits }: Generated): object =>
-  ({ text, tokens, kept, bytes, times, policy, ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
+const asJson = ({ text, tokens, report: { kept, bytes, times, policy }, logits }: Generated, engine: string): object =>
+  ({ text, tokens, kept, bytes, times, policy, engine, ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
 
 /** Whether the run is about a document, and its options go together. */
 function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, logits }: RunOptions): boolean {

@@ -1,9 +1,10 @@
 import { Worker } from 'node:worker_threads';
+import type { EngineChoice } from '../engine.ts';
 import type { Result } from './results.ts';
 import type { Job, Settings } from './settings.ts';
 
-/** `path` is what `loadModel` takes for the model of the settings. */
-export interface WorkerData { readonly settings: Settings; readonly path: string; readonly cwd: string }
+/** `path` is what `loadModel` takes for the model of the settings; `threads` are one worker's share. */
+export interface WorkerData { readonly settings: Settings; readonly path: string; readonly cwd: string; readonly engine: EngineChoice; readonly threads: number }
 export type FromWorker = { readonly result: Result } | { readonly error: { readonly name: string; readonly message: string; readonly stack: string } };
 
 /** Something that runs jobs one after another. */

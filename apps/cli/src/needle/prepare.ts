@@ -3,6 +3,7 @@ import type { Compiled } from '@kv/core';
 import { openCheckpoint, slotsOf } from '@kv/models';
 import { heldOutBook, NEEDLE_NEW_TOKENS, sentencesOf } from '@kv/tasks';
 import type { NeedleOptions } from '../commands/needle.ts';
+import { openEngine } from '../engine.ts';
 import { checkpointPath, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
@@ -29,7 +30,7 @@ export async function prepare(options: NeedleOptions, terminal: Terminal): Promi
   const path = await resolveModel(model, terminal), { config, tokenizer, close } = await openCheckpoint(checkpointPath(path));
   await close();
   if (tokens + NEEDLE_NEW_TOKENS > config.maxPositions) throw new KvError('--tokens', `expected at most ${config.maxPositions - NEEDLE_NEW_TOKENS}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
-  const settings: Settings = { model, weights: await weightsDigest(path), policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
+  const settings: Settings = { model, weights: await weightsDigest(path), engine: (await openEngine(options.engine, cwd, 1)).name, policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
   const ways = waysOf(settings, compiled.map(({ evicts }) => evicts)), jobs = jobsOf(settings, ways);
   try {
     promptOf({ model: { tokenizer }, settings, sentences: sentencesOf(await heldOutBook()) }, jobs[0]!);

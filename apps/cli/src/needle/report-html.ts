@@ -37,7 +37,7 @@ ${example ? `<section aria-labelledby="text"><h2 id="text">What was kept of one 
 ${keptText(data, example)}</section>` : ''}
 <section aria-labelledby="numbers"><h2 id="numbers">All numbers</h2>
 ${resultTable(rows)}</section>
-<footer><p>Seed ${settings.seed}; weights ${settings.weights}; ${asked(settings)}. Answers are greedy and right only if they are the value exactly. Speed was measured over ${answering(results)} of answering.</p></footer>
+<footer><p>Seed ${settings.seed}; weights ${settings.weights}, on ${escape(settings.engine)}; ${asked(settings)}. Answers are greedy and right only if they are the value exactly. Speed was measured over ${answering(results)} of answering.</p></footer>
 </main>
 <script>${script}</script>
 </html>

@@ -11,6 +11,8 @@ export interface Settings {
   readonly model: string;
   /** Digest of the model's files. */
   readonly weights: string;
+  /** Name of the engine. */
+  readonly engine: string;
   /** As `kv run --policy` takes them. */
   readonly policies: readonly string[];
   readonly budgets: readonly Budget[];

@@ -48,8 +48,8 @@ async function attendLayer(memory: Memory, l: number, { q, k, v, at, positions }
   cache.append(k, v, positions, memory.shift);
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+  const stats = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend));
-  const stats = statistics(layer);
   const attended = await memory.model.decoder.attend({ q, queryPositions: at, cache, counters, ...layerAttention(memory.model.config, l, visible), ...(stats && { stats }) });
   if (stats && layer.block) addBlock(layer, stats.columnSum!);
   return attended;

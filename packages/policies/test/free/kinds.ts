@@ -4,7 +4,7 @@ import { pieces } from '../../src/index.ts';
 import type { AnyScorer, OptionValue, OptionValues, PieceEntry, Term } from '../../src/index.ts';
 
 /** One choice of a kind: a piece, or none. */
-export interface Choice { readonly label: string; readonly piece?: Piece; readonly from: readonly Phase[]; readonly to: Phase | 'same'; /** It reaches over the whole model. */ readonly model: boolean }
+export interface Choice { readonly label: string; readonly piece?: Piece; readonly from: readonly Phase[]; readonly to: Phase | 'same'; /** No view takes it: it reaches over the whole model, or needs a pass of its own. */ readonly once: boolean }
 /** The choices that stand at one place of a composition. */
 export interface Place { readonly kind: string; readonly choices: readonly Choice[] }
 
@@ -13,8 +13,11 @@ const small = (value: OptionValue): OptionValue => (typeof value !== 'number' ||
 const smaller = ({ options }: PieceEntry): OptionValues => Object.fromEntries(Object.entries(options).map(([name, value]) => [name, small(value)]));
 
 const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
-const NONE: Choice = { label: 'none', from: PHASES, to: 'same', model: false };
-const choice = (piece: Piece): Choice => ({ label: piece.label, piece, from: piece.from, to: piece.to, model: compile(piece).reach === 'model' });
+const NONE: Choice = { label: 'none', from: PHASES, to: 'same', once: false };
+const choice = (piece: Piece): Choice => {
+  const { reach, needs } = compile(piece);
+  return { label: piece.label, piece, from: piece.from, to: piece.to, once: reach === 'model' || needs.some((s) => s.provide !== undefined) };
+};
 
 const entries = Object.entries(pieces), plain = entries.filter(([, { around }]) => around === undefined).map(([, entry]) => entry.make(smaller(entry)));
 const leaving = (to: Phase): readonly AnyScorer[] => plain.filter((p) => p.from.join() === 'start' && p.to === to) as readonly AnyScorer[];

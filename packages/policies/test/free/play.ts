@@ -1,4 +1,4 @@
-import { attentionMax, compile, cpu, planBudgets, readCpu, runEvent, settle, signalKey } from '@kv/core';
+import { attentionMax, compile, cpu, planBudgets, runEvent, settle, signalKey } from '@kv/core';
 import type { AnySignal, Backend, Draft, EventLayer, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
 import { stage } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';
@@ -31,10 +31,9 @@ const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine =>
 });
 const needsOf = (policy: Piece | Policy): readonly AnySignal[] => policy.atoms.flatMap((a) => a.needs);
 
-/** Slots of each of `rows` rows where a mask is not 0; a row that stands for a group has those of all of it. */
-async function marked(backend: Backend, mask: Tensor | undefined, rows: number, lengths: readonly number[]): Promise<Slots> {
-  if (!mask) return lengths.map(() => []);
-  const { data, shape: [had = 1, slots = 0] } = backend === cpu ? readCpu(mask) : (await backend.read([mask]))[0]!;
+/** Slots of each row where a mask is not 0; a row that stands for a group has those of all of it. */
+function marked({ data, shape: [had = 1, slots = 0] }: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }, lengths: readonly number[]): Slots {
+  const rows = lengths.length;
   return lengths.map((n, r) => {
     const own = had > rows ? Array.from({ length: had / rows }, (_, i) => r * (had / rows) + i) : [Math.floor((r * had) / rows)];
     return Array.from({ length: n }, (_, i) => i).filter((i) => own.some((h) => data[h * slots + i] !== 0));
@@ -46,22 +45,26 @@ export async function event(policy: Policy, scene: Scene, budget: number, backen
   const compiled = compile(policy), { ops } = backend, plan = planBudgets(compiled, budget, scene.layers.map((l) => l.lengths));
   const layers = (await staged(scene, ops, needsOf(policy))).map((layer, l): EventLayer => ({ ...layer, at: { ...layer.at, budget }, budgets: plan.budgets[l]! }));
   const drafts = runEvent(compiled, layers, ops), { kept, budgets } = await settle(backend, layers, drafts);
-  for (const hook of compiled.hooks('compact')) for (const [l, { at, read }] of layers.entries()) {
-    const merged = hook.run({ at, ops, draft: drafts[l]!, kept: drafts[l]!.kept!, read: <V>(signal: AnySignal) => read(signal) as V });
-    for (const { data } of await backend.read(Object.values(merged).filter((t) => t !== undefined))) if (!data.every(Number.isFinite)) throw new Error(`${hook.label} left a number that is not finite`);
-  }
-  return Promise.all(drafts.map(async ({ forced, banned }, l) => {
-    const { lengths } = scene.layers[l]!, rows = lengths.length;
-    return { kept: kept[l]!.map((s) => [...s]), budgets: budgets[l]!, planned: plan.budgets[l]!, lengths, forced: await marked(backend, forced, rows, lengths), banned: await marked(backend, banned, rows, lengths) };
-  }));
+  const folded = compiled.hooks('compact').flatMap((hook) => layers.flatMap(({ at, read }, l) => Object.values(hook.run({ at, ops, draft: drafts[l]!, kept: drafts[l]!.kept!, read: <V>(signal: AnySignal) => read(signal) as V }))));
+  const masks = drafts.flatMap(({ forced, banned }, l) => [['forced', l, forced], ['banned', l, banned]] as const).filter((m) => m[2] !== undefined);
+  const read = await backend.read([...masks.map((m) => m[2]!), ...folded]), none = scene.layers[0]!.lengths.map(() => []);
+  for (const { data } of read.slice(masks.length)) if (!data.every(Number.isFinite)) throw new Error(`${policy.label} folded a number that is not finite`);
+  return scene.layers.map(({ lengths }, l) => {
+    const slotsOf = (name: string): Slots => { const at = masks.findIndex((m) => m[0] === name && m[1] === l); return at < 0 ? none : marked(read[at]!, lengths); };
+    return { kept: kept[l]!.map((s) => [...s]), budgets: budgets[l]!, planned: plan.budgets[l]!, lengths, forced: slotsOf('forced'), banned: slotsOf('banned') };
+  });
 }
 
 /** What the views of a policy leave visible in each layer, by row that chooses. */
 export async function visible(policy: Policy, scene: Scene, backend: Backend = cpu): Promise<readonly Slots[]> {
   const { ops } = backend, layers = await staged(scene, ops, needsOf(policy));
-  return Promise.all(layers.map(async ({ at, read }, l) => {
-    const { lengths } = scene.layers[l]!, draft: Draft = { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] };
-    const masks = compile(policy).hooks('view').flatMap((hook) => hook.run({ at, ops, draft, read: <V>(signal: AnySignal) => read(signal) as V }).mask ?? []);
-    return (await Promise.all(masks.map((mask) => { const rows = mask.shape[0]!; return marked(backend, mask, rows, Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!)); }))).flat();
-  }));
+  const masks = layers.flatMap(({ at, read }, l) => {
+    const draft: Draft = { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] };
+    return compile(policy).hooks('view').flatMap((hook) => { const { mask } = hook.run({ at, ops, draft, read: <V>(signal: AnySignal) => read(signal) as V }); return mask ? [[l, mask] as const] : []; });
+  });
+  const read = await backend.read(masks.map(([, mask]) => mask));
+  return read.map((mask, i) => {
+    const { lengths } = scene.layers[masks[i]![0]]!, rows = mask.shape[0]!;
+    return marked(mask, Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!));
+  });
 }

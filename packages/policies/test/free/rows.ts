@@ -1,24 +1,24 @@
 import { compose, view } from '@kv/core';
 import type { AnyPiece, Phase, Piece, Policy } from '@kv/core';
 import { inner, outer, VIEWS } from './kinds.ts';
-import type { Choice } from './kinds.ts';
+import type { Choice, Place } from './kinds.ts';
 
 /** Every place of a composition: the event's, the view around it, then what stands beside. */
 const WITHIN = inner.length;
-const VIEWED: readonly Choice[] = VIEWS.map((label) => ({ label: `view ${label}`, from: ['kept'], to: 'same', model: label !== 'none' }));
-export const places = [...inner, { kind: 'view', choices: VIEWED }, ...outer];
+const VIEWED: readonly Choice[] = VIEWS.map((label) => ({ label: `view ${label}`, from: ['kept'], to: 'same', once: label !== 'none' }));
+export const places: readonly Place[] = [...inner, { kind: 'view', choices: VIEWED }, ...outer];
 /** A choice at every place; `undefined` where it is still open. */
 export type Row = readonly number[];
 export type Partial = readonly (number | undefined)[];
 
-/** Where a composition stands: its phase, and whether it reaches over the model already. */
-const key = (phase: Phase, model: boolean): number => ['start', 'scores', 'weights', 'units', 'kept'].indexOf(phase) * 2 + Number(model);
+/** Where a composition stands: its phase, and whether no view takes it any more. */
 const PHASE: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
-/** The state after a choice at a place, or -1 where types refuse it. A view takes no policy that reaches over the model. */
-function after(at: number, state: number, { from, to, model }: Choice): number {
-  const phase = PHASE[state >> 1]!, wide = state % 2 === 1;
-  if (!from.includes(phase) || (at === WITHIN && model && wide)) return -1;
-  return key(to === 'same' ? phase : to, at === WITHIN ? wide : wide || model);
+const key = (phase: Phase, once: boolean): number => PHASE.indexOf(phase) * 2 + Number(once);
+/** The state after a choice at a place, or -1 where types refuse it.  */
+function after(at: number, state: number, { from, to, once }: Choice): number {
+  const phase = PHASE[state >> 1]!, had = state % 2 === 1;
+  if (!from.includes(phase) || (at === WITHIN && once && had)) return -1;
+  return key(to === 'same' ? phase : to, at === WITHIN ? had : had || once);
 }
 /** Choices of one place that move alike count as one. */
 const classes = places.map(({ choices }, at) => {
@@ -52,7 +52,7 @@ export function* product(kinds: readonly string[], at = 0, row: Row = []): Gener
   for (let c = 0; c < (['scorer', 'selector', ...kinds].includes(kind) ? choices.length : 1); c++) yield* product(kinds, at + 1, [...row, c]);
 }
 /** Every row that types admit up to the selector; what stands after it goes round. */
-export function* everyEvent(row: Row = [], state = key('start', false), turn = { at: 0 }): Generator<Row> {
+export function* everyEvent(row: Row = [], state: number = key('start', false), turn: { at: number } = { at: 0 }): Generator<Row> {
   const at = row.length;
   if (places[at - 1]?.kind === 'selector') {
     const rest = turn.at++, tail = places.slice(at).map(({ choices }, i) => Math.floor(rest / 2 ** i) % choices.length), full = [...row, ...tail];
