@@ -3,7 +3,7 @@ import type { Engine } from '@kv/models';
 import { oneOf } from './option-values.ts';
 
 /** What multiplies: `wasm` is built in; the others are ONNX Runtime where it is installed, else `wasm` too. */
-export const ENGINES = ['exact', 'fast', 'wasm'] as const;
+const ENGINES = ['exact', 'fast', 'wasm'] as const;
 export type EngineChoice = (typeof ENGINES)[number];
 
 /** The flag, the help text, the parser and the default of `--engine`. */

@@ -49,7 +49,8 @@ async function product(gpu: Gpu, { inputs, parts }: Case, { seed, m, before, aft
 gpuTest('products of every form, of few rows and in tiles, in parts that fit a binding', (gpu) => everywhere(fc.tuple(cases, around), ([c, a]) => product(gpu, c, a), 16));
 
 gpuTest('a matrix in many bindings gives the bits of one', (gpu) => everywhere(fc.tuple(fc.nat(), fc.constantFrom(1, 9)), async ([seed, m]) => {
-  const { matrix } = matrixOf(seed, 96, [['Q8_0', 33], ['F16', 20], ['Q4_0', 41], ['Q4_1', 30]]), x = numbers(seed, m * 96);
+  const parts: Case['parts'] = [['Q8_0', 33], ['Q8_0', 7], ['F16', 20], ['Q4_0', 41], ['Q4_1', 23]], { matrix } = matrixOf(seed, 96, parts), x = numbers(seed, m * 96);
+  await product(gpu, { inputs: 96, parts }, { seed, m, before: 0, after: 0, bias: false, residual: false, binding: 2 ** 30 });
   const made: number[] = [];
   const results = await Promise.all([2 ** 10, 2 ** 30].map((binding) => gpu.scope(async ({ commands, read }) => {
     const out = commands.make([m, 124]), device = uploadMatrix(commands, matrix, binding);

@@ -1,10 +1,11 @@
 // Where the time goes: milliseconds of each stage of a prefill (blocks of 512) and of a decoded token, on the picked engine.
 //   pnpm --filter @kv/models build && node packages/models/bench/stages.mjs MODEL [tokens] [turns] [exact]
 import { cpus } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { greedy, LayerCache, layerAttention, Ledger, loadModel, pickEngine } from '../dist/index.js';
 
 const [path, tokens = '1024', turns = '3', exact] = process.argv.slice(2);
-const { decoder, config } = await loadModel(path, { engine: await pickEngine({ exact: exact === 'exact' }) });
+const { decoder, config } = await loadModel(path, { engine: await pickEngine({ exact: exact === 'exact', from: fileURLToPath(new URL('../../../bench', import.meta.url)) }) });
 const count = Number(tokens), decoded = 48;
 let spent = {};
 

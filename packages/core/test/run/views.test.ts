@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { attentionLast, compile, compose, modelScorer, onStep, readCpu, runEvent, state, view, weigher, wrapSelect } from '@kv/core';
+import { attentionLast, compile, compose, modelScorer, onStep, readCpu, runEvent, scorer, state, view, weigher, wrapSelect } from '@kv/core';
 import type { Tensor, ViewHook } from '@kv/core';
 import { topK } from '../compose/pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
@@ -23,6 +23,10 @@ describe('view', () => {
   test('a budget above the slots shows all of them', () => expect(mask(onlyView(view(compose(last, topK()), { budget: 9 })))).toEqual([1, 1, 1, 1, 1, 1, 1, 1]));
   test('step hooks of the policy run on', () => expect(compile(view(compose(last, topK(), onStep('tick', [], () => ({}))), { budget: 2 })).hooks('step')).toHaveLength(1));
   test('a policy that reaches over the model is an error', () => expect(() => view(compose(modelScorer('wide', [attentionLast], (l) => l.map((x) => x.attention)), topK()), { budget: 1 })).toThrow("view: 'wide ∘ topK' reaches over the whole model, expected a policy of one layer"));
+  test('a policy that needs a pass of its own is an error', () => {
+    const passing = compose(scorer('again', [{ ...attentionLast, provide: () => Promise.reject(new Error('never')) }], ({ attention }) => attention), topK());
+    expect(() => view(passing, { budget: 1 })).toThrow("view: 'again ∘ topK' needs attention.last, a pass of its own, expected a policy that can select at every decoded token");
+  });
   test.each([0, -1, 1.5])('a budget of %d is an error', (budget) => expect(() => view(compose(last, topK()), { budget })).toThrow('budget must be a positive whole number of slots'));
 });
 

@@ -69,7 +69,7 @@ function uploadPart(commands: Commands, pieces: readonly Piece[], inputs: number
   for (const { part, from: first, count } of pieces)
     for (let at = 0; at < count; at += atOnce) {
       const some = Math.min(atOnce, count - at), packed = repack(part, inputs, first + at, some);
-      commands.write(weights, packed.weights, 0);
+      commands.write(weights, packed.weights, row * words);
       scales?.set(packed.scales, row * halves);
       row += some;
     }
