@@ -21,7 +21,8 @@ const cases = fc.oneof(
   fc.record({ inputs: fc.oneof(fc.constantFrom(1, 7, 8, 9, 255, 256, 257), fc.integer({ min: 1, max: 90 })), parts: fc.array(fc.tuple(plain, rows), { minLength: 1, maxLength: 2 }) }),
   fc.record({ inputs: fc.constantFrom(32, 96, 288), parts: fc.array(fc.tuple(any, rows), { minLength: 1, maxLength: 3 }) }),
 );
-const around = fc.record({ seed: fc.nat(), m: fc.constantFrom(0, 1, 2, 8, 9, 63, 64, 65), before: fc.constantFrom(0, 3, 8), after: fc.constantFrom(0, 4), bias: fc.boolean(), residual: fc.boolean(), binding: fc.constantFrom(2 ** 12, 2 ** 30) });
+const around = fc.record({ seed: fc.nat(), m: fc.constantFrom(0, 1, 2, 8, 9, 63, 64, 65), before: fc.constantFrom(0, 3, 8), after: fc.constantFrom(0, 4), ends: fc.constantFrom('', 'br'), binding: fc.constantFrom(2 ** 12, 2 ** 30) })
+  .map(({ ends, ...rest }) => ({ ...rest, bias: ends !== '', residual: ends !== '' })); // few variants: software adapters compile them for seconds
 type Case = { readonly inputs: number; readonly parts: readonly (readonly [Stored, number])[] };
 type Around = typeof around extends fc.Arbitrary<infer A> ? A : never;
 
@@ -35,18 +36,22 @@ async function product(gpu: Gpu, { inputs, parts }: Case, { seed, m, before, aft
     return [out];
   };
   const [got] = await twice(gpu, build(binding)), [want, scale]: [number[], number[]] = [[], []];
+  const cancels = parts.some(([type]) => type === 'Q4_1') ? 16 : 0; // d q + m
   for (let r = 0; r < m; r++) for (let o = 0; o < outputs; o++) {
-    const terms = table[r]!.map((v, i) => v * w[o * inputs + i]!);
-    if (bias) terms.push(shift[o]!);
-    if (residual) terms.push(rest[r * wide + 1 + o]!);
-    want.push(terms.reduce((a, b) => a + b, 0));
-    scale.push(terms.reduce((a, b) => a + Math.abs(b), 0) + (parts.some(([type]) => type === 'Q4_1') ? table[r]!.reduce((a, v) => a + Math.abs(v), 0) * 16 : 0)); // d q + m may cancel
+    let sum = (bias ? shift[o]! : 0) + (residual ? rest[r * wide + 1 + o]! : 0), size = (bias ? Math.abs(shift[o]!) : 0) + (residual ? Math.abs(rest[r * wide + 1 + o]!) : 0);
+    for (let i = 0; i < inputs; i++) {
+      const v = table[r]![i]!, term = v * w[o * inputs + i]!;
+      sum += term;
+      size += Math.abs(term) + cancels * Math.abs(v);
+    }
+    want.push(sum);
+    scale.push(size);
   }
   // n products and additions in f32, in whatever order, and what a quantised number is rounded to
   near(got!, want, (at, y) => (inputs + 4) * 2 ** -24 * scale[at]! + ulp(y));
 }
 
-gpuTest('products of every form, of few rows and in tiles, in parts that fit a binding', (gpu) => everywhere(fc.tuple(cases, around), ([c, a]) => product(gpu, c, a), 16));
+gpuTest('products of every form, of few rows and in tiles, in parts that fit a binding', (gpu) => everywhere(fc.tuple(cases, around), ([c, a]) => product(gpu, c, a), 12));
 
 gpuTest('a matrix in many bindings gives the bits of one', (gpu) => everywhere(fc.tuple(fc.nat(), fc.constantFrom(1, 9)), async ([seed, m]) => {
   const parts: Case['parts'] = [['Q8_0', 33], ['Q8_0', 7], ['F16', 20], ['Q4_0', 41], ['Q4_1', 23]], { matrix } = matrixOf(seed, 96, parts), x = numbers(seed, m * 96);
@@ -86,11 +91,11 @@ gpuTest('compaction in place: any 32 bits, any heads, ascending slots', (gpu) =>
     expect(got).toEqual(want);
   }, 20));
 
-gpuTest('a grid beyond 65,535 workgroups', async (gpu) => {
-  const outputs = 8 * 65_600, w = numbers(1, outputs), got = await gpu.scope(async ({ commands, read }) => {
-    const matrix = uploadMatrix(commands, { outputs, inputs: 1, parts: [{ type: 'F32', rows: outputs, bytes: new Uint8Array(w.buffer) }] }, 2 ** 30), out = commands.make([1, outputs]);
-    encodeLinear(commands, rowsOf(commands.upload(Float32Array.of(3), [1, 1]), 1), 1, matrix, out);
-    return (await read([out]))[0]!.data;
+gpuTest('a grid beyond 65,535 workgroups, a weight that goes up in several pieces', async (gpu) => {
+  const rows = 300_000, m = 64 * 65_600, w = numbers(1, rows), next = random(2), ids = Uint32Array.from({ length: m }, () => Math.floor(next() * rows));
+  const got = await gpu.scope(async ({ commands, read }) => {
+    const matrix = uploadMatrix(commands, { outputs: rows, inputs: 1, parts: [{ type: 'F32', rows, bytes: new Uint8Array(w.buffer) }] }, 2 ** 30);
+    return (await read([encodeEmbedding(commands, commands.upload(ids, [m]), m, matrix, 1).tensor]))[0]!.data;
   });
-  near(got, w.map((v) => 3 * v), (_, y) => ulp(y));
+  expect(got.findIndex((x, i) => x !== w[ids[i]!])).toBe(-1);
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { linearEngine, matrixOf, referenceLinear, simdLinear, type Angles, type Instruction, type Program, type Rows } from '../src/index.ts';
+import { dense, linearEngine, matrixOf, referenceLinear, simdLinear, type Angles, type Instruction, type Program, type Rows } from '../src/index.ts';
 import { runProgram } from './program.oracle.ts';
 
 const headDim = 4;
@@ -40,7 +40,7 @@ test.each([['reference', referenceLinear], ['simd', simdLinear()]] as const)('an
   const engine = linearEngine(linear);
   await fc.assert(
     fc.asyncProperty(programs, async ({ program, m, angles, given }) => {
-      const runnable = await engine.prepare(program), before = given.map((x) => x.slice()), want = runProgram(program, given, m, angles);
+      const runnable = await engine.prepare(program), before = given.map((x) => x.slice()), want = runProgram(dense, program, given, m, angles);
       for (let turn = 0; turn < 2; turn++) {
         const got = await runnable.run(given, m, angles);
         expect(given).toEqual(before);

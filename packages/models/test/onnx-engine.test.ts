@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { linearEngine, matrixOf, onnxEngine, referenceLinear, tensorTypes, type Angles, type Engine, type Instruction, type Matrix, type Program, type Rows, type TensorType } from '../src/index.ts';
+import { dense, linearEngine, matrixOf, onnxEngine, referenceLinear, tensorTypes, type Angles, type Engine, type Instruction, type Matrix, type Program, type Rows, type TensorType } from '../src/index.ts';
 import { ort } from './ort.ts';
 import { runProgram } from './program.oracle.ts';
 import { mulberry } from './random.ts';
@@ -82,7 +82,7 @@ describe('programs on ONNX Runtime', () => {
   test('in f32 any program is its float64 interpretation, within 1e-5; so is the JavaScript engine', async () => {
     await fc.assert(
       fc.asyncProperty(cases, async (one) => {
-        const want = runProgram(one.program, one.inputs, one.m, one.angles);
+        const want = runProgram(dense, one.program, one.inputs, one.m, one.angles);
         for (const other of [engine, stored, linearEngine(referenceLinear)]) for (const [i, got] of (await runOnce(other, one)).entries()) expect(difference(got, want[i]!), `${other.name}, output ${i}`).toBeLessThan(1e-5);
       }),
       { numRuns: 80 },
@@ -104,7 +104,7 @@ describe('programs on ONNX Runtime', () => {
       const input = { id: 0, width: weight.inputs }, out = { id: 1, width: weight.outputs };
       const program: Program = { name: type, inputs: [input], instructions: [{ op: 'linear', name: 'w', x: input, weight, out }], outputs: [out] };
       const [got] = await runOnce(stored, { program, inputs: [x], m, angles: { rotary: 2, cos: new Float32Array(0), sin: new Float32Array(0) } });
-      return { got: got!, want: runProgram(program, [x], m)[0]! };
+      return { got: got!, want: runProgram(dense, program, [x], m)[0]! };
     };
 
     test('weights are exact: activations that 8 bits hold give the product in f32', async () => {

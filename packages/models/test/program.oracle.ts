@@ -1,8 +1,7 @@
-import { dense } from '../src/index.ts';
-import type { Angles, Program } from '../src/index.ts';
+import type { Angles, Matrix, Program } from '../src/index.ts';
 
-/** A program in float64, one number at a time, from the formulas of its instructions. */
-export function runProgram(program: Program, inputs: readonly Float32Array[], m: number, angles?: Angles): number[][] {
+/** A program in float64, one number at a time, from the formulas of its instructions; `numbers` reads a stored weight, which has oracles of its own. */
+export function runProgram(numbers: (weight: Matrix) => Float32Array, program: Program, inputs: readonly Float32Array[], m: number, angles?: Angles): number[][] {
   const values = new Map<number, number[]>(program.inputs.map(({ id }, i) => [id, [...inputs[i]!]]));
   for (const instruction of program.instructions) {
     const x = values.get(instruction.x.id)!, { width } = instruction.x, to = instruction.out.width;
@@ -20,7 +19,7 @@ export function runProgram(program: Program, inputs: readonly Float32Array[], m:
           });
         }
         case 'linear': {
-          const w = dense(instruction.weight);
+          const w = numbers(instruction.weight);
           return cells((r, c) => {
             let sum = instruction.bias?.[c] ?? 0;
             for (let i = 0; i < width; i++) sum += at(r, i) * w[c * width + i]!;

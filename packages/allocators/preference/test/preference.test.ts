@@ -71,3 +71,14 @@ test('DynamicKV counts the best scores of the whole model, and keeps the sum', (
 describe('options are checked', () => {
   test.each([['window', () => cake({ window: 0 })], ['tau1', () => cake({ tau1: 0 })], ['tau2', () => cake({ tau2: -1 })], ['gamma', () => cakeScores({ gamma: -1 })], ['kernel', () => cakeScores({ kernel: 2 })], ['most', () => dynamickv({ most: 0 })], ['window', () => dynamickv({ window: -1 })]])('%s', (option, make) => { expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `)); });
 });
+
+describe('scores on query rows, a window above the budget', () => {
+  const at = { layers: 2, queryHeads: 4, kvHeads: 2, headDim: 1, step: 0, promptLength: 6, length: 6, slots: 6, aligned: true, budget: 2, selectRows: 2 };
+  const layers = [0, 1].map((layer) => ({ at: { ...at, layer }, budgets: [2, 2], read: () => undefined }));
+  const drafts = layers.map((layer, l) => ({ ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from({ length: 24 }, (_, i) => ((i * 7 + l) % 5) + l), shape: [4, 6] }) }));
+  test('budgets stay one a KV head and within the total', () => {
+    const budgets = runSteps(compile(dynamickv({ window: 4 })).steps, layers, cpu.ops, drafts).map((d) => readCpu(d.budgets));
+    expect(budgets.map(({ shape }) => shape)).toEqual([[2, 1], [2, 1]]);
+    expect(budgets.flatMap(({ data }) => Array.from(data)).reduce((a, b) => a + b)).toBe(8);
+  });
+});

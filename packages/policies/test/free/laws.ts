@@ -27,15 +27,15 @@ export async function decide(row: Row, scene: Scene, backend?: Backend, between?
 /** The laws of what was decided. @throws Broken */
 export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decision): void {
   const has = (name: string): boolean => piecesOf(row).some((p) => p.name === name);
-  const units = compile(eventOf(row)).steps.some((s) => s.kind === 'unit');
+  const whole = (has('wholeUnits') || has('branchDissolution')) && compile(eventOf(row)).steps.some((s) => s.kind === 'unit'); // may leave less than a unit over
   for (const { kept, forced, banned, budgets, lengths } of layers) kept.forEach((set, g) => {
     claim(set.every((i, at) => Number.isInteger(i) && i >= 0 && i < lengths[g]! && (at === 0 || i > set[at - 1]!)), row, scene, () => `kept slots must ascend below ${lengths[g]}, got ${shown(set)}`);
     claim(set.length <= budgets[g]!, row, scene, () => `${set.length} slots kept with a budget of ${budgets[g]}`);
     claim(Number.isInteger(budgets[g]!) && budgets[g]! <= lengths[g]!, row, scene, () => `a head of ${lengths[g]} slots has a budget of ${budgets[g]}`);
     claim(forced[g]!.every((i) => set.includes(i)), row, scene, () => `forced are ${shown(forced[g])}, kept ${shown(set)}`);
     claim(banned[g]!.every((i) => !set.includes(i)), row, scene, () => `banned are ${shown(banned[g])}, kept ${shown(set)}`);
-    const want = Math.min(budgets[g]!, lengths[g]! - banned[g]!.length); // what keeps units whole may leave some room
-    claim(units || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
+    const want = Math.min(budgets[g]!, lengths[g]! - banned[g]!.length);
+    claim(whole || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
   });
   const spent = sum(layers.flatMap((l) => l.budgets)), planned = sum(layers.flatMap((l) => l.planned));
   claim(spent <= planned || has('mass'), row, scene, () => `budgets of ${planned} became ${spent}`); // mass gives a guarantee in the place of a size

@@ -1,8 +1,9 @@
 import { shaper, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
+import type { Scene } from '@kv/laws';
 
 /** Share of a row's largest magnitude within which two scores tie. */
-export const TIE = 1e-5;
+const TIE = 1e-5;
 /** Pseudo-random numbers in [0, 1). */
 function random(seed: number): () => number {
   let a = seed * 7919 + 1;
@@ -21,4 +22,9 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
     const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;
     return kind === 'scorer' || kind === 'transform' ? [slots] : kind === 'unit' && to === 'units' ? [units] : [];
   };
+}
+/** The same cache with every weight, key and value raised by up to `TIE` of itself, for scores that stand inside another piece. */
+export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
+  const next = random(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next()));
+  return { spec, layers: layers.map((l) => ({ ...l, attention: raised(l.attention), keys: raised(l.keys), values: raised(l.values) })) };
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, isState, mandatory, readCpu, view } from '@kv/core';
+import { apply, compile, compose, cpu, emptyDraft, isState, mandatory, readCpu, runSteps, view } from '@kv/core';
 import type { Piece, Tensor, ViewHook } from '@kv/core';
 import { each, scorerLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
@@ -9,6 +9,12 @@ import { cisOracle } from './cis.oracle.ts';
 import type { Settings } from './cis.oracle.ts';
 
 describe('dots', () => { each(scorerLaws(dots(), { runs: 40 }), test); });
+test('dots of heads of different length have the lengths of their heads', () => {
+  const { ops } = cpu, lengths = ops.from({ data: Uint32Array.of(2, 1), shape: [2] }, 'u32'), at = { layer: 0, layers: 1, queryHeads: 4, kvHeads: 2, headDim: 1, step: 0, promptLength: 2, length: 2, slots: 2, aligned: false, budget: 2, selectRows: 2 };
+  const read = ({ id }: { readonly id: string }): Tensor => (id === 'queries' ? ops.from({ data: new Float32Array(4).fill(1), shape: [4, 1, 1] }) : id === 'keys' ? ops.from({ data: new Float32Array(4).fill(1), shape: [2, 2, 1] }, 'f32', lengths) : ops.from({ data: Uint32Array.of(0, 1, 0, 0), shape: [2, 2] }, 'u32', lengths));
+  const layer = { at, budgets: [2, 2], read }, { scores } = runSteps(compile(dots()).steps, [layer], ops, [emptyDraft(layer, ops)])[0]!;
+  expect(Array.from(readCpu(scores!).lengths!)).toEqual([2, 2, 1, 1]);
+});
 describe('cis', () => { each(sharingLaws((threshold) => cis({ threshold, sinks: 1, local: 1, block: 2 }), { runs: 30 }), test); });
 describe('cis with blocks of several fields', () => { each(sharingLaws((threshold) => cis({ threshold, sinks: 0, local: 0, block: 30, dilation: 0 }), { runs: 15 }), test); });
 
