@@ -128,6 +128,13 @@ describe('turns', () => {
   });
 });
 
+it.each(['<s>', 'a<s> b</s>'])('templates: the special tokens in %j, which a person wrote, are text', async (said) => {
+  const { tokenizer } = await loadModel(model), special = new Set(tokenizer.specials.values());
+  const turns = templateTurns(tokenizer, (messages) => `<s>user: ${messages.map(({ content }) => content).join('')}</s>`, undefined), ids = turns.turn(said, '');
+  expect(ids.filter((id) => special.has(id))).toEqual(['<s>', '</s>'].map((name) => tokenizer.specials.get(name)));
+  expect(tokenizer.decode(ids)).toBe(`user: ${said}`);
+});
+
 describe('what was dropped', () => {
   it('counts layers and heads by position, and shows each character once', () => {
     expect(heldShares([[[0, 2], [2]], [[2], [1, 2]]], 4)).toEqual([0.25, 0.25, 1, 0]);

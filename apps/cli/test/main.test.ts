@@ -19,6 +19,18 @@ export const policy = ({ window = 3 } = {}) => piece(window);`);
 const TEXT = 'It was a bright cold day in April, and the clocks were striking thirteen.';
 const run = (...args: string[]): ReturnType<typeof kv> => kv(['run', '--model', model, ...args], { cwd });
 
+describe('kv run --chat', () => {
+  it("puts the prompt into the model's chat template, which must be there", async () => {
+    const templated = writeTinyModel(join(cwd, 'templated'));
+    writeFileSync(join(templated, 'chat_template.jinja'), '{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}');
+    const bytes = Buffer.byteLength('[user] Hello');
+    const { code, stdout } = await kv(['run', '--model', templated, '--chat', '--prompt', 'Hello', '--max-new-tokens', '1', '--json'], { cwd });
+    expect([code, (JSON.parse(stdout) as { kept: number[][][] }).kept[0]![0]!.length]).toEqual([0, bytes]);
+    const without = await run('--chat', '--prompt', 'Hello');
+    expect([without.code, without.stderr.trim()]).toEqual([2, `--chat: expected a model with a chat template, got ${model}`]);
+  });
+});
+
 describe('kv run --json', () => {
   it('prints one object with what was said, kept, held and spent', async () => {
     const { code, stdout, stderr } = await run('--prompt', TEXT, '--policy', 'snapkv(window=8,kernel=5)', '--budget', '25%', '--max-new-tokens', '5', '--json', '--logits', '2');

@@ -16,6 +16,7 @@ interface RunOptions {
   readonly prompt?: string;
   readonly promptFile?: string;
   readonly promptIds?: string;
+  readonly chat?: true;
   readonly document?: string;
   readonly question?: readonly string[];
   readonly saveCache?: string;
@@ -44,6 +45,7 @@ export const runCommand = (terminal: Terminal): Command => new Command('run')
   .option('--prompt <text>', 'the prompt')
   .option('--prompt-file <file>', 'a file with the prompt')
   .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
+  .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
   .option('--document <file>', 'a text that is read and compacted once, for every --question')
   .option('--question <text>', 'what follows the document, as it stands (may be given again)', again)
   .option('--save-cache <file>', "write the document's compacted cache")
@@ -86,10 +88,11 @@ const asJson = ({ text, tokens, report: { kept, bytes, times, policy }, logits }
   ({ text, tokens, kept, bytes, times, policy, engine, ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
 
 /** Whether the run is about a document, and its options go together. */
-function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, logits }: RunOptions): boolean {
+function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, chat, logits }: RunOptions): boolean {
   const over = document !== undefined || loadCache !== undefined;
   if (!over && (question || saveCache !== undefined)) throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache beside it, got neither');
   if (!over) return false;
+  if (chat) throw new KvError('--chat', 'expected a prompt, got a document');
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1) throw new KvError('prompt', 'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache');
   if (!question && saveCache === undefined) throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
   if (logits !== undefined) throw new KvError('--logits', 'expected a prompt, got a document');
