@@ -27,7 +27,7 @@ gpuTest('attention over a cache of the host, its views and statistics, is that o
   near(device.columnSum, host.columnSum, () => 1e-5 * m, 'column sums');
   near(device.columnMax, host.columnMax, () => 1e-5, 'column maxima');
   expect(counters).toEqual({ fused: 1, statistics: 1 });
-}, 14));
+}, 8));
 
 gpuTest('few queries, and queries out of order, stay on the host; what does not fit is refused', async (gpu) => {
   const { options } = scene(1, 3, 8, false), before = gpu.counters.dispatches, attends = gpuAttend(gpu, 4);

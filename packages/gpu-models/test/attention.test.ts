@@ -70,7 +70,7 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu
   let attended: Attended | undefined;
   const [got] = await twice(gpu, (commands) => [(attended = encodeAttention(commands, s.on(commands), options)).out]);
   check(got!, s, shape, attended!);
-}, 14));
+}, 11));
 
 const summed = (s: ReturnType<typeof scene>, { m, slots }: Shape, last: number, of: 'sum' | 'max'): { readonly want: number[]; readonly slack: number[] } => {
   const [want, slack]: [number[], number[]] = [[], []];
@@ -96,7 +96,7 @@ gpuTest('column sums and maxima of a window, and joined with what is there', (gp
     error[at] = slack[i]! + ulp(both[at]!);
   });
   near(got!, both, (at) => error[at]!, 'columns');
-}, 12));
+}, 10));
 
 gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom(1, 2), fc.boolean(), fc.constantFrom(1, 2)), async ([given, m, folded, splits]) => {
   const shape = { ...given, m }, s = scene(shape), rows = folded ? shape.kvHeads : s.H, stride = shape.slots + 3, before = numbers(shape.seed, rows * stride).map(Math.abs);

@@ -67,7 +67,7 @@ gpuTest('any program gives what the plain loops give, twice, and leaves nothing 
   expect(gpu.ledger.live).toBeLessThanOrEqual(live + 65_536); // the scalars, at the first run of all
   device.destroy();
   await expect(device.run(given, m, angles)).rejects.toThrow('any: expected a program that was not destroyed, got one that was');
-}, 24));
+}, 16));
 
 gpuTest('programs recorded behind one another go up in one submit', async (gpu) => {
   const x: Rows = { id: 0, width: 8 }, out: Rows = { id: 1, width: 8 }, weight = weightOf(3, 8, 8), program: Program = { name: 'step', inputs: [x], instructions: [{ op: 'linear', name: 'w', x, weight, out }], outputs: [out] };
