@@ -53,7 +53,7 @@ function refusal(row: Row): unknown {
 }
 
 test('the README says how many there are', () => {
-  const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
+  const readme = readFileSync(new URL('../../policies/README.md', import.meta.url), 'utf8');
   expect(/([\d,]+) compositions/.exec(readme)?.[1], 'the number in README.md').toBe(said(count()));
 });
 

@@ -1,7 +1,7 @@
 import { cadence, compile } from '@kv/core';
 import type { Atom, Phase, Piece } from '@kv/core';
-import { pieces } from '../../src/index.ts';
-import type { AnyScorer, OptionValue, OptionValues, PieceEntry, Term } from '../../src/index.ts';
+import { pieces } from '@kv/policies';
+import type { AnyScorer, OptionValue, OptionValues, PieceEntry, Term } from '@kv/policies';
 
 /** One choice of a kind: a piece, or none. */
 export interface Choice { readonly label: string; readonly piece?: Piece; readonly from: readonly Phase[]; readonly to: Phase | 'same'; /** No view takes it: it reaches over the whole model, or needs a pass of its own. */ readonly once: boolean }
