@@ -146,12 +146,24 @@ export function unit<const N extends string, const S extends readonly AnySignal[
   }) });
 }
 type WithUnits = WithScores & { readonly units: Units; readonly unitScores: Tensor; readonly forced: Tensor | undefined };
+const unitsOf = (cell: Cell, piece: string): WithUnits => ({ scores: scoresOf(cell, piece), units: cell.draft.units!, unitScores: cell.draft.unitScores!, forced: cell.draft.forced });
 /** Unit scores to unit scores. */
 export function unitTransform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: Fn<S, WithUnits, Tensor>): UnitTransform<N> {
   const { name } = parts(head);
   return step(head, ['units'], 'units', { kind: 'unit', needs, run: (cells) => cells.map((cell) => ({
-    ...cell.draft, unitScores: run({ ...context(cell, needs), scores: scoresOf(cell, name), units: cell.draft.units!, unitScores: cell.draft.unitScores!, forced: cell.draft.forced }),
+    ...cell.draft, unitScores: run({ ...context(cell, needs), ...unitsOf(cell, name) }),
   })) });
+}
+
+/** What became of one layer's units. */
+export interface UnitResult { readonly unitScores: Tensor; readonly state?: Readonly<Record<string, Tensor>> | undefined; /** Nothing stays forced. @defaultValue false */ readonly release?: boolean }
+/** Unit scores of every layer to unit scores, with state; may let go of what was forced. One result a layer. */
+export function modelUnitTransform<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (layers: readonly (Common & Values<S> & WithUnits)[]) => readonly UnitResult[]): UnitTransform<N> {
+  const { name } = parts(head);
+  return step(head, ['units'], 'units', { kind: 'unit', needs, reach: 'model', run: (cells) => {
+    const made = run(cells.map((cell) => ({ ...context(cell, needs), ...unitsOf(cell, name) })));
+    return cells.map(({ draft }, i) => { const { unitScores, state, release = false } = made[i]!; return prune({ ...draft, unitScores, forced: release ? undefined : draft.forced, state: new Map([...draft.state, ...written(name, needs, state)]) }); });
+  } });
 }
 
 /** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */

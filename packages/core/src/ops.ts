@@ -27,10 +27,12 @@ export interface Kernel {
    * WGSL: the functions and `fn run(index: u32)` that computes output element or row `index`. In scope: every input as
    * `array<f32 | u32>` by its name, its dimensions as `NAME_shape: vec3<u32>` (trailing 1s), `NAME_lengths: array<u32>`
    * for the input named by `ragged` (always bound), parameters as `params.NAME`, and `output: array<f32 | u32>` to write.
+   * Per `group` it is `fn run(row: u32, lane: u32)`, called by the `THREADS` threads of a workgroup together, which share
+   * `best(lane, key, place) -> u32`: the place of the largest key of them all, of equal keys the lowest place.
    */
   readonly wgsl: string;
-  /** How many times `run` is called: once an element, or once a row of the output. */
-  readonly per: 'element' | 'row';
+  /** How many times `run` is called: once an element, once a row of the output, or by each thread of a workgroup for each row. */
+  readonly per: 'element' | 'row' | 'group';
   /** The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. */
   ref(inputs: Readonly<Record<string, { readonly data: Float32Array | Uint32Array; readonly shape: readonly number[] }>>,
     params: Readonly<Record<string, number>>, output: Float32Array | Uint32Array, lengths: Uint32Array): void;

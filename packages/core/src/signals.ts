@@ -21,6 +21,8 @@ export type AnySignal = Signal<string, any>;
 export interface ProviderEngine {
   /** Token ids of the sequence so far. */
   readonly ids: readonly number[];
+  /** Of them the prompt's; the others were generated. */
+  readonly promptLength: number;
   encode(text: string): readonly number[];
   decode(ids: readonly number[]): string;
   /**
@@ -29,10 +31,10 @@ export interface ProviderEngine {
    */
   observeMax(ids: readonly number[], layer: number): Promise<Tensor>;
   /**
-   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of every query in order: `visit(query, rows)`,
+   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of every query from `from` on, in order: `visit(query, rows)`,
    * rows `[H, query + 1]`.
    */
-  attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void): Promise<void>;
+  attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void, from?: number): Promise<void>;
 }
 export type Provider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
 
@@ -78,6 +80,11 @@ export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'ou
 export interface Rope { readonly rotary: number; angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array } }
 /** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
 export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free' };
+
+/** The model's input embeddings: a text's ids without special ones, and ids' rows `[ids, width]`. */
+export interface Embeddings { readonly width: number; encode(text: string): readonly number[]; rows(ids: readonly number[]): Float32Array }
+/** Input embeddings of any token, on the host. */
+export const embeddings: Signal<'embeddings', Embeddings> = { id: 'embeddings', as: 'embeddings', cost: 'free' };
 
 /** The same signal under another name, for a piece that reads two of a family. */
 export const as = <N extends string, V>(name: N, signal: Signal<string, V>): Signal<N, V> => ({ ...signal, as: name });

@@ -4,7 +4,7 @@ import { sizeOf } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
 import { cpuTensor, dense, dims, fromHost, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import { BINARY, elementwise, UNARY } from './elementwise.ts';
+import { BINARY, elementwise, odds, UNARY, where } from './elementwise.ts';
 import { alongChannels, groupRows, LOWEST, matmul, normaliseRows, reduce } from './reduce.ts';
 import { firstBad, groupSlots, lastSlots, mark, pool, rank, select, take } from './slots.ts';
 
@@ -13,8 +13,6 @@ const c = (x: Tensor): CpuTensor => {
   return x as CpuTensor;
 };
 const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : undefined);
-/** 1 - h never below half an f32 ulp of 1, so that a lone token keeps finite odds. */
-const ODDS_FLOOR = 2 ** -24;
 
 /** Plain strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
 export const cpuOps: Ops = {
@@ -32,12 +30,12 @@ export const cpuOps: Ops = {
   log: (x) => elementwise('ops.log', [x], UNARY.log),
   less: (a, b) => elementwise('ops.less', [a, b], BINARY.less),
   atLeast: (a, b) => elementwise('ops.atLeast', [a, b], BINARY.atLeast),
-  where: (mask, a, b) => elementwise('ops.where', [mask, a, b], (m, x, y) => (m !== 0 ? x : y)),
+  where: (mask, a, b) => elementwise('ops.where', [mask, a, b], where),
   reduce: (kind, x, axis) => reduce(kind, c(x), axis),
   groupRows: (kind, x, rows) => groupRows(kind, c(x), rows),
   simplex: (x) => normaliseRows(c(x), false),
   softmax: (x) => normaliseRows(c(x), true),
-  odds: (h) => elementwise('ops.odds', [h], (x) => x / Math.max(1 - x, ODDS_FLOOR)),
+  odds: (h) => elementwise('ops.odds', [h], odds),
   matmul: (a, b) => matmul(c(a), c(b)),
   dot: (q, k) => alongChannels('ops.dot', 'dot', c(k), c(q)),
   distance: (o, v) => alongChannels('ops.distance', 'distance', c(v), c(o)),

@@ -6,18 +6,21 @@ import type { CpuTensor } from './dense.ts';
 /** `max` over nothing: the lowest finite f32. */
 export const LOWEST: number = -Math.fround(3.4028234663852886e38);
 
-function fold(kind: Reduction, count: number, get: (i: number) => number): number {
+/** Of `count` numbers from `from` on, `step` apart. */
+function fold(kind: Reduction, { data }: CpuTensor, from: number, step: number, count: number): number {
   if (kind === 'max' || kind === 'min') {
-    let best = kind === 'max' ? LOWEST : -LOWEST;
-    for (let i = 0; i < count; i++) { const x = get(i); if (Number.isNaN(x) || (kind === 'max' ? x > best : x < best)) best = x; }
-    return best;
+    const sign = kind === 'max' ? 1 : -1;
+    let best = LOWEST;
+    for (let i = 0, at = from; i < count; i++, at += step) { const x = sign * data[at]!; if (x > best || Number.isNaN(x)) best = x; }
+    return sign * best;
   }
   let sum = 0;
-  for (let i = 0; i < count; i++) sum += get(i);
+  for (let i = 0, at = from; i < count; i++, at += step) sum += data[at]!;
   if (kind === 'sum' || count === 0) return sum;
-  if (kind === 'mean') return sum / count;
+  const mean = sum / count;
+  if (kind === 'mean') return mean;
   let square = 0;
-  for (let i = 0; i < count; i++) square += (get(i) - sum / count) ** 2;
+  for (let i = 0, at = from; i < count; i++, at += step) square += (data[at]! - mean) ** 2;
   return Math.sqrt(square / count);
 }
 
@@ -27,19 +30,19 @@ export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
   if (axis === 'slots') {
     const out = zeros(rank3 ? [rows, 1, channels] : [rows, 1]);
     for (let r = 0; r < rows; r++) for (let c = 0; c < channels; c++)
-      out.data[r * channels + c] = fold(kind, validSlots(x, r), (i) => x.data[x.offset + r * sr + i * ss + c * sc]!);
+      out.data[r * channels + c] = fold(kind, x, x.offset + r * sr + c * sc, ss, validSlots(x, r));
     return out;
   }
   if (axis === 'rows') {
     const out = zeros([1, ...x.shape.slice(1)], 'f32', raggedAs(1, x));
     for (let i = 0; i < slots; i++) for (let c = 0; c < channels; c++)
-      out.data[i * channels + c] = fold(kind, rows, (r) => x.data[x.offset + r * sr + i * ss + c * sc]!);
+      out.data[i * channels + c] = fold(kind, x, x.offset + i * ss + c * sc, sr, rows);
     return out;
   }
   if (!rank3) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
   const out = zeros([rows, slots], 'f32', x.lengths);
   for (let r = 0; r < rows; r++) for (let i = 0; i < slots; i++)
-    out.data[r * slots + i] = fold(kind, channels, (c) => x.data[x.offset + r * sr + i * ss + c * sc]!);
+    out.data[r * slots + i] = fold(kind, x, x.offset + r * sr + i * ss, sc, channels);
   return out;
 }
 
@@ -49,7 +52,7 @@ export function groupRows(kind: 'mean' | 'max' | 'sum', x: CpuTensor, rows: numb
   const size = all / rows;
   const out = zeros([rows, slots], 'f32', raggedAs(rows, x));
   for (let r = 0; r < rows; r++) for (let i = 0; i < slots; i++)
-    out.data[r * slots + i] = fold(kind, size, (j) => x.data[x.offset + (r * size + j) * sr + i * ss]!);
+    out.data[r * slots + i] = fold(kind, x, x.offset + r * size * sr + i * ss, sr, size);
   return out;
 }
 

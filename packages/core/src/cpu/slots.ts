@@ -2,6 +2,7 @@ import { KvError } from '../errors.ts';
 import type { PoolOptions } from '../ops.ts';
 import { commonRows, cpuTensor, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
+import { nth } from './nth.ts';
 import { LOWEST } from './reduce.ts';
 
 export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): CpuTensor {
@@ -22,7 +23,7 @@ export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): C
 export function rank(x: CpuTensor, over: 'row' | 'all'): CpuTensor {
   const [rows, slots] = dims(x), from = dense(x), out = zeros(x.shape, 'f32', x.lengths);
   const entries: number[][] = over === 'all' ? [[]] : Array.from({ length: rows }, () => []);
-  for (let r = 0; r < rows; r++) for (let i = 0; i < validSlots(x, r); i++) entries[over === 'all' ? 0 : r]!.push(r * slots + i);
+  for (let r = 0; r < rows; r++) for (let i = 0, n = validSlots(x, r); i < n; i++) entries[over === 'all' ? 0 : r]!.push(r * slots + i);
   for (const list of entries) {
     // ties to the lower slot first, then to the lower row
     list.sort((a, b) => from.data[b]! - from.data[a]! || (a % slots) - (b % slots) || a - b);
@@ -43,7 +44,7 @@ export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
   const out = zeros(wide ? [rows, slots, channels] : [rows, slots], table.dtype, raggedAs(rows, index));
   for (let r = 0; r < rows; r++) {
     const fromT = table.offset + rowOf(table, r, rows) * table.stride[0]!, fromI = index.offset + rowOf(index, r, rows) * index.stride[0]!;
-    for (let i = 0; i < validSlots(index, rowOf(index, r, rows)); i++) {
+    for (let i = 0, n = validSlots(index, rowOf(index, r, rows)); i < n; i++) {
       const at = index.data[fromI + i * si]!;
       if (at >= size) throw new KvError('ops.take', `index ${at} at row ${r}, slot ${i} must be below ${size}`);
       for (let c = 0; c < channels; c++) out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc]!;
@@ -74,19 +75,25 @@ type Masks = { forced?: CpuTensor | undefined; banned?: CpuTensor | undefined; a
 export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, active }: Masks): CpuTensor {
   const rows = commonRows('ops.select', scores, budgets, forced, banned), [, slots] = dims(scores), [, ss] = strides(scores);
   const counts = cpuTensor(new Uint32Array(rows), [rows]), out = zeros([rows, slots], 'u32', counts);
-  const at = (t: CpuTensor, r: number, i: number): number => t.data[t.offset + rowOf(t, r, rows) * t.stride[0]! + i * strides(t)[1]]!;
-  const ragged = raggedAs(rows, scores, forced, banned);
+  const first = (t: CpuTensor, r: number): number => t.data[t.offset + rowOf(t, r, rows) * t.stride[0]!]!;
+  const masked = (t: CpuTensor | undefined, r: number): ((i: number) => boolean) => {
+    if (t === undefined) return () => false;
+    const from = t.offset + rowOf(t, r, rows) * t.stride[0]!, [, step] = strides(t);
+    return (i) => t.data[from + i * step] !== 0;
+  };
+  const ragged = raggedAs(rows, scores, forced, banned), open = new Uint32Array(slots), numbers = new Float32Array(slots);
   for (let r = 0; r < rows; r++) {
-    if (active && at(active, r, 0) === 0) continue;
+    if (active && first(active, r) === 0) continue;
     const n = ragged ? ragged.data[r]! : slots, from = scores.offset + rowOf(scores, r, rows) * scores.stride[0]!;
-    const open: number[] = [], kept: number[] = [];
-    for (let i = 0; i < n; i++) if (forced && at(forced, r, i) !== 0) kept.push(i); else if (!banned || at(banned, r, i) === 0) open.push(i);
-    const room = Math.max(0, Math.min(Math.floor(at(budgets, r, 0)) - kept.length, open.length));
-    if (room === open.length) kept.push(...open);
-    else if (room > 0) {
-      const sorted = Float32Array.from(open, (i) => scores.data[from + i * ss]!).sort(), border = sorted[open.length - room]!;
-      let ties = room - open.reduce((c, i) => c + (scores.data[from + i * ss]! > border ? 1 : 0), 0);
-      for (const i of open) { const s = scores.data[from + i * ss]!; if (s > border || (s === border && ties-- > 0)) kept.push(i); }
+    const isForced = masked(forced, r), isBanned = masked(banned, r), kept: number[] = [];
+    let free = 0;
+    for (let i = 0; i < n; i++) if (isForced(i)) kept.push(i); else if (!isBanned(i)) { numbers[free] = scores.data[from + i * ss]!; open[free++] = i; }
+    const room = Math.max(0, Math.min(Math.floor(first(budgets, r)) - kept.length, free));
+    if (room > 0) {
+      const border = room === free ? -Infinity : nth(numbers.subarray(0, free), room);
+      let ties = room;
+      for (let i = 0; i < free; i++) if (numbers[i]! > border) ties--;
+      for (let i = 0; i < free; i++) if (room === free || numbers[i]! > border || (numbers[i] === border && ties-- > 0)) kept.push(open[i]!);
     }
     kept.sort((a, b) => a - b);
     out.data.set(kept, r * slots);
@@ -99,14 +106,14 @@ export function mark(kept: CpuTensor, like: CpuTensor): CpuTensor {
   const rows = commonRows('ops.mark', kept, like), [, slots] = dims(like), out = zeros([rows, slots], 'f32', raggedAs(rows, like));
   for (let r = 0; r < rows; r++) {
     const row = rowOf(kept, r, rows);
-    for (let i = 0; i < validSlots(kept, row); i++) out.data[r * slots + kept.data[kept.offset + row * kept.stride[0]! + i * (kept.stride[1] ?? 1)]!] = 1;
+    for (let i = 0, n = validSlots(kept, row); i < n; i++) out.data[r * slots + kept.data[kept.offset + row * kept.stride[0]! + i * (kept.stride[1] ?? 1)]!] = 1;
   }
   return out;
 }
 
 export function firstBad(x: CpuTensor, atLeast: number): CpuTensor {
   const [rows, slots] = dims(x), [sr, ss] = strides(x), out = zeros([1], 'u32');
-  for (let r = 0; r < rows; r++) for (let i = 0; i < validSlots(x, r); i++) {
+  for (let r = 0; r < rows; r++) for (let i = 0, n = validSlots(x, r); i < n; i++) {
     const v = x.data[x.offset + r * sr + i * ss]!;
     if (!Number.isFinite(v) || v < atLeast) { out.data[0] = 1 + r * slots + i; return out; }
   }
