@@ -3,8 +3,8 @@ const attention = 'snapkv(window=8,kernel=1)', sinks = 'mandatory(sinks=4)', uni
 const chain = (...pieces) => pieces.join(' ∘ ');
 
 /** The policies of the claims. */
-export const SENTENCES = chain(attention, sinks, units, whole);
-export const VOUCHERS = 'taFast(reach=10,slots=12)';
+const SENTENCES = chain(attention, sinks, units, whole);
+const VOUCHERS = 'taFast(reach=10,slots=12)';
 
 const SHARES = ['25%', '10%'], SMALL = [64, 48, 32];
 const over = (policy, budgets, name) => budgets.map((budget) => ({ name, policy, budget }));
@@ -40,3 +40,6 @@ export const TOKENS = 1024;
 export const seedOf = (set, form, i) => `smollm2-needle/${set}/${form}/${i}`;
 /** Ten depths in turn, from 5 % to 95 % of the prose. */
 export const depthOf = (i) => ((i % 10) + 0.5) / 10;
+const ASKED = { number: (key) => `special magic ${key} number`, code: (key) => `${key} code` };
+/** The question and the beginning of its answer, as RULER asks. */
+export const questionOf = (form, key) => `\nQuestion: What is the ${ASKED[form](key)}?\nAnswer: The ${ASKED[form](key)} is`;
