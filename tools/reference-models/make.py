@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, Gemma2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config,
+    AutoModelForCausalLM, Gemma2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config,
 )
 
 SHAPE = dict(
@@ -33,6 +33,7 @@ CONFIGS = {
     "gemma2": Gemma2Config(
         **{**SHAPE, "num_hidden_layers": 3}, head_dim=8, query_pre_attn_scalar=12, sliding_window=8, attn_logit_softcapping=3.0, final_logit_softcapping=5.0,
     ),
+    "qwen3": Qwen3Config(**SHAPE, head_dim=12, tie_word_embeddings=True),
 }
 # Byte-level BPE with one merge: a space is written Ġ.
 TOKENS = ["<unk>", "<s>", "</s>", "Ġ", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,;:!?-", "th"]
@@ -167,7 +168,7 @@ def main(out):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if name in ("llama", "qwen2", "gemma2", "phi3"):
+        if name in ("llama", "qwen2", "qwen3", "gemma2", "phi3"):
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":
             # the converter writes nothing about windows for Qwen2

@@ -94,6 +94,8 @@ export interface Step extends AtomBase {
   run(cells: readonly Cell[]): readonly Draft[];
   /** A transform that leaves every top-k as it is. */
   readonly monotone?: boolean;
+  /** An allocator that finds the size itself. */
+  readonly sizes?: boolean;
   /** Allocators that need no scores: budgets to budgets, on the host. */
   plan?(plan: Plan): Plan;
 }
@@ -106,8 +108,11 @@ export interface Visible { readonly mask?: Tensor; readonly sinks?: number; lowe
 export interface ViewHook extends AtomBase { readonly at: 'view'; readonly during: 'prefill' | 'decode' | 'both'; run(cell: Cell): Visible }
 /** Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and values. */
 export interface FreezeHook extends AtomBase { readonly at: 'freeze'; run(at: At): { readonly sinks: number; readonly below: number } }
-/** What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it. */
-export interface CompactHook extends AtomBase { readonly at: 'compact'; run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor } }
+/**
+ * What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it. `together`: what is left takes consecutive
+ * rotary positions from 0 on before the next token, which stands behind it; original positions stay what pieces see.
+ */
+export interface CompactHook extends AtomBase { readonly at: 'compact'; readonly together?: boolean; run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor } }
 /** When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens. */
 export interface CadenceHook extends AtomBase { readonly at: 'cadence'; readonly block?: number; readonly every?: number }
 /** What the policy inside a wrap found: kept slots, and the scores they were chosen by. */

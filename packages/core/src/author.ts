@@ -21,6 +21,8 @@ export interface Spec<N extends string> {
   readonly floor?: number | ((slots: number, budget: number) => number);
   /** A transform that leaves every top-k as it is; tested by the law of that name. @defaultValue false */
   readonly monotone?: boolean;
+  /** An allocator that finds the size itself, whatever was asked for: the event runs where every head would fit, too. @defaultValue false */
+  readonly sizes?: boolean;
 }
 export type Head<N extends string> = N | Spec<N>;
 
@@ -78,11 +80,11 @@ const scoresOf = (cell: Cell, piece: string): Tensor => {
 
 interface StepParts { kind: Kind; needs: readonly AnySignal[]; reach?: Reach; run: Step['run']; plan?: Step['plan'] }
 export function step<F extends Phase, T extends Phase | 'same', N extends string>(head: Head<N>, from: readonly F[], to: T, { kind, needs, reach, run, plan }: StepParts): Piece<F, T, N> {
-  const { name, options, whole = false, floor = 0, reach: own = 'layer', monotone } = parts(head);
+  const { name, options, whole = false, floor = 0, reach: own = 'layer', monotone, sizes } = parts(head);
   const text = label(name, options);
   const atom: Step = {
     at: 'event', kind, name, label: text, needs, reach: reach ?? own, whole, run,
-    floor: typeof floor === 'number' ? () => floor : floor, ...(plan && { plan }), ...(monotone && { monotone }),
+    floor: typeof floor === 'number' ? () => floor : floor, ...(plan && { plan }), ...(monotone && { monotone }), ...(sizes && { sizes }),
   };
   return { protocol: 1, from, to, name, label: text, atoms: [atom] };
 }

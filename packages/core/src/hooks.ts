@@ -39,6 +39,13 @@ export function onCompact<const N extends string, const S extends readonly AnySi
   return hooked(names.name, parts(head).options, atom);
 }
 
+/**
+ * Kept slots move together after every eviction: keys are turned to consecutive positions, and what follows stands behind them.
+ *
+ * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, over any policy.
+ */
+export const rerotate = (): Hooked<'rerotate'> => hooked('rerotate', undefined, { at: 'compact', ...base('rerotate'), needs: [], together: true, run: () => ({}) });
+
 /** Wraps the policy inside a view: reuse an earlier set, or call `inner`. */
 export function wrapSelect<const N extends string, const S extends readonly AnySignal[]>(
   head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { inner(active?: Tensor): Inner }) => { readonly kept: Tensor; readonly state?: Readonly<Record<string, Tensor>> },

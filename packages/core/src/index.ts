@@ -9,7 +9,7 @@ export { compose, id } from './compose.ts';
 export { cpu, readCpu } from './cpu/cpu.ts';
 export { LOWEST } from './cpu/reduce.ts';
 export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
-export { cadence, freeze, hide, onCompact, onStep, wrapSelect } from './hooks.ts';
+export { cadence, freeze, hide, onCompact, onStep, rerotate, wrapSelect } from './hooks.ts';
 export type { Axis, Backend, Binary, Kernel, Operand, Ops, PoolOptions, Reduction, Unary } from './ops.ts';
 export { isPiece } from './piece.ts';
 export type { Allocator, AnyPiece, Hooked, Id, Normaliser, Phase, Piece, Policy, ScoreAllocator, Scored, Scorer, Selector, Shaper, Transform, Unit, UnitTransform, View, Weigher, WeightTransform } from './piece.ts';

@@ -21,7 +21,7 @@ fn run(index: u32) {
   },
 };
 
-/** (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one invocation a matrix, O(d³). */
+/** (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that. */
 export const inverse: Kernel = {
   id: 'inverse', inputs: { m: 'f32' }, params: { jitter: 'f32' }, per: 'row',
   output: { dtype: 'f32', shape: ({ m }) => m! },
@@ -29,8 +29,10 @@ export const inverse: Kernel = {
 fn run(r: u32) {
   let d = m_shape.z; let at = r * d * d;
   for (var i = 0u; i < d * d; i++) { output[at + i] = m[at + i] + select(0.0, params.jitter, i % (d + 1u) == 0u); }
+  var top = 1e-13;
+  for (var k = 0u; k < d; k++) { top = max(top, output[at + k * d + k]); }
   for (var k = 0u; k < d; k++) {
-    let p = 1.0 / max(output[at + k * d + k], 1e-20);
+    let p = 1.0 / max(output[at + k * d + k], 1e-7 * top);
     output[at + k * d + k] = 1.0;
     for (var j = 0u; j < d; j++) { output[at + k * d + j] *= p; }
     for (var i = 0u; i < d; i++) { if (i != k) {
@@ -45,8 +47,9 @@ fn run(r: u32) {
     for (let h = 0; h < r; h++) {
       const a = Float64Array.from(m!.data.subarray(h * d * d, (h + 1) * d * d));
       for (let k = 0; k < d; k++) a[k * d + k]! += jitter;
+      const least = 1e-7 * a.reduce((top, x, i) => (i % (d + 1) === 0 ? Math.max(top, x) : top), 1e-13);
       for (let k = 0; k < d; k++) {
-        const p = 1 / Math.max(a[k * d + k]!, 1e-20);
+        const p = 1 / Math.max(a[k * d + k]!, least);
         a[k * d + k] = 1;
         for (let j = 0; j < d; j++) a[k * d + j]! *= p;
         for (let i = 0; i < d; i++) if (i !== k) {

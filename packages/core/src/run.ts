@@ -21,6 +21,8 @@ export interface Compiled {
   readonly whole: boolean;
   /** It ends in kept slots, so events evict. */
   readonly evicts: boolean;
+  /** Some allocator finds the size itself, so no budget has to be given. */
+  readonly sizes: boolean;
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
   /** Slots forced in every head, by the declarations of the steps. */
   floor(slots: number, budget: number): number;
@@ -40,7 +42,7 @@ export function compile(policy: Piece | Policy): Compiled {
     needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))]!,
     whole: steps.some((s) => s.whole),
-    evicts: policy.to === 'kept',
+    evicts: policy.to === 'kept', sizes: steps.some((s) => s.sizes),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
     floor: (slots, budget) => Math.min(slots, steps.reduce((sum, s) => sum + s.floor(slots, budget), 0)),
   };

@@ -30,6 +30,8 @@ export interface ProviderEngine {
    * slot of the cache received from them, `[H, n]`.
    */
   observeMax(ids: readonly number[], layer: number): Promise<Tensor>;
+  /** A file that lies beside the model: of that name in its folder, or behind the name of a `.gguf` and a dot. */
+  artifact(name: string): Promise<Uint8Array | undefined>;
   /**
    * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of every query from `from` on, in order: `visit(query, rows)`,
    * rows `[H, query + 1]`.

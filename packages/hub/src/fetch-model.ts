@@ -14,6 +14,8 @@ import { startMeter } from './meter.ts';
 import type { Progress } from './meter.ts';
 import { parseRepo } from './model-name.ts';
 import type { RepoName } from './model-name.ts';
+import { routeOf } from './proxy.ts';
+import type { Route } from './proxy.ts';
 import { checkRevision, enter, findCached, repoFolder } from './snapshot.ts';
 import type { RepoFolder } from './snapshot.ts';
 
@@ -27,7 +29,7 @@ export interface FetchOptions {
   readonly onWait?: () => void;
   /** Aborted, a download ends with the signal's reason, and the next call goes on where it stopped. */
   readonly signal?: AbortSignal;
-  /** Where `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN` and the like are read. @defaultValue `process.env` */
+  /** Where `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY` and the like are read. @defaultValue `process.env` */
   readonly env?: Environment;
   /** Attempts that bring nothing before giving up. @defaultValue 5 */
   readonly attempts?: number;
@@ -48,17 +50,20 @@ export async function fetchModel(model: string, options: FetchOptions = {}): Pro
   const cached = await findCached(folder, checkRevision(revision), name);
   if (cached !== undefined) return cached;
   if (options.offline ?? isOffline(env)) throw new KvError(name.repo, `expected the model in ${folder.path}, since no network may be used, got ${await offlineState(folder)} (revision ${revision})`);
-  const hub = await hubOf(env, options);
+  const route = await routeOf(env);
   try {
+    const hub = await hubOf(env, route, options);
     // Another process may have brought it while this one waited.
     return await withLock(folder.lock, signal, onWait, async () => await findCached(folder, revision, name) ?? download(hub, name, revision, folder, options));
   } catch (error) {
     throw asSentence(error, folder);
+  } finally {
+    await route.close();
   }
 }
 
-async function hubOf(env: Environment, { signal, attempts = 5, backoffMs = 500, timeoutMs = 30_000 }: FetchOptions): Promise<Hub> {
-  return { endpoint: endpointOf(env), token: await tokenOf(env), signal, attempts, backoffMs, timeoutMs };
+async function hubOf(env: Environment, { fetch }: Route, { signal, attempts = 5, backoffMs = 500, timeoutMs = 30_000 }: FetchOptions): Promise<Hub> {
+  return { endpoint: endpointOf(env), token: await tokenOf(env), signal, attempts, backoffMs, timeoutMs, fetch };
 }
 
 async function offlineState(folder: RepoFolder): Promise<string> {

@@ -10,6 +10,7 @@ export interface Hub extends Patience {
   readonly token: string | undefined;
   /** Without a byte for so long, an attempt has failed. */
   readonly timeoutMs: number;
+  readonly fetch: typeof fetch;
 }
 
 /** An answer whose body is read piece by piece. */
@@ -50,7 +51,7 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
   let at = new URL(url);
   for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
     wait();
-    const response = await step(fetch(at, { headers: { 'accept-encoding': 'identity', ...headers, ...authorization(hub, at) }, redirect: 'manual', signal }));
+    const response = await step(hub.fetch(at, { headers: { 'accept-encoding': 'identity', ...headers, ...authorization(hub, at) }, redirect: 'manual', signal }));
     if (REDIRECTS.has(response.status)) {
       at = target(at, response.headers.get('location'));
       response.body?.cancel().catch(() => {});

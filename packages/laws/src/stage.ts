@@ -1,5 +1,5 @@
 import { compile, cpu, isState, KvError, readCpu, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core';
-import type { AnySignal, Backend, Draft, EventLayer, Ops, Piece, StateSpec, Tensor } from '@kv/core';
+import type { AnySignal, Backend, Draft, Embeddings, EventLayer, Ops, Piece, StateSpec, Tensor } from '@kv/core';
 import type { LawOptions } from './law.ts';
 import { random, vectors } from './random.ts';
 import type { Layer, Scene } from './scene.ts';
@@ -10,6 +10,9 @@ export interface Rows { readonly rows: number; readonly slots: number; readonly 
 export interface Given { readonly rows: number; readonly scores?: Float32Array; readonly forced?: Float32Array; readonly banned?: Float32Array; readonly budgets?: readonly number[] }
 /** A scene put on a backend: tensors are made once and given to every run. */
 export interface Stage { readonly layers: readonly EventLayer[]; readonly drafts: readonly Draft[]; /** Host arrays that the tensors stand on. */ readonly arrays: readonly (Float32Array | Uint32Array)[] }
+
+/** Embeddings of any ids, near each other where the ids are. */
+const EMBEDDINGS: Embeddings = { width: 4, encode: (text) => Array.from(text, (c) => (c.codePointAt(0) ?? 0) % 10), rows: (ids) => Float32Array.from(ids.flatMap((id) => [1, 2, 3, 4].map((c) => Math.sin(id / c)))) };
 
 /** Puts a scene on a backend. */
 export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, given: readonly Given[] = []): Stage {
@@ -30,6 +33,7 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
       case 'tokens': return layer.tokens;
       case 'queries': { const w = Number(signal.args?.['w'] ?? 1); return ops.from({ data: Float32Array.from(vectors('spread', heads * w, d, next)), shape: [heads, w, d] }); }
       case 'rope': { const half = Math.floor(d / 2), angle = (f: (x: number) => number, p: Uint32Array): Float32Array => Float32Array.from({ length: p.length * half }, (_, i) => f(p[Math.floor(i / half)]! / 10 ** ((i % half) / half))); return { rotary: 2 * half, angles: (p: Uint32Array) => ({ cos: angle(Math.cos, p), sin: angle(Math.sin, p) }) }; }
+      case 'embeddings': return EMBEDDINGS;
       case 'values.output': return tensor(layer, Float32Array.from({ length: heads * slots }, () => next() * 4), heads, slots);
       case 'attention.last': case 'attention.window': case 'attention.max': return tensor(layer, times(1), heads, slots);
       case 'attention.accumulated': case 'attention.block': return tensor(layer, times(1 + Math.floor(next() * 5)), heads, slots);

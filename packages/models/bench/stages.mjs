@@ -21,8 +21,12 @@ async function step(caches, ids, start) {
   for (const [l, cache] of caches.entries()) {
     const { q, k, v } = await timed('project', () => decoder.project(l, x, positions));
     await timed('append', () => cache.append(k, v, positions));
-    const attended = await timed('attention', () => decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(config, l) }));
-    x = await timed('finish and project', () => decoder.finish(l, x, attended));
+    const attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
+    if (ids.length === 1) x = await timed('attention, finish and project', () => decoder.attendAndFinish(l, x, attention));
+    else {
+      const attended = await timed('attention', () => decoder.attend(attention));
+      x = await timed('finish and project', () => decoder.finish(l, x, attended));
+    }
   }
   return timed('head', () => decoder.logits(x.subarray(-config.hidden)));
 }

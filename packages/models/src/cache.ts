@@ -67,6 +67,12 @@ export class LayerCache implements CacheView {
     if (slots > this.capacity) this.#resize(slots);
   }
 
+  /** Before m more slots: storage that is too small for them, or of which they leave a third unused, is replaced by one with an eighth to spare. For readers of whole storage. */
+  fit(m: number): void {
+    const need = this.length + m;
+    if (need > this.capacity || this.capacity > 1.5 * need + 64) this.#resize(Math.ceil(1.125 * need));
+  }
+
   /**
    * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a quarter.
    * @param shift how far the keys' rotations lie below their positions; 0 until the cache is rebased
@@ -108,7 +114,7 @@ export class LayerCache implements CacheView {
 
   /**
    * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are turned on from where
-   * they were (Xiao et al. 2023, arXiv:2309.17453, §3.2: positions within the cache). Original positions stay.
+   * they were (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
   rebase(next: number, turn: Turn): void {
     this.#markRotations();

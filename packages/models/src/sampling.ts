@@ -16,6 +16,11 @@ export interface SamplerOptions {
   readonly seed?: number;
 }
 
+/** How ids are drawn: over logits on the host, `pick`; a device draws by the same options, from random numbers of its own. */
+export interface Draw extends Required<SamplerOptions> {
+  pick(logits: Float32Array): number;
+}
+
 /** Draws ids from logits `[vocab]` with temperature and nucleus. @throws KvError for options out of range. */
 export function sampler({ temperature = 1, topP = 1, seed = 0 }: SamplerOptions = {}): (logits: Float32Array) => number {
   if (!(temperature >= 0 && Number.isFinite(temperature))) throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);

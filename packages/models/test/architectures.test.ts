@@ -3,8 +3,8 @@ import { generate, loadModel, type Model } from '../src/index.ts';
 import { fixture, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';
 
-const folders = ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
-const files = ['llama', 'qwen2', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
+const folders = ['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
+const files = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
 
 describe.each([...folders, ...files])('%s/%s', (name, file) => {
   let model: Model;

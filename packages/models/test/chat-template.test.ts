@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { chatTemplate, readChatTemplate, type ChatMessage } from '../src/chat-template.ts';
+import { turnEnd } from '../src/turn-end.ts';
 import { fixtureJson } from './fixture.ts';
 
 interface Case {
@@ -20,6 +21,19 @@ test.each(reference)('$name: every conversation as transformers renders it', ({ 
     if (text !== undefined) expect(render()).toBe(text);
     else expect(render).toThrow(`${name}: expected a conversation that the chat template accepts, got its answer ${JSON.stringify(error)}`);
   }
+});
+
+test('an answer ends with the special token that the template writes after it', () => {
+  const specials = new Map(['<bos>', '<eos>', '<|im_end|>', '<|im', '<|eot_id|>', '<end_of_turn>', '<|end|>', '<|endoftext|>', '<|im_start|>'].map((text, id) => [text, id]));
+  const endOf = (source: string): string | undefined => {
+    const id = turnEnd(() => { const template = chatTemplate(source, 't'); return (messages, options) => template(messages, { bosToken: '<bos>', eosToken: '<eos>', ...options }); }, { specials });
+    return [...specials].find(([, other]) => other === id)?.[0];
+  };
+  const ends = Object.fromEntries(reference.map(({ name, source }) => [name, endOf(source)]));
+  expect(ends).toMatchObject({ smollm2: '<|im_end|>', llama3: '<|eot_id|>', gemma2: '<end_of_turn>', mistral: '<eos>', phi3: '<|end|>', 'qwen2.5': '<|im_end|>', blocks: undefined });
+  expect(endOf('{{ nothing() }}')).toBeUndefined();
+  expect(endOf('{% for message in messages %}{{ message.content }} and more<eos>{% endfor %}')).toBeUndefined();
+  expect(turnEnd(() => undefined, { specials })).toBeUndefined();
 });
 
 test('the reference has conversations that are refused and ones with tools', () => {

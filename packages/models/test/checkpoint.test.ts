@@ -144,6 +144,22 @@ describe('loadModel', () => {
     expect(await named(loadModel(base))).toContain('/config.json: expected a file, got no answer');
   });
 
+  test('a server is asked for nothing but the files that are named, which one that answers for every name needs', async () => {
+    const asked: string[] = [];
+    const server = createServer(({ method, url }, response) => {
+      asked.push(`${method} ${url}`);
+      const path = join(shared('data/goldens/llama'), url?.split('/').at(-1) ?? '');
+      response.end(existsSync(path) ? readFileSync(path) : '<!doctype html>');
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`, files = ['config.json', 'tokenizer.json', 'model.safetensors'];
+    const model = await loadModel(base, { files });
+    expect([model.config.layers, model.chatTemplate?.()]).toEqual([4, undefined]);
+    expect(asked).toEqual(files.map((file) => `GET /${file}`));
+    expect(await named(loadModel(base, { files: files.slice(0, 2) }))).toContain('expected model.safetensors or model.safetensors.index.json, got neither');
+    await new Promise((closed) => server.close(closed));
+  });
+
   test("'embedded' is the folder in KV_EMBEDDED_DIR, or the package", async () => {
     const before = process.env.KV_EMBEDDED_DIR;
     process.env.KV_EMBEDDED_DIR = shared('data/goldens/llama');

@@ -5,7 +5,7 @@ import { fixture, fixtureJson } from './fixture.ts';
 
 const files = new Map<string, GgufFile>();
 beforeAll(async () => {
-  for (const name of ['llama', 'qwen2', 'phi3', 'gemma2']) files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
+  for (const name of ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2']) files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
 
 /** A file whose metadata says otherwise; undefined takes a key away. */
@@ -15,7 +15,7 @@ const changed = (name: string, change: Readonly<Record<string, GgufValue | undef
   return { ...files.get(name)!, metadata };
 };
 
-test.each(['llama', 'phi3', 'gemma2'])('%s: metadata say what config.json says', async (name) => {
+test.each(['llama', 'qwen3', 'phi3', 'gemma2'])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!), want = parseConfig(fixtureJson(`${name}/config.json`), name);
   const plain = ({ rope, attention, normEps, ...rest }: typeof got): unknown => rest;
   expect(plain(got)).toEqual(plain(want));

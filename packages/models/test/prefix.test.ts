@@ -4,6 +4,8 @@ import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
+import { fixture } from './fixture.ts';
+import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
 let model: Model, ids: number[];
@@ -70,4 +72,25 @@ test('compacted prefixes are shared whole or not at all, and equal a document ev
 test('errors name the option', () => {
   expect(() => createPrefixStore(model, { maxBytes: -1 })).toThrow('maxBytes: must be a whole number of bytes, got -1');
   expect(() => createPrefixStore(model, { maxBytes: 1, policy: compose(snapkv(), topK()) })).toThrow('evicts, so a budget is expected');
+});
+
+test('a prompt on the other side of LongRoPE\'s switch shares nothing, and is what it would be without the store', async () => {
+  const phi3 = await loadModel(fixture('phi3')), { beyond } = phi3.config.rope.long!, prompt = Array.from({ length: beyond + 8 }, (_, i) => 3 + ((7 * i) % 58));
+  const store = createPrefixStore(phi3, { maxBytes: 1e9 });
+  await store.add(prompt.slice(0, beyond - 4));
+  for (const [length, reused] of [[beyond, beyond - 4], [beyond + 1, 0], [beyond + 8, 0]] as const) {
+    const before = store.counts.reused, sequence = await store.sequence(prompt.slice(0, length)), alone = new Sequence(phi3);
+    await alone.prefill(prompt.slice(0, length));
+    expect(store.counts.reused - before).toBe(reused);
+    expect(relative(sequence.logits[0]!, alone.logits[0]!)).toBeLessThan(1e-5);
+    for (const each of [sequence, alone]) each.destroy();
+  }
+  await store.add(prompt);
+  for (const [length, reused] of [[beyond + 4, beyond + 3], [beyond, beyond - 4]] as const) {
+    const before = store.counts.reused;
+    (await store.sequence(prompt.slice(0, length))).destroy();
+    expect(store.counts.reused - before).toBe(reused);
+  }
+  store.destroy();
+  phi3.decoder.destroy();
 });

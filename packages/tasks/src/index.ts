@@ -1,8 +1,12 @@
+export { answerRules, namesValue } from './answer-rules.ts';
+export type { AnswerRule } from './answer-rules.ts';
 export { exactMatch, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from './exact-match.ts';
 export { HELD_OUT_KEYS } from './forms.ts';
 export type { Asking, NeedleForm } from './forms.ts';
-export type { Encode } from './haystack.ts';
+export { buildHaystack } from './haystack.ts';
+export type { Encode, Hidden } from './haystack.ts';
 export { heldOutBook } from './held-out-book.ts';
+export { mcnemar } from './mcnemar.ts';
 export { needle, tokensOf } from './needle.ts';
 export type { Needle, NeedleOptions } from './needle.ts';
 export { pairedDifference } from './paired-difference.ts';

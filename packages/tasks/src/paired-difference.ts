@@ -3,7 +3,7 @@ import { random } from './random.ts';
 export interface PairedDifference {
   /** Mean of all differences: every cluster weighs as much as it has members. */
   readonly difference: number;
-  /** Percentile interval of the bootstrap, 95 %. */
+  /** Percentile interval of the bootstrap. */
   readonly low: number;
   readonly high: number;
   /** Two-sided: 2·min(P(d* <= 0), P(d* >= 0)), at most 1; ties count on both sides. */
@@ -15,18 +15,21 @@ export interface BootstrapOptions {
   readonly resamples?: number;
   /** @defaultValue 0 */
   readonly seed?: number;
+  /** Of the interval. @defaultValue 0.95 */
+  readonly level?: number;
 }
 
 /**
  * Bootstrap of paired differences over clusters: problems are drawn with replacement, each with all its members.
  *
  * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai.
- * @throws RangeError without any difference
+ * @throws RangeError without any difference, or for a level outside (0, 1)
  */
-export function pairedDifference(clusters: readonly (readonly number[])[], { resamples = 10_000, seed = 0 }: BootstrapOptions = {}): PairedDifference {
+export function pairedDifference(clusters: readonly (readonly number[])[], { resamples = 10_000, seed = 0, level = 0.95 }: BootstrapOptions = {}): PairedDifference {
   const sums = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0));
   const size = clusters.reduce((n, cluster) => n + cluster.length, 0);
   if (size === 0) throw new RangeError('pairedDifference: expected at least one difference, got none');
+  if (!(level > 0 && level < 1)) throw new RangeError(`pairedDifference: expected a level between 0 and 1, got ${level}`);
   const { below } = random(seed);
   const means = Float64Array.from({ length: resamples }, () => {
     let sum = 0, members = 0;
@@ -40,8 +43,8 @@ export function pairedDifference(clusters: readonly (readonly number[])[], { res
   const share = (test: (mean: number) => boolean): number => means.filter(test).length / resamples;
   return {
     difference: sums.reduce((a, b) => a + b, 0) / size,
-    low: quantile(means, 0.025),
-    high: quantile(means, 0.975),
+    low: quantile(means, (1 - level) / 2),
+    high: quantile(means, (1 + level) / 2),
     p: Math.min(1, 2 * Math.min(share((m) => m <= 0), share((m) => m >= 0))),
   };
 }

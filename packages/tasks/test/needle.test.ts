@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { exactMatch, heldOutBook, needle, sentencesOf } from '../src/index.ts';
+import { answerRules, exactMatch, heldOutBook, namesValue, needle, sentencesOf } from '../src/index.ts';
 import type { NeedleOptions } from '../src/index.ts';
 import { encode } from './encode.ts';
 
@@ -72,6 +72,20 @@ describe('exactMatch', () => {
     [' XK7M9P2Q.', true], [' XK7M9P2Q', true], ['XK7M9P2Q\nThe', true], [' XK7M9P2Q. The secret', true],
     [' XK7M9P2', false], [' XK7M9P2QQ.', false], [' The XK7M9P2Q.', false], ['.XK7M9P2Q', false], ['', false],
   ])('of %j is %s', (answer, match) => expect(exactMatch(answer, 'XK7M9P2Q')).toBe(match));
+});
+
+describe('namesValue', () => {
+  it.each([
+    ['The Sofia code is: XK7M9P2Q.', true], [' XK7M9P2Q', true], ['**XK7M9P2Q**\n', true], ['It\u2019s "XK7M9P2Q", as the DIRECTOR said', true], ['XK7M9P2Q, not AB3D5F7H', true], ['in 1234567 it was XK7M9P2Q', true],
+    ['AB3D5F7H or XK7M9P2Q', false], ['XK7M9P2QQ', false], ['0XK7M9P2Q', false], ['XK7M9P2Q-2', false], ['XK7M 9P2Q', false], ['xk7m9p2q', false], ['\u00c9XK7M9P2Q', false], ['', false],
+  ])('of %j is %s', (answer, named) => expect(namesValue(answer, 'XK7M9P2Q')).toBe(named));
+  it('takes a number for a whole one', () => expect(['The number is 1234567.', '12345678', '1,234,567', '7654321 1234567'].map((answer) => namesValue(answer, '1234567'))).toEqual([true, false, false, false]));
+  it('holds of the fact that was hidden, whatever stands around it, and then exactMatch does not', () => holds(({ document, value, valueSpan: [start] }, { asking }) => {
+    const sentence = document.slice(document.lastIndexOf('The ', start), start + value.length + 1);
+    expect(answerRules.free.right(sentence, value)).toBe(true);
+    expect(answerRules[asking!].right(` ${value}.`, value)).toBe(true);
+    expect(answerRules.cued.right(sentence, value)).toBe(false);
+  }));
 });
 
 describe('sentencesOf', () => {

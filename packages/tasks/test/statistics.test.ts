@@ -1,11 +1,12 @@
 import { existsSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { pairedDifference, wilson } from '../src/index.ts';
+import { mcnemar, pairedDifference, wilson } from '../src/index.ts';
 import type { Confidence } from '../src/index.ts';
 
 const path = new URL('../../../../shared/data/conformance/stats_vectors.json', import.meta.url);
 interface Vectors {
+  mcnemar_exact: { b: number; c: number; p: number }[];
   wilson: { k: number; n: number; conf: Confidence; lo: number; hi: number }[];
   exact_cluster_bootstrap: { clusters: number[][]; delta: number; ci95_percentile_linear: [number, number]; p_two_sided_percentile: number }[];
 }
@@ -49,5 +50,25 @@ describe('pairedDifference', () => {
     }
   });
   it('of equal arms is nothing, with p = 1', () => expect(pairedDifference([[0], [0, 0], [0]])).toEqual({ difference: 0, low: 0, high: 0, p: 1 }));
+  it('has a wider interval at a higher level, and the same difference', () => {
+    const clusters = [[0.1], [0.4], [-0.2], [0.3], [0.05]], [one, two] = [0.9, 0.999].map((level) => pairedDifference(clusters, { level }));
+    expect(two!.low).toBeLessThan(one!.low);
+    expect(two!.high).toBeGreaterThan(one!.high);
+    expect(two!.difference).toBe(one!.difference);
+    expect(() => pairedDifference(clusters, { level: 1 })).toThrow('pairedDifference: expected a level between 0 and 1, got 1');
+  });
   it('refuses no data', () => expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
+});
+
+describe('mcnemar', () => {
+  it.runIf(vectors)('agrees with every vector of the conformance file', () => {
+    for (const { b, c, p } of vectors!.mcnemar_exact) expect(mcnemar(b, c), `${b}, ${c}`).toBeCloseTo(p, 12);
+  });
+  it('counts by hand, is symmetric, at most 1, and finite for many pairs', () => {
+    expect(mcnemar(3, 1)).toBeCloseTo(2 * (1 + 4) / 16, 12);
+    expect([mcnemar(5, 2) - mcnemar(2, 5), mcnemar(4, 4)]).toEqual([0, 1]);
+    expect(mcnemar(1000, 1100)).toBeGreaterThan(0.02);
+    expect(mcnemar(1000, 1100)).toBeLessThan(0.04);
+    expect(() => mcnemar(1.5, 2)).toThrow('mcnemar: expected whole numbers of at least 0, got 1.5 and 2');
+  });
 });

@@ -6,7 +6,7 @@ import { ggufTokenizer } from '../tokenizer/gguf.ts';
 import { parseConfig, type ModelConfig } from './config.ts';
 import { configFromGguf } from './gguf-config.ts';
 import { openGguf } from './gguf-shards.ts';
-import { openSafetensors } from './safetensors-shards.ts';
+import { openSafetensors, type OpenFile } from './safetensors-shards.ts';
 import { fileSource, readJson, urlSource, type Source } from './source.ts';
 import type { TensorFile } from './tensor-file.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
@@ -21,12 +21,17 @@ export interface Checkpoint {
   close(): Promise<void>;
 }
 
+export interface OpenOptions {
+  /** Names of a folder's files, for a server that is not to be asked for others, or that answers for those too. @defaultValue each is asked for */
+  readonly files?: readonly string[] | undefined;
+}
+
 /**
  * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json, tokenizer.json and model.safetensors or its shards.
  * @throws KvError naming the file and what is wrong with it; nothing is left open.
  */
-export async function openCheckpoint(name: string): Promise<Checkpoint> {
-  return /\.gguf$/i.test(name) ? openGgufFile(name) : openFolder(name);
+export async function openCheckpoint(name: string, { files }: OpenOptions = {}): Promise<Checkpoint> {
+  return /\.gguf$/i.test(name) ? openGgufFile(name) : openFolder(name, files);
 }
 
 /** A GGUF file, with the other parts beside it if it is the first of several. */
@@ -39,20 +44,21 @@ async function openGgufFile(path: string): Promise<Checkpoint> {
   });
 }
 
-async function openFolder(folder: string): Promise<Checkpoint> {
+async function openFolder(folder: string, files?: readonly string[]): Promise<Checkpoint> {
   await expectFolder(folder);
   const config = await use(await open(folder, 'config.json'), async (source) => parseConfig(await readJson(source), source.name));
   const tokenizer = await use(await open(folder, 'tokenizer.json'), async (source) => createTokenizer(await readJson(source), source.name));
   if (tokenizer.size > config.vocab)
     throw new KvError(folder, `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`);
-  const chatTemplate = await folderTemplate(folder), file = await openSafetensors((name) => openIfThere(folder, name), folder);
+  const listed: OpenFile = async (file) => (files === undefined ? openIfThere(folder, file) : files.includes(file) ? open(folder, file) : undefined);
+  const chatTemplate = await folderTemplate(listed, folder), file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => ({ config, tokenizer, weights: checkpointWeights(file, config), chatTemplate }));
 }
 
 /** The template of a folder: a file of its own, or a field of tokenizer_config.json. */
-async function folderTemplate(folder: string): Promise<Checkpoint['chatTemplate']> {
+async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoint['chatTemplate']> {
   const read = async <T>(file: string, how: (source: Source) => Promise<T>): Promise<T | undefined> => {
-    const source = await openIfThere(folder, file);
+    const source = await open(file);
     return source && use(source, how);
   };
   const jinja = await read('chat_template.jinja', async (source) => new TextDecoder().decode(await source.read(0, source.size)));

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { attend, type Attend } from '../attention.ts';
+import { attend, type Attend, type AttendOptions } from '../attention.ts';
 import type { ModelConfig } from '../checkpoint/config.ts';
 import { dense, denseRows, owned } from '../checkpoint/matrix.ts';
 import type { Matrix } from '../checkpoint/matrix.ts';
@@ -31,6 +31,10 @@ export interface Decoder {
   /** Name of the engine that runs it. */
   readonly engine: string;
   readonly attend: Attend;
+  /** Where the engine keeps caches, if not on the host. */
+  readonly memory?: NonNullable<Engine['memory']>;
+  /** What the engine prepared, and the embedding `[vocab, D]` as stored: for an engine that runs whole passes by itself. */
+  readonly prepared: { readonly layers: readonly { readonly project: Runnable; readonly finish: Runnable }[]; readonly head: Runnable; readonly embedding: Matrix };
   readonly rows: RowCounts;
   /** What turns queries and keys at these positions, as `project` does it. */
   angles(positions: Uint32Array, length?: number): Angles;
@@ -43,6 +47,10 @@ export interface Decoder {
   project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projected>;
   /** What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m, D]` to a new `[m, D]`. */
   finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
+  /** `attend`, and `finish` on what it gives: for one token in one call of the engine, where it can. */
+  attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
+  /** Whether a token's attention passes over the free slots of a cache as well: then its storage should fit. */
+  readonly passesFreeSlots: boolean;
   /** The output product's weight `[D, H * d]` as f32; a layer's is kept as stored and decoded at each call. */
   outputWeight(layer: number): Float32Array;
   /** The final norm of x `[rows, D]`. */
@@ -64,15 +72,19 @@ interface Layer {
  * embedding and the output products, which some policies read, are kept, as stored. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
  */
 export async function createDecoder(config: ModelConfig, weights: Weights, engine: Engine): Promise<Decoder> {
-  const { hidden: D, vocab, normEps, embeddingScale, layers: count } = config;
+  const { hidden: D, vocab, normEps, embeddingScale, layers: count, queryHeads, kvHeads, headDim, attention: { softcap } } = config;
   const made: Runnable[] = [];
-  const keep = <R extends readonly Runnable[]>(runnables: R): R => {
-    made.push(...runnables);
-    return runnables;
+  const prepare = async (program: Program): Promise<Runnable> => {
+    const runnable = await engine.prepare(program);
+    made.push(runnable);
+    return runnable;
   };
-  const prepare = async (program: Program): Promise<Runnable> => keep([await engine.prepare(program)])[0]!;
-  const preparePair = async (first: Program, second: Program): Promise<readonly [Runnable, Runnable]> =>
-    engine.preparePair === undefined ? [await prepare(first), await prepare(second)] : keep(await engine.preparePair(first, second));
+  const prepareLayer = async (finish: Program, next: Program | undefined): Promise<readonly [finish: Runnable, next: Runnable | undefined]> => {
+    if (engine.prepareLayer === undefined) return [await prepare(finish), next && await prepare(next)];
+    const layer = await engine.prepareLayer({ queryHeads, kvHeads, headDim, ...(softcap !== undefined && { softcap }) }, finish, next);
+    made.push(layer[0]);
+    return layer;
+  };
   const destroy = (): void => {
     for (const runnable of made.splice(0)) runnable.destroy();
   };
@@ -80,10 +92,10 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
   try {
     let project = await prepare(projectProgram(0, config, await weights.project(0)));
     for (let l = 0; l < count; l++) {
-      const rest = await weights.finish(l), program = finishProgram(l, config, rest);
-      const [finish, next] = l + 1 < count ? await preparePair(program, projectProgram(l + 1, config, await weights.project(l + 1))) : [await prepare(program), project];
+      const rest = await weights.finish(l);
+      const [finish, next] = await prepareLayer(finishProgram(l, config, rest), l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined);
       layers.push({ project, finish, output: owned(rest.output) });
-      project = next;
+      project = next ?? project;
     }
     const norm = await weights.norm(), embed = owned(await weights.embed());
     const head = await prepare(headProgram(config, norm, config.tied ? embed : await weights.head()));
@@ -101,10 +113,17 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
     const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
       for (const name of products) rows[name][layer] = rows[name][layer]! + m;
     };
+    const finish: Decoder['finish'] = async (layer, x, attended) => {
+      const { finish } = at(layer), m = x.length / D;
+      note(layer, m, 'output', 'gateUp', 'down');
+      return (await finish.run([x, attended], m, turned))[0]!;
+    };
     return {
       config,
       engine: engine.name,
       attend: engine.attend ?? attend,
+      ...(engine.memory && { memory: engine.memory }),
+      prepared: { layers, head, embedding: embed },
       rows,
       angles,
       embed(ids) {
@@ -123,11 +142,14 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
         const [q, k, v] = await project.run([x], m, turned);
         return { q: q!, k: k!, v: v! };
       },
-      async finish(layer, x, attended) {
-        const { finish } = at(layer), m = x.length / D;
-        note(layer, m, 'output', 'gateUp', 'down');
-        return (await finish.run([x, attended], m, turned))[0]!;
+      finish,
+      async attendAndFinish(layer, x, attention) {
+        const fused = at(layer).finish.runAfter?.(attention, x, turned);
+        if (fused === undefined) return finish(layer, x, await (engine.attend ?? attend)(attention));
+        note(layer, x.length / D, 'output', 'gateUp', 'down');
+        return (await fused)[0]!;
       },
+      passesFreeSlots: engine.prepareLayer !== undefined,
       outputWeight: (layer) => dense(at(layer).output),
       hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
       async logits(x) {

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import type { LinearFactory } from '../linear/linear.ts';
+import type { Matrix } from '../checkpoint/matrix.ts';
+import type { Linear, LinearFactory } from '../linear/linear.ts';
 import { defaultSwiglu, geglu } from './gated.ts';
 import { toHeads, turnHeads, turnRows } from './heads.ts';
 import type { Angles, Engine, Instruction, Program, Rows } from './program.ts';
@@ -20,16 +21,16 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
   const gates = { silu: defaultSwiglu(), gelu: geglu };
   return {
     name,
-    async prepare(program) {
-      const products: { destroy(): void }[] = [];
+    async prepare(whole) {
+      const products: Linear[] = [], program = withoutWeights(whole, (weight) => void products.push(linear(weight)));
+      let next = 0;
       const step = (instruction: Instruction, index: number): Step | undefined => {
         const { x, out } = instruction;
         switch (instruction.op) {
           case 'rmsNorm':
             return ({ values, m }) => rmsNorm(values[x.id]!, m, instruction.gain, instruction.eps);
           case 'linear': {
-            const product = linear(instruction.weight), { bias } = instruction;
-            products.push(product);
+            const product = products[next++]!, { bias } = instruction;
             return async ({ values, m }) => {
               const y = await product.apply(compact(values[x.id]!, m), m);
               return bias === undefined ? y : addBias(y, bias);
@@ -79,6 +80,17 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
       };
     },
   };
+}
+
+const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
+
+/** The program after `take` had every weight in turn: closures over it would keep the checkpoint's bytes beside what the products hold. */
+function withoutWeights(program: Program, take: (weight: Matrix) => void): Program {
+  return { ...program, instructions: program.instructions.map((instruction) => {
+    if (instruction.op !== 'linear') return instruction;
+    take(instruction.weight);
+    return { ...instruction, weight: none };
+  }) };
 }
 
 const usersOf = (program: Program, { id }: Rows): Instruction[] => program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));

@@ -1,5 +1,7 @@
-import type { Attend } from '../attention.ts';
+import type { Attend, AttendOptions } from '../attention.ts';
 import type { Matrix } from '../checkpoint/matrix.ts';
+import type { SequenceMemory } from '../host/sequence-memory.ts';
+import type { Model } from '../load-model.ts';
 
 /** A value of a program: m rows of `width` f32 numbers, a row a token. */
 export interface Rows {
@@ -44,7 +46,17 @@ export interface Angles {
 export interface Runnable {
   /** Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads. */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
+  /** A layer's attention, and `run` on x and what that gives, at once: undefined for what the engine leaves to `attend`. */
+  runAfter?(attention: AttendOptions, x: Float32Array, angles?: Angles): Promise<readonly Float32Array[]> | undefined;
   destroy(): void;
+}
+
+/** What attention is like in every layer. */
+export interface Heads {
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly softcap?: number;
 }
 
 /** What runs programs. `prepare` may not keep the program's matrices: their bytes are the caller's to drop. */
@@ -53,10 +65,12 @@ export interface Engine {
   readonly name: string;
   /** Attention, where this engine has a faster one than `attend`. */
   readonly attend?: Attend;
+  /** An empty cache of a model that this engine runs, where it keeps caches itself; `window`: positions that there are to rotate by. @defaultValue caches on the host */
+  readonly memory?: (model: Model, window?: number) => SequenceMemory;
   prepare(program: Program): Promise<Runnable>;
   /**
-   * Two programs as one, where that is faster: `second` is usually run on what `first` gave, so that `first`, told the angles, may compute both.
-   * Rows that `first` gave must then not be written to before `second` has run.
+   * What follows a layer's attention and, but for the last layer, what precedes the next one's, where they are faster as one: `next` is usually run on
+   * what `finish` gave, so that `finish`, told the angles, may compute both; rows that it gave must then not be written to before `next` has run.
    */
-  preparePair?(first: Program, second: Program): Promise<readonly [first: Runnable, second: Runnable]>;
+  prepareLayer?(heads: Heads, finish: Program, next: Program | undefined): Promise<readonly [finish: Runnable, next: Runnable | undefined]>;
 }

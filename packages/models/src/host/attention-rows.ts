@@ -1,13 +1,13 @@
 import { windowAttention, attend } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { Memory } from './memory.ts';
+import type { Memory } from './memory.ts';
 
 /** Tokens that join the cache together: a query's row is computed over at most that many slots that it cannot see. */
 const BLOCK = 128;
 
-/** Feeds the whole sequence through the layers up to `layer` of an empty copy and shows the attention rows of that layer, `[H, query + 1]`, in order. */
-export async function attentionRows({ model, backend, window, text: { ids }, counters }: Memory, layer: number, visit: (query: number, rows: Float32Array) => void): Promise<void> {
-  const copy = new Memory(model, backend, window), { decoder, config } = model, { queryHeads: H, headDim: d } = config;
+/** Feeds the whole sequence through the layers up to `layer` of an empty copy and shows the attention rows of that layer, `[H, query + 1]`, in order from query `first` on. */
+export async function attentionRows(memory: Memory, layer: number, visit: (query: number, rows: Float32Array) => void, first = 0): Promise<void> {
+  const { model: { decoder, config }, text: { ids }, counters } = memory, copy = memory.empty(), { queryHeads: H, headDim: d } = config;
   copy.rotaryLength = ids.length;
   try {
     const positions = Uint32Array.from(ids, (_, i) => i);
@@ -22,7 +22,7 @@ export async function attentionRows({ model, backend, window, text: { ids }, cou
       for (let from = 0; from < m; from += BLOCK) {
         const to = Math.min(m, from + BLOCK), part = (all: Float32Array): Float32Array => rowsOf(all, all.length / (m * d), m, d, from, to);
         cache.append(part(k), part(v), positions.subarray(from, to), 0);
-        for (let i = from; i < to; i++) {
+        for (let i = Math.max(first, from); i < to; i++) {
           const row = windowAttention({ queries: rowsOf(q, H, m, d, i, i + 1), queryPositions: positions.subarray(i, i + 1), cache, counters, ...how });
           visit(i, rowsOf(row, H, to, 1, 0, i + 1));
         }

@@ -1,4 +1,4 @@
-import { compile, cpu, KvError } from '@kv/core';
+import { compile, KvError } from '@kv/core';
 import type { Model } from '../load-model.ts';
 import { sampler } from '../sampling.ts';
 import { breathe } from './breathe.ts';
@@ -39,11 +39,12 @@ export function generate(model: Model, options: GenerateOptions): Generation {
 }
 
 async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chunk, Generated> {
-  const { policy, budget, block, logits = 0, backend = cpu, signal } = options;
+  const { policy, budget, block, logits = 0, backend, signal, certify } = options;
   const ids = promptIds(model, options);
-  if (policy && compile(policy).evicts && budget === undefined) throw new KvError('budget', `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
+  if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined) throw new KvError('budget', `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
   if (!(Number.isInteger(logits) && logits >= 0)) throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
   const sequence = new Sequence(model, backend);
+  sequence.witness = certify;
   try {
     const rows: Float32Array[] = [];
     let finish: Finish;
@@ -51,13 +52,14 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
     let text = '';
     try {
       await sequence.prefill(ids, { ...(policy && { policy }), budget, block, rows: Math.max(1, logits), signal });
-      rows.push(...sequence.logits);
-      finish = yield* decodeWith(sequence, { stopAtEos: options.prompt !== undefined, ...options }, ({ token, text: more }) => { if (token !== undefined) tokens.push(token); text += more; }, () => rows.push(...sequence.logits));
+      const remember = async (): Promise<void> => { if (logits > 0) rows.push(...await sequence.readLogits()); };
+      await remember();
+      finish = yield* decodeWith(sequence, { stopAtEos: options.prompt !== undefined, ...options }, ({ token, text: more }) => { if (token !== undefined) tokens.push(token); text += more; }, remember);
     } catch (error) {
       if (!signal?.aborted) throw error;
       finish = 'aborted';
     }
-    if (logits > 0 && tokens.length > 0 && sequence.fits(1)) { await sequence.step(tokens.at(-1)!); rows.push(...sequence.logits); }
+    if (logits > 0 && tokens.length > 0 && sequence.fits(1)) { await sequence.step(tokens.at(-1)!); rows.push(...await sequence.readLogits()); }
     return { text, tokens, report: report(sequence, finish, options), ...(logits > 0 && { logits: rows.slice(-logits) }) };
   } finally {
     sequence.destroy();
@@ -66,23 +68,23 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
 
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
-  return yield* decodeWith(sequence, options, () => {}, () => {});
+  return yield* decodeWith(sequence, options, () => {}, async () => {});
 }
 
-async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: (chunk: Chunk) => void, onStep: () => void): AsyncGenerator<Chunk, Finish> {
-  const { maxNewTokens = 64, stop = [], signal, temperature = 0, topP, seed, stopAtEos = true } = options;
+async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: (chunk: Chunk) => void, onStep: () => Promise<void>): AsyncGenerator<Chunk, Finish> {
+  const { maxNewTokens = 64, stop = [], signal, temperature = 0, topP = 1, seed = 0, stopAtEos = true } = options;
   if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0)) throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
   const every = options.every ?? sequence.policy.hooks('cadence')[0]?.every;
   if (every !== undefined && !(Number.isInteger(every) && every > 0)) throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
   if (every === undefined && options.remember !== true) sequence.settle();
   const { config, tokenizer } = sequence.model;
-  const draw = sampler({ temperature, ...(topP !== undefined && { topP }), ...(seed !== undefined && { seed }) });
+  const drawing = { temperature, topP, seed }, draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
   const stream = tokenizer.streamDecoder(), stops = new StopText(stop);
   let finish: Finish = 'length';
   for (let made = 0; made < maxNewTokens; made++) {
     await breathe(signal);
     if (signal?.aborted) { finish = 'aborted'; break; }
-    const token = draw(sequence.logits.at(-1)!);
+    const token = await sequence.next(draw);
     if (stopAtEos && config.eosIds.includes(token)) { finish = 'eos'; break; }
     const chunk = { token, text: stops.push(stream.push(token)) };
     onChunk(chunk);
@@ -91,7 +93,7 @@ async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: 
     if (made + 1 === maxNewTokens) break;
     if (!sequence.fits(1)) { finish = 'context'; break; }
     await sequence.step(token, every);
-    onStep();
+    await onStep();
   }
   const rest = stops.end(stream.end());
   if (rest !== '') { const chunk = { text: rest }; onChunk(chunk); yield chunk; }

@@ -1,89 +1,97 @@
-import type { AnySignal, At, Backend } from '@kv/core';
-import type { AttentionCounters } from '../attention.ts';
+import type { AnySignal, Compiled, Plan } from '@kv/core';
+import type { Visible } from '../attention/visible.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { Ledger } from '../ledger.ts';
-import type { Model } from '../load-model.ts';
+import { greedy } from '../sampling.ts';
+import { embeddingsOf } from './embeddings.ts';
+import { keptPositions, runSubjects } from './event.ts';
+import type { EventResult, EventTimes } from './event.ts';
 import { LayerMemory } from './layer.ts';
+import { provided } from './observe.ts';
+import { pass } from './pass.ts';
 import { reader } from './provide.ts';
+import { SequenceMemory } from './sequence-memory.ts';
+import type { Fed, FeedOptions, Output, Place } from './sequence-memory.ts';
+import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
-import { TokenText } from './text.ts';
 import { watchOf } from './watch.ts';
+import { beforeEvent, showViews } from './witness.ts';
+import type { Witness } from './witness.ts';
 
-/** All that one sequence remembers, and where its pieces run. */
-export class Memory {
-  readonly model: Model;
-  readonly backend: Backend;
-  readonly ledger: Ledger = new Ledger();
-  readonly counters: AttentionCounters = { fused: 0, statistics: 0 };
-  text: TokenText;
-  layers: readonly LayerMemory[];
+/** All that one sequence remembers, on the host. */
+export class Memory extends SequenceMemory {
+  layers: readonly LayerMemory[] = Array.from({ length: this.model.config.layers }, () => new LayerMemory(this.model.config, this.ledger));
   /** State of rows `model`. */
-  shared: StateStore;
-  promptLength = 0;
-  /** Length by which positions turn for as long as the sequence lives: that of its first prompt, whatever is appended or generated. */
-  rotaryLength = 0;
-  /** Tokens generated. */
-  decoded = 0;
-  /** Positions that there are to rotate by. */
-  window: number;
+  shared: StateStore = new StateStore(this.model.config, this.ledger);
+  /** Is shown what events drop and views hide. */
+  witness: Witness | undefined;
   /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
   shift = 0;
-  /** Most slots that a head of any layer has held. */
-  mostSlots = 0;
-  /** Slots per KV head asked for; absent where nothing evicts. */
-  budget: number | undefined;
-
-  constructor(model: Model, backend: Backend, window: number = model.config.maxPositions) {
-    [this.model, this.backend, this.window, this.text] = [model, backend, window, new TokenText(model.tokenizer)];
-    this.layers = Array.from({ length: model.config.layers }, () => new LayerMemory(model.config, this.ledger));
-    this.shared = new StateStore(model.config, this.ledger);
-  }
-
-  /** Tokens fed so far, evicted ones included. */
-  get length(): number {
-    return this.text.ids.length;
-  }
-
-  /** Slots of the longest head of any layer. */
-  get longest(): number {
-    return Math.max(...this.layers.map(({ cache }) => cache.length));
-  }
 
   /** Where tokens of these positions stand in rotary position embedding. */
   rotations(positions: Uint32Array): Uint32Array {
     return this.shift === 0 ? positions : positions.map((p) => p - this.shift);
   }
 
-  /** So many more tokens are to be the prompt's. */
-  prompted(more: number): void {
-    this.promptLength = this.length + more;
-    if (this.length === 0) this.rotaryLength = more;
-  }
-
-  /** Remembers from now on what these signals read. */
   watch(needs: readonly AnySignal[]): void {
     for (const layer of this.layers) layer.watch(watchOf(needs), this.model.config, this.ledger);
   }
 
-  at(layer: number): At {
-    const { layers, queryHeads, kvHeads, headDim } = this.model.config, { cache, aligned } = this.layers[layer]!;
-    const { decoded: step, promptLength, length, budget = cache.length } = this;
-    return { layer, layers, queryHeads, kvHeads, headDim, step, promptLength, length, slots: cache.length, aligned, budget, selectRows: kvHeads };
+  unwatch(): void {
+    for (const layer of this.layers) layer.unwatch();
   }
 
   reader(layer: number, provided: ReadonlyMap<string, unknown> = new Map()): (signal: AnySignal) => unknown {
     const { shared, text: tokens, counters, backend, model: { config, decoder } } = this;
-    return reader({ memory: this.layers[layer]!, shared, tokens, ops: backend.ops, counters, provided, attention: layerAttention(config, layer), queryHeads: config.queryHeads, outputWeight: () => decoder.outputWeight(layer), rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) } });
+    return reader({ memory: this.layers[layer]!, shared, tokens, ops: backend.ops, counters, provided, attention: layerAttention(config, layer), queryHeads: config.queryHeads, embeddings: embeddingsOf(this.model), outputWeight: () => decoder.outputWeight(layer), rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) } });
   }
 
-  /** Slots in use, `[layer][kvHead]`, once `more` tokens have joined every layer. */
-  lengths(more = 0): number[][] {
-    return this.layers.map(({ cache }) => Array.from(cache.lengths, (n) => n + more));
+  protected place(layer: number): Place {
+    const memory = this.layers[layer]!, { cache, aligned } = memory;
+    return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
   }
 
-  /** @param upTo of a memory that has evicted nothing: its first tokens alone */
+  async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
+    const kept: number[][][] = [], budgets: (readonly number[])[] = [];
+    const seen = new Map<number, readonly Visible[]>(), watched = this.witness && options.phase === 'decode';
+    const logits = await pass(this, ids, { ...options, ...(watched && { seen: (l: number, visible: readonly Visible[]) => { seen.set(l, visible); } }), ...(evict && { afterLayer: async (l: number) => {
+      const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
+      [kept[l], budgets[l]] = [event.kept[0]!, event.budgets[0]!];
+    } }) });
+    if (this.witness && seen.size > 0) await showViews(this.witness, this, seen);
+    const output: Output = { logits, read: async () => logits, next: async (draw) => (draw?.pick ?? greedy)(logits.at(-1)!), release: () => {} };
+    return { output, ...(evict && { event: { kept, budgets } }) };
+  }
+
+  /** The sum of a state over all layers, or nothing where no piece keeps it. */
+  total(id: string): number | undefined {
+    const all = this.layers.flatMap(({ states }) => states.saved().filter((state) => state.id === id));
+    return all.length === 0 ? undefined : all.reduce((sum, { data }) => sum + data.reduce((a, b) => a + b, 0), 0);
+  }
+
+  afterStep(policy: Compiled): Promise<void> {
+    return runStepHooks(this, policy);
+  }
+
+  async event(policy: Compiled, layers: readonly number[], plan: Plan, times: EventTimes, onPass: () => void): Promise<EventResult> {
+    const { backend, shared } = this, given = await provided(this, policy, layers, onPass);
+    const subjects = layers.map((l, i) => ({ at: this.at(l), memory: this.layers[l]!, read: this.reader(l, given[i]) }));
+    const show = this.witness && await beforeEvent(this, layers);
+    const result = await runSubjects(policy, subjects, plan, { backend, shared, room: 0, times });
+    if (show) show(this.witness!, result.kept);
+    return result;
+  }
+
+  get cuttable(): boolean {
+    return this.shared.empty && this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length));
+  }
+
+  /** Nothing yet, of the same model. */
+  empty(): Memory {
+    return new Memory(this.model, this.backend, this.window);
+  }
+
   fork(upTo: number = this.length): Memory {
-    const { model: { config }, layers, shared, text, promptLength, rotaryLength, decoded, mostSlots, budget, shift } = this, copy = new Memory(this.model, this.backend, this.window);
+    const { model: { config }, layers, shared, text, promptLength, rotaryLength, decoded, mostSlots, budget, shift } = this, copy = this.empty();
     copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
     copy.shared = shared.fork(copy.ledger);
     if (upTo < this.length) {

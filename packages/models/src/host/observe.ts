@@ -1,6 +1,7 @@
 import { signalKey } from '@kv/core';
 import type { Compiled, ProviderEngine, Tensor } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
+import { artifactOf } from './artifact.ts';
 import { attentionRows } from './attention-rows.ts';
 import type { Memory } from './memory.ts';
 import { makeRoom } from './rebase.ts';
@@ -20,7 +21,7 @@ function providerEngine(memory: Memory, onPass: () => void): ProviderEngine {
   const passes = new Map<string, Promise<readonly Observed[]>>();
   const { model: { tokenizer }, backend, text } = memory;
   return {
-    ids: text.ids,
+    ids: text.ids, promptLength: memory.promptLength,
     encode: (said) => tokenizer.encode(said, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer): Promise<Tensor> {
@@ -28,7 +29,8 @@ function providerEngine(memory: Memory, onPass: () => void): ProviderEngine {
       if (!passes.has(key)) { onPass(); passes.set(key, observe(memory, ids)); }
       return backend.ops.from((await passes.get(key)!)[layer]!);
     },
-    attentionRows(layer, visit) { onPass(); return attentionRows(memory, layer, visit); },
+    artifact: (name) => artifactOf(memory.model, name),
+    attentionRows(layer, visit, from) { onPass(); return attentionRows(memory, layer, visit, from); },
   };
 }
 

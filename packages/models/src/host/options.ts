@@ -1,4 +1,5 @@
 import type { Backend, Policy } from '@kv/core';
+import type { Witness } from './witness.ts';
 import type { Budget } from './budget.ts';
 
 export interface DecodeOptions {
@@ -29,7 +30,9 @@ export interface GenerateOptions extends DecodeOptions {
   readonly block?: number | undefined;
   /** Give the logits of the last so many positions of prompt and answer, the last generated token fed too. */
   readonly logits?: number | undefined;
-  /** Where pieces run. @defaultValue the CPU */
+  /** Is shown what every event drops and every view hides; what it concludes is `report.certificates`. Costs the newest query's attention once more each time. */
+  readonly certify?: Witness | undefined;
+  /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend | undefined;
 }
 /** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */

@@ -1,5 +1,6 @@
 import type { Compiled } from '@kv/core';
 import type { AttentionStats } from '../attention.ts';
+import type { Visible } from '../attention/visible.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Projected } from '../decoder/decoder.ts';
 import { writeState } from './event.ts';
@@ -16,12 +17,14 @@ export interface PassOptions {
   readonly rows: number;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
+  /** Is shown what views leave visible in a layer. */
+  seen?(layer: number, visible: readonly Visible[]): void;
 }
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
-export async function pass(memory: Memory, ids: readonly number[], { phase, policy, rows, afterLayer }: PassOptions): Promise<Float32Array[]> {
+export async function pass(memory: Memory, ids: readonly number[], { phase, policy, rows, afterLayer, seen }: PassOptions): Promise<Float32Array[]> {
   const { model: { decoder, config: { hidden, vocab } } } = memory, m = ids.length;
-  makeRoom(memory, m, phase === 'decode' ? 'generation' : 'prompt');
+  makeRoom(memory, m, phase === 'decode' ? 'generation' : 'prompt', policy.hooks('compact').some((hook) => hook.together));
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids), previous: Pick<Projected, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
@@ -31,7 +34,7 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
     const at = frozen ? pickPositions(positions, live) : positions, rowsIn = frozen ? pick(x, live, hidden) : x;
     const projected = await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
-    const out = await decoder.finish(l, rowsIn, await attendLayer(memory, l, { q: projected.q, at, ...previous, positions }, phase, policy));
+    const out = await attendLayer(memory, l, rowsIn, { q: projected.q, at, ...previous, positions }, phase, policy, seen);
     if (frozen) put(x, live, hidden, out);
     else x = out;
     await afterLayer?.(l);
@@ -42,17 +45,19 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
   return Array.from({ length: count }, (_, i) => all.slice(i * vocab, (i + 1) * vocab));
 }
 
-/** Appends keys and values, remembers what is watched, and attends under the policy's views. */
-async function attendLayer(memory: Memory, l: number, { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array }, phase: PassOptions['phase'], policy: Compiled): Promise<Float32Array> {
-  const layer = memory.layers[l]!, { cache } = layer, { backend, counters } = memory;
+/** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
+async function attendLayer(memory: Memory, l: number, x: Float32Array, { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array }, phase: PassOptions['phase'], policy: Compiled, seen: PassOptions['seen']): Promise<Float32Array> {
+  const layer = memory.layers[l]!, { cache } = layer, { backend, counters, model: { decoder, config } } = memory;
+  if (decoder.passesFreeSlots && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
   const stats = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend));
-  const attended = await memory.model.decoder.attend({ q, queryPositions: at, cache, counters, ...layerAttention(memory.model.config, l, visible), ...(stats && { stats }) });
+  if (visible.length > 0) seen?.(l, visible);
+  const out = await decoder.attendAndFinish(l, x, { q, queryPositions: at, cache, counters, ...layerAttention(config, l, visible), ...(stats && { stats }) });
   if (stats && layer.block) addBlock(layer, stats.columnSum!);
-  return attended;
+  return out;
 }
 
 /** Where attention adds its column sums, if some event wants them. */

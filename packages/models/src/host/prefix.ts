@@ -2,7 +2,7 @@ import { compile, KvError } from '@kv/core';
 import type { Backend, Policy } from '@kv/core';
 import type { Model } from '../load-model.ts';
 import type { Budget } from './budget.ts';
-import { Sequence } from './sequence.ts';
+import { memoryOf, Sequence } from './sequence.ts';
 
 export interface PrefixOptions {
   /** Bytes of cache that may be kept; what was used least recently goes first. */
@@ -40,10 +40,13 @@ export function createPrefixStore(model: Model, { maxBytes, policy, budget, bloc
   let kept: Sequence[] = [];
   const counts = { fed: 0, reused: 0, dropped: 0 }, bytes = (): number => kept.reduce((sum, { ledger }) => sum + ledger.allocated, 0);
 
+  /** Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the other. */
+  const isLong = (length: number): boolean => length > (model.config.rope.long?.beyond ?? Infinity);
   /** The stored sequence that shares most with ids, now the one used last. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
+      if (isLong(memoryOf(sequence).rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids), shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }

@@ -1,5 +1,5 @@
 import { isState, KvError, signalKey } from '@kv/core';
-import type { AnySignal, Ops, Rope, Tensor, Tokens } from '@kv/core';
+import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention.ts';
 import type { AttentionCounters } from '../attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
@@ -22,6 +22,7 @@ export interface Source {
   outputWeight(): Float32Array;
   readonly queryHeads: number;
   readonly rope: Rope;
+  readonly embeddings: Embeddings;
   /** Results of providers, computed before, by signal key. */
   readonly provided: ReadonlyMap<string, unknown>;
 }
@@ -60,10 +61,11 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     case 'positions': return ops.from({ data: cache.positions, shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
     case 'tokens': return tokens;
     case 'rope': return model.rope;
+    case 'embeddings': return model.embeddings;
     case 'values.output': return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads), n);
     case 'attention.accumulated': return accumulated ? perQueryHead(accumulated.data, accumulated.stride) : missing();
     case 'attention.block': return block ? perQueryHead(block.data, block.stride) : missing();
-    default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`);
+    default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`);
   }
 }
 

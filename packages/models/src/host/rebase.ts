@@ -1,17 +1,19 @@
 import { KvError } from '@kv/core';
 import { turner } from '../cache/turn.ts';
 import type { Memory } from './memory.ts';
+import type { SequenceMemory } from './sequence-memory.ts';
 
 /** @throws KvError unless so many more tokens have room in the window beside the kept slots. */
-export function expectRoom({ window, longest, length }: Memory, more: number, where: string): void {
+export function expectRoom({ window, longest, length }: SequenceMemory, more: number, where: string): void {
   if (longest + more <= window) return;
   throw new KvError(where, `must fit the model's context of ${window} tokens, got ${longest === length ? length + more : `${longest} kept slots and ${more} more`}`);
 }
 
-/** Moves the kept slots together if so many more tokens would pass the window. @throws KvError, before anything changes, if even then they would. */
-export function makeRoom(memory: Memory, more: number, where: string): void {
+/** Moves the kept slots together if so many more tokens would pass the window, or, where the policy wants them `together`, if any was evicted since. @throws KvError, before anything changes, if even then they would. */
+export function makeRoom(memory: Memory, more: number, where: string, together = false): void {
   expectRoom(memory, more, where);
-  if (memory.length - memory.shift + more > memory.window) rebase(memory);
+  const next = memory.length - memory.shift;
+  if (next + more > memory.window || (together && memory.longest < next)) rebase(memory);
 }
 
 /**

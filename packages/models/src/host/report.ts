@@ -1,5 +1,5 @@
 import type { DecodeOptions, Finish } from './options.ts';
-import { waits } from './sequence.ts';
+import { memoryOf, waits } from './sequence.ts';
 import type { Bytes, Sequence } from './sequence.ts';
 
 /** What a run kept, held and spent. */
@@ -23,6 +23,8 @@ export interface Report {
   readonly mostSlots: number;
   readonly notes: readonly string[];
   readonly finish: Finish;
+  /** What `certify` concluded. */
+  readonly certificates?: object;
 }
 
 /** @param options what the generation was asked for: they give the bound. */
@@ -34,6 +36,7 @@ export function report(sequence: Sequence, finish: Finish, options: DecodeOption
     budgets: lastBudgets ?? [], kept: lastKept ?? sequence.kept(),
     bytes: sequence.bytes(), counts: { ...counters, ...counts }, times: { ...times },
     bound: bound(sequence, options), mostSlots, notes: [...notes], finish,
+    ...(sequence.witness && { certificates: sequence.witness.conclude({ heads: sequence.model.config.queryHeads, layers: sequence.model.config.layers, steps: counts.steps, total: (id) => memoryOf(sequence).total(id) }) }),
   };
 }
 

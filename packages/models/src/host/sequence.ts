@@ -1,20 +1,20 @@
-import { compile, cpu, emptyDraft, id, KvError, planBudgets, runSteps, union } from '@kv/core';
+import { attentionLast, compile, cpu, emptyDraft, id, KvError, planBudgets, runSteps, union } from '@kv/core';
 import type { Backend, Compiled, Plan, Policy } from '@kv/core';
 import type { AttentionCounters } from '../attention.ts';
 import type { Ledger } from '../ledger.ts';
 import type { Model } from '../load-model.ts';
+import { greedy } from '../sampling.ts';
+import type { Draw } from '../sampling.ts';
 import { breathe } from './breathe.ts';
 import { slotsOf } from './budget.ts';
 import type { Budget } from './budget.ts';
-import { keptPositions, runSubjects } from './event.ts';
 import type { EventResult, EventTimes } from './event.ts';
 import { Memory } from './memory.ts';
-import { provided } from './observe.ts';
-import { pass } from './pass.ts';
 import { expectRoom } from './rebase.ts';
-import { runStepHooks } from './step-hooks.ts';
+import type { Output, SequenceMemory } from './sequence-memory.ts';
 import type { TokenText } from './text.ts';
 import { watchOf } from './watch.ts';
+import type { Witness } from './witness.ts';
 
 export interface PrefillOptions {
   /** Evicts by this policy, layer by layer as the prompt passes, where the policy's reach allows it. */
@@ -37,7 +37,7 @@ export interface SequenceOptions {
 export interface Bytes { readonly allocated: number; readonly live: number; readonly peak: number; readonly meanPrefill: number; readonly meanDecode: number }
 type Kept = readonly (readonly (readonly number[])[])[];
 
-/** What a sequence remembers, for those who store and restore it. */
+/** What a sequence remembers on the host, for those who store and restore it. @throws KvError for one that lives on a device. */
 export let memoryOf: (sequence: Sequence) => Memory;
 
 /** One sequence over a model's shared weights: its caches and all that its policy remembers. */
@@ -45,22 +45,36 @@ export class Sequence {
   readonly counts = { events: 0, blocks: 0, steps: 0, providerPasses: 0 };
   readonly times: EventTimes & { prefill: number; decode: number } = { prefill: 0, decode: 0, score: 0, settle: 0, compact: 0 };
   readonly notes: string[] = [];
-  /** Logits of the last rows fed, newest last. */
+  /** Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them. */
   logits: readonly Float32Array[] = [];
   policy: Compiled = compile(id);
   /** Positions kept by the last event, `[layer][kvHead]`. */
   lastKept: Kept | undefined;
   /** Slots that the last event allowed, `[layer][kvHead]`. */
   lastBudgets: readonly (readonly number[])[] | undefined;
-  #memory: Memory;
-  static { memoryOf = (sequence) => sequence.#memory; }
-
-  /** @param backend where pieces run. @defaultValue the CPU */
-  constructor(model: Model, backend: Backend = cpu, { window }: SequenceOptions = {}) {
-    if (window !== undefined && !(Number.isInteger(window) && window > 0)) throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
-    this.#memory = new Memory(model, backend, window);
+  #memory: SequenceMemory;
+  #outputs: readonly Output[] = [];
+  static {
+    memoryOf = (sequence) => {
+      const memory = sequence.#memory;
+      if (memory instanceof Memory) return memory;
+      throw new KvError('sequence', `expected one whose cache is on the host, got one on ${memory.backend.name}`);
+    };
   }
 
+  /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
+  constructor(model: Model, backend?: Backend, { window }: SequenceOptions = {}) {
+    if (window !== undefined && !(Number.isInteger(window) && window > 0)) throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
+    const { memory } = model.decoder;
+    this.#memory = backend === undefined && memory !== undefined ? memory(model, window) : new Memory(model, backend ?? cpu, window);
+  }
+
+  /** Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device */
+  get witness(): Witness | undefined { return this.#memory instanceof Memory ? this.#memory.witness : undefined; }
+  set witness(witness: Witness | undefined) {
+    if (this.#memory instanceof Memory) this.#memory.witness = witness;
+    else if (witness) throw new KvError('certify', `expected a cache on the host, got one on ${this.#memory.backend.name}`);
+  }
   get model(): Model { return this.#memory.model; }
   get ledger(): Ledger { return this.#memory.ledger; }
   get counters(): AttentionCounters { return this.#memory.counters; }
@@ -86,25 +100,24 @@ export class Sequence {
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     if (block !== undefined && !(Number.isInteger(block) && block > 0)) throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
     const started = performance.now(), memory = this.#memory, compiled = policy ? compile(policy) : this.policy;
-    const { evicts, needs, label, reach } = compiled, slots = budget === undefined ? memory.budget : slotsOf(budget, this.length + ids.length);
+    const { evicts, needs, label, reach } = compiled, slots = budget === undefined ? memory.budget ?? (compiled.sizes ? this.length + ids.length : undefined) : slotsOf(budget, this.length + ids.length);
     const acts = evicts && slots !== undefined, late = waits(compiled), size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
     expectRoom(memory, acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length, 'prompt');
     memory.prompted(ids.length);
     [this.policy, memory.budget] = [compiled, slots];
     const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
-    memory.watch(union(acts ? needs : [], ...hooks.map((h) => h.needs), ...policies.map((p) => compile(p).needs)));
+    memory.watch(union(acts ? needs : [], this.witness ? [attentionLast] : [], ...hooks.map((h) => h.needs), ...policies.map((p) => compile(p).needs)));
     if (acts && late && size < ids.length) this.notes.push(`${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`);
-    const logits: Float32Array[] = [];
+    this.#give();
     for (let from = 0; from < ids.length; from += size) {
       await breathe(signal);
       signal?.throwIfAborted();
       const part = ids.slice(from, from + size), after = ids.length - from - part.length;
-      logits.push(...await this.#feed(part, Math.max(0, rows - after), acts && !late));
+      this.#add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
       this.counts.blocks++;
       if (after === 0 && acts && late) await this.#event();
       memory.ledger.sample('prefill', part.length);
     }
-    this.logits = logits;
     this.times.prefill += performance.now() - started;
   }
 
@@ -113,7 +126,7 @@ export class Sequence {
     const started = performance.now();
     expectRoom(this.#memory, ids.length, 'prompt');
     this.#memory.prompted(ids.length);
-    this.logits = await this.#feed(ids, rows, false);
+    this.#give(await this.#feed(ids, rows, false));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
   }
@@ -131,8 +144,8 @@ export class Sequence {
     expectRoom(memory, 1, 'generation');
     memory.decoded++;
     this.counts.steps++;
-    this.logits = await pass(memory, [token], { phase: 'decode', policy: this.policy, rows: 1 });
-    await runStepHooks(memory, this.policy);
+    this.#give((await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1 })).output);
+    await memory.afterStep(this.policy);
     if (every !== undefined && memory.budget !== undefined && this.policy.evicts && memory.decoded % every === 0) await this.#event();
     memory.ledger.sample('decode');
     this.times.decode += performance.now() - started;
@@ -140,28 +153,25 @@ export class Sequence {
 
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
+    if (this.witness && this.policy.hooks('view').length > 0) return;
     const { window, accumulated, block } = watchOf([...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs));
-    if (window === 0 && !accumulated && !block) for (const layer of this.#memory.layers) layer.unwatch();
+    if (window === 0 && !accumulated && !block) this.#memory.unwatch();
   }
 
   /** Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries. */
   get cuttable(): boolean {
-    const { layers, length, shared } = this.#memory;
-    return shared.empty && layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === length));
+    return this.#memory.cuttable;
   }
 
   /** A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the sequence is `cuttable`. */
   forkAt(length: number): Sequence {
     if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length)) throw new KvError('forkAt', `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`);
-    const copy = new Sequence(this.model, this.#memory.backend, { window: this.#memory.window });
-    copy.#memory = this.#memory.fork(length);
-    return copy;
+    return this.#over(this.#memory.fork(length));
   }
 
   /** A copy that goes its own way over the same weights. */
   fork(): Sequence {
-    const { policy, logits, lastKept, lastBudgets } = this, copy = new Sequence(this.model, this.#memory.backend);
-    copy.#memory = this.#memory.fork();
+    const { policy, logits, lastKept, lastBudgets } = this, copy = this.#over(this.#memory.fork());
     Object.assign(copy, { policy, logits, lastKept, lastBudgets });
     copy.notes.push(...this.notes);
     copy.ledger.sample('prefill', this.length);
@@ -180,7 +190,7 @@ export class Sequence {
 
   /** Positions in the cache now, `[layer][kvHead]`, ascending. */
   kept(): number[][][] {
-    return this.#memory.layers.map(keptPositions);
+    return this.#memory.kept();
   }
 
   bytes(): Bytes {
@@ -188,46 +198,69 @@ export class Sequence {
     return { allocated: ledger.allocated, live: ledger.live, peak: ledger.peak, meanPrefill: ledger.mean('prefill'), meanDecode: ledger.mean('decode') };
   }
 
+  /** The id that follows: the likeliest, or a drawn one. Of a sequence on a device the id alone comes back. */
+  async next(draw?: Draw): Promise<number> {
+    const newest = this.#outputs.at(-1), row = this.logits.at(-1);
+    if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
+    if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
+    return newest.next(draw);
+  }
+
+  /** `logits`, brought from where they are. */
+  async readLogits(): Promise<readonly Float32Array[]> {
+    if (this.logits.length === 0) this.logits = (await Promise.all(this.#outputs.map((output) => output.read()))).flat();
+    return this.logits;
+  }
+
   destroy(): void {
+    this.#give();
     this.#memory.destroy();
   }
 
+  /** What was fed last gave this, in the place of what there was. */
+  #give(output?: Output): void {
+    for (const before of this.#outputs) before.release();
+    [this.#outputs, this.logits] = [[], []];
+    if (output) this.#add(output);
+  }
+
+  /** And this, of rows behind those. */
+  #add(output: Output): void {
+    this.#outputs = [...this.#outputs, output];
+    if (output.logits) this.logits = [...this.logits, ...output.logits];
+  }
+
+  #over(memory: SequenceMemory): Sequence {
+    const copy = new Sequence(this.model, cpu);
+    copy.#memory = memory;
+    return copy;
+  }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Float32Array[]> {
-    const memory = this.#memory, plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined, kept: (readonly (readonly number[])[])[] = [];
-    const logits = await pass(memory, ids, { phase: 'prefill', policy: this.policy, rows, ...(plan && { afterLayer: async (l: number) => { kept[l] = (await this.#run([l], plan)).kept[0]!; } }) });
-    if (plan) this.#done(plan, kept);
-    return logits;
+  async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Output> {
+    const memory = this.#memory, plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
+    const { output, event } = await memory.feed(ids, { phase: 'prefill', policy: this.policy, rows, ...(plan && { evict: { plan, times: this.times } }) });
+    if (plan && event) this.#done(plan, event);
+    return output;
   }
 
   /** Budgets of an event, or nothing where every head already fits. */
   #plan(lengths: readonly (readonly number[])[]): Plan | undefined {
     const plan = planBudgets(this.policy, this.#memory.budget!, lengths);
-    return plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l]![g]!)) ? plan : undefined;
+    return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l]![g]!)) ? plan : undefined;
   }
 
   /** An event over all layers: all of them pass their checks before the first is compacted. */
   async #event(): Promise<void> {
     const plan = this.#plan(this.#memory.lengths());
     if (!plan) return;
-    const all = [...this.#memory.layers.keys()], given = await provided(this.#memory, this.policy, all, () => { this.counts.providerPasses++; });
-    this.#done(plan, (await this.#run(all, plan, given)).kept);
+    const layers = plan.budgets.map((_, l) => l);
+    this.#done(plan, await this.#memory.event(this.policy, layers, plan, this.times, () => { this.counts.providerPasses++; }));
   }
 
-  async #run(layers: readonly number[], plan: Plan, given: readonly ReadonlyMap<string, unknown>[] = []): Promise<EventResult> {
-    const { backend, shared, layers: own } = this.#memory;
-    const subjects = layers.map((l, i) => ({ at: this.#memory.at(l), memory: own[l]!, read: this.#memory.reader(l, given[i]) }));
-    const result = await runSubjects(this.policy, subjects, plan, { backend, shared, room: 0, times: this.times });
-    const budgets = [...(this.lastBudgets ?? plan.budgets)];
-    layers.forEach((l, i) => { budgets[l] = result.budgets[i]!; });
-    this.lastBudgets = budgets;
-    return result;
-  }
-
-  #done({ notes }: Plan, kept: Kept): void {
+  #done({ notes }: Plan, { kept, budgets }: EventResult): void {
     this.counts.events++;
-    this.lastKept = kept;
+    [this.lastKept, this.lastBudgets] = [kept, budgets];
     for (const note of notes) if (!this.notes.includes(note)) this.notes.push(note);
   }
 }

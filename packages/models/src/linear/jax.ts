@@ -1,13 +1,17 @@
+import { KvError } from '@kv/core';
 import { dense } from '../checkpoint/matrix.ts';
 import type { LinearFactory } from './linear.ts';
 
 /**
- * Products on the WebAssembly backend of `@jax-js/jax`. A call costs about 0.25 ms whatever its size: for blocks of rows.
+ * Products on the WebAssembly backend of `@jax-js/jax`, an optional peer. A call costs about 0.25 ms whatever its size, and the library compiles and keeps room for
+ * every number of rows that it meets.
  *
- * Weights are held once, in the library's memory, until `destroy`.
+ * Weights are held once, in the library's memory, until `destroy`. @throws KvError where the package is not installed
  */
 export async function jaxLinear(): Promise<LinearFactory> {
-  const { init, numpy } = await import('@jax-js/jax');
+  const { init, numpy } = await import('@jax-js/jax').catch((cause: NodeJS.ErrnoException) => {
+    throw new KvError('@jax-js/jax', `expected the package to be installed, got ${cause.code ?? cause.message}`);
+  });
   await init('wasm');
   const array = (data: Float32Array, shape: number[]): ReturnType<typeof numpy.array> => numpy.array(data as Float32Array<ArrayBuffer>, { shape, device: 'wasm' });
   return (weight) => {

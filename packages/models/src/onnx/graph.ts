@@ -27,17 +27,32 @@ const types = { f32: 1, uint8: 2, int64: 7 } as const;
 const limit = 2 ** 31 - 1;
 
 export function graphWriter(name: string): GraphWriter {
-  const nodes: Message[] = [], constants: Message[] = [], inputs: Message[] = [], outputs: Message[] = [];
+  interface Node {
+    readonly type: string;
+    readonly from: readonly string[];
+    readonly attributes: Attributes;
+    readonly domain: string;
+    readonly to: string;
+  }
+  const nodes: Node[] = [], constants: Message[] = [], inputs: Message[] = [], outputs: Message[] = [], results = new Set<string>();
+  /** Results that an output names. */
+  const renamed = new Map<string, string>();
   let values = 0;
   const constant = (type: keyof typeof types, shape: readonly number[], { buffer, byteOffset, byteLength }: ArrayBufferView): string => {
     const value = `c${values++}`;
     constants.push(field(5, [...shape.flatMap((size) => whole(1, size)), ...whole(2, types[type]), ...field(8, value), ...field(9, [new Uint8Array(buffer, byteOffset, byteLength)])]));
     return value;
   };
-  const node = (type: string, from: readonly string[], attributes: Attributes, domain: string, to = `t${values++}`): string => {
-    const parts = [...from.flatMap((value) => field(1, value)), ...field(2, to), ...field(4, type), ...field(7, domain)];
-    nodes.push(field(1, [...parts, ...Object.entries(attributes).flatMap(([key, value]) => field(5, attribute(key, value)))]));
+  const node = (type: string, from: readonly string[], attributes: Attributes, domain: string): string => {
+    const to = `t${values++}`;
+    nodes.push({ type, from, attributes, domain, to });
+    results.add(to);
     return to;
+  };
+  const known = (value: string): string => renamed.get(value) ?? value;
+  const nodeMessage = ({ type, from, attributes, domain, to }: Node): Message => {
+    const parts = [...from.flatMap((value) => field(1, known(value))), ...field(2, known(to)), ...field(4, type), ...field(7, domain)];
+    return field(1, [...parts, ...Object.entries(attributes).flatMap(([key, value]) => field(5, attribute(key, value)))]);
   };
   return {
     input(value, shape) {
@@ -45,7 +60,7 @@ export function graphWriter(name: string): GraphWriter {
       return value;
     },
     output(to, value, shape) {
-      node('Identity', [value], {}, '', to);
+      renamed.set(results.has(value) && !renamed.has(value) ? value : node('Identity', [value], {}, ''), to);
       outputs.push(field(12, valueInfo(to, shape)));
     },
     floats: (data, shape) => constant('f32', shape, data),
@@ -54,7 +69,7 @@ export function graphWriter(name: string): GraphWriter {
     op: (type, from, attributes = {}) => node(type, from, attributes, ''),
     contrib: (type, from, attributes = {}) => node(type, from, attributes, 'com.microsoft'),
     model() {
-      const graph = [...nodes.flat(), ...field(2, name), ...constants.flat(), ...inputs.flat(), ...outputs.flat()];
+      const graph = [...nodes.flatMap(nodeMessage), ...field(2, name), ...constants.flat(), ...inputs.flat(), ...outputs.flat()];
       const domains = [...field(8, whole(2, 17)), ...field(8, [...field(1, 'com.microsoft'), ...whole(2, 1)])];
       const message = [...whole(1, 8), ...field(7, graph), ...domains];
       const size = message.reduce((n, part) => n + part.length, 0);

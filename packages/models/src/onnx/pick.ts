@@ -20,7 +20,7 @@ export interface PickOptions {
 /** ONNX Runtime if `onnxruntime-node` is installed, or this package's own products. */
 export async function pickEngine({ exact = false, threads, from, warn = console.warn }: PickOptions = {}): Promise<Engine> {
   const onnx = installed(from, warn);
-  if (onnx === undefined) return linearEngine(await defaultLinear());
+  if (onnx === undefined) return linearEngine(defaultLinear());
   return onnxEngine(onnx, { threads: threads ?? Math.min(8, builtin('node:os').availableParallelism()), weights: exact ? 'f32' : 'stored' });
 }
 

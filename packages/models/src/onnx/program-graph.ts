@@ -11,43 +11,30 @@ export function programGraph(program: Program, form: WeightForm): Uint8Array {
   return graph.model();
 }
 
-/**
- * Two programs, the second of which takes what the first one gives, as one model: inputs of the first `x0`, ..., more rows for the second
- * alone `rows` `[n, width]`, behind the first one's; outputs `y0` of the first, `y1`, ... of the second for all of these rows.
- */
-export function pairGraph(first: Program, second: Program, form: WeightForm): Uint8Array {
-  const graph = graphWriter(`${first.name}, ${second.name}`);
-  angleInputs(graph, second);
-  const [passed] = body(graph, first, first.inputs.map(({ width }, i) => graph.input(`x${i}`, ['m', width])), form);
-  graph.output('y0', passed!.value, passed!.shape);
-  const rows = graph.op('Concat', [passed!.value, graph.input('rows', ['n', second.inputs[0]!.width])], { axis: 0 });
-  body(graph, second, [rows], form).forEach(({ value, shape }, i) => graph.output(`y${i + 1}`, value, shape));
-  return graph.model();
-}
-
 /** Numbers of a head that a program turns, if it turns any. */
 export function rotaryOf({ instructions }: Program): number | undefined {
   const rope = instructions.find(({ op }) => op === 'rope');
   return rope?.op === 'rope' ? rope.rotary ?? rope.headDim : undefined;
 }
 
-function angleInputs(graph: GraphWriter, program: Program): void {
+/** Declares the angles of rows, where the program turns heads. */
+export function angleInputs(graph: GraphWriter, program: Program): void {
   const rotary = rotaryOf(program);
   if (rotary !== undefined) for (const name of ['cos', 'sin']) graph.input(name, ['t', rotary / 2]);
 }
 
 /** Writes a program's instructions and gives its outputs. */
-function body(graph: GraphWriter, program: Program, inputs: readonly string[], form: WeightForm): { readonly value: string; readonly shape: readonly Dimension[] }[] {
+export function body(graph: GraphWriter, program: Program, inputs: readonly string[], form: WeightForm): { readonly value: string; readonly shape: readonly Dimension[] }[] {
   const names = new Map(program.inputs.map(({ id }, i) => [id, inputs[i]!]));
   const nameOf = ({ id }: Rows): string => names.get(id)!;
-  for (const instruction of program.instructions) names.set(instruction.out.id, write(graph, instruction, nameOf, form));
+  for (const instruction of program.instructions) names.set(instruction.out.id, write(graph, instruction, nameOf, form, program));
   return program.outputs.map((rows) => {
     const heads = program.instructions.find(({ op, out }) => op === 'heads' && out.id === rows.id);
     return { value: nameOf(rows), shape: heads?.op === 'heads' ? [rows.width / heads.headDim, 'r', heads.headDim] : ['r', rows.width] };
   });
 }
 
-function write(graph: GraphWriter, instruction: Instruction, nameOf: (rows: Rows) => string, form: WeightForm): string {
+function write(graph: GraphWriter, instruction: Instruction, nameOf: (rows: Rows) => string, form: WeightForm, program: Program): string {
   const { op, out } = instruction, x = nameOf(instruction.x), { width } = instruction.x;
   const shaped = (value: string, ...shape: readonly number[]): string => graph.op('Reshape', [value, graph.ints(...shape)]);
   const scalar = (value: number): string => graph.floats(Float32Array.of(value), []);
@@ -65,7 +52,7 @@ function write(graph: GraphWriter, instruction: Instruction, nameOf: (rows: Rows
       // The angles of a row are looked up by its number, counted from position 0.
       const rows = graph.op('Unsqueeze', [x, graph.ints(0)]);
       const turned = graph.contrib('RotaryEmbedding', [rows, graph.ints(0), 'cos', 'sin'], { num_heads: width / instruction.headDim, rotary_embedding_dim: instruction.rotary ?? instruction.headDim });
-      return graph.op('Squeeze', [turned, graph.ints(0)]);
+      return onlyForHeads(program, out) ? turned : graph.op('Squeeze', [turned, graph.ints(0)]);
     }
     case 'gated': {
       const half = (from: number): string => graph.op('Slice', [x, graph.ints(from), graph.ints(from + out.width), graph.ints(1)]);
@@ -80,4 +67,10 @@ function write(graph: GraphWriter, instruction: Instruction, nameOf: (rows: Rows
     case 'heads':
       return graph.op('Transpose', [shaped(x, -1, width / instruction.headDim, instruction.headDim)], { perm: [1, 0, 2] });
   }
+}
+
+/** Whether turned rows go into the layout of heads and nowhere else: then their third dimension may stay. */
+function onlyForHeads({ instructions, outputs }: Program, { id }: Rows): boolean {
+  const users = instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
+  return users.length > 0 && users.every(({ op }) => op === 'heads') && !outputs.some((output) => output.id === id);
 }

@@ -12,7 +12,8 @@ export interface OnnxTensor {
 }
 
 export interface OnnxSession {
-  run(feeds: Readonly<Record<string, OnnxTensor>>): Promise<Readonly<Record<string, OnnxTensor>>>;
+  /** @param outputs names of those wanted. @defaultValue all of them */
+  run(feeds: Readonly<Record<string, OnnxTensor>>, outputs?: readonly string[]): Promise<Readonly<Record<string, OnnxTensor>>>;
   release(): Promise<void>;
 }
 

@@ -62,10 +62,14 @@ const strange: fc.Arbitrary<unknown> = fc.oneof(
   fc.integer(), fc.nat(10),
 );
 
-/** A JSON value of which up to two parts, found by walking down, are replaced, left out, doubled or renamed. */
+/** Changes a JSON value: up to two parts, found by walking down, are replaced, left out, doubled or renamed. */
+export const bending: fc.Arbitrary<(value: unknown) => unknown> = fc
+  .array(fc.record({ path: fc.array(place, { maxLength: 5 }), how: fc.constantFrom('replace', 'leave out', 'double', 'rename'), by: strange }), { maxLength: 2 })
+  .map((steps) => (value) => steps.reduce<unknown>((at, { path, how, by }) => walk(at, path, how, by), value));
+
+/** A JSON value after such a change. */
 export function bent(value: fc.Arbitrary<unknown>): fc.Arbitrary<unknown> {
-  const step = fc.record({ path: fc.array(place, { maxLength: 5 }), how: fc.constantFrom('replace', 'leave out', 'double', 'rename'), by: strange });
-  return fc.tuple(value, fc.array(step, { maxLength: 2 })).map(([from, steps]) => steps.reduce<unknown>((at, { path, how, by }) => walk(at, path, how, by), from));
+  return fc.tuple(value, bending).map(([from, bend]) => bend(from));
 }
 
 function walk(value: unknown, [head, ...rest]: readonly number[], how: string, by: unknown): unknown {
@@ -78,7 +82,7 @@ function walk(value: unknown, [head, ...rest]: readonly number[], how: string, b
   else if (how === 'replace') entries[at] = [name, by];
   else if (how === 'leave out') entries.splice(at, 1);
   else if (how === 'double') entries.push([`${name}2`, inner]);
-  else entries[at] = [String(by), inner];
+  else entries[at] = [typeof by === 'string' ? by : JSON.stringify(by), inner];
   return Array.isArray(value) ? entries.map(([, x]) => x) : Object.fromEntries(entries);
 }
 

@@ -50,5 +50,5 @@ test('tokenizer.json: ids below its size and offsets in the text, or one sentenc
     for (const [start, end] of encoded.offsets) expect(start >= 0 && start <= end && end <= text.length).toBe(true);
     await outcome(async () => made.decode(encoded.ids));
     return true;
-  }, inputs(0.01, 250));
+  }, inputs(0.02, 250));
 }, patience);

@@ -1,0 +1,32 @@
+import { layerAttention } from '../attention/layer-attention.ts';
+import { LayerCache } from '../cache.ts';
+import type { Angles } from '../decoder/program.ts';
+import { Ledger } from '../ledger.ts';
+import type { Model } from '../load-model.ts';
+
+/** What is shown of a pass. */
+export interface LayerWatch {
+  /** Queries `[H, m, d]` of a layer's newest m tokens, with the angles that turned them. */
+  queries(layer: number, q: Float32Array, angles: Angles): void;
+}
+/** Tokens that pass together. */
+const BLOCK = 256;
+
+/** Feeds tokens through a cache of its own, nothing evicted, and shows what calibrations look at, block by block. */
+export async function watchLayers({ decoder, config }: Model, ids: readonly number[], { queries }: LayerWatch): Promise<void> {
+  const ledger = new Ledger(), caches = Array.from({ length: config.layers }, () => new LayerCache(config.kvHeads, config.headDim, ledger));
+  try {
+    for (let from = 0; from < ids.length; from += BLOCK) {
+      const part = ids.slice(from, from + BLOCK), positions = Uint32Array.from(part, (_, i) => from + i);
+      let x = decoder.embed(part);
+      for (const [l, cache] of caches.entries()) {
+        const { q, k, v } = await decoder.project(l, x, positions, ids.length);
+        queries(l, q, decoder.angles(positions, ids.length));
+        cache.append(k, v, positions);
+        x = await decoder.finish(l, x, await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(config, l) }));
+      }
+    }
+  } finally {
+    for (const cache of caches) cache.destroy();
+  }
+}
