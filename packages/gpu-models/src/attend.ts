@@ -42,13 +42,13 @@ function uploaded(commands: Commands, { q, queryPositions, cache, scale = cache.
     q: commands.upload(q, [heads, m, headDim]),
     keys: commands.upload(cache.keys, [kvHeads, capacity, headDim]), values: commands.upload(cache.values, [kvHeads, capacity, headDim]),
     positions: commands.upload(cache.positions, [kvHeads, capacity]), lengths: commands.upload(cache.lengths, [kvHeads]),
-    rows: commands.upload(rowsOf(queryPositions, bounds), [m, 1 + 2 * bounds.length]), views: bounds.length,
+    rows: commands.upload(rowsWith(queryPositions, bounds), [m, 1 + 2 * bounds.length]), views: bounds.length,
     ...(masks.length > 0 && { mask: maskOf(commands, masks, heads, kvHeads, slots) }),
   };
 }
 
-/** Each query's position and what it does not see. */
-function rowsOf(positions: Uint32Array, bounds: readonly Required<Pick<Visible, 'lower' | 'sinks'>>[]): Uint32Array {
+/** Each query's position and what it does not see: `[m, 1 + 2 * views]`. */
+export function rowsWith(positions: Uint32Array, bounds: readonly Required<Pick<Visible, 'lower' | 'sinks'>>[]): Uint32Array {
   const most = 2 ** 32 - 1;
   return Uint32Array.from([...positions].flatMap((p) => [p, ...bounds.flatMap(({ lower, sinks }) => [sinks, Math.min(most, Math.max(0, Math.ceil(lower(p))))])]));
 }

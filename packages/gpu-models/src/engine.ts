@@ -1,19 +1,24 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope } from '@kv/gpu';
-import type { Angles, Attend, Engine, Instruction, Program, Runnable } from '@kv/models';
+import type { Angles, Attend, Engine, Instruction, Matrix, Program, Runnable } from '@kv/models';
 import { gpuAttend } from './attend.ts';
 import { encodeLinear } from './linear.ts';
 import { encodeAdd, encodeGated, encodeHeads, encodeNorm, encodeSoftcap, type DeviceAngles } from './operations.ts';
 import { plan, type Step } from './plan.ts';
 import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
-import { uploadMatrix } from './weights/device-matrix.ts';
+import { DeviceMemory } from './sequence/memory.ts';
+import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
 export interface GpuEngineOptions {
   /** Bytes of one binding of weights at most. @defaultValue what the device grants */
   readonly bindingBytes?: number;
   /** Queries of a call from which on attention runs on the device: keys and values go up with each. @defaultValue 16 */
   readonly attendFrom?: number;
+  /** Sequences of its models live on the device, from the prompt's ids to each token's. @defaultValue their caches are the host's */
+  readonly resident?: boolean;
+  /** Products of more than 8 rows multiply in f16 and add up in f32: less exact, for adapters with `shader-f16`. @defaultValue false: in f32 */
+  readonly half?: boolean;
 }
 
 /** A program on the device. */
@@ -23,6 +28,10 @@ export interface DeviceRunnable extends Runnable {
    * sequence does next is recorded behind it. @throws KvError for a program that was destroyed, or that turns heads and gets no angles that fit.
    */
   encode(commands: Commands, inputs: readonly Tensor[], m: number, angles?: DeviceAngles): readonly Tensor[];
+  /** A matrix on the device: the program's own if it multiplies by it, else uploaded once and given back with the program. */
+  matrix(matrix: Matrix): DeviceMatrix;
+  /** The weight of the product of this name. @throws KvError where the program has none */
+  weight(name: string): DeviceMatrix;
 }
 
 /** An engine whose programs can also be recorded. */
@@ -43,16 +52,18 @@ interface Run {
 type Compute = (run: Run) => RowView;
 
 /** Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit blocks as they are stored. */
-export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom }: GpuEngineOptions = {}): GpuEngine {
+export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom, resident = false, half = false }: GpuEngineOptions = {}): GpuEngine {
   const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits;
   const most = 2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));
+  if (half && !gpu.device.features.has('shader-f16')) throw new KvError('gpuEngine', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
   return {
-    name: `webgpu, ${gpu.name}`,
+    name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
     attend: gpuAttend(gpu, attendFrom),
+    ...(resident && { memory: (model, window) => new DeviceMemory(gpu, model, window) }),
     async prepare(program) {
       const weights = gpu.open();
       try {
-        return runnable(gpu, program, weights, most);
+        return runnable(gpu, program, weights, (of) => uploadMatrix(weights.commands, of, most, half));
       } catch (error) {
         weights.end();
         throw error;
@@ -61,8 +72,15 @@ export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom }: GpuEngineOptio
   };
 }
 
-function runnable(gpu: Gpu, program: Program, weights: OpenScope, bindingBytes: number): DeviceRunnable {
-  const { name, inputs, outputs } = program, steps = plan(program).map((step) => ({ out: step.instruction.out.id, spent: step.spent, compute: computeOf(step, program, weights.commands, bindingBytes) }));
+function runnable(gpu: Gpu, program: Program, weights: OpenScope, upload: (of: Matrix) => DeviceMatrix): DeviceRunnable {
+  const uploaded = new WeakMap<Matrix, DeviceMatrix>();
+  const matrix: DeviceRunnable['matrix'] = (of) => {
+    const found = uploaded.get(of) ?? upload(of);
+    uploaded.set(of, found);
+    return found;
+  };
+  const { name, inputs, outputs } = program, steps = plan(program).map((step) => ({ out: step.instruction.out.id, spent: step.spent, compute: computeOf(step, program.name, weights.commands, matrix) }));
+  const products = new Map(program.instructions.flatMap((each) => (each.op === 'linear' ? [[each.name, matrix(each.weight)]] : [])));
   const widths = inputs.map(({ width }) => width), ids = inputs.map(({ id }) => id), wanted = outputs.map(({ id }) => id);
   let alive = true;
   const encode: DeviceRunnable['encode'] = (commands, given, m, angles) => {
@@ -80,10 +98,15 @@ function runnable(gpu: Gpu, program: Program, weights: OpenScope, bindingBytes: 
     });
   };
   return {
-    encode,
+    encode, matrix,
+    weight(of) {
+      const found = products.get(of);
+      if (found === undefined) throw new KvError(name, `expected a product of the name '${of}', got ${[...products.keys()].join(', ') || 'none'}`);
+      return found;
+    },
     run: (given, m, angles) => gpu.scope(async ({ commands, read }) => {
       const x = given.map((data, i) => commands.upload(data, [m, widths[i]!]));
-      const results = await read(encode(commands, x, m, angles && upload(commands, angles, m)));
+      const results = await read(encode(commands, x, m, angles && uploadAngles(commands, angles, m)));
       return results.map(({ data }) => data as Float32Array);
     }),
     destroy() {
@@ -94,10 +117,10 @@ function runnable(gpu: Gpu, program: Program, weights: OpenScope, bindingBytes: 
 }
 
 /** Angles of m rows, uploaded. */
-const upload = (commands: Commands, { rotary, cos, sin }: Angles, m: number): DeviceAngles => ({ rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) });
+const uploadAngles = (commands: Commands, { rotary, cos, sin }: Angles, m: number): DeviceAngles => ({ rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) });
 
 /** A step with its weights on the device. */
-function computeOf({ instruction, absorbed }: Step, program: Program, weights: Commands, bindingBytes: number): Compute {
+function computeOf({ instruction, absorbed }: Step, program: string, weights: Commands, matrix: DeviceRunnable['matrix']): Compute {
   const valueOf = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
   const { x, out } = instruction;
   switch (instruction.op) {
@@ -106,7 +129,7 @@ function computeOf({ instruction, absorbed }: Step, program: Program, weights: C
       return (run) => encodeNorm(run.commands, valueOf(run, x), run.m, gain, instruction.eps);
     }
     case 'linear':
-      return linearOf(instruction, weights, bindingBytes);
+      return linearOf(instruction, weights, matrix);
     case 'columns':
       return (run) => columns(valueOf(run, x), instruction.from, out.width);
     case 'rope':
@@ -118,7 +141,7 @@ function computeOf({ instruction, absorbed }: Step, program: Program, weights: C
       return (run) => encodeGated(run.commands, valueOf(run, x), run.m, instruction.activation);
     case 'add': {
       const { y } = instruction;
-      if (absorbed?.op === 'linear') return linearOf(absorbed, weights, bindingBytes, absorbed.out.id === y.id ? x.id : y.id);
+      if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);
       return (run) => encodeAdd(run.commands, valueOf(run, x), valueOf(run, y), run.m);
     }
     case 'softcap':
@@ -126,17 +149,17 @@ function computeOf({ instruction, absorbed }: Step, program: Program, weights: C
   }
 }
 
-function linearOf({ x, weight, bias }: Extract<Instruction, { op: 'linear' }>, weights: Commands, bindingBytes: number, residual?: number): Compute {
-  const matrix = uploadMatrix(weights, weight, bindingBytes), shift = bias && weights.upload(bias, [bias.length]);
+function linearOf({ x, weight, bias }: Extract<Instruction, { op: 'linear' }>, weights: Commands, upload: DeviceRunnable['matrix'], residual?: number): Compute {
+  const matrix = upload(weight), { outputs } = matrix, shift = bias && weights.upload(bias, [bias.length]); // nothing below holds on to the weight's bytes
   return ({ commands, m, values }) => {
-    const out = commands.make([m, weight.outputs]);
+    const out = commands.make([m, outputs]);
     encodeLinear(commands, values.get(x.id)!, m, matrix, out, shift, residual === undefined ? undefined : values.get(residual)!);
-    return rowsOf(out, weight.outputs);
+    return rowsOf(out, outputs);
   };
 }
 
 /** The run's angles, for a rotation of so many numbers of a head. */
-function fitting({ angles, m }: Run, { headDim, rotary }: Extract<Instruction, { op: 'rope' }>, { name }: Program): DeviceAngles {
+function fitting({ angles, m }: Run, { headDim, rotary }: Extract<Instruction, { op: 'rope' }>, name: string): DeviceAngles {
   if (angles === undefined) throw new KvError(name, 'expected the angles of its rows, got none');
   if (rotary !== undefined && angles.rotary !== rotary) throw new KvError(name, `expected angles for ${rotary} numbers of a head, got ${angles.rotary}`);
   if (angles.rotary > headDim || angles.cos.shape[0] !== m) throw new KvError(name, `expected angles of ${m} rows for at most ${headDim} numbers of a head, got ${angles.cos.shape[0]} rows for ${angles.rotary}`);

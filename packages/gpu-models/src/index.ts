@@ -4,10 +4,12 @@ export type { Attended, AttentionOptions, DeviceAttention } from './attention.ts
 export { gpuEngine } from './engine.ts';
 export type { DeviceRunnable, GpuEngine, GpuEngineOptions } from './engine.ts';
 export { encodeLinear } from './linear.ts';
-export { encodeAdd, encodeArgmax, encodeCompact, encodeEmbedding, encodeGated, encodeHeads, encodeNorm, encodeSoftcap } from './operations.ts';
-export type { DeviceAngles } from './operations.ts';
+export { encodeAdd, encodeAppend, encodeArgmax, encodeCompact, encodeEmbedding, encodeGated, encodeHeads, encodeNorm, encodeOutputNorms, encodeRest, encodeSlots, encodeSoftcap } from './operations.ts';
+export type { DeviceAngles, DeviceSlots } from './operations.ts';
 export { columns, rowsOf } from './rows.ts';
 export type { RowView } from './rows.ts';
+export { encodeSample } from './sample.ts';
+export type { SampleOptions } from './sample.ts';
 export { uploadMatrix } from './weights/device-matrix.ts';
 export type { DeviceMatrix, DevicePart } from './weights/device-matrix.ts';
 export type { Form } from './wgsl/weights.ts';

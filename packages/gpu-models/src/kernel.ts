@@ -14,6 +14,8 @@ export interface KernelDef<B extends string, S extends string> {
   readonly per: 'element' | 'group';
   /** Functions of WGSL; scalars are in `params`, with `count`. */
   readonly source: string;
+  /** Computes in `f16` too: for devices with the feature `shader-f16`. */
+  readonly half?: boolean;
 }
 
 /** A kernel with its whole text. */
@@ -37,11 +39,11 @@ export function variants<A extends readonly unknown[], K>(make: (...args: A) => 
 }
 
 /** Puts a kernel's text together. A grid may be wider than `count`: what lies beyond does nothing. */
-export function kernel<B extends string, S extends string>({ id, buffers, scalars, threads, per, source }: KernelDef<B, S>): Kernel<B, S> {
+export function kernel<B extends string, S extends string>({ id, buffers, scalars, threads, per, source, half = false }: KernelDef<B, S>): Kernel<B, S> {
   const arrays = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) => (typeof type === 'string' ? { name, type, write: false } : { name, type: type[0], write: true }));
   const names = Object.entries(scalars) as [S, DType][];
   const start = per === 'element' ? `let index = at * ${threads}u + lane; if (index < params.count) { run(index); }` : 'if (at < params.count) { run(at, lane); }';
-  const code = /* wgsl */ `
+  const code = /* wgsl */ `${half ? 'enable f16;' : ''}
 struct Params { count: u32, ${names.map(([name, type]) => `${name}: ${type}`).join(', ')} }
 @group(1) @binding(0) var<uniform> params: Params;
 ${arrays.map(({ name, type, write }, i) => `@group(0) @binding(${i}) var<storage, ${write ? 'read_write' : 'read'}> ${name}: array<${type}>;`).join('\n')}

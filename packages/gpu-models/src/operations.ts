@@ -2,12 +2,15 @@ import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';
 import { add } from './kernels/add.wgsl.ts';
+import { append } from './kernels/append.wgsl.ts';
 import { argmax } from './kernels/argmax.wgsl.ts';
 import { compact, COMPACT_CHANNELS } from './kernels/compact.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { gated } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
+import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
+import { rest, slots } from './kernels/slots.wgsl.ts';
 import { softcap } from './kernels/softcap.wgsl.ts';
 import { rowsOf, type RowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
@@ -82,3 +85,39 @@ export function encodeCompact(commands: Commands, data: Tensor, kept: Tensor, co
   const [rows = 1, capacity = 1, ...rest] = data.shape, channels = rest.reduce((a, b) => a * b, 1), [keptRows = 1, stride = 1] = kept.shape;
   dispatch(commands, compact, { kept, counts, data }, { capacity, channels, stride, group: rows / keptRows }, rows * Math.ceil(channels / COMPACT_CHANNELS));
 }
+
+/** A layer's cache as kernels see it: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths u32 `[G]`. */
+export interface DeviceSlots {
+  readonly keys: Tensor;
+  readonly values: Tensor;
+  readonly positions: Tensor;
+  readonly lengths: Tensor;
+}
+
+/** Records keys and values `[G, m, d]` at positions `added [m]` behind what every head holds: each at its own length, which there must be room for. `next [G]` becomes the new lengths. */
+export function encodeAppend(commands: Commands, { keys, values, positions, lengths }: DeviceSlots, k: Tensor, v: Tensor, added: Tensor, next: Tensor): void {
+  const [heads = 1, capacity = 1, size = 1] = keys.shape, m = added.shape[0]!;
+  dispatch(commands, append, { k, v, added, lengths, keys, values, positions, next }, { m, size, capacity }, heads * m * size);
+}
+
+/** Records `count` slots of every row of `x [rows, size, ...channels]` from `first` on to `out [rows, out size, ...channels]` from `to` on; both go round at a row's end. */
+export function encodeSlots(commands: Commands, x: Tensor, out: Tensor, count: number, first = 0, to = 0): void {
+  const [rows = 1, size = 1, ...rest] = x.shape, channels = rest.reduce((a, b) => a * b, 1);
+  dispatch(commands, slots, { x, out }, { slots: count, channels, first, size, to, out_size: out.shape[1]! }, rows * count * channels);
+}
+
+/** Records `value` into what follows each row's first `counts [rows / group]` slots of `data [rows, capacity]`, f32. */
+export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, value: number): void {
+  const [rows = 1, capacity = 1] = data.shape;
+  dispatch(commands, rest, { counts, data }, { capacity, group: rows / counts.shape[0]!, value: floatBits(value) }, rows * capacity);
+}
+
+/** Records |v W_O|_1 of the first `slots` values of every head through each query head's columns of the output product `[D, H * d]`: `[H, slots]`. */
+export function encodeOutputNorms(commands: Commands, { values, lengths }: Pick<DeviceSlots, 'values' | 'lengths'>, { inputs, parts }: DeviceMatrix, slots: number): Tensor {
+  const [kv_heads = 1, capacity = 1, size = 1] = values.shape, heads = inputs / size, out = commands.make([heads, slots]);
+  for (const [i, { form, rows, weights, scales }] of parts.entries())
+    dispatch(commands, outputNorms(form, size), { values, lengths, weights, scales, out }, { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 }, heads * Math.ceil(slots / outputSlots(size)));
+  return out;
+}
+
+const floatBits = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0]!;

@@ -37,8 +37,8 @@ export interface Recording extends Commands {
   make(shape: readonly number[], dtype?: DType, lengths?: GpuTensor): GpuTensor;
   upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: GpuTensor): GpuTensor;
   run(def: KernelDef, call: Call): void;
-  /** A kernel with its own text and scalars; `count` threads or rows. */
-  runRaw(key: string, make: () => Shader, tensors: readonly GpuTensor[], uniform: Uint32Array, count: number): void;
+  /** Workgroups of a kernel with its own text and scalars. */
+  runRaw(key: string, make: () => Shader, tensors: readonly GpuTensor[], uniform: Uint32Array, groups: number): void;
   /** The tensor as this device made it. @throws KvError for one of another backend, or of a scope that has ended. */
   own(x: Tensor): GpuTensor;
 }
@@ -58,6 +58,8 @@ function steps(x: GpuTensor): [number, number, number] {
 }
 const view = (x: GpuTensor | undefined): readonly number[] => (x ? [sizes(x)[0], ...steps(x), sizes(x)[1], x.lengths?.shape[0] ?? 0] : [0, 0, 0, 0, 0, 0]);
 
+const bytesOf = (tensors: readonly (Tensor | undefined)[]): number => tensors.reduce((sum, x) => sum + (x ? 4 * sizeOf(x.shape) : 0), 0);
+
 /** What all scopes of a device have in common. */
 export interface Shared { readonly device: GPUDevice; readonly pool: Pool; readonly pipelines: Pipelines; readonly recorder: Recorder }
 
@@ -68,16 +70,17 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
     if (!blank?.alive) owned.add((blank = pool.take(4)));
     return blank;
   };
+  const made = (shape: readonly number[], dtype: DType, lengths: GpuTensor | undefined, not?: (memory: Memory) => boolean): GpuTensor => {
+    const bytes = 4 * sizeOf(shape), most = device.limits.maxStorageBufferBindingSize;
+    if (bytes > most) throw new KvError('gpu', `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${most}: expected a smaller one`);
+    const memory = pool.take(bytes, 'storage', not);
+    owned.add(memory);
+    return { shape, dtype, memory, ...(lengths && { lengths }) };
+  };
   const self: Recording = {
-    make(shape, dtype = 'f32', lengths) {
-      const bytes = 4 * sizeOf(shape), most = device.limits.maxStorageBufferBindingSize;
-      if (bytes > most) throw new KvError('gpu', `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${most}: expected a smaller one`);
-      const memory = pool.take(bytes);
-      owned.add(memory);
-      return { shape, dtype, memory, ...(lengths && { lengths }) };
-    },
+    make: (shape, dtype = 'f32', lengths) => made(shape, dtype, lengths),
     upload(data, shape, lengths) {
-      const tensor = self.make(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths);
+      const tensor = made(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths, recorder.waits); // another one's commands need not be submitted first
       if (data.length > 0) recorder.write(tensor.memory, data);
       return tensor;
     },
@@ -90,7 +93,7 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
     },
     dispatch(kernel, buffers, values, groups) {
       if (values.length * 4 > UNIFORM_BYTES) throw new KvError(kernel.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      if (groups > 0) recorder.dispatch(pipelines.get(kernel.id, () => kernel), buffers.map((x) => self.own(x).memory), values, groups);
+      if (groups > 0) recorder.dispatch(pipelines.get(kernel.id, () => kernel), buffers.map((x) => self.own(x).memory), values, groups, bytesOf(buffers));
     },
     own(x) {
       const memory = (x as Partial<GpuTensor>).memory;
@@ -106,15 +109,11 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
       const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name]!, type));
       const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
       if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length) throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      const memories = [
-        ...names.map((x) => inputs[x]?.memory ?? nothing()),
-        ...(def.ragged ?? []).map((x) => inputs[x]?.lengths?.memory ?? nothing()),
-        ...Object.keys(def.outputs).map((x) => outputs[x]!.memory),
-      ];
-      recorder.dispatch(pipeline, memories, Uint32Array.from(values), def.per === 'element' ? Math.ceil(count / 256) : count);
+      const bound = [...names.map((x) => inputs[x]), ...(def.ragged ?? []).map((x) => inputs[x]?.lengths), ...Object.keys(def.outputs).map((x) => outputs[x]!)];
+      recorder.dispatch(pipeline, bound.map((x) => x?.memory ?? nothing()), Uint32Array.from(values), def.per === 'element' ? Math.ceil(count / 256) : count, bytesOf(bound));
     },
-    runRaw(key, make, tensors, uniform, count) {
-      if (count > 0) recorder.dispatch(pipelines.get(key, make), tensors.map((t) => t.memory), uniform, Math.ceil(count / 256));
+    runRaw(key, make, tensors, uniform, groups) {
+      if (groups > 0) recorder.dispatch(pipelines.get(key, make), tensors.map((t) => t.memory), uniform, groups, bytesOf(tensors));
     },
   };
   return self;

@@ -28,6 +28,8 @@ export interface Gpu extends Backend {
   readonly ledger: Ledger;
   readonly counters: Counters;
   readonly device: GPUDevice;
+  /** Whether the adapter is a CPU's (SwiftShader, lavapipe, WARP): right, but slower than the CPU backend. */
+  readonly software: boolean;
   /** Where the device came from, referenced as long as it lives: Node crashes when it is collected first. */
   readonly instance: GPU | undefined;
   /** Runs with operations of its own and gives back every tensor they made, whatever happens, except what it kept. */
@@ -53,7 +55,7 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
   const fault: Fault = { error: undefined };
   const onError = (event: GPUUncapturedErrorEvent): void => {
     event.preventDefault(); // the next read throws it, so that it need not be printed
-    fault.error ??= new KvError('gpu', event.error.message);
+    fault.error ??= new KvError('gpu', event.error.constructor.name === 'GPUOutOfMemoryError' ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${event.error.message.split('\n')[0]!}): open another device, with smaller buffers or fewer` : event.error.message);
   };
   device.addEventListener('uncapturederror', onError);
   let destroyed = false;
@@ -89,7 +91,7 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
   };
   return {
     ...backend,
-    device, instance, ledger: pool.ledger, counters: record.counters,
+    device, instance, software: device.adapterInfo?.isFallbackAdapter ?? false, ledger: pool.ledger, counters: record.counters,
     open,
     async scope(run) {
       const scope = open();

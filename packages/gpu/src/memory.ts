@@ -28,7 +28,8 @@ const USAGE: Readonly<Record<Kind, number>> = { storage: 0x80 | 0x08 | 0x04, uni
 
 export interface Pool {
   readonly ledger: Ledger;
-  take(bytes: number, kind?: Kind): Memory;
+  /** @param not idle buffers to pass over */
+  take(bytes: number, kind?: Kind, not?: (memory: Memory) => boolean): Memory;
   give(memory: Memory): void;
   destroy(): void;
 }
@@ -57,9 +58,9 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
   };
   const pool: Pool = {
     ledger,
-    take(wanted, kind = 'storage') {
+    take(wanted, kind = 'storage', not) {
       const bytes = sizeClass(wanted);
-      const found = idle.findLastIndex((m) => m.bytes === bytes && m.kind === kind);
+      const found = idle.findLastIndex((m) => m.bytes === bytes && m.kind === kind && !not?.(m));
       ledger.live += bytes;
       if (found >= 0) {
         const [memory] = idle.splice(found, 1) as [Memory];

@@ -15,7 +15,7 @@ export interface GpuOptions {
 const MISSING = 'no WebGPU adapter was found: install a Vulkan driver for the GPU, or SwiftShader (it comes with Chromium) and point VK_ICD_FILENAMES to its vk_swiftshader_icd.json';
 
 /**
- * Opens a device, with the largest buffers that its adapter allows.
+ * Opens a device, with the largest buffers that its adapter allows and `shader-f16` where it has it.
  *
  * @throws KvError with one sentence that says what to install, where there is no adapter or, in Node, no package `webgpu`.
  */
@@ -25,7 +25,7 @@ export async function openGpu({ instance, adapter, device, idleBytes = 2 ** 28 }
   const found = adapter ?? (await gpu!.requestAdapter({ powerPreference: 'high-performance' }));
   if (!found) throw new KvError('gpu', MISSING);
   const { maxBufferSize, maxStorageBufferBindingSize } = found.limits;
-  const opened = await found.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } });
+  const opened = await found.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize }, requiredFeatures: found.features.has('shader-f16') ? ['shader-f16'] : [] });
   return createGpu({ name: nameOf(found.info), device: opened, owned: true, instance: gpu, idleBytes });
 }
 

@@ -3,54 +3,64 @@ import type { Memory, Pool } from './memory.ts';
 import type { Pipeline, Pipelines } from './pipelines.ts';
 
 /** What happened so far. */
-export interface Counters { readonly dispatches: number; readonly submits: number; readonly readbacks: number }
+export interface Counters {
+  readonly dispatches: number;
+  readonly submits: number;
+  readonly readbacks: number;
+  /** Of the tensors that dispatches bound, each once a dispatch. */
+  readonly bytes: number;
+}
 
 /** Bytes of one dispatch's scalars: the alignment that every adapter grants. */
 export const UNIFORM_BYTES = 256;
-/** Dispatches of one submit at most. */
-const BATCH = 256;
+/** Dispatches of one submit at most, and those whose scalars share a buffer. */
+const BATCH = 2048, PAGE = 256;
 /** Bytes of writes that may wait for a submit: the driver holds a copy of them until then. */
 const WAITING = 2 ** 26;
 
 export interface Recorder {
-  readonly counters: { dispatches: number; submits: number; readbacks: number };
-  dispatch(pipeline: Pipeline, memories: readonly Memory[], scalars: Uint32Array, groups: number): void;
+  readonly counters: { -readonly [K in keyof Counters]: Counters[K] };
+  /** `bytes` are those of the tensors in `memories`, which may be larger. */
+  dispatch(pipeline: Pipeline, memories: readonly Memory[], scalars: Uint32Array, groups: number, bytes: number): void;
   copy(from: Memory, to: Memory, offset: number, bytes: number): void;
+  /** Whether commands that wait for a submit use it. */
+  waits(memory: Memory): boolean;
   /** Host numbers into a buffer, `at` bytes from its start, after everything recorded so far that used it. */
   write(to: Memory, data: Float32Array | Uint32Array, at?: number): void;
   submit(): void;
 }
 
-/** One open command encoder with one compute pass; the scalars of all its dispatches go up in one write before the submit. */
+/** One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the submit. */
 export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelines): Recorder {
-  const counters = { dispatches: 0, submits: 0, readbacks: 0 };
-  const values = new Uint32Array((BATCH * UNIFORM_BYTES) / 4);
-  let uniform: { readonly memory: Memory; readonly group: GPUBindGroup } | undefined;
+  const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
+  const pages: { readonly memory: Memory; readonly group: GPUBindGroup; readonly values: Uint32Array<ArrayBuffer> }[] = [];
   let encoder: GPUCommandEncoder | undefined, pass: GPUComputePassEncoder | undefined;
   let batch = 0, used = 0, waiting = 0;
 
-  const uniformGroup = (): NonNullable<typeof uniform> => {
-    if (!uniform) {
-      const memory = pool().take(values.byteLength, 'uniform');
-      uniform = { memory, group: device.createBindGroup({ layout: pipelines.uniform, entries: [{ binding: 0, resource: { buffer: memory.buffer, size: UNIFORM_BYTES } }] }) };
+  const page = (): (typeof pages)[number] => {
+    const at = Math.floor(used / PAGE);
+    if (!pages[at]) {
+      const values = new Uint32Array((PAGE * UNIFORM_BYTES) / 4), memory = pool().take(values.byteLength, 'uniform');
+      pages[at] = { memory, values, group: device.createBindGroup({ layout: pipelines.uniform, entries: [{ binding: 0, resource: { buffer: memory.buffer, size: UNIFORM_BYTES } }] }) };
     }
-    return uniform;
+    return pages[at];
   };
   const self: Recorder = {
     counters,
-    dispatch({ pipeline, layout }, memories, scalars, groups) {
+    dispatch({ pipeline, layout }, memories, scalars, groups, bytes) {
       if (used === BATCH) self.submit();
-      const { group } = uniformGroup();
-      values.set(scalars, (used * UNIFORM_BYTES) / 4);
+      const { group, values } = page(), offset = (used % PAGE) * UNIFORM_BYTES;
+      values.set(scalars, offset / 4);
       encoder ??= device.createCommandEncoder();
       pass ??= encoder.beginComputePass();
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, device.createBindGroup({ layout, entries: memories.map(({ buffer }, binding) => ({ binding, resource: { buffer } })) }));
-      pass.setBindGroup(1, group, [used * UNIFORM_BYTES]);
+      pass.setBindGroup(1, group, [offset]);
       pass.dispatchWorkgroups(...grid(groups, device.limits.maxComputeWorkgroupsPerDimension));
       for (const { use } of memories) use.batch = batch;
       used++;
       counters.dispatches++;
+      counters.bytes += bytes;
     },
     copy(from, to, offset, bytes) {
       encoder ??= device.createCommandEncoder();
@@ -59,9 +69,10 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
       encoder.copyBufferToBuffer(from.buffer, 0, to.buffer, offset, bytes);
       from.use.batch = to.use.batch = batch;
     },
+    waits: ({ use }) => use.batch === batch,
     write(to, data, at = 0) {
       // a queue write overtakes commands that are recorded but not submitted
-      if (to.use.batch === batch) self.submit();
+      if (self.waits(to)) self.submit();
       device.queue.writeBuffer(to.buffer, at, data as Float32Array<ArrayBuffer> | Uint32Array<ArrayBuffer>);
       if ((waiting += data.byteLength) < WAITING) return;
       device.queue.submit([]);
@@ -70,12 +81,13 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
     submit() {
       if (!encoder) return;
       pass?.end();
-      if (used > 0) device.queue.writeBuffer(uniformGroup().memory.buffer, 0, values, 0, (used * UNIFORM_BYTES) / 4);
+      for (const [i, { memory, values }] of pages.entries()) if (used > i * PAGE) device.queue.writeBuffer(memory.buffer, 0, values, 0, (Math.min(PAGE, used - i * PAGE) * UNIFORM_BYTES) / 4);
       device.queue.submit([encoder.finish()]);
       encoder = pass = undefined;
       used = 0;
       batch++;
       counters.submits++;
+      for (const { memory } of pages.splice(1)) pool().give(memory);
     },
   };
   return self;

@@ -29,7 +29,7 @@ export async function gpuTests(options?: GpuOptions): Promise<(name: string, run
     if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
   });
   return (name, run, timeout) => {
-    test.skipIf(!gpu)(name, async () => { await withoutErrors(gpu!, run); }, timeout ?? 120_000); // software adapters on a busy machine
+    test.skipIf(!gpu)(name, async () => { await withoutErrors(gpu!, run); }, timeout ?? 300_000); // software adapters on a busy machine
   };
 }
 

@@ -9,18 +9,20 @@ const four = [0, 1, 2, 3] as const;
 
 /**
  * One workgroup: a tile of 64 rows x 64 outputs, a thread 4 x 4 of them that stand 16 apart. 16 inputs at a time are staged, along the
- * inputs as vec4, five to a row so that threads meet no bank twice.
+ * inputs as vec4, five to a row so that threads meet no bank twice. `half`: staged and multiplied in f16, four products at a time, and added up in f32; numbers
+ * and sums of four products beyond 65,504 are infinite then.
  */
-export const matmul: (form: Form, whole: boolean, end: LinearEnd) => LinearKernel = variants((form, whole, end) => {
-  const { buffers, source } = weightsOf(form), x = inputsOf(whole);
+export const matmul: (form: Form, whole: boolean, end: LinearEnd, half: boolean) => LinearKernel = variants((form, whole, end, half) => {
+  const { buffers, source } = weightsOf(form), x = inputsOf(whole), type = half ? 'vec4<f16>' : 'vec4<f32>';
+  const staged = (v: string): string => (half ? `vec4<f16>(${v})` : v), added = (products: string): string => (half ? `vec4<f32>(vec4<f16>(${products}))` : `vec4<f32>(${products})`);
   return kernel({
-    id: `matmul:${form}:${whole}:${end.bias}:${end.residual}`, buffers: { x: x.type, ...buffers, ...linearBuffers(end) }, scalars: linearScalars, threads: 256, per: 'group',
+    id: `matmul:${form}:${whole}:${end.bias}:${end.residual}:${half}`, half, buffers: { x: x.type, ...buffers, ...linearBuffers(end) }, scalars: linearScalars, threads: 256, per: 'group',
     source: /* wgsl */ `
 ${source}
 ${x.source}
 ${linearEnd(end)}
-var<workgroup> xs: array<vec4<f32>, 320>;
-var<workgroup> ws: array<vec4<f32>, 320>;
+var<workgroup> xs: array<${type}, 320>;
+var<workgroup> ws: array<${type}, 320>;
 fn run(group: u32, lane: u32) {
   let tiles = (params.outputs + 63u) / 64u;
   let first_row = group / tiles * 64u;
@@ -39,11 +41,11 @@ fn run(group: u32, lane: u32) {
     var v = Octet(vec4<f32>(), vec4<f32>());
     if (o < params.octets) { if (of_weights) { v = weight(from_output + o); } else { v = input(from_row, o); } }
     workgroupBarrier();
-    if (of_weights) { ws[to] = v.a; ws[to + 1u] = v.b; } else { xs[to] = v.a; xs[to + 1u] = v.b; }
+    if (of_weights) { ws[to] = ${staged('v.a')}; ws[to + 1u] = ${staged('v.b')}; } else { xs[to] = ${staged('v.a')}; xs[to + 1u] = ${staged('v.b')}; }
     workgroupBarrier();
     for (var k = 0u; k < 4u; k++) {
       ${four.map((i) => `let w${i} = ws[(tx + ${16 * i}u) * 5u + k];`).join(' ')}
-      ${four.map((i) => `{ let v = xs[(ty + ${16 * i}u) * 5u + k]; sums${i} += vec4<f32>(${four.map((j) => `dot(v, w${j})`).join(', ')}); }`).join('\n      ')}
+      ${four.map((i) => `{ let v = xs[(ty + ${16 * i}u) * 5u + k]; sums${i} += ${added(four.map((j) => `dot(v, w${j})`).join(', '))}; }`).join('\n      ')}
     }
   }
   ${four.map((i) => four.map((j) => `finish(first_row + ty + ${16 * i}u, first_output + tx + ${16 * j}u, sums${i}[${j}]);`).join(' ')).join('\n  ')}

@@ -18,6 +18,8 @@ export interface DeviceMatrix {
   readonly outputs: number;
   readonly inputs: number;
   readonly parts: readonly DevicePart[];
+  /** Products of many rows meet it in f16. */
+  readonly half: boolean;
 }
 
 /** Some rows of a stored part. */
@@ -30,8 +32,8 @@ interface Piece {
 /** Bytes that are repacked on the host at a time. */
 const STAGED = 2 ** 23;
 
-/** Uploads a matrix, split by form and so that no buffer has more than `bindingBytes`; the host holds a few MiB of it at a time beside the scales. */
-export function uploadMatrix(commands: Commands, { outputs, inputs, parts }: Matrix, bindingBytes: number): DeviceMatrix {
+/** Uploads a matrix, split by form and so that no buffer has more than `bindingBytes`; the host holds a few MiB of it at a time beside the scales. `half` is for devices with `shader-f16`. */
+export function uploadMatrix(commands: Commands, { outputs, inputs, parts }: Matrix, bindingBytes: number, half = false): DeviceMatrix {
   const made: DevicePart[] = [];
   let from = 0;
   for (const pieces of bindable(parts, inputs, bindingBytes)) {
@@ -39,7 +41,7 @@ export function uploadMatrix(commands: Commands, { outputs, inputs, parts }: Mat
     made.push(uploaded);
     from += uploaded.rows;
   }
-  return { outputs, inputs, parts: made };
+  return { outputs, inputs, parts: made, half };
 }
 
 const rowBytes = (form: Form, inputs: number): number => 4 * OCTET_WORDS[form] * octetsOf(inputs);

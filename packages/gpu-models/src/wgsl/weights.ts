@@ -1,5 +1,5 @@
-/** How weights lie on the device: plain numbers of 32 or 16 bits, or blocks of 32 numbers with quants and scales apart (Q8_0, Q4_0, Q4_1). */
-export type Form = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_1';
+/** How weights lie on the device: plain numbers of 32 or 16 bits, or blocks with quants and scales apart, 32 numbers in one or 256 in eight or sixteen of their own scales (K). */
+export type Form = 'f32' | 'f16' | 'bf16' | 'q8_0' | 'q4_0' | 'q4_1' | 'q5_0' | 'q5_1' | 'q4_k' | 'q5_k' | 'q6_k';
 
 /** A half by its bits, exactly: `unpack2x16float` may take subnormals for 0, and scales of small weights are subnormal. */
 const HALF = /* wgsl */ `
@@ -14,6 +14,27 @@ const SCALE = /* wgsl */ `${HALF}
 fn scale(octet: u32) -> f32 { let block = octet / 4u; return half((scales[block / 2u] >> (16u * (block % 2u))) & 0xffffu); }`;
 const FOURS = /* wgsl */ `
 fn fours(word: u32) -> vec4<f32> { return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 4u, 8u, 12u)) & vec4<u32>(15u)); }`;
+
+/** Octets of 5 bits: four words of low bits, then one of the fifth bits of all 32 numbers. */
+const FIVES = /* wgsl */ `${FOURS}
+fn fifth(bits: u32) -> vec4<f32> { return vec4<f32>((vec4<u32>(bits) << vec4<u32>(4u, 3u, 2u, 1u)) & vec4<u32>(16u)); }
+fn quants(at: u32) -> Octet {
+  let block = at / 4u * 5u;
+  let w = weights[block + at % 4u];
+  let high = weights[block + 4u] >> (8u * (at % 4u));
+  return Octet(fours(w) + fifth(high), fours(w >> 16u) + fifth(high >> 4u));
+}`;
+const KS = /* wgsl */ `${HALF}
+// scale and minimum of 32 numbers: halves of the block, each times 6 bits, those of eight in 12 bytes
+fn scales_of(octet: u32) -> vec2<f32> {
+  let block = octet / 32u * 4u;
+  let shift = octet / 4u % 4u * 8u;
+  let a = (scales[block + 1u] >> shift) & 255u;
+  let b = (scales[block + 2u] >> shift) & 255u;
+  let c = (scales[block + 3u] >> shift) & 255u;
+  let six = select(vec2<u32>((c & 15u) | ((a >> 6u) << 4u), (c >> 4u) | ((b >> 6u) << 4u)), vec2<u32>(a & 63u, b & 63u), octet % 32u < 16u);
+  return halves(scales[block]) * vec2<f32>(six);
+}`;
 
 interface Layout {
   /** Element type of the buffer `weights`, and whether there are `scales` (u32). */
@@ -38,6 +59,28 @@ fn weight(at: u32) -> Octet { let w = weights[at]; let d = scale(at); return Oct
 fn weight(at: u32) -> Octet { let w = weights[at]; let d = scale(at); return Octet(d * (fours(w) - 8.0), d * (fours(w >> 16u) - 8.0)); }` },
   q4_1: { type: 'u32', scales: true, source: /* wgsl */ `${HALF}${FOURS}
 fn weight(at: u32) -> Octet { let w = weights[at]; let dm = halves(scales[at / 4u]); return Octet(dm.x * fours(w) + dm.y, dm.x * fours(w >> 16u) + dm.y); }` },
+  q5_0: { type: 'u32', scales: true, source: /* wgsl */ `${SCALE}${FIVES}
+fn weight(at: u32) -> Octet { let q = quants(at); let d = scale(at); return Octet(d * (q.a - 16.0), d * (q.b - 16.0)); }` },
+  q5_1: { type: 'u32', scales: true, source: /* wgsl */ `${HALF}${FIVES}
+fn weight(at: u32) -> Octet { let q = quants(at); let dm = halves(scales[at / 4u]); return Octet(dm.x * q.a + dm.y, dm.x * q.b + dm.y); }` },
+  q4_k: { type: 'u32', scales: true, source: /* wgsl */ `${KS}${FOURS}
+fn weight(at: u32) -> Octet { let w = weights[at]; let dm = scales_of(at); return Octet(dm.x * fours(w) - dm.y, dm.x * fours(w >> 16u) - dm.y); }` },
+  q5_k: { type: 'u32', scales: true, source: /* wgsl */ `${KS}${FIVES}
+fn weight(at: u32) -> Octet { let q = quants(at); let dm = scales_of(at); return Octet(dm.x * q.a - dm.y, dm.x * q.b - dm.y); }` },
+  q6_k: { type: 'u32', scales: true, source: /* wgsl */ `${HALF}${FOURS}
+fn word16(at: u32) -> u32 { return (scales[at / 2u] >> (16u * (at % 2u))) & 0xffffu; }
+fn upper(bits: u32) -> vec4<f32> { return vec4<f32>(((vec4<u32>(bits) << vec4<u32>(4u, 2u, 0u, 0u)) >> vec4<u32>(0u, 0u, 0u, 2u)) & vec4<u32>(48u)); }
+// low bits of 32 numbers in four words, their upper two bits in two; the scale of a block, then 16 of 8 bits
+fn weight(at: u32) -> Octet {
+  let block = at / 4u * 6u;
+  let w = weights[block + at % 4u];
+  let high = weights[block + 4u + at % 4u / 2u] >> (16u * (at % 2u));
+  let from_ = at / 32u * 9u;
+  let sub = at % 32u / 2u;
+  let own = bitcast<i32>(word16(from_ + 1u + sub / 2u) << (24u - 8u * (sub % 2u))) >> 24u;
+  let d = half(word16(from_)) * f32(own);
+  return Octet(d * (fours(w) + upper(high) - 32.0), d * (fours(w >> 16u) + upper(high >> 8u) - 32.0));
+}` },
 };
 
 /** Buffers and text for reading weights in a form, eight numbers at a time. */

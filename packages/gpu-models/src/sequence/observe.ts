@@ -1,0 +1,55 @@
+import { compile, id, KvError, signalKey } from '@kv/core';
+import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
+import type { Commands } from '@kv/gpu';
+import { artifactOf } from '@kv/models';
+import { encodeSlots } from '../operations.ts';
+import type { DeviceMemory } from './memory.ts';
+import { devicePass } from './pass.ts';
+
+/** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
+export async function providedOnDevice(memory: DeviceMemory, policy: Compiled, layers: readonly number[], commands: Commands, onPass: () => void): Promise<ReadonlyMap<string, unknown>[]> {
+  const out = layers.map(() => new Map<string, unknown>());
+  for (const signal of policy.needs) {
+    if (!signal.provide) continue;
+    const engine = providerEngine(memory, signal, commands, onPass);
+    for (const [i, l] of layers.entries()) out[i]!.set(signalKey(signal), await signal.provide(engine, l));
+  }
+  return out;
+}
+
+function providerEngine(memory: DeviceMemory, signal: AnySignal, commands: Commands, onPass: () => void): ProviderEngine {
+  const passes = new Map<string, Promise<readonly Tensor[]>>(), { model, text, promptLength } = memory, { tokenizer } = model;
+  return {
+    ids: text.ids, promptLength,
+    encode: (said) => tokenizer.encode(said, { special: false }).ids,
+    decode: (ids) => tokenizer.decode(ids),
+    async observeMax(ids, layer) {
+      const key = ids.join(',');
+      if (!passes.has(key)) {
+        onPass();
+        passes.set(key, observe(memory, ids, commands));
+      }
+      return (await passes.get(key)!)[layer]!;
+    },
+    artifact: (name) => artifactOf(model, name),
+    attentionRows: () => Promise.reject(new KvError('gpu', `sequences on a device do not show whole attention to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model whose engine keeps caches on the host`)),
+  };
+}
+
+/** Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
+async function observe(memory: DeviceMemory, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
+  const copy = memory.fork(), before = copy.layers.map(({ cache }) => cache.length), { queryHeads } = memory.model.config;
+  try {
+    const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
+    (await devicePass(copy, ids, { phase: 'prefill', policy: compile(id), rows: 0, largest })).release();
+    for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];
+    return largest.map((all, l) => {
+      const present = commands.make([queryHeads, before[l]!]);
+      encodeSlots(commands, all, present, before[l]!);
+      commands.free(all);
+      return present;
+    });
+  } finally {
+    copy.destroy();
+  }
+}

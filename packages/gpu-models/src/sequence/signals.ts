@@ -1,0 +1,98 @@
+import { isState, KvError, signalKey } from '@kv/core';
+import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
+import type { Commands } from '@kv/gpu';
+import { layerAttention, notRemembered, windowOf } from '@kv/models';
+import type { AttentionCounters, ModelConfig } from '@kv/models';
+import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
+import { encodeOutputNorms, encodeSlots } from '../operations.ts';
+import type { DeviceMatrix } from '../weights/device-matrix.ts';
+import type { DeviceLayer } from './layer.ts';
+import type { DeviceStates } from './states.ts';
+
+/** What signals are computed from. */
+export interface Source {
+  readonly layer: DeviceLayer;
+  readonly index: number;
+  readonly config: ModelConfig;
+  /** State of rows `model`. */
+  readonly shared: DeviceStates;
+  readonly tokens: Tokens;
+  readonly rope: Rope;
+  readonly embeddings: Embeddings;
+  readonly counters: AttentionCounters;
+  /** The output product's weight `[D, H * d]`. */
+  output(): DeviceMatrix;
+  /** Where what is computed lives and is recorded. */
+  readonly commands: Commands;
+  readonly ops: Ops;
+}
+
+/** A reader of one layer's signals as they are now; each is recorded once. */
+export function deviceReader(source: Source): (signal: AnySignal) => unknown {
+  const done = new Map<string, unknown>();
+  return (signal) => {
+    const key = signalKey(signal);
+    if (!done.has(key)) done.set(key, compute(signal, source));
+    return done.get(key);
+  };
+}
+
+/** @throws KvError for signals that no sequence on a device offers. */
+export function expectOffered(needs: readonly AnySignal[]): void {
+  for (const signal of needs)
+    if (!(signal.provide !== undefined || isState(signal) || OFFERED.includes(signal.id)))
+      throw new KvError('gpu', `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model whose engine keeps caches on the host`);
+}
+const OFFERED = ['tokens', 'positions', 'rope', 'embeddings', 'keys', 'values', 'queries', 'attention.last', 'attention.window', 'attention.max', 'attention.block', 'attention.accumulated', 'values.output'];
+
+function compute(signal: AnySignal, source: Source): unknown {
+  const { layer, shared, tokens, commands, config: { queryHeads: H, kvHeads: G } } = source, { cache, accumulated, block } = layer, n = cache.length;
+  const lengthsOf = (rows: number): { readonly lengths?: Tensor } => (cache.even ? {} : { lengths: rows === G ? cache.lengths : commands.upload(Uint32Array.from({ length: rows }, (_, r) => cache.counts[Math.floor((r * G) / rows)]!), [rows]) });
+  /** The slots in use of a tensor that may have room for more, as pieces know them. */
+  const dense = (x: Tensor): Tensor => {
+    const [rows = 1, capacity = 1, ...channels] = x.shape;
+    if (capacity === n) return { ...x, ...lengthsOf(rows) };
+    const out = commands.make([rows, n, ...channels], x.dtype);
+    encodeSlots(commands, x, out, n);
+    return { ...out, ...lengthsOf(rows) };
+  };
+  const sums = (rows: typeof accumulated): Tensor => {
+    if (!rows) throw notRemembered(signal);
+    return { ...rows.dense(commands, n), ...lengthsOf(H) };
+  };
+  if (isState(signal)) return (signal.state.rows === 'model' ? shared : layer.states).read(commands, signal, n, tokens.ids.length, lengthsOf(G).lengths);
+  if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf(H));
+  switch (signal.id) {
+    case 'keys': return dense(cache.keys);
+    case 'values': return dense(cache.values);
+    case 'positions': return dense(cache.positions);
+    case 'tokens': return tokens;
+    case 'rope': return source.rope;
+    case 'embeddings': return source.embeddings;
+    case 'values.output': return { ...encodeOutputNorms(commands, cache, source.output(), n), ...lengthsOf(H) };
+    case 'attention.accumulated': return sums(accumulated);
+    case 'attention.block': return sums(block);
+    default: throw expectOffered([signal]);
+  }
+}
+
+/** How a layer attends, for queries at `positions [m]` over its cache as it is. */
+export function attentionOf({ cache }: DeviceLayer, config: ModelConfig, index: number, q: Tensor, rows: Tensor, views = 0): DeviceAttention {
+  const { queryHeads: heads, attention: { windows } } = config, { scale, softcap } = layerAttention(config, index), window = windows[index] ?? Infinity, [, m = 0] = q.shape;
+  const { heads: kvHeads, headDim, keys, values, positions, lengths, capacity, length: slots } = cache;
+  return { m, heads, kvHeads, headDim, q, keys, values, positions, lengths, capacity, slots, rows, views, scale, ...(softcap !== undefined && { softcap }), ...(window !== Infinity && { window }) };
+}
+
+/** What looks at the last w queries: themselves `[H, w, d]`, or the mean or largest weight that they give each slot, `[H, n]`. */
+function ofWindow(signal: AnySignal, { layer, index, config, counters, commands, ops }: Source, lengths: { readonly lengths?: Tensor }): Tensor {
+  const { ring, cache } = layer, w = windowOf(signal);
+  if (!ring || ring.window < w) throw notRemembered(signal);
+  const { q, positions } = ring.last(commands, w), count = positions.length;
+  if (signal.id === 'queries') return q;
+  const largest = signal.id === 'attention.max', columns = commands.make([config.queryHeads, cache.length]);
+  counters.statistics += largest ? count : 1;
+  const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])), attended = encodeAttention(commands, a, { last: count });
+  encodeColumns(commands, a, attended, columns, { of: largest ? 'max' : 'sum' });
+  for (const x of [q, a.rows, attended.out]) commands.free(x);
+  return { ...(largest ? columns : ops.div(columns, count)), ...lengths };
+}

@@ -1,0 +1,89 @@
+import type { Tensor } from '@kv/core';
+import type { Commands } from '@kv/gpu';
+import { encodeCompact, encodeRest, encodeSlots } from '../operations.ts';
+import { forRows, type Home, type Selection } from './home.ts';
+
+/** f32 `[rows, stride]` on the device beside a layer's cache: one entry a slot, compacted with it, `init` where nobody wrote; counted as the host counts its own. */
+export class DeviceRows {
+  readonly rows: number;
+  readonly #init: number;
+  readonly #name: string;
+  readonly #home: Home;
+  #tensor: Tensor;
+  #length = 0;
+
+  constructor(rows: number, init: number, name: string, home: Home) {
+    [this.rows, this.#init, this.#name, this.#home] = [rows, init, name, home];
+    this.#tensor = home.scope.commands.make([rows, 0]);
+  }
+
+  get tensor(): Tensor {
+    return this.#tensor;
+  }
+  get length(): number {
+    return this.#length;
+  }
+  get #stride(): number {
+    return this.#tensor.shape[1]!;
+  }
+
+  /** Room for slots up to `length`, the new ones at `init`. */
+  grow(length: number): void {
+    if (length > this.#stride) this.#resize(Math.max(length, Math.floor(this.#stride * 1.25)));
+    this.#count(length);
+  }
+
+  /** The first columns become those of `[rows, slots]`. */
+  write(values: Tensor): void {
+    encodeSlots(this.#home.scope.commands, values, this.#tensor, values.shape[1]!);
+  }
+
+  /** A copy of the first `slots` columns of every row, `[rows, slots]`. */
+  dense(commands: Commands, slots: number): Tensor {
+    const out = commands.make([this.rows, slots]);
+    encodeSlots(commands, this.#tensor, out, slots);
+    return out;
+  }
+
+  /** Records that these slots of each head stay: at most `counts`, until `confirm` says how many. */
+  keep(selection: Selection, counts: readonly number[]): void {
+    const { commands } = this.#home.scope, { kept, counts: valid } = forRows(selection, this.rows);
+    encodeCompact(commands, this.#tensor, kept, valid);
+    encodeRest(commands, this.#tensor, valid, this.#init);
+    this.confirm(counts);
+  }
+
+  /** Slots of each head, `[kvHead]`. */
+  confirm(counts: readonly number[]): void {
+    this.#count(Math.max(0, ...(this.rows < counts.length ? counts.slice(0, 1) : counts)));
+  }
+
+  fork(home: Home): DeviceRows {
+    const copy = new DeviceRows(this.rows, this.#init, this.#name, home);
+    copy.grow(this.#length);
+    encodeSlots(home.scope.commands, this.#tensor, copy.#tensor, this.#length);
+    return copy;
+  }
+
+  destroy(): void {
+    this.#count(0);
+    this.#resize(0);
+    this.#home.scope.commands.free(this.#tensor);
+  }
+
+  #resize(stride: number): void {
+    const { scope: { commands }, ledger } = this.#home, next = commands.upload(new Float32Array(this.rows * stride).fill(this.#init), [this.rows, stride]);
+    ledger.allocate(this.#name, 4 * this.rows * stride);
+    encodeSlots(commands, this.#tensor, next, Math.min(this.#length, stride));
+    commands.free(this.#tensor);
+    ledger.free(this.#name, 4 * this.rows * this.#stride);
+    this.#tensor = next;
+  }
+
+  #count(length: number): void {
+    const change = 4 * this.rows * (length - this.#length);
+    if (change > 0) this.#home.ledger.use(this.#name, change);
+    else this.#home.ledger.release(this.#name, -change);
+    this.#length = length;
+  }
+}

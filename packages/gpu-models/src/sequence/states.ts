@@ -1,0 +1,63 @@
+import { KvError } from '@kv/core';
+import type { State, StateSpec, Tensor } from '@kv/core';
+import type { Commands } from '@kv/gpu';
+import type { Home } from './home.ts';
+import { DeviceRows } from './slot-rows.ts';
+
+/** Rows of each kind of state. */
+export type StateShape = Readonly<Record<StateSpec['rows'], number>>;
+
+/** The state of pieces in one layer (or, for rows `model`, in the sequence), on the device. */
+export class DeviceStates {
+  readonly #entries = new Map<string, { readonly spec: StateSpec; readonly rows: DeviceRows }>();
+  readonly #shape: StateShape;
+  readonly #home: Home;
+
+  constructor(shape: StateShape, home: Home) {
+    [this.#shape, this.#home] = [shape, home];
+  }
+
+  get empty(): boolean {
+    return this.#entries.size === 0;
+  }
+
+  /** The state with room for `slots` slots and `positions` positions; `lengths` of the slots where heads differ. */
+  read(commands: Commands, signal: State, slots: number, positions: number, lengths?: Tensor): Tensor {
+    const { rows, spec } = this.#entry(signal, slots, positions), tensor = rows.dense(commands, rows.length);
+    return spec.kind === 'slot' && lengths ? { ...tensor, lengths } : tensor;
+  }
+
+  /** Replaces the state by `[rows, columns]`. */
+  write(signal: State, values: Tensor): void {
+    const [rows = 1, columns = 1] = values.shape, want = this.#shape[signal.state.rows];
+    if (rows !== want) throw new KvError(signal.as, `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`);
+    const entry = this.#entry(signal, columns, columns);
+    entry.rows.grow(columns);
+    entry.rows.write(values);
+  }
+
+  /** The states that follow the cache. */
+  get slots(): readonly DeviceRows[] {
+    return [...this.#entries.values()].flatMap(({ spec, rows }) => (spec.kind === 'slot' ? [rows] : []));
+  }
+
+  fork(home: Home): DeviceStates {
+    const copy = new DeviceStates(this.#shape, home);
+    for (const [id, { spec, rows }] of this.#entries) copy.#entries.set(id, { spec, rows: rows.fork(home) });
+    return copy;
+  }
+
+  destroy(): void {
+    for (const { rows } of this.#entries.values()) rows.destroy();
+    this.#entries.clear();
+  }
+
+  #entry(signal: State, slots: number, positions: number): { readonly spec: StateSpec; readonly rows: DeviceRows } {
+    const spec = signal.state;
+    let entry = this.#entries.get(signal.id);
+    if (!entry) this.#entries.set(signal.id, (entry = { spec, rows: new DeviceRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#home) }));
+    const { rows } = entry, columns = { slot: slots, position: positions, unit: Math.max(rows.length, spec.width ?? 1), sequence: spec.width ?? 1 }[spec.kind];
+    if (columns > rows.length) rows.grow(columns);
+    return entry;
+  }
+}

@@ -1,0 +1,28 @@
+import { inOrder } from '@kv/allocators-preference';
+import type { Kernel } from '@kv/core';
+import { kernelLaws } from '@kv/laws';
+import type { KernelInputs, KernelSize } from '@kv/laws';
+import { pairNorms } from '@kv/scorers-triattention';
+import { leaders, overlaps, rowsOfLeaders } from '@kv/sharing-hshare';
+import { carried, holding, resonance } from '@kv/units-trunks';
+import { gpuTests } from './device.ts';
+import { share } from './differential.ts';
+
+const gpuTest = await gpuTests();
+
+const put = (f: (i: number) => number, ...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
+const ids = (f: (i: number) => number, ...shape: number[]) => ({ data: Uint32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
+/** Inputs of each kernel by rows and slots. */
+const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] = [
+  [carried, ({ slots, seed }) => ({ inputs: { before: put((i) => Math.sin(i + seed), 1, Math.max(1, Math.floor(slots / 2))), fresh: put((i) => i, 1, slots) } })],
+  [holding, ({ rows, slots, lengths, seed }) => ({ inputs: { positions: { ...ids((i) => i % Math.max(1, slots), rows, slots), lengths }, unitOf: put((i) => ((i + seed) % 4) - 1, 1, Math.max(1, slots)), like: put(() => 0, 1, 3) } })],
+  [resonance, ({ rows, slots, seed }) => { const n = Math.max(1, slots), E = 2 * rows; return { inputs: { a: ids((i) => (i * 7 + seed) % n, 1, E), b: ids((i) => (i * 5 + seed + 1) % n, 1, E), weight: put((i) => ((i + 1) % 5) / 4, 1, E), lit: put((i) => i % 2, 1, n) }, params: { hops: 2, gain: 0.5 } }; }],
+  [inOrder, ({ rows, seed }) => ({ inputs: { wants: put((i) => (i * 7 + seed) % 5, rows, 1), rest: put(() => seed % 9, 1, 1) } })],
+  [pairNorms, ({ rows, slots }) => ({ inputs: { keys: put((i) => Math.sin(i), rows, slots, 6), spread: put((i) => Math.cos(i), 2 * rows, 2) } })],
+  [overlaps, ({ rows, slots, seed }) => ({ inputs: { sets: put((i) => (i * 5 + seed) % 2, rows, slots), before: put((i) => i % 3, rows, rows) } })],
+  [leaders, ({ rows, seed }) => ({ inputs: { overlap: put((i) => (i * 7 + seed) % 11, rows, rows) }, params: { share: 2 } })],
+  [rowsOfLeaders, ({ rows, slots }) => ({ inputs: { sets: put((i) => Math.sin(i), rows, slots), leader: put((i) => Math.floor(i / 2), rows, 1) } })],
+];
+for (const [kernel, make] of made) gpuTest(`the kernel ${kernel.id} as its reference`, async (gpu) => {
+  for (const law of Object.values(kernelLaws(kernel, { backend: gpu, runs: share(8), make }))) await law();
+});
