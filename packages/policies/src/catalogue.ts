@@ -1,10 +1,11 @@
 import type { Policy } from '@kv/core';
 import { adakv } from './adakv.ts';
 import { alpha } from './alpha.ts';
+import { attendedSentences } from './attended-sentences.ts';
 import { chunkkv } from './chunkkv.ts';
 import { criticalkv } from './criticalkv.ts';
 import { cpe } from './cpe.ts';
-import { crystalcache } from './crystalcache.ts';
+import { crystalcache, crystalcacheBreath } from './crystalcache.ts';
 import { cur } from './cur.ts';
 import { full } from './full.ts';
 import { fullTa } from './full-ta.ts';
@@ -14,7 +15,8 @@ import { h2oFastCaote } from './h2o-fast-caote.ts';
 import { keydiff } from './keydiff.ts';
 import { h2oJoint } from './h2o-joint.ts';
 import { knorm } from './knorm.ts';
-import { kvzip } from './kvzip.ts';
+import { hshare } from './hshare.ts';
+import { kvzip, kvzipModelWide } from './kvzip.ts';
 import { lagkv } from './lagkv.ts';
 import { observed } from './observed.ts';
 import { pieces } from './pieces.ts';
@@ -26,21 +28,22 @@ import { rarity } from './rarity.ts';
 import { snapkv } from './snapkv.ts';
 import { snapkvCaote } from './snapkv-caote.ts';
 import { snapkvFastCaote } from './snapkv-fast-caote.ts';
-import { CAI, CAI25, CC, CHARI, DEVOTO, DEVOTO25, FENG24, FENG25, FENG25D, GOEL, KIM, KVPRESS, LI, LIANG, LIU, LIU23, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, YANG, ZHANG, ZHOU } from './sources.ts';
+import { CAI, CAI25, CC, CHARI, DEVOTO, DEVOTO25, FENG24, FENG25, FENG25D, GOEL, HSHARE, KIM, KVPRESS, LI, LIANG, LIU, LIU23, MAO, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, YANG, ZHANG, ZHOU } from './sources.ts';
 import { expectedAttention } from './expected-attention.ts';
 import { compactor } from './compactor.ts';
 import { leverage } from './leverage.ts';
 import { cake } from './cake.ts';
 import { dynamickv } from './dynamickv.ts';
 import { rkv } from './rkv.ts';
-import { defensivekv } from './defensivekv.ts';
+import { defensivekv, layerDefensivekv } from './defensivekv.ts';
 import { scissorhands } from './scissorhands.ts';
 import { snapkvMerge } from './snapkv-merge.ts';
 import { quest } from './quest.ts';
 import { doubleSparsity } from './double-sparsity.ts';
 import { topKOracle } from './top-k-oracle.ts';
-import { streaming } from './streaming.ts';
+import { streaming, streamingRerotated } from './streaming.ts';
 import { taFast } from './ta-fast.ts';
+import { alphaTriattention, triattention } from './triattention.ts';
 import { tova } from './tova.ts';
 import { tovaCaote } from './tova-caote.ts';
 import { tovaFastCaote } from './tova-fast-caote.ts';
@@ -64,6 +67,7 @@ const PYRAMID = { window: 64, kernel: 5, beta: 20 };
 export const policies: Readonly<Record<string, PolicyEntry>> = {
   full: entry(full, 'Full cache: evicts nothing', 'the unit of compose'),
   streaming: entry(streaming, 'Sinks, then the most recent positions', XIAO, like('streaming')),
+  streamingRerotated: entry(streamingRerotated, 'The same at positions within the cache: keys are turned after every eviction', XIAO, like('streaming')),
   random: entry(random, 'A hash of seed, layer, head and position', 'the floor for comparison', like('random')),
   knorm: entry(knorm, 'Keys of small norm', DEVOTO),
   h2o: entry(h2o, 'Attention summed over all queries, and a recent window', ZHANG, like('h2o')),
@@ -72,6 +76,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   snapkv: entry(snapkv, 'Pooled attention of the last queries (window <= budget)', LI, like('snapkv')),
   pyramidkv: entry(pyramidkv, "SnapKV under PyramidKV's budgets, kvpress' rule", CAI, PYRAMID),
   pyramidal: entry(pyramidal, "SnapKV under PyramidKV's budgets, the authors' line", CAI, PYRAMID),
+  attendedSentences: entry(attendedSentences, 'Whole sentences that the question looks at', 'studies/smollm2-needle', { window: 8, maxSize: 32, sinks: 4 }),
   chunkkv: entry(chunkkv, "SnapKV's best chunks, whole and alike in every head", LIU, { size: 10, window: 64, kernel: 5 }),
   adakv: entry(adakv, 'SnapKV, the slots of a layer shared between its heads', FENG24, { window: 64, kernel: 5, safeguard: 0.2 }),
   criticalkv: entry(criticalkv, 'SnapKV for half, then scores times the size of the value in the output', FENG25, { window: 64, kernel: 5, first: 0.5 }),
@@ -79,6 +84,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   lagkv: entry(lagkv, 'Keys and values uneven against the next slots', LIANG, like('lagkv')),
   cur: entry(cur, 'Large keys with large values within their window', SENGUPTA, like('cur')),
   kvzip: entry(kvzip, 'What repeating the context looks at: a second pass', KIM, like('kvzip')),
+  kvzipModelWide: entry(kvzipModelWide, 'The same, every pair against those of all layers and heads', KIM, like('kvzip')),
   expectedAttention: entry(expectedAttention, 'What a distribution of future queries would look at', DEVOTO25, like('expectedAttention')),
   compactor: entry(compactor, 'Leverage of the keys and non-causal attention in chunks', CHARI, { chunk: 256, window: 4096, sinks: 8, recent: 4 }),
   leverage: entry(leverage, 'Keys that have a direction to themselves', CHARI, like('leverage')),
@@ -86,10 +92,12 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   dynamickv: entry(dynamickv, 'SnapKV, layers by their share of the best scores', ZHOU, { window: 32, kernel: 7, most: 10 }),
   rkv: entry(rkv, 'Importance against redundancy', CAI25, { window: 8, kernel: 7, lambda: 0.1 }),
   defensivekv: entry(defensivekv, 'The worst case over queries and heads, heads compared', FENG25D, like('defensive')),
+  layerDefensivekv: entry(layerDefensivekv, 'The same, layers compared too', FENG25D, like('defensive')),
   scissorhands: entry(scissorhands, 'Above the mean weight in most of the last steps', LIU23, like('scissorhands')),
   snapkvMerge: entry(snapkvMerge, 'SnapKV, the evicted folded into what stays', KVPRESS, { window: 64, kernel: 5, threshold: 0 }),
   quest: entry(quest, 'Hides all but the pages with the highest bounds', TANG, { page: 16, slots: 1024 }),
   doubleSparsity: entry(doubleSparsity, 'Hides all but the best by a few channels', YANG, { channels: 16, window: 32, slots: 1024 }),
+  hshare: entry(hshare, 'Double Sparsity, its sets shared between tokens and heads', HSHARE, { slots: 128, sinks: 8, local: 32, channels: 32, query: 2, heads: 0.5 }),
   topKOracle: entry(topKOracle, 'Hides all but the true top-k of every query: a yardstick', PRHS, { slots: 1024 }),
   snapkvCaote: entry(snapkvCaote, 'SnapKV, then the eviction error CAOTE', GOEL, like('snapkv')),
   snapkvFastCaote: entry(snapkvFastCaote, 'SnapKV, then FastCAOTE', GOEL, like('snapkv')),
@@ -99,9 +107,12 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   tovaFastCaote: entry(tovaFastCaote, 'TOVA, then FastCAOTE', GOEL, like('tova')),
   h2oJoint: entry(h2oJoint, 'H2O, evicted by the exact error of all that left', `${GOEL}, eq. 24`, like('h2o')),
   alpha: entry(alpha, 'SnapKV, each pick less its likeness to what is kept', `${SCD}, eq. 2`, { lambda: 0.5, window: 64, kernel: 5 }),
+  triattention: entry(triattention, 'Keys that fare well with the queries to come, by calibrated statistics', MAO, like('triattention')),
+  alphaTriattention: entry(alphaTriattention, 'TriAttention, each pick less its likeness to what is kept', `${SCD}, eq. 2`, { lambda: 0.5, horizon: 65_536 }),
   crystalcache: entry(crystalcache, 'Whole trunks of sentences by centrality or content (recent <= budget)', CC, { alpha: 1, maxSize: 32, sinks: 4, recent: 128 }),
+  crystalcacheBreath: entry(crystalcacheBreath, 'CrystalCache that dissolves again while it generates', `${CC}, section 3.8`, { alpha: 1, maxSize: 32, sinks: 4, recent: 128, interval: 64 }),
   cpe: entry(cpe, 'Evicts nothing: shared retrieval, shrinking windows, frozen early tokens', PRHS, { budget: 128, sinks: 8, local: 32, block: 8, threshold: 0.8, phi: 0.7, psi: 0.5 }),
   rarity: entry(rarity, 'Tokens whose id is rare in the context (Von Restorff)', `${CC}, eq. 21`, like('rarity')),
-  fullTa: entry(fullTa, 'Attention, recency, structure, past attention and frequency beside the vouchers', `${TA}, eq. 1`, { reach: 6, slots: 4, strength: 15, rate: 0.9 }),
-  taFast: entry(taFast, 'Values after anchors such as `password:` are sponsored', `${TA}, eq. 3`, { reach: 6, slots: 4, strength: 15 }),
+  fullTa: entry(fullTa, 'Attention, recency, structure, past attention and frequency beside the vouchers', `${TA}, eq. 1`, { reach: 6, slots: 4, strength: 15, rate: 0.9, anchors: 'regex' }),
+  taFast: entry(taFast, 'Values after anchors such as `password:` are sponsored', `${TA}, eq. 3`, { reach: 6, slots: 4, strength: 15, anchors: 'regex' }),
 };

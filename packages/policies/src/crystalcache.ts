@@ -1,7 +1,7 @@
-import { compose, mandatory, weighted } from '@kv/core';
+import { cadence, compose, mandatory, weighted } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { rarity } from '@kv/scorers-rarity';
-import { branchDissolution, clip, crystallization, saliency, trunks } from '@kv/units-trunks';
+import { branchDissolution, breath, clip, crystallization, saliency, trunks } from '@kv/units-trunks';
 
 export interface CrystalCacheOptions {
   /** Weight of content against structure. @defaultValue 1 */
@@ -21,4 +21,19 @@ export interface CrystalCacheOptions {
  */
 export function crystalcache({ alpha = 1, maxSize = 32, sinks = 4, recent = 128 }: CrystalCacheOptions = {}): Policy {
   return compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory({ sinks, recent }), trunks({ maxSize }), crystallization({ alpha }), branchDissolution());
+}
+
+export interface CrystalCacheBreathOptions extends CrystalCacheOptions {
+  /** Generated tokens between two breaths. @defaultValue 64 */
+  readonly interval?: number;
+}
+
+/**
+ * CrystalCache with its breath cycle: every 64 generated tokens trunks that matter now pull related ones up, and the cache is dissolved to its budget again, nothing protected.
+ *
+ * @remarks CrystalCache, section 3.8, which its authors never ran; the budget is the prompt's.
+ */
+export function crystalcacheBreath({ alpha = 1, maxSize = 32, sinks = 4, recent = 128, interval = 64 }: CrystalCacheBreathOptions = {}): Policy {
+  const impact = compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory({ sinks, recent }));
+  return compose(impact, trunks({ maxSize, run: interval }), breath({ interval, alpha }), branchDissolution(), cadence({ every: interval }));
 }

@@ -1,8 +1,8 @@
-import { log1p, mandatory, max, minMax, normalize, perLayer, pool, reduceHeads, softmax, sum, view, weighted, zScore } from '@kv/core';
+import { cadence, log1p, mandatory, max, minMax, normalize, perLayer, pool, reduceHeads, rerotate, softmax, sum, view, weighted, zScore } from '@kv/core';
 import type { Piece, Scored } from '@kv/core';
 import { adaKV } from '@kv/allocators-ada-kv';
 import { mass } from '@kv/allocators-mass';
-import { cake, cakeScores, dynamickv } from '@kv/allocators-preference';
+import { cake, cakeScores, dynamickv, modelWide } from '@kv/allocators-preference';
 import { protectedPartition } from '@kv/allocators-protected-partition';
 import { pyramidal, pyramidkv } from '@kv/allocators-pyramidal';
 import { uniform } from '@kv/allocators-uniform';
@@ -17,18 +17,21 @@ import { random } from '@kv/scorers-random';
 import { frequency, rarity } from '@kv/scorers-rarity';
 import { kvzip } from '@kv/scorers-reconstruction';
 import { exact, labels, pageBounds } from '@kv/scorers-retrieval';
-import { pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
+import { pension, recency } from '@kv/scorers-sponsorship';
+import { triattention } from '@kv/scorers-triattention';
 import { defensive, importance, redundancy, scissorhands } from '@kv/scorers-window';
 import { diversity } from '@kv/selectors-diversity';
 import { jointEviction } from '@kv/selectors-joint-eviction';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
 import { cis, dots } from '@kv/sharing-cis';
+import { sharedSets } from '@kv/sharing-hshare';
 import { criticalkv, outputShare } from '@kv/transforms-critical';
 import { merge } from '@kv/transforms-merging';
 import { chunks } from '@kv/units-chunks';
-import { branchDissolution, centrality, clip, coverage, crystallization, saliency, sentences, standout, trunks } from '@kv/units-trunks';
-import { CAI, CAI25, CC, CHARI, DEVOTO, DEVOTO25, FENG24, FENG25, FENG25D, GOEL, KIM, KVPRESS, LI, LIANG, LIU, LIU23, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, YANG, ZHANG, ZHOU } from './sources.ts';
+import { branchDissolution, breath, centrality, clip, coverage, crystallization, saliency, sentences, standout, trunks } from '@kv/units-trunks';
+import { sponsorship, structure } from './anchors.ts';
+import { CAI, CAI25, CC, CHARI, DEVOTO, DEVOTO25, FENG24, FENG25, FENG25D, GOEL, HSHARE, KIM, KVPRESS, LI, LIANG, LIU, LIU23, MAO, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, YANG, ZHANG, ZHOU } from './sources.ts';
 
 export type OptionValue = number | string | boolean;
 export type OptionValues = Readonly<Record<string, OptionValue>>;
@@ -71,7 +74,8 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   redundancy: entry(redundancy, CAI25, { near: 0.5 }),
   defensive: entry(defensive, FENG25D, { window: 32, kernel: 5 }),
   scissorhands: entry(scissorhands, LIU23, { window: 64, recent: 10 }),
-  cakeScores: entry(cakeScores, `${QIN}, eq. 7`, { window: 32, gamma: 200, kernel: 5 }),
+  cakeScores: entry(cakeScores, QIN, { window: 32, gamma: 200, kernel: 5 }),
+  triattention: entry(triattention, MAO, { horizon: 65_536 }),
   pageBounds: entry(pageBounds, TANG, { page: 16 }),
   labels: entry(labels, YANG, { channels: 16, window: 32 }),
   exact: entry(exact, PRHS),
@@ -81,9 +85,9 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   dots: entry(dots, `${PRHS}, section IV-A`),
   frequency: entry(frequency, `${TA}, eq. 1`),
   recency: entry(recency, `${TA}, eq. 1`),
-  structure: entry(structure, `${TA}, eq. 1`),
+  structure: entry(structure, `${TA}, eq. 1`, { anchors: 'regex' }),
   pension: entry(pension, `${TA}, eq. 1`, { rate: 0.9 }),
-  sponsorship: entry(sponsorship, `${TA}, eq. 2`, { reach: 6, strength: 15, decay: 0.9 }),
+  sponsorship: entry(sponsorship, `${TA}, eq. 2`, { reach: 6, strength: 15, decay: 0.9, anchors: 'regex' }),
   sum: around('scorers', (terms) => sum(...scorers(terms)), CORE),
   max: around('scorers', (terms) => max(...scorers(terms)), CORE),
   weighted: around('weighted', (terms) => weighted(...terms), CORE),
@@ -103,28 +107,33 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   mandatory: entry(mandatory, CORE, { sinks: 4, recent: 0 }),
   clip: entry(clip, `${CC}, eq. 22`, { low: 0.1, high: 20 }),
   coverage: entry(coverage, `${CC}, section 8`, { share: 0.1 }),
+  cadence: entry((o: { block?: number; every?: number } = {}) => cadence({ ...(o.block && { block: o.block }), ...(o.every && { every: o.every }) }), CORE, { block: 0, every: 0 }),
   uniform: entry(uniform, 'what an engine starts from'),
   pyramidal: entry(pyramidal, CAI, { beta: 20 }),
   pyramidkv: entry(pyramidkv, `${CAI}, ${KVPRESS}'s rule`, { window: 64, beta: 20 }),
-  cake: entry(cake, `${QIN}, eq. 5, 6`, { window: 32, tau1: 1, tau2: 1 }),
+  cake: entry(cake, QIN, { window: 32, tau1: 1, tau2: 1 }),
   dynamickv: entry(dynamickv, ZHOU, { window: 32, most: 10 }),
+  modelWide: entry(modelWide, `${KIM}; ${FENG25D}`),
   adaKV: entry(adaKV, FENG24, { safeguard: 0.2 }),
   mass: entry(mass, `${PRHS}, Lemma 1`, { epsilon: 0.05 }),
   protectedPartition: around('by', (terms, options) => protectedPartition(scorers(terms)[0]!, options), `${TA}, section 3.3`, { slots: 4 }),
   chunks: entry(chunks, LIU, { size: 10, shared: true }),
   wholeUnits: entry(wholeUnits, LIU, { last: 'drop' }),
-  sentences: entry(sentences, `${CC}, section 3.3`),
-  trunks: entry(trunks, `${CC}, section 3.3`, { maxSize: 32, merge: 0.3 }),
+  sentences: entry(sentences, `${CC}, section 3.3`, { maxSize: 0 }),
+  trunks: entry(trunks, `${CC}, section 3.3`, { maxSize: 32, merge: 0.3, run: 64 }),
   centrality: entry(centrality, `${CC}, eq. 27`),
   standout: entry(standout, `${CC}, eq. 28`),
   crystallization: entry(crystallization, `${CC}, eq. 29`, { alpha: 1 }),
+  breath: entry(breath, `${CC}, section 3.8`, { interval: 64, alpha: 1, decay: 0.05, hops: 2, gain: 0.15, bond: 0.05, fade: 0.99 }),
   branchDissolution: entry(branchDissolution, `${CC}, algorithm 1`, { least: 3, protect: 'units' }),
   jointEviction: entry(jointEviction, `${GOEL}, eq. 24`),
   diversity: entry(diversity, `${SCD}, algorithm 1`, { lambda: 0.5, signature: 'model', last: 0.5, decay: 1 }),
   topK: entry(topK, CORE),
   merge: entry(merge, KVPRESS, { threshold: 0 }),
+  rerotate: entry(rerotate, XIAO),
   view: around('of', (terms, { budget, rows }) => view(terms[0]![1] as unknown as Piece<'start', 'kept'>, { budget: Number(budget ?? 1024), rows: String(rows ?? 'query') as 'query' | 'kv' }), CORE, { budget: 1024, rows: 'query' }),
   cis: entry(cis, `${PRHS}, section IV-A`, { block: 8, threshold: 0.8, dilation: 1, sinks: 4, local: 32 }),
+  sharedSets: entry(sharedSets, HSHARE, { query: 2, heads: 0.5, measure: 8, sinks: 8, local: 32 }),
   psaw: entry(psaw, `${PRHS}, eq. 15`, { sinks: 4, phi: 0.7, alpha: 1 }),
   etf: entry(etf, `${PRHS}, eq. 16`, { sinks: 4, psi: 0.5, gamma: 1 }),
 };

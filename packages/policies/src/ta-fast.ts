@@ -2,8 +2,10 @@ import { compose, mandatory, weighted } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { protectedPartition } from '@kv/allocators-protected-partition';
 import { frequency } from '@kv/scorers-rarity';
-import { recency, sponsorship, structure } from '@kv/scorers-sponsorship';
+import { recency } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
+import { sponsorship, structure } from './anchors.ts';
+import type { Anchors } from './anchors.ts';
 
 export interface TaFastOptions {
   /** Tokens after an anchor that it sponsors, L. @defaultValue 6 */
@@ -12,15 +14,17 @@ export interface TaFastOptions {
   readonly slots?: number;
   /** Sponsor budget of an anchor; 0 sponsors nothing. @defaultValue 15 */
   readonly strength?: number;
+  /** What finds anchors: explicit keys, communication verbs too, or the meaning of input embeddings. @defaultValue 'regex' */
+  readonly anchors?: Anchors;
 }
 
 /**
  * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
  *
- * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4, with the regex detector. Reads no attention.
+ * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic and TA-Fast-Embedding by `anchors`. Reads no attention.
  */
-export function taFast({ reach = 6, slots = 4, strength = 15 }: TaFastOptions = {}): Policy {
-  const voucher = sponsorship({ reach, strength });
-  const utility = weighted([0.5, recency()], [0.3, structure()], [-0.1, frequency()], [1, voucher]);
+export function taFast({ reach = 6, slots = 4, strength = 15, anchors = 'regex' }: TaFastOptions = {}): Policy {
+  const voucher = sponsorship({ reach, strength, anchors });
+  const utility = weighted([0.5, recency()], [0.3, structure({ anchors })], [-0.1, frequency()], [1, voucher]);
   return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
 }

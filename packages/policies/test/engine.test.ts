@@ -1,9 +1,15 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { compile } from '@kv/core';
-import { generate, loadModel } from '@kv/models';
+import { compile, compose } from '@kv/core';
+import { generate, loadModel, watchLayers } from '@kv/models';
 import type { Model } from '@kv/models';
+import { embedding, sponsorship } from '@kv/scorers-sponsorship';
+import type { Detector } from '@kv/scorers-sponsorship';
+import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
+import { topK } from '@kv/selectors-top-k';
 import { parsePolicy, policies } from '../src/index.ts';
 
 /** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
@@ -13,7 +19,13 @@ let model: Model, golden: Golden;
 beforeAll(async () => {
   if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
   golden = JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as Golden;
-  model = await loadModel(folder);
+  const beside = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
+  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
+  model = await loadModel(beside);
+  const { layers, queryHeads, headDim } = model.config, all = Array.from({ length: layers }, () => calibration(queryHeads, headDim));
+  await watchLayers(model, golden.ids, { queries: (l, q, { rotary, cos, sin }) => { all[l]!.add({ q, cos, sin, half: rotary / 2 }); } });
+  writeFileSync(join(beside, PRE_ROPE_FILE), preRopeFile({ tokens: golden.ids.length, rows: all.map((each) => each.take()) }, { queryHeads, headDim }));
+  return () => { rmSync(beside, { recursive: true }); };
 });
 
 describe.each(['streaming(sinks=4)', 'knorm', 'snapkv(window=16,kernel=5)', 'tova', 'observed', 'pyramidkv(window=16,kernel=5,beta=20)', 'chunkkv(size=10,window=16)', 'criticalkv(window=16)', 'keydiff', 'lagkv(lag=32)', 'cur'])('%s as the goldens name it', (text) => {
@@ -27,7 +39,7 @@ describe.each(['streaming(sinks=4)', 'knorm', 'snapkv(window=16,kernel=5)', 'tov
 });
 
 /** Budget 48, with windows that fit in it. */
-const OPTIONS: Readonly<Record<string, object>> = { crystalcache: { recent: 16 }, ...Object.fromEntries(['snapkv', 'snapkvCaote', 'snapkvFastCaote', 'pyramidkv', 'pyramidal', 'chunkkv', 'adakv', 'criticalkv', 'cake', 'dynamickv', 'rkv', 'defensivekv', 'scissorhands', 'snapkvMerge', 'alpha'].map((name) => [name, { window: 8 }])) };
+const OPTIONS: Readonly<Record<string, object>> = { crystalcache: { recent: 16 }, crystalcacheBreath: { recent: 16, interval: 4 }, ...Object.fromEntries(['snapkv', 'snapkvCaote', 'snapkvFastCaote', 'pyramidkv', 'pyramidal', 'chunkkv', 'adakv', 'criticalkv', 'cake', 'dynamickv', 'rkv', 'defensivekv', 'layerDefensivekv', 'scissorhands', 'snapkvMerge', 'alpha'].map((name) => [name, { window: 8 }])) };
 describe.each(Object.entries(policies).filter(([, { make }]) => compile(make()).evicts))('%s in the engine', (name, { make }) => {
   test('at once, in blocks and while decoding: every head ends at its budget', async () => {
     const policy = make(OPTIONS[name] as never);
@@ -37,4 +49,35 @@ describe.each(Object.entries(policies).filter(([, { make }]) => compile(make()).
       report.kept.forEach((heads, l) => heads.forEach((set, g) => expect(set.length).toBeLessThanOrEqual(report.budgets[l]![g]! + ('cadence' in how ? 4 : 8))));
     }
   });
+});
+
+test('TA-Fast-Embedding reads the embeddings of the model, in blocks too: what means "password" there vouches', async () => {
+  const word = golden.ids[100]!, kept = async (anchors: Detector): Promise<readonly number[]> => (await generate(model, { ids: golden.ids, policy: compose(sponsorship({ reach: 3, anchors }), topK()), budget: 16, block: 64, maxNewTokens: 0 })).report.kept[0]![0]!;
+  const own = await kept(embedding({ concepts: [model.tokenizer.decode([word])], above: 0.999 })), at = golden.ids.flatMap((id, i) => (id === word ? [i] : []));
+  for (const i of at.slice(0, 4)) expect(own).toEqual(expect.arrayContaining([i + 1, i + 2, i + 3].filter((j) => j < golden.ids.length)));
+  expect((await generate(model, { ids: golden.ids, policy: parsePolicy('taFast(anchors=embedding)'), budget: 16, maxNewTokens: 2 })).report.policy).toContain('anchors=embedding');
+});
+
+test('the breath cycle in a long generation: the cache comes back to its budget at every breath, sinks may go, and a static graph keeps other slots', async () => {
+  const run = async (gain: number) => (await generate(model, { ids: golden.ids, policy: parsePolicy(`weighted(10*saliency,10*rarity) ∘ clip ∘ mandatory(sinks=4,recent=16) ∘ trunks(run=16) ∘ breath(interval=16,decay=0.2,gain=${gain}) ∘ branchDissolution ∘ cadence(every=16)`), budget: 64, maxNewTokens: 81 })).report;
+  const [pulsing, still] = [await run(1), await run(0)];
+  for (const report of [pulsing, still]) {
+    expect(report.counts['events']).toBe(6); // after the prompt and after 16, 32, 48, 64 and 80 tokens
+    expect(report.mostSlots).toBe(240);
+    for (const heads of report.kept) for (const set of heads) { expect(set.length).toBeLessThanOrEqual(64); expect(set.length).toBeGreaterThanOrEqual(62); }
+    expect(report.kept[0]![0]!.some((p) => p >= 240)).toBe(true);
+  }
+  expect(pulsing.kept).not.toEqual(still.kept);
+});
+
+test('TriAttention without statistics beside the model says how to make them', async () => {
+  await expect(generate(await loadModel(folder), { ids: golden.ids, policy: parsePolicy('triattention'), budget: 48, maxNewTokens: 0 })).rejects.toThrow("expected pre-rope.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'");
+});
+test('TriAttention on a real model: queries turned back from what attention reads are those of an unrotated pass', async () => {
+  const seen: Float32Array[] = [], flat: Float32Array[] = [], { decoder } = model, ids = golden.ids.slice(0, 20);
+  await watchLayers(model, ids, { queries: (l, q, { rotary, cos, sin }) => { if (l === 0) { const one = calibration(model.config.queryHeads, model.config.headDim); one.add({ q, cos, sin, half: rotary / 2 }); seen.push(one.take().mean); } } });
+  const { q } = await decoder.project(0, decoder.embed(ids), new Uint32Array(ids.length)); // position 0 turns nothing
+  const d = model.config.headDim;
+  for (let h = 0; h < model.config.queryHeads; h++) flat.push(Float32Array.from({ length: d }, (_, c) => ids.reduce((s, _id, t) => s + q[(h * ids.length + t) * d + c]!, 0) / ids.length));
+  flat.forEach((row, h) => row.forEach((x, c) => expect(seen[0]![h * d + c]).toBeCloseTo(x, 5)));
 });

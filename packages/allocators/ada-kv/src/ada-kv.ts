@@ -9,7 +9,7 @@ export interface AdaKvOptions {
 /**
  * Ada-KV: the slots of a layer go to the best scores of all its heads, once every head has ⌊safeguard · B⌋ of its own best.
  *
- * @remarks Feng et al. 2024, arXiv:2407.11550, algorithm 1, with kvpress' safeguard, which keeps the layer's sum exact. Budgets `[G, 1]` of the
+ * @remarks Feng et al. 2024, arXiv:2407.11550, with kvpress' safeguard, which keeps the layer's sum exact. Budgets `[G, 1]` of the
  * sum that comes in; forced slots count first. Scores of different heads are compared as they are. Two ranks, O(G n log² n).
  * @throws KvError if `safeguard` is not a share from 0 to 1.
  */

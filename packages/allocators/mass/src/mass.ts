@@ -10,13 +10,13 @@ export interface MassOptions {
  * The smallest budget of every KV head whose dropped mass is at most ε in each of its query heads: a guarantee in the place of a size.
  *
  * @remarks Beyond PrHS, whose certificates bound what a given budget drops: δ = 1 - Σ over the kept of the weights, exactly the total variation to the full softmax (Lemma 1). Counts the set that top-k
- * takes, forced slots first, banned ones never. It replaces the budgets that were asked for, and certifies the weights it is given: one query's (TOVA), a window's mean (SnapKV), all queries' (H2O).
+ * takes, forced slots first, banned ones never. It replaces the budgets that were asked for, if any were, and certifies the weights it is given: one query's (TOVA), a window's mean (SnapKV), all queries' (H2O).
  * Weights `[H | G | 1, n]` to budgets `[G, 1]`. O(n log n) a query head.
  * @throws KvError if `epsilon` is outside [0, 1).
  */
 export function mass({ epsilon = 0.05 }: MassOptions = {}): Piece<'weights', 'same', 'mass'> {
   checkNumber('mass', 'epsilon', epsilon, 'a number of at least 0 and below 1', (x) => x >= 0 && x < 1);
-  const piece = scoreAllocator({ name: 'mass', options: { epsilon } }, [], ({ ops, at, scores, budgets, forced, banned }) => {
+  const piece = scoreAllocator({ name: 'mass', options: { epsilon }, sizes: true }, [], ({ ops, at, scores, budgets, forced, banned }) => {
     const onRows = (kind: 'mean' | 'max', x: typeof scores): typeof scores => ops.add(x.shape[0]! > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
     const s = onRows('mean', scores), free = banned ? ops.where(onRows('max', banned), LOWEST, s) : s;
     const place = ops.rank(forced ? ops.where(onRows('max', forced), -LOWEST, free) : free, 'row'); // [G, n]

@@ -32,7 +32,7 @@ function observed(ctx: Seen, window: number): { readonly rows: readonly Tensor[]
 /**
  * CAKE's eviction indicator: mean attention of the last w queries plus gamma times its variance over them, pooled before the window.
  *
- * @remarks Qin et al. 2025 (ICLR), eq. 7. Weights on query rows `[H, n]`; the window is forced. O(w H n d).
+ * @remarks Qin et al. 2025 (ICLR). Weights on query rows `[H, n]`; the window is forced. O(w H n d).
  * @throws KvError if `window` or `kernel` is not a positive whole number (`kernel` odd), or `gamma` negative.
  */
 export function cakeScores({ window = 32, gamma = 200, kernel = 5 }: CakeScoresOptions = {}): Weigher<'cakeScores'> {
@@ -49,7 +49,7 @@ export function cakeScores({ window = 32, gamma = 200, kernel = 5 }: CakeScoresO
  * CAKE's budgets: a layer gets slots by H^(1/tau1) · V^(1/tau2), the entropy of its window's attention (how widely it looks) and the variance over its
  * queries (how much that moves), summed over its heads.
  *
- * @remarks Qin et al. 2025 (ICLR), eq. 5 and 6; the published temperatures depend on model and budget. An allocator over the whole model: it
+ * @remarks Qin et al. 2025 (ICLR); the published temperatures depend on model and budget. An allocator over the whole model: it
  * acts once the prompt is there, where the authors cut earlier layers again as later ones come. All KV heads of a layer get the same.
  * @throws KvError if `window` is not a positive whole number, or a temperature not positive.
  */

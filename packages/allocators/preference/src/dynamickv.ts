@@ -12,7 +12,7 @@ export interface DynamickvOptions {
 /**
  * DynamicKV: a layer gets slots by how many of its scores are among the best of the whole model.
  *
- * @remarks Zhou et al. 2024, arXiv:2412.14838, algorithm 1, as its last update sets it, with an exact sum; the authors update every fourth layer while
+ * @remarks Zhou et al. 2024, arXiv:2412.14838, as its last update sets it, with an exact sum; the authors update every fourth layer while
  * prefill passes. Scores before the window, mean over the head group; the border of the best is found by halving 40 times. All KV heads of a layer
  * get the same. Wants scores of at least 0.
  * @throws KvError if `window` is not a whole number or `most` not at least 1.

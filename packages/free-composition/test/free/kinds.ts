@@ -31,7 +31,7 @@ function made(): readonly Piece[] {
     return entry.around === 'by' ? terms.map((inner) => entry.make(smaller(entry), inner.slice(1))) : [];
   });
   const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every)) ? [] : [cadence({ block: 4 }), cadence({ every: 2 }), cadence({ block: 4, every: 2 })];
-  return [...plain, ...combined, ...timed].filter((p, i, all) => all.findIndex((q) => q.label === p.label) === i);
+  return [...plain.filter((p) => p.label !== 'cadence'), ...combined, ...timed].filter((p, i, all) => all.findIndex((q) => q.label === p.label) === i);
 }
 
 const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = { step: 'step hook', view: 'hiding', freeze: 'freezing', compact: 'merging', cadence: 'cadence', wrapSelect: 'sharing' };

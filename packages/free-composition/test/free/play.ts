@@ -1,6 +1,7 @@
 import { attentionMax, compile, cpu, planBudgets, runEvent, settle, signalKey } from '@kv/core';
-import type { AnySignal, Backend, Draft, EventLayer, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
+import type { AnySignal, At, Backend, Draft, EventLayer, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
 import { stage } from '@kv/laws';
+import { preRopeFile } from '@kv/scorers-triattention';
 import type { Layer, Scene } from '@kv/laws';
 
 type Slots = readonly (readonly number[])[];
@@ -22,11 +23,14 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
   for (const [l, layer] of layers.entries()) for (const signal of needs) if (signal.provide) made.set(name(l, signal), await signal.provide(engine(scene.layers[l]!, () => layer.read(attentionMax(1)) as Tensor), l));
   return layers;
 }
+/** Statistics of queries beside the model: the only file that a piece asks for. */
+const statistics = ({ layers, queryHeads, headDim }: At): Uint8Array => { const half = Math.floor(headDim / 2); return preRopeFile({ tokens: 1, rows: Array.from({ length: layers }, (_, l) => ({ mean: Float32Array.from({ length: queryHeads * headDim }, (__, i) => Math.sin(i + l)), size: new Float32Array(queryHeads * half).fill(2), half })) }, { queryHeads, headDim }); };
 /** What providers ask of an engine, from a scene: largest weights, and rows of causal attention. */
 const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine => ({
-  ids: tokens.ids, encode: (text) => [text.length], decode: (ids) => ids.join(' '), observeMax: async () => largest(),
-  attentionRows: async (_layer, visit) => {
-    for (let q = 0; q < at.length; q++) visit(q, Float32Array.from({ length: at.queryHeads * (q + 1) }, (_, i) => (1 + Math.sin(7 * q + i)) / (q + 1)));
+  artifact: async () => statistics(at),
+  ids: tokens.ids, promptLength: at.promptLength, encode: (text) => [text.length], decode: (ids) => ids.join(' '), observeMax: async () => largest(),
+  attentionRows: async (_layer, visit, from = 0) => {
+    for (let q = from; q < at.length; q++) visit(q, Float32Array.from({ length: at.queryHeads * (q + 1) }, (_, i) => (1 + Math.sin(7 * q + i)) / (q + 1)));
   },
 });
 const needsOf = (policy: Piece | Policy): readonly AnySignal[] => policy.atoms.flatMap((a) => a.needs);

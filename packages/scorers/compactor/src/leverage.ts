@@ -5,7 +5,7 @@ import type { Weigher } from '@kv/core';
  * Leverage scores of the keys before rotation: xᵀ (XᵀX + jitter I)^-1 x of every centred key x of a head, the share of its own direction
  * that it alone accounts for.
  *
- * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), eq. 4, exact: kvpress sketches the d channels to 48 random ones. Weights in
+ * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), exact: kvpress sketches the d channels to 48 random ones. Weights in
  * 0 .. 1 on KV rows `[G, n]`. One d x d matrix a head, O(G n d² + G d³); reads no attention.
  * @throws KvError if `jitter` is not positive.
  */

@@ -15,7 +15,7 @@ export interface NoncausalOptions {
  * Attention within chunks without causality, softmax(Q Kᵀ) without 1/√d, summed over the queries of the chunk, mean over the head group, times |v|:
  * what a key would receive if its chunk could look back on it.
  *
- * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), section 3.2, as kvpress has it, but with the last chunk's padding left out.
+ * @remarks Chari and Van Durme 2025, arXiv:2507.08143 (Compactor), as kvpress has it, but with the last chunk's padding left out.
  * Weights on KV rows `[G, n]`. Needs the queries of the whole sequence: a ring of `window · H · d` floats a layer. O(H n chunk d).
  * @throws KvError if an option is not a positive whole number (`kernel` odd), or the sequence is longer than `window`.
  */

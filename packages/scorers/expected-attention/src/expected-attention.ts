@@ -20,7 +20,7 @@ export interface ExpectedAttentionOptions {
  * Expected attention: the weight that a normal distribution of future queries gives a key, E exp(q·k / √d) by mean and covariance of past
  * queries before rotation, turned by the mean rotation of the positions ahead; softmax, mean over the head group, times |v|.
  *
- * @remarks Devoto et al. 2025, arXiv:2510.00636, eq. 5 to 9, as kvpress has it. Weights on KV rows `[G, n]`. O(H n d²), and a ring of
+ * @remarks Devoto et al. 2025, arXiv:2510.00636, as kvpress has it. Weights on KV rows `[G, n]`. O(H n d²), and a ring of
  * `window` queries a layer.
  * @throws KvError if `window` or `future` is not a positive whole number, `sinks` not a whole one, or `epsilon` negative.
  */

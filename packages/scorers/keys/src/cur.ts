@@ -14,7 +14,7 @@ export interface CurOptions {
  * CUR: squared norms of key and value, each as a share of its window of slots, multiplied and normalised per head: approximate
  * leverage scores.
  *
- * @remarks Sengupta et al. 2025, arXiv:2509.15038, section 4, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1; sinks
+ * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1; sinks
  * score 1 instead. Reads no attention. O(G n d).
  * @throws KvError if `sinks` is not a whole number, `window` not a positive one, or `of` another word.
  */

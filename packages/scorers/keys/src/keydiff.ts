@@ -4,7 +4,7 @@ import type { Scorer } from '@kv/core';
 /**
  * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others stay.
  *
- * @remarks Park et al. 2025, arXiv:2504.15364, eq. 3. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads no
+ * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads no
  * attention. O(G n d).
  */
 export const keydiff = (): Scorer<'keydiff'> => scorer('keydiff', [keys], ({ ops, at, keys: k }) => {

@@ -15,7 +15,7 @@ export interface LagkvOptions {
  * LagKV: how unevenly a slot's key and value channels lie between the bounds of the next partition of slots, as a softmax within its
  * own partition and, unless `cross`, as the rank in it.
  *
- * @remarks Liang et al. 2025, arXiv:2504.04704, eq. 5 to 8. Weights in 0 .. 1 on KV rows `[G, n]`: sinks, the last whole partition
+ * @remarks Liang et al. 2025, arXiv:2504.04704. Weights in 0 .. 1 on KV rows `[G, n]`: sinks, the last whole partition
  * and the rest after it score 1; a row of fewer than `sinks + 2 lag` slots scores by recency. Reads no attention. O(G n (d + lag)).
  * @throws KvError if `sinks` is not a whole number or `lag` not a positive one.
  */

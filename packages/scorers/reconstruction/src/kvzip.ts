@@ -16,7 +16,7 @@ export interface KvzipOptions {
  * KVzip: the largest attention weight that a slot receives from the query heads of its group while the model repeats the context, so
  * nothing about a later question is needed.
  *
- * @remarks Kim et al. 2025, arXiv:2505.23416, eq. 2. Weights on KV rows `[G, n]`; sinks score 1. Costs a second prefill, and runs once the whole
+ * @remarks Kim et al. 2025, arXiv:2505.23416. Weights on KV rows `[G, n]`; sinks score 1. Costs a second prefill, and runs once the whole
  * prompt is there. The repetition is one pass over the whole cache, where the authors take chunks of 2,000 tokens.
  * @throws KvError if `sinks` is not a whole number.
  */

@@ -22,7 +22,7 @@ test('agrees with the oracle: the maximum over the group', () => {
 
 test('the provider asks for one pass: the instruction, then the context', async () => {
   const asked: number[][] = [];
-  await reconstruction.provide!({ ids: [7, 8], encode: (text) => Array.from(text, (c) => c.charCodeAt(0)), decode: () => '', observeMax: async (ids) => { asked.push([...ids]); return { shape: [1, 2], dtype: 'f32' }; }, attentionRows: async () => {} }, 0);
+  await reconstruction.provide!({ ids: [7, 8], promptLength: 2, encode: (text) => Array.from(text, (c) => c.charCodeAt(0)), decode: () => '', observeMax: async (ids) => { asked.push([...ids]); return { shape: [1, 2], dtype: 'f32' }; }, attentionRows: async () => {}, artifact: async () => undefined }, 0);
   expect(asked).toHaveLength(1);
   expect(String.fromCharCode(...asked[0]!.slice(0, -2))).toBe('\n\nRepeat the previous context exactly.\n');
   expect(asked[0]!.slice(-2)).toEqual([7, 8]);

@@ -41,7 +41,7 @@ fn run(index: u32) {
 /**
  * Quest's page bounds: for every slot the largest q·k that any key within the channel-wise bounds of its page could have, Σ_c max(q_c max_c, q_c min_c).
  *
- * @remarks Tang et al. 2024, arXiv:2406.10774, algorithm 1. Scores on query rows `[H, n]`, alike within a page of slots; the last, partial page competes like any
+ * @remarks Tang et al. 2024, arXiv:2406.10774. Scores on query rows `[H, n]`, alike within a page of slots; the last, partial page competes like any
  * other. At least every true q·k of the page, and equal for pages of one. O(H n d).
  * @throws KvError if `page` is not a positive whole number.
  */

@@ -1,6 +1,7 @@
 import { checkNumber, isPositiveInteger } from '@kv/core';
+import type { Tokens } from '@kv/core';
 import { positionsOf } from './detector.ts';
-import type { Detector, Finder, Match } from './detector.ts';
+import type { Finder, Match, TextDetector } from './detector.ts';
 
 export interface AllowOptions {
   /** Which anchors may sponsor, by their text. @defaultValue all */
@@ -17,10 +18,10 @@ export interface AllowOptions {
  * @remarks Transactional Attention, section 5.3, for pattern and place; the limit for each pattern is ours.
  * @throws KvError if `most` is not a positive whole number.
  */
-export function allowed(find: Finder, { pattern, place, most }: AllowOptions): Detector {
+export function allowed(find: Finder, { pattern, place, most }: AllowOptions): TextDetector {
   if (most !== undefined) checkNumber('allowed', 'most', most, 'a positive whole number of anchors', isPositiveInteger);
   const may = pattern && new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''));
-  return function allowed(tokens) {
+  return function allowed(tokens: Tokens) {
     const seen = new Map<string, number>();
     return positionsOf(find(tokens).filter(({ text, position }: Match) => {
       if ((may && !may.test(text)) || (place && !place(position))) return false;

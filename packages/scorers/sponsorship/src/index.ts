@@ -1,12 +1,15 @@
 export { allowed } from './allowlist.ts';
 export type { AllowOptions } from './allowlist.ts';
 export { finding, matching } from './detector.ts';
-export type { Detector, Finder, Match } from './detector.ts';
+export type { Detector, Finder, Match, TextDetector } from './detector.ts';
+export { embedding } from './embedding.ts';
+export type { EmbeddingOptions } from './embedding.ts';
 export { learnRank } from './learn-rank.ts';
 export type { LearnRankOptions, Ranker } from './learn-rank.ts';
 export { pension } from './pension.ts';
 export { recency } from './recency.ts';
 export { explicitKeys, keywords, regex } from './regex.ts';
+export { communication, semantic } from './semantic.ts';
 export { sponsorship } from './sponsorship.ts';
 export type { SponsorshipOptions } from './sponsorship.ts';
 export { structure } from './structure.ts';

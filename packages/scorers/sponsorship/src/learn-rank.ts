@@ -1,10 +1,10 @@
-import type { Tokens, Weigher } from '@kv/core';
+import type { Signal, Tokens, Weigher } from '@kv/core';
 import { checkNumber } from '@kv/core';
 import { byPosition } from './detector.ts';
 import { checkedVouching, vouching } from './vouching.ts';
 
-/** How surely each token is an anchor, 0 .. 1 by position: a learned detector's output. */
-export type Ranker = (tokens: Tokens) => ArrayLike<number>;
+/** How surely each token is an anchor, 0 .. 1 by position: a learned detector's output. What it reads beside text it names as `signal`. */
+export interface Ranker<V = any> { (tokens: Tokens, given: V): ArrayLike<number>; readonly signal?: Signal<string, V> }
 export interface LearnRankOptions {
   readonly rank: Ranker;
   /** Anchors are tokens above it. @defaultValue 0.3 */
@@ -26,6 +26,6 @@ export interface LearnRankOptions {
 export function learnRank({ rank, above = 0.3, reach = 6, strength = 1, decay = 0.9 }: LearnRankOptions): Weigher<'learnRank'> {
   checkedVouching('learnRank', { reach, strength, decay });
   checkNumber('learnRank', 'above', above, 'a number from 0 to 1', (x) => x >= 0 && x <= 1);
-  const row = byPosition((tokens, data) => { const f = rank(tokens); for (let i = 0; i < Math.min(data.length, f.length); i++) data[i] = f[i]! > above ? f[i]! : 0; });
-  return vouching({ name: 'learnRank', options: { above, reach, strength: strength === 1 ? undefined : strength, decay: decay === 0.9 ? undefined : decay, rank: rank.name || 'own' } }, row, { reach, strength, decay });
+  const row = byPosition((tokens, data, beside) => { const f = rank(tokens, beside); for (let i = 0; i < Math.min(data.length, f.length); i++) data[i] = f[i]! > above ? f[i]! : 0; });
+  return vouching({ name: 'learnRank', options: { above, reach, strength: strength === 1 ? undefined : strength, decay: decay === 0.9 ? undefined : decay, rank: rank.name || 'own' }, by: rank }, row, { reach, strength, decay });
 }

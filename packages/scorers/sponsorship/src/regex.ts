@@ -1,5 +1,6 @@
+import type { Tokens } from '@kv/core';
 import { finding, positionsOf } from './detector.ts';
-import type { Detector, Finder } from './detector.ts';
+import type { Finder, TextDetector } from './detector.ts';
 
 const NAME = 'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
 /** Words that may be glued to a name, as in apiKey, access_token, DB_PASSWORD. */
@@ -19,7 +20,7 @@ export const explicitKeys: Finder = finding(forms(NAME));
  *
  * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four.
  */
-export const regex: Detector = function regex(tokens) { return positionsOf(explicitKeys(tokens)); };
+export const regex: TextDetector = function regex(tokens: Tokens) { return positionsOf(explicitKeys(tokens)); };
 
 /**
  * A finder of names from a list, such as the keywords of a secret scanner: `adafruit_key = `, and prefixes that end in - or _ (`ghp_`) where they stand.

@@ -25,5 +25,5 @@ export interface SponsorshipOptions {
 export function sponsorship({ reach = 6, strength = 15, decay = 0.9, anchors = regex }: SponsorshipOptions = {}): Weigher<'sponsorship'> {
   checkedVouching('sponsorship', { reach, strength, decay });
   const options = { reach, strength: strength === 15 ? undefined : strength, decay: decay === 0.9 ? undefined : decay, anchors: anchors === regex ? undefined : anchors.name || 'own' };
-  return vouching({ name: 'sponsorship', options }, marked(anchors), { reach, strength, decay });
+  return vouching({ name: 'sponsorship', options, by: anchors }, marked(anchors), { reach, strength, decay });
 }

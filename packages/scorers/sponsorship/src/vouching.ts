@@ -1,5 +1,6 @@
 import { checkNumber, isPositiveInteger, positions, tokens, weigher } from '@kv/core';
-import type { HostArray, Options, Tokens, Weigher } from '@kv/core';
+import type { AnySignal, HostArray, Options, Tokens, Weigher } from '@kv/core';
+import { extra, given } from './detector.ts';
 import { aging, freshness } from './freshness.ts';
 import { vouchers } from './vouchers.ts';
 
@@ -14,8 +15,11 @@ export function checkedVouching(piece: string, { reach, strength, decay }: Terms
 }
 
 /** A weigher of vouchers: `strength` times what the row by position says of every anchor, spread over the tokens after it, less with every generated token. */
-export function vouching<const N extends string>({ name, options }: { readonly name: N; readonly options: Options }, row: (tokens: Tokens, length: number) => HostArray, { reach, strength, decay }: Terms): Weigher<N> {
-  const score = weigher({ name, options }, [tokens, positions, freshness(decay)], ({ ops, at, tokens: t, positions: p, fresh }) =>
-    ops.mul(ops.kernel(vouchers, { budgets: ops.from(row(t, at.length)), fresh, positions: p }, { reach, falloff: FALLOFF }), strength));
+export function vouching<const N extends string>({ name, options, by }: { readonly name: N; readonly options: Options; /** What the row comes from. */ readonly by: { readonly signal?: AnySignal } }, row: (tokens: Tokens, length: number, given: unknown) => HostArray, { reach, strength, decay }: Terms): Weigher<N> {
+  const needs = [tokens, positions, freshness(decay)] as const;
+  const score = weigher({ name, options }, [...needs, ...extra(by)] as unknown as typeof needs, (ctx) => {
+    const { ops, at, tokens: t, positions: p, fresh } = ctx;
+    return ops.mul(ops.kernel(vouchers, { budgets: ops.from(row(t, at.length, given(ctx, by))), fresh, positions: p }, { reach, falloff: FALLOFF }), strength);
+  });
   return { ...score, atoms: [...score.atoms, ...aging(decay).atoms] };
 }

@@ -12,7 +12,7 @@ export interface DefensiveOptions {
  * DefensiveKV's worst case: the largest attention that a slot received from any of the last w queries and heads of its group, and at least the mean of
  * these over the head's slots.
  *
- * @remarks Feng et al. 2025, arXiv:2510.13334, eq. 6 and 7. Each row is pooled and keeps its mass before the window. Weights on KV rows `[G, n]`; the window is
+ * @remarks Feng et al. 2025, arXiv:2510.13334. Each row is pooled and keeps its mass before the window. Weights on KV rows `[G, n]`; the window is
  * forced. The paper weighs by the size of the value in the output: put `outputShare()` behind it. O(w H n d).
  * @throws KvError if `window` or `kernel` is not a positive whole number (`kernel` odd).
  */

@@ -12,7 +12,7 @@ export interface ImportanceOptions {
  * R-KV's importance: for each of the last w queries the softmax, over the slots before the window, of the largest logit of the head group; mean over the
  * queries, maximum over neighbours.
  *
- * @remarks Cai et al. 2025, arXiv:2505.24133, eq. 2 to 4. Weights on KV rows `[G, n]`, 0 in the window, which is forced. O(w H n d).
+ * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`, 0 in the window, which is forced. O(w H n d).
  * @throws KvError if `window` or `kernel` is not a positive whole number (`kernel` odd).
  */
 export function importance({ window = 8, kernel = 7 }: ImportanceOptions = {}): Weigher<'importance'> {

@@ -32,7 +32,7 @@ fn run(index: u32) {
  * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last near-duplicate left out, so that of
  * keys alike the newest counts as the least redundant.
  *
- * @remarks Cai et al. 2025, arXiv:2505.24133, eq. 5 to 8. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a negative weight. No
+ * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a negative weight. No
  * n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding near-duplicates takes O(G n² d) at worst, and memory O(n).
  * @throws KvError if `near` is not a cosine.
  */

@@ -7,44 +7,50 @@ import type { Kernel } from '@kv/core';
  * Forced slots are picked first, in order, then argmax of s_i - λ max(0, max cos(i, j)), the lower slot of equals, never a banned one.
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets` f32 `[r, 1]`. One pass over the
- * slots a pick: O(k n d) a row, and no memory but the output.
+ * slots a pick: O(k n d) a row by one workgroup, and no memory but the output.
  */
 export const greedyOrder: Kernel = {
   id: 'diversity-greedy',
   inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' }, params: { lambda: 'f32' }, ragged: 'scores',
   output: { dtype: 'f32', shape: ({ scores }) => scores! },
-  per: 'row',
+  per: 'group',
   wgsl: /* wgsl */ `
-fn run(row: u32) {
+var<workgroup> bounds: vec2<u32>; // valid slots, budget
+// order of f32 numbers as u32, -0 and +0 the same
+fn ordered(x: f32) -> u32 {
+  let bits = bitcast<u32>(x);
+  if ((bits << 1u) == 0u) { return 0x80000000u; }
+  return select(bits | 0x80000000u, ~bits, (bits >> 31u) == 1u);
+}
+fn run(row: u32, lane: u32) {
   let n = scores_shape.y;
   let d = signatures_shape.z;
   let base = row * n;
-  let valid = scores_lengths[row];
   let vectors = row / (scores_shape.x / signatures_shape.x) * n;
-  for (var i = 0u; i < n; i++) { output[base + i] = 0.0; }
-  let budget = u32(max(budgets[row], 0.0));
-  var taken = 0u;
-  var next = 0u; // forced slots below it are picked
+  for (var i = lane; i < n; i += THREADS) { output[base + i] = 0.0; }
+  if (lane == 0u) { bounds = vec2<u32>(scores_lengths[row], u32(max(budgets[row], 0.0))); }
+  let known = workgroupUniformLoad(&bounds);
+  let valid = known.x;
   var last = valid; // the slot picked last; valid: none yet
-  while (taken < budget) {
-    var best = valid;
-    var top = 0.0;
-    while (next < valid && forced[base + next] == 0.0) { next++; }
-    for (var i = 0u; i < valid; i++) {
+  for (var taken = 0u; taken < known.y; taken++) {
+    var key = 0u;
+    var place = valid;
+    // each thread looks after every 256th slot
+    for (var i = lane; i < valid; i += THREADS) {
       if (output[base + i] > 0.0) { continue; }
       if (last < valid) {
         var cosine = 0.0;
         for (var c = 0u; c < d; c++) { cosine += signatures[(vectors + i) * d + c] * signatures[(vectors + last) * d + c]; }
         output[base + i] = min(output[base + i], -max(cosine, 0.0));
       }
-      let gain = scores[base + i] + params.lambda * output[base + i];
-      if (next >= valid && banned[base + i] == 0.0 && (best == valid || gain > top)) { best = i; top = gain; }
+      var mine = 0u; // banned
+      if (forced[base + i] != 0.0) { mine = 0xffffffffu; }
+      else if (banned[base + i] == 0.0) { mine = ordered(scores[base + i] + params.lambda * output[base + i]); }
+      if (mine > key) { key = mine; place = i; }
     }
-    if (next < valid) { best = next; next++; }
-    if (best == valid) { return; }
-    output[base + best] = f32(n - taken);
-    taken++;
-    last = best;
+    last = best(lane, key, place);
+    if (last == valid) { return; }
+    if (last % THREADS == lane) { output[base + last] = f32(n - taken); }
   }
 }`,
   ref({ scores, signatures, forced, banned, budgets }, { lambda = 0 }, out, lengths) {

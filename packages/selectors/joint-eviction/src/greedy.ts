@@ -17,24 +17,28 @@ export const evictionOrder: Kernel = {
   id: 'joint-eviction-greedy',
   inputs: { weights: 'f32', outputs: 'f32', values: 'f32', mask: 'f32', budgets: 'f32' }, params: {}, ragged: 'mask',
   output: { dtype: 'f32', shape: ({ weights: w, values: v, mask: m }) => [m![0]!, m![1]! + (w![0]! / Math.max(1, m![0]!)) * (v![2]! + 1)] },
-  per: 'row',
+  per: 'group',
   wgsl: /* wgsl */ `
-fn run(row: u32) {
+const NONE = 0xffffffffu;
+var<workgroup> bounds: vec2<u32>; // valid slots, slots that leave
+fn run(row: u32, lane: u32) {
   let n = mask_shape.y;
   let d = values_shape.z;
   let heads = weights_shape.x / mask_shape.x;
   let width = n + heads * (d + 1u);
   let base = row * width;
   let vectors = row / (mask_shape.x / values_shape.x) * n;
-  let valid = mask_lengths[row];
-  for (var i = 0u; i < width; i++) { output[base + i] = 0.0; }
-  let budget = min(u32(max(budgets[row], 0.0)), valid);
-  for (var gone = 0u; gone < valid - budget; gone++) {
-    var worst = valid;
-    var least = 0.0;
-    for (var j = 0u; j < valid; j++) {
+  for (var i = lane; i < width; i += THREADS) { output[base + i] = 0.0; }
+  if (lane == 0u) { let size = mask_lengths[row]; bounds = vec2<u32>(size, size - min(u32(max(budgets[row], 0.0)), size)); }
+  let known = workgroupUniformLoad(&bounds);
+  for (var gone = 0u; gone < known.y; gone++) {
+    storageBarrier(); // the sums are other threads'
+    var key = 0u;
+    var place = NONE;
+    // each thread looks after every 256th slot: the lowest banned one, or the least error, of equals the higher slot
+    for (var j = lane; j < known.x; j += THREADS) {
       if (output[base + j] < 0.0 || mask[row * n + j] > 0.0) { continue; }
-      if (mask[row * n + j] < 0.0) { worst = j; break; }
+      if (mask[row * n + j] < 0.0) { key = NONE; place = j; break; }
       var error = 0.0;
       for (var r = 0u; r < heads; r++) {
         let head = row * heads + r;
@@ -45,16 +49,18 @@ fn run(row: u32) {
         for (var c = 0u; c < d; c++) { let x = output[sum + c] + h * (outputs[head * d + c] - values[(vectors + j) * d + c]); square += x * x; }
         error += select(1e30, sqrt(square) / rest, rest > ${FLOOR});
       }
-      if (worst == valid || error <= least) { worst = j; least = error; }
+      let mine = 0x7fffffffu - bitcast<u32>(error); // no error is negative
+      if (mine >= key) { key = mine; place = 0x7fffffffu - j; }
     }
-    if (worst == valid) { return; }
-    output[base + worst] = f32(gone) - f32(n);
-    for (var r = 0u; r < heads; r++) {
-      let head = row * heads + r;
-      let sum = base + n + r * (d + 1u);
+    let found = best(lane, key, place);
+    if (found == NONE) { return; }
+    let worst = select(found, 0x7fffffffu - found, found >= 0x40000000u);
+    if (worst % THREADS == lane) { output[base + worst] = f32(gone) - f32(n); }
+    for (var i = lane; i < heads * (d + 1u); i += THREADS) {
+      let head = row * heads + i / (d + 1u);
+      let c = i % (d + 1u);
       let h = weights[head * n + worst];
-      for (var c = 0u; c < d; c++) { output[sum + c] += h * (outputs[head * d + c] - values[(vectors + worst) * d + c]); }
-      output[sum + d] += h;
+      if (c == d) { output[base + n + i] += h; } else { output[base + n + i] += h * (outputs[head * d + c] - values[(vectors + worst) * d + c]); }
     }
   }
 }`,

@@ -12,7 +12,7 @@ export interface CriticalkvOptions {
  * CriticalKV: the best ⌊first · B⌋ slots of a head by their scores stay; all others are scored anew, (s + epsilon) times the size of what
  * their value adds to the layer's output, |v W_O|_1, mean over the head group.
  *
- * @remarks Feng et al. 2025, arXiv:2502.03805, algorithm 1. Scores come out on KV rows `[G, n]`; slots already forced count as best. B is
+ * @remarks Feng et al. 2025, arXiv:2502.03805. Scores come out on KV rows `[G, n]`; slots already forced count as best. B is
  * the head's budget as it stands: behind an allocator, that one's. One rank; the norms cost the layer's output product over every slot.
  * @throws KvError if `first` is not a share of 0 .. 1 or `epsilon` negative.
  */

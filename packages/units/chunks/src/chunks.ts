@@ -11,7 +11,7 @@ export interface ChunksOptions {
 /**
  * ChunkKV: chunks of `size` positions, each scored by the mean of its slots' scores, summed over the KV heads of the layer.
  *
- * @remarks Liu et al. 2025, arXiv:2502.00299, algorithm 1, with kvpress' mean, so that a ragged last chunk competes fairly. Scores
+ * @remarks Liu et al. 2025, arXiv:2502.00299, with kvpress' mean, so that a ragged last chunk competes fairly. Scores
  * `[rows, n]` to unit scores `[1 | rows, ⌈length / size⌉]`. A chunk is cut by position, also where slots of it were evicted. O(rows n).
  * @throws KvError if `size` is not a positive whole number.
  */

@@ -1,5 +1,6 @@
 import type { ProviderEngine, Signal } from '@kv/core';
 import { collector } from './edges.ts';
+import type { Collector } from './edges.ts';
 
 /** What the first layer's attention says about tokens and pairs of tokens, by position, evicted ones included. */
 export interface CoAttention {
@@ -11,12 +12,12 @@ export interface CoAttention {
   readonly weight: Float32Array;
 }
 
-/** One result a sequence and length: every layer's event asks for the same. */
-const known = new WeakMap<readonly number[], { readonly length: number; readonly value: Promise<CoAttention> }>();
+interface Known { readonly edges: Collector; readonly prompt: number; length: number; value: Promise<CoAttention> }
+/** What was collected of a sequence: every layer's event asks for the same, and a later one adds what came since. */
+const known = new WeakMap<readonly number[], Known>();
 
-async function collect(engine: ProviderEngine): Promise<CoAttention> {
-  const edges = collector(engine.ids.length);
-  await engine.attentionRows(0, edges.add);
+async function collect({ edges }: Known, engine: ProviderEngine, from: number): Promise<CoAttention> {
+  await engine.attentionRows(0, edges.add, from);
   return edges.take();
 }
 
@@ -24,15 +25,16 @@ async function collect(engine: ProviderEngine): Promise<CoAttention> {
  * Co-attention edges and saliency of the first layer.
  *
  * @remarks CrystalCache, section 3.2, eq. 11 to 15. The provider runs the first layer once more over the whole sequence and streams its attention rows: O(n k)
- * memory beside one chunk's 1024 x 1024 block, where the paper holds n x n.
+ * memory beside one chunk's 1024 x 1024 block, where the paper holds n x n. Of generated tokens only the new rows, with edges to what they read.
  */
 export const coAttention: Signal<'coAttention', CoAttention> = {
   id: 'crystalcache.co-attention', as: 'coAttention', cost: 'pass',
   provide: (engine) => {
-    const before = known.get(engine.ids);
-    if (before?.length === engine.ids.length) return before.value;
-    const value = collect(engine);
-    known.set(engine.ids, { length: engine.ids.length, value });
-    return value;
+    const { ids: { length }, promptLength: prompt } = engine, before = known.get(engine.ids), goes = before?.prompt === prompt && before.length <= length;
+    if (goes && before.length === length) return before.value;
+    const now = { edges: goes ? before.edges : collector({ prompt }), prompt, length } as Known;
+    now.value = collect(now, engine, goes ? before.length : 0);
+    known.set(engine.ids, now);
+    return now.value;
   },
 };

@@ -13,7 +13,7 @@ function structure({ ops, units: { count, byPosition }, coAttention: edges }: Gi
 }
 
 /** ln(1 + score) of every unit, min-max over the units that a row holds and that nothing forces, `[rows, units]`. */
-function relief({ ops, units: { of, count }, unitScores, forced }: Given): Tensor {
+export function relief({ ops, units: { of, count }, unitScores, forced }: Given): Tensor {
   const height = ops.map('log1p', ops.max(0, unitScores));
   const held = ops.groupSlots('max', ops.fill(of, 1), of, count), touched = forced && ops.groupSlots('max', forced, of, count);
   const open = touched ? ops.mul(held, ops.less(touched, 1)) : held;

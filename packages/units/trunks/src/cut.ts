@@ -1,14 +1,22 @@
-import type { Tokens } from '@kv/core';
+import type { At, Tokens } from '@kv/core';
 import type { CoAttention } from './co-attention.ts';
 
 /** Tokens from `start` up to, not including, `end`. */
 export interface Span { readonly start: number; readonly end: number }
 
+/** What is cut by itself: the prompt, then runs of `run` generated tokens, the last of which may be shorter. What an event cut stays cut so when more tokens come. */
+export function stretches({ length, promptLength, step }: Pick<At, 'length' | 'promptLength' | 'step'>, run: number): readonly Span[] {
+  const prompt = Math.min(promptLength, length), starts = [0], first = length - step;
+  for (let p = first + run * Math.max(0, Math.floor((prompt - first) / run)); p < length; p += run) if (p >= prompt && p > 0) starts.push(p);
+  if (prompt > 0 && prompt < length && !starts.includes(prompt)) starts.push(prompt);
+  return starts.sort((a, b) => a - b).map((start, i, all) => ({ start, end: all[i + 1] ?? length }));
+}
+
 /** Sentences: a token whose text ends in . ! ? or holds a newline ends the sentence it belongs to. */
-export function sentenceSpans({ text, offsets }: Tokens, length: number): readonly Span[] {
+export function sentenceSpans({ text, offsets }: Tokens, { start: from, end }: Span): readonly Span[] {
   const spans: Span[] = [];
-  let start = 0;
-  for (let i = 0; i < length; i++) if (i === length - 1 || /[.!?]\s*$|\n/.test(text.slice(...(offsets[i] ?? [0, 0])))) { spans.push({ start, end: i + 1 }); start = i + 1; }
+  let start = from;
+  for (let i = from; i < end; i++) if (i === end - 1 || /[.!?]\s*$|\n/.test(text.slice(...(offsets[i] ?? [0, 0])))) { spans.push({ start, end: i + 1 }); start = i + 1; }
   return spans;
 }
 
@@ -27,11 +35,17 @@ function interfaceStrength({ from, to, weight }: CoAttention, first: Uint32Array
 
 export interface TrunkSizes { /** Most tokens of a trunk. */ readonly maxSize: number; /** Strength above which sentences merge; 'adaptive': the median strength between neighbours. */ readonly merge: number | 'adaptive' }
 
-/** Sentences merged left to right where their edges are strong, none longer than `maxSize`. Eq. 16 to 19 and step 3. */
-export function trunkSpans(tokens: Tokens, length: number, edges: CoAttention, { maxSize, merge }: TrunkSizes): readonly Span[] {
-  const sentences = sentenceSpans(tokens, length), first = new Uint32Array(length + 1);
-  for (const i of edges.from) first[i + 1]!++;
+/** Where the edges of each token begin. */
+export function firstEdges({ from }: CoAttention, length: number): Uint32Array {
+  const first = new Uint32Array(length + 1);
+  for (const i of from) first[i + 1]!++;
   for (let i = 0; i < length; i++) first[i + 1]! += first[i]!;
+  return first;
+}
+
+/** Sentences of a stretch merged left to right where their edges are strong, none longer than `maxSize`. Eq. 16 to 19 and step 3. */
+export function trunkSpans(tokens: Tokens, stretch: Span, edges: CoAttention, first: Uint32Array, { maxSize, merge }: TrunkSizes): readonly Span[] {
+  const sentences = sentenceSpans(tokens, stretch);
   const strength = (a: Span, b: Span): number => interfaceStrength(edges, first, a, b);
   const between = sentences.slice(1).map((s, i) => strength(sentences[i]!, s)).sort((a, b) => a - b);
   const threshold = merge === 'adaptive' ? between[Math.floor(between.length / 2)] ?? 0 : merge;
@@ -41,8 +55,13 @@ export function trunkSpans(tokens: Tokens, length: number, edges: CoAttention, {
     else done.push(next);
     return done;
   }, []);
-  return merged.flatMap(({ start, end }) => {
-    const pieces = Math.ceil((end - start) / maxSize);
+  return parts(merged, maxSize);
+}
+
+/** Spans of more than `maxSize` tokens in equal parts of at most so many. */
+export function parts(spans: readonly Span[], maxSize: number): readonly Span[] {
+  return spans.flatMap(({ start, end }) => {
+    const pieces = Math.max(1, Math.ceil((end - start) / maxSize));
     return Array.from({ length: pieces }, (_, p) => ({ start: start + Math.floor((p * (end - start)) / pieces), end: start + Math.floor(((p + 1) * (end - start)) / pieces) }));
   });
 }

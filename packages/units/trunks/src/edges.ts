@@ -13,11 +13,16 @@ function offer({ to, weight }: Best, j: number, w: number, { most, above }: type
   if (weight.length > most) { weight.pop(); to.pop(); }
 }
 
-/** Takes the attention rows of `length` queries in order, `add(query, rows)` with rows `[H, query + 1]`, and leaves edges and saliency. */
-export function collector(length: number, chunk: number = CHUNK): { add(query: number, rows: Float32Array): void; take(): CoAttention } {
-  const best: Best[] = Array.from({ length }, () => ({ to: [], weight: [] })), saliency = new Float32Array(length);
-  let start = 0, own: Float32Array[] = [], columns: Float64Array[] = [];
+/** Where queries stand: chunks of the prompt, then what was generated. */
+export interface Stretch { /** @defaultValue 1024 */ readonly chunk?: number; /** Tokens of the prompt. @defaultValue all */ readonly prompt?: number }
+export interface Collector { /** Queries in order, rows `[H, query + 1]`. */ add(query: number, rows: Float32Array): void; /** What there is so far; more may be added. */ take(): CoAttention }
 
+/** Takes the attention rows of queries in order and leaves edges and saliency. Generated tokens have edges to all tokens that they read, and no cosines. */
+export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): Collector {
+  const best: Best[] = [], saliency: number[] = [];
+  let start = 0, count = 0, own: Float32Array[] = [], columns: Float64Array[] = [];
+
+  const attended = (i: number): number => columns.map((column) => column[i]!).sort((a, b) => b - a).slice(0, HEADS).reduce((a, b) => a + b, 0);
   function close(): void {
     const unit = own.map((row) => { const size = Math.sqrt(row.reduce((s, x) => s + x * x, 0)) + 1e-8; return row.map((x) => x / size); });
     for (let i = 0; i < unit.length; i++) for (let j = 0; j < unit.length; j++) {
@@ -27,14 +32,14 @@ export function collector(length: number, chunk: number = CHUNK): { add(query: n
       for (let c = 0; c <= Math.min(i, j); c++) cosine += a[c]! * b[c]!;
       offer(best[start + i]!, start + j, cosine, WITHIN);
     }
-    for (let i = 0; i < own.length; i++) saliency[start + i] = columns.map((column) => column[i]!).sort((a, b) => b - a).slice(0, HEADS).reduce((a, b) => a + b, 0);
-    [start, own, columns] = [start + own.length, [], []];
+    for (let i = 0; i < count; i++) saliency[start + i] = attended(i);
+    [start, count, own, columns] = [start + count, 0, [], []];
   }
 
   return {
-    add(query: number, rows: Float32Array): void {
-      if (own.length === chunk) close();
-      const width = query + 1, heads = rows.length / width, across: Best = { to: [], weight: [] };
+    add(query, rows) {
+      if (count === chunk || query === prompt) close();
+      const width = query + 1, heads = rows.length / width, across: Best = { to: [], weight: [] }, generated = query >= prompt;
       if (columns.length === 0) columns = Array.from({ length: heads }, () => new Float64Array(chunk));
       const mean = new Float32Array(width);
       for (let h = 0; h < heads; h++) for (let i = 0; i < width; i++) {
@@ -42,16 +47,18 @@ export function collector(length: number, chunk: number = CHUNK): { add(query: n
         mean[i]! += weight / heads;
         if (i >= start) columns[h]![i - start]! += weight;
       }
-      for (let i = 0; i < start; i++) offer(across, i, mean[i]!, ACROSS);
+      for (let i = 0; i < (generated ? query : start); i++) offer(across, i, mean[i]!, ACROSS);
+      best.push({ to: [], weight: [] });
       // an edge runs from the earlier token to the query that reads it
       across.to.forEach((i, k) => { best[i]!.to.push(query); best[i]!.weight.push(across.weight[k]!); });
-      own.push(mean.slice(start));
+      if (!generated) own.push(mean.slice(start));
+      count++;
     },
-    take(): CoAttention {
-      close();
+    take() {
+      if (own.length > 0) close();
       const counts = best.map(({ to }) => to.length);
       return {
-        saliency, from: Uint32Array.from(counts.flatMap((count, i) => new Array<number>(count).fill(i))),
+        saliency: Float32Array.from(best, (_, i) => (i < start ? saliency[i]! : attended(i - start))), from: Uint32Array.from(counts.flatMap((many, i) => new Array<number>(many).fill(i))),
         to: Uint32Array.from(best.flatMap(({ to }) => to)), weight: Float32Array.from(best.flatMap(({ weight }) => weight)),
       };
     },

@@ -1,3 +1,6 @@
+export { breath } from './breath.ts';
+export type { BreathOptions } from './breath.ts';
+export { carried, holding, resonance } from './breath-kernels.ts';
 export { allowance, branchDissolution } from './branch-dissolution.ts';
 export type { DissolutionOptions } from './branch-dissolution.ts';
 export { coAttention } from './co-attention.ts';

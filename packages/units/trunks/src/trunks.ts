@@ -1,9 +1,11 @@
-import { checkNumber, isPositiveInteger, KvError, positions, tokens, unit } from '@kv/core';
+import { checkNumber, isCount, isPositiveInteger, KvError, positions, tokens, unit } from '@kv/core';
 import type { Common, Kernel, Tensor, Unit, Units } from '@kv/core';
 import { coAttention } from './co-attention.ts';
-import { byPosition, sentenceSpans, trunkSpans } from './cut.ts';
+import { byPosition, firstEdges, parts, sentenceSpans, stretches, trunkSpans } from './cut.ts';
 import type { Span } from './cut.ts';
 
+/** Generated tokens that are cut together: CrystalCache's breath interval. */
+const RUN = 64;
 /** Tokens of a unit that make its score. */
 const TOP = 3;
 
@@ -20,14 +22,20 @@ function cut({ ops, at, scores, positions: p }: Common & { readonly scores: Tens
  * Sentences as units: a token whose text ends in . ! ? or holds a newline ends the sentence it belongs to.
  *
  * @remarks CrystalCache, section 3.3, step 1, with the score of eq. 23: the mean of the unit's three highest token scores. Unit scores `[rows, units]`.
+ * @throws KvError if `maxSize` is not a whole number.
  */
-export const sentences = (): Unit<'sentences'> => unit('sentences', [tokens, positions], (ctx) => cut(ctx, sentenceSpans(ctx.tokens, ctx.at.length)));
+export function sentences({ maxSize = 0 }: { /** Most tokens of a unit: longer sentences are cut into equal parts. @defaultValue 0, no limit */ readonly maxSize?: number } = {}): Unit<'sentences'> {
+  checkNumber('sentences', 'maxSize', maxSize, 'a whole number of tokens', isCount);
+  return unit({ name: 'sentences', options: { maxSize: maxSize || undefined } }, [tokens, positions], (ctx) => cut(ctx, parts(stretches(ctx.at, RUN).flatMap((part) => sentenceSpans(ctx.tokens, part)), maxSize || Infinity)));
+}
 
 export interface TrunkOptions {
   /** Most tokens of a trunk, T_max; 1 makes every token a unit. @defaultValue 32 */
   readonly maxSize?: number;
   /** Co-attention strength above which the next sentence joins; 'adaptive' takes the median between neighbouring sentences. @defaultValue 0.3 */
   readonly merge?: number | 'adaptive';
+  /** Generated tokens that are cut together, and stay so: the breath interval. @defaultValue 64 */
+  readonly run?: number;
 }
 
 /**
@@ -35,13 +43,17 @@ export interface TrunkOptions {
  *
  * @remarks CrystalCache, section 3.3, eq. 16 to 19, and eq. 23 for the score: the mean of the three highest token scores. Edges count in either direction.
  * The adaptive threshold is what the paper proposes and never ran. Cut by position, so heads with other tokens cut their own.
- * @throws KvError if `maxSize` is not a positive whole number or `merge` no number of at least 0.
+ * @throws KvError if `maxSize` or `run` is not a positive whole number or `merge` no number of at least 0.
  */
-export function trunks({ maxSize = 32, merge = 0.3 }: TrunkOptions = {}): Unit<'trunks'> {
+export function trunks({ maxSize = 32, merge = 0.3, run = RUN }: TrunkOptions = {}): Unit<'trunks'> {
   checkNumber('trunks', 'maxSize', maxSize, 'a positive whole number of tokens', isPositiveInteger);
+  checkNumber('trunks', 'run', run, 'a positive whole number of tokens', isPositiveInteger);
   if (typeof merge === 'string' && merge !== 'adaptive') throw new KvError('trunks', `merge must be a number or 'adaptive', got '${String(merge)}'`);
   if (typeof merge === 'number') checkNumber('trunks', 'merge', merge, "a number of at least 0 or 'adaptive'", (x) => x >= 0);
-  return unit({ name: 'trunks', options: { maxSize, merge } }, [tokens, coAttention, positions], (ctx) => cut(ctx, trunkSpans(ctx.tokens, ctx.at.length, ctx.coAttention, { maxSize, merge })));
+  return unit({ name: 'trunks', options: { maxSize, merge, run: run === RUN ? undefined : run } }, [tokens, coAttention, positions], (ctx) => {
+    const first = firstEdges(ctx.coAttention, ctx.at.length);
+    return cut(ctx, stretches(ctx.at, run).flatMap((part) => trunkSpans(ctx.tokens, part, ctx.coAttention, first, { maxSize, merge })));
+  });
 }
 
 /** Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous: O(size) a slot. */

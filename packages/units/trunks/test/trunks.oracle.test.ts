@@ -10,7 +10,7 @@ import { centralityOracle, dissolutionOracle, edgesOracle, trunksOracle } from '
 const sizes = fc.record({ n: fc.integer({ min: 1, max: 30 }), heads: fc.integer({ min: 1, max: 5 }), chunk: fc.integer({ min: 1, max: 12 }), seed: fc.integer({ min: 1, max: 9999 }) });
 test('streamed edges and saliency are those of whole attention matrices', () => {
   fc.assert(fc.property(sizes, ({ n, heads, chunk, seed }) => {
-    const attention = ndarray(new Float64Array(heads * n * n), [heads, n, n]), edges = collector(n, chunk);
+    const attention = ndarray(new Float64Array(heads * n * n), [heads, n, n]), edges = collector({ chunk });
     for (let q = 0; q < n; q++) {
       const rows = new Float32Array(heads * (q + 1));
       for (let h = 0; h < heads; h++) {

@@ -1,0 +1,72 @@
+import { checkNumber, keys, KvError, rope, scorer } from '@kv/core';
+import type { Kernel, Rope, Scorer } from '@kv/core';
+import { preRope } from './pre-rope.ts';
+import type { PreRope } from './pre-rope.ts';
+
+export interface TriAttentionOptions {
+  /** Future distances 1, 2, 4, ... up to this many tokens are averaged. @defaultValue 65536 */
+  readonly horizon?: number;
+}
+
+/** Mean over the future distances of what a mean query would be turned by, and what keys are scaled by. */
+function ahead({ rotary, angles }: Rope, t: number, horizon: number): { readonly cos: Float64Array; readonly sin: Float64Array; readonly factor: number } {
+  const half = rotary / 2, offsets: number[] = [];
+  for (let delta = 1; delta <= horizon; delta *= 2) offsets.push(t + delta);
+  const { cos, sin } = angles(Uint32Array.from(offsets)), mean = (x: Float32Array): Float64Array => Float64Array.from({ length: half }, (_, f) => offsets.reduce((sum, __, i) => sum + x[i * half + f]!, 0) / offsets.length);
+  return { cos: mean(cos), sin: mean(sin), factor: half === 0 ? 1 : Math.hypot(cos[0]!, sin[0]!) };
+}
+
+/** A mean query turned to where future queries stand, `[H, d]`, and the weight of every pair's length, `[H, half]`. */
+function centre({ mean, size, half }: PreRope, heads: number, dim: number, { cos, sin, factor }: ReturnType<typeof ahead>): { readonly query: Float32Array; readonly spread: Float32Array } {
+  const query = mean.slice(), spread = new Float32Array(heads * half);
+  for (let h = 0; h < heads; h++) for (let f = 0; f < half; f++) {
+    const at = h * dim + f, [x, y] = [mean[at]!, mean[at + half]!];
+    query[at] = x * cos[f]! - y * sin[f]!;
+    query[at + half] = x * sin[f]! + y * cos[f]!;
+    spread[h * half + f] = factor * Math.max(0, size[h * half + f]! - Math.hypot(x, y));
+  }
+  return { query, spread };
+}
+
+/**
+ * TriAttention: how a key would fare with the queries to come, from calibrated statistics of queries before rotation, S = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|,
+ * averaged over future distances.
+ *
+ * @remarks Mao et al. 2026, arXiv:2604.04921. In its linear form: the mean over distances is one inner product of the cached key with a turned mean query. Scores on query rows `[H, n]`, neither scaled nor softmaxed; compose
+ * with `zScore()` and `reduceHeads('max')`. Time t is the position of the next token. Channels that do not rotate count with their mean. O(H n d), and a file beside the model.
+ * @throws KvError if `horizon` is not a whole number from 1 to 2^20, or the statistics are of another shape.
+ */
+export function triattention({ horizon = 65_536 }: TriAttentionOptions = {}): Scorer<'triattention'> {
+  checkNumber('triattention', 'horizon', horizon, 'a whole number of tokens from 1 to 1048576', (x) => Number.isInteger(x) && x >= 1 && x <= 2 ** 20);
+  return scorer({ name: 'triattention', options: { horizon: horizon === 65_536 ? undefined : horizon } }, [preRope, rope, keys], ({ ops, at, preRope: stats, rope: turns, keys: k }) => {
+    const { queryHeads: H, headDim: d } = at, { half } = stats;
+    if (stats.queryHeads !== H || stats.headDim !== d || 2 * half !== turns.rotary) throw new KvError('triattention', `expected statistics of ${H} heads with ${d} channels, ${turns.rotary} of which rotate, got ${stats.queryHeads} heads with ${stats.headDim} and ${2 * half}`);
+    const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon)), along = ops.dot(ops.from({ data: query, shape: [H, d] }), k);
+    return half === 0 ? along : ops.add(along, ops.kernel(pairNorms, { keys: k, spread: ops.from({ data: spread, shape: [H, half] }) }));
+  });
+}
+
+/** Σ_f spread_f |k_f| over the pairs (f, f + half) of every key: `keys` `[G, n, d]`, `spread` `[H, half]`, output `[H, n]`. */
+export const pairNorms: Kernel = {
+  id: 'pair-norms', inputs: { keys: 'f32', spread: 'f32' }, params: {}, per: 'element',
+  output: { dtype: 'f32', shape: ({ keys: k, spread }) => [spread![0]!, k![1]!] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = keys_shape.y; let d = keys_shape.z; let half = spread_shape.y;
+  let h = index / n;
+  let g = h / (spread_shape.x / keys_shape.x);
+  let at = (g * n + index % n) * d;
+  var sum = 0.0;
+  for (var f = 0u; f < half; f++) { let x = keys[at + f]; let y = keys[at + half + f]; sum += spread[h * half + f] * sqrt(x * x + y * y); }
+  output[index] = sum;
+}`,
+  ref({ keys: k, spread }, _params, out) {
+    const [G = 1, n = 0, d = 0] = k!.shape, [H = 0, half = 0] = spread!.shape;
+    for (let h = 0; h < H; h++) for (let i = 0; i < n; i++) {
+      const at = (Math.floor((h * G) / H) * n + i) * d;
+      let sum = 0;
+      for (let f = 0; f < half; f++) sum += spread!.data[h * half + f]! * Math.hypot(k!.data[at + f]!, k!.data[at + half + f]!);
+      out[h * n + i] = sum;
+    }
+  },
+};
