@@ -4,8 +4,8 @@ import { join, relative } from 'node:path';
 import { manifest, packageFolders } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
-/** What each command needs: the cli with everything it imports and the root's build tools, or all. */
-const scopes = { cli: ['--filter', '.', '--filter', '@kv/cli...'], all: [] };
+/** What each command needs: an app with everything it imports and the root's build tools, or all. */
+const scopes = { cli: ['--filter', '.', '--filter', '@kv/cli...'], gpu: ['--filter', '.', '--filter', '@kv/cli...', '--filter', '@kv/gpu-models...'], playground: ['--filter', '.', '--filter', '@kv/playground...'], all: [] };
 
 const stamp = join(root, 'node_modules/.kv-install.json');
 
@@ -15,21 +15,22 @@ const stamp = join(root, 'node_modules/.kv-install.json');
  */
 export async function install(scope) {
   const key = fingerprint();
-  const done = stamped();
-  if (done.key === key && (done.scope === scope || done.scope === 'all')) return;
+  const before = stamped(), done = before.key === key ? before.scopes : [];
+  if (done.includes(scope) || done.includes('all')) return;
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
-  console.error(`Installing what ${scope === 'all' ? 'the tests need' : 'kv needs'} (once) with ${pnpm} ...`);
+  console.error(`Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`);
   const { code, output } = await run('npx', ['-y', pnpm, 'install', '--frozen-lockfile', '--prefer-offline', '--reporter=append-only', ...scopes[scope]]);
   if (code !== 0) fail(`${output}The packages could not be installed: see above; where a manifest changed, run 'npx -y ${pnpm} install' first.`, code);
-  writeFileSync(stamp, JSON.stringify({ scope, key }));
+  writeFileSync(stamp, JSON.stringify({ scopes: [...done, scope], key }));
 }
 
 function stamped() {
   try {
-    return JSON.parse(readFileSync(stamp, 'utf8'));
+    const { key, scopes = [] } = JSON.parse(readFileSync(stamp, 'utf8'));
+    return { key, scopes };
   } catch {
-    return {};
+    return { scopes: [] };
   }
 }
 

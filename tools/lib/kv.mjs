@@ -7,7 +7,13 @@ import { fail, root, run } from './process.mjs';
 /** Installs and builds what the cli needs, then becomes it: same process, so input, output, signals and exit code are its own. */
 export async function kv(args) {
   await install('cli');
-  const { code, output } = await run('turbo', ['run', 'build', '--filter=@kv/cli...', '--output-logs=errors-only']);
+  const filters = ['--filter=@kv/cli...'];
+  if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) { // 132 MB, for those who ask
+    await install('gpu');
+    filters.push('--filter=@kv/gpu-models...');
+    process.env.KV_GPU_MODELS ??= join(root, 'packages/gpu-models');
+  }
+  const { code, output } = await run('turbo', ['run', 'build', ...filters, '--output-logs=errors-only']);
   if (code !== 0) fail(`${output}kv could not be built: see above.`, code);
   const cli = join(root, 'apps/cli');
   const bin = join(cli, manifest(cli).bin.kv);

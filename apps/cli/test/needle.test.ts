@@ -68,6 +68,14 @@ describe('an experiment', () => {
     const answers = (result: Result): unknown => (result as PromptResult).outcomes.map(({ answer, hit, retained }) => [answer, hit, retained]);
     expect(answers(await runJob(bench, job))).toEqual(answers(results.find(({ id }) => id === job.id)!));
   });
+  it('lets a free answer go on until 32 tokens or the end of the turn, a cued one until 12 or its stop', async () => {
+    const job = jobs.find(({ id }) => id === 'prompt/0.8/1')!, free = { ...bench, settings: { ...settings, asking: 'free' as const } };
+    const tokens = async (of: Bench): Promise<readonly number[]> => (await runJob(of, job) as PromptResult).outcomes.map((outcome) => outcome.tokens);
+    expect(await tokens(free)).toEqual(ways.map(() => 32));
+    expect(Math.max(...await tokens(bench))).toBeLessThanOrEqual(12);
+    const { model } = bench, every = Array.from({ length: model.config.vocab }, (_, id) => id);
+    expect(await tokens({ ...free, model: { ...model, config: { ...model.config, eosIds: every } } })).toEqual(ways.map(() => 0));
+  });
   it('counts a row as holding the value only if it holds all of it', () => expect(retained([[[1, 2, 3], [2, 3]], [[0, 1, 2, 3, 4], []]], [1, 2])).toBe(0.5));
 });
 
@@ -96,6 +104,7 @@ describe('the store', () => {
     openStore(cwd, settings).add(results[0]!);
     expect(openStore(cwd, settings).found).toHaveLength(1);
     expect(openStore(cwd, settings, true).found).toHaveLength(0);
+    expect(openStore(cwd, { ...settings, asking: 'free' }).path).toMatch(/needle-free-[0-9a-f]{12}\.jsonl$/);
   });
   it('starts over where nothing but a torn first line was written', () => {
     const cwd = folder(), { path } = openStore(cwd, settings);

@@ -1,22 +1,22 @@
 import { resolve } from 'node:path';
 import { compile, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { loadCache, loadModel, Sequence } from '@kv/models';
+import { loadCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
 import { Command } from 'commander';
 import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
-import { engineOption, openEngine } from '../engine.ts';
-import type { EngineChoice } from '../engine.ts';
-import { MODEL_HELP, resolveModel } from '../model-source.ts';
+import { deviceOption } from '../device.ts';
+import { engineOption } from '../engine.ts';
+import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
+import { withModel } from '../with-model.ts';
 
 interface ChatOptions {
   readonly model: string;
-  readonly engine: EngineChoice;
   readonly policy?: string;
   readonly budget?: number;
   readonly block?: number;
@@ -35,6 +35,7 @@ export const chatCommand = (terminal: Terminal): Command => new Command('chat')
   .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
   .option('--model <name>', MODEL_HELP, 'embedded')
   .option(...engineOption('fast'))
+  .option(...deviceOption)
   .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
   .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
   .option('--block <tokens>', 'feed a long turn in blocks of so many tokens, each followed by an eviction', whole('--block', { min: 1 }))
@@ -46,14 +47,19 @@ export const chatCommand = (terminal: Terminal): Command => new Command('chat')
   .option('--temperature <t>', 'sample instead of taking the likeliest token; 0 is greedy', number('--temperature', { min: 0 }))
   .option('--top-p <p>', 'sample from the smallest set of tokens with this probability', number('--top-p', { above: 0, max: 1 }))
   .option('--seed <n>', 'seed of the sampling', whole('--seed'))
-  .action((options: ChatOptions) => chat(options, terminal));
+  .action((options: ChatOptions, command: Command) => chat(options, command, terminal));
 
-async function chat(options: ChatOptions, terminal: Terminal): Promise<void> {
-  const { input, stderr, cwd } = terminal, { system, load, save, maxNewTokens, temperature, topP, seed, cadence } = options;
+async function chat(options: ChatOptions, command: Command, terminal: Terminal): Promise<void> {
+  const { input, cwd } = terminal, { system, load } = options;
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined) throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
-  const model = await loadModel(await resolveModel(options.model, terminal), { engine: await openEngine(options.engine, cwd) });
+  // past the model's context kept slots are moved together, which the host does
+  await withModel(command, terminal, false, (model) => converse(model, given, options, { ...terminal, input }));
+}
+
+async function converse(model: Model, given: Policy | undefined, options: ChatOptions, terminal: Terminal & Required<Pick<Terminal, 'input'>>): Promise<void> {
+  const { stderr, cwd } = terminal, { system, save, maxNewTokens, temperature, topP, seed, cadence } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   try {
     const budget = slots(policy, options.budget ?? sequence.budget, model), { maxPositions } = model.config;
@@ -61,7 +67,7 @@ async function chat(options: ChatOptions, terminal: Terminal): Promise<void> {
     if (budget !== undefined && budget + block > maxPositions) throw new KvError('--block', `expected at most ${maxPositions - budget} tokens beside a budget of ${budget}, got ${block}`);
     const conversation = createConversation(sequence, turnsOf(model, system), { policy, budget, block, cadence: cadence ?? roomy(budget, maxPositions), maxNewTokens, temperature, topP, seed });
     stderr.write(`${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`);
-    await repl(conversation, { ...terminal, input });
+    await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
   } finally {
     sequence.destroy();

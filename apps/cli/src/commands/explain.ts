@@ -49,9 +49,17 @@ function sheet(p: Prediction, length: number): string {
     ['beside it', `rings ${bytesText(bytes.rings)}, statistics ${bytesText(bytes.statistics)}, states ${bytesText(bytes.states)}`],
     ['prefill', `${countText(work.prefill)} multiply-adds, and ${countText(work.passes)} (${share(work.passes, work.prefill)}) for the extra passes`],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
+    ['on a GPU', deviceText(p.device)],
     ['event', calls.length === 0 ? 'none' : `${calls.reduce((sum, [, n]) => sum + n, 0)} operations over all layers: ${calls.map(([name, n]) => `${n} ${name}`).join(', ')}`],
   ];
   return columns(rows.map(([name, text]) => [pc.dim(name), text]));
+}
+
+/** What score, selection and compaction take of prefill, and running sums of a token. */
+function deviceText({ score, select, compact, shares, sums }: Prediction['device']): string {
+  const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`, dispatches = score.dispatches + select.dispatches + compact.dispatches;
+  const event = dispatches === 0 ? 'no event' : `the event has ${dispatches} dispatches, ${percent(shares.operations)} of the operations of prefill and ${percent(shares.bytes)} of its bytes`;
+  return sums === undefined ? event : `${event}; running sums of ${sums.rows} heads move ${percent(sums.bytes)} of the bytes of keys and values a token, their scores ${percent(sums.scores)}`;
 }
 
 /** One number if all heads are alike, else one a layer. */

@@ -1,14 +1,17 @@
 import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
+import { compile } from '@kv/core';
 import type { Budget } from '@kv/models';
 import type { Asking } from '@kv/tasks';
 import { Command } from 'commander';
 import { MODEL_HELP } from '../model-source.ts';
-import { engineOption } from '../engine.ts';
+import { deviceOption } from '../device.ts';
+import { chooseEngine, engineOption, residentOn } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { prepare } from '../needle/prepare.ts';
-import { runPool, threadRunner } from '../needle/pool.ts';
+import { runPool, threadRunner, threadsOf } from '../needle/pool.ts';
+import type { WorkerData } from '../needle/pool.ts';
 import { duration, startProgress } from '../needle/progress.ts';
 import { reportHtml } from '../needle/report-html.ts';
 import type { Result } from '../needle/results.ts';
@@ -18,6 +21,7 @@ import type { Form, Mode } from '../needle/settings.ts';
 import { summarise } from '../needle/summary.ts';
 import { table } from '../needle/table.ts';
 import { budget, list, number, oneOf, whole } from '../option-values.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 
 export interface NeedleOptions {
@@ -48,6 +52,7 @@ export const needleCommand = (terminal: Terminal): Command => {
     .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
     .option('--model <name>', MODEL_HELP, 'embedded')
     .option(...engineOption('exact'))
+    .option(...deviceOption)
     .option('--policies <list>', "policies as 'kv run --policy' takes them, between commas", policies, policies(POLICIES))
     .option('--budgets <list>', 'slots per layer and KV head, or shares of the prompt, between commas', budgets, budgets('12.5%,25%,50%'))
     .option('--depths <list>', 'where the fact stands, 0 (first) to 1 (last), between commas', depths, depths('0.1,0.5,0.9'))
@@ -55,13 +60,17 @@ export const needleCommand = (terminal: Terminal): Command => {
     .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), 512)
     .option('--mode <mode>', 'aware (question in the prompt), agnostic (question after the eviction) or both', oneOf('--mode', [...MODES, 'both']), 'both' as const)
     .option('--form <form>', 'code (8 characters), number (7 digits) or both in turn', oneOf('--form', ['code', 'number', 'both']), 'both' as const)
-    .option('--asking <form>', 'cued (the prompt ends before the value) or free (it ends in a question)', oneOf('--asking', ['cued', 'free']), 'cued' as const)
+    .option('--asking <form>', 'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)', oneOf('--asking', ['cued', 'free']), 'cued' as const)
     .option('--distractors <n>', 'other facts of the same form in the text', whole('--distractors', { max: 16 }), 0)
     .option('--seed <n>', 'other prompts', whole('--seed'), 0)
-    .option('--workers <n>', 'threads, each with its own model', whole('--workers', { min: 1, max: 64 }), Math.min(8, availableParallelism()))
+    .option('--workers <n>', 'threads, each with its own model (on a GPU 1 unless given)', whole('--workers', { min: 1, max: 64 }), Math.min(8, availableParallelism()))
     .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
     .option('--fresh', 'forget the results of earlier runs with these settings')
-    .action((options: NeedleOptions) => needleRun(options, terminal));
+    .action(async (options: NeedleOptions, command: Command) => {
+      const compiled = await Promise.all(options.policies.map(async (text) => compile(await resolvePolicy(text, terminal))));
+      const engine = await chooseEngine(command, terminal.cwd, compiled.every(residentOn)), shared = engine.startsWith('webgpu') && command.getOptionValueSource('workers') !== 'cli';
+      await needleRun({ ...options, engine, workers: shared ? 1 : options.workers }, terminal); // workers share one GPU, each with its own weights on it
+    });
 };
 
 async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<void> {
@@ -74,13 +83,14 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
   if (left.length === 0) stderr.write(`needle: all results are in ${relative(cwd, store.path)}; --fresh measures again\n`);
   else {
     if (left.length < jobs.length) stderr.write(`needle: continues ${relative(cwd, store.path)}\n`);
-    const progress = startProgress(stderr, jobs.length, jobs.length - left.length);
+    const progress = startProgress('needle', stderr, jobs.length, jobs.length - left.length);
+    const data: WorkerData = { settings, path, cwd, engine: options.engine, threads: threadsOf(options.workers) };
     const onResult = (result: Result): void => {
       store.add(result);
       known.set(result.id, result);
       progress.step();
     };
-    await runPool({ jobs: left, size: options.workers, start: () => threadRunner({ settings, path, cwd, engine: options.engine, threads: Math.max(1, Math.floor(availableParallelism() / options.workers)) }), signal, onResult }).finally(() => progress.stop());
+    await runPool({ jobs: left, size: options.workers, start: () => threadRunner('needle', data), signal, onResult }).finally(() => progress.stop());
   }
   if (signal.aborted) {
     stderr.write(`needle: stopped after ${known.size} of ${jobs.length} jobs, which are in ${relative(cwd, store.path)}; the same command continues\n`);

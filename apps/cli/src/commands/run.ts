@@ -1,15 +1,19 @@
 import { compile, KvError } from '@kv/core';
-import { generate, loadModel } from '@kv/models';
+import { certificates } from '@kv/certificates';
+import type { Certificates } from '@kv/certificates';
+import { generate } from '@kv/models';
 import type { Budget, Generated } from '@kv/models';
 import { Command } from 'commander';
-import { engineOption, openEngine } from '../engine.ts';
-import type { EngineChoice } from '../engine.ts';
-import { MODEL_HELP, resolveModel } from '../model-source.ts';
+import { deviceOption } from '../device.ts';
+import { engineOption, residentOn } from '../engine.ts';
+import { MODEL_HELP } from '../model-source.ts';
 import { budget, number, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { certificateLines } from '../run/certificate-lines.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
+import { withModel } from '../with-model.ts';
 
 interface RunOptions {
   readonly model: string;
@@ -22,7 +26,6 @@ interface RunOptions {
   readonly saveCache?: string;
   readonly loadCache?: string;
   readonly policy: string;
-  readonly engine: EngineChoice;
   readonly budget?: Budget;
   readonly block?: number;
   readonly cadence?: number;
@@ -33,6 +36,7 @@ interface RunOptions {
   readonly topP?: number;
   readonly seed?: number;
   readonly stop?: readonly string[];
+  readonly certify?: true;
 }
 
 const again = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
@@ -42,6 +46,7 @@ export const runCommand = (terminal: Terminal): Command => new Command('run')
   .description('Answer a prompt while a policy keeps the cache at its budget.')
   .option('--model <name>', MODEL_HELP, 'embedded')
   .option(...engineOption('exact'))
+  .option(...deviceOption)
   .option('--prompt <text>', 'the prompt')
   .option('--prompt-file <file>', 'a file with the prompt')
   .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
@@ -60,35 +65,39 @@ export const runCommand = (terminal: Terminal): Command => new Command('run')
   .option('--top-p <p>', 'sample from the smallest set of tokens with this probability', number('--top-p', { above: 0, max: 1 }))
   .option('--seed <n>', 'seed of the sampling', whole('--seed'))
   .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
+  .option('--certify', 'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)')
   .option('--json', 'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})')
-  .action((options: RunOptions) => run(options, terminal));
+  .action((options: RunOptions, command: Command) => run(options, command, terminal));
 
-async function run(options: RunOptions, terminal: Terminal): Promise<void> {
+async function run(options: RunOptions, command: Command, terminal: Terminal): Promise<void> {
   const { stdout, signal, cwd } = terminal;
   if (options.logits !== undefined && !options.json) throw new KvError('--logits', 'expected --json beside it, got a run that prints text');
   if ((options.topP !== undefined || options.seed !== undefined) && options.temperature === undefined) throw new KvError(options.topP === undefined ? '--seed' : '--top-p', 'expected --temperature beside it, got greedy decoding');
   const { document, loadCache, saveCache, question: questions = [], block, cadence, logits, maxNewTokens, stop, temperature, topP, seed } = options;
   const over = documentGiven(options), read = over ? undefined : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
   const policy = await resolvePolicy(options.policy, { cwd });
-  if (compile(policy).evicts && options.budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
-  const model = await loadModel(await resolveModel(options.model, terminal), { engine: await openEngine(options.engine, cwd) });
+  if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed }, keeping = { policy, budget: options.budget, block };
-  if (!read) return answerQuestions(model, { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json }, terminal);
-  const generation = generate(model, { ...decoding, ...keeping, ids: read(model), stopAtEos: options.promptIds === undefined, logits, signal });
-  if (!options.json) {
-    for await (const { text } of generation) stdout.write(text);
-    if (!signal.aborted) stdout.write('\n');
-    return;
-  }
-  const generated = await generation;
-  if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.decoder.engine))}\n`);
+  // saved caches are the host's, and so are those that move together where a context is longer than the model's
+  const resident = residentOn(compile(policy)) && [saveCache, loadCache, block, cadence].every((given) => given === undefined);
+  await withModel(command, terminal, resident, async (model) => {
+    if (!read) return answerQuestions(model, { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json }, terminal);
+    const generation = generate(model, { ...decoding, ...keeping, ids: read(model), stopAtEos: options.promptIds === undefined, logits, signal, certify: options.certify && certificates() });
+    if (!options.json) {
+      for await (const { text } of generation) stdout.write(text);
+      if (!signal.aborted) stdout.write(`\n${options.certify ? certificateLines((await generation).report.certificates as Certificates) : ''}`);
+      return;
+    }
+    const generated = await generation;
+    if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.decoder.engine))}\n`);
+  });
 }
 
-const asJson = ({ text, tokens, report: { kept, bytes, times, policy }, logits }: Generated, engine: string): object =>
-  ({ text, tokens, kept, bytes, times, policy, engine, ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
+const asJson = ({ text, tokens, report: { kept, bytes, times, policy, certificates: found }, logits }: Generated, engine: string): object =>
+  ({ text, tokens, kept, bytes, times, policy, engine, ...(found && { certificates: found }), ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
 
 /** Whether the run is about a document, and its options go together. */
-function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, chat, logits }: RunOptions): boolean {
+function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, chat, logits, certify }: RunOptions): boolean {
   const over = document !== undefined || loadCache !== undefined;
   if (!over && (question || saveCache !== undefined)) throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache beside it, got neither');
   if (!over) return false;
@@ -96,5 +105,6 @@ function documentGiven({ document, loadCache, saveCache, question, prompt, promp
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1) throw new KvError('prompt', 'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache');
   if (!question && saveCache === undefined) throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
   if (logits !== undefined) throw new KvError('--logits', 'expected a prompt, got a document');
+  if (certify) throw new KvError('--certify', 'expected a prompt, got a document');
   return true;
 }

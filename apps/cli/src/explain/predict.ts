@@ -1,7 +1,8 @@
 import { isState, KvError, planBudgets, signalKey } from '@kv/core';
 import type { AnySignal, Compiled } from '@kv/core';
 import type { ModelConfig } from '@kv/models';
-import { traceEvent } from './trace-event.ts';
+import { onDevice } from './device-cost.ts';
+import type { OnDevice } from './device-cost.ts';
 
 /** What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions. */
 export interface Prediction {
@@ -18,10 +19,9 @@ export interface Prediction {
   readonly multiplyAdds: { readonly prefill: number; readonly passes: number; readonly tokenBefore: number; readonly tokenAfter: number };
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
+  /** The same on a GPU: dispatches, bytes and operations. */
+  readonly device: OnDevice;
 }
-
-/** Slots of the made-up event that is traced: the operations do not depend on it. */
-const TRACED = 256;
 
 /** @throws KvError for a length beyond the context, or a budget below what the policy forces */
 export function predict(policy: Compiled, config: ModelConfig, length: number, budget: number): Prediction {
@@ -33,10 +33,12 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;
   const budgets = plan?.budgets ?? lengths;
   const window = Math.max(0, ...policy.needs.map(windowOf)), sums = policy.needs.filter(({ cost, provide }) => cost === 'pass' && !provide).length;
-  const slot = 2 * d * 4 + 4, before = L * G * length * slot, after = budgets.flat().reduce((a, b) => a + b, 0) * slot;
+  const kept = budgets.flat().reduce((a, b) => a + b, 0), slot = 2 * d * 4 + 4, before = L * G * length * slot, after = kept * slot;
   const wide = policy.whole || policy.reach === 'model' || policy.needs.some(({ provide }) => provide);
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
   const events = policy.evicts && budgets.flat().some((b) => b < length);
+  const prefill = length * perToken(config) + (L * H * d * length * (length + 1));
+  const { device, calls } = onDevice(policy, config, { length, budget, kept, events, windows: policy.needs.map(windowOf).filter((w) => w > 0), sums: sums > 0, multiplyAdds: prefill });
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
@@ -48,8 +50,8 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
       before, after, peak: !events || wide ? before : Math.min(before, after + widest * slot),
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4), statistics: sums * L * H * length * 4, states: stateBytes(policy, config, length),
     },
-    multiplyAdds: { prefill: length * perToken(config) + (L * H * d * length * (length + 1)), passes: L * H * d * length * window, tokenBefore: perToken(config) + 2 * L * H * d * length, tokenAfter: perToken(config) + (2 * H * d * budgets.flat().reduce((a, b) => a + b, 0)) / G },
-    operations: events ? Object.fromEntries(traceEvent(policy, config, Math.max(TRACED, Math.min(length, floor + 1)), Math.max(floor, Math.floor((budget * TRACED) / length)))) : {},
+    multiplyAdds: { prefill, passes: L * H * d * length * window, tokenBefore: perToken(config) + 2 * L * H * d * length, tokenAfter: perToken(config) + (2 * H * d * kept) / G },
+    operations: Object.fromEntries(calls), device,
   };
 }
 

@@ -2,8 +2,8 @@ import { compile } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { decode, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
-import { exactMatch, needle, NEEDLE_NEW_TOKENS, NEEDLE_STOP } from '@kv/tasks';
-import type { Needle, NeedleForm } from '@kv/tasks';
+import { answerRules, needle } from '@kv/tasks';
+import type { AnswerRule, Needle, NeedleForm } from '@kv/tasks';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { AloneResult, Outcome, PromptResult, Result } from './results.ts';
 import { waysOf } from './settings.ts';
@@ -50,7 +50,7 @@ async function runPrompt({ model, settings }: Bench, { id, depth, trial, example
           const cache = fork.kept();
           if (mode === 'agnostic') await fork.append(prompt.questionIds);
           if (example) kept[way] = countsOf(fork.kept(), prompt.documentIds.length + prompt.questionIds.length);
-          outcomes.push({ way, ...await answer(fork, prompt), retained: retained(cache, prompt.valueTokens) });
+          outcomes.push({ way, ...await answer(fork, prompt, answerRules[settings.asking]), retained: retained(cache, prompt.valueTokens) });
         } finally {
           fork.destroy();
         }
@@ -67,24 +67,24 @@ async function runPrompt({ model, settings }: Bench, { id, depth, trial, example
   } }) };
 }
 
-async function answer(sequence: Sequence, { value }: Needle): Promise<Pick<Outcome, 'answer' | 'hit' | 'tokens' | 'ms'>> {
+async function answer(sequence: Sequence, { value }: Needle, { newTokens, stop, right }: AnswerRule): Promise<Pick<Outcome, 'answer' | 'hit' | 'tokens' | 'ms'>> {
   let text = '', tokens = 0;
   const started = performance.now();
-  for await (const chunk of decode(sequence, { maxNewTokens: NEEDLE_NEW_TOKENS, stop: NEEDLE_STOP })) {
+  for await (const chunk of decode(sequence, { maxNewTokens: newTokens, stop })) {
     text += chunk.text;
     if (chunk.token !== undefined) tokens++;
   }
   const ms = performance.now() - started;
-  return { answer: text, hit: exactMatch(text, value), tokens, ms };
+  return { answer: text, hit: right(text, value), tokens, ms };
 }
 
 /** A run that evicts layer by layer as its prompt passes, as `kv run` does: forks of a shared prefill hold what other policies want remembered. */
-async function runAlone({ model }: Bench, { id, alone }: Job, prompt: Needle, policies: readonly Policy[], { policy, budget, mode }: Way): Promise<AloneResult> {
+async function runAlone({ model, settings }: Bench, { id, alone }: Job, prompt: Needle, policies: readonly Policy[], { policy, budget, mode }: Way): Promise<AloneResult> {
   const sequence = new Sequence(model);
   try {
     await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy]!, budget });
     if (mode === 'agnostic') await sequence.append(prompt.questionIds);
-    await answer(sequence, prompt);
+    await answer(sequence, prompt, answerRules[settings.asking]);
     const { meanDecode, live, peak } = sequence.bytes();
     return { id, way: alone!, mean: meanDecode || live, peak };
   } finally {

@@ -1,24 +1,26 @@
+import { availableParallelism } from 'node:os';
 import { Worker } from 'node:worker_threads';
 import type { EngineChoice } from '../engine.ts';
 import type { Result } from './results.ts';
 import type { Job, Settings } from './settings.ts';
 
-/** `path` is what `loadModel` takes for the model of the settings; `threads` are one worker's share. */
-export interface WorkerData { readonly settings: Settings; readonly path: string; readonly cwd: string; readonly engine: EngineChoice; readonly threads: number }
-export type FromWorker = { readonly result: Result } | { readonly error: { readonly name: string; readonly message: string; readonly stack: string } };
+/** What every worker is given: `path` is what `loadModel` takes; `threads` are one worker's share. */
+export interface WorkerModel { readonly path: string; readonly cwd: string; readonly engine: EngineChoice; readonly threads: number }
+export interface WorkerData extends WorkerModel { readonly settings: Settings }
+export type FromWorker<R = Result> = { readonly result: R } | { readonly error: { readonly name: string; readonly message: string; readonly stack: string } };
 
 /** Something that runs jobs one after another. */
-export interface Runner {
-  run(job: Job): Promise<Result>;
+export interface Runner<J = Job, R = Result> {
+  run(job: J): Promise<R>;
   stop(): Promise<unknown>;
 }
 
-/** A runner in a thread of its own, with its own copy of the model. */
-export function threadRunner(data: WorkerData): Runner {
-  // From the bundle this module is dist/bin.js, from source it stands beside the worker.
-  const worker = new Worker(new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './needle/worker.js', import.meta.url), { workerData: data });
-  let waiting: { readonly resolve: (result: Result) => void; readonly reject: (error: Error) => void } | undefined;
-  worker.on('message', (message: FromWorker) => ('result' in message ? waiting?.resolve(message.result) : waiting?.reject(revive(message.error))));
+/** A runner in a thread of its own, with its own copy of the model; `program` is the folder of its worker. */
+export function threadRunner<J = Job, R = Result>(program: 'needle' | 'papers', data: WorkerModel): Runner<J, R> {
+  // From the bundle this module is dist/bin.js, from source it stands in one of the folders.
+  const worker = new Worker(new URL(import.meta.url.endsWith('.ts') ? `../${program}/worker.ts` : `./${program}/worker.js`, import.meta.url), { workerData: data });
+  let waiting: { readonly resolve: (result: R) => void; readonly reject: (error: Error) => void } | undefined;
+  worker.on('message', (message: FromWorker<R>) => ('result' in message ? waiting?.resolve(message.result) : waiting?.reject(revive(message.error))));
   worker.on('error', (error: Error) => waiting?.reject(error));
   worker.on('exit', (code) => waiting?.reject(new Error(`a worker ended with code ${code} before its job was done`)));
   return {
@@ -30,6 +32,9 @@ export function threadRunner(data: WorkerData): Runner {
   };
 }
 
+/** Threads of each of several workers. */
+export const threadsOf = (workers: number): number => Math.max(1, Math.floor(availableParallelism() / workers));
+
 /** An error of another thread: its name says what sort it is. */
 const revive = ({ name, message, stack }: { readonly name: string; readonly message: string; readonly stack: string }): Error => Object.assign(new Error(message), { name, stack });
 
@@ -37,8 +42,8 @@ const revive = ({ name, message, stack }: { readonly name: string; readonly mess
  * Hands jobs to `size` runners until none is left or the signal aborts; every result goes to `onResult` as it comes.
  * @throws what the first failing job throws, after all runners have stopped
  */
-export async function runPool({ jobs, size, start, signal, onResult }: {
-  readonly jobs: readonly Job[]; readonly size: number; readonly start: () => Runner; readonly signal: AbortSignal; readonly onResult: (result: Result) => void;
+export async function runPool<J = Job, R = Result>({ jobs, size, start, signal, onResult }: {
+  readonly jobs: readonly J[]; readonly size: number; readonly start: () => Runner<J, R>; readonly signal: AbortSignal; readonly onResult: (result: R) => void;
 }): Promise<void> {
   const queue = [...jobs];
   const runners = Array.from({ length: Math.min(size, jobs.length) }, start);

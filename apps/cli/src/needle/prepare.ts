@@ -1,9 +1,10 @@
 import { compile, KvError } from '@kv/core';
 import type { Compiled } from '@kv/core';
 import { openCheckpoint, slotsOf } from '@kv/models';
-import { heldOutBook, NEEDLE_NEW_TOKENS, sentencesOf } from '@kv/tasks';
+import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import type { NeedleOptions } from '../commands/needle.ts';
 import { openEngine } from '../engine.ts';
+import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
@@ -29,8 +30,9 @@ export async function prepare(options: NeedleOptions, terminal: Terminal): Promi
   // Weights are the workers' business: headers, configuration and tokenizer are enough here.
   const path = await resolveModel(model, terminal), { config, tokenizer, close } = await openCheckpoint(checkpointPath(path));
   await close();
-  if (tokens + NEEDLE_NEW_TOKENS > config.maxPositions) throw new KvError('--tokens', `expected at most ${config.maxPositions - NEEDLE_NEW_TOKENS}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
-  const settings: Settings = { model, weights: await weightsDigest(path), engine: (await openEngine(options.engine, cwd, 1)).name, policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
+  const most = config.maxPositions - answerRules[asking].newTokens;
+  if (tokens > most) throw new KvError('--tokens', `expected at most ${most}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
+  const settings: Settings = { model, weights: await weightsDigest(path), engine: await engineName(options.engine, cwd), policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
   const ways = waysOf(settings, compiled.map(({ evicts }) => evicts)), jobs = jobsOf(settings, ways);
   try {
     promptOf({ model: { tokenizer }, settings, sentences: sentencesOf(await heldOutBook()) }, jobs[0]!);
@@ -38,6 +40,12 @@ export async function prepare(options: NeedleOptions, terminal: Terminal): Promi
     throw cause instanceof RangeError ? new KvError('--tokens', cause.message.replace(/^needle: /, '')) : cause;
   }
   return { settings, ways, jobs, path };
+}
+
+async function engineName(choice: EngineChoice, cwd: string): Promise<string> {
+  const { name, close } = await openEngine(choice, cwd, 1);
+  close();
+  return name;
 }
 
 function checkFloor(policy: Compiled, slots: number, budget: string): void {

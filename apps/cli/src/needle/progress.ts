@@ -11,7 +11,7 @@ export interface Progress {
 const EVERY_S = 10;
 
 /** A bar with the time left on a terminal, a line now and then elsewhere. `done` of `total` were there before. */
-export function startProgress(stderr: Stream, total: number, done: number, now: () => number = () => performance.now()): Progress {
+export function startProgress(what: string, stderr: Stream, total: number, done: number, now: () => number = () => performance.now()): Progress {
   const started = now();
   let at = done, said = started;
   const left = (): string => (at === done ? '…' : duration(((now() - started) / 1000 / (at - done)) * (total - at)));
@@ -25,13 +25,13 @@ export function startProgress(stderr: Stream, total: number, done: number, now: 
       stop: () => { clearInterval(tick); bar.stop(); },
     };
   }
-  stderr.write(`needle: ${done} of ${total} jobs are done\n`);
+  stderr.write(`${what}: ${done} of ${total} jobs are done\n`);
   return {
     step() {
       at++;
       if (now() - said < 1000 * EVERY_S && at < total) return;
       said = now();
-      stderr.write(`needle: ${at} of ${total} jobs${at < total ? `, ${left()} left` : ''}\n`);
+      stderr.write(`${what}: ${at} of ${total} jobs${at < total ? `, ${left()} left` : ''}\n`);
     },
     stop() {},
   };

@@ -57,7 +57,7 @@ function lead({ settings: { model, tokens, prompts, depths, modes, policies }, r
 }
 
 const asked = ({ form, asking, distractors }: Settings): string =>
-  `${{ code: '8-character codes', number: '7-digit numbers', both: '8-character codes and 7-digit numbers in turn' }[form]}, asked ${asking === 'cued' ? 'by the beginning of the statement' : 'as a question'}${distractors > 0 ? `, among ${distractors} other facts of the same form` : ''}`;
+  `${{ code: '8-character codes', number: '7-digit numbers', both: '8-character codes and 7-digit numbers in turn' }[form]}, asked ${asking === 'cued' ? 'by the beginning of the statement' : 'as a question, right if the answer names the value'}${distractors > 0 ? `, among ${distractors} other facts of the same form` : ''}`;
 
 const answering = (results: readonly Result[]): string =>
   duration(results.flatMap((result) => (isAlone(result) ? [] : result.outcomes)).reduce((sum, { ms }) => sum + ms, 0) / 1000);

@@ -1,0 +1,90 @@
+import type { Budget } from '@kv/models';
+import type { Mode } from '../needle/settings.ts';
+
+export const PAPERS = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
+export type Paper = (typeof PAPERS)[number];
+
+/** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
+export type Task =
+  /** A code or number hidden in prose or repeated filler. */
+  | { readonly kind: 'needle'; readonly tokens: number; readonly mode: Mode; readonly form: 'code' | 'number'; readonly distractors?: number; readonly filler?: true }
+  /** A fact at the start, mentions of its topic evenly spaced through filler, the question at the end. */
+  | { readonly kind: 'association'; readonly tokens: number; readonly density: 'high' | 'low' }
+  /** One credential handed over in a tool call, or an API key, an endpoint and a token apart from each other; asked for by a tool call. */
+  | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3 }
+  /** Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is given; with `every` an event each so many of them. */
+  | { readonly kind: 'continuation'; readonly context: number; readonly follow: number; readonly block?: number; readonly every?: number }
+  /** Log-likelihood of every token of a prompt, under what a policy does while the prompt passes. */
+  | { readonly kind: 'prompt'; readonly tokens: number }
+  /** Likeness of two scorers' rankings of the same cache. */
+  | { readonly kind: 'ranks'; readonly tokens: number; readonly with: string }
+  /** Time and bytes of a prefill that evicts, and of `follow` tokens after it. */
+  | { readonly kind: 'costs'; readonly tokens: number; readonly follow: number; readonly every?: number };
+
+/** One way of keeping the cache: a policy as `kv run --policy` takes it, with its budget, or, of one that evicts nothing, what a query sees. */
+export interface Arm { readonly policy: string; readonly budget?: Budget }
+
+/** What is measured of an arm on one prompt. */
+export type Metric = 'hit' | 'retained' | 'nll' | 'spearman' | 'spearmanLeast' | 'retrievals' | 'keyBytes' | 'eventShare' | 'stepTime' | 'peakBytes';
+export const METRICS: Readonly<Record<Metric, { readonly better: 'higher' | 'lower'; readonly says: string; readonly share?: true }>> = {
+  hit: { better: 'higher', says: 'right answers', share: true },
+  retained: { better: 'higher', says: 'whole values, share of layers and KV heads', share: true },
+  nll: { better: 'lower', says: 'nats a token' },
+  spearman: { better: 'higher', says: 'rank correlation, mean of layers' },
+  spearmanLeast: { better: 'higher', says: 'rank correlation, least of layers' },
+  retrievals: { better: 'lower', says: 'retrieval ratio' },
+  keyBytes: { better: 'lower', says: 'keys and values read a token, against the full cache' },
+  eventShare: { better: 'lower', says: 'event, against the rest of prefill' },
+  stepTime: { better: 'lower', says: 'ln ms a token' },
+  peakBytes: { better: 'lower', says: 'ln peak bytes' },
+};
+/** Every metric that its task gives, and `slots`: mean cache of a layer and KV head over decoding. */
+export type Numbers = Readonly<Partial<Record<Metric | 'slots', number>>>;
+
+/** One comparison on one task, paired by prompt: `a` is better than `b` by more than `threshold`. Without `b`: `a` itself is better than `threshold`. */
+export interface Contrast {
+  /** Name of a task of the plan. */
+  readonly task: string;
+  readonly metric: Metric;
+  readonly a: Arm;
+  readonly b?: Arm;
+  readonly threshold: number;
+  /** `worse`: the promise is that `a` costs something, so it must be worse than `b` by more than `threshold`. */
+  readonly direction?: 'worse';
+  /** Where it is asked: some tasks are beyond the embedded model. */
+  readonly on?: 'embedded' | 'real';
+}
+
+/** How the contrasts of a row make its verdict. */
+export type Rule =
+  /** All hold. */
+  | 'all'
+  /** Every one points in the promised direction. */
+  | 'signs'
+  /** The best arm on the first 50 prompts gains less on the others. */
+  | 'shrink';
+
+/** A row of papers.md. */
+export interface Planned {
+  readonly id: string;
+  readonly paper: Paper;
+  /** First column of papers.md, word for word. */
+  readonly claim: string;
+  /** What the paper measured. */
+  readonly promise: string;
+  readonly rule: Rule;
+  /** Prompts of each task, on the embedded model and on a checkpoint. */
+  readonly n: { readonly embedded: number; readonly real: number };
+  readonly contrasts: readonly Contrast[];
+  /** How this differs from the paper's conditions. */
+  readonly differs: string;
+}
+export interface Excused {
+  readonly id: string;
+  readonly paper: Paper;
+  readonly claim: string;
+  readonly promise: string;
+  readonly excuse: string;
+}
+export type Row = Planned | Excused;
+export const isPlanned = (row: Row): row is Planned => 'contrasts' in row;

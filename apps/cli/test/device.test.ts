@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { folder, kv } from './terminal.ts';
+import { writeTinyModel } from './tiny-model.ts';
+
+const PACKAGES = fileURLToPath(new URL('../../../packages/gpu-models', import.meta.url)), SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
+if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
+process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
+const icd = process.env['VK_ICD_FILENAMES'], adapter = icd !== undefined || process.env['KV_REQUIRE_GPU'] === '1';
+
+let cwd: string, model: string;
+beforeAll(() => {
+  cwd = folder();
+  model = writeTinyModel(join(cwd, 'tiny'));
+});
+afterEach(() => {
+  delete process.env['KV_GPU_MODELS'];
+  if (icd !== undefined) process.env['VK_ICD_FILENAMES'] = icd;
+});
+const TEXT = 'It was a bright cold day in April, and the clocks were striking thirteen.';
+const run = (...args: string[]): ReturnType<typeof kv> => kv(['run', '--model', model, '--prompt', TEXT, '--policy', 'snapkv(window=8,kernel=5)', '--budget', '25%', '--max-new-tokens', '4', '--json', ...args], { cwd });
+interface Said { readonly engine: string; readonly tokens: number[]; readonly kept: number[][][] }
+
+describe('--device', () => {
+  it('is one of three words, and not webgpu beside --engine', async () => {
+    expect((await run('--device', 'cuda')).stderr.trim()).toBe('--device: must be webgpu or cpu or auto, got "cuda"');
+    expect((await run('--device', 'webgpu', '--engine', 'exact')).stderr.trim()).toBe('--engine: expected no --device webgpu beside it, since it says what multiplies on the CPU, got exact');
+  });
+  it('webgpu says in one sentence what is not installed', async () => {
+    const { code, stdout, stderr } = await run('--device', 'webgpu');
+    expect([code, stdout, stderr.trim()]).toEqual([2, '', `--device webgpu: expected @kv/gpu-models to be installed (npm install @kv/gpu-models webgpu), it was not found from ${cwd}`]);
+  });
+  it('auto is the CPU where nothing is installed', async () => {
+    expect((JSON.parse((await run()).stdout) as Said).engine).not.toContain('webgpu');
+  });
+  describe.skipIf(!adapter)('with the GPU packages', () => {
+    it('webgpu says and keeps what the CPU does, and names the adapter; auto takes no software adapter', async () => {
+      process.env['KV_GPU_MODELS'] = PACKAGES;
+      const [gpu, cpu, auto] = [await run('--device', 'webgpu'), await run('--device', 'cpu'), await run()];
+      expect([gpu.code, gpu.stderr, cpu.stderr, auto.stderr]).toEqual([0, '', '', '']);
+      const [onGpu, onCpu, chosen] = [gpu, cpu, auto].map(({ stdout }) => JSON.parse(stdout) as Said) as [Said, Said, Said];
+      expect([onGpu.tokens, onGpu.kept]).toEqual([onCpu.tokens, onCpu.kept]);
+      expect(onGpu.engine).toMatch(/^webgpu, ./);
+      expect([onCpu.engine, chosen.engine]).not.toContain(onGpu.engine);
+      expect(chosen.engine).toBe(onCpu.engine);
+    });
+    it('webgpu without an adapter is one sentence, auto the CPU', async () => {
+      Object.assign(process.env, { KV_GPU_MODELS: PACKAGES, VK_ICD_FILENAMES: join(cwd, 'none.json') });
+      const { code, stderr } = await run('--device', 'webgpu');
+      expect([code, stderr.trim().split('\n')]).toEqual([2, [expect.stringMatching(/^gpu: no WebGPU adapter was found: install a Vulkan driver/)]]);
+      expect((JSON.parse((await run()).stdout) as Said).engine).not.toContain('webgpu');
+    });
+  });
+});

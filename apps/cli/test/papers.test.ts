@@ -1,0 +1,130 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { loadModel } from '@kv/models';
+import { heldOutBook, sentencesOf } from '@kv/tasks';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { armKey, FULL } from '../src/papers/arms.ts';
+import { known, specOf } from '../src/papers/jobs.ts';
+import type { Result } from '../src/papers/jobs.ts';
+import { outcomeOf } from '../src/papers/outcome.ts';
+import { PLAN } from '../src/papers/plan.ts';
+import { isAsked, promptFor } from '../src/papers/prompts.ts';
+import { markdown, terminalTable } from '../src/papers/table.ts';
+import { runTrial } from '../src/papers/trial.ts';
+import type { Bench } from '../src/papers/trial.ts';
+import { isPlanned } from '../src/papers/types.ts';
+import type { Arm, Planned, Task } from '../src/papers/types.ts';
+import { proseOf, windowOf } from '../src/papers/windows.ts';
+import { folder, kv } from './terminal.ts';
+import { writeTinyModel } from './tiny-model.ts';
+
+const row = (id: string): Planned => PLAN.filter(isPlanned).find((one) => one.id === id)!;
+let bench: Bench;
+
+beforeAll(async () => {
+  const model = await loadModel(writeTinyModel(join(folder(), 'tiny'))), book = await heldOutBook();
+  bench = { model, cwd: folder(), seed: 1, embedded: false, sentences: sentencesOf(book), prose: proseOf(book, model.tokenizer, false) };
+});
+const run = (task: Task, arms: readonly Arm[], trial = 0): ReturnType<typeof runTrial> => runTrial(bench, 'test', task, trial, arms);
+
+describe('a trial', () => {
+  const arms: readonly Arm[] = [FULL, { policy: 'streaming', budget: 24 }, { policy: 'taFast(reach=9,slots=9)', budget: 24 }];
+  it('asks every arm the same prompt and counts its mean cache while it answers', async () => {
+    const out = await run({ kind: 'needle', tokens: 220, mode: 'agnostic', form: 'code' }, arms);
+    expect(Object.keys(out)).toEqual(arms.map(armKey));
+    expect(out.full).toMatchObject({ retained: 1 });
+    expect(out['streaming @ 24']).toMatchObject({ retained: 0 });
+    expect(out['taFast(reach=9,slots=9) @ 24']).toMatchObject({ retained: 1 });
+    const question = 18; // "\nThe <key> code is:", a token a character, or a few more
+    for (const key of ['streaming @ 24', 'taFast(reach=9,slots=9) @ 24']) expect(out[key]!.slots!).toBeGreaterThan(24 + question - 4);
+    expect(out.full!.slots! - out['streaming @ 24']!.slots!).toBeGreaterThan(220 - 60);
+  });
+  it('gives the same again, and another prompt to another trial', async () => {
+    const task: Task = { kind: 'continuation', context: 96, follow: 16 };
+    const [one, again, other] = [await run(task, arms), await run(task, arms), await run(task, arms, 1)];
+    expect(again).toEqual(one);
+    expect(other.full!.nll).not.toBe(one.full!.nll);
+  });
+  it('measures likelihoods at a matched cache: events while it goes on keep it there', async () => {
+    const out = await run({ kind: 'continuation', context: 96, follow: 32, every: 4 }, [FULL, { policy: 'streaming', budget: 16 }, { policy: 'h2o', budget: 16 }]);
+    expect(out['streaming @ 16']!.slots).toBeCloseTo(out['h2o @ 16']!.slots!, 6);
+    expect(out['streaming @ 16']!.slots!).toBeGreaterThan(16);
+    expect(out['streaming @ 16']!.slots!).toBeLessThan(20);
+    expect(out.full!.slots).toBeCloseTo(96 + 16.5, 6);
+  });
+  it('steps and one pass give the full cache the same likelihood', async () => {
+    const [steps, pass] = [await run({ kind: 'continuation', context: 96, follow: 16, every: 8 }, [FULL]), await run({ kind: 'continuation', context: 96, follow: 16 }, [FULL])];
+    expect(steps.full!.nll).toBeCloseTo(pass.full!.nll!, 4);
+  });
+  it('counts retrievals: a threshold that nothing passes retrieves always, one that everything passes once a block', async () => {
+    const at = (threshold: number): Arm => ({ policy: `view(budget=24,of=dots ∘ mandatory(sinks=4,recent=8) ∘ topK ∘ cis(block=8,threshold=${threshold},sinks=4,local=8))`, budget: 24 });
+    const out = await run({ kind: 'continuation', context: 96, follow: 16, every: 16 }, [at(2), at(-2)]);
+    expect(out[armKey(at(2))]!.retrievals).toBeCloseTo(1, 6);
+    expect(out[armKey(at(-2))]!.retrievals).toBeCloseTo(3 / 16, 6); // steps count from 1: 16 of them touch three blocks of 8
+    expect(out[armKey(at(2))]!.keyBytes).toBeCloseTo((104 + 2 * (24 + 16)) / (2 * 104), 6);
+  });
+  it('ranks a scorer like itself, reads a prompt, and measures costs', async () => {
+    const ranks = await run({ kind: 'ranks', tokens: 96, with: 'h2oCaote' }, [{ policy: 'h2oCaote' }, { policy: 'knorm' }]);
+    expect(ranks.h2oCaote!.spearmanLeast).toBeCloseTo(1, 12);
+    expect(ranks.knorm!.spearman!).toBeLessThan(0.99);
+    const prompt = await run({ kind: 'prompt', tokens: 96 }, [FULL, { policy: 'psaw(phi=0.5)' }]);
+    expect(prompt.full!.nll!).toBeGreaterThan(0);
+    expect(prompt['psaw(phi=0.5)']!.nll).not.toBe(prompt.full!.nll);
+    const costs = await run({ kind: 'costs', tokens: 96, follow: 2 }, [{ policy: 'h2o', budget: 16 }, { policy: 'streaming', budget: 16 }]);
+    expect(costs['h2o @ 16']!.peakBytes!).toBeGreaterThan(costs['streaming @ 16']!.peakBytes!);
+    expect(costs['h2o @ 16']!.eventShare!).toBeGreaterThan(0);
+  });
+  it('hides every value of a prompt once, where it says', () => {
+    const { encode, decode } = bench.model.tokenizer, source = { encode, sentences: bench.sentences, embedded: false };
+    const tasks: readonly Task[] = [{ kind: 'association', tokens: 700, density: 'high' }, { kind: 'association', tokens: 700, density: 'low' }, { kind: 'credential', tokens: 700, values: 1 }, { kind: 'credential', tokens: 700, values: 3 }];
+    for (const task of tasks) for (const trial of [0, 1, 2]) {
+      if (!isAsked(task)) continue;
+      const { documentIds, questions, valueTokens } = promptFor(task, source, `s/${trial}`, trial), held = decode(valueTokens.map((at) => documentIds[at]!)), text = decode([...documentIds]);
+      expect(questions.length).toBe(task.kind === 'credential' ? task.values : 1);
+      if (task.kind === 'association') expect(questions[0]!.right(` ${held}.`)).toBe(true);
+      else if (task.kind === 'credential' && task.values === 1) expect(questions[0]!.right(`${held}"`)).toBe(true);
+      if (questions.length === 1) expect(text.split(held)).toHaveLength(2);
+      expect(documentIds.length + encode(task.kind === 'credential' ? '\nThe agent called connect(auth_token="' : decode([...questions[0]!.ids]), { special: false }).ids.length).toBe(700);
+    }
+  });
+  it('takes disjoint windows, of another part of the book for the plan', () => {
+    const a = windowOf(bench, 64, 0), b = windowOf(bench, 64, 1), { model } = bench;
+    expect(a).toHaveLength(64);
+    expect(windowOf({ model, prose: bench.prose }, 127, 0).slice(0, 64)).toEqual(a);
+    expect(windowOf({ model, prose: bench.prose }, 127, 0).slice(64)).toEqual(b.slice(1));
+    const sizes = [false, true].map((confirm) => proseOf('One two, \r\n\r\nthree four. '.repeat(100), model.tokenizer, confirm).length); // a token a byte
+    expect(sizes[0]! / (sizes[0]! + sizes[1]!)).toBeCloseTo(0.3, 1);
+    expect(() => windowOf(bench, 64, 1e6)).toThrow(/--n: expected at most \d+ windows of 64 tokens in the text, got 1000001/);
+  });
+});
+
+describe('an outcome', () => {
+  const some = (hits: Readonly<Record<string, number>>): Result[] => Array.from({ length: 12 }, (_, trial) => ({ task: 'code-agnostic', spec: specOf('code-agnostic'), trial, seconds: 1, numbers: Object.fromEntries(Object.entries(hits).map(([arm, hit]) => [arm, { hit, slots: 30 }])) }));
+  const [a, b] = ['taFast(reach=8,slots=8) @ 16', 'taFast(reach=6,slots=8) @ 16'] as const;
+  it('holds, falls, and tells nothing where the full cache fails', () => {
+    const of = (hits: Readonly<Record<string, number>>): string => outcomeOf(row('ta-tokenizer'), 'embedded', 12, known(some(hits))).verdict;
+    expect(of({ full: 1, [a]: 1, [b]: 0 })).toBe('held');
+    expect(of({ full: 1, [a]: 0, [b]: 1 })).toBe('not');
+    expect(of({ full: 0, [a]: 1, [b]: 0 })).toBe('undecided');
+  });
+  it('is printed with its promise, its interval and its verdict, and says when it is not the plan', () => {
+    const outcome = outcomeOf(row('ta-tokenizer'), 'embedded', 12, known(some({ full: 1, [a]: 1, [b]: 0 })));
+    const study = { command: 'kv papers', date: 'today', plan: 'p', model: 'm', weights: 'w', engine: 'e', seed: 1, label: "development: not the plan's prompts", seconds: 1, outcomes: [outcome], excused: PLAN.filter((one) => !isPlanned(one)), left: ['ta-credentials'] } as const;
+    expect(markdown(study as never)).toContain("| TA | TA's limit is the tokenizer | 5 -> 100 % | +1 [+1, +1] | 12 | held |");
+    expect(markdown(study as never)).toContain('- ta-credentials: not asked for by this command.');
+    expect(markdown(study as never)).toContain("**development: not the plan's prompts.**");
+    expect(terminalTable(study as never)).toContain('cis-cosine: piece missing');
+  });
+});
+
+describe('kv papers', () => {
+  it('lists the plan, refuses what it does not have, and runs nothing for an excused row', async () => {
+    const listed = await kv(['papers', '--list', '--paper', 'PrHS']);
+    expect(listed.stdout.replace(/\u001b\[\d+m/g, '')).toMatch(/^cis-hshare {2}PrHS: CIS against HShare\n {2}promise: .*\n/);
+    expect(listed.stdout).not.toContain('ta-credentials');
+    expect(await kv(['papers', '--row', 'ta-credential'])).toEqual({ code: 2, stdout: '', stderr: "--row: expected a row of the plan (did you mean ta-credentials?), got 'ta-credential': 'kv papers --list' lists them\n" });
+    const cwd = folder(), excused = await kv(['papers', '--row', 'cis-cosine', '--engine', 'wasm'], { cwd });
+    expect([excused.code, existsSync(join(cwd, '.kv'))]).toEqual([0, false]);
+    expect(excused.stdout).toContain('cis-cosine: piece missing');
+  });
+});

@@ -1,0 +1,46 @@
+import type { Budget } from '@kv/models';
+import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type Choice, type Example } from './choice.ts';
+
+/** A choice as the part of an address behind `#`. */
+export function writeAddress({ source, late, policies: [a, b], budget, newTokens, device }: Choice): string {
+  const prompt = source.kind === 'text' ? { text: source.text } : { form: source.form, tokens: source.tokens, depth: source.depth, seed: source.seed };
+  return new URLSearchParams(Object.entries({ ...prompt, ask: late ? 'late' : 'early', a, b, budget, new: newTokens, device }).map(([key, value]) => [key, String(value)])).toString();
+}
+
+/** The choice of an address, with or without its `#`; what is missing, or cannot be, is the default's. A policy may be any text: the field says what is wrong with it. */
+export function readAddress(hash: string): Choice {
+  const given = new URLSearchParams(hash.replace(/^#/, '')), text = given.get('text');
+  const policy = (key: string, fallback: string): string => { const said = given.get(key); return said === null || said.length > LIMITS.policy ? fallback : said; };
+  return {
+    source: text !== null && text.length <= LIMITS.text ? { kind: 'text', text } : example(given),
+    late: given.get('ask') === 'late',
+    policies: [policy('a', DEFAULT.policies[0]), policy('b', DEFAULT.policies[1])],
+    budget: readBudget(given.get('budget') ?? '') ?? DEFAULT.budget,
+    newTokens: whole(given.get('new'), 1, LIMITS.newTokens) ?? DEFAULT.newTokens,
+    device: DEVICES.find((device) => device === given.get('device')) ?? DEFAULT.device,
+  };
+}
+
+function example(given: URLSearchParams): Example {
+  const { form, tokens, depth, seed } = DEFAULT.source as Example;
+  return {
+    kind: 'needle',
+    form: FORMS.find((name) => name === given.get('form')) ?? form,
+    tokens: LENGTHS.find((length) => String(length) === given.get('tokens')) ?? tokens,
+    depth: whole(given.get('depth'), 0, 100) ?? depth,
+    seed: whole(given.get('seed'), 0, LIMITS.seed) ?? seed,
+  };
+}
+
+/** Slots, or a share such as `25%`; undefined for anything else. */
+export function readBudget(text: string): Budget | undefined {
+  const share = /^(\d{1,3}(?:\.\d{1,3})?)\s*%$/.exec(text.trim())?.[1];
+  if (share !== undefined) return Number(share) > 0 && Number(share) <= 100 ? `${Number(share)}%` : undefined;
+  return whole(text.trim(), 1, LIMITS.slots);
+}
+
+/** A whole number between two bounds; undefined for anything else. */
+export function whole(text: string | null, min: number, max: number): number | undefined {
+  const value = Number(text);
+  return text !== null && /^\d{1,9}$/.test(text) && value >= min && value <= max ? value : undefined;
+}

@@ -1,0 +1,46 @@
+import type { Budget } from '@kv/models';
+import type { NeedleForm } from '@kv/tasks';
+
+/** A fact hidden in a book: what `needle` of @kv/tasks makes of it. */
+export interface Example {
+  readonly kind: 'needle';
+  readonly form: NeedleForm;
+  /** Document and question together. */
+  readonly tokens: number;
+  /** Where the fact stands, percent of the document. */
+  readonly depth: number;
+  readonly seed: number;
+}
+
+/** A prompt that a person wrote. */
+interface OwnText { readonly kind: 'text'; readonly text: string }
+
+export const DEVICES = ['auto', 'webgpu', 'cpu'] as const;
+export type Device = (typeof DEVICES)[number];
+
+/** Everything that a run depends on. */
+export interface Choice {
+  readonly source: Example | OwnText;
+  /** Evict before the question, the last line, is known. */
+  readonly late: boolean;
+  /** As @kv/policies reads them; may be text that it refuses. */
+  readonly policies: readonly [string, string];
+  readonly budget: Budget;
+  readonly newTokens: number;
+  readonly device: Device;
+}
+
+export const FORMS: readonly NeedleForm[] = ['code', 'number'];
+export const LENGTHS: readonly number[] = [96, 128, 256, 512, 1024, 2048];
+
+/** What a choice may hold: addresses come from anywhere. */
+export const LIMITS = { text: 20_000, policy: 2_000, seed: 999_999, newTokens: 128, slots: 4_096 };
+
+export const DEFAULT: Choice = {
+  source: { kind: 'needle', form: 'code', tokens: 512, depth: 50, seed: 1 },
+  late: false,
+  policies: ['snapkv(window=16,kernel=17,pooling=max)', 'streaming'],
+  budget: '25%',
+  newTokens: 12,
+  device: 'auto',
+};

@@ -1,0 +1,54 @@
+import type { Choice } from './choice.ts';
+
+/** Left and right. */
+export type Side = 0 | 1;
+
+/** What both sides answer. */
+export interface Prompt {
+  readonly text: string;
+  /** Span of each token in `text`. */
+  readonly offsets: readonly (readonly [start: number, end: number])[];
+  /** First position of the question, where it is asked after the eviction. */
+  readonly questionFrom?: number;
+  /** The hidden fact, and the positions of its tokens. */
+  readonly value?: string;
+  readonly valueTokens: readonly number[];
+}
+
+/** The cache while one token was chosen. */
+export interface Frame {
+  /** Positions fed so far. */
+  readonly length: number;
+  /** `[layers * kvHeads, length]`: 1 where the cache holds the position. */
+  readonly kept: Uint8Array;
+  /** The token that was chosen, as text; it is not in the cache yet. */
+  readonly token: string;
+  /** The answer up to it. */
+  readonly answer: string;
+  /** Bytes in use, the most until now, and slots per KV head on average. */
+  readonly bytes: number;
+  readonly peak: number;
+  readonly slots: number;
+  /** Tokens a second until now; undefined before the first token was fed. */
+  readonly prefillSpeed: number;
+  readonly decodeSpeed?: number;
+}
+
+/** How a side ended. */
+export interface End { readonly policy: string; readonly evicts: boolean; readonly finish: string; readonly notes: readonly string[] }
+
+/** What computes, and why it is not a GPU. */
+export interface Opened { readonly device: 'webgpu' | 'cpu'; readonly name: string; readonly because?: string }
+
+export type ToWorker =
+  | { readonly type: 'run'; readonly run: number; readonly choice: Choice; /** Folder of the model, and the names of its files. */ readonly model: { readonly url: string; readonly files: readonly string[] } }
+  | { readonly type: 'stop' };
+
+export type FromWorker =
+  | { readonly type: 'opened'; readonly opened: Opened }
+  | { readonly type: 'prompt'; readonly run: number; readonly prompt: Prompt; readonly layers: number; readonly kvHeads: number }
+  | { readonly type: 'frame'; readonly run: number; readonly side: Side; readonly frame: Frame }
+  | { readonly type: 'end'; readonly run: number; readonly side: Side; readonly end: End }
+  /** One side, or without it all. */
+  | { readonly type: 'failed'; readonly run: number; readonly side?: Side; readonly message: string }
+  | { readonly type: 'done'; readonly run: number };

@@ -1,0 +1,14 @@
+/** Put in by bundle/offline-files.ts: whether there is a service worker. */
+declare const __BUILT__: boolean;
+
+/** Keeps the page for reloads without a network. Resolves to what to say of it. */
+export async function keepOffline(): Promise<string> {
+  if (!__BUILT__ || !('serviceWorker' in navigator)) return '';
+  try {
+    await navigator.serviceWorker.register('service-worker.js');
+    await navigator.serviceWorker.ready;
+    return 'Works without a network from now on.';
+  } catch {
+    return ''; // a private window, or no secure context: the page works all the same
+  }
+}

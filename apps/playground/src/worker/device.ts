@@ -1,0 +1,51 @@
+import { KvError } from '@kv/core';
+import { openGpu, type OpenScope } from '@kv/gpu';
+import { gpuEngine } from '@kv/gpu-models';
+import { hasSimd, linearEngine, referenceLinear, simdLinear, type Engine } from '@kv/models';
+import type { Device } from '../choice.ts';
+import type { Opened } from '../messages.ts';
+
+/** What runs a model and the pieces of its policies. */
+export interface Computer {
+  readonly opened: Opened;
+  readonly engine: Engine;
+  /** The device's operations, for pieces beside a cache on the host; end them after use. Absent on the CPU. */
+  readonly scope?: () => OpenScope;
+  destroy(): void;
+}
+
+/** WebGPU where it is wanted and pays; otherwise the CPU, and why. A software adapter is used only when asked for: WebAssembly is faster. */
+export async function openComputer(wish: Device): Promise<Computer> {
+  if (wish === 'cpu') return onCpu('it was chosen');
+  const gpu = (navigator as { gpu?: GPU }).gpu;
+  if (gpu === undefined) return onCpu(isSecureContext ? 'this browser has no WebGPU' : 'browsers offer WebGPU to https and localhost only');
+  const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null);
+  if (adapter === null) return onCpu('WebGPU found no adapter: there is no GPU, or this browser does not use it');
+  const { description, vendor, architecture, isFallbackAdapter } = adapter.info, name = description || [vendor, architecture].filter(Boolean).join(' ') || 'unnamed adapter';
+  const software = isFallbackAdapter || /swiftshader|llvmpipe|basic render/i.test(`${name} ${vendor} ${architecture}`);
+  if (software && wish === 'auto') return onCpu(`the only WebGPU adapter is software (${name}), which is slower`);
+  try {
+    return await onGpu(gpu, adapter, software ? `${name}, software` : name);
+  } catch (error) {
+    return onCpu(`the adapter ${name} gave no device: ${KvError.is(error) ? error.message : String(error)}`);
+  }
+}
+
+async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<Computer> {
+  const gpu = await openGpu({ instance, adapter });
+  return {
+    opened: { device: 'webgpu', name },
+    engine: gpuEngine(gpu, { resident: true }),
+    scope: () => gpu.open(),
+    destroy: () => gpu.destroy(),
+  };
+}
+
+function onCpu(because: string): Computer {
+  const simd = hasSimd();
+  return {
+    opened: { device: 'cpu', name: simd ? 'WebAssembly SIMD' : 'JavaScript', because },
+    engine: linearEngine(simd ? simdLinear() : referenceLinear),
+    destroy() {},
+  };
+}

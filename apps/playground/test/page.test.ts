@@ -1,0 +1,194 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { generate, loadModel } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
+import { heldOutBook, needle, NEEDLE_STOP, sentencesOf } from '@kv/tasks';
+import type { Browser, BrowserContext } from 'playwright-core';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ended, launch, noBrowser, open, serve, sides, SWIFTSHADER, type Site } from './site.ts';
+
+const strict = process.env.KV_REQUIRE_GPU === '1';
+if (noBrowser !== undefined && !strict) console.warn(`The playground's page is not tried: ${noBrowser}.`);
+
+const EXAMPLE = { form: 'number', tokens: 96, depth: 30, seed: 1 } as const;
+const SHORT = 'form=number&tokens=96&depth=30&seed=1&budget=50%25&new=9';
+
+/** What Node's CPU answers to the example: its text, and by how many rows each position is held. */
+async function onNode(policy: string): Promise<{ readonly text: string; readonly value: string; readonly counts: readonly number[] }> {
+  const model = await loadModel('embedded'), { documentIds, questionIds, value } = needle({ encode: model.tokenizer.encode, sentences: sentencesOf(await heldOutBook()), ...EXAMPLE, depth: EXAMPLE.depth / 100 });
+  const ids = [...documentIds, ...questionIds], { text, report } = await generate(model, { ids, policy: parsePolicy(policy), budget: '50%', maxNewTokens: 9, stop: NEEDLE_STOP });
+  const counts = ids.map((_, position) => report.kept.flat().filter((row) => row.includes(position)).length);
+  model.decoder.destroy();
+  return { text: text.trim(), value, counts };
+}
+
+describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
+  let site: Site, browser: Browser, context: BrowserContext;
+  beforeAll(async () => {
+    [site, browser] = await Promise.all([serve(), launch(SWIFTSHADER)]);
+    context = await browser.newContext();
+    context.setDefaultTimeout(100_000); // a software adapter on busy cores
+  }, 120_000);
+  afterAll(async () => {
+    await browser?.close();
+    await site?.close();
+    site?.remove();
+  }, 60_000);
+
+  test('what is served makes no code of text, and says so', async () => {
+    const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.js')).map((file) => readFileSync(join(site.folder, file), 'utf8'));
+    expect(scripts).toHaveLength(3);
+    for (const script of scripts) expect(script).not.toMatch(/\beval\s*\(|\bFunction\s*\(\s*[`'"]/);
+    const answer = await fetch(site.url), inPage = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(await answer.text())?.[1] ?? '';
+    for (const policy of [answer.headers.get('content-security-policy') ?? '', inPage.replaceAll('&#39;', "'")]) {
+      expect(policy).toContain("default-src 'none'; script-src 'self' 'wasm-unsafe-eval';");
+      expect(policy).not.toMatch(/'unsafe-|\*|data:|blob:/);
+    }
+    expect((await fetch(`${site.url}assets/nothing.js`)).status).toBe(404);
+  });
+
+  test('answers on WebGPU in the worker as Node does on the CPU; two policies keep different slots', async ({ skip }) => {
+    const { page, complaints } = await open(context, `${site.url}#${SHORT}&a=full&b=${encodeURIComponent('streaming(sinks=2)')}&device=webgpu`);
+    const [full, streaming] = [await onNode('full'), await onNode('streaming(sinks=2)')];
+    await page.waitForSelector('#device[data-device]');
+    const device = await page.textContent('#device') ?? '';
+    if (!strict && device.includes('not on WebGPU')) {
+      console.warn(`The playground is not tried on WebGPU, since Chromium gives no adapter: ${device}`);
+      skip();
+    }
+    expect(device).toMatch(/^Runs on WebGPU: .*swiftshader/i);
+    await ended(page);
+    const [left, right] = await sides(page);
+    expect(full.text).toBe(full.value);
+    expect([left!.answer, right!.answer]).toEqual([full.text, streaming.text]);
+    expect([left!.policy, right!.policy]).toEqual(['full', 'streaming(sinks=2) ∘ topK']);
+    expect(left!.shares.slice(0, EXAMPLE.tokens)).toEqual(full.counts.map((count) => count / 16));
+    expect(right!.shares.slice(0, EXAMPLE.tokens)).toEqual(streaming.counts.map((count) => count / 16));
+    expect(right!.shares).not.toEqual(left!.shares);
+    expect(await page.textContent('#overlap')).toMatch(/^In both caches: \d+ slots \(\d+ %\); only left: [1-9]\d*; only right: \d+\.$/);
+    expect(complaints).toEqual([]);
+    await page.close();
+  }, 240_000);
+
+  test('its policy is in force in page and worker', async () => {
+    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu`);
+    await ended(page);
+    // behind a timeout, since what a debugger evaluates itself is exempt
+    const attempt = (): Promise<string> => new Promise((said) => { setTimeout(() => { try { said(String(new Function('return 1')())); } catch (error) { said((error as Error).name); } }); });
+    expect(await page.evaluate(attempt)).toBe('EvalError');
+    expect(await page.workers()[0]!.evaluate(attempt)).toBe('EvalError');
+    expect(await page.evaluate(() => { try { document.body.innerHTML = '<b>x</b>'; return 'written'; } catch (error) { return (error as Error).name; } })).toBe('TypeError');
+    await page.close();
+  });
+
+  test('a link restores the choice, and what came out of it', async () => {
+    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu`);
+    await ended(page);
+    await page.selectOption('#preset-0', 'tova');
+    await page.fill('#policy-1', 'knorm ∘ topK');
+    await page.fill('[name=budget]', '40');
+    await page.check('[name=late]');
+    await page.click('#run');
+    await ended(page);
+    const values = (): Promise<unknown> => page.$$eval('#choice input:not([type=radio]), #choice select, #choice textarea', (all) => all.map((field) => [field.id || field.getAttribute('name'), (field as HTMLInputElement).value, (field as HTMLInputElement).checked]));
+    const [before, said, link] = [await values(), await sides(page), page.url()];
+    expect(said.map(({ policy }) => policy)).toEqual(['tova ∘ topK', 'knorm ∘ topK']);
+    await page.goto('about:blank');
+    await page.goto(link);
+    await ended(page);
+    expect(await values()).toEqual(before);
+    expect(await sides(page)).toEqual(said);
+    expect(page.url()).toBe(link);
+    await page.close();
+  });
+
+  test('a policy that is none says why, and is not run; one that cannot run fails alone', async () => {
+    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu&a=snapkw`);
+    expect(await page.textContent('#wrong-0')).toMatch(/^policy: expected pieces joined by ∘, .* got 'snapkw'$/s);
+    expect(await page.textContent('#device')).toBe('Not run: a field above says why.');
+    await page.fill('#policy-0', 'snapkv(window=64)');
+    expect(await page.textContent('#wrong-0')).toBe('');
+    await page.keyboard.press('Enter');
+    await ended(page);
+    expect(await page.textContent('.side:first-child .answer')).toBe('budget: layer 0, head 0: 64 slots are forced, but the budget is 48: expected a budget of at least the forced slots');
+    expect((await sides(page))[1]!.answer).not.toBe('');
+    await page.close();
+  });
+
+  test('a keyboard is enough', async () => {
+    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu&a=full&b=streaming`);
+    await ended(page);
+    const focus = async (selector: string): Promise<void> => {
+      for (let i = 0; i < 40; i++) {
+        if (await page.evaluate((wanted) => document.activeElement?.matches(wanted), selector)) return;
+        await page.keyboard.press('Tab');
+      }
+      throw new Error(`expected Tab to reach ${selector}, got no further than ${await page.evaluate(() => document.activeElement?.outerHTML)}`);
+    };
+    await focus('#policy-1');
+    await page.keyboard.press('Control+A');
+    await page.keyboard.type('random');
+    await page.keyboard.press('Enter');
+    await ended(page);
+    expect((await sides(page))[1]!.policy).toBe('random(seed=0) ∘ topK');
+    await focus('#step');
+    await page.keyboard.press('Home');
+    expect(await page.textContent('#step-value')).toMatch(/^1 of \d+$/);
+    await focus('canvas');
+    for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
+    expect(await page.getAttribute('canvas >> nth=0', 'aria-valuetext')).toMatch(/^Token 2 “.*”, layer 1, KV head 1: kept; 16 of 16 rows keep it$/s);
+    expect(await page.textContent('#readout-1')).toMatch(/^Token 2 “.*”, layer 1, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s);
+    await page.close();
+  });
+
+  test('fits a phone', async () => {
+    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu`);
+    await page.setViewportSize({ width: 360, height: 740 });
+    await ended(page);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
+    expect(Math.max(...await page.$$eval('canvas, button, input, select, textarea, .text', (all) => all.map((one) => one.getBoundingClientRect().right)))).toBeLessThanOrEqual(360);
+    await page.hover('canvas >> nth=1', { position: { x: 31, y: 10 } }); // cells of 4 pixels, 22 from the left, 5 from above
+    for (const side of [0, 1]) expect(await page.textContent(`#readout-${side}`)).toMatch(/^Token 2 “.*”, layer 0, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s);
+    await page.close();
+  });
+
+  test('stops when told to, and runs again', async () => {
+    const { page } = await open(context, `${site.url}#form=number&tokens=1024&device=cpu&a=full&b=full`);
+    await page.click('#stop');
+    await ended(page);
+    expect(await page.isDisabled('#stop')).toBe(true);
+    expect((await sides(page)).every(({ answer }) => answer === '')).toBe(true);
+    await page.selectOption('[name=tokens]', '96');
+    await page.click('#run');
+    await ended(page);
+    expect(await page.textContent('.side .answer')).toMatch(/^\d{7} is right$/);
+    await page.close();
+  });
+
+  test('without WebGPU it runs on the CPU, and says why', async () => {
+    const plain = await launch();
+    try {
+      const { page } = await open(await plain.newContext(), `${site.url}#${SHORT}&a=full&b=full&device=webgpu`);
+      await ended(page);
+      expect(await page.textContent('#device')).toBe('Runs on the CPU (WebAssembly SIMD), not on WebGPU: WebGPU found no adapter: there is no GPU, or this browser does not use it.');
+      const { text } = await onNode('full');
+      expect((await sides(page)).map(({ answer }) => answer)).toEqual([text, text]);
+    } finally {
+      await plain.close();
+    }
+  });
+
+  test('after the first load it needs no server', async () => {
+    const { page, complaints } = await open(context, `${site.url}#${SHORT}&device=cpu`);
+    await ended(page);
+    await page.getByText('Works without a network from now on.').waitFor();
+    const said = await sides(page);
+    await site.close();
+    await expect(fetch(site.url)).rejects.toThrow();
+    await page.reload();
+    await ended(page);
+    expect(await sides(page)).toEqual(said);
+    expect(complaints).toEqual([]);
+    await page.close();
+  });
+});

@@ -1,0 +1,28 @@
+import { defineConfig, type UserConfig } from 'vite';
+import { embeddedModel } from './bundle/embedded-model.ts';
+import { offlineFiles, SERVICE_WORKER } from './bundle/offline-files.ts';
+import { headers, policyInPage } from './bundle/policy.ts';
+
+/** What the page never reaches: Node's WebGPU, and the product for large blocks, slower here than the kernel of @kv/models. */
+const external = ['webgpu', '@jax-js/jax'];
+
+const config: UserConfig = defineConfig({
+  base: './', // so that it can lie in any folder of a server
+  appType: 'mpa', // a missing file is missing, not the page
+  resolve: { conditions: ['@kv/source', 'module', 'browser', 'development|production'] },
+  plugins: [embeddedModel(), policyInPage(), offlineFiles()],
+  worker: { format: 'es', rolldownOptions: { external } },
+  build: {
+    target: 'es2022',
+    modulePreload: { polyfill: false },
+    assetsInlineLimit: 0, // the policy allows no data: addresses
+    rolldownOptions: {
+      external,
+      input: { index: 'index.html', 'service-worker': 'src/offline/service-worker.ts' },
+      output: { entryFileNames: ({ name }) => (name === 'service-worker' ? SERVICE_WORKER : 'assets/[name]-[hash].js') },
+    },
+  },
+  preview: { headers },
+});
+
+export default config;

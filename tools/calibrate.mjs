@@ -1,0 +1,13 @@
+/**
+ * `node tools/calibrate.mjs MODEL [TEXT] [TOKENS] [FILE]`: statistics of a model's queries before rotation over a plain text (4,096 tokens of Tom Sawyer),
+ * which TriAttention reads from `pre-rope.safetensors` beside the model.
+ */
+import { join } from 'node:path';
+import { install } from './lib/install.mjs';
+import { fail, root } from './lib/process.mjs';
+
+const [model, text = join(root, 'packages/tasks/data/tom-sawyer.txt'), ...rest] = process.argv.slice(2);
+if (model === undefined) fail('calibrate: expected the folder of a checkpoint or a .gguf, got nothing', 2);
+await install('all');
+const { runSource } = await import('./lib/from-source.mjs');
+process.exitCode = await runSource(join(root, 'tools/calibrate.ts'), [model, text, ...rest]);
