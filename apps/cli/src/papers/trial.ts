@@ -109,7 +109,7 @@ async function continued(bench: Bench, { context, follow, block, every }: Of<'co
     let nll = 0;
     const slots: number[] = [];
     for (const [i, token] of after.entries()) {
-      await sequence.step(token, undefined);
+      await sequence.step(token, arm.budget === undefined ? undefined : every);
       slots.push(slotsNow(sequence));
       if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]!);
     }
