@@ -25,7 +25,7 @@ export interface Draw extends Required<SamplerOptions> {
 export function sampler({ temperature = 1, topP = 1, seed = 0 }: SamplerOptions = {}): (logits: Float32Array) => number {
   if (!(temperature >= 0 && Number.isFinite(temperature))) throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);
   if (!(topP > 0 && topP <= 1)) throw new KvError('sampler', `topP must be above 0 and at most 1, got ${topP}`);
-  const random = generator(seed);
+  const random = mulberry(seed);
   return (logits) => {
     if (temperature === 0) return greedy(logits);
     const max = logits[greedy(logits)]!;
@@ -46,7 +46,7 @@ export function sampler({ temperature = 1, topP = 1, seed = 0 }: SamplerOptions 
 }
 
 /** Mulberry32: numbers in [0, 1) from a 32-bit seed. */
-function generator(seed: number): () => number {
+export function mulberry(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
     state = (state + 0x6d2b79f5) >>> 0;

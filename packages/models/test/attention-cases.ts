@@ -3,7 +3,7 @@ import ndarray, { type NdArray } from 'ndarray';
 import { expect } from 'vitest';
 import { LayerCache, Ledger } from '../src/index.ts';
 import type { OracleHead } from './attention-oracle.ts';
-import { mulberry } from './random.ts';
+import { mulberry } from '../src/sampling.ts';
 
 /** A cache, the same as lists, and queries for it. */
 export interface Case {

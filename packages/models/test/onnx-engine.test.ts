@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { dense, linearEngine, matrixOf, onnxEngine, referenceLinear, tensorTypes, type Angles, type Engine, type Instruction, type Matrix, type Program, type Rows, type TensorType } from '../src/index.ts';
 import { ort } from './ort.ts';
 import { runProgram } from './program.oracle.ts';
-import { mulberry } from './random.ts';
+import { mulberry } from '../src/sampling.ts';
 
 const headDim = 8;
 type Op = Instruction['op'];
