@@ -9,11 +9,11 @@ const prompts = process.argv.slice(3).flatMap((file) => readFileSync(file, 'utf8
 const rows = new Map();
 for (const { form, i, ways } of prompts) {
   const answered = ways[0].hit;
-  for (const { name, policy = 'full', budget = 'all', hit, same, kept, answer } of ways) {
+  for (const [way, { name, policy = 'full', budget = 'all', hit, same, kept, answer }] of ways.entries()) {
     const key = JSON.stringify([form, name, budget]), row = rows.get(key) ?? { form, name, policy, budget, n: 0, hits: 0, answered: 0, answeredHits: 0, kept: 0, missed: [], differs: [] };
     row.n++; row.hits += hit; row.answered += answered; row.answeredHits += answered && hit; row.kept += kept;
     if (!hit) row.missed.push(i);
-    if (same && answer !== undefined && !answer.includes(prompts.find((p) => p.form === form && p.i === i).value)) row.differs.push(i);
+    if (way > 0 && same && answer !== undefined && !answer.includes(prompts.find((p) => p.form === form && p.i === i).value)) row.differs.push(i);
     rows.set(key, row);
   }
 }
