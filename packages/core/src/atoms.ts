@@ -103,7 +103,14 @@ export interface Step extends AtomBase {
 /** After every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
 export interface StepHook extends AtomBase { readonly at: 'step'; readonly reach: Reach; run(cells: readonly Cell[]): readonly ReadonlyMap<string, Tensor>[] }
 /** What stays visible: `mask` 1 = visible, f32 `[H | G | 1, n]`; or sinks plus everything from `lower(t)` on, for a query at position t. */
-export interface Visible { readonly mask?: Tensor; readonly sinks?: number; lower?(t: number): number; readonly state?: ReadonlyMap<string, Tensor> }
+export interface Visible {
+  readonly mask?: Tensor;
+  readonly sinks?: number;
+  lower?(t: number): number;
+  readonly state?: ReadonlyMap<string, Tensor>;
+  /** What the mask was chosen by, for those who judge it: scores, forced slots, and rows that chose at all. */
+  readonly chosen?: { readonly scores: Tensor; readonly forced?: Tensor | undefined; readonly active?: Tensor | undefined };
+}
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
 export interface ViewHook extends AtomBase { readonly at: 'view'; readonly during: 'prefill' | 'decode' | 'both'; run(cell: Cell): Visible }
 /** Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and values. */

@@ -32,10 +32,10 @@ export function freeze<const N extends string>(head: Head<N>, run: (at: At) => {
   return hooked(names.name, parts(head).options, atom);
 }
 
-/** Says what happens with the evicted: new keys or values before compaction. */
-export function onCompact<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { readonly kept: Tensor }) => { readonly keys?: Tensor; readonly values?: Tensor }): Hooked<N> {
+/** Says what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the selector was given them. */
+export function onCompact<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined }) => { readonly keys?: Tensor; readonly values?: Tensor }): Hooked<N> {
   const names = base(head);
-  const atom: CompactHook = { at: 'compact', ...names, needs, run: (cell) => run({ ...context(cell, needs), kept: cell.kept }) };
+  const atom: CompactHook = { at: 'compact', ...names, needs, run: (cell) => run({ ...context(cell, needs), kept: cell.kept, scores: cell.draft.scores }) };
   return hooked(names.name, parts(head).options, atom);
 }
 

@@ -11,6 +11,7 @@ fn run(index: u32) {
   for (var i = 0u; i < n; i++) { let at = (r * n + i) * d; sum += x[at + a] * x[at + b]; }
   output[index] = sum;
 }`,
+  operations: ({ x }) => { const [r = 0, n = 0, d = 0] = x!.shape; return 2 * r * n * d * d; },
   ref({ x }, _params, out) {
     const [r = 0, n = 0, d = 0] = x!.shape, sums = new Float64Array(d * d);
     for (let h = 0; h < r; h++) {
@@ -42,6 +43,7 @@ fn run(r: u32) {
     } }
   }
 }`,
+  operations: ({ m }) => { const [r = 0, d = 0] = m!.shape; return 2 * r * d ** 3; },
   ref({ m }, { jitter = 0 }, out) {
     const [r = 0, d = 0] = m!.shape;
     for (let h = 0; h < r; h++) {
@@ -76,6 +78,7 @@ fn run(index: u32) {
   for (var a = 0u; a < d; a++) { var y = 0.0; for (var b = 0u; b < d; b++) { y += m[(r * d + a) * d + b] * x[at + b]; } sum += x[at + a] * y; }
   output[index] = sum;
 }`,
+  operations: ({ x, m }) => { const [, n = 0, d = 0] = x!.shape; return 2 * m!.shape[0]! * n * d * (d + 1); },
   ref({ x, m }, _params, out, lengths) {
     const [rows = 0, n = 0, d = 0] = x!.shape, r = m!.shape[0]!;
     for (let h = 0; h < r; h++) { const g = Math.floor((h * rows) / r); for (let i = 0; i < lengths[g]!; i++) {

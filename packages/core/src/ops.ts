@@ -33,6 +33,12 @@ export interface Kernel {
   readonly wgsl: string;
   /** How many times `run` is called: once an element, once a row of the output, or by each thread of a workgroup for each row. */
   readonly per: 'element' | 'row' | 'group';
+  /**
+   * Additions, multiplications, comparisons and functions of a call, for predictions of its cost. Inputs whose numbers are known come with `data`; of others the most is assumed.
+   *
+   * @defaultValue one for each number that the call binds
+   */
+  operations?(inputs: Readonly<Record<string, { readonly shape: readonly number[]; readonly data?: ArrayLike<number> }>>, params: Readonly<Record<string, number>>): number;
   /** The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. */
   ref(inputs: Readonly<Record<string, { readonly data: Float32Array | Uint32Array; readonly shape: readonly number[] }>>,
     params: Readonly<Record<string, number>>, output: Float32Array | Uint32Array, lengths: Uint32Array): void;

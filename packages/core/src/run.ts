@@ -1,3 +1,4 @@
+import { apportion } from './apportion.ts';
 import { KvError } from './errors.ts';
 import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Backend, Ops } from './ops.ts';
@@ -48,7 +49,11 @@ export function compile(policy: Piece | Policy): Compiled {
   };
 }
 
-/** Budgets per layer and KV head before scores are known: the uniform start value through the policy's host allocators, never above the slots present. */
+/**
+ * Budgets per layer and KV head before scores are known: the uniform start value through the policy's host allocators, never above the slots present.
+ *
+ * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others, of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left heads unequal.
+ */
 export function planBudgets(policy: Compiled, budget: number, lengths: readonly (readonly number[])[]): Plan {
   if (!Number.isInteger(budget) || budget < 0) throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
   const most = Math.max(0, ...lengths.flat());
@@ -60,7 +65,12 @@ export function planBudgets(policy: Compiled, budget: number, lengths: readonly 
     if (scored) throw new KvError('compose', `'${step.name}' shares budgets out before scores are read and must stand before '${scored.name}', which reads them`);
     plan = step.plan(plan);
   }
-  return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l]![g]!))) };
+  if (!scored) return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l]![g]!))) };
+  const fill = (budgets: readonly number[], caps: readonly number[]): number[] => apportion(budgets, budgets.reduce((a, b) => a + b, 0), 0, caps);
+  if (policy.steps.every(({ kind, plan: host, reach }) => kind !== 'allocator' || host !== undefined || reach !== 'model')) return { ...plan, budgets: plan.budgets.map((heads, l) => fill(heads, lengths[l]!)) };
+  const all = fill(plan.budgets.flat(), lengths.flat());
+  let at = 0;
+  return { ...plan, budgets: lengths.map((heads) => all.slice(at, at += heads.length)) };
 }
 
 /** One layer of an event, as an engine gives it. */

@@ -1,3 +1,4 @@
+import type { Ops } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
 export type Args = Readonly<Record<string, number | string>>;
@@ -12,10 +13,31 @@ export interface Signal<As extends string = string, Value = Tensor> {
   readonly cost: Cost;
   /** A provider published with the signal, for what no engine knows by itself (KVzip's reconstruction pass). */
   readonly provide?: Provider<Value>;
+  /** The provider asks for `hiddenNumbers`: what those are made of is remembered while tokens pass. */
+  readonly hidden?: true;
   /** Present in the type only: what a piece is given. */
   readonly value?: Value;
 }
 export type AnySignal = Signal<string, any>;
+
+/** Tokens `first` to `end` of a sequence, whose queries from `from` on are looked at together. */
+export interface Stretch {
+  readonly first: number;
+  readonly from: number;
+  readonly end: number;
+  /** A query's strongest weights may be on any token before it; else on tokens before `first`. */
+  readonly inside: boolean;
+}
+/** What is left of a stretch's attention where it was computed: nothing grows with the sequence. */
+export interface FoldedStretch {
+  readonly ops: Ops;
+  /** Of a stretch whose queries are all there and that is not `inside`: mean over heads of what its queries give its tokens, `[1, end - first, end - first]`, 0 where a query sees nothing. */
+  readonly mean?: Tensor;
+  /** What each token of the stretch receives from its queries, `[H, end - first]`. */
+  readonly received: Tensor;
+  /** Of each query the `most` largest mean weights over heads above `above`, ties to the earlier token: token and weight by turns, `[end - from, 2 * most]`, f32; 0 and 0 where there are fewer. */
+  readonly strongest: Tensor;
+}
 
 /** What an engine lets a provider do. */
 export interface ProviderEngine {
@@ -37,6 +59,17 @@ export interface ProviderEngine {
    * rows `[H, query + 1]`.
    */
   attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void, from?: number): Promise<void>;
+  /**
+   * The same where the engine does not bring rows to the host: each stretch is folded where it is computed, `record` says which tensors of it are wanted, and those of all stretches
+   * come back in one read. Stretches are in order.
+   */
+  attentionStretches?(layer: number, stretches: readonly Stretch[], strongest: { readonly most: number; readonly above: number }, record: (folded: FoldedStretch, stretch: Stretch) => readonly Tensor[]):
+    Promise<readonly (readonly Float32Array[])[]>;
+  /**
+   * A number for every token of the sequence so far, by position, evicted ones included, from its hidden state behind the last layer and the final norm. `fold` makes m numbers of the rows `[m, width]`
+   * of tokens that it has not seen, in order; what it made of the others is kept under `key`.
+   */
+  hiddenNumbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Promise<Float32Array>;
 }
 export type Provider<Value> = (engine: ProviderEngine, layer: number) => Promise<Value>;
 

@@ -31,8 +31,8 @@ export function view(policy: Piece<'start', 'kept'>, { budget, rows = 'query' }:
       { at: 'view', name: 'view', label: text, during: 'decode', needs, run: (cell) => {
         const at = own(cell.at);
         const layer = { at, budgets: new Array<number>(at.selectRows).fill(Math.min(budget, at.slots)), read: (s: Parameters<typeof cell.read>[0]) => cell.read(s) };
-        const draft = runEvent(inner, [layer], cell.ops, wrap)[0]!;
-        return { mask: cell.ops.mark(draft.kept!, cell.read(positions)), state: draft.state };
+        const { kept, state, scores, forced, active } = runEvent(inner, [layer], cell.ops, wrap)[0]!;
+        return { mask: cell.ops.mark(kept!, cell.read(positions)), state, ...(scores && { chosen: { scores, forced, active } }) };
       } },
       ...policy.atoms.filter((a) => a.at === 'step'),
     ],

@@ -1,5 +1,6 @@
+import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { attentionLast, attentionWindow, compile, compose, cpu, keys, max, modelScorer, onStep, planBudgets, positions, runEvent, runSteps, scoreAllocator, scorer, selector, settle, signalKey, state, sum, transform, values, weighted, weigher } from '@kv/core';
+import { attentionLast, attentionWindow, compile, compose, cpu, keys, max, modelAllocator, modelScorer, onStep, planBudgets, positions, runEvent, runSteps, scoreAllocator, scorer, selector, settle, signalKey, state, sum, transform, values, weighted, weigher } from '@kv/core';
 import type { AnySignal, Piece, Plan } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';
@@ -106,6 +107,18 @@ describe('state', () => {
 });
 
 describe('planBudgets', () => {
+  const uneven = fc.array(fc.array(fc.nat(12), { minLength: 2, maxLength: 2 }), { minLength: 1, maxLength: 4 }), all = (x: readonly (readonly number[])[]): number => x.flat().reduce((a, b) => a + b, 0);
+  test.each(['layer', 'model'] as const)('what heads are too short for goes to others where scores are shared out again, over the %s', (reach) => {
+    const ada = reach === 'model' ? modelAllocator('ada', [], (layers) => layers.map(({ budgets }) => ({ budgets }))) : scoreAllocator('ada', [], ({ budgets }) => ({ budgets })), policy = compile(compose(last(), ada, topK()));
+    fc.assert(fc.property(uneven, fc.nat(14), (lengths, budget) => {
+      const { budgets } = planBudgets(policy, budget, lengths);
+      budgets.forEach((heads, l) => heads.forEach((b, g) => { expect(Number.isInteger(b)).toBe(true); expect(b).toBeLessThanOrEqual(lengths[l]![g]!); expect(b).toBeGreaterThanOrEqual(Math.min(budget, lengths[l]![g]!)); }));
+      if (reach === 'model') expect(all(budgets)).toBe(Math.min(2 * lengths.length * budget, all(lengths)));
+      else budgets.forEach((heads, l) => expect(all([heads])).toBe(Math.min(2 * budget, all([lengths[l]!]))));
+    }));
+    expect(planBudgets(policy, 5, [[3, 9], [7, 5]]).budgets).toEqual(reach === 'model' ? [[3, 6], [6, 5]] : [[3, 7], [5, 5]]);
+    expect(planBudgets(policy, 5, [[3, 3], [9, 9]]).budgets).toEqual(reach === 'model' ? [[3, 3], [7, 7]] : [[3, 3], [5, 5]]);
+  });
   const shift = (by: number): Piece => pieces.pyramidal() && ({ ...pieces.pyramidal(), atoms: [{ ...pieces.pyramidal().atoms[0]!, plan: (p: Plan) => ({ ...p, budgets: p.budgets.map((h, l) => h.map((b) => b + (l === 0 ? by : -by))), notes: [...p.notes, `by ${by}`] }) }] }) as Piece;
   test('uniform by default, never above the slots present', () => expect(planBudgets(compile(compose(last(), topK())), 5, [[3, 9], [7, 5]]).budgets).toEqual([[3, 5], [5, 5]]));
   test('host allocators chain, in order', () => expect(planBudgets(compile((compose as (...p: Piece[]) => Piece)(last(), shift(1), shift(2), topK())), 5, [[9], [9]])).toMatchObject({ budgets: [[8], [2]], notes: ['by 1', 'by 2'] }));
