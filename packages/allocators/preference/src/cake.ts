@@ -50,7 +50,7 @@ export function cakeScores({ window = 32, gamma = 200, kernel = 5 }: CakeScoresO
  * queries (how much that moves), summed over its heads.
  *
  * @remarks Qin et al. 2025 (ICLR); the published temperatures depend on model and budget. An allocator over the whole model: it
- * acts once the prompt is there, where the authors cut earlier layers again as later ones come. All KV heads of a layer get the same.
+ * acts once the prompt is there, where the authors cut earlier layers again as later ones come. All KV heads of a layer get the same, where they hold so many.
  * @throws KvError if `window` is not a positive whole number, or a temperature not positive.
  */
 export function cake({ window = 32, tau1 = 1, tau2 = 1 }: CakeOptions = {}): ScoreAllocator<'cake'> {

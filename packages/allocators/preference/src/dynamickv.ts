@@ -14,7 +14,7 @@ export interface DynamickvOptions {
  *
  * @remarks Zhou et al. 2024, arXiv:2412.14838, as its last update sets it, with an exact sum; the authors update every fourth layer while
  * prefill passes. Scores before the window, mean over the head group; the border of the best is found by halving 40 times. All KV heads of a layer
- * get the same. Wants scores of at least 0.
+ * get the same, where they hold so many. Wants scores of at least 0.
  * @throws KvError if `window` is not a whole number or `most` not at least 1.
  */
 export function dynamickv({ window = 32, most = 10 }: DynamickvOptions = {}): ScoreAllocator<'dynamickv'> {

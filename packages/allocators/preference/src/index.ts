@@ -1,6 +1,8 @@
 export { cake, cakeScores } from './cake.ts';
 export type { CakeOptions, CakeScoresOptions } from './cake.ts';
+export { byRank, compositeTokens } from './composite-tokens.ts';
 export { dynamickv } from './dynamickv.ts';
 export type { DynamickvOptions } from './dynamickv.ts';
-export { inOrder, modelWide } from './model-wide.ts';
+export { inOrder } from './border.ts';
+export { modelWide } from './model-wide.ts';
 export { shareOut } from './share-out.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, cpu, emptyDraft, readCpu, runSteps, shaper, weigher } from '@kv/core';
+import { compile, compose, cpu, emptyDraft, planBudgets, readCpu, runSteps, shaper, weigher } from '@kv/core';
 import type { AnySignal, EventLayer, Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scoreAllocatorLaws, scorerLaws } from '@kv/laws';
 import type { Scene } from '@kv/laws';
@@ -36,6 +36,21 @@ function budgets(piece: Piece, { layers }: Scene): number[][] {
   } }));
   return runSteps(compile(piece).steps, events, ops, events.map((e) => emptyDraft(e, ops))).map((d) => Array.from(readCpu(d.budgets).data));
 }
+
+test('layers that give all heads alike spend every slot also where earlier events left heads and layers unequal', () => {
+  fc.assert(fc.property(sceneSpecs({ layers: 3 }), fc.constantFrom(cake({ window: 2 }), dynamickv({ window: 2, most: 100 })), (spec, piece) => {
+    const on = scene(spec), lengths = on.layers.map((l) => l.lengths), policy = compile(piece), plan = planBudgets(policy, spec.budget, lengths), { ops } = cpu;
+    const layers = on.layers.map(({ at, keys, positions, lengths: n }, l): EventLayer => {
+      const counts = at.aligned ? undefined : ops.from({ data: Uint32Array.from(n), shape: [at.kvHeads] }, 'u32');
+      return { at, budgets: plan.budgets[l]!, read: (s: AnySignal) => (s.id === 'positions' ? ops.from({ data: positions, shape: [at.kvHeads, at.slots] }, 'u32', counts) : s.id === 'keys' ? ops.from({ data: keys, shape: [at.kvHeads, at.slots, at.headDim] }, 'f32', counts)
+        : ops.from({ data: seen(l, at.queryHeads * 2 * at.headDim), shape: [at.queryHeads, 2, at.headDim] })) };
+    });
+    const drafts = layers.map((layer, l) => ({ ...emptyDraft(layer, ops), scores: ops.from({ data: on.layers[l]!.attention, shape: [layer.at.queryHeads, layer.at.slots] }, 'f32', layer.at.aligned ? undefined : ops.from({ data: Uint32Array.from({ length: layer.at.queryHeads }, (_, h) => on.layers[l]!.lengths[Math.floor((h * layer.at.kvHeads) / layer.at.queryHeads)]!), shape: [layer.at.queryHeads] }, 'u32')) }));
+    const got = runSteps(policy.steps, layers, ops, drafts).map((d) => Array.from(readCpu(d.budgets).data)), all = lengths.flat().reduce((a, b) => a + b, 0);
+    got.forEach((heads, l) => heads.forEach((b, g) => { expect(Number.isInteger(b)).toBe(true); expect(b).toBeLessThanOrEqual(lengths[l]![g]!); }));
+    expect(got.flat().reduce((a, b) => a + b, 0)).toBe(Math.min(spec.budget * lengths.flat().length, all));
+  }), { numRuns: 80 });
+});
 
 test('CAKE shares by entropy and variance of the window, from causal softmax rows', () => {
   const window = 3;

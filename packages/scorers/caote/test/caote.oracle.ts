@@ -38,3 +38,14 @@ export function fastErrors(weights: Array1, values: Array1): number[] {
   const mean = output(ones, values);
   return Array.from({ length: n }, (_, j) => { const h = total === 0 ? 1 / n : weights.get(j) / total; return (h / (1 - h)) * distance(mean, values.pick(j, null)); });
 }
+
+/** DropKV: the squared eviction errors of each query of the window `[w, d]`, summed; query i stands at position length - w + i and sees the slots up to its own. */
+export function windowErrors(queries: Array1, keys: Array1, values: Array1, positions: readonly number[], length: number): number[] {
+  const [w = 0, d = 0] = queries.shape, n = keys.shape[0]!, part = zeros(d), total = new Array<number>(n).fill(0);
+  for (let i = 0; i < w; i++) {
+    const seen = positions.map((p) => p <= length - w + i), logits = positions.map((_, j) => { ops.mul(part, queries.pick(i, null), keys.pick(j, null)); return ops.sum(part) / Math.sqrt(d); });
+    const weights = ndarray(Float64Array.from(logits, (x, j) => (seen[j] ? Math.exp(x) : 0)), [n]);
+    if (seen.some(Boolean)) evictionErrors(weights, values).forEach((x, j) => { total[j]! += x * x; });
+  }
+  return total;
+}

@@ -31,6 +31,7 @@ fn run(index: u32) {
   for (var i = low; i < high; i++) { sum += exp(product(index, g * n + i) - top); }
   output[index] = select(-3.0e38, top + log(sum), high > low);
 }`,
+  operations: ({ queries }, { chunk = 1 }) => { const [H = 0, m = 0, d = 0] = queries!.shape; return H * m * chunk * (4 * d + 4); },
   ref({ queries: q, keys: k, positions: p }, { chunk = 1, first = 0 }, out, lengths) {
     const [H = 0, m = 0, d = 0] = q!.shape, [G = 0, n = 0] = k!.shape;
     for (let h = 0; h < H; h++) {
@@ -60,6 +61,7 @@ fn run(index: u32) {
   for (var t = low; t < high; t++) { sum += exp(product(h * m + t, g * n + i) - sums[h * m + t]); }
   output[index] = sum;
 }`,
+  operations: ({ queries, keys }, { chunk = 1 }) => { const [H = 0, , d = 0] = queries!.shape; return H * keys!.shape[1]! * chunk * (2 * d + 3); },
   ref({ queries: q, keys: k, positions: p, sums }, { chunk = 1, first = 0 }, out, lengths) {
     const [H = 0, m = 0, d = 0] = q!.shape, [G = 0, n = 0] = k!.shape;
     for (let h = 0; h < H; h++) { const g = Math.floor((h * G) / H); for (let i = 0; i < lengths[g]!; i++) {

@@ -1,12 +1,12 @@
-import { checkNumber, gram, isCount, isPositiveInteger, keys, LOWEST, positions, quadratic, queries, rope, turn, values, weigher } from '@kv/core';
-import type { Weigher } from '@kv/core';
+import { checkNumber, gram, isCount, isPositiveInteger, keys, KvError, LOWEST, positions, quadratic, queries, rope, values, weigher } from '@kv/core';
+import type { Common, Rope, ScoreResult, Tensor, Weigher } from '@kv/core';
+import { ahead, past } from './ahead.ts';
+import { queryStatistics } from './query-statistics.ts';
 
-export interface ExpectedAttentionOptions {
-  /** Last queries whose mean and covariance stand for future ones; a prompt no longer than it gives all of its own. @defaultValue 1024 */
-  readonly window?: number;
+export interface ExpectedAttentionStatsOptions {
   /** Positions ahead over which the rotation is averaged. @defaultValue 512 */
   readonly future?: number;
-  /** First positions: they stay, and neither their queries nor their keys count. @defaultValue 4 */
+  /** First positions: they stay, and their keys do not count. @defaultValue 4 */
   readonly sinks?: number;
   /** Uses the covariance, not the mean alone. @defaultValue true */
   readonly covariance?: boolean;
@@ -15,6 +15,29 @@ export interface ExpectedAttentionOptions {
   /** Added to the weights before that. @defaultValue 0 */
   readonly epsilon?: number;
 }
+export interface ExpectedAttentionOptions extends ExpectedAttentionStatsOptions {
+  /** Last queries whose mean and covariance stand for future ones; a prompt no longer than it gives all of its own, but for the sinks'. @defaultValue 1024 */
+  readonly window?: number;
+}
+
+type Seen = Common & { readonly rope: Rope; readonly keys: Tensor; readonly values: Tensor; readonly positions: Tensor };
+/** The weights that queries of this mean `[H, d]` and covariance `[H, d, d]` before rotation give, on KV rows: keys are turned by the transpose of the mean rotation ahead. */
+function expected(ctx: Seen, mean: Tensor, spread: Tensor | undefined, { future, sinks, valueNorm, epsilon }: Required<ExpectedAttentionStatsOptions>): ScoreResult {
+  const { ops, at, keys: k, values: v, positions: p } = ctx, d = mean.shape[1]!, back = ahead(ctx, future, true)(k), sink = ops.less(p, sinks);
+  const linear = ops.div(ops.dot(mean, back), Math.sqrt(d)), logits = spread ? ops.add(linear, ops.div(ops.kernel(quadratic, { x: back, m: spread }), 2 * d)) : linear;
+  const a = ops.groupRows('mean', ops.softmax(ops.where(sink, LOWEST, logits)), at.kvHeads);
+  return { scores: valueNorm ? ops.mul(ops.add(a, epsilon), ops.norm(v)) : a, forced: sink };
+}
+
+function checked(name: string, { future = 512, sinks = 4, covariance = true, valueNorm = true, epsilon = 0 }: ExpectedAttentionStatsOptions): Required<ExpectedAttentionStatsOptions> {
+  checkNumber(name, 'future', future, 'a positive whole number of positions', isPositiveInteger);
+  checkNumber(name, 'sinks', sinks, 'a whole number of positions', isCount);
+  checkNumber(name, 'epsilon', epsilon, 'a number of at least 0', (x) => x >= 0 && x < Infinity);
+  return { future, sinks, covariance, valueNorm, epsilon };
+}
+/** Options as labels show them, and the sinks as a floor. */
+const shown = ({ future, sinks, covariance, valueNorm, epsilon }: Required<ExpectedAttentionStatsOptions>) => ({ future, sinks, covariance: covariance ? undefined : false, valueNorm: valueNorm ? undefined : false, epsilon: epsilon || undefined });
+const atMost = (sinks: number) => (n: number): number => Math.min(n, sinks);
 
 /**
  * Expected attention: the weight that a normal distribution of future queries gives a key, E exp(q·k / √d) by mean and covariance of past
@@ -24,26 +47,26 @@ export interface ExpectedAttentionOptions {
  * `window` queries a layer.
  * @throws KvError if `window` or `future` is not a positive whole number, `sinks` not a whole one, or `epsilon` negative.
  */
-export function expectedAttention({ window = 1024, future = 512, sinks = 4, covariance = true, valueNorm = true, epsilon = 0 }: ExpectedAttentionOptions = {}): Weigher<'expectedAttention'> {
+export function expectedAttention({ window = 1024, ...given }: ExpectedAttentionOptions = {}): Weigher<'expectedAttention'> {
   checkNumber('expectedAttention', 'window', window, 'a positive whole number of queries', isPositiveInteger);
-  checkNumber('expectedAttention', 'future', future, 'a positive whole number of positions', isPositiveInteger);
-  checkNumber('expectedAttention', 'sinks', sinks, 'a whole number of positions', isCount);
-  checkNumber('expectedAttention', 'epsilon', epsilon, 'a number of at least 0', (x) => x >= 0 && x < Infinity);
-  const options = { window, future, sinks, covariance: covariance ? undefined : false, valueNorm: valueNorm ? undefined : false, epsilon: epsilon || undefined };
-  return weigher({ name: 'expectedAttention', options, floor: (n) => Math.min(n, sinks) }, [queries(window), rope, keys, values, positions], ({ ops, at, queries: q, rope: model, keys: k, values: v, positions: p }) => {
-    const [H = 1, w = 1, d = 1] = q.shape, places = Uint32Array.from({ length: w }, (_, i) => Math.max(0, at.length - w + i));
-    const skip = Math.min(w - 1, places.filter((x) => x < sinks).length), count = w - skip;
-    const counts = ops.from({ data: Float32Array.from({ length: w }, (_, i) => Number(i >= skip)), shape: [1, w] });
-    const before = turn(ops, q, model, places, ops.from({ data: Uint32Array.from(places.keys()), shape: [1, w] }), true);
-    const mean = ops.reshape(ops.matmul(ops.div(counts, count), before), [H, 1, d]);
-    // the mean of the rotations ahead is one rotation with shorter cos and sin
-    const { cos, sin } = model.angles(Uint32Array.from({ length: future }, (_, i) => at.length + i)), half = model.rotary / 2;
-    const average = (x: Float32Array): Float32Array => Float32Array.from({ length: half }, (_, c) => { let sum = 0; for (let i = 0; i < future; i++) sum += x[i * half + c]!; return sum / future; });
-    const ahead = { rotary: model.rotary, angles: () => ({ cos: average(cos), sin: average(sin) }) }, forward = (x: typeof q): typeof q => turn(ops, x, ahead, Uint32Array.of(0), ops.from({ data: new Uint32Array(x.shape[1]!), shape: [1, x.shape[1]!] }), false);
-    const linear = ops.div(ops.dot(ops.reshape(forward(mean), [H, d]), k), Math.sqrt(d));
-    const spread = (): typeof q => ops.kernel(quadratic, { x: k, m: ops.div(ops.kernel(gram, { x: ops.scale(forward(ops.sub(before, mean)), counts) }), 2 * d * count) });
-    const logits = covariance ? ops.add(linear, spread()) : linear;
-    const a = ops.groupRows('mean', ops.softmax(ops.where(ops.less(p, sinks), LOWEST, logits)), at.kvHeads);
-    return { scores: valueNorm ? ops.mul(ops.add(a, epsilon), ops.norm(v)) : a, forced: ops.less(p, sinks) };
+  const options = checked('expectedAttention', given), { sinks, covariance } = options;
+  return weigher({ name: 'expectedAttention', options: { window, ...shown(options) }, floor: atMost(sinks) }, [queries(window), rope, keys, values, positions], (ctx) => {
+    const { ops } = ctx, { before, counts, count, mean } = past(ctx, sinks), [H = 1, , d = 1] = before.shape;
+    return expected(ctx, ops.reshape(mean, [H, d]), covariance ? ops.div(ops.kernel(gram, { x: ops.scale(ops.sub(before, mean), counts) }), count) : undefined, options);
+  });
+}
+
+/**
+ * Expected attention by calibrated statistics: the same with mean and covariance of queries over other texts, from a file beside the model.
+ *
+ * @remarks Devoto et al. 2025, arXiv:2510.00636, kvpress' ExpectedAttentionStatsPress. Weights on KV rows `[G, n]`. O(H n d²); keeps no queries.
+ * @throws KvError if `future` is not a positive whole number, `sinks` not a whole one, `epsilon` negative, or the statistics of another shape.
+ */
+export function expectedAttentionStats(given: ExpectedAttentionStatsOptions = {}): Weigher<'expectedAttentionStats'> {
+  const options = checked('expectedAttentionStats', given), { sinks, covariance } = options;
+  return weigher({ name: 'expectedAttentionStats', options: shown(options), floor: atMost(sinks) }, [queryStatistics, rope, keys, values, positions], (ctx) => {
+    const { ops, at: { queryHeads: H, headDim: d }, queryStatistics: stats } = ctx;
+    if (stats.queryHeads !== H || stats.headDim !== d) throw new KvError('expectedAttentionStats', `expected statistics of ${H} heads with ${d} channels, got ${stats.queryHeads} heads with ${stats.headDim}`);
+    return expected(ctx, ops.from({ data: stats.mean, shape: [H, d] }), covariance ? ops.from({ data: stats.covariance, shape: [H, d, d] }) : undefined, options);
   });
 }

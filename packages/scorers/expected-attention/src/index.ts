@@ -1,2 +1,6 @@
-export { expectedAttention } from './expected-attention.ts';
-export type { ExpectedAttentionOptions } from './expected-attention.ts';
+export { cap } from './cap.ts';
+export type { CapOptions } from './cap.ts';
+export { expectedAttention, expectedAttentionStats } from './expected-attention.ts';
+export type { ExpectedAttentionOptions, ExpectedAttentionStatsOptions } from './expected-attention.ts';
+export { QUERY_STATISTICS_FILE, queryMoments, queryStatistics, queryStatisticsFile, readQueryStatistics } from './query-statistics.ts';
+export type { QueryStatistics, TurnedQueries } from './query-statistics.ts';

@@ -4,3 +4,6 @@ export { keydiff } from './keydiff.ts';
 export { lagkv } from './lagkv.ts';
 export type { LagkvOptions } from './lagkv.ts';
 export { lagRange, lagRank, lagSpread } from './lag.ts';
+export { Q_FILTERS_FILE, qfilter, qFilters, qFiltersFile, readQFilters } from './qfilter.ts';
+export type { QFilters } from './qfilter.ts';
+export { queryDirections } from './query-directions.ts';

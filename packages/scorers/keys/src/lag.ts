@@ -19,6 +19,7 @@ fn run(index: u32) {
   }
   output[index] = best;
 }`,
+  operations: ({ x }) => 2 * x!.shape.reduce((a, b) => a * b, 1),
   ref({ x }, { lag = 1, sinks = 0 }, out) {
     const [G = 0, n = 0, d = 0] = x!.shape, parts = Math.max(1, Math.floor(Math.max(0, n - sinks) / lag));
     for (let g = 0; g < G; g++) for (let p = 0; p < parts; p++) {
@@ -59,6 +60,7 @@ fn run(index: u32) {
   for (var c = 0u; c < d; c++) { let off = share(at, bounds, c) - mean; square += off * off; }
   output[index] = sqrt(square / f32(d - 1u));
 }`,
+  operations: ({ x }) => 9 * x!.shape.reduce((a, b) => a * b, 1),
   ref({ x, range }, { lag = 1, sinks = 0 }, out, lengths) {
     const [G = 0, n = 0, d = 0] = x!.shape, parts = range!.shape[1]!;
     if (d < 2) return;
@@ -100,6 +102,7 @@ fn run(index: u32) {
   }
   output[index] = f32(beaten) / f32(params.lag);
 }`,
+  operations: ({ x }, { lag = 1, ranked = 0 }) => x!.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
   ref({ x }, { lag = 1, sinks = 0, ranked = 0 }, out, lengths) {
     const [G = 0, n = 0] = x!.shape;
     for (let g = 0; g < G; g++) {

@@ -59,3 +59,8 @@ export function lagkvOracle(keys: Vectors, values: Vectors, { sinks, lag, cross 
   }
   return scores;
 }
+
+/** Q-Filters: minus the inner product of each key `[n, d]` with the filter `[d]`. */
+export const qfilterOracle = (keys: NdArray<Float64Array>, filter: NdArray<Float64Array>): number[] => Array.from({ length: keys.shape[0]! }, (_, i) => { const p = ndarray(new Float64Array(filter.shape[0]!), filter.shape as number[]); ops.mul(p, keys.pick(i, null), filter); return -ops.sum(p); });
+/** |Q u|, how much of the queries a direction carries. */
+export const stretch = (queries: readonly (readonly number[])[], u: readonly number[]): number => Math.hypot(...queries.map((q) => q.reduce((s, x, c) => s + x * u[c]!, 0)));

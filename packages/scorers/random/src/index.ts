@@ -1,2 +1,1 @@
 export { random } from './random.ts';
-export { uniformHash } from './uniform-hash.ts';

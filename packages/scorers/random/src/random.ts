@@ -1,6 +1,5 @@
-import { checkNumber, positions, weigher } from '@kv/core';
+import { checkNumber, positions, uniformHash, weigher } from '@kv/core';
 import type { Weigher } from '@kv/core';
-import { uniformHash } from './uniform-hash.ts';
 
 const isU32 = (x: number): boolean => Number.isInteger(x) && x >= 0 && x < 2 ** 32;
 

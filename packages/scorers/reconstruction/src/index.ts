@@ -1,2 +1,3 @@
+export { kvcompose, rereading } from './kvcompose.ts';
 export { kvzip, reconstruction } from './kvzip.ts';
 export type { KvzipOptions } from './kvzip.ts';

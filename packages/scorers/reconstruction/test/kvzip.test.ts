@@ -2,14 +2,11 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/core';
 import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
-import type { Layer } from '@kv/laws';
-import type { AnySignal, Ops } from '@kv/core';
 import { kvzip, reconstruction } from '../src/index.ts';
 import { kvzipOracle } from './kvzip.oracle.ts';
+import { largestWeights } from './largest-weights.ts';
 
-const signals = (signal: AnySignal, { at, lengths, attention }: Layer, ops: Ops): unknown => (signal.id === reconstruction.id
-  ? ops.from({ data: attention, shape: [at.queryHeads, at.slots] }, 'f32', at.aligned ? undefined : ops.from({ data: Uint32Array.from({ length: at.queryHeads }, (_, h) => lengths[Math.floor((h * at.kvHeads) / at.queryHeads)]!), shape: [at.queryHeads] }, 'u32')) : undefined);
-describe('kvzip', () => { each(scorerLaws(kvzip({ sinks: 2 }), { signals, runs: 60 }), test); });
+describe('kvzip', () => { each(scorerLaws(kvzip({ sinks: 2 }), { signals: largestWeights(reconstruction), runs: 60 }), test); });
 
 test('agrees with the oracle: the maximum over the group', () => {
   fc.assert(fc.property(sceneSpecs({ layers: 1, ragged: false }), fc.nat(3), (spec, sinks) => {
@@ -22,7 +19,7 @@ test('agrees with the oracle: the maximum over the group', () => {
 
 test('the provider asks for one pass: the instruction, then the context', async () => {
   const asked: number[][] = [];
-  await reconstruction.provide!({ ids: [7, 8], promptLength: 2, encode: (text) => Array.from(text, (c) => c.charCodeAt(0)), decode: () => '', observeMax: async (ids) => { asked.push([...ids]); return { shape: [1, 2], dtype: 'f32' }; }, attentionRows: async () => {}, artifact: async () => undefined }, 0);
+  await reconstruction.provide!({ ids: [7, 8], promptLength: 2, encode: (text) => Array.from(text, (c) => c.charCodeAt(0)), decode: () => '', observeMax: async (ids) => { asked.push([...ids]); return { shape: [1, 2], dtype: 'f32' }; }, attentionRows: async () => {}, hiddenNumbers: async () => new Float32Array(), artifact: async () => undefined }, 0);
   expect(asked).toHaveLength(1);
   expect(String.fromCharCode(...asked[0]!.slice(0, -2))).toBe('\n\nRepeat the previous context exactly.\n');
   expect(asked[0]!.slice(-2)).toEqual([7, 8]);

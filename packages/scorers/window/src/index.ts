@@ -1,5 +1,6 @@
 export { defensive } from './defensive.ts';
 export type { DefensiveOptions } from './defensive.ts';
+export { finch } from './finch.ts';
 export { importance } from './importance.ts';
 export type { ImportanceOptions } from './importance.ts';
 export { lastNear, redundancy } from './redundancy.ts';

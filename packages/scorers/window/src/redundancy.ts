@@ -17,6 +17,7 @@ fn run(index: u32) {
     if (s > params.near) { output[index] = j - 1u; return; }
   }
 }`,
+  operations: ({ x }) => { const [G = 0, n = 0, d = 0] = x!.shape; return G * n * n * (2 * d + 1); },
   ref({ x }, { near = 0 }, out, lengths) {
     const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!;
     for (let g = 0; g < G; g++) for (let i = 0; i < lengths[g]!; i++) for (let j = lengths[g]! - 1; j >= 0; j--) {

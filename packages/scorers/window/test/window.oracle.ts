@@ -42,3 +42,9 @@ export function defensiveOracle(rows: readonly (readonly (readonly number[])[])[
 
 /** Scissorhands of one query head: share of rows in which a slot has more than 1 / visible. */
 export const scissorhandsOracle = (rows: readonly (readonly number[])[], visible: readonly number[]): number[] => rows[0]!.map((_, i) => rows.filter((r, t) => r[i]! > 1 / visible[t]!).length / rows.length);
+
+/** Finch of one query head: rows of the question's queries, oldest first, each times how many slots stand before its own. */
+export const finchOracle = (rows: readonly (readonly number[])[], positions: readonly number[], length: number): number[] => {
+  const before = rows.map((_, i) => positions.filter((p) => p < length - rows.length + i).length);
+  return positions.map((_, j) => average(rows.map((row, i) => row[j]! * before[i]!)));
+};

@@ -1,15 +1,16 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply, compose, selector } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
-import { defensive, importance, lastNear, redundancy, scissorhands } from '../src/index.ts';
-import { attentionOracle, defensiveOracle, importanceOracle, redundancyOracle, scissorhandsOracle } from './window.oracle.ts';
+import { defensive, finch, importance, lastNear, redundancy, scissorhands } from '../src/index.ts';
+import { attentionOracle, defensiveOracle, finchOracle, importanceOracle, redundancyOracle, scissorhandsOracle } from './window.oracle.ts';
 import type { Vector } from './window.oracle.ts';
 
+const topK = () => selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 // the window is of slots; of keys alike the last counts
-const pieces = [importance({ window: 2, kernel: 3 }), redundancy(), defensive({ window: 2, kernel: 3 }), scissorhands({ window: 3, recent: 1 })];
+const pieces = [importance({ window: 2, kernel: 3 }), redundancy(), defensive({ window: 2, kernel: 3 }), scissorhands({ window: 3, recent: 1 }), finch({ question: 2 })];
 describe.each(pieces.map((piece) => [piece.label, piece] as const))('%s', (_, piece) => { each(scorerLaws(piece, { positional: true, runs: 30 }), test); });
 describe('last-near', () => { each(kernelLaws(lastNear, { runs: 15, make: ({ rows, slots, lengths }) => ({ inputs: { x: { data: Float32Array.from({ length: rows * slots * 2 }, (_, i) => (i % 2 ? Math.sin : Math.cos)((i >> 1) * 2)), shape: [rows, slots, 2], lengths } }, params: { near: 0.4 } }) }), test); });
 
@@ -39,7 +40,16 @@ test('Scissorhands agrees with its oracle', () => onHeads((c) => {
   // a weight within rounding of the mean may count or not
   scissorhandsOracle(rows, visible.map((v) => Math.max(1, v))).forEach((x, i) => { if (rows.every((r, t) => Math.abs(r[i]! * Math.max(1, visible[t]!) - 1) > 1e-5)) expect(got[i]).toBeCloseTo(x, 5); });
 }));
+test('Finch agrees with its oracle', () => onHeads((c) => {
+  const want = finchOracle(rowsOf(c)[0]!, c.positions, c.length), largest = Math.max(1, ...want);
+  near(c.row(finch({ question: W }), 'query').map((x) => x / largest), want.map((x) => x / largest));
+}));
+test('Finch: weights that are spread evenly count alike, whichever query gave them', () => {
+  const same = { data: new Float32Array(8).fill(1), shape: [1, 8, 1] }, { scores, kept } = apply(compose(finch({ question: 3 }), topK()), { queries: { data: new Float32Array(3), shape: [1, 3, 1] }, keys: same, budget: 4 });
+  expect(Array.from(scores!.data.slice(0, 5), (x) => +x.toFixed(5))).toEqual(new Array(5).fill(+((5 / 6 + 6 / 7 + 7 / 8) / 3).toFixed(5))); // slots before a query over slots that it sees
+  expect(kept).toEqual([[0, 5, 6, 7]]);
+});
 
 describe('options are checked', () => {
-  test.each([['window', () => importance({ window: 0 })], ['kernel', () => importance({ kernel: 2 })], ['near', () => redundancy({ near: 2 })], ['window', () => defensive({ window: 0 })], ['kernel', () => defensive({ kernel: 0 })], ['window', () => scissorhands({ window: 0 })], ['recent', () => scissorhands({ recent: -1 })]])('%s', (option, make) => { expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `)); });
+  test.each([['window', () => importance({ window: 0 })], ['kernel', () => importance({ kernel: 2 })], ['near', () => redundancy({ near: 2 })], ['window', () => defensive({ window: 0 })], ['kernel', () => defensive({ kernel: 0 })], ['window', () => scissorhands({ window: 0 })], ['recent', () => scissorhands({ recent: -1 })], ['question', () => finch({ question: 0 })]])('%s', (option, make) => { expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `)); });
 });
