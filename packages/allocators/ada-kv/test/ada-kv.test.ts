@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, shaper } from '@kv/core';
+import { apply, compile, compose, cpu, emptyDraft, readCpu, runSteps, shaper } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { adaKV } from '../src/index.ts';
 import { adaKvOracle } from './ada-kv.oracle.ts';
@@ -15,6 +15,21 @@ test('agrees with the oracle, forced slots counted', () => {
     const force = shaper('force', [], ({ ops, scores: s }) => ({ scores: s, forced: ops.from({ data: Float32Array.from(mask), shape: [heads, n] }) }));
     expect(apply(compose(force, adaKV({ safeguard })), { scores, budget, at: { kvHeads: heads } }).budgets).toEqual(adaKvOracle(scores, scores.map(() => budget), safeguard, scores.map(() => Array.from({ length: must }, (_, i) => i))));
   }));
+});
+
+test('budgets that differ from head to head: the safeguard is a share of the larger of own and mean', () => {
+  const shared = ({ heads, n, safeguard, scores, budgets }: { readonly heads: number; readonly n: number; readonly safeguard: number; readonly scores: readonly (readonly number[])[]; readonly budgets: readonly number[] }): number[] => {
+    const at = { layer: 0, layers: 1, queryHeads: heads, kvHeads: heads, headDim: 1, step: 0, promptLength: n, length: n, slots: n, aligned: true, budget: n, selectRows: heads };
+    const layer = { at, budgets, read: () => undefined }, draft = { ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from(scores.flat()), shape: [heads, n] }) };
+    return Array.from(readCpu(runSteps(compile(adaKV({ safeguard })).steps, [layer], cpu.ops, [draft])[0]!.budgets).data);
+  };
+  fc.assert(fc.property(cases, fc.array(fc.nat(8), { minLength: 3, maxLength: 3 }), ({ c: { heads, n, safeguard }, scores }, given) => {
+    const budgets = scores.map((_, h) => Math.min(n, given[h]!));
+    expect(shared({ heads, n, safeguard, scores, budgets })).toEqual(adaKvOracle(scores, budgets, safeguard, scores.map(() => [])));
+  }));
+  const low = [[0, 0, 0, 0, 0, 0], [9, 9, 9, 9, 9, 9]];
+  expect(shared({ heads: 2, n: 6, safeguard: 0.5, scores: low, budgets: [1, 4] })).toEqual([1, 4]);
+  expect(shared({ heads: 2, n: 6, safeguard: 0.2, scores: low, budgets: [1, 4] })).toEqual([0, 5]);
 });
 
 test('a safeguard of 1 is uniform, of 0 one top-k over the layer', () => {

@@ -53,6 +53,11 @@ fn run(row: u32, lane: u32) {
     if (last % THREADS == lane) { output[base + last] = f32(n - taken); }
   }
 }`,
+  // of pick t the n - t slots that are left: a cosine, the larger of two, the score and its key
+  operations({ scores, signatures, budgets }) {
+    const [rows = 0, n = 0] = scores!.shape, d = signatures!.shape[2]!, picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets!.data?.[r] ?? n));
+    return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
+  },
   ref({ scores, signatures, forced, banned, budgets }, { lambda = 0 }, out, lengths) {
     const [rows = 0, n = 0] = scores!.shape, [groups = 1, , d = 0] = signatures!.shape, v = signatures!.data;
     for (let row = 0; row < rows; row++) {

@@ -64,6 +64,11 @@ fn run(row: u32, lane: u32) {
     }
   }
 }`,
+  // of eviction t the n - t slots that are left: for each query head an error over d channels
+  operations({ weights, values, mask, budgets }) {
+    const [rows = 0, n = 0] = mask!.shape, d = values!.shape[2]!, heads = weights!.shape[0]! / Math.max(1, rows), gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets!.data?.[r] ?? 0));
+    return gone.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * heads * (5 * d + 5), 0);
+  },
   ref({ weights, outputs, values, mask, budgets }, _params, out, lengths) {
     const [rows = 0, n = 0] = mask!.shape, [groups = 1, , d = 0] = values!.shape, heads = weights!.shape[0]! / Math.max(1, rows), width = n + heads * (d + 1);
     for (let row = 0; row < rows; row++) {

@@ -17,6 +17,7 @@ fn run(index: u32) {
   }
   output[index] = at;
 }`,
+  operations: ({ x }) => { const [G = 0, n = 0, d = 0] = x!.shape; return G * n * n * (2 * d + 1); },
   ref({ x, stays }, _params, out, lengths) {
     const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!;
     for (let g = 0; g < G; g++) for (let e = 0; e < lengths[g]!; e++) {
@@ -42,6 +43,7 @@ fn run(index: u32) {
   for (var e = 0u; e < values_lengths[g]; e++) { if (w[g * n + e] != 0.0 && into[g * n + e] == slot % n) { sum += w[g * n + e] * values[(g * n + e) * d + c]; mass += w[g * n + e]; } }
   output[index] = sum / mass;
 }`,
+  operations: ({ values }) => { const [G = 0, n = 0, d = 0] = values!.shape; return 2 * G * n * n * d; },
   ref({ values: v, into, w }, _params, out, lengths) {
     const [G = 0, n = 0, d = 0] = v!.shape, sums = Float64Array.from(v!.data), mass = new Float64Array(G * n).fill(1);
     for (let g = 0; g < G; g++) for (let e = 0; e < lengths[g]!; e++) {

@@ -1,6 +1,5 @@
-import { checkNumber, checkWord, KvError, LOWEST, selector } from '@kv/core';
+import { checkNumber, checkWord, KvError, LOWEST, placeInUnit, selector } from '@kv/core';
 import type { Kernel, Piece, Tensor } from '@kv/core';
-import { placeInUnit } from './trunks.ts';
 
 export interface DissolutionOptions {
   /** Fewest tokens that a cut unit keeps, N_min; a unit that would keep fewer goes whole. @defaultValue 3 */

@@ -1,16 +1,29 @@
 import type { CoAttention } from './co-attention.ts';
 
-const CHUNK = 1024, WITHIN = { most: 8, above: 0.3 }, ACROSS = { most: 4, above: 0.02 }, HEADS = 3;
+export const CHUNK = 1024, WITHIN: Strongest = { most: 8, above: 0.3 }, ACROSS: Strongest = { most: 4, above: 0.02 };
+const HEADS = 3;
 
-interface Best { readonly to: number[]; readonly weight: number[] }
+export interface Strongest { readonly most: number; readonly above: number }
+export interface Best { readonly to: number[]; readonly weight: number[] }
 /** Keeps the `most` heaviest, the first of equals. */
-function offer({ to, weight }: Best, j: number, w: number, { most, above }: typeof WITHIN): void {
+export function offer({ to, weight }: Best, j: number, w: number, { most, above }: Strongest): void {
   if (!(w > above) || (weight.length === most && !(w > weight[most - 1]!))) return;
   let at = weight.length;
   while (at > 0 && w > weight[at - 1]!) at--;
   weight.splice(at, 0, w);
   to.splice(at, 0, j);
   if (weight.length > most) { weight.pop(); to.pop(); }
+}
+
+/** Attention received, summed over the heads that give most; sorts them. */
+export const attendedMost = (received: number[]): number => received.sort((a, b) => b - a).slice(0, HEADS).reduce((a, b) => a + b, 0);
+
+/** Edges of every token as lists. */
+export function flat(best: readonly Best[], saliency: readonly number[]): CoAttention {
+  return {
+    saliency: Float32Array.from(saliency), from: Uint32Array.from(best.flatMap(({ to }, i) => new Array<number>(to.length).fill(i))),
+    to: Uint32Array.from(best.flatMap(({ to }) => to)), weight: Float32Array.from(best.flatMap(({ weight }) => weight)),
+  };
 }
 
 /** Where queries stand: chunks of the prompt, then what was generated. */
@@ -22,7 +35,7 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
   const best: Best[] = [], saliency: number[] = [];
   let start = 0, count = 0, own: Float32Array[] = [], columns: Float64Array[] = [];
 
-  const attended = (i: number): number => columns.map((column) => column[i]!).sort((a, b) => b - a).slice(0, HEADS).reduce((a, b) => a + b, 0);
+  const attended = (i: number): number => attendedMost(columns.map((column) => column[i]!));
   function close(): void {
     const unit = own.map((row) => { const size = Math.sqrt(row.reduce((s, x) => s + x * x, 0)) + 1e-8; return row.map((x) => x / size); });
     for (let i = 0; i < unit.length; i++) for (let j = 0; j < unit.length; j++) {
@@ -56,11 +69,7 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
     },
     take() {
       if (own.length > 0) close();
-      const counts = best.map(({ to }) => to.length);
-      return {
-        saliency: Float32Array.from(best, (_, i) => (i < start ? saliency[i]! : attended(i - start))), from: Uint32Array.from(counts.flatMap((many, i) => new Array<number>(many).fill(i))),
-        to: Uint32Array.from(best.flatMap(({ to }) => to)), weight: Float32Array.from(best.flatMap(({ weight }) => weight)),
-      };
+      return flat(best, best.map((_, i) => (i < start ? saliency[i]! : attended(i - start))));
     },
   };
 }

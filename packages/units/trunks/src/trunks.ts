@@ -1,5 +1,5 @@
-import { checkNumber, isCount, isPositiveInteger, KvError, positions, tokens, unit } from '@kv/core';
-import type { Common, Kernel, Tensor, Unit, Units } from '@kv/core';
+import { checkNumber, isCount, isPositiveInteger, KvError, placeInUnit, positions, tokens, unit } from '@kv/core';
+import type { Common, Tensor, Unit, Units } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 import { byPosition, firstEdges, parts, sentenceSpans, stretches, trunkSpans } from './cut.ts';
 import type { Span } from './cut.ts';
@@ -55,32 +55,3 @@ export function trunks({ maxSize = 32, merge = 0.3, run = RUN }: TrunkOptions = 
     return cut(ctx, stretches(ctx.at, run).flatMap((part) => trunkSpans(ctx.tokens, part, ctx.coAttention, first, { maxSize, merge })));
   });
 }
-
-/** Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous: O(size) a slot. */
-export const placeInUnit: Kernel = {
-  id: 'place-in-unit', inputs: { scores: 'f32', unitOf: 'u32' }, params: {}, ragged: 'scores', per: 'element',
-  output: { dtype: 'f32', shape: ({ scores }) => scores! },
-  wgsl: /* wgsl */ `
-fn run(index: u32) {
-  let n = scores_shape.y;
-  let row = index / n;
-  let here = index % n;
-  let first = row / (scores_shape.x / unitOf_shape.x) * n;
-  var place = 0u;
-  if (here < scores_lengths[row]) {
-    for (var i = here; i > 0u && unitOf[first + i - 1u] == unitOf[first + here]; i--) { if (scores[row * n + i - 1u] >= scores[index]) { place++; } }
-    for (var i = here + 1u; i < scores_lengths[row] && unitOf[first + i] == unitOf[first + here]; i++) { if (scores[row * n + i] > scores[index]) { place++; } }
-  }
-  output[index] = f32(place);
-}`,
-  ref({ scores, unitOf }, _params, out, lengths) {
-    const [rows = 0, n = 0] = scores!.shape, groups = unitOf!.shape[0]!, s = scores!.data;
-    for (let row = 0; row < rows; row++) for (let here = 0; here < lengths[row]!; here++) {
-      const base = row * n, unit = (i: number): number => unitOf!.data[Math.floor((row * groups) / rows) * n + i]!;
-      let place = 0;
-      for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i]! >= s[base + here]!) place++;
-      for (let i = here + 1; i < lengths[row]! && unit(i) === unit(here); i++) if (s[base + i]! > s[base + here]!) place++;
-      out[base + here] = place;
-    }
-  },
-};

@@ -1,14 +1,15 @@
 import { describe, expect, test } from 'vitest';
 import { apply, compose, sum, weighted } from '@kv/core';
 import type { Piece } from '@kv/core';
-import { each, scorerLaws, selectorLaws, transformLaws, unitLaws } from '@kv/laws';
-import { branchDissolution, centrality, clip, coverage, crystallization, saliency, sentences, standout, trunks } from '../src/index.ts';
+import { each, kernelLaws, scorerLaws, selectorLaws, transformLaws, unitLaws } from '@kv/laws';
+import { branchDissolution, centrality, clip, coverage, crystallization, saliency, sentences, standout, strongest, trunks } from '../src/index.ts';
 import { signals } from './given.ts';
 
 const options = { signals, runs: 25 };
 describe('saliency', () => { each(scorerLaws(saliency(), options), test); });
 describe('clip', () => { each(transformLaws(clip({ low: 0.5, high: 2 }), options), test); });
 describe('coverage', () => { each(transformLaws(coverage({ share: 0.4 }), options), test); });
+describe('strongest', () => { each(kernelLaws(strongest, { make: ({ slots: n, seed }) => ({ inputs: { x: { data: Float32Array.from({ length: n * n }, (_, i) => Math.round(9 * Math.abs(Math.sin(i * 7 + seed))) / 9), shape: [n, n] } }, params: { above: 0.3 } }) }), test); });
 const units = [sentences(), trunks({ maxSize: 3 }), trunks({ maxSize: 1 }), trunks({ merge: 'adaptive', maxSize: 4 }), compose(trunks({ maxSize: 4 }), centrality()), compose(sentences(), standout()), compose(trunks({ maxSize: 4 }), crystallization({ alpha: 0.5 }))];
 describe.each(units.map((piece) => [piece.label, piece] as const))('%s', (_, piece) => { each(unitLaws(piece, options), test); });
 

@@ -1,0 +1,1 @@
+export { quota } from './quota.ts';
