@@ -1,6 +1,13 @@
 export { certificates } from './certificates.ts';
-export type { Certificates, Fading, Run, SeenRow, Spread, Summary } from './certificates.ts';
-export { fitDecay, freezingBound, freezingDepth, jointBound, posteriorBound, quantisedBound, sharingBound, windowBound, windowShare } from './design.ts';
+export type { Certificates, Run, SeenRow } from './certificates.ts';
+export { fitConstants, readConstants } from './constants.ts';
+export type { Constants, Shape } from './constants.ts';
+export { covering, fitDecay, freezingBound, freezingDepth, jointBound, posteriorBound, printedSharingBound, quantisedBound, sharingBound, windowBound, windowShare } from './design.ts';
 export type { Decay } from './design.ts';
+export type { Fading } from './fading.ts';
 export { binaryEntropy, certificate, droppedMass, heaviest, informationBound, retrievalRatio } from './mass.ts';
 export type { Certificate } from './mass.ts';
+export type { Reuse } from './reuse.ts';
+export type { LayerBound } from './schedules.ts';
+export type { Surrogate } from './surrogate.ts';
+export type { Spread, Summary } from './tally.ts';

@@ -51,7 +51,7 @@ export interface Certificate {
 
 /** Binary entropy in nats. */
 export const binaryEntropy = (p: number): number => (p <= 0 || p >= 1 ? 0 : -p * Math.log(p) - (1 - p) * Math.log(1 - p));
-/** g(δ) = 2 (h_b(δ) + δ ln n). PrHS, eq. 9. */
+/** g(δ) = 2 (h_b(δ) + δ ln n). PrHS, eq. 4. */
 export const informationBound = (dropped: number, n: number): number => 2 * (binaryEntropy(dropped) + dropped * Math.log(n));
 
 /** All that follows from one query's weights and the slots that it still sees. @throws KvError as `droppedMass` does. */

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
+import { compile, cpu } from '@kv/core';
 import type { Draft, Piece } from '@kv/core';
 import { claim, suite } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
@@ -45,10 +45,13 @@ export const scoreAllocator: Claims<ScoreAllocatorLaw, AnyScoreAllocator, ScoreA
   shape: layers(({ shape }, { on }) => equal(shape, [on.spec.kvHeads, 1], 'shape of the budgets')),
   /** Whole numbers of at least 0. */
   whole: shares(({ budget }) => claim(Number.isInteger(budget) && budget >= 0, () => `expected a whole budget, got ${budget}`)),
-  /** A layer's budgets add up to what it was given. */
-  total: layers(({ shares }, _, { slack = 0 }) => {
-    const got = sum(shares.map((s) => s.budget)), want = sum(shares.map((s) => s.row.budget));
-    claim(Math.abs(got - want) <= slack, () => `expected budgets that add up to ${want}, got ${got}`);
+  /** Budgets add up to what was given, uneven heads or not: those of a layer, or of the model where the allocator reaches over it; to less only where nothing more may stay. */
+  total: (piece, { slack = 0, ...options } = {}) => fc.property(selectSpecs(piece), (spec) => {
+    const c = fitting(realise(spec)), made = left(onCpu(piece, c.on, options, c.given), c).map((layer) => layer.shares);
+    for (const shares of compile(piece).reach === 'model' ? [made.flat()] : made) {
+      const got = sum(shares.map((s) => s.budget)), want = sum(shares.map((s) => s.row.budget)), open = sum(shares.map((s) => s.row.banned.filter((out) => !out).length));
+      claim(got <= want + slack && got >= Math.min(want, open) - slack, () => `expected budgets that add up to ${want}, got ${got}`);
+    }
   }),
   /** No head gets more than it holds. */
   cap: shares(({ budget, row }) => claim(!(budget > row.n), () => `a head of ${row.n} slots got a budget of ${budget}`)),

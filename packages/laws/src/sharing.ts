@@ -20,11 +20,14 @@ function decode(piece: Piece | undefined, spec: SceneSpec, steps: number, option
   const state = new Map<string, Tensor>(), budget = Math.min(spec.budget + 1, spec.slots);
   return Array.from({ length: steps }, (_, step) => {
     const on = scene({ ...spec, seed: spec.seed + step }), layers = on.layers.map((l) => ({ ...l, at: { ...l.at, step: step + 1, selectRows: l.at.queryHeads, budget } }));
-    const kept = (signal: AnySignal, layer: number): Tensor | undefined => (isState(signal) ? state.get(`${signal.id}/${layer}`) : undefined);
+    /** State of rows `model` is one for all layers, which come one after another. */
+    const place = (signal: AnySignal | undefined, id: string, layer: number): string => (signal && isState(signal) && signal.state.rows === 'model' ? id : `${id}/${layer}`);
+    const kept = (signal: AnySignal, layer: number): Tensor | undefined => (isState(signal) ? state.get(place(signal, signal.id, layer)) : undefined);
     const set = stage({ ...on, layers }, cpu.ops, { ...options, signals: (s, layer, ops) => options.signals?.(s, layer, ops) ?? kept(s, layer.at.layer) }, layers.map((l) => ({ rows: 1, budgets: new Array<number>(l.at.queryHeads).fill(budget) })));
-    return runEvent(policy, set.layers, cpu.ops, wrap).flatMap((draft, l) => {
-      for (const [id, tensor] of draft.state) state.set(`${id}/${l}`, tensor);
-      const { rows, slots, data, valid } = rowsOf(draft.kept!, layers[l]!);
+    return layers.flatMap((layer, l) => {
+      const draft = runEvent(policy, [set.layers[l]!], cpu.ops, wrap)[0]!;
+      for (const [id, tensor] of draft.state) state.set(place(wrap?.needs.find((s) => s.id === id), id, layer.at.layer), tensor);
+      const { rows, slots, data, valid } = rowsOf(draft.kept!, layer);
       return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r]!)));
     });
   });

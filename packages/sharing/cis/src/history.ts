@@ -71,3 +71,18 @@ fn run(index: u32) {
     out.forEach((_, index) => { const j = found!.data[Math.floor(index / n)]! - 1 - first; if (j >= 0 && j < PER_FIELD) out[index] = (field!.data[index]! >> (2 * j)) & 3; });
   },
 };
+
+/** The last key of each query head's KV head, `[heads, 1, d]`; `counts` f32 `[G, 1]` slots of each. No other key is read. */
+export const newestKey: Kernel = {
+  id: 'cis-newest-key', inputs: { keys: 'f32', counts: 'f32' }, params: { heads: 'u32' }, per: 'element',
+  output: { dtype: 'f32', shape: ({ keys }, { heads }) => [heads!, 1, keys![2] ?? 1] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let d = keys_shape.z; let g = index / d / (params.heads / keys_shape.x);
+  output[index] = keys[(g * keys_shape.y + u32(max(counts[g], 1.0)) - 1u) * d + index % d];
+}`,
+  ref({ keys, counts }, { heads = 1 }, out) {
+    const [G = 1, n = 0, d = 0] = keys!.shape;
+    for (let h = 0; h < heads; h++) { const g = Math.floor((h * G) / heads), at = (g * n + Math.max(counts!.data[g]!, 1) - 1) * d; out.set(keys!.data.subarray(at, at + d), h * d); }
+  },
+};

@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { apply, compile, compose, cpu, emptyDraft, isState, mandatory, readCpu, runSteps, view } from '@kv/core';
 import type { Piece, Tensor, ViewHook } from '@kv/core';
-import { each, scorerLaws, sharingLaws } from '@kv/laws';
+import { each, kernelLaws, scorerLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
-import { activeDots, cis, dots } from '../src/index.ts';
+import { activeDots, cis, dots, newestKey } from '../src/index.ts';
 import { cisOracle } from './cis.oracle.ts';
 import type { Settings } from './cis.oracle.ts';
 
@@ -17,6 +17,8 @@ test('dots of heads of different length have the lengths of their heads', () => 
 });
 describe('cis', () => { each(sharingLaws((threshold) => cis({ threshold, sinks: 1, local: 1, block: 2 }), { runs: 30 }), test); });
 describe('cis with blocks of several fields', () => { each(sharingLaws((threshold) => cis({ threshold, sinks: 0, local: 0, block: 30, dilation: 0 }), { runs: 15 }), test); });
+describe('cis by keys', () => { each(sharingLaws((threshold) => cis({ threshold, compare: 'keys', sinks: 1, local: 1, block: 3 }), { runs: 20 }), test); });
+describe('newestKey', () => { each(kernelLaws(newestKey, { make: ({ rows, slots, seed }) => ({ inputs: { keys: { data: Float32Array.from({ length: rows * (slots + 1) * 3 }, (_, i) => Math.sin(i + seed)), shape: [rows, slots + 1, 3] }, counts: { data: Float32Array.from({ length: rows }, (_, g) => 1 + ((g + seed) % (slots + 1))), shape: [rows, 1] } }, params: { heads: 2 * rows } }) }), test); });
 
 const noise = (seed: number) => (i: number): number => { const x = Math.sin(seed * 12.9898 + i * 78.233) * 43758.5453; return Math.fround((x - Math.floor(x)) * 2 - 1); };
 const H = 2, D = 3;
@@ -48,6 +50,7 @@ function decode(queries: readonly (readonly (readonly number[])[])[], keys: read
 }
 
 const cases = fc.record({
+  compare: fc.constantFrom('queries' as const, 'keys' as const),
   block: fc.constantFrom(1, 2, 4, 8, 14), threshold: fc.constantFrom(-1, 0, 0.5, 0.8, 0.97, 1.5), dilation: fc.nat(2), sinks: fc.nat(3), local: fc.integer({ min: 1, max: 5 }), middle: fc.nat(9),
   first: fc.nat(9), steps: fc.integer({ min: 1, max: 16 }), size: fc.integer({ min: 4, max: 24 }), seed: fc.integer({ min: 1, max: 9999 }),
 });
@@ -83,4 +86,4 @@ test('rows that are not active get no scores', () => {
   const some = cpu.ops.kernel(activeDots, { queries: put([2, 1, 1], 2, 3), keys: put([1, 2, 1], 5, 7), wanted: put([2, 1], 0, 1) });
   expect(Array.from(readCpu(some).data)).toEqual([0, 0, 15, 21]);
 });
-test.each([['block', () => cis({ block: 40 })], ['threshold', () => cis({ threshold: Number.NaN })], ['dilation', () => cis({ dilation: -1 })], ['sinks', () => cis({ sinks: 0.5 })], ['local', () => cis({ local: -2 })]])('%s is checked', (option, make) => { expect(make).toThrow(`cis: ${option} must be `); });
+test.each([['block', () => cis({ block: 40 })], ['compare', () => cis({ compare: 'states' as never })], ['threshold', () => cis({ threshold: Number.NaN })], ['dilation', () => cis({ dilation: -1 })], ['sinks', () => cis({ sinks: 0.5 })], ['local', () => cis({ local: -2 })]])('%s is checked', (option, make) => { expect(make).toThrow(`cis: ${option} must be `); });

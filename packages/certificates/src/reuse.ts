@@ -1,0 +1,46 @@
+import { printedSharingBound, sharingBound } from './design.ts';
+import { certificate } from './mass.ts';
+import { running } from './tally.ts';
+import type { SeenRow } from './certificates.ts';
+import type { Spread } from './tally.ts';
+
+/** Queries that reused the set of an earlier one, under CIS. */
+export interface Reuse {
+  readonly rows: number;
+  /** |q' - q|, of the query and the one whose set it reused. */
+  readonly distance: Spread;
+  /** β by that distance and the largest key at hand, for queries of any length: `sharingBound`. */
+  readonly bound: Spread;
+  /** β as printed, for queries of unit length: `printedSharingBound`. */
+  readonly printed: Spread;
+  /** What was dropped beyond δ*; sinks, local window and newer slots count in it too, which the theorem leaves out. */
+  readonly beyond: Spread;
+}
+
+/** Steps back that a block can reach. */
+const REACH = 64;
+
+/** Follows the queries of each head, and bounds what reuse costs those that `cis` says reused. */
+export function reuse(): { add(row: SeenRow): void; take(): Reuse | undefined } {
+  const past = new Map<string, Map<number, Float32Array>>(), all = { distance: running(), bound: running(), printed: running(), beyond: running() };
+  let rows = 0;
+  return {
+    add({ at, layer, head, step, vector, keyNorm, state, weights, kept }) {
+      const ago = at === 'view' ? state?.('state.cis.ago') : undefined;
+      if (ago === undefined || !vector || keyNorm === undefined) return;
+      const key = `${layer}/${head}`, mine = past.get(key) ?? new Map<number, Float32Array>(), before = mine.get(step - ago);
+      past.set(key, mine.set(step, vector.slice()));
+      mine.delete(step - REACH);
+      if (!(ago > 0 && before)) return;
+      let aa = 0, bb = 0, ab = 0, far = 0;
+      vector.forEach((x, c) => { const y = before[c]!; aa += x * x; bb += y * y; ab += x * y; far += (x - y) ** 2; });
+      const dim = vector.length, distance = Math.sqrt(far), { dropped, best } = certificate(weights, kept);
+      all.distance.add(distance);
+      all.bound.add(sharingBound({ keyNorm, dim, distance }));
+      all.printed.add(printedSharingBound({ keyNorm, dim, cosine: ab / Math.sqrt(aa * bb) }));
+      all.beyond.add(dropped - best);
+      rows++;
+    },
+    take: () => (rows === 0 ? undefined : { rows, distance: all.distance.take(), bound: all.bound.take(), printed: all.printed.take(), beyond: all.beyond.take() }),
+  };
+}
