@@ -28,8 +28,12 @@ export interface Commands {
   write(x: Tensor, data: Float32Array | Uint32Array, at: number): void;
   /** Gives a tensor of this scope back before the scope ends; what was recorded with it still runs. */
   free(x: Tensor): void;
-  /** Workgroups of a kernel: its buffers in order at group 0, its scalars (at most 64, each of 4 bytes) at group 1. */
-  dispatch(kernel: Shader, buffers: readonly Tensor[], scalars: Uint32Array, groups: number): void;
+  /**
+   * Workgroups of a kernel: its buffers in order at group 0, its scalars (at most 64, each of 4 bytes) at group 1.
+   *
+   * @param bytes that it reads and writes, for the counters. @defaultValue those of the tensors, each once
+   */
+  dispatch(kernel: Shader, buffers: readonly Tensor[], scalars: Uint32Array, groups: number, bytes?: number): void;
 }
 
 /** What an operation is written with. */
@@ -91,9 +95,9 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
       const { memory } = self.own(x);
       if (owned.delete(memory)) pool.give(memory);
     },
-    dispatch(kernel, buffers, values, groups) {
+    dispatch(kernel, buffers, values, groups, bytes = bytesOf(buffers)) {
       if (values.length * 4 > UNIFORM_BYTES) throw new KvError(kernel.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      if (groups > 0) recorder.dispatch(pipelines.get(kernel.id, () => kernel), buffers.map((x) => self.own(x).memory), values, groups, bytesOf(buffers));
+      if (groups > 0) recorder.dispatch(pipelines.get(kernel.id, () => kernel), buffers.map((x) => self.own(x).memory), values, groups, bytes);
     },
     own(x) {
       const memory = (x as Partial<GpuTensor>).memory;
@@ -109,7 +113,7 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
       const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name]!, type));
       const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
       if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length) throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      const bound = [...names.map((x) => inputs[x]), ...(def.ragged ?? []).map((x) => inputs[x]?.lengths), ...Object.keys(def.outputs).map((x) => outputs[x]!)];
+      const bound = [...names.map((x) => (def.shapes?.includes(x) ? undefined : inputs[x])), ...(def.ragged ?? []).map((x) => inputs[x]?.lengths), ...Object.keys(def.outputs).map((x) => outputs[x]!)];
       recorder.dispatch(pipeline, bound.map((x) => x?.memory ?? nothing()), Uint32Array.from(values), def.per === 'element' ? Math.ceil(count / 256) : count, bytesOf(bound));
     },
     runRaw(key, make, tensors, uniform, groups) {

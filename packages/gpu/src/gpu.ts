@@ -10,6 +10,7 @@ import { read } from './reader.ts';
 import type { Fault } from './reader.ts';
 import { recorder, UNIFORM_BYTES } from './recorder.ts';
 import type { Counters } from './recorder.ts';
+import type { Timed, Timing } from './timer.ts';
 
 /** Operations whose tensors are given back together. */
 export interface Scope extends Backend {
@@ -35,6 +36,10 @@ export interface Gpu extends Backend {
   /** Runs with operations of its own and gives back every tensor they made, whatever happens, except what it kept. */
   scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
   open(): OpenScope;
+  /** What is recorded from here on is timed under this label, until the next one; gives the label before. Nothing on a device without timestamps. */
+  label(name: string): string;
+  /** Submits what is recorded and waits for it: what the device took since the last call, the longest first. @throws KvError on a device without timestamps */
+  timings(): Promise<readonly Timing[]>;
   /** Gives back every tensor made or kept outside a scope. */
   release(): void;
   /** Frees all buffers, and the device if `openGpu` requested it. */
@@ -49,9 +54,10 @@ export interface GpuParts {
   readonly instance: GPU | undefined;
   /** Bytes of idle buffers that wait to be used again. */
   readonly idleBytes: number;
+  readonly timed: Timed | undefined;
 }
 
-export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts): Gpu {
+export function createGpu({ name, device, owned, instance, idleBytes, timed }: GpuParts): Gpu {
   const fault: Fault = { error: undefined };
   const onError = (event: GPUUncapturedErrorEvent): void => {
     event.preventDefault(); // the next read throws it, so that it need not be printed
@@ -62,7 +68,7 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
   void device.lost.then(({ message }) => { if (!destroyed) fault.error ??= new KvError('gpu', `the device was lost (${message}): open another one; what was on it is gone`); });
 
   const pipelines = pipelineCache(device, UNIFORM_BYTES);
-  const record = recorder(device, () => pool, pipelines);
+  const record = recorder(device, () => pool, pipelines, timed);
   const pool: Pool = bufferPool(device, idleBytes, () => record.submit());
   const shared = { device, pool, pipelines, recorder: record, fault };
 
@@ -101,6 +107,12 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
         scope.end();
       }
     },
+    label: record.label,
+    async timings() {
+      if (!record.timer) throw new KvError('gpu', "expected a device opened with { timestamps: 'kernels' } or 'passes', got one without timestamps");
+      record.submit();
+      return record.timer.read().catch((error: unknown) => { throw fault.error ?? error; });
+    },
     release: root.end,
     destroy() {
       if (destroyed) return;
@@ -109,6 +121,7 @@ export function createGpu({ name, device, owned, instance, idleBytes }: GpuParts
       root.end();
       device.removeEventListener('uncapturederror', onError);
       pool.destroy();
+      record.timer?.destroy();
       device.queue.submit([]); // Dawn frees destroyed buffers at a submit
       if (owned) device.destroy();
       fault.error ??= new KvError('gpu', 'the backend was destroyed, expected one that is open');

@@ -5,3 +5,4 @@ export { openGpu } from './open.ts';
 export type { GpuOptions } from './open.ts';
 export type { Counters } from './recorder.ts';
 export type { Shader } from './shader.ts';
+export type { Timing } from './timer.ts';

@@ -22,9 +22,9 @@ export interface Memory {
   /** The batch of commands that last used it. */
   readonly use: { batch: number };
 }
-type Kind = 'storage' | 'uniform' | 'read';
+type Kind = 'storage' | 'uniform' | 'read' | 'resolve';
 /** GPUBufferUsage is a global in browsers only. */
-const USAGE: Readonly<Record<Kind, number>> = { storage: 0x80 | 0x08 | 0x04, uniform: 0x40 | 0x08, read: 0x01 | 0x08 };
+const USAGE: Readonly<Record<Kind, number>> = { storage: 0x80 | 0x08 | 0x04, uniform: 0x40 | 0x08, read: 0x01 | 0x08, resolve: 0x200 | 0x04 };
 
 export interface Pool {
   readonly ledger: Ledger;

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { createGpu } from './gpu.ts';
 import type { Gpu } from './gpu.ts';
+import type { Timed } from './timer.ts';
 
 export interface GpuOptions {
   /** Where adapters come from. @defaultValue `navigator.gpu`, in Node the npm package `webgpu` */
@@ -10,6 +11,8 @@ export interface GpuOptions {
   readonly device?: GPUDevice;
   /** Bytes of idle buffers that wait to be used again. @defaultValue 256 MiB */
   readonly idleBytes?: number;
+  /** Times what runs by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised. @defaultValue nothing is timed */
+  readonly timestamps?: Timed;
 }
 
 const MISSING = 'no WebGPU adapter was found: install a Vulkan driver for the GPU, or SwiftShader (it comes with Chromium) and point VK_ICD_FILENAMES to its vk_swiftshader_icd.json';
@@ -19,24 +22,34 @@ const MISSING = 'no WebGPU adapter was found: install a Vulkan driver for the GP
  *
  * @throws KvError with one sentence that says what to install, where there is no adapter or, in Node, no package `webgpu`.
  */
-export async function openGpu({ instance, adapter, device, idleBytes = 2 ** 28 }: GpuOptions = {}): Promise<Gpu> {
-  if (device) return createGpu({ name: nameOf(device.adapterInfo), device, owned: false, instance, idleBytes });
-  const gpu = instance ?? (adapter ? undefined : await findInstance());
+export async function openGpu({ instance, adapter, device, idleBytes = 2 ** 28, timestamps: timed }: GpuOptions = {}): Promise<Gpu> {
+  if (timed !== undefined && timed !== 'kernels' && timed !== 'passes') throw new KvError('gpu', `timestamps must be 'kernels' or 'passes', got ${String(timed)}`);
+  if (device) {
+    expectTimed(timed, device, nameOf(device.adapterInfo));
+    return createGpu({ name: nameOf(device.adapterInfo), device, owned: false, instance, idleBytes, timed });
+  }
+  const gpu = instance ?? (adapter ? undefined : await findInstance(timed !== undefined));
   const found = adapter ?? (await gpu!.requestAdapter({ powerPreference: 'high-performance' }));
   if (!found) throw new KvError('gpu', MISSING);
+  expectTimed(timed, found, nameOf(found.info));
   const { maxBufferSize, maxStorageBufferBindingSize } = found.limits;
-  const opened = await found.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize }, requiredFeatures: found.features.has('shader-f16') ? ['shader-f16'] : [] });
-  return createGpu({ name: nameOf(found.info), device: opened, owned: true, instance: gpu, idleBytes });
+  const requiredFeatures: GPUFeatureName[] = [...(found.features.has('shader-f16') ? ['shader-f16' as const] : []), ...(timed ? ['timestamp-query' as const] : [])];
+  const opened = await found.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize }, requiredFeatures });
+  return createGpu({ name: nameOf(found.info), device: opened, owned: true, instance: gpu, idleBytes, timed });
+}
+
+function expectTimed(timed: Timed | undefined, { features }: { readonly features: GPUSupportedFeatures }, name: string): void {
+  if (timed && !features.has('timestamp-query')) throw new KvError('gpu', `expected an adapter or device with timestamp-query for timestamps, got ${name}`);
 }
 
 const nameOf = ({ description, vendor, architecture }: GPUAdapterInfo): string => description || [vendor, architecture].filter(Boolean).join(' ') || 'webgpu';
 
-async function findInstance(): Promise<GPU> {
+async function findInstance(timed: boolean): Promise<GPU> {
   const here = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu;
   if (here) return here;
   try {
     const { create } = await import('webgpu');
-    return create([]);
+    return create(timed ? ['disable-dawn-features=timestamp_quantization'] : []); // steps of 65 us otherwise
   } catch (cause) {
     throw new KvError('gpu', `there is no navigator.gpu, and the npm package 'webgpu' did not load (${cause instanceof Error ? cause.message.split('\n')[0] : String(cause)}): install it, or open this in a browser with WebGPU`);
   }

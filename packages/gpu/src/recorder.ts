@@ -1,13 +1,14 @@
 import { grid } from './grid.ts';
 import type { Memory, Pool } from './memory.ts';
 import type { Pipeline, Pipelines } from './pipelines.ts';
+import { createTimer, type Timed, type Timer } from './timer.ts';
 
 /** What happened so far. */
 export interface Counters {
   readonly dispatches: number;
   readonly submits: number;
   readonly readbacks: number;
-  /** Of the tensors that dispatches bound, each once a dispatch. */
+  /** That dispatches read and wrote: of the tensors that they bound, each once a dispatch, where a kernel does not count more closely. */
   readonly bytes: number;
 }
 
@@ -20,7 +21,6 @@ const WAITING = 2 ** 26;
 
 export interface Recorder {
   readonly counters: { -readonly [K in keyof Counters]: Counters[K] };
-  /** `bytes` are those of the tensors in `memories`, which may be larger. */
   dispatch(pipeline: Pipeline, memories: readonly Memory[], scalars: Uint32Array, groups: number, bytes: number): void;
   copy(from: Memory, to: Memory, offset: number, bytes: number): void;
   /** Whether commands that wait for a submit use it. */
@@ -28,14 +28,23 @@ export interface Recorder {
   /** Host numbers into a buffer, `at` bytes from its start, after everything recorded so far that used it. */
   write(to: Memory, data: Float32Array | Uint32Array, at?: number): void;
   submit(): void;
+  /** Where passes are timed. */
+  readonly timer: Timer | undefined;
+  /** What is recorded from here on is timed under this label; gives the one before. */
+  label(name: string): string;
 }
 
 /** One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the submit. */
-export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelines): Recorder {
+export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelines, timed?: Timed): Recorder {
   const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
   const pages: { readonly memory: Memory; readonly group: GPUBindGroup; readonly values: Uint32Array<ArrayBuffer> }[] = [];
   let encoder: GPUCommandEncoder | undefined, pass: GPUComputePassEncoder | undefined;
   let batch = 0, used = 0, waiting = 0;
+  const timer = timed && createTimer(device, pool, timed, BATCH);
+  const endPass = (): void => {
+    pass?.end();
+    pass = undefined;
+  };
 
   const page = (): (typeof pages)[number] => {
     const at = Math.floor(used / PAGE);
@@ -46,17 +55,19 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
     return pages[at];
   };
   const self: Recorder = {
-    counters,
+    counters, timer,
     dispatch({ pipeline, layout }, memories, scalars, groups, bytes) {
       if (used === BATCH) self.submit();
       const { group, values } = page(), offset = (used % PAGE) * UNIFORM_BYTES;
       values.set(scalars, offset / 4);
       encoder ??= device.createCommandEncoder();
-      pass ??= encoder.beginComputePass();
+      if (pass) timer?.count();
+      else pass = encoder.beginComputePass(timer?.begin(pipeline.label));
       pass.setPipeline(pipeline);
       pass.setBindGroup(0, device.createBindGroup({ layout, entries: memories.map(({ buffer }, binding) => ({ binding, resource: { buffer } })) }));
       pass.setBindGroup(1, group, [offset]);
       pass.dispatchWorkgroups(...grid(groups, device.limits.maxComputeWorkgroupsPerDimension));
+      if (timer?.timed === 'kernels') endPass();
       for (const { use } of memories) use.batch = batch;
       used++;
       counters.dispatches++;
@@ -64,8 +75,7 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
     },
     copy(from, to, offset, bytes) {
       encoder ??= device.createCommandEncoder();
-      pass?.end();
-      pass = undefined;
+      endPass();
       encoder.copyBufferToBuffer(from.buffer, 0, to.buffer, offset, bytes);
       from.use.batch = to.use.batch = batch;
     },
@@ -80,14 +90,23 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
     },
     submit() {
       if (!encoder) return;
-      pass?.end();
+      endPass();
+      const submitted = timer?.end(encoder);
       for (const [i, { memory, values }] of pages.entries()) if (used > i * PAGE) device.queue.writeBuffer(memory.buffer, 0, values, 0, (Math.min(PAGE, used - i * PAGE) * UNIFORM_BYTES) / 4);
       device.queue.submit([encoder.finish()]);
-      encoder = pass = undefined;
+      submitted?.();
+      encoder = undefined;
       used = 0;
       batch++;
       counters.submits++;
       for (const { memory } of pages.splice(1)) pool().give(memory);
+    },
+    label(name) {
+      if (!timer) return '';
+      const { label } = timer;
+      if (label !== name) endPass();
+      timer.label = name;
+      return label;
     },
   };
   return self;

@@ -18,6 +18,8 @@ export interface KernelDef {
   readonly inputs: Readonly<Record<string, Element>>;
   /** Inputs whose lengths are bound. */
   readonly ragged?: readonly string[];
+  /** Inputs of which the shape and lengths are read, and no element. */
+  readonly shapes?: readonly string[];
   readonly outputs: Readonly<Record<string, DType>>;
   readonly params?: Readonly<Record<string, DType>>;
   /** `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count` workgroups. */

@@ -1,9 +1,9 @@
 import { cpu, readCpu } from '@kv/core';
 import type { HostArray, Ops, Tensor } from '@kv/core';
+import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import type { Gpu } from '../src/index.ts';
-import { numbers, random } from './numbers.ts';
 
 type Read = ReturnType<typeof readCpu>;
 /** The distance to the next f32, at least the smallest normal one: WGSL may flush subnormals. */

@@ -1,9 +1,9 @@
 import type { Ops, Tensor } from '@kv/core';
+import { numbers, random } from '@kv/gpu-testing';
 import { greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder, firstColumns } from '@kv/selectors-joint-eviction';
 import { gpuTests } from './device.ts';
 import { exact, same } from './differential.ts';
-import { numbers, random } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 const SIZES = [1, 255, 256, 257, 520], ROWS = 2, D = 4;

@@ -1,10 +1,10 @@
 import { cpu, meanByPosition } from '@kv/core';
 import type { Kernel, Ops, Tensor } from '@kv/core';
+import { random } from '@kv/gpu-testing';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { everywhere, exact, same, sums, tensor } from './differential.ts';
 import type { Case } from './differential.ts';
-import { random } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 

@@ -1,11 +1,11 @@
 import { applyOn, compose, cpu } from '@kv/core';
 import type { Inputs } from '@kv/core';
+import { numbers } from '@kv/gpu-testing';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Gpu } from '../src/index.ts';
 import { testGpu } from './device.ts';
-import { numbers } from './numbers.ts';
 
 const first = await testGpu();
 afterAll(() => first?.destroy());

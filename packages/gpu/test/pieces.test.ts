@@ -1,17 +1,17 @@
-import { applyOn, compose, cpu, meanByPosition, pool, sum, zScore } from '@kv/core';
+import { applyOn, compose, cpu, meanByPosition, pool, sum, uniformHash, zScore } from '@kv/core';
 import type { Inputs, Policy, Tokens } from '@kv/core';
+import { numbers } from '@kv/gpu-testing';
 import { kernelLaws } from '@kv/laws';
 import { fastCaote } from '@kv/scorers-caote';
 import { h2o, observed, snapkv, streaming, tova } from '@kv/scorers-attention';
 import { knorm } from '@kv/scorers-knorm';
-import { random, uniformHash } from '@kv/scorers-random';
+import { random } from '@kv/scorers-random';
 import { rarity } from '@kv/scorers-rarity';
 import { sponsorship, vouchers } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
-import { numbers } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 

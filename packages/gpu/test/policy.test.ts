@@ -1,4 +1,5 @@
 import { applyOn, compose, cpu } from '@kv/core';
+import { numbers } from '@kv/gpu-testing';
 import { snapkv } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { topK } from '@kv/selectors-top-k';
@@ -6,7 +7,6 @@ import fc from 'fast-check';
 import { afterAll, expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
-import { numbers } from './numbers.ts';
 import { snapkvCaote } from './policy.oracle.ts';
 import type { Scene } from './policy.oracle.ts';
 

@@ -1,9 +1,9 @@
 import { cpu, readCpu } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
+import { numbers } from '@kv/gpu-testing';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { everywhere, same, tensor } from './differential.ts';
-import { numbers } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 

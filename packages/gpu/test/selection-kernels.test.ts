@@ -1,14 +1,15 @@
 import { prefix } from '@kv/allocators-mass';
+import { placeInUnit } from '@kv/core';
 import type { Kernel } from '@kv/core';
+import { numbers } from '@kv/gpu-testing';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { addByPosition, greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder, firstColumns } from '@kv/selectors-joint-eviction';
 import { activeDots, decode, matching, remember } from '@kv/sharing-cis';
-import { allowance, placeInUnit } from '@kv/units-trunks';
+import { allowance, strongest } from '@kv/units-trunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
-import { numbers } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 const D = 3;
@@ -26,6 +27,7 @@ const cases: readonly (readonly [Kernel, (s: KernelSize) => KernelInputs])[] = [
   [evictionOrder, ({ rows, slots: n, lengths, seed }) => ({ inputs: { weights: { data: numbers(seed, rows * n, 'weights').map((x) => x / Math.max(1, n)), shape: [rows, n] }, outputs: f32(seed + 1, [rows, D]), values: f32(seed + 2, [rows, n, D]), mask: { ...none(rows, n), lengths }, budgets: { data: new Float32Array(rows).fill(Math.max(0, n - 4)), shape: [rows, 1] } } })],
   [firstColumns, ({ rows, slots: n, lengths, seed }) => ({ inputs: { x: f32(seed, [rows, n + 4]), like: { ...none(rows, n), lengths } } })],
   [placeInUnit, ({ rows, slots: n, lengths, seed }) => ({ inputs: { scores: { ...f32(seed, [rows, n]), lengths }, unitOf: u32([rows, n], (i) => Math.floor((i % Math.max(1, n)) / 5)) } })],
+  [strongest, ({ slots: n, seed }) => ({ inputs: { x: { data: numbers(seed, n * n, 'weights').map((x) => x * n), shape: [n, n] } }, params: { above: 0.1 } })],
   [allowance, ({ rows, slots: n, seed }) => ({ inputs: { scores: f32(seed, [rows, n]), sizes: { data: new Float32Array(rows * n).fill(4), shape: [rows, n] }, excess: { data: new Float32Array(rows).fill(2 * n + 1), shape: [rows, 1] } }, params: { least: 3 } })],
   [prefix, ({ rows, slots: n, lengths, seed }) => ({ inputs: { weights: { data: numbers(seed, 2 * rows * n, 'weights').map((x) => x / Math.max(1, n)), shape: [2 * rows, n] }, place: { ...u32([rows, n], (i) => i % Math.max(1, n)), data: Float32Array.from({ length: rows * n }, (_, i) => i % Math.max(1, n)), lengths } }, params: { share: 0.3 } })],
   [activeDots, ({ rows, slots: n, lengths, seed }) => ({ inputs: { queries: f32(seed, [2 * rows, 1, D]), keys: { ...f32(seed + 1, [rows, n, D]), lengths }, wanted: { data: Float32Array.from({ length: 2 * rows }, (_, h) => h % 2), shape: [2 * rows, 1] } } })],

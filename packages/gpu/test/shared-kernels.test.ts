@@ -3,7 +3,9 @@ import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { pairNorms } from '@kv/scorers-triattention';
-import { leaders, overlaps, rowsOfLeaders } from '@kv/sharing-hshare';
+import { newestKey } from '@kv/sharing-cis';
+import { layerOverlaps, leaders, listed, ofLayer, overlaps, rowsOfLeaders } from '@kv/sharing-hshare';
+import { foldAhead, shareAhead } from '@kv/transforms-merging';
 import { carried, holding, resonance } from '@kv/units-trunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
@@ -12,6 +14,8 @@ const gpuTest = await gpuTests();
 
 const put = (f: (i: number) => number, ...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
 const ids = (f: (i: number) => number, ...shape: number[]) => ({ data: Uint32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
+/** Up to three positions + 1 a row, ascending, then 0. */
+const entry = (slots: number, seed: number) => (i: number): number => (i % 3 < (seed + Math.floor(i / 3)) % 4 && 1 + 2 * (i % 3) <= slots ? 1 + 2 * (i % 3) : 0);
 /** Inputs of each kernel by rows and slots. */
 const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] = [
   [carried, ({ slots, seed }) => ({ inputs: { before: put((i) => Math.sin(i + seed), 1, Math.max(1, Math.floor(slots / 2))), fresh: put((i) => i, 1, slots) } })],
@@ -19,8 +23,14 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
   [resonance, ({ rows, slots, seed }) => { const n = Math.max(1, slots), E = 2 * rows; return { inputs: { a: ids((i) => (i * 7 + seed) % n, 1, E), b: ids((i) => (i * 5 + seed + 1) % n, 1, E), weight: put((i) => ((i + 1) % 5) / 4, 1, E), lit: put((i) => i % 2, 1, n) }, params: { hops: 2, gain: 0.5 } }; }],
   [inOrder, ({ rows, seed }) => ({ inputs: { wants: put((i) => (i * 7 + seed) % 5, rows, 1), rest: put(() => seed % 9, 1, 1) } })],
   [pairNorms, ({ rows, slots }) => ({ inputs: { keys: put((i) => Math.sin(i), rows, slots, 6), spread: put((i) => Math.cos(i), 2 * rows, 2) } })],
+  [shareAhead, ({ rows, slots, lengths, seed }) => ({ inputs: { received: { ...put((i) => Math.abs(Math.sin(i * 3 + seed)), rows, slots), lengths }, stays: put((i) => Number((i + seed) % 3 === 1), rows, slots), merges: put((i) => Number((i + seed) % 3 === 0), rows, slots), coin: put((i) => (i % 5) / 5, rows, slots) }, params: { slots: 2 } })],
+  [foldAhead, ({ rows, slots, lengths, seed }) => ({ inputs: { values: { ...put((i) => Math.cos(i + seed), rows, slots, 3), lengths }, stays: put((i) => Number((i + seed) % 3 === 1), rows, slots), share: put((i) => Number((i + seed) % 3 === 0) / 2, rows, slots) }, params: { slots: 2 } })],
   [overlaps, ({ rows, slots, seed }) => ({ inputs: { sets: put((i) => (i * 5 + seed) % 2, rows, slots), before: put((i) => i % 3, rows, rows) } })],
   [leaders, ({ rows, seed }) => ({ inputs: { overlap: put((i) => (i * 7 + seed) % 11, rows, rows) }, params: { share: 2 } })],
+  [newestKey, ({ rows, slots, seed }) => ({ inputs: { keys: put((i) => Math.sin(i + seed), rows, slots + 1, 3), counts: put((g) => 1 + ((g + seed) % (slots + 1)), rows, 1) }, params: { heads: 2 * rows } })],
+  [listed, ({ rows, slots, seed }) => ({ inputs: { list: ids((i) => i % Math.max(1, slots), rows, slots), count: put((h) => Math.min(slots, (h + seed) % 4), rows, 1), before: put((i) => i, 1, 6 * rows) }, params: { layer: 1, width: 3 } })],
+  [layerOverlaps, ({ rows, slots, seed }) => ({ inputs: { sets: put((i) => (i * 5 + seed) % 2, rows, slots), lists: put(entry(slots, seed), 1, 6 * rows), before: put((i) => i, 1, 4) }, params: { layer: 1, layers: 2, width: 3 } })],
+  [ofLayer, ({ rows, slots, seed }) => ({ inputs: { lists: put(entry(slots, seed), 1, 6 * rows), offset: put(() => -(seed % 2), 1, 1), sets: put((i) => (i * 5 + seed) % 2, rows, slots) }, params: { layer: 1, width: 3 } })],
   [rowsOfLeaders, ({ rows, slots }) => ({ inputs: { sets: put((i) => Math.sin(i), rows, slots), leader: put((i) => Math.floor(i / 2), rows, 1) } })],
 ];
 for (const [kernel, make] of made) gpuTest(`the kernel ${kernel.id} as its reference`, async (gpu) => {
