@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';
@@ -5,6 +6,7 @@ import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
 import { columnSums, COLUMN_SLOTS } from './kernels/columns.wgsl.ts';
 import { join } from './kernels/join.wgsl.ts';
+import { firstSlots } from './operations.ts';
 import type { scoreScalars } from './wgsl/visible.ts';
 
 /** Queries over a cache on the device. Positions of slots and of queries ascend; what lies beyond a head's length is never read. */
@@ -52,25 +54,40 @@ export interface AttentionOptions {
   readonly last?: number;
   /** Keeps the scores, for `encodeAccumulate`: for few queries. */
   readonly scores?: boolean;
+  /**
+   * Adds the probabilities of the query before, which `past` holds at `pastAt`, to running sums `[H or G, stride]` on the way: no scores lie between, and keys are read once for both.
+   * For one query at `own` that nothing but causality and the window hides slots from.
+   */
+  readonly add?: { readonly past: Tensor; readonly pastAt: number; readonly own: number; readonly sums: Tensor };
+  /** Becomes the `past` of a later query: this one, `[H * d]`, and behind it log-sum-exp `[H]`. For one query. */
+  readonly leave?: Tensor;
   /** Workgroups that share the slots of a KV head. @defaultValue by the shape */
   readonly splits?: number;
 }
 
+/** What a kernel over scores reads: no more than the slots in use. */
+const read = (a: DeviceAttention): DeviceAttention => ({ ...a, keys: firstSlots(a.keys, a.slots), values: firstSlots(a.values, a.slots), positions: firstSlots(a.positions, a.slots), ...(a.mask && { mask: firstSlots(a.mask, a.slots) }) });
+
 /** Workgroups that fill an adapter, and slots below which none is split. */
 const ENOUGH = 64, SPAN = 256;
 
-function common({ m, heads, kvHeads: kv_heads, capacity, views, window = 0xffff_ffff, mask, scale, softcap: cap = 0 }: DeviceAttention): Readonly<Record<keyof typeof scoreScalars, number>> {
+/** Scalars of every kernel over scores. */
+export function common({ m, heads, kvHeads: kv_heads, capacity, views, window = 0xffff_ffff, mask, scale, softcap: cap = 0 }: DeviceAttention): Readonly<Record<keyof typeof scoreScalars, number>> {
   return { m, heads, kv_heads, capacity, views, window, mask_rows: mask?.shape[0] ?? 0, mask_step: mask?.shape[1] ?? 0, scale, cap };
 }
 
 /** Records softmax attention: whole where tiles of queries fill the adapter, split over slots and joined where they do not. */
-export function encodeAttention(commands: Commands, a: DeviceAttention, { last = 0, scores = false, splits: wanted }: AttentionOptions = {}): Attended {
+export function encodeAttention(commands: Commands, a: DeviceAttention, { last = 0, scores = false, splits: wanted, add, leave }: AttentionOptions = {}): Attended {
   const { m, heads, kvHeads, headDim: d, slots, mask } = a, count = (m * heads) / kvHeads;
   const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'], groups = kvHeads * Math.ceil(count / rows);
   const most = wanted ?? (groups < ENOUGH ? Math.min(ENOUGH, Math.ceil(slots / SPAN)) : 1), span = Math.max(32, 32 * Math.ceil(slots / most / 32)), splits = Math.max(1, Math.ceil(slots / span));
-  const split = scores || splits > 1, kind: AttentionKind = { headDim: d, rows, split, scores, masked: mask !== undefined };
+  const adds = add && (add.sums.shape[0] === heads ? 'heads' : 'kvHeads'), past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1]! };
+  if ((add || leave) && m !== 1) throw new KvError('attention', `expected one query where sums wait for the next, got ${m}`);
+  if (add && (mask || a.views > 0)) throw new KvError('attention', 'expected no mask and no hidden ranges where the query before is added');
+  if (adds === 'kvHeads' && count > rows) throw new KvError('attention', `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`);
+  const split = scores || leave !== undefined || splits > 1, kind: AttentionKind = { headDim: d, rows, split, scores, masked: mask !== undefined, ...(adds && { adds, single: true }) };
   const whole = m * heads * d, meta_at = split ? whole * splits : whole, scores_at = meta_at + 2 * m * heads * splits;
-  const record = (out: Tensor, lasts: number): void => dispatch(commands, attention(kind), { ...a, out }, { ...common(a), splits, span, last: lasts, meta_at, scores_at, score_stride: slots }, groups * splits);
+  const record = (out: Tensor, lasts: number): void => dispatch(commands, attention(kind), { ...read(a), past: add?.past, sums: add && firstSlots(add.sums, slots), out }, { ...common(a), own: 0, past_at: 0, sums_stride: 0, ...past, splits, span, last: lasts, meta_at, scores_at, score_stride: slots }, groups * splits, add ? 4 * add.sums.shape[0]! * slots : 0);
   if (!split) {
     const out = commands.make([whole + heads * last]);
     record(out, last);
@@ -78,23 +95,23 @@ export function encodeAttention(commands: Commands, a: DeviceAttention, { last =
   }
   const parts = commands.make([scores_at + (scores ? m * heads * slots : 0)]), out = commands.make([whole + heads * m]);
   record(parts, 0);
-  dispatch(commands, join, { parts, out }, { m, heads, size: d, splits, meta_at, lse_at: whole }, m * heads);
+  dispatch(commands, join({ leaves: leave !== undefined }), { parts: { ...parts, shape: [scores_at] }, out, q: a.q, past: leave }, { m, heads, size: d, splits, meta_at, lse_at: whole }, m * heads);
   if (!scores) commands.free(parts);
   return { out, lseAt: whole, last: m, ...(scores && { scores: { tensor: parts, at: scores_at, stride: slots } }) };
 }
 
 /**
- * Records what every slot receives from the queries whose log-sum-exp is there, summed or the largest: to `columns [H, stride]`, in the place of what is there,
+ * Records what every slot receives from the queries whose log-sum-exp is there, summed or the largest, divided by `over`: to `columns [H, stride]`, in the place of what is there,
  * or joined with it.
  */
-export function encodeColumns(commands: Commands, a: DeviceAttention, { out: lse, lseAt, last }: Attended, columns: Tensor, { of = 'sum', join = false }: { readonly of?: 'sum' | 'max'; readonly join?: boolean } = {}): void {
+export function encodeColumns(commands: Commands, a: DeviceAttention, { out: lse, lseAt, last }: Attended, columns: Tensor, { of = 'sum', join = false, over = 1 }: { readonly of?: 'sum' | 'max'; readonly join?: boolean; readonly over?: number } = {}): void {
   const { heads, headDim, slots, mask } = a;
-  dispatch(commands, columnSums({ headDim, masked: mask !== undefined }), { ...a, lse, columns },
-    { ...common(a), last, lse_at: lseAt, slots, stride: columns.shape[1]!, join: join ? 1 : 0, largest: of === 'max' ? 1 : 0 }, heads * Math.ceil(slots / COLUMN_SLOTS));
+  dispatch(commands, columnSums({ headDim, masked: mask !== undefined }), { ...read(a), lse: { ...lse, shape: [heads, last] }, columns: firstSlots(columns, slots) },
+    { ...common(a), last, lse_at: lseAt, slots, stride: columns.shape[1]!, join: join ? 1 : 0, largest: of === 'max' ? 1 : 0, over }, heads * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * heads * slots : 0);
 }
 
 /** Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`: rows of KV heads get those of all their query heads. */
 export function encodeAccumulate(commands: Commands, { m, heads, slots }: DeviceAttention, { out: lse, lseAt: lse_at, scores }: Attended & Required<Pick<Attended, 'scores'>>, sums: Tensor): void {
   const [rows = 1, stride = 1] = sums.shape;
-  dispatch(commands, accumulate, { scores: scores.tensor, lse, sums }, { scores_at: scores.at, score_stride: scores.stride, lse_at, m, heads, fold: heads / rows, slots, stride }, rows * slots);
+  dispatch(commands, accumulate, { scores: { ...scores.tensor, shape: [m, heads, slots] }, lse: { ...lse, shape: [heads, m] }, sums: firstSlots(sums, slots) }, { scores_at: scores.at, score_stride: scores.stride, lse_at, m, heads, fold: heads / rows, slots, stride }, rows * slots, 4 * rows * slots);
 }

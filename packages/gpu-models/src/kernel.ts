@@ -1,4 +1,4 @@
-import { KvError } from '@kv/core';
+import { KvError, sizeOf } from '@kv/core';
 import type { DType, Tensor } from '@kv/core';
 import type { Commands, Shader } from '@kv/gpu';
 
@@ -63,12 +63,16 @@ function bits(value: number, type: DType): number {
   return number.getUint32(0);
 }
 
-/** Records `count` elements or workgroups of a kernel; none for a count of 0. Buffers that this variant does not bind may be left out. */
+/**
+ * Records `count` elements or workgroups of a kernel; none for a count of 0. Buffers that this variant does not bind may be left out. Tensors have the shape of what is read or written of them,
+ * by which bytes are counted, and `again` bytes more.
+ */
 export function dispatch<B extends string, S extends string>(
-  commands: Commands, { shader, buffers, scalars, elements }: Kernel<B, S>, given: Readonly<Partial<Record<B, Tensor | undefined>>>, values: Readonly<Record<S, number>>, count: number,
+  commands: Commands, { shader, buffers, scalars, elements }: Kernel<B, S>, given: Readonly<Partial<Record<B, Tensor | undefined>>>, values: Readonly<Record<S, number>>, count: number, again = 0,
 ): void {
   const bound = buffers.map((name) => given[name] ?? missing(shader.id, name));
-  commands.dispatch(shader, bound, Uint32Array.from([count, ...scalars.map(([name, type]) => bits(values[name], type))]), Math.ceil(count / elements));
+  const moved = bound.reduce((sum, { shape }) => sum + 4 * sizeOf(shape), again);
+  commands.dispatch(shader, bound, Uint32Array.from([count, ...scalars.map(([name, type]) => bits(values[name], type))]), Math.ceil(count / elements), moved);
 }
 
 function missing(id: string, name: string): never {

@@ -3,7 +3,7 @@ import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';
 import { matmul, MATMUL_TILE } from './kernels/matmul.wgsl.ts';
 import { matvec, MATVEC_OUTPUTS } from './kernels/matvec.wgsl.ts';
-import type { RowView } from './rows.ts';
+import { readRows, type RowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
@@ -15,7 +15,7 @@ export function encodeLinear(commands: Commands, x: RowView, m: number, { inputs
   const whole = inputs % 8 === 0 && x.at % 4 === 0 && x.stride % 4 === 0, end = { bias: bias !== undefined, residual: residual !== undefined };
   for (const { form, from, rows, weights, scales } of parts) {
     const few = m <= FEW_ROWS;
-    dispatch(commands, few ? matvec(form, whole, end) : matmul(form, whole, end, half), { x: x.tensor, weights, scales, bias, residual: residual?.tensor, out }, {
+    dispatch(commands, few ? matvec(form, whole, end) : matmul(form, whole, end, half), { x: readRows(x, m), weights, scales, bias, residual: residual && readRows(residual, m), out: parts.length === 1 ? out : { ...out, shape: [m, rows] } }, {
       rows: m, outputs: rows, inputs, octets: octetsOf(inputs), x_at: x.at, x_stride: x.stride, out_from: from, out_stride: outputs,
       residual_at: residual?.at ?? 0, residual_stride: residual?.stride ?? 0,
     }, few ? m * Math.ceil(rows / MATVEC_OUTPUTS) : Math.ceil(m / MATMUL_TILE) * Math.ceil(rows / MATMUL_TILE));

@@ -1,10 +1,11 @@
+import { sizeOf } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
 import { argmax } from './kernels/argmax.wgsl.ts';
-import { compact, COMPACT_CHANNELS } from './kernels/compact.wgsl.ts';
+import { compact, COMPACT_CHANNELS, gather } from './kernels/compact.wgsl.ts';
 import { embedding } from './kernels/embedding.wgsl.ts';
 import { gated } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
@@ -12,7 +13,7 @@ import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
 import { rest, slots } from './kernels/slots.wgsl.ts';
 import { softcap } from './kernels/softcap.wgsl.ts';
-import { rowsOf, type RowView } from './rows.ts';
+import { readRows, rowsOf, type RowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
@@ -27,17 +28,20 @@ export interface DeviceAngles {
 const fresh = (commands: Commands, m: number, width: number): RowView => rowsOf(commands.make([m, width]), width);
 const at = ({ at, stride }: RowView): { readonly x_at: number; readonly x_stride: number } => ({ x_at: at, x_stride: stride });
 
+/** The first slots of `x [rows, capacity, ...channels]`, which are what is read or written of it. */
+export const firstSlots = (x: Tensor, slots: number): Tensor => ({ ...x, shape: [x.shape[0] ?? 1, slots, ...x.shape.slice(2)] });
+
 /** Records embedding rows of `ids [m]` (u32, below the vocabulary), times `scale`. */
 export function encodeEmbedding(commands: Commands, ids: Tensor, m: number, { inputs: width, parts }: DeviceMatrix, scale: number): RowView {
   const out = fresh(commands, m, width), octets = octetsOf(width);
-  for (const { form, from, rows, weights, scales } of parts) dispatch(commands, embedding(form), { ids, weights, scales, out: out.tensor }, { octets, width, first: from, rows, scale }, m * octets);
+  for (const { form, from, rows, weights, scales } of parts) dispatch(commands, embedding(form), { ids, weights, scales, out: out.tensor }, { octets, width, first: from, rows, scale }, m * octets, (m / rows - 1) * 4 * (sizeOf(weights.shape) + (scales ? sizeOf(scales.shape) : 0)));
   return out;
 }
 
 /** Records the RMS normalisation of every run of `gain [size]` numbers of m rows. */
 export function encodeNorm(commands: Commands, x: RowView, m: number, gain: Tensor, eps: number): RowView {
   const out = fresh(commands, m, x.width), size = gain.shape[0]!, runs = x.width / size;
-  dispatch(commands, rmsNorm, { x: x.tensor, gain, out: out.tensor }, { ...at(x), runs, size, eps }, m * runs);
+  dispatch(commands, rmsNorm, { x: readRows(x, m), gain, out: out.tensor }, { ...at(x), runs, size, eps }, m * runs);
   return out;
 }
 
@@ -45,45 +49,47 @@ export function encodeNorm(commands: Commands, x: RowView, m: number, gain: Tens
 export function encodeHeads(commands: Commands, x: RowView, m: number, size: number, layout: 'rows' | 'heads', angles?: DeviceAngles): RowView {
   const { width } = x, count = width / size, out = commands.make(layout === 'rows' ? [m, width] : [count, m, size]);
   const [head_step, row_step] = layout === 'rows' ? [size, width] : [m * size, size];
-  dispatch(commands, heads(angles !== undefined), { x: x.tensor, cosines: angles?.cos, sines: angles?.sin, out }, { ...at(x), heads: count, size, rotary: angles?.rotary ?? 0, head_step, row_step }, m * width);
+  dispatch(commands, heads(angles !== undefined), { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, out }, { ...at(x), heads: count, size, rotary: angles?.rotary ?? 0, head_step, row_step }, m * width);
   return rowsOf(out, width);
 }
 
 /** Records `activation(gate) * up` of rows `[gate | up]`. */
 export function encodeGated(commands: Commands, x: RowView, m: number, activation: 'silu' | 'gelu'): RowView {
   const width = x.width / 2, out = fresh(commands, m, width);
-  dispatch(commands, gated(activation), { x: x.tensor, out: out.tensor }, { ...at(x), width }, m * width);
+  dispatch(commands, gated(activation), { x: readRows(x, m), out: out.tensor }, { ...at(x), width }, m * width);
   return out;
 }
 
 /** Records x + y. */
 export function encodeAdd(commands: Commands, x: RowView, y: RowView, m: number): RowView {
   const { width } = x, out = fresh(commands, m, width);
-  dispatch(commands, add, { x: x.tensor, y: y.tensor, out: out.tensor }, { ...at(x), y_at: y.at, y_stride: y.stride, width }, m * width);
+  dispatch(commands, add, { x: readRows(x, m), y: readRows(y, m), out: out.tensor }, { ...at(x), y_at: y.at, y_stride: y.stride, width }, m * width);
   return out;
 }
 
 /** Records `cap * tanh(x / cap)`. */
 export function encodeSoftcap(commands: Commands, x: RowView, m: number, cap: number): RowView {
   const { width } = x, out = fresh(commands, m, width);
-  dispatch(commands, softcap, { x: x.tensor, out: out.tensor }, { ...at(x), width, cap }, m * width);
+  dispatch(commands, softcap, { x: readRows(x, m), out: out.tensor }, { ...at(x), width, cap }, m * width);
   return out;
 }
 
 /** Records where the largest number of each of m rows stands, u32 `[m]`; ties go to the lower place. */
 export function encodeArgmax(commands: Commands, x: RowView, m: number): Tensor {
   const out = commands.make([m], 'u32');
-  dispatch(commands, argmax, { x: x.tensor, out }, { ...at(x), width: x.width }, m);
+  dispatch(commands, argmax, { x: readRows(x, m), out }, { ...at(x), width: x.width }, m);
   return out;
 }
 
 /**
- * Records the compaction of `data [rows, capacity, ...channels]`, in place, to the slots `kept [kept rows, stride]` of which `counts [kept rows]` are valid;
- * several rows may share one of `kept`. Slots ascend and lie below `capacity`.
+ * Records the compaction of `data [rows, capacity, ...channels]`, in place or into `out [rows, out capacity, ...channels]`, to the slots `kept [kept rows, stride]` of which
+ * `counts [kept rows]` are valid, `most` of a row; several rows may share one of `kept`. Slots ascend and lie below `capacity`.
  */
-export function encodeCompact(commands: Commands, data: Tensor, kept: Tensor, counts: Tensor): void {
+export function encodeCompact(commands: Commands, data: Tensor, kept: Tensor, counts: Tensor, { most = data.shape[1]!, out }: { readonly most?: number; readonly out?: Tensor } = {}): void {
   const [rows = 1, capacity = 1, ...rest] = data.shape, channels = rest.reduce((a, b) => a * b, 1), [keptRows = 1, stride = 1] = kept.shape;
-  dispatch(commands, compact, { kept, counts, data }, { capacity, channels, stride, group: rows / keptRows }, rows * Math.ceil(channels / COMPACT_CHANNELS));
+  const scalars = { capacity, channels, stride, group: rows / keptRows }, read = { kept: firstSlots(kept, Math.min(most, stride)), counts, data: firstSlots(data, most) };
+  if (out) dispatch(commands, gather, { ...read, out: firstSlots(out, most) }, { ...scalars, slots: out.shape[1]! }, rows * out.shape[1]! * channels);
+  else dispatch(commands, compact, read, scalars, rows * Math.ceil(channels / COMPACT_CHANNELS), 4 * rows * most * channels);
 }
 
 /** A layer's cache as kernels see it: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths u32 `[G]`. */
@@ -97,13 +103,13 @@ export interface DeviceSlots {
 /** Records keys and values `[G, m, d]` at positions `added [m]` behind what every head holds: each at its own length, which there must be room for. `next [G]` becomes the new lengths. */
 export function encodeAppend(commands: Commands, { keys, values, positions, lengths }: DeviceSlots, k: Tensor, v: Tensor, added: Tensor, next: Tensor): void {
   const [heads = 1, capacity = 1, size = 1] = keys.shape, m = added.shape[0]!;
-  dispatch(commands, append, { k, v, added, lengths, keys, values, positions, next }, { m, size, capacity }, heads * m * size);
+  dispatch(commands, append, { k, v, added, lengths, keys: firstSlots(keys, m), values: firstSlots(values, m), positions: firstSlots(positions, m), next }, { m, size, capacity }, heads * m * size);
 }
 
-/** Records `count` slots of every row of `x [rows, size, ...channels]` from `first` on to `out [rows, out size, ...channels]` from `to` on; both go round at a row's end. */
-export function encodeSlots(commands: Commands, x: Tensor, out: Tensor, count: number, first = 0, to = 0): void {
+/** Records `count` slots of every row of `x [rows, size, ...channels]`, which begins at element `x_at`, from `first` on to `out [rows, out size, ...channels]` from `to` on; both go round at a row's end. */
+export function encodeSlots(commands: Commands, x: Tensor, out: Tensor, count: number, first = 0, to = 0, x_at = 0): void {
   const [rows = 1, size = 1, ...rest] = x.shape, channels = rest.reduce((a, b) => a * b, 1);
-  dispatch(commands, slots, { x, out }, { slots: count, channels, first, size, to, out_size: out.shape[1]! }, rows * count * channels);
+  dispatch(commands, slots, { x: firstSlots(x, count), out: firstSlots(out, count) }, { x_at, slots: count, channels, first, size, to, out_size: out.shape[1]! }, rows * count * channels);
 }
 
 /** Records `value` into what follows each row's first `counts [rows / group]` slots of `data [rows, capacity]`, f32. */
@@ -116,7 +122,7 @@ export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, val
 export function encodeOutputNorms(commands: Commands, { values, lengths }: Pick<DeviceSlots, 'values' | 'lengths'>, { inputs, parts }: DeviceMatrix, slots: number): Tensor {
   const [kv_heads = 1, capacity = 1, size = 1] = values.shape, heads = inputs / size, out = commands.make([heads, slots]);
   for (const [i, { form, rows, weights, scales }] of parts.entries())
-    dispatch(commands, outputNorms(form, size), { values, lengths, weights, scales, out }, { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 }, heads * Math.ceil(slots / outputSlots(size)));
+    dispatch(commands, outputNorms(form, size), { values: firstSlots(values, slots), lengths, weights, scales, out }, { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 }, heads * Math.ceil(slots / outputSlots(size)));
   return out;
 }
 

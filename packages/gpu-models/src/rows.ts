@@ -15,5 +15,8 @@ export const rowsOf = (tensor: Tensor, width: number): RowView => ({ tensor, at:
 /** Columns `[from, from + width)` of rows. */
 export const columns = ({ tensor, at, stride }: RowView, from: number, width: number): RowView => ({ tensor, at: at + from, stride, width });
 
+/** The tensor in the shape of m rows, which are what is read of it. */
+export const readRows = ({ tensor, width }: RowView, m: number): Tensor => ({ ...tensor, shape: [m, width] });
+
 /** Whether m rows are their tensor, no more and no less. */
 export const isWhole = ({ tensor, at, stride, width }: RowView, m: number): boolean => at === 0 && stride === width && sizeOf(tensor.shape) === m * width;

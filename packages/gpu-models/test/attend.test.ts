@@ -1,10 +1,10 @@
+import { numbers, random } from '@kv/gpu-testing';
 import { attend, Ledger, LayerCache } from '@kv/models';
 import type { AttendOptions, AttentionStats, Visible } from '@kv/models';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { gpuAttend } from '../src/index.ts';
 import { everywhere, gpuTests, near } from './device.ts';
-import { numbers, random } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 const [G, H, d] = [2, 4, 12];

@@ -1,11 +1,12 @@
 import type { Tensor } from '@kv/core';
-import type { Commands } from '@kv/gpu';
+import type { Commands, Gpu } from '@kv/gpu';
+import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
-import { encodeAccumulate, encodeAttention, encodeColumns } from '../src/index.ts';
+import { expect } from 'vitest';
+import { encodeAccumulate, encodeAttention, encodeColumns, encodeSlots } from '../src/index.ts';
 import type { Attended, AttentionOptions, DeviceAttention } from '../src/index.ts';
 import { attendHead, type HeadAttended } from './attention.oracle.ts';
 import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
-import { numbers, random } from './numbers.ts';
 
 const gpuTest = await gpuTests();
 
@@ -17,7 +18,7 @@ const shapes = fc.record({
 type Shape = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 
 /** A cache of ragged heads with gaps in its positions, queries at its end, what they may see; on the host and on the device. */
-function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask }: Shape): { readonly heads: HeadAttended[]; readonly values: number[]; readonly H: number; readonly on: (commands: Commands) => DeviceAttention } {
+function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask }: Shape): { readonly heads: HeadAttended[]; readonly values: number[]; readonly H: number; readonly scale: number; readonly queryPositions: Uint32Array; readonly cache: { position: number; key: number[] }[][]; readonly on: (commands: Commands) => DeviceAttention } {
   const next = random(seed), H = G * group, capacity = slots + spare, scale = 0.7 / Math.sqrt(d);
   const lengths = Uint32Array.from({ length: G }, (_, g) => (g === 0 ? slots : Math.floor(next() * (slots + 1))));
   const positions = new Uint32Array(G * capacity).fill(0xffff_ffff);
@@ -41,6 +42,7 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
       },
     });
   });
+  const cache = Array.from({ length: G }, (_, g) => Array.from({ length: lengths[g]! }, (_, j) => ({ position: positions[g * capacity + j]!, key: row(keys, g * capacity + j) })));
   const rows = Uint32Array.from([...queryPositions].flatMap((p, r) => [p, ...bounds.slice(r * views, (r + 1) * views).flat()]));
   const on = (commands: Commands): DeviceAttention => ({
     m, heads: H, kvHeads: G, headDim: d, capacity, slots, views, scale, ...(softcap !== undefined && { softcap }), ...(window !== undefined && { window }),
@@ -48,7 +50,7 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
     positions: commands.upload(positions, [G, capacity]), lengths: commands.upload(lengths, [G]), rows: commands.upload(rows, [m, 1 + 2 * views]),
     ...(maskRows > 0 && { mask: commands.upload(hidden, [maskRows, slots + 2]) }),
   });
-  return { heads, values: [...values].map(Math.abs), H, on };
+  return { heads, values: [...values].map(Math.abs), H, scale, queryPositions, cache, on };
 }
 
 /**
@@ -113,3 +115,40 @@ gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu)
   });
   near(got!, both, (at) => error[at]!, 'sums');
 }, 8));
+
+const addsBefore = (gpu: Gpu) => async ([given, folded, splits, scores, later]: readonly [Shape, boolean, number | undefined, boolean, number]): Promise<void> => {
+  const shape = { ...given, m: 2, views: 0, mask: 'none' } as const, s = scene(shape), [G, d] = [shape.kvHeads, shape.headDim], rows = folded ? G : s.H, stride = shape.slots + 3, before = numbers(shape.seed, rows * stride).map(Math.abs);
+  const own = s.queryPositions[1]!, pastAt = Math.max(0, s.queryPositions[0]! - later), past = s.heads.map((_, h) => numbers(shape.seed + 5 + h, d + 1).map((x) => x / 4));
+  let attended: Attended | undefined;
+  const [out, sums, left] = await twice(gpu, (commands) => {
+    const all = s.on(commands), q = commands.make([s.H, 1, d]), leave = commands.make([s.H * (d + 1)]);
+    const sums = commands.upload(before, [rows, stride]), held = commands.upload(Float32Array.from([...past.flatMap((x) => [...x.subarray(0, d)]), ...past.map((x) => x[d]!)]), [s.H * (d + 1)]);
+    encodeSlots(commands, all.q, q, 1, 1);
+    attended = encodeAttention(commands, { ...all, m: 1, q, rows: commands.upload(Uint32Array.of(own), [1]) }, { add: { past: held, pastAt, own, sums }, leave, ...(scores && { scores }), ...(splits && { splits }) });
+    return [attended.out, sums, leave];
+  });
+  check(out!, { ...s, heads: s.heads.map((head) => Object.fromEntries(Object.entries(head).map(([key, of]) => [key, [(of as unknown[])[1]]])) as unknown as HeadAttended) }, { ...shape, m: 1 }, attended!);
+  const cap = (x: number): number => (shape.softcap === undefined ? x : shape.softcap * Math.tanh(x / shape.softcap)), want = Array.from(before), error = new Float64Array(before.length), fold = s.H / rows;
+  s.cache.forEach((slots, g) => slots.forEach(({ position, key }, j) => {
+    if (position > pastAt || (position < pastAt && pastAt - position >= (shape.window ?? Infinity))) return;
+    for (let h = g * (s.H / G); h < (g + 1) * (s.H / G); h++) {
+      const terms = key.map((x, c) => s.scale * x * past[h]![c]!), score = cap(terms.reduce((a, b) => a + b, 0)), lse = past[h]![d]!, at = Math.floor(h / fold) * stride + j, weight = Math.exp(score - lse);
+      want[at] = want[at]! + weight;
+      error[at] = error[at]! + weight * ((d + 4) * terms.reduce((a, b) => a + Math.abs(b), 0) + 16 * Math.abs(score) + 4 * (3 + 2 * Math.abs(score - lse)) + fold + 4) * 2 ** -24;
+    }
+  }));
+  near(sums!, want, (at, y) => error[at]! + fold * ulp(y), 'sums');
+  near(left!.subarray(s.H * d) as Float32Array, s.heads.map((head) => head.lse[1] ?? -3.4028234663852886e38), (h, y) => share({ ...s.heads[h]!, scoreError: [s.heads[h]!.scoreError[1]!], spread: [s.heads[h]!.spread[1]!] }, 0, shape.slots) + 2 ** -21 + 4 * ulp(y), 'log-sum-exp that is left');
+};
+gpuTest('the query before is added to running sums by the attention of the next, of query heads and of KV heads', async (gpu) => {
+  await everywhere(fc.tuple(shapes, fc.boolean(), fc.constantFrom(undefined, 1, 2), fc.boolean(), fc.constantFrom(0, 1, 30)), addsBefore(gpu), 10);
+  for (const seed of [1, 2, 3]) await addsBefore(gpu)([{ seed, m: 1, kvHeads: 1, group: 2, headDim: 12, slots: 150, spare: 0, softcap: undefined, window: 20, views: 0, mask: 'none' }, false, 1, false, 30]); // tiles that only the query before sees
+});
+
+gpuTest('what cannot wait for the next query is refused', (gpu) => gpu.scope(({ commands }) => {
+  const a = scene({ seed: 1, m: 2, kvHeads: 1, group: 2, headDim: 12, slots: 1, spare: 0, softcap: undefined, window: undefined, views: 0, mask: 'none' }).on(commands), sums = commands.make([2, 5]), add = { past: commands.make([26]), pastAt: 0, own: 1, sums };
+  expect(() => encodeAttention(commands, a, { add })).toThrow(/^attention: expected one query where sums wait for the next, got 2$/);
+  expect(() => encodeAttention(commands, { ...a, m: 1, views: 1 }, { add })).toThrow(/^attention: expected no mask and no hidden ranges/);
+  expect(() => encodeAttention(commands, { ...a, m: 1, heads: 40, headDim: 512 }, { add: { ...add, sums: commands.make([1, 5]) } })).toThrow(/^attention: expected at most 4 query heads a KV head of 512 numbers/);
+  return Promise.resolve();
+}));

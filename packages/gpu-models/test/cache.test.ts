@@ -1,10 +1,10 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { encodeAppend, encodeOutputNorms, encodeRest, encodeSlots, uploadMatrix } from '../src/index.ts';
 import { everywhere, gpuTests, near, twice } from './device.ts';
-import { numbers, random } from './numbers.ts';
 import { matrixOf } from './products.ts';
 
 const gpuTest = await gpuTests();

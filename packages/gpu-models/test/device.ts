@@ -1,47 +1,13 @@
-import { existsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import type { Tensor } from '@kv/core';
 import { openGpu } from '@kv/gpu';
 import type { Commands, Gpu } from '@kv/gpu';
+import { deviceTests } from '@kv/gpu-testing';
+import type { DeviceTest } from '@kv/gpu-testing';
 import fc from 'fast-check';
-import { afterAll, expect, test } from 'vitest';
+import { expect } from 'vitest';
 
-const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
-
-/** A device for one test file, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
-async function testGpu(): Promise<Gpu | undefined> {
-  if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
-  process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
-  try {
-    return await openGpu();
-  } catch (error) {
-    if (process.env['KV_REQUIRE_GPU'] === '1') throw error;
-    console.log(`GPU tests are skipped: ${error instanceof Error ? error.message : String(error)}`);
-    return undefined;
-  }
-}
-
-/** `test` with the file's device, inside error scopes: what the device reports fails the test, and so does a buffer that is not given back. */
-export async function gpuTests(): Promise<(name: string, run: (gpu: Gpu) => Promise<void>) => void> {
-  const gpu = await testGpu();
-  afterAll(() => {
-    gpu?.destroy();
-    if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
-  });
-  return (name, run) => {
-    test.skipIf(!gpu)(name, async () => {
-      const filters = ['internal', 'out-of-memory', 'validation'] as const, live = gpu!.ledger.live;
-      for (const filter of filters) gpu!.device.pushErrorScope(filter);
-      try {
-        await run(gpu!);
-        expect(gpu!.ledger.live - live, 'bytes that the test left behind').toBeLessThanOrEqual(65_536); // the scalars of a batch
-      } finally {
-        const errors = await Promise.all(filters.map(() => gpu!.device.popErrorScope()));
-        expect(errors.flatMap((e) => (e ? [e.message] : [])), 'what the device reported').toEqual([]);
-      }
-    }, 300_000); // software adapters on a busy machine
-  };
-}
+/** `test` with the file's device: a buffer that is left behind fails it. */
+export const gpuTests = (): Promise<DeviceTest<Gpu>> => deviceTests(() => openGpu());
 
 export type Numbers = Float32Array | Uint32Array;
 

@@ -3,8 +3,8 @@ import { expect } from 'vitest';
 import { columns, encodeAdd, encodeArgmax, encodeGated, encodeHeads, encodeNorm, encodeSoftcap, rowsOf } from '../src/index.ts';
 import type { RowView } from '../src/index.ts';
 import type { Commands, Gpu } from '@kv/gpu';
+import { numbers, random } from '@kv/gpu-testing';
 import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
-import { numbers, random } from './numbers.ts';
 import { gelu, inHeads, normed, silu, turnedParts, viewed } from './rows.oracle.ts';
 
 const gpuTest = await gpuTests();

@@ -1,10 +1,10 @@
+import { numbers, random } from '@kv/gpu-testing';
 import { linearEngine, referenceLinear } from '@kv/models';
 import type { Angles, Instruction, Matrix, Program, Rows } from '@kv/models';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { gpuEngine } from '../src/index.ts';
 import { everywhere, gpuTests } from './device.ts';
-import { numbers, random } from './numbers.ts';
 import { storedBytes } from './weights.oracle.ts';
 
 const gpuTest = await gpuTests();

@@ -1,8 +1,8 @@
+import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { encodeCompact, encodeEmbedding, encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
 import { everywhere, gpuTests, twice } from './device.ts';
-import { numbers, random } from './numbers.ts';
 import { embedded, matrixOf, product, type Case } from './products.ts';
 import type { Stored } from './weights.oracle.ts';
 
@@ -42,14 +42,17 @@ gpuTest('compaction in place: any 32 bits, any heads, ascending slots', (gpu) =>
     const next = random(seed), data = Uint32Array.from({ length: rows * group * capacity * channels }, () => Math.floor(next() * 2 ** 32));
     const kept = Array.from({ length: rows }, () => Array.from({ length: capacity }, (_, i) => i).filter(() => next() < share)), flat = new Uint32Array(rows * capacity);
     kept.forEach((list, r) => flat.set(list, r * capacity));
-    const [got] = await twice(gpu, (commands) => {
-      const x = commands.upload(data, [rows * group, capacity, channels]);
-      encodeCompact(commands, x, commands.upload(flat, [rows, capacity]), commands.upload(Uint32Array.from(kept, (list) => list.length), [rows]));
-      return [x];
+    const most = Math.max(...kept.map(({ length }) => length)), shape = [rows * group, most, channels];
+    const [got, moved] = await twice(gpu, (commands) => {
+      const x = commands.upload(data, [rows * group, capacity, channels]), slots = commands.upload(flat, [rows, capacity]), counts = commands.upload(Uint32Array.from(kept, (list) => list.length), [rows]), out = commands.upload(new Uint32Array(shape[0]! * most * channels), shape);
+      encodeCompact(commands, x, slots, counts, { out });
+      encodeCompact(commands, x, slots, counts, { most });
+      return [x, out];
     });
     const want = data.slice();
     for (let r = 0; r < rows * group; r++) kept[Math.floor(r / group)]!.forEach((slot, i) => want.set(data.subarray((r * capacity + slot) * channels, (r * capacity + slot + 1) * channels), (r * capacity + i) * channels));
     expect(got).toEqual(want);
+    for (let r = 0; r < rows * group; r++) for (let i = 0; i < most * channels; i++) expect(moved![r * most * channels + i]).toBe(i < kept[Math.floor(r / group)]!.length * channels ? want[r * capacity * channels + i] : 0);
   }, 20));
 
 gpuTest('a grid beyond 65,535 workgroups, a weight that goes up in several pieces', async (gpu) => {

@@ -1,8 +1,8 @@
 import type { Commands, Gpu } from '@kv/gpu';
+import { numbers, random } from '@kv/gpu-testing';
 import type { Matrix } from '@kv/models';
 import { columns, encodeEmbedding, encodeLinear, rowsOf, uploadMatrix } from '../src/index.ts';
 import { near, twice, ulp } from './device.ts';
-import { numbers, random } from './numbers.ts';
 import { viewed } from './rows.oracle.ts';
 import { CANCELS, storedBytes, storedNumbers, type Stored } from './weights.oracle.ts';
 

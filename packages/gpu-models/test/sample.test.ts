@@ -1,8 +1,8 @@
+import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { columns, encodeSample, rowsOf } from '../src/index.ts';
 import { everywhere, gpuTests, twice } from './device.ts';
-import { numbers, random } from './numbers.ts';
 import { viewed } from './rows.oracle.ts';
 import { drawOf, nucleus } from './sample.oracle.ts';
 

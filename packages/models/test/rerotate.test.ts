@@ -3,7 +3,7 @@ import { streaming } from '@kv/scorers-attention';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { memoryOf } from '../src/host/sequence.ts';
+import { hostMemoryOf } from '../src/host/sequence.ts';
 import { loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { relative } from './run.ts';
@@ -20,7 +20,7 @@ async function run(policy: ReturnType<typeof compose>, options: { window?: numbe
   const sequence = new Sequence(model, undefined, { ...(options.window !== undefined && { window: options.window }) }), logits: Float32Array[] = [];
   await sequence.prefill(ids, { policy: policy as never, budget: BUDGET, block: options.block });
   for (const id of MORE) { await sequence.step(id, options.every); logits.push(sequence.logits.at(-1)!); }
-  const { layers, shift, length } = memoryOf(sequence), rotations = layers.map(({ cache }) => Array.from({ length: cache.heads }, (_, g) => Array.from((cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]!))));
+  const { layers, shift, length } = hostMemoryOf(sequence), rotations = layers.map(({ cache }) => Array.from({ length: cache.heads }, (_, g) => Array.from((cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]!))));
   const kept = sequence.kept();
   sequence.destroy();
   return { logits, rotations, kept, shift, length };

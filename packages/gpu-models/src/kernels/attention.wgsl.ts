@@ -14,6 +14,8 @@ export interface AttentionKind extends ScoreKind {
   readonly split: boolean;
   /** Scores are kept. */
   readonly scores: boolean;
+  /** Probabilities of an earlier query are added to running sums, of query heads or of KV heads: for one query. */
+  readonly adds?: 'heads' | 'kvHeads';
 }
 
 /** The most rows of a workgroup whose queries fit beside a tile of keys into 16 KiB. */
@@ -30,9 +32,11 @@ export function mostRows(headDim: number): AttentionKind['rows'] {
  * of slots and of queries ascend. q `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the log-sum-exp
  * `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`, and from `meta_at` on that maximum and the sum of
  * exponentials; from `scores_at` on scores `[m, H, score_stride]`.
+ *
+ * With `adds`, while the keys are there, exp(score - lse) of the query before: `past` holds it `[H, d]` and its log-sum-exp `[H]`, `past_at` is its position; to `sums [H or G, sums_stride]`.
  */
-export const attention: (kind: AttentionKind) => Kernel<'q' | 'keys' | 'values' | ScoreBuffer | 'out', keyof typeof scoreScalars | 'splits' | 'span' | 'last' | 'meta_at' | 'scores_at' | 'score_stride'> = variants((kind) => {
-  const { headDim: d, rows, split, scores } = kind;
+export const attention: (kind: AttentionKind) => Kernel<'q' | 'keys' | 'values' | ScoreBuffer | 'out' | 'past' | 'sums', keyof typeof scoreScalars | 'own' | 'past_at' | 'sums_stride' | 'splits' | 'span' | 'last' | 'meta_at' | 'scores_at' | 'score_stride'> = variants((kind) => {
+  const { headDim: d, rows, split, scores, adds } = kind;
   const lanes = THREADS / rows, each = KEYS / lanes, chunks = Math.ceil(d / CHANNELS);
   const width = chunks * CHANNELS + 1, all = Array.from({ length: chunks }, (_, chunk) => chunk);
   const stage = (from: string, chunk: string): string => /* wgsl */ `
@@ -60,12 +64,30 @@ export const attention: (kind: AttentionKind) => Kernel<'q' | 'keys' | 'values' 
     ${all.map((chunk) => /* wgsl */ `for (var i = 0u; i < ${each}u; i++) { let c = ${chunk * CHANNELS}u + sub + i * ${lanes}u; if (c < ${d}u) { out[at * ${d}u + c] = mixed${chunk}[i]; } }`).join('\n    ')}
     if (sub == 0u) { out[params.meta_at + 2u * at] = top; out[params.meta_at + 2u * at + 1u] = sum; }
   }`;
+  const add = adds && /* wgsl */ `
+    for (var i = 0u; i < ${each}u; i++) {
+      let j = start + sub + i * ${lanes}u;
+      var weight = 0.0;
+      if (mine < count && j < end && was_seen(g, j)) { weight = exp(scored(earlier[i]) - past[params.heads * ${d}u + h]); }
+      ${adds === 'heads' ? 'if (weight > 0.0) { sums[h * params.sums_stride + j] += weight; }' : `weights[row * ${KEYS + 1}u + sub + i * ${lanes}u] = weight;`}
+    }${adds === 'heads' ? '' : /* wgsl */ `
+    workgroupBarrier();
+    if (lane < ${KEYS}u && start + lane < end) {
+      var weight = 0.0;
+      for (var i = 0u; i < ${rows}u; i++) { weight += weights[i * ${KEYS + 1}u + lane]; }
+      sums[g * params.sums_stride + start + lane] += weight;
+    }
+    workgroupBarrier();`}`;
   return kernel({
-    id: `attention:${d}:${rows}:${split}:${scores}:${kind.masked}`,
-    buffers: { q: 'f32', keys: 'f32', values: 'f32', ...scoreBuffers(kind), out: ['f32', 'write'] },
-    scalars: { ...scoreScalars, splits: 'u32', span: 'u32', last: 'u32', meta_at: 'u32', scores_at: 'u32', score_stride: 'u32' }, threads: THREADS, per: 'group',
+    id: `attention:${d}:${rows}:${split}:${scores}:${kind.masked}:${adds ?? ''}`,
+    buffers: { q: 'f32', keys: 'f32', values: 'f32', ...scoreBuffers(kind), ...(adds && { past: 'f32', sums: ['f32', 'write'] as const }), out: ['f32', 'write'] },
+    scalars: { ...scoreScalars, own: 'u32', past_at: 'u32', sums_stride: 'u32', splits: 'u32', span: 'u32', last: 'u32', meta_at: 'u32', scores_at: 'u32', score_stride: 'u32' }, threads: THREADS, per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
+${adds ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {
+  let position = positions[g * params.capacity + j];
+  return position == params.past_at || (position < params.past_at && params.past_at - position < params.window);
+}` : ''}
 var<workgroup> queries: array<f32, ${rows * width}>;
 var<workgroup> tile: array<f32, ${KEYS * (CHANNELS + 1)}>;
 var<workgroup> weights: array<f32, ${rows * (KEYS + 1)}>;
@@ -83,7 +105,7 @@ fn run(group: u32, lane: u32) {
   let h = g * fold + min(mine, count - 1u) % fold;
   let begin = part * params.span;
   let end = min(lengths[g], begin + params.span);
-  let first_position = position_of(first / fold);
+  let first_position = ${adds ? 'min(params.own, params.past_at)' : 'position_of(first / fold)'};
   let last_position = position_of(min(first + ${rows - 1}u, count - 1u) / fold);
   for (var e = lane; e < ${rows * chunks * CHANNELS}u; e += ${THREADS}u) {
     let i = min(first + e / ${chunks * CHANNELS}u, count - 1u);
@@ -100,13 +122,16 @@ fn run(group: u32, lane: u32) {
     let newest = positions[g * params.capacity + min(start + ${KEYS}u, end) - 1u];
     ${scores ? '' : 'if (newest < first_position && first_position - newest >= params.window) { continue; }'}
     var products = array<f32, ${each}>();
+    ${adds ? `var earlier = array<f32, ${each}>();` : ''}
     for (var chunk = 0u; chunk < ${chunks}u; chunk++) {
       ${stage('keys', 'chunk')}
       for (var c = 0u; c < ${CHANNELS}u; c++) {
         let x = queries[row * ${width}u + chunk * ${CHANNELS}u + c];
-        for (var i = 0u; i < ${each}u; i++) { products[i] += x * tile[(sub + i * ${lanes}u) * ${CHANNELS + 1}u + c]; }
+        ${adds ? `let y = past[h * ${d}u + min(chunk * ${CHANNELS}u + c, ${d - 1}u)];` : ''}
+        for (var i = 0u; i < ${each}u; i++) { let k = tile[(sub + i * ${lanes}u) * ${CHANNELS + 1}u + c]; products[i] += x * k; ${adds ? 'earlier[i] += y * k;' : ''} }
       }
     }
+    ${add ?? ''}
     for (var i = 0u; i < ${each}u; i++) {
       let key = sub + i * ${lanes}u;
       var score = ${LOWEST};

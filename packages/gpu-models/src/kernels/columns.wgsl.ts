@@ -11,13 +11,13 @@ export type ColumnKind = ScoreKind & { readonly headDim: number };
 /**
  * One workgroup: for 64 slots of one query head, the probabilities exp(score - lse) that they receive from the last `last` of m queries, summed or (`largest` 1) the largest; a
  * thread owns a slot, so that the order is fixed and nothing is atomic. To `columns [H, stride]`: in the place of what is there, 0 for slots that do not exist, or
- * (`join` 1) joined with it. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
+ * (`join` 1) joined with it; divided by `over`. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
  */
-export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'slots' | 'stride' | 'join' | 'largest'> = variants((kind) => {
+export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'slots' | 'stride' | 'join' | 'largest' | 'over'> = variants((kind) => {
   const { headDim: d } = kind, chunks = Math.ceil(d / CHANNELS);
   return kernel({
     id: `columns:${d}:${kind.masked}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
-    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', slots: 'u32', stride: 'u32', join: 'u32', largest: 'u32' }, threads: SLOTS, per: 'group',
+    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', slots: 'u32', stride: 'u32', join: 'u32', largest: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
 var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
@@ -67,6 +67,7 @@ fn run(group: u32, lane: u32) {
     }
     all = both(all, some);
   }
+  all /= params.over;
   if (j < params.slots) {
     let at = h * params.stride + j;
     if (params.join == 1u) { columns[at] = both(columns[at], all); } else { columns[at] = all; }

@@ -37,3 +37,15 @@ fn run(group: u32, lane: u32) {
   }
 }`,
 });
+
+/** One element: one channel of slot i of one row of `out [rows, slots, channels]`, slot `kept[row, i]` of `data`, for i below `counts[row]`; all else as in `compact`. */
+export const gather: Kernel<'kept' | 'counts' | 'data' | 'out', 'capacity' | 'channels' | 'stride' | 'group' | 'slots'> = kernel({
+  id: 'gather', buffers: { kept: 'u32', counts: 'u32', data: 'u32', out: ['u32', 'write'] }, scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32', slots: 'u32' }, threads: 256, per: 'element',
+  source: /* wgsl */ `
+fn run(index: u32) {
+  let c = index % params.channels;
+  let i = index / params.channels % params.slots;
+  let row = index / (params.channels * params.slots);
+  if (i < counts[row / params.group]) { out[index] = data[(row * params.capacity + kept[row / params.group * params.stride + i]) * params.channels + c]; }
+}`,
+});

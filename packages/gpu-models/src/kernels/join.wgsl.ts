@@ -1,10 +1,14 @@
-import { kernel } from '../kernel.ts';
+import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { LOWEST } from '../wgsl/visible.ts';
 
-/** One workgroup: joins the `splits` parts that split attention left for one query head of one query, in order, to attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`. */
-export const join: Kernel<'parts' | 'out', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = kernel({
-  id: 'join', buffers: { parts: 'f32', out: ['f32', 'write'] }, scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' }, threads: 64, per: 'group',
+/**
+ * One workgroup: joins the `splits` parts that split attention left for one query head of one query, in order, to attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`.
+ * `leaves`, of one query: `past` becomes what a later attention adds to running sums by, the query `[H, d]` and behind it log-sum-exp `[H]`.
+ */
+export const join: (kind: { readonly leaves: boolean }) => Kernel<'parts' | 'out' | 'q' | 'past', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = variants(({ leaves }) => kernel({
+  id: `join:${leaves}`, buffers: { parts: 'f32', out: ['f32', 'write'], ...(leaves && { q: 'f32', past: ['f32', 'write'] as const }) },
+  scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' }, threads: 64, per: 'group',
   source: /* wgsl */ `
 fn run(group: u32, lane: u32) {
   let at = group * params.splits;
@@ -17,7 +21,12 @@ fn run(group: u32, lane: u32) {
     var mixed = 0.0;
     for (var s = at; s < at + params.splits; s++) { mixed += parts[s * params.size + c] * exp(parts[params.meta_at + 2u * s] - top); }
     out[group * params.size + c] = mixed * over;
+    ${leaves ? 'past[group * params.size + c] = q[group * params.size + c];' : ''}
   }
-  if (lane == 0u) { out[params.lse_at + group % params.heads * params.m + group / params.heads] = select(${LOWEST}, top + log(sum), sum > 0.0); }
+  if (lane == 0u) {
+    let lse = select(${LOWEST}, top + log(sum), sum > 0.0);
+    out[params.lse_at + group % params.heads * params.m + group / params.heads] = lse;
+    ${leaves ? 'past[params.heads * params.size + group] = lse;' : ''}
+  }
 }`,
-});
+}));

@@ -3,17 +3,17 @@ import type { Kernel } from '../kernel.ts';
 
 /**
  * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size, channels]`, the first from `first` to `to`; both go
- * round at the end of a row, as rings do. Words of 32 bits, whatever they mean.
+ * round at the end of a row, as rings do; x begins at `x_at`. Words of 32 bits, whatever they mean.
  */
-export const slots: Kernel<'x' | 'out', 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = kernel({
-  id: 'slots', buffers: { x: 'u32', out: ['u32', 'write'] }, scalars: { slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' }, threads: 256, per: 'element',
+export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = kernel({
+  id: 'slots', buffers: { x: 'u32', out: ['u32', 'write'] }, scalars: { x_at: 'u32', slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' }, threads: 256, per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.channels;
   let i = index / params.channels % params.slots;
   let row = index / (params.channels * params.slots);
   let at = row * params.size + (params.first + i) % params.size;
-  out[(row * params.out_size + (params.to + i) % params.out_size) * params.channels + c] = x[at * params.channels + c];
+  out[(row * params.out_size + (params.to + i) % params.out_size) * params.channels + c] = x[params.x_at + at * params.channels + c];
 }`,
 });
 

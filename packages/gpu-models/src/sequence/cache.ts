@@ -1,6 +1,11 @@
 import type { Tensor } from '@kv/core';
+import type { LayerSnapshot } from '@kv/models';
 import { encodeAppend, encodeCompact, encodeSlots, type DeviceSlots } from '../operations.ts';
+import { HeldSlots } from './held.ts';
 import { forRows, type Home, type Selection } from './home.ts';
+import { turnRows, type Turns } from './turns.ts';
+
+type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 
 /**
  * Keys, values and positions of one layer on the device, each head at its own length. Storage is replaced, never stretched, when the host's would be; lengths
@@ -18,9 +23,9 @@ export class DeviceCache implements DeviceSlots {
   #next: Tensor;
   /** Slots in use, `[kvHead]`. */
   counts: readonly number[];
-  /** Positions that the last event kept in each head, and those that joined all of them since. */
-  #held: readonly (readonly number[])[];
-  #joined: number[] = [];
+  /** Positions of the slots, and those that their keys are turned by once `rebase` has moved them away. */
+  #held: HeldSlots;
+  #turned: HeldSlots | undefined;
   readonly #home: Home;
 
   constructor(heads: number, headDim: number, home: Home) {
@@ -28,7 +33,7 @@ export class DeviceCache implements DeviceSlots {
     [this.keys, this.values, this.positions] = this.#storage(0);
     [this.lengths, this.#next] = [home.scope.commands.upload(new Uint32Array(heads), [heads]), home.scope.commands.make([heads], 'u32')];
     this.counts = Array<number>(heads).fill(0);
-    this.#held = this.counts.map(() => []);
+    this.#held = new HeldSlots(this.counts.map(() => []));
   }
 
   /** The longest head's slots. */
@@ -36,7 +41,7 @@ export class DeviceCache implements DeviceSlots {
     return Math.max(...this.counts);
   }
   get #slotBytes(): number {
-    return 4 * (2 * this.headDim + 1);
+    return 4 * (2 * this.headDim + (this.#turned ? 2 : 1));
   }
   get #liveBytes(): number {
     return this.#slotBytes * this.counts.reduce((a, b) => a + b, 0);
@@ -49,7 +54,14 @@ export class DeviceCache implements DeviceSlots {
 
   /** Positions in the cache, `[kvHead]`, ascending. */
   kept(): number[][] {
-    return this.#held.map((held) => [...held, ...this.#joined]);
+    return this.#held.rows();
+  }
+  /** Positions that the keys are turned by, `[kvHead]`: the original ones unless rebased. */
+  rotations(): number[][] {
+    return (this.#turned ?? this.#held).rows();
+  }
+  get rebased(): boolean {
+    return this.#turned !== undefined;
   }
 
   /** Room for m more slots, by a quarter at least where there is none. */
@@ -58,39 +70,74 @@ export class DeviceCache implements DeviceSlots {
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
   }
 
-  /** Adds the next m slots, which there is room for, to every head: keys and values `[G, m, d]` at positions `added [m]`, `at` on the host. */
-  append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>): void {
-    const m = added.shape[0]!;
+  /** Adds the next m slots, which there is room for, to every head: keys and values `[G, m, d]` at positions `added [m]`, `at` on the host, turned by `turned`. */
+  append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>, turned: Iterable<number>): void {
+    this.write(k, v, added);
+    this.join(added.shape[0]!, at, turned);
+  }
+
+  /** Records the slots of `append`; they count once they `join`. */
+  write(k: Tensor, v: Tensor, added: Tensor): void {
     encodeAppend(this.#home.scope.commands, this, k, v, added, this.#next);
     [this.lengths, this.#next] = [this.#next, this.lengths];
+  }
+
+  /** The oldest m slots that were written and do not count stand at these positions. */
+  join(m: number, at: Iterable<number>, turned: Iterable<number>): void {
     this.counts = this.counts.map((n) => n + m);
-    this.#joined.push(...at);
+    this.#held.join(at);
+    this.#turned?.join(turned);
     this.#home.ledger.use('cache', this.#slotBytes * this.heads * m);
   }
 
-  /** Records that only these slots of each head stay, in place: at most `counts`, until `confirm` says which. Storage of more than twice what is then needed is replaced by one that fits. */
+  /** Slots that were written and do not count never were. */
+  rewind(): void {
+    this.#home.scope.commands.write(this.lengths, Uint32Array.from(this.counts), 0);
+  }
+
+  /** Records that only these slots of each head stay: at most `counts`, until `confirm` says which. They move in place, or, from storage of more than twice what is then needed, into one that fits. */
   keep(selection: Selection, counts: readonly number[]): void {
-    const { commands } = this.#home.scope, { kept, counts: valid } = forRows(selection, this.heads);
-    for (const data of [this.keys, this.values, this.positions]) encodeCompact(commands, data, kept, valid);
+    const { commands } = this.#home.scope, { kept, counts: valid } = forRows(selection, this.heads), most = Math.max(...counts);
+    const into = (to?: Slots): void => { for (const name of ['keys', 'values', 'positions'] as const) encodeCompact(commands, this[name], kept, valid, { most, ...(to && { out: to[name] }) }); };
+    if (this.capacity <= 2 * most) into();
     encodeSlots(commands, { ...valid, shape: [1, valid.shape[0]!] }, { ...this.lengths, shape: [1, this.heads] }, this.heads);
-    this.#count(counts);
+    this.#count(counts, into);
   }
 
   /** The slots that the last `keep` left, `[kvHead]`. */
   confirm(slots: readonly Uint32Array[]): void {
-    this.#held = slots.map((list, g) => Array.from(list, (slot) => this.#held[g]![slot] ?? this.#joined[slot - this.#held[g]!.length]!));
-    this.#joined = [];
+    for (const held of [this.#held, this.#turned]) held?.keep(slots);
     this.#count(slots.map(({ length }) => length));
+  }
+
+  /** Records that every head's slots move together: their rotations become consecutive and end before `next`. Original positions stay. */
+  rebase(next: number, turns: Turns): void {
+    const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
+    turnRows(turns, this.keys, this.rotations(), to);
+    this.#turn(to);
+  }
+
+  /** Fills an empty cache with saved slots, `lengths[g]` of head g. */
+  restore(lengths: readonly number[], { keys, values, positions, rotations }: LayerSnapshot['slots']): void {
+    const { commands } = this.#home.scope, rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))), start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
+    if (rotations) this.#turn(rows(rotations));
+    this.#resize(Math.max(...lengths));
+    for (const [to, from, width] of [[this.keys, keys, this.headDim], [this.values, values, this.headDim], [this.positions, positions, 1]] as const)
+      for (const [g, n] of lengths.entries()) commands.write(to, from.subarray(start(g) * width, (start(g) + n) * width), g * this.capacity * width);
+    commands.write(this.lengths, Uint32Array.from(lengths), 0);
+    [this.counts, this.#held] = [lengths, new HeldSlots(rows(positions))];
+    this.#home.ledger.use('cache', this.#liveBytes);
   }
 
   /** A copy of every head's first `upTo` slots. */
   fork(home: Home, upTo: number = Infinity): DeviceCache {
     const copy = new DeviceCache(this.heads, this.headDim, home), counts = this.counts.map((n) => Math.min(n, upTo));
+    if (this.#turned) copy.#turn(this.rotations().map((row, g) => row.slice(0, counts[g])));
     copy.#resize(Math.max(...counts));
     this.#copy(copy, copy.capacity);
     copy.counts = counts;
     home.scope.commands.write(copy.lengths, Uint32Array.from(counts), 0);
-    copy.#held = this.kept().map((row, g) => row.slice(0, counts[g]));
+    copy.#held = new HeldSlots(this.kept().map((row, g) => row.slice(0, counts[g])));
     home.ledger.use('cache', copy.#liveBytes);
     return copy;
   }
@@ -100,30 +147,38 @@ export class DeviceCache implements DeviceSlots {
     this.#count(this.counts.map(() => 0));
   }
 
+  /** From now on slots have rotations of their own, and these are they. */
+  #turn(rotations: readonly (readonly number[])[]): void {
+    const { ledger } = this.#home, [live, slot] = [this.#liveBytes, this.#slotBytes];
+    this.#turned = new HeldSlots(rotations);
+    ledger.allocate('cache', (this.#slotBytes - slot) * this.heads * this.capacity);
+    ledger.use('cache', this.#liveBytes - live);
+  }
+
   #storage(capacity: number): [keys: Tensor, values: Tensor, positions: Tensor] {
     const { commands } = this.#home.scope, shape = [this.heads, capacity, this.headDim];
     return [commands.make(shape), commands.make(shape), commands.make([this.heads, capacity], 'u32')];
   }
 
-  /** There are fewer slots in use. */
-  #count(counts: readonly number[]): void {
+  /** There are fewer slots in use; `fill` moves them where storage is replaced. */
+  #count(counts: readonly number[], fill?: (to: Slots) => void): void {
     const before = this.#liveBytes;
     this.counts = counts;
     this.#home.ledger.release('cache', before - this.#liveBytes);
-    if (this.capacity > 2 * this.length) this.#resize(this.length);
+    if (this.capacity > 2 * this.length) this.#resize(this.length, fill);
   }
 
-  #copy(to: Pick<DeviceCache, 'keys' | 'values' | 'positions'>, slots: number): void {
+  #copy(to: Slots, slots: number): void {
     const { commands } = this.#home.scope;
     encodeSlots(commands, this.keys, to.keys, slots);
     encodeSlots(commands, this.values, to.values, slots);
     encodeSlots(commands, this.positions, to.positions, slots);
   }
 
-  #resize(capacity: number): void {
+  #resize(capacity: number, fill: (to: Slots) => void = (to) => this.#copy(to, Math.min(this.length, capacity))): void {
     const { scope: { commands }, ledger } = this.#home, bytes = this.#slotBytes * this.heads, [keys, values, positions] = this.#storage(capacity);
     ledger.allocate('cache', bytes * capacity);
-    this.#copy({ keys, values, positions }, Math.min(this.length, capacity));
+    fill({ keys, values, positions });
     for (const old of [this.keys, this.values, this.positions]) commands.free(old);
     ledger.free('cache', bytes * this.capacity);
     [this.keys, this.values, this.positions, this.capacity] = [keys, values, positions, capacity];

@@ -29,13 +29,15 @@ export function recordOnDevice(policy: Compiled, subject: Subject, plan: Plan, s
   const { scope, times } = stage, started = performance.now(), place = placeOf(subject, plan), [draft] = runEvent(policy, [place], scope.ops);
   times.score += performance.now() - started;
   compact(policy, subject, draft!, stage, place.budgets);
-  const copy = (x: Tensor): Tensor => {
-    const out = commands.make(x.shape, x.dtype), all = { shape: [1, x.shape.reduce((a, b) => a * b, 1)] };
-    encodeSlots(commands, { ...x, ...all }, { ...out, ...all }, all.shape[1]!);
-    return { ...out, ...(x.lengths && { lengths: copy(x.lengths) }) };
-  };
-  const { budgets, checks, kept, state } = draft!;
+  const copy = (x: Tensor): Tensor => copied(commands, x), { budgets, checks, kept, state } = draft!;
   return { layer: subject.layer, place, draft: { state, budgets: copy(budgets), checks: checks.map(({ bad, message }) => ({ message, bad: copy(bad) })), ...(kept && { kept: copy(kept) }) } };
+}
+
+/** Records a copy that the scope of `commands` owns. */
+export function copied(commands: Commands, x: Tensor): Tensor {
+  const out = commands.make(x.shape, x.dtype), all = { shape: [1, x.shape.reduce((a, b) => a * b, 1)] };
+  encodeSlots(commands, { ...x, ...all }, { ...out, ...all }, all.shape[1]!);
+  return { ...out, ...(x.lengths && { lengths: copied(commands, x.lengths) }) };
 }
 
 /** Reads what events decided, in one read, and tells their layers. @throws KvError for a check that failed. */

@@ -1,9 +1,12 @@
-import type { ModelConfig, Watch } from '@kv/models';
+import type { Tensor } from '@kv/core';
+import type { LayerSnapshot, ModelConfig, Watch } from '@kv/models';
+import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';
 import type { Home, Selection } from './home.ts';
 import { DeviceRing } from './ring.ts';
 import { DeviceRows } from './slot-rows.ts';
 import { DeviceStates } from './states.ts';
+import type { Turns } from './turns.ts';
 
 /** One layer of one sequence on the device: its cache and what events want remembered about it. */
 export class DeviceLayer {
@@ -12,6 +15,8 @@ export class DeviceLayer {
   /** Column sums over every query so far, and over the newest block's, `[H, n]`. */
   accumulated?: DeviceRows;
   block?: DeviceRows;
+  /** The last decoded query, `[H * d]` and its log-sum-exp `[H]`, as long as the running sums lack it (`at`: its position). */
+  waiting?: { readonly past: Tensor; at: number | undefined };
   readonly states: DeviceStates;
   /** Every head holds the same positions. */
   aligned = true;
@@ -26,16 +31,20 @@ export class DeviceLayer {
   watch({ window, accumulated, block }: Watch): void {
     const { queryHeads: H, headDim } = this.#config;
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#home);
+    if (this.cache.rebased) this.ring?.markRotations();
     if (accumulated) this.accumulated ??= new DeviceRows(H, 0, 'statistics', this.#home);
+    if (accumulated) this.waiting ??= { past: this.#past(), at: undefined };
     if (block) this.block ??= new DeviceRows(H, 0, 'statistics', this.#home);
   }
 
   /** Forgets the rings and sums that no later event will read. */
   unwatch(): void {
     for (const each of [this.ring, this.accumulated, this.block]) each?.destroy();
+    if (this.waiting) this.#home.scope.commands.free(this.waiting.past);
     delete this.ring;
     delete this.accumulated;
     delete this.block;
+    delete this.waiting;
   }
 
   /** It holds a cache and nothing beside it. */
@@ -46,6 +55,7 @@ export class DeviceLayer {
   /** Records the compaction of the cache and everything beside it to these slots of each head: at most `counts`. */
   keep(selection: Selection, counts: readonly number[]): void {
     for (const each of [this.cache, ...this.#beside]) each.keep(selection, counts);
+    this.ring?.changed();
   }
 
   /** What the last `keep` left, `[kvHead]`. */
@@ -54,6 +64,28 @@ export class DeviceLayer {
     this.aligned &&= slots.every((list) => list.length === first!.length && list.every((slot, i) => slot === first![i]));
     this.cache.confirm(slots);
     for (const rows of this.#beside) rows.confirm(this.cache.counts);
+  }
+
+  /** Records that kept slots move together, to end before rotation `next`, and that queries follow them. What waits has been added. */
+  rebase(next: number, turns: Turns): void {
+    this.cache.rebase(next, turns);
+    this.ring?.rebase(this.cache.kept(), next, turns);
+  }
+
+  /** Takes saved numbers into a layer that has none. */
+  restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot): void {
+    this.cache.restore(lengths, slots);
+    this.watch({ window: ring?.window ?? 0, accumulated: accumulated !== undefined, block: block !== undefined });
+    if (ring) this.ring!.restore(ring);
+    for (const [rows, numbers] of [[this.accumulated, accumulated], [this.block, block]] as const) rows?.restore(numbers!, this.cache.length);
+    for (const state of states) this.states.restore(state);
+    this.aligned = aligned;
+  }
+
+  /** Room for a query of each head and its log-sum-exp. */
+  #past(): Tensor {
+    const { queryHeads, headDim } = this.#config;
+    return this.#home.scope.commands.make([1, queryHeads * (headDim + 1)]);
   }
 
   /** One entry a slot. */
@@ -66,6 +98,11 @@ export class DeviceLayer {
     if (this.ring) copy.ring = this.ring.fork(home);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(home);
     if (this.block) copy.block = this.block.fork(home);
+    if (this.waiting) {
+      const { past, at } = this.waiting;
+      copy.waiting = { past: copy.#past(), at };
+      encodeSlots(home.scope.commands, past, copy.waiting.past, past.shape[1]!);
+    }
     copy.aligned = this.aligned;
     return copy;
   }

@@ -1,15 +1,17 @@
 import { KvError, sameSignal, signalKey } from '@kv/core';
 import type { AnySignal, Cell, Compiled, Plan, Signal } from '@kv/core';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
-import { embeddingsOf, SequenceMemory, watchOf } from '@kv/models';
-import type { EventResult, EventTimes, Fed, FeedOptions, Model, Place } from '@kv/models';
+import { embeddingsOf, makeRoom, SequenceMemory, watchOf } from '@kv/models';
+import type { Ahead, EventResult, EventTimes, Fed, FeedOptions, Model, Place, Snapshot } from '@kv/models';
 import type { DeviceRunnable } from '../engine.ts';
+import { aheadOf } from './ahead.ts';
 import { bounded, recordOnDevice, runOnDevice, settled, writeStates, type Recorded, type Stage, type Subject } from './event.ts';
 import type { Home } from './home.ts';
 import { DeviceLayer } from './layer.ts';
 import { providedOnDevice } from './observe.ts';
 import { devicePass } from './pass.ts';
-import { deviceReader, expectOffered } from './signals.ts';
+import { deviceReader, expectOffered, settleSums } from './signals.ts';
+import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 
 /** All that one sequence remembers, on the device. */
@@ -49,8 +51,12 @@ export class DeviceMemory extends SequenceMemory {
 
   reader(layer: number, { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope): (signal: AnySignal) => unknown {
     const { shared, text: tokens, counters, model } = this, { config, decoder } = model;
-    const rope = { rotary: config.rope.rotary, angles: (positions: Uint32Array) => decoder.angles(positions, this.rotaryLength) };
+    const rope = { rotary: config.rope.rotary, angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength) };
     return deviceReader({ layer: this.layers[layer]!, index: layer, config, shared, tokens, rope, embeddings: embeddingsOf(model), counters, commands, ops, output: () => (decoder.prepared.layers[layer]!.finish as DeviceRunnable).weight('output') });
+  }
+
+  override get ahead(): Ahead {
+    return aheadOf(this);
   }
 
   protected place(layer: number): Place {
@@ -59,13 +65,12 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
-    const together = options.policy.hooks('compact').find((hook) => hook.together);
-    if (together) throw new KvError('gpu', `sequences on a device do not move kept slots together: expected a policy without '${together.label}', or a model whose engine keeps caches on the host`);
+    makeRoom(this, ids.length, options.phase === 'decode' ? 'generation' : 'prompt', options.policy.hooks('compact').some((hook) => hook.together));
     if (!evict) return { output: await devicePass(this, ids, options) };
     const { policy } = options, { plan, times } = evict, waiting: Recorded[] = [], read: EventResult[] = [];
     return this.#gpu.scope(async (scope) => {
-      const output = await devicePass(this, ids, { ...options, afterLayer: async (l) => {
-        if (bounded(policy)) await this.#gpu.scope((own) => { waiting.push(recordOnDevice(policy, this.#subject(l, own), plan, this.#stage(own, times), scope.commands)); });
+      const output = await devicePass(this, ids, { ...options, eventFollows: true, afterLayer: async (l) => {
+        if (bounded(policy)) await this.#timed(() => this.#gpu.scope((own) => { waiting.push(recordOnDevice(policy, this.#subject(l, own), plan, this.#stage(own, times), scope.commands)); }));
         else read.push(await this.event(policy, [l], plan, times));
       } });
       try {
@@ -91,22 +96,52 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   event(policy: Compiled, layers: readonly number[], plan: Plan, times: EventTimes, onPass: () => void = () => {}): Promise<EventResult> {
-    return this.#gpu.scope(async (scope) => {
+    return this.#timed(() => this.#gpu.scope(async (scope) => {
       const given = await providedOnDevice(this, policy, layers, scope.commands, onPass);
       return runOnDevice(policy, layers.map((l, i) => this.#subject(l, scope, given[i])), plan, this.#stage(scope, times));
-    });
+    }));
   }
 
   get cuttable(): boolean {
     return this.shared.empty && this.layers.every(({ plain, cache }) => plain && cache.counts.every((n) => n === this.length));
   }
 
+  protected move(next: number): void {
+    const scope = this.open(), { commands } = scope, { model: { decoder, config }, layers } = this;
+    try {
+      const used = new Set(Array.from({ length: next }, (_, i) => i));
+      for (const [index, layer] of layers.entries()) {
+        settleSums({ layer, config, index, commands }); // what waits saw the keys as they were
+        for (const list of [...layer.cache.rotations(), layer.ring?.rotations() ?? []]) for (const p of list) used.add(p);
+      }
+      const positions = Uint32Array.from(used), { rotary, cos, sin } = decoder.angles(positions, this.rotaryLength), shape = [positions.length, rotary / 2];
+      const turns = { commands, angles: { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) }, row: new Map(Array.from(positions, (p, i) => [p, i])) };
+      for (const layer of layers) layer.rebase(next, turns);
+    } finally {
+      scope.end();
+    }
+  }
+
+  saved(): Promise<Snapshot> {
+    return snapshot(this);
+  }
+
+  restore({ layers, states }: Snapshot): void {
+    for (const [l, layer] of layers.entries()) this.layers[l]!.restore(layer);
+    for (const state of states) this.shared.restore(state);
+  }
+
+  /** Nothing yet, of the same model. */
+  empty(): DeviceMemory {
+    return new DeviceMemory(this.#gpu, this.model, this.window);
+  }
+
   fork(upTo: number = this.length): DeviceMemory {
-    const { layers, shared, text, promptLength, rotaryLength, decoded, mostSlots, budget } = this, copy = new DeviceMemory(this.#gpu, this.model, this.window);
+    const { layers, shared } = this, copy = this.empty();
     for (const layer of copy.layers) layer.destroy();
     copy.layers = layers.map((layer) => layer.fork(copy.home, upTo < this.length ? upTo : undefined));
     copy.shared = shared.fork(copy.home);
-    return Object.assign(copy, { text: text.fork(upTo), promptLength: Math.min(promptLength, upTo), rotaryLength, decoded, mostSlots, budget });
+    return this.counted(copy, upTo);
   }
 
   destroy(): void {
@@ -116,8 +151,19 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   #subject(l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
-    const read = this.reader(l, scope);
-    return { at: this.at(l), layer: this.layers[l]!, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
+    const read = this.reader(l, scope), layer = this.layers[l]!;
+    settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
+    return { at: this.at(l), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
+  }
+
+  /** On a device with timestamps what an event records has a label of its own. */
+  async #timed<T>(run: () => Promise<T>): Promise<T> {
+    const before = this.#gpu.label('event');
+    try {
+      return await run();
+    } finally {
+      this.#gpu.label(before);
+    }
   }
 
   #stage(scope: Scope, times: EventTimes): Stage {

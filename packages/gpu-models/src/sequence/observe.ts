@@ -1,10 +1,12 @@
 import { compile, id, KvError, signalKey } from '@kv/core';
 import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { artifactOf } from '@kv/models';
+import { artifactOf, makeRoom } from '@kv/models';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceMemory } from './memory.ts';
 import { devicePass } from './pass.ts';
+import { hiddenRefused } from './signals.ts';
+import { foldStretches } from './stretches.ts';
 
 /** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
 export async function providedOnDevice(memory: DeviceMemory, policy: Compiled, layers: readonly number[], commands: Commands, onPass: () => void): Promise<ReadonlyMap<string, unknown>[]> {
@@ -32,7 +34,12 @@ function providerEngine(memory: DeviceMemory, signal: AnySignal, commands: Comma
       return (await passes.get(key)!)[layer]!;
     },
     artifact: (name) => artifactOf(model, name),
-    attentionRows: () => Promise.reject(new KvError('gpu', `sequences on a device do not show whole attention to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model whose engine keeps caches on the host`)),
+    hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
+    attentionStretches(layer, stretches, strongest, record) {
+      onPass();
+      return foldStretches(memory, layer, stretches, strongest, record);
+    },
+    attentionRows: () => Promise.reject(new KvError('gpu', `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model whose engine keeps caches on the host, got attentionRows`)),
   };
 }
 
@@ -40,6 +47,7 @@ function providerEngine(memory: DeviceMemory, signal: AnySignal, commands: Comma
 async function observe(memory: DeviceMemory, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
   const copy = memory.fork(), before = copy.layers.map(({ cache }) => cache.length), { queryHeads } = memory.model.config;
   try {
+    makeRoom(copy, ids.length, 'observeMax');
     const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
     (await devicePass(copy, ids, { phase: 'prefill', policy: compile(id), rows: 0, largest })).release();
     for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];

@@ -3,21 +3,16 @@ import type { Compiled, Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { FeedOptions, Output } from '@kv/models';
 import { rowsWith } from '../attend.ts';
-import { encodeAccumulate, encodeAttention, encodeColumns, type Attended, type DeviceAttention } from '../attention.ts';
 import type { DeviceRunnable } from '../engine.ts';
-import { encodeArgmax, encodeSlots } from '../operations.ts';
-import { rowsOf } from '../rows.ts';
-import { encodeSample } from '../sample.ts';
+import { encodeSlots } from '../operations.ts';
+import { attendLayer } from './attend.ts';
 import { writeStates } from './event.ts';
 import { liveRows, move, pick, type Live } from './frozen.ts';
-import type { DeviceLayer } from './layer.ts';
 import type { DeviceMemory } from './memory.ts';
+import { outputOf } from './output.ts';
 import { embedded, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
 import { hiddenNow, type Hidden } from './views.ts';
-
-/** Queries up to which column sums come from the scores that attention keeps. */
-const FEW = 4;
 
 /** How a block is fed. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
@@ -36,10 +31,11 @@ interface Projected {
 }
 
 /** Records the way of tokens through every layer: embedding, project, append, hide, attend, finish, logits of the last rows. Reads nothing; what an event of a layer reads is its own. */
-export async function devicePass(memory: DeviceMemory, ids: readonly number[], { phase, policy, rows, afterLayer, largest }: PassOptions): Promise<Output> {
+export async function devicePass(memory: DeviceMemory, ids: readonly number[], { phase, policy, rows, eventFollows = false, afterLayer, largest }: PassOptions): Promise<Output> {
   const { decoder } = memory.model, scope = memory.open(), { commands } = scope;
   try {
-    const parts = embedded(memory, commands, ids, phase === 'decode' ? 'generation' : 'prompt'), before = phase === 'prefill' && policy.hooks('freeze').length > 0 ? new Map<Part, KeysValues>() : undefined;
+    const parts = embedded(memory, commands, ids), before = phase === 'prefill' && policy.hooks('freeze').length > 0 ? new Map<Part, KeysValues>() : undefined;
+    const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) => needs.some(({ id }) => id === 'attention.accumulated'));
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
       const finish = decoder.prepared.layers[l]!.finish as DeviceRunnable;
@@ -50,7 +46,8 @@ export async function devicePass(memory: DeviceMemory, ids: readonly number[], {
       layer.block?.grow(layer.cache.length);
       const hidden = hiddenNow(policy, phase, memory.at(l), memory.reader(l, scope), scope, (needs, state) => writeStates(needs, state, layer.states, memory.shared));
       for (const [i, { part, some, live, q }] of projected.entries()) {
-        const attended = attend(commands, layer, attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)), hidden, i === 0, largest?.[l]);
+        const a = { ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)), ...(hidden.mask && { mask: hidden.mask }) };
+        const attended = attendLayer(commands, layer, a, { at: live.at, first: i === 0, read: eventFollows || readSums, largest: largest?.[l] });
         const [x] = finish.encode(commands, [live.x, attended], live.m, live.angles) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) put(commands, x, part, some);
@@ -76,8 +73,8 @@ function project(memory: DeviceMemory, commands: Commands, l: number, part: Part
   const [q, k, v] = (memory.model.decoder.prepared.layers[l]!.project as DeviceRunnable).encode(commands, [live.x], live.m, live.angles) as [Tensor, Tensor, Tensor];
   const own: KeysValues = some && old ? old : [k, v];
   if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i]!, some!, part.m, true);
-  cache.append(...own, part.positions, part.at);
-  ring?.push(q, live.at);
+  cache.append(...own, part.positions, part.at, part.turned);
+  ring?.push(q, live.at, live.turned);
   for (const x of own === old ? [k, v] : before ? old ?? [] : own) commands.free(x);
   before?.set(part, own);
   return { part, some, live, q };
@@ -94,42 +91,17 @@ function put(commands: Commands, x: Tensor, { x: to, m }: Part, some: Live): voi
 const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hidden): [rows: Tensor, views: number] =>
   [bounds.length === 0 ? positions : commands.upload(rowsWith(at, bounds), [m, 1 + 2 * bounds.length]), bounds.length];
 
-/** Attends, and adds what each slot received to the sums that are kept. */
-function attend(commands: Commands, { accumulated, block }: DeviceLayer, plain: DeviceAttention, { mask }: Hidden, first: boolean, largest: Tensor | undefined): Tensor {
-  const a = { ...plain, ...(mask && { mask }) }, { m } = a, attended = encodeAttention(commands, a, { last: accumulated || block || largest ? m : 0, scores: accumulated !== undefined && m <= FEW });
-  if (largest) encodeColumns(commands, a, attended, largest, { of: 'max', join: !first });
-  if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first });
-  if (accumulated && attended.scores) {
-    encodeAccumulate(commands, a, attended as Attended & Required<Pick<Attended, 'scores'>>, accumulated.tensor);
-    commands.free(attended.scores.tensor);
-  } else if (accumulated) encodeColumns(commands, a, attended, accumulated.tensor, { join: true });
-  return attended.out;
-}
-
-/** Records the logits of the last `count` rows; what is asked of them is recorded then. */
+/** Records the logits of the last `count` rows. */
 function output(memory: DeviceMemory, scope: OpenScope, parts: readonly Part[], count: number): Output {
-  const { commands, read, end } = scope, { decoder, config: { hidden, vocab } } = memory.model, step = memory.length;
   if (count === 0) {
-    end();
+    scope.end();
     return { read: async () => [], next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')), release: () => {} };
   }
-  const x = commands.make([1, count, hidden]);
+  const { hidden } = memory.model.config, x = scope.commands.make([1, count, hidden]);
   for (let left = count, i = parts.length - 1; left > 0; i--) {
     const { x: from, m } = parts[i]!, some = Math.min(left, m);
-    encodeSlots(commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
+    encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
     left -= some;
   }
-  decoder.rows.head += count;
-  const [logits] = (decoder.prepared.head as DeviceRunnable).encode(commands, [x], count) as [Tensor], newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
-  return {
-    async next(draw) {
-      const id = draw ? encodeSample(commands, newest, 1, { temperature: draw.temperature, topP: draw.topP, seed: draw.seed >>> 0, step }) : encodeArgmax(commands, newest, 1);
-      return (await read([id]))[0]!.data[0]!;
-    },
-    async read() {
-      const { data } = (await read([logits]))[0]!;
-      return Array.from({ length: count }, (_, i) => (data as Float32Array).slice(i * vocab, (i + 1) * vocab));
-    },
-    release: end,
-  };
+  return outputOf(memory, scope, x, count, memory.length);
 }

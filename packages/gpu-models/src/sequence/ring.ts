@@ -1,33 +1,73 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import { countBelow } from '@kv/models';
+import type { LayerSnapshot } from '@kv/models';
+import type { Attended } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import type { Home } from './home.ts';
+import { turnRows, type Turns } from './turns.ts';
 
-/** The last w queries of one layer after rotation, `[H, w, d]` on the device, and their positions on the host: token t at t % w. */
+/** The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and log-sum-exp `[H, w]` as their own attention left it: token t at t % w. */
 export class DeviceRing {
   readonly window: number;
   readonly #tensor: Tensor;
+  readonly #lse: Tensor;
   readonly #positions: Uint32Array;
   readonly #home: Home;
+  /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
+  #rotations: Uint32Array | undefined;
   #seen = 0;
+  /** Queries that attended, and the newest of them that saw what they would see now. */
+  #answered = 0;
+  #valid = 0;
 
   constructor(window: number, heads: number, dim: number, home: Home) {
     [this.window, this.#home, this.#positions] = [window, home, new Uint32Array(window)];
     this.#tensor = home.scope.commands.make([heads, window, dim]);
+    this.#lse = home.scope.commands.make([heads, window]);
     home.ledger.allocate('rings', this.#bytes);
     home.ledger.use('rings', this.#bytes);
   }
 
   get #bytes(): number {
-    return 4 * (this.#tensor.shape.reduce((a, b) => a * b, 1) + this.window);
+    return 4 * (this.#tensor.shape.reduce((a, b) => a * b, 1) + this.window + (this.#rotations?.length ?? 0));
+  }
+  get #heads(): number {
+    return this.#tensor.shape[0]!;
   }
 
-  /** Adds queries `[H, m, d]` at their positions; those before the last w are not copied. */
-  push(q: Tensor, positions: Uint32Array): void {
+  /** Adds queries `[H, m, d]` at their positions, turned by `turned`; those before the last w are not copied. */
+  push(q: Tensor, positions: Uint32Array, turned: Uint32Array): void {
     const m = positions.length, count = Math.min(m, this.window), from = m - count;
     encodeSlots(this.#home.scope.commands, q, this.#tensor, count, from, (this.#seen + from) % this.window);
-    for (let i = from; i < m; i++) this.#positions[(this.#seen + i) % this.window] = positions[i]!;
+    for (let i = from; i < m; i++) {
+      const slot = (this.#seen + i) % this.window;
+      this.#positions[slot] = positions[i]!;
+      this.#rotations?.fill(turned[i]!, slot * this.#heads, (slot + 1) * this.#heads);
+    }
     this.#seen += m;
+  }
+
+  /** The next m of the queries that were pushed attended: `attended` holds log-sum-exp of the last of them, unless something beside causality and the window hid slots. */
+  answer(m: number, attended?: Attended): void {
+    this.#answered += m;
+    this.#valid = attended ? this.#valid + m : 0;
+    if (!attended) return;
+    const { out, lseAt, last } = attended, count = Math.min(last, Math.max(0, this.window - (this.#seen - this.#answered))), shape = [this.#lse.shape[0]!, last];
+    encodeSlots(this.#home.scope.commands, { ...out, shape }, this.#lse, count, last - count, (this.#answered - count) % this.window, lseAt);
+  }
+
+  /** Slots went or changed: what queries saw so far is not what they would see now. */
+  changed(): void {
+    this.#valid = 0;
+  }
+
+  /** A copy of the last `count` queries' log-sum-exp over the layer as it is, `[H, count]`, oldest first; undefined where one of them saw another. */
+  lse(commands: Commands, count: number): Tensor | undefined {
+    if (this.#valid < count || this.#answered !== this.#seen) return undefined;
+    const out = commands.make([this.#lse.shape[0]!, count]);
+    encodeSlots(commands, this.#lse, out, count, (this.#seen - count) % this.window);
+    return out;
   }
 
   /** A copy of the last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
@@ -37,11 +77,64 @@ export class DeviceRing {
     return { q, positions: Uint32Array.from({ length: have }, (_, i) => this.#positions[(first + i) % w]!) };
   }
 
+  /** The positions that its queries are turned by. */
+  rotations(): Iterable<number> {
+    return (this.#rotations ?? this.#positions).subarray(0, Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1));
+  }
+
+  /** Records that it follows a rebased cache, whose slots have the positions `kept [kvHead]`: in each head a query stands where the last slot that it may see stands. */
+  rebase(kept: readonly (readonly number[])[], next: number, turns: Turns): void {
+    const H = this.#heads, have = Math.min(this.#seen, this.window), rows = kept.map((row) => Uint32Array.from(row));
+    this.markRotations();
+    const each = (of: (slot: number, h: number) => number): number[][] => Array.from({ length: H }, (_, h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
+    const to = each((slot, h) => { const row = rows[Math.floor((h * kept.length) / H)]!; return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot]! + 1)); });
+    turnRows(turns, this.#tensor, each((slot, h) => this.#rotations![slot * H + h]!), to);
+    for (const [h, row] of to.entries()) for (const [slot, p] of row.entries()) this.#rotations![slot * H + h] = p;
+    this.changed();
+  }
+
+  /** From now on queries have rotations of their own, the original positions at first. */
+  markRotations(): void {
+    if (this.#rotations) return;
+    const { ledger } = this.#home, H = this.#heads, bytes = 4 * this.window * H;
+    this.#rotations = new Uint32Array(this.window * H);
+    for (const [slot, p] of this.#positions.entries()) this.#rotations.fill(p, slot * H, (slot + 1) * H);
+    ledger.allocate('rings', bytes);
+    ledger.use('rings', bytes);
+  }
+
+  /** Queries as they lie, `[H, w, d]`; those that nobody wrote are whatever they were. */
+  get queries(): Tensor {
+    return this.#tensor;
+  }
+
+  /** Its numbers for a file, once `queries` have been read. */
+  saved(queries: Float32Array): NonNullable<LayerSnapshot['ring']> {
+    const seen = this.#seen, [H = 1, w = 1, d = 1] = this.#tensor.shape;
+    return { window: w, seen, queries: swapped(queries, H, w, d, Math.min(seen, w)), positions: this.#positions, rotations: this.#rotations };
+  }
+
+  /** Takes saved numbers back. */
+  restore({ seen, queries, positions, rotations }: NonNullable<LayerSnapshot['ring']>): void {
+    const [H = 1, w = 1, d = 1] = this.#tensor.shape;
+    [this.#seen, this.#answered, this.#valid] = [seen, seen, 0];
+    this.#home.scope.commands.write(this.#tensor, swapped(queries, w, H, d), 0);
+    this.#positions.set(positions);
+    if (!rotations) return;
+    this.markRotations();
+    this.#rotations!.set(rotations);
+  }
+
   fork(home: Home): DeviceRing {
     const [heads = 1, w = 1, dim = 1] = this.#tensor.shape, copy = new DeviceRing(w, heads, dim, home);
     encodeSlots(home.scope.commands, this.#tensor, copy.#tensor, w);
+    encodeSlots(home.scope.commands, this.#lse, copy.#lse, w);
     copy.#positions.set(this.#positions);
-    copy.#seen = this.#seen;
+    if (this.#rotations) {
+      copy.markRotations();
+      copy.#rotations!.set(this.#rotations);
+    }
+    [copy.#seen, copy.#answered, copy.#valid] = [this.#seen, this.#answered, this.#valid];
     return copy;
   }
 
@@ -49,6 +142,13 @@ export class DeviceRing {
     const { scope: { commands }, ledger } = this.#home;
     ledger.release('rings', this.#bytes);
     ledger.free('rings', this.#bytes);
-    commands.free(this.#tensor);
+    for (const x of [this.#tensor, this.#lse]) commands.free(x);
   }
+}
+
+/** `[a, b, d]` as `[b, a, d]`; of b only the first `count`, zeros for the others. */
+function swapped(x: Float32Array, a: number, b: number, d: number, count = b): Float32Array {
+  const out = new Float32Array(x.length);
+  for (let i = 0; i < a; i++) for (let j = 0; j < count; j++) out.set(x.subarray((i * b + j) * d, (i * b + j + 1) * d), (j * a + i) * d);
+  return out;
 }

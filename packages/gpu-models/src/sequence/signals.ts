@@ -6,6 +6,7 @@ import type { AttentionCounters, ModelConfig } from '@kv/models';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
+import { addWaiting } from './attend.ts';
 import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
@@ -39,10 +40,15 @@ export function deviceReader(source: Source): (signal: AnySignal) => unknown {
 
 /** @throws KvError for signals that no sequence on a device offers. */
 export function expectOffered(needs: readonly AnySignal[]): void {
-  for (const signal of needs)
+  for (const signal of needs) {
+    if (signal.hidden) throw hiddenRefused(signal);
     if (!(signal.provide !== undefined || isState(signal) || OFFERED.includes(signal.id)))
       throw new KvError('gpu', `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model whose engine keeps caches on the host`);
+  }
 }
+/** Hidden states stay on the device: a provider would have to wait for them in every event. */
+export const hiddenRefused = (signal: AnySignal): KvError =>
+  new KvError('gpu', `sequences on a device do not show hidden states to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model whose engine keeps caches on the host`);
 const OFFERED = ['tokens', 'positions', 'rope', 'embeddings', 'keys', 'values', 'queries', 'attention.last', 'attention.window', 'attention.max', 'attention.block', 'attention.accumulated', 'values.output'];
 
 function compute(signal: AnySignal, source: Source): unknown {
@@ -58,6 +64,7 @@ function compute(signal: AnySignal, source: Source): unknown {
   };
   const sums = (rows: typeof accumulated): Tensor => {
     if (!rows) throw notRemembered(signal);
+    if (rows === accumulated) settleSums(source);
     return { ...rows.dense(commands, n), ...lengthsOf(H) };
   };
   if (isState(signal)) return (signal.state.rows === 'model' ? shared : layer.states).read(commands, signal, n, tokens.ids.length, lengthsOf(G).lengths);
@@ -76,6 +83,12 @@ function compute(signal: AnySignal, source: Source): unknown {
   }
 }
 
+/** Records the addition of the decoded query that waits, if one does, to the layer's running sums. */
+export function settleSums({ layer, config, index, commands }: Pick<Source, 'layer' | 'config' | 'index' | 'commands'>): void {
+  const { waiting } = layer;
+  if (waiting) addWaiting(commands, layer, attentionOf(layer, config, index, waiting.past, waiting.past));
+}
+
 /** How a layer attends, for queries at `positions [m]` over its cache as it is. */
 export function attentionOf({ cache }: DeviceLayer, config: ModelConfig, index: number, q: Tensor, rows: Tensor, views = 0): DeviceAttention {
   const { queryHeads: heads, attention: { windows } } = config, { scale, softcap } = layerAttention(config, index), window = windows[index] ?? Infinity, [, m = 0] = q.shape;
@@ -84,15 +97,15 @@ export function attentionOf({ cache }: DeviceLayer, config: ModelConfig, index: 
 }
 
 /** What looks at the last w queries: themselves `[H, w, d]`, or the mean or largest weight that they give each slot, `[H, n]`. */
-function ofWindow(signal: AnySignal, { layer, index, config, counters, commands, ops }: Source, lengths: { readonly lengths?: Tensor }): Tensor {
+function ofWindow(signal: AnySignal, { layer, index, config, counters, commands }: Source, lengths: { readonly lengths?: Tensor }): Tensor {
   const { ring, cache } = layer, w = windowOf(signal);
   if (!ring || ring.window < w) throw notRemembered(signal);
   const { q, positions } = ring.last(commands, w), count = positions.length;
   if (signal.id === 'queries') return q;
   const largest = signal.id === 'attention.max', columns = commands.make([config.queryHeads, cache.length]);
   counters.statistics += largest ? count : 1;
-  const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])), attended = encodeAttention(commands, a, { last: count });
-  encodeColumns(commands, a, attended, columns, { of: largest ? 'max' : 'sum' });
+  const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])), lse = ring.lse(commands, count), attended = lse ? { out: lse, lseAt: 0, last: count } : encodeAttention(commands, a, { last: count });
+  encodeColumns(commands, a, attended, columns, largest ? { of: 'max' } : { over: count });
   for (const x of [q, a.rows, attended.out]) commands.free(x);
-  return { ...(largest ? columns : ops.div(columns, count)), ...lengths };
+  return { ...columns, ...lengths };
 }

@@ -38,6 +38,13 @@ export class DeviceRows {
     encodeSlots(this.#home.scope.commands, values, this.#tensor, values.shape[1]!);
   }
 
+  /** Takes saved numbers `[rows, slots]` back. */
+  restore(numbers: Float32Array, slots: number): void {
+    const { commands } = this.#home.scope;
+    this.grow(slots);
+    for (let r = 0; r < this.rows; r++) commands.write(this.#tensor, numbers.subarray(r * slots, (r + 1) * slots), r * this.#stride);
+  }
+
   /** A copy of the first `slots` columns of every row, `[rows, slots]`. */
   dense(commands: Commands, slots: number): Tensor {
     const out = commands.make([this.rows, slots]);
@@ -48,7 +55,7 @@ export class DeviceRows {
   /** Records that these slots of each head stay: at most `counts`, until `confirm` says how many. */
   keep(selection: Selection, counts: readonly number[]): void {
     const { commands } = this.#home.scope, { kept, counts: valid } = forRows(selection, this.rows);
-    encodeCompact(commands, this.#tensor, kept, valid);
+    encodeCompact(commands, this.#tensor, kept, valid, { most: Math.max(...counts) });
     encodeRest(commands, this.#tensor, valid, this.#init);
     this.confirm(counts);
   }

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import type { State, StateSpec, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import type { StoredState } from '@kv/models';
 import type { Home } from './home.ts';
 import { DeviceRows } from './slot-rows.ts';
 
@@ -39,6 +40,18 @@ export class DeviceStates {
   /** The states that follow the cache. */
   get slots(): readonly DeviceRows[] {
     return [...this.#entries.values()].flatMap(({ spec, rows }) => (spec.kind === 'slot' ? [rows] : []));
+  }
+
+  /** All states for a file, as the device has them. */
+  saved(commands: Commands): readonly (Omit<StoredState, 'data'> & { readonly tensor: Tensor })[] {
+    return Array.from(this.#entries, ([id, { spec, rows }]) => ({ id, spec, columns: rows.length, tensor: rows.dense(commands, rows.length) }));
+  }
+
+  /** Takes a saved state back. */
+  restore({ id, spec, columns, data }: StoredState): void {
+    const rows = new DeviceRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#home);
+    rows.restore(data, columns);
+    this.#entries.set(id, { spec, rows });
   }
 
   fork(home: Home): DeviceStates {

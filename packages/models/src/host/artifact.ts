@@ -6,10 +6,10 @@ import type { Model } from '../load-model.ts';
 /** More than any statistics of a model. */
 const MOST = 2 ** 28;
 /** Each file of a model is read once. */
-const known = new WeakMap<Model, Map<string, Promise<Uint8Array | undefined>>>();
+const known = new WeakMap<Pick<Model, 'name'>, Map<string, Promise<Uint8Array | undefined>>>();
 
 /** A file beside a model, or nothing where there is none. @throws KvError for one that cannot be read or is longer than 256 MiB. */
-export function artifactOf(model: Model, name: string): Promise<Uint8Array | undefined> {
+export function artifactOf(model: Pick<Model, 'name'>, name: string): Promise<Uint8Array | undefined> {
   const files = known.get(model) ?? new Map<string, Promise<Uint8Array | undefined>>(), found = files.get(name) ?? read(beside(model.name, name));
   files.set(name, found);
   known.set(model, files);

@@ -1,4 +1,5 @@
 import { compile, KvError } from '@kv/core';
+import type { Policy } from '@kv/core';
 import type { Model } from '../load-model.ts';
 import { sampler } from '../sampling.ts';
 import { breathe } from './breathe.ts';
@@ -39,7 +40,7 @@ export function generate(model: Model, options: GenerateOptions): Generation {
 }
 
 async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chunk, Generated> {
-  const { policy, budget, block, logits = 0, backend, signal, certify } = options;
+  const { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options, decodePolicy = decoding(options);
   const ids = promptIds(model, options);
   if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined) throw new KvError('budget', `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
   if (!(Number.isInteger(logits) && logits >= 0)) throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
@@ -51,10 +52,11 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
     const tokens: number[] = [];
     let text = '';
     try {
-      await sequence.prefill(ids, { ...(policy && { policy }), budget, block, rows: Math.max(1, logits), signal });
+      await sequence.prefill(ids, { ...(policy && { policy }), policies: decodePolicy ? [decodePolicy] : [], budget, block, rows: Math.max(1, logits), signal });
+      if (decodePolicy) sequence.decodeUnder(decodePolicy, decodeBudget);
       const remember = async (): Promise<void> => { if (logits > 0) rows.push(...await sequence.readLogits()); };
       await remember();
-      finish = yield* decodeWith(sequence, { stopAtEos: options.prompt !== undefined, ...options }, ({ token, text: more }) => { if (token !== undefined) tokens.push(token); text += more; }, remember);
+      finish = yield* decodeWith(sequence, { stopAtEos: options.prompt !== undefined, ...options, ...(logits > 0 && { inFlight: 1 }) }, ({ token, text: more }) => { if (token !== undefined) tokens.push(token); text += more; }, remember);
     } catch (error) {
       if (!signal?.aborted) throw error;
       finish = 'aborted';
@@ -66,14 +68,25 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
   }
 }
 
+/** The policy to decode under, where one is given, or another budget. @throws KvError for one that would never evict, or lacks a budget. */
+function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: GenerateOptions): Policy | undefined {
+  if (decodePolicy === policy && decodeBudget === undefined) return undefined;
+  if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
+  const { evicts, sizes, label, hooks } = compile(decodePolicy);
+  if (evicts && (every ?? hooks('cadence')[0]?.every) === undefined) throw new KvError('every', `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`);
+  if (evicts && !sizes && (decodeBudget ?? budget) === undefined) throw new KvError('decodeBudget', `'${label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`);
+  return decodePolicy;
+}
+
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
   return yield* decodeWith(sequence, options, () => {}, async () => {});
 }
 
 async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: (chunk: Chunk) => void, onStep: () => Promise<void>): AsyncGenerator<Chunk, Finish> {
-  const { maxNewTokens = 64, stop = [], signal, temperature = 0, topP = 1, seed = 0, stopAtEos = true } = options;
+  const { maxNewTokens = 64, stop = [], signal, temperature = 0, topP = 1, seed = 0, stopAtEos = true, inFlight = 2 } = options;
   if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0)) throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
+  if (!(Number.isInteger(inFlight) && inFlight > 0)) throw new KvError('inFlight', `must be a positive whole number of steps, got ${inFlight}`);
   const every = options.every ?? sequence.policy.hooks('cadence')[0]?.every;
   if (every !== undefined && !(Number.isInteger(every) && every > 0)) throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
   if (every === undefined && options.remember !== true) sequence.settle();
@@ -81,19 +94,23 @@ async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: 
   const drawing = { temperature, topP, seed }, draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
   const stream = tokenizer.streamDecoder(), stops = new StopText(stop);
   let finish: Finish = 'length';
-  for (let made = 0; made < maxNewTokens; made++) {
-    await breathe(signal);
-    if (signal?.aborted) { finish = 'aborted'; break; }
-    const token = await sequence.next(draw);
-    if (stopAtEos && config.eosIds.includes(token)) { finish = 'eos'; break; }
-    const chunk = { token, text: stops.push(stream.push(token)) };
-    onChunk(chunk);
-    yield chunk;
-    if (stops.stopped) return 'stop';
-    if (made + 1 === maxNewTokens) break;
-    if (!sequence.fits(1)) { finish = 'context'; break; }
-    await sequence.step(token, every);
-    await onStep();
+  try {
+    for (let made = 0; made < maxNewTokens; made++) {
+      await breathe(signal);
+      if (signal?.aborted) { finish = 'aborted'; break; }
+      const token = await sequence.next(draw, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
+      if (stopAtEos && config.eosIds.includes(token)) { finish = 'eos'; break; }
+      const chunk = { token, text: stops.push(stream.push(token)) };
+      onChunk(chunk);
+      yield chunk;
+      if (stops.stopped) return 'stop';
+      if (made + 1 === maxNewTokens) break;
+      if (!sequence.fits(1)) { finish = 'context'; break; }
+      await sequence.step(token, every);
+      await onStep();
+    }
+  } finally {
+    await sequence.halt();
   }
   const rest = stops.end(stream.end());
   if (rest !== '') { const chunk = { text: rest }; onChunk(chunk); yield chunk; }

@@ -2,6 +2,7 @@ import type { ModelConfig } from '../checkpoint/config.ts';
 import { LayerCache } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
+import type { LayerSnapshot } from './snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
 import { StateStore } from './store.ts';
 import type { Watch } from './watch.ts';
@@ -35,11 +36,6 @@ export class LayerMemory {
     return !this.ring && !this.accumulated && !this.block && this.states.empty;
   }
 
-  /** Whether what `watch` asks for has been remembered. */
-  remembers({ window, accumulated, block }: Watch): boolean {
-    return (this.ring?.window ?? 0) >= window && (!accumulated || this.accumulated !== undefined) && (!block || this.block !== undefined);
-  }
-
   /** Forgets the rings and sums that no later event will read. */
   unwatch(): void {
     this.ring?.destroy();
@@ -68,6 +64,27 @@ export class LayerMemory {
     copy.states = this.states.fork(ledger);
     copy.aligned = this.aligned;
     return copy;
+  }
+
+  saved(): LayerSnapshot {
+    const { cache, ring, accumulated, block, states, aligned } = this;
+    return {
+      lengths: [...cache.lengths], aligned, slots: cache.slots(), ring: ring && { window: ring.window, ...ring.saved() },
+      accumulated: accumulated?.dense(cache.length), block: block?.dense(cache.length), states: states.saved(),
+    };
+  }
+
+  /** Takes saved numbers into a layer that has none. */
+  restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot, config: ModelConfig, ledger: Ledger): void {
+    this.cache.restore(lengths, slots);
+    this.watch({ window: ring?.window ?? 0, accumulated: accumulated !== undefined, block: block !== undefined }, config, ledger);
+    if (ring) this.ring!.restore(ring);
+    for (const [rows, numbers] of [[this.accumulated, accumulated], [this.block, block]] as const) {
+      rows?.grow(this.cache.length);
+      rows?.write(numbers!, this.cache.length);
+    }
+    for (const state of states) this.states.restore(state);
+    this.aligned = aligned;
   }
 
   destroy(): void {

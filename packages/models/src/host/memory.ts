@@ -1,18 +1,21 @@
 import type { AnySignal, Compiled, Plan } from '@kv/core';
-import type { Visible } from '../attention/visible.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
+import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import { embeddingsOf } from './embeddings.ts';
 import { keptPositions, runSubjects } from './event.ts';
 import type { EventResult, EventTimes } from './event.ts';
+import { HiddenNumbers } from './hidden.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
 import { pass } from './pass.ts';
 import { reader } from './provide.ts';
 import { SequenceMemory } from './sequence-memory.ts';
 import type { Fed, FeedOptions, Output, Place } from './sequence-memory.ts';
+import type { Snapshot } from './snapshot.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
+import type { Chosen } from './visibility.ts';
 import { watchOf } from './watch.ts';
 import { beforeEvent, showViews } from './witness.ts';
 import type { Witness } from './witness.ts';
@@ -24,25 +27,43 @@ export class Memory extends SequenceMemory {
   shared: StateStore = new StateStore(this.model.config, this.ledger);
   /** Is shown what events drop and views hide. */
   witness: Witness | undefined;
-  /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
-  shift = 0;
-
-  /** Where tokens of these positions stand in rotary position embedding. */
-  rotations(positions: Uint32Array): Uint32Array {
-    return this.shift === 0 ? positions : positions.map((p) => p - this.shift);
-  }
+  /** What providers make of hidden states, where one asks for them. */
+  hidden: HiddenNumbers | undefined;
 
   watch(needs: readonly AnySignal[]): void {
     for (const layer of this.layers) layer.watch(watchOf(needs), this.model.config, this.ledger);
+    if (needs.some((signal) => signal.hidden)) this.hidden ??= new HiddenNumbers(this.length, this.model.config.hidden, this.ledger);
   }
 
   unwatch(): void {
     for (const layer of this.layers) layer.unwatch();
+    this.hidden?.destroy();
+    this.hidden = undefined;
   }
 
   reader(layer: number, provided: ReadonlyMap<string, unknown> = new Map()): (signal: AnySignal) => unknown {
     const { shared, text: tokens, counters, backend, model: { config, decoder } } = this;
     return reader({ memory: this.layers[layer]!, shared, tokens, ops: backend.ops, counters, provided, attention: layerAttention(config, layer), queryHeads: config.queryHeads, embeddings: embeddingsOf(this.model), outputWeight: () => decoder.outputWeight(layer), rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) } });
+  }
+
+  protected move(next: number): void {
+    const { model: { decoder }, layers } = this;
+    for (const { cache, ring } of layers) {
+      const before = cache.rotations ?? cache.positions, used = Array.from({ length: next }, (_, i) => i);
+      cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
+      const turn = turner((positions) => decoder.angles(positions, this.rotaryLength), [...used, ...ring?.rotations() ?? []]);
+      cache.rebase(next, turn);
+      ring?.rebase(cache, next, turn);
+    }
+  }
+
+  saved(): Promise<Snapshot> {
+    return Promise.resolve({ layers: this.layers.map((layer) => layer.saved()), states: this.shared.saved() });
+  }
+
+  restore({ layers, states }: Snapshot): void {
+    for (const [l, layer] of layers.entries()) this.layers[l]!.restore(layer, this.model.config, this.ledger);
+    for (const state of states) this.shared.restore(state);
   }
 
   protected place(layer: number): Place {
@@ -52,8 +73,8 @@ export class Memory extends SequenceMemory {
 
   async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
     const kept: number[][][] = [], budgets: (readonly number[])[] = [];
-    const seen = new Map<number, readonly Visible[]>(), watched = this.witness && options.phase === 'decode';
-    const logits = await pass(this, ids, { ...options, ...(watched && { seen: (l: number, visible: readonly Visible[]) => { seen.set(l, visible); } }), ...(evict && { afterLayer: async (l: number) => {
+    const seen = new Map<number, readonly Chosen[]>(), watched = this.witness && options.phase === 'decode';
+    const logits = await pass(this, ids, { ...options, ...(watched && { seen: (l: number, visible: readonly Chosen[]) => { seen.set(l, visible); } }), ...(evict && { afterLayer: async (l: number) => {
       const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
       [kept[l], budgets[l]] = [event.kept[0]!, event.budgets[0]!];
     } }) });
@@ -66,6 +87,11 @@ export class Memory extends SequenceMemory {
   total(id: string): number | undefined {
     const all = this.layers.flatMap(({ states }) => states.saved().filter((state) => state.id === id));
     return all.length === 0 ? undefined : all.reduce((sum, { data }) => sum + data.reduce((a, b) => a + b, 0), 0);
+  }
+
+  /** The first number in a row of a layer's state, where a piece keeps one. */
+  stateOf(layer: number, id: string, row: number): number | undefined {
+    return this.layers[layer]!.states.first(id, row);
   }
 
   afterStep(policy: Compiled): Promise<void> {
@@ -82,7 +108,7 @@ export class Memory extends SequenceMemory {
   }
 
   get cuttable(): boolean {
-    return this.shared.empty && this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length));
+    return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length));
   }
 
   /** Nothing yet, of the same model. */
@@ -91,18 +117,20 @@ export class Memory extends SequenceMemory {
   }
 
   fork(upTo: number = this.length): Memory {
-    const { model: { config }, layers, shared, text, promptLength, rotaryLength, decoded, mostSlots, budget, shift } = this, copy = this.empty();
+    const { model: { config }, layers, shared } = this, copy = this.empty();
     copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
     copy.shared = shared.fork(copy.ledger);
+    copy.hidden = this.hidden?.fork(copy.ledger);
     if (upTo < this.length) {
       const slots = Uint32Array.from({ length: upTo }, (_, i) => i);
       for (const { cache } of copy.layers) cache.keep(Array.from(cache.lengths, () => slots));
     }
-    return Object.assign(copy, { text: text.fork(upTo), promptLength: Math.min(promptLength, upTo), rotaryLength, decoded, mostSlots, budget, shift });
+    return this.counted(copy, upTo);
   }
 
   destroy(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
+    this.hidden?.destroy();
   }
 }

@@ -1,23 +1,25 @@
 import { signalKey } from '@kv/core';
-import type { Compiled, ProviderEngine, Tensor } from '@kv/core';
+import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { artifactOf } from './artifact.ts';
 import { attentionRows } from './attention-rows.ts';
 import type { Memory } from './memory.ts';
 import { makeRoom } from './rebase.ts';
+import { notRemembered } from './watch.ts';
 
 /** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
 export async function provided(memory: Memory, policy: Compiled, layers: readonly number[], onPass: () => void): Promise<Map<string, unknown>[]> {
   const out = layers.map(() => new Map<string, unknown>());
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
-    const engine = providerEngine(memory, onPass);
+    const engine = providerEngine(memory, signal, onPass);
     for (const [i, l] of layers.entries()) out[i]!.set(signalKey(signal), await signal.provide(engine, l));
   }
+  if (policy.needs.some((signal) => signal.hidden)) memory.hidden?.seen();
   return out;
 }
 
-function providerEngine(memory: Memory, onPass: () => void): ProviderEngine {
+function providerEngine(memory: Memory, signal: AnySignal, onPass: () => void): ProviderEngine {
   const passes = new Map<string, Promise<readonly Observed[]>>();
   const { model: { tokenizer }, backend, text } = memory;
   return {
@@ -31,6 +33,11 @@ function providerEngine(memory: Memory, onPass: () => void): ProviderEngine {
     },
     artifact: (name) => artifactOf(memory.model, name),
     attentionRows(layer, visit, from) { onPass(); return attentionRows(memory, layer, visit, from); },
+    async hiddenNumbers(key, fold) {
+      const numbers = memory.hidden?.numbers(key, fold);
+      if (!numbers) throw notRemembered(signal);
+      return numbers;
+    },
   };
 }
 

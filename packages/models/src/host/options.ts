@@ -16,6 +16,11 @@ export interface DecodeOptions {
   readonly stopAtEos?: boolean | undefined;
   /** An event every so many generated tokens. @defaultValue the policy's cadence, else none: it evicts once, at the end of prefill */
   readonly every?: number | undefined;
+  /**
+   * Steps that may be under way at once where the sequence is on a device: the next one starts before the id of the last is there, unless an event follows it or the policy looks at every token. What
+   * ran ahead of the end is taken back. @defaultValue 2, and 1 where logits are asked for
+   */
+  readonly inFlight?: number | undefined;
   /** Keep what events read of the past, since one will follow this generation. @defaultValue false without `every` */
   readonly remember?: boolean | undefined;
 }
@@ -26,6 +31,10 @@ export interface GenerateOptions extends DecodeOptions {
   /** @defaultValue nothing is evicted */
   readonly policy?: Policy | undefined;
   readonly budget?: Budget | undefined;
+  /** The policy that tokens are generated under; one that evicts wants `every`, or a cadence of its own. @defaultValue `policy` */
+  readonly decodePolicy?: Policy | undefined;
+  /** Budget of the events while generating: slots, or a share of all tokens so far. @defaultValue the slots of `budget` */
+  readonly decodeBudget?: Budget | undefined;
   /** Prefill in blocks of so many tokens, each followed by an event. */
   readonly block?: number | undefined;
   /** Give the logits of the last so many positions of prompt and answer, the last generated token fed too. */

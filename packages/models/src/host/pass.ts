@@ -1,6 +1,5 @@
 import type { Compiled } from '@kv/core';
 import type { AttentionStats } from '../attention.ts';
-import type { Visible } from '../attention/visible.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Projected } from '../decoder/decoder.ts';
 import { writeState } from './event.ts';
@@ -9,6 +8,7 @@ import type { LayerMemory } from './layer.ts';
 import type { Memory } from './memory.ts';
 import { makeRoom } from './rebase.ts';
 import { visibleNow } from './visibility.ts';
+import type { Chosen } from './visibility.ts';
 
 export interface PassOptions {
   readonly phase: 'prefill' | 'decode';
@@ -18,7 +18,7 @@ export interface PassOptions {
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
-  seen?(layer: number, visible: readonly Visible[]): void;
+  seen?(layer: number, visible: readonly Chosen[]): void;
 }
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
@@ -39,6 +39,7 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
     else x = out;
     await afterLayer?.(l);
   }
+  memory.hidden?.push(decoder.hiddenNorm(x));
   const count = Math.min(rows, m);
   if (count === 0) return [];
   const all = await decoder.logits(x.slice((m - count) * hidden));
@@ -53,7 +54,7 @@ async function attendLayer(memory: Memory, l: number, x: Float32Array, { q, k, v
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
   const stats = statistics(layer); // grown before a view reads them
-  const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend));
+  const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend), seen !== undefined);
   if (visible.length > 0) seen?.(l, visible);
   const out = await decoder.attendAndFinish(l, x, { q, queryPositions: at, cache, counters, ...layerAttention(config, l, visible), ...(stats && { stats }) });
   if (stats && layer.block) addBlock(layer, stats.columnSum!);

@@ -4,7 +4,7 @@ import type { CacheView } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 
 /** The numbers of a ring: queries `[w, H, d]`, positions `[w]`, rotations `[w, H]` once rebased. */
-interface SavedRing {
+export interface SavedRing {
   readonly seen: number;
   readonly queries: Float32Array;
   readonly positions: Uint32Array;

@@ -9,6 +9,7 @@ import { breathe } from './breathe.ts';
 import { slotsOf } from './budget.ts';
 import type { Budget } from './budget.ts';
 import type { EventResult, EventTimes } from './event.ts';
+import { Flight } from './flight.ts';
 import { Memory } from './memory.ts';
 import { expectRoom } from './rebase.ts';
 import type { Output, SequenceMemory } from './sequence-memory.ts';
@@ -23,7 +24,7 @@ export interface PrefillOptions {
   readonly budget?: Budget | undefined;
   /** Tokens a block; after each the cache is back at its budget. @defaultValue the whole prompt */
   readonly block?: number | undefined;
-  /** Policies that will evict this sequence, or a fork of it, later: what they read is remembered. */
+  /** Policies that this sequence, or a fork of it, will go by later: what they read is remembered. */
   readonly policies?: readonly Policy[];
   /** Last rows whose logits are kept in `logits`. @defaultValue 1 */
   readonly rows?: number;
@@ -37,12 +38,20 @@ export interface SequenceOptions {
 export interface Bytes { readonly allocated: number; readonly live: number; readonly peak: number; readonly meanPrefill: number; readonly meanDecode: number }
 type Kept = readonly (readonly (readonly number[])[])[];
 
-/** What a sequence remembers on the host, for those who store and restore it. @throws KvError for one that lives on a device. */
-export let memoryOf: (sequence: Sequence) => Memory;
+/** How a prompt was read: its policy, the slots asked for, and the most that an event allowed a head. */
+export interface Reading { readonly policy: Compiled; readonly budget: number | undefined; readonly most: number }
+
+/** What a sequence remembers, wherever it is, for those who store and restore it. */
+export let memoryOf: (sequence: Sequence) => SequenceMemory;
+/** The same on the host. @throws KvError for one that lives on a device. */
+export let hostMemoryOf: (sequence: Sequence) => Memory;
+
+/** How many more sequences hold these logits: forks, until they are fed. */
+const shared = new WeakMap<Output, number>();
 
 /** One sequence over a model's shared weights: its caches and all that its policy remembers. */
 export class Sequence {
-  readonly counts = { events: 0, blocks: 0, steps: 0, providerPasses: 0 };
+  readonly counts = { events: 0, blocks: 0, steps: 0, takenBack: 0, providerPasses: 0 };
   readonly times: EventTimes & { prefill: number; decode: number } = { prefill: 0, decode: 0, score: 0, settle: 0, compact: 0 };
   readonly notes: string[] = [];
   /** Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them. */
@@ -52,10 +61,16 @@ export class Sequence {
   lastKept: Kept | undefined;
   /** Slots that the last event allowed, `[layer][kvHead]`. */
   lastBudgets: readonly (readonly number[])[] | undefined;
+  /** Where tokens are generated under another policy or budget. */
+  reading: Reading | undefined;
+  /** Budget of the events to come, of all tokens so far. */
+  #share: Budget | undefined;
   #memory: SequenceMemory;
   #outputs: readonly Output[] = [];
+  readonly #flight = new Flight();
   static {
-    memoryOf = (sequence) => {
+    memoryOf = (sequence) => sequence.#memory;
+    hostMemoryOf = (sequence) => {
       const memory = sequence.#memory;
       if (memory instanceof Memory) return memory;
       throw new KvError('sequence', `expected one whose cache is on the host, got one on ${memory.backend.name}`);
@@ -104,9 +119,10 @@ export class Sequence {
     const acts = evicts && slots !== undefined, late = waits(compiled), size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
     expectRoom(memory, acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length, 'prompt');
     memory.prompted(ids.length);
-    [this.policy, memory.budget] = [compiled, slots];
+    this.#takeBack();
+    [this.policy, memory.budget, this.reading, this.#share] = [compiled, slots, undefined, undefined];
     const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
-    memory.watch(union(acts ? needs : [], this.witness ? [attentionLast] : [], ...hooks.map((h) => h.needs), ...policies.map((p) => compile(p).needs)));
+    memory.watch(union(acts ? needs : [], this.witness ? [attentionLast] : [], ...hooks.map((h) => h.needs), ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs))));
     if (acts && late && size < ids.length) this.notes.push(`${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`);
     this.#give();
     for (let from = 0; from < ids.length; from += size) {
@@ -125,6 +141,7 @@ export class Sequence {
   async append(ids: readonly number[], { rows = 1 }: { readonly rows?: number } = {}): Promise<void> {
     const started = performance.now();
     expectRoom(this.#memory, ids.length, 'prompt');
+    this.#takeBack();
     this.#memory.prompted(ids.length);
     this.#give(await this.#feed(ids, rows, false));
     this.ledger.sample('prefill', ids.length);
@@ -133,9 +150,25 @@ export class Sequence {
 
   /** One event now, over all layers. @throws KvError when the policy reads what was not remembered, or its forced slots exceed the budget. */
   async evict(policy: Policy, budget: Budget): Promise<void> {
-    this.policy = compile(policy);
+    this.#takeBack();
+    [this.policy, this.reading, this.#share] = [compile(policy), undefined, undefined];
     this.#memory.budget = slotsOf(budget, this.length);
     if (this.policy.evicts) await this.#event();
+  }
+
+  /**
+   * Tokens are generated under this policy from now on: its views, its step hooks, its events. A share is one of all tokens so far, anew at every event.
+   *
+   * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
+   */
+  decodeUnder(policy: Policy, budget?: Budget): void {
+    const next = compile(policy), memory = this.#memory, slots = budget === undefined ? memory.budget ?? (next.sizes ? this.length : undefined) : slotsOf(budget, this.length);
+    const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
+    if (next.evicts && slots === undefined) throw new KvError('decodeBudget', `'${next.label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`);
+    if (moves(this.policy) && !moves(next)) throw new KvError('decodePolicy', `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`);
+    this.#takeBack();
+    this.reading = { policy: this.policy, budget: memory.budget, most: Math.max(memory.budget ?? 0, ...(this.lastBudgets ?? []).flat()) };
+    [this.policy, memory.budget, this.#share] = [next, slots, typeof budget === 'string' ? budget : undefined];
   }
 
   /** Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event. */
@@ -144,9 +177,13 @@ export class Sequence {
     expectRoom(memory, 1, 'generation');
     memory.decoded++;
     this.counts.steps++;
-    this.#give((await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1 })).output);
-    await memory.afterStep(this.policy);
-    if (every !== undefined && memory.budget !== undefined && this.policy.evicts && memory.decoded % every === 0) await this.#event();
+    const eventFollows = every !== undefined && memory.budget !== undefined && this.policy.evicts && memory.decoded % every === 0;
+    if (eventFollows && this.#share !== undefined) memory.budget = slotsOf(this.#share, this.length + 1);
+    const landed = eventFollows ? undefined : this.#flight.land(memory.ahead, token);
+    if (!landed) this.#takeBack();
+    this.#give(landed ?? (await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1, eventFollows })).output);
+    if (!landed) await memory.afterStep(this.policy);
+    if (eventFollows) await this.#event();
     memory.ledger.sample('decode');
     this.times.decode += performance.now() - started;
   }
@@ -171,8 +208,11 @@ export class Sequence {
 
   /** A copy that goes its own way over the same weights. */
   fork(): Sequence {
-    const { policy, logits, lastKept, lastBudgets } = this, copy = this.#over(this.#memory.fork());
-    Object.assign(copy, { policy, logits, lastKept, lastBudgets });
+    const { policy, reading, logits, lastKept, lastBudgets } = this, copy = this.#over(this.#memory.fork());
+    Object.assign(copy, { policy, reading, logits, lastKept, lastBudgets });
+    copy.#share = this.#share;
+    for (const output of this.#outputs) shared.set(output, (shared.get(output) ?? 0) + 1);
+    copy.#outputs = this.#outputs;
     copy.notes.push(...this.notes);
     copy.ledger.sample('prefill', this.length);
     return copy;
@@ -181,6 +221,7 @@ export class Sequence {
   /** The scores that a policy's scorers and transforms give the slots of one layer now, on KV rows; nothing is evicted. */
   async scores(policy: Policy, layer: number): Promise<readonly Float32Array[]> {
     const { backend } = this.#memory, { ops } = backend;
+    this.#takeBack();
     const at = this.#memory.at(layer), place = { at, read: this.#memory.reader(layer), budgets: [] };
     const { scores } = runSteps(compile(policy).steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'), [place], ops, [emptyDraft(place, ops)])[0]!;
     const rows = scores!.shape[0]! > at.kvHeads ? ops.groupRows('mean', scores!, at.kvHeads) : scores!;
@@ -198,12 +239,25 @@ export class Sequence {
     return { allocated: ledger.allocated, live: ledger.live, peak: ledger.peak, meanPrefill: ledger.mean('prefill'), meanDecode: ledger.mean('decode') };
   }
 
-  /** The id that follows: the likeliest, or a drawn one. Of a sequence on a device the id alone comes back. */
-  async next(draw?: Draw): Promise<number> {
+  /**
+   * The id that follows: the likeliest, or a drawn one. Of a sequence on a device the id alone comes back; up to `ahead` steps may have started there by then, which `step` finds done. They show
+   * nowhere before, and whatever else is asked of the sequence takes them back. With an event `every` so many tokens none starts that one follows.
+   */
+  async next(draw?: Draw, { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {}): Promise<number> {
     const newest = this.#outputs.at(-1), row = this.logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
     if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
-    return newest.next(draw);
+    const { ahead: device, decoded, budget } = this.#memory, { ask } = newest;
+    if (device === undefined || ask === undefined) return newest.next(draw);
+    if (!this.#flight.draws(draw)) this.#takeBack();
+    const untilEvent = every !== undefined && budget !== undefined && this.policy.evicts ? every - (decoded % every) - 1 : Infinity;
+    return this.#flight.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
+  }
+
+  /** Takes back the steps that `next` started, and waits until the device is through with them. */
+  async halt(): Promise<void> {
+    this.#takeBack();
+    await this.#flight.settled;
   }
 
   /** `logits`, brought from where they are. */
@@ -213,13 +267,18 @@ export class Sequence {
   }
 
   destroy(): void {
+    this.#takeBack();
     this.#give();
     this.#memory.destroy();
   }
 
   /** What was fed last gave this, in the place of what there was. */
   #give(output?: Output): void {
-    for (const before of this.#outputs) before.release();
+    for (const before of this.#outputs) {
+      const others = shared.get(before) ?? 0;
+      if (others > 0) shared.set(before, others - 1);
+      else before.release();
+    }
     [this.#outputs, this.logits] = [[], []];
     if (output) this.#add(output);
   }
@@ -228,6 +287,11 @@ export class Sequence {
   #add(output: Output): void {
     this.#outputs = [...this.#outputs, output];
     if (output.logits) this.logits = [...this.logits, ...output.logits];
+  }
+
+  /** Steps ahead of their tokens never ran. */
+  #takeBack(): void {
+    this.counts.takenBack += this.#flight.takeBack(this.#memory.ahead);
   }
 
   #over(memory: SequenceMemory): Sequence {

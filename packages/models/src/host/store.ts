@@ -46,6 +46,12 @@ export class StateStore {
     for (const entry of this.#entries.values()) if (entry.spec.kind === 'slot') { entry.rows.keep(kept); entry.length = Math.max(0, ...kept.map((k) => k.length)); }
   }
 
+  /** The first entry of a row, where this state is kept. */
+  first(id: string, row: number): number | undefined {
+    const rows = this.#entries.get(id)?.rows;
+    return rows && row < rows.rows ? rows.data[row * rows.stride] : undefined;
+  }
+
   get empty(): boolean {
     return this.#entries.size === 0;
   }

@@ -1,23 +1,23 @@
-import { compile, cpu, isState, KvError, union } from '@kv/core';
+import { compile, isState, KvError, union } from '@kv/core';
 import type { Backend, Compiled, Policy } from '@kv/core';
 import { fileSource } from '../checkpoint/source.ts';
 import { slotsOf, type Budget } from '../host/budget.ts';
-import { LayerMemory } from '../host/layer.ts';
-import type { Memory } from '../host/memory.ts';
+import type { SequenceMemory } from '../host/sequence-memory.ts';
 import { memoryOf, Sequence } from '../host/sequence.ts';
-import type { StateStore } from '../host/store.ts';
-import { notRemembered, watchOf } from '../host/watch.ts';
+import type { LayerSnapshot } from '../host/snapshot.ts';
+import type { StoredState } from '../host/store.ts';
+import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
 import type { Model } from '../load-model.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
-import type { Manifest, SavedState } from './manifest.ts';
+import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 
 export interface LoadCacheOptions {
   /** What goes on to evict the sequence, or a function that finds it by the label of the policy that it had. @defaultValue nothing is evicted any more */
   readonly policy?: Policy | ((label: string) => Policy | Promise<Policy>) | undefined;
   /** @defaultValue the budget that the sequence had */
   readonly budget?: Budget | undefined;
-  /** Where pieces run. @defaultValue the CPU */
+  /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend;
   /** As for a `Sequence`. */
   readonly window?: number;
@@ -27,7 +27,7 @@ export interface LoadCacheOptions {
  * A sequence from the bytes of `saveCache`, or from a file of them.
  * @throws KvError in one sentence for another model's cache, a policy that reads what was not remembered, and whatever the bytes get wrong.
  */
-export async function loadCache(model: Model, from: Uint8Array | string, { policy, budget, backend = cpu, window }: LoadCacheOptions = {}): Promise<Sequence> {
+export async function loadCache(model: Model, from: Uint8Array | string, { policy, budget, backend, window }: LoadCacheOptions = {}): Promise<Sequence> {
   const where = typeof from === 'string' ? from : 'saved cache', { config, fingerprint, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
     if (given.model !== fingerprint) throw new KvError(where, `expected a cache of ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${given.model.slice(0, 12)})`);
@@ -43,7 +43,7 @@ export async function loadCache(model: Model, from: Uint8Array | string, { polic
       sequence.lastBudgets = manifest.layers.map(({ event }) => event!.budgets);
       sequence.lastKept = manifest.layers.map(({ event }, l) => split(arrays.get(`layers.${l}.kept`)!, event!.kept));
     }
-    if (policy) sequence.policy = remembered(memory, compile(typeof policy === 'function' ? await policy(manifest.policy) : policy), manifest);
+    if (policy) sequence.policy = remembered(compile(typeof policy === 'function' ? await policy(manifest.policy) : policy), manifest);
     if (budget !== undefined) memory.budget = slotsOf(budget, memory.length);
     return sequence;
   } catch (error) {
@@ -52,38 +52,35 @@ export async function loadCache(model: Model, from: Uint8Array | string, { polic
   }
 }
 
-function restore(memory: Memory, manifest: Manifest, arrays: SavedArrays): void {
-  const { config } = memory.model, floats = (name: string): Float32Array => arrays.get(name) as Float32Array, whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
-  const states = (store: StateStore, list: readonly SavedState[], at: string): void => list.forEach((state, i) => store.restore({ ...state, data: floats(`${at}states.${i}`) }));
+function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays): void {
+  const floats = (name: string): Float32Array => arrays.get(name) as Float32Array, whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
+  const states = (list: readonly SavedState[], at: string): readonly StoredState[] => list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
   for (const id of whole('tokens')) memory.text.push(id);
-  memory.layers = manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l) => {
-    const at = `layers.${l}.`, layer = new LayerMemory(config, memory.ledger);
-    layer.cache.restore(lengths, { keys: floats(`${at}keys`), values: floats(`${at}values`), positions: whole(`${at}positions`), rotations: whole(`${at}rotations`) });
-    layer.watch({ window: ring?.window ?? 0, accumulated, block }, config, memory.ledger);
-    if (ring) layer.ring!.restore({ seen: ring.seen, queries: floats(`${at}ring.queries`), positions: whole(`${at}ring.positions`), rotations: whole(`${at}ring.rotations`) });
-    for (const [rows, name] of [[layer.accumulated, 'accumulated'], [layer.block, 'block']] as const) {
-      rows?.grow(layer.cache.length);
-      rows?.write(floats(at + name), layer.cache.length);
-    }
-    states(layer.states, own, at);
-    layer.aligned = aligned;
-    return layer;
-  });
-  states(memory.shared, manifest.states, '');
+  memory.restore({ states: states(manifest.states, ''), layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
+    const at = `layers.${l}.`;
+    return {
+      lengths, aligned, slots: { keys: floats(`${at}keys`), values: floats(`${at}values`), positions: whole(`${at}positions`), rotations: whole(`${at}rotations`) },
+      ...(ring && { ring: { ...ring, queries: floats(`${at}ring.queries`), positions: whole(`${at}ring.positions`), rotations: whole(`${at}ring.rotations`) } }),
+      ...(accumulated && { accumulated: floats(`${at}accumulated`) }), ...(block && { block: floats(`${at}block`) }), states: states(own, at),
+    };
+  }) });
   const { promptLength, rotaryLength, decoded, mostSlots, shift, budget } = manifest;
   Object.assign(memory, { promptLength, rotaryLength, decoded, mostSlots, shift: shift ?? 0, budget: budget ?? undefined });
 }
 
 /** The policy, if all that it reads of the past is there. */
-function remembered(memory: Memory, policy: Compiled, manifest: Manifest): Compiled {
+function remembered(policy: Compiled, manifest: Manifest): Compiled {
   const saved = new Map([...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]));
   for (const signal of union(policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].map(({ needs }) => needs))) {
     const spec = isState(signal) ? saved.get(signal.id) : undefined;
     const other = isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
-    if (other || !memory.layers.every((layer) => layer.remembers(watchOf([signal])))) throw notRemembered(signal);
+    if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, watchOf([signal])))) throw notRemembered(signal);
   }
   return policy;
 }
+
+/** Whether what `watch` asks for has been remembered. */
+const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean => (layer.ring?.window ?? 0) >= window && (!accumulated || layer.accumulated) && (!block || layer.block);
 
 function split(all: ArrayLike<number>, lengths: readonly number[]): number[][] {
   let at = 0;

@@ -1,0 +1,30 @@
+import { kernel } from '../kernel.ts';
+import type { Kernel } from '../kernel.ts';
+
+/**
+ * One element: one pair of channels (i, i + half) of one of `slots` slots of `x [rows, size, channels]`, in place: turned on from the position that row `turns [rows, slots, 2]` of the angles says to
+ * the one that its second says. cosines and sines `[positions, half]`; of a factor in them only the direction is taken. What stays where it is keeps its bits.
+ */
+export const turn: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = kernel({
+  id: 'turn', buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] }, scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' }, threads: 256, per: 'element',
+  source: /* wgsl */ `
+fn run(index: u32) {
+  let i = index % params.half;
+  let slot = index / params.half;
+  let before = turns[2u * slot];
+  let after = turns[2u * slot + 1u];
+  if (before == after) { return; }
+  let at = (slot / params.slots * params.size + slot % params.slots) * params.channels + i;
+  let c0 = cosines[before * params.half + i];
+  let s0 = sines[before * params.half + i];
+  let c1 = cosines[after * params.half + i];
+  let s1 = sines[after * params.half + i];
+  let scale = sqrt((c0 * c0 + s0 * s0) * (c1 * c1 + s1 * s1));
+  let c = (c1 * c0 + s1 * s0) / scale;
+  let s = (s1 * c0 - c1 * s0) / scale;
+  let a = x[at];
+  let b = x[at + params.half];
+  x[at] = a * c - b * s;
+  x[at + params.half] = b * c + a * s;
+}`,
+});

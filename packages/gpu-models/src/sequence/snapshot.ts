@@ -1,0 +1,42 @@
+import type { Tensor } from '@kv/core';
+import type { LayerSnapshot, Snapshot, StoredState } from '@kv/models';
+import type { DeviceCache } from './cache.ts';
+import type { DeviceMemory } from './memory.ts';
+import { settleSums } from './signals.ts';
+import type { DeviceStates } from './states.ts';
+
+/** All that a sequence on the device remembers, on the host, in one read. */
+export async function snapshot(memory: DeviceMemory): Promise<Snapshot> {
+  const scope = memory.open(), { commands } = scope, { layers, shared, model: { config } } = memory;
+  try {
+    const wanted: Tensor[] = [], numbers = (x: Tensor): (() => Float32Array) => { const at = wanted.push(x) - 1; return () => read[at]!.data as Float32Array; };
+    const states = (of: DeviceStates): (() => readonly StoredState[]) => {
+      const all = of.saved(commands).map(({ tensor, ...state }) => ({ state, data: numbers(tensor) }));
+      return () => all.map(({ state, data }) => ({ ...state, data: data() }));
+    };
+    const parts = layers.map((layer, index): (() => LayerSnapshot) => {
+      settleSums({ layer, config, index, commands });
+      const { cache, ring, accumulated, block, aligned } = layer, [keys, values] = [numbers(cache.keys), numbers(cache.values)], queries = ring && numbers(ring.queries), own = states(layer.states);
+      const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
+      return () => ({
+        lengths: cache.counts, aligned, ring: ring?.saved(queries!()), accumulated: all?.(), block: newest?.(), states: own(),
+        slots: { keys: packed(keys(), cache), values: packed(values(), cache), positions: Uint32Array.from(cache.kept().flat()), ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }) },
+      });
+    });
+    const shares = states(shared), read = await scope.read(wanted);
+    return { layers: parts.map((layer) => layer()), states: shares() };
+  } finally {
+    scope.end();
+  }
+}
+
+/** The slots in use of `[G, capacity, d]`, head after head. */
+function packed(data: Float32Array, { counts, capacity, headDim: d }: DeviceCache): Float32Array {
+  const out = new Float32Array(d * counts.reduce((a, b) => a + b, 0));
+  let at = 0;
+  for (const [g, n] of counts.entries()) {
+    out.set(data.subarray(g * capacity * d, (g * capacity + n) * d), at);
+    at += n * d;
+  }
+  return out;
+}
