@@ -5,9 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { expect, onTestFinished, test } from 'vitest';
 import { compile } from '@kv/core';
 import { generate, loadModel } from '@kv/models';
-import { PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
+import { filesBeside } from './free/beside.ts';
 import { covering } from './free/cover.ts';
-import { eventOf, isView, labelOf, piecesOf, policyOf } from './free/rows.ts';
+import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
 
 /** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
 const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
@@ -18,8 +18,8 @@ test('any two choices that types admit generate together: blocks, decoding, hook
   const ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { readonly ids: number[] }).ids.slice(0, PROMPT), beside = mkdtempSync(join(tmpdir(), 'kv-free-'));
   onTestFinished(() => { rmSync(beside, { recursive: true }); });
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
-  const model = await loadModel(beside), { layers, queryHeads, headDim } = model.config, half = headDim / 2;
-  writeFileSync(join(beside, PRE_ROPE_FILE), preRopeFile({ tokens: 1, rows: Array.from({ length: layers }, (_, l) => ({ mean: Float32Array.from({ length: queryHeads * headDim }, (__, i) => Math.sin(i + l)), size: new Float32Array(queryHeads * half).fill(2), half })) }, { queryHeads, headDim }));
+  const model = await loadModel(beside);
+  for (const [name, file] of filesBeside(model.config)) writeFileSync(join(beside, name), file);
   const { rows } = covering(2), wrong: string[] = [];
   let evicted = 0;
   for (const row of rows) try {
@@ -33,7 +33,7 @@ test('any two choices that types admit generate together: blocks, decoding, hook
     if (isView(row) || report.counts['events'] === 0) continue; // what its pieces force may be the whole prompt
     evicted++;
     const held = report.kept.flat().map((set) => set.length), shared = budget * held.length;
-    if (!piecesOf(row).some((p) => p.name === 'mass')) expect(held.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(shared);
+    if (!compile(policy).sizes) expect(held.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(shared);
     report.kept.forEach((heads, l) => heads.forEach((set, g) => expect(set.length).toBeLessThanOrEqual(report.budgets[l]![g]!)));
   } catch (error) { wrong.push(`${labelOf(row)}: ${error instanceof Error ? error.message : String(error)}`); }
   console.log(`${rows.length} compositions generated ${NEW} tokens twice, ${evicted} of them evicting`);

@@ -1,9 +1,7 @@
-import { existsSync } from 'node:fs';
-import { tmpdir } from 'node:os';
 import { afterAll, expect, test } from 'vitest';
 import { compile } from '@kv/core';
 import { openGpu } from '@kv/gpu';
-import type { Gpu } from '@kv/gpu';
+import { firstDevice } from '@kv/gpu-testing';
 import { covering } from './free/cover.ts';
 import { decide } from './free/laws.ts';
 import type { Decision } from './free/laws.ts';
@@ -11,18 +9,7 @@ import { eventOf, labelOf } from './free/rows.ts';
 import { comparableSceneOf } from './free/scenes.ts';
 import { shaken, shakenScene } from './free/tie.ts';
 
-const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
-/** A device, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
-async function device(): Promise<Gpu | undefined> {
-  if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
-  process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
-  try { return await openGpu(); } catch (error) {
-    if (process.env['KV_REQUIRE_GPU'] === '1') throw error;
-    console.log(`GPU tests are skipped: ${error instanceof Error ? error.message : String(error)}`);
-    return undefined;
-  }
-}
-const gpu = await device();
+const gpu = await firstDevice(() => openGpu());
 afterAll(() => {
   gpu?.destroy();
   if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });

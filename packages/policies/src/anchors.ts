@@ -1,10 +1,10 @@
 import { checkWord } from '@kv/core';
-import { embedding, regex, semantic, sponsorship as vouch, structure as mark } from '@kv/scorers-sponsorship';
+import { embedding, learned, regex, semantic, sponsorship as vouch, structure as mark } from '@kv/scorers-sponsorship';
 import type { Detector, SponsorshipOptions } from '@kv/scorers-sponsorship';
 
 /** What finds anchors, by name. */
-export type Anchors = 'regex' | 'semantic' | 'embedding';
-const DETECTORS: Readonly<Record<Anchors, Detector>> = { regex, semantic, embedding: embedding() };
+export type Anchors = 'regex' | 'semantic' | 'embedding' | 'learned';
+const DETECTORS: Readonly<Record<Anchors, Detector>> = { regex, semantic, embedding: embedding(), learned: learned() };
 /** The detector of that name. @throws KvError, in the name of `where`, for another name. */
 function detector(where: string, name: Anchors): Detector {
   checkWord(where, 'anchors', name, Object.keys(DETECTORS) as Anchors[]);

@@ -2,11 +2,14 @@ import type { Policy } from '@kv/core';
 import { adakv } from './adakv.ts';
 import { alpha } from './alpha.ts';
 import { attendedSentences } from './attended-sentences.ts';
-import { chunkkv } from './chunkkv.ts';
+import { cap } from './cap.ts';
+import { chunkkv, entropyChunkkv } from './chunkkv.ts';
 import { criticalkv } from './criticalkv.ts';
 import { cpe } from './cpe.ts';
 import { crystalcache, crystalcacheBreath } from './crystalcache.ts';
 import { cur } from './cur.ts';
+import { dropkv } from './dropkv.ts';
+import { finch } from './finch.ts';
 import { full } from './full.ts';
 import { fullTa } from './full-ta.ts';
 import { h2o } from './h2o.ts';
@@ -16,6 +19,7 @@ import { keydiff } from './keydiff.ts';
 import { h2oJoint } from './h2o-joint.ts';
 import { knorm } from './knorm.ts';
 import { hshare } from './hshare.ts';
+import { kvcompose } from './kvcompose.ts';
 import { kvzip, kvzipModelWide } from './kvzip.ts';
 import { lagkv } from './lagkv.ts';
 import { observed } from './observed.ts';
@@ -23,13 +27,14 @@ import { pieces } from './pieces.ts';
 import type { OptionValues } from './pieces.ts';
 import { pyramidal } from './pyramidal.ts';
 import { pyramidkv } from './pyramidkv.ts';
+import { qfilter } from './qfilter.ts';
 import { random } from './random.ts';
 import { rarity } from './rarity.ts';
 import { snapkv } from './snapkv.ts';
 import { snapkvCaote } from './snapkv-caote.ts';
 import { snapkvFastCaote } from './snapkv-fast-caote.ts';
-import { CAI, CAI25, CC, CHARI, DEVOTO, DEVOTO25, FENG24, FENG25, FENG25D, GOEL, HSHARE, KIM, KVPRESS, LI, LIANG, LIU, LIU23, MAO, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, YANG, ZHANG, ZHOU } from './sources.ts';
-import { expectedAttention } from './expected-attention.ts';
+import { AKULOV, CAI, CAI25, CC, CHARI, CORALLO, DEVOTO, DEVOTO25, DROPKV, FENG24, FENG25, FENG25D, GODEY, GOEL, HSHARE, KIM, KVPRESS, LI, LIANG, LIU, LIU23, MAO, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, YANG, YANG26, ZHANG, ZHOU } from './sources.ts';
+import { expectedAttention, expectedAttentionStats } from './expected-attention.ts';
 import { compactor } from './compactor.ts';
 import { leverage } from './leverage.ts';
 import { cake } from './cake.ts';
@@ -78,14 +83,19 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   pyramidal: entry(pyramidal, "SnapKV under PyramidKV's budgets, the authors' line", CAI, PYRAMID),
   attendedSentences: entry(attendedSentences, 'Whole sentences that the question looks at', 'studies/smollm2-needle', { window: 8, maxSize: 32, sinks: 4 }),
   chunkkv: entry(chunkkv, "SnapKV's best chunks, whole and alike in every head", LIU, { size: 10, window: 64, kernel: 5 }),
+  entropyChunkkv: entry(entropyChunkkv, 'Coherent chunks whole, spiky ones cut to their best slots', KVPRESS, { size: 10, low: 4, window: 64, kernel: 5 }),
   adakv: entry(adakv, 'SnapKV, the slots of a layer shared between its heads', FENG24, { window: 64, kernel: 5, safeguard: 0.2 }),
   criticalkv: entry(criticalkv, 'SnapKV for half, then scores times the size of the value in the output', FENG25, { window: 64, kernel: 5, first: 0.5 }),
   keydiff: entry(keydiff, 'Keys unlike the others of their head', PARK),
   lagkv: entry(lagkv, 'Keys and values uneven against the next slots', LIANG, like('lagkv')),
   cur: entry(cur, 'Large keys with large values within their window', SENGUPTA, like('cur')),
+  qfilter: entry(qfilter, 'Keys along the main direction of queries, by calibrated filters', GODEY),
   kvzip: entry(kvzip, 'What repeating the context looks at: a second pass', KIM, like('kvzip')),
   kvzipModelWide: entry(kvzipModelWide, 'The same, every pair against those of all layers and heads', KIM, like('kvzip')),
+  kvcompose: entry(kvcompose, 'What reading the context again looks at, layers by composite tokens', AKULOV),
   expectedAttention: entry(expectedAttention, 'What a distribution of future queries would look at', DEVOTO25, like('expectedAttention')),
+  expectedAttentionStats: entry(expectedAttentionStats, 'The same by calibrated statistics of queries', DEVOTO25, like('expectedAttentionStats')),
+  cap: entry(cap, 'Values that add most to the capacity of their head', YANG26, like('cap')),
   compactor: entry(compactor, 'Leverage of the keys and non-causal attention in chunks', CHARI, { chunk: 256, window: 4096, sinks: 8, recent: 4 }),
   leverage: entry(leverage, 'Keys that have a direction to themselves', CHARI, like('leverage')),
   cake: entry(cake, 'Layers by entropy and variance of their attention', QIN, like('cake')),
@@ -93,11 +103,13 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   rkv: entry(rkv, 'Importance against redundancy', CAI25, { window: 8, kernel: 7, lambda: 0.1 }),
   defensivekv: entry(defensivekv, 'The worst case over queries and heads, heads compared', FENG25D, like('defensive')),
   layerDefensivekv: entry(layerDefensivekv, 'The same, layers compared too', FENG25D, like('defensive')),
+  finch: entry(finch, 'What the question looks at, keys turned to positions within the cache', CORALLO, like('finch')),
+  dropkv: entry(dropkv, 'Exact eviction errors of the last queries, squared and summed', DROPKV, like('dropkv')),
   scissorhands: entry(scissorhands, 'Above the mean weight in most of the last steps', LIU23, like('scissorhands')),
   snapkvMerge: entry(snapkvMerge, 'SnapKV, the evicted folded into what stays', KVPRESS, { window: 64, kernel: 5, threshold: 0 }),
   quest: entry(quest, 'Hides all but the pages with the highest bounds', TANG, { page: 16, slots: 1024 }),
   doubleSparsity: entry(doubleSparsity, 'Hides all but the best by a few channels', YANG, { channels: 16, window: 32, slots: 1024 }),
-  hshare: entry(hshare, 'Double Sparsity, its sets shared between tokens and heads', HSHARE, { slots: 128, sinks: 8, local: 32, channels: 32, query: 2, heads: 0.5 }),
+  hshare: entry(hshare, 'Double Sparsity, its sets shared between tokens, layers and heads', HSHARE, { slots: 128, sinks: 8, local: 32, channels: 32, query: 2, heads: 0.5, layers: 0.5 }),
   topKOracle: entry(topKOracle, 'Hides all but the true top-k of every query: a yardstick', PRHS, { slots: 1024 }),
   snapkvCaote: entry(snapkvCaote, 'SnapKV, then the eviction error CAOTE', GOEL, like('snapkv')),
   snapkvFastCaote: entry(snapkvFastCaote, 'SnapKV, then FastCAOTE', GOEL, like('snapkv')),
@@ -111,8 +123,8 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   alphaTriattention: entry(alphaTriattention, 'TriAttention, each pick less its likeness to what is kept', `${SCD}, eq. 2`, { lambda: 0.5, horizon: 65_536 }),
   crystalcache: entry(crystalcache, 'Whole trunks of sentences by centrality or content (recent <= budget)', CC, { alpha: 1, maxSize: 32, sinks: 4, recent: 128 }),
   crystalcacheBreath: entry(crystalcacheBreath, 'CrystalCache that dissolves again while it generates', `${CC}, section 3.8`, { alpha: 1, maxSize: 32, sinks: 4, recent: 128, interval: 64 }),
-  cpe: entry(cpe, 'Evicts nothing: shared retrieval, shrinking windows, frozen early tokens', PRHS, { budget: 128, sinks: 8, local: 32, block: 8, threshold: 0.8, phi: 0.7, psi: 0.5 }),
+  cpe: entry(cpe, 'Evicts nothing: shared retrieval, shrinking windows, frozen early tokens', PRHS, { budget: 128, sinks: 8, local: 32, block: 8, threshold: 0.8, compare: 'queries', phi: 0.7, psi: 0.5 }),
   rarity: entry(rarity, 'Tokens whose id is rare in the context (Von Restorff)', `${CC}, eq. 21`, like('rarity')),
   fullTa: entry(fullTa, 'Attention, recency, structure, past attention and frequency beside the vouchers', `${TA}, eq. 1`, { reach: 6, slots: 4, strength: 15, rate: 0.9, anchors: 'regex' }),
-  taFast: entry(taFast, 'Values after anchors such as `password:` are sponsored', `${TA}, eq. 3`, { reach: 6, slots: 4, strength: 15, anchors: 'regex' }),
+  taFast: entry(taFast, 'Values after anchors such as `password:` are sponsored; anchors=regex, semantic, embedding or learned', `${TA}, eq. 3`, { reach: 6, slots: 4, strength: 15, anchors: 'regex' }),
 };

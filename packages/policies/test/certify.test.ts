@@ -1,9 +1,9 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { droppedMass, certificates } from '@kv/certificates';
-import type { Certificates } from '@kv/certificates';
-import { generate, loadModel } from '@kv/models';
+import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
+import type { Certificates, Constants } from '@kv/certificates';
+import { generate, loadModel, watchLayers } from '@kv/models';
 import type { Model, WitnessedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
 
@@ -16,9 +16,9 @@ beforeAll(async () => {
   model = await loadModel(folder);
 });
 /** A run with all that a witness is shown. */
-async function watched(text: string, options: object) {
-  const rows: WitnessedRow[] = [], all = certificates(), policy = parsePolicy(text);
-  const { report } = await generate(model, { ids, policy, ...options, certify: { row: (row) => { rows.push(row); all.row(row); }, conclude: (run) => all.conclude(run) } });
+async function watched(text: string, options: object, constants?: Constants) {
+  const rows: (WitnessedRow & { readonly ago: number | undefined })[] = [], all = certificates({ constants }), policy = parsePolicy(text);
+  const { report } = await generate(model, { ids, policy, ...options, certify: { row: (row) => { rows.push({ ...row, ago: row.state('state.cis.ago') }); all.row(row); }, conclude: (run) => all.conclude(run) } });
   return { rows, report, found: report.certificates as Certificates };
 }
 const heads = (): number => model.config.queryHeads, group = (h: number): number => Math.floor((h * model.config.kvHeads) / heads());
@@ -48,10 +48,56 @@ describe('certificates in the report', () => {
     const cis = await watched('cpe(budget=64,sinks=2,local=8,block=4,phi=1,psi=1)', { maxNewTokens: 9 });
     expect(cis.found.retrievalRatio).toBeGreaterThanOrEqual(0.25);
     expect(cis.found.retrievalRatio).toBeLessThanOrEqual(1);
+    const byKeys = await watched('cpe(budget=64,sinks=2,local=8,block=4,compare=keys,phi=1,psi=1)', { maxNewTokens: 9 });
+    expect(byKeys.found.retrievalRatio).toBeGreaterThanOrEqual(0.25);
+    expect(byKeys.found.retrievalRatio).not.toBe(cis.found.retrievalRatio);
     const psaw = await watched('psaw(phi=0.2)', { maxNewTokens: 3 });
     const { byLayer } = psaw.found.views!;
     expect(byLayer[0]).toBe(0);
     expect(byLayer.at(-1)).toBeGreaterThan(0);
+  });
+  test('CIS bounds what reuse costs by the distance of the very queries', async () => {
+    const { rows, found } = await watched('cpe(budget=64,sinks=2,local=8,block=4,threshold=0.2,phi=1,psi=1)', { maxNewTokens: 9 }), reused = rows.filter(({ ago }) => ago! > 0);
+    const bounds = reused.map(({ layer, head, step, ago, vector, keyNorm }) => {
+      const past = rows.find((r) => r.layer === layer && r.head === head && r.step === step - ago!)!, dot = vector.reduce((s, x, c) => s + x * past.vector[c]!, 0);
+      expect(past.ago).toBe(0); // it retrieved
+      expect(Math.floor(past.step / 4)).toBe(Math.floor(step / 4));
+      expect(dot / Math.hypot(...vector) / Math.hypot(...past.vector)).toBeGreaterThan(0.2);
+      return sharingBound({ keyNorm, dim: 16, distance: Math.hypot(...vector.map((x, c) => x - past.vector[c]!)) });
+    });
+    expect(reused.length).toBeGreaterThan(20);
+    expect(found.reuse!.rows).toBe(reused.length);
+    expect(found.retrievalRatio).toBeCloseTo(1 - reused.length / rows.length, 9);
+    expect(found.reuse!.bound.mean).toBeCloseTo(bounds.reduce((x, y) => x + y, 0) / bounds.length, 9);
+    expect(found.reuse!.beyond.mean).toBeGreaterThanOrEqual(0);
+  });
+  test('Double Sparsity as a surrogate: no row drops more than δ* + 2 ε and δ* + 2 η', async () => {
+    const { rows, found } = await watched('view(budget=48,of=labels(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK)', { maxNewTokens: 4 }), { surrogate } = found;
+    expect(surrogate!.rows).toBe(rows.length);
+    expect(surrogate!.dropped.mean).toBeCloseTo(found.views!.dropped.mean, 9);
+    expect(surrogate!.dropped.max).toBeLessThanOrEqual(surrogate!.byVariation.max);
+    expect(surrogate!.byVariation.mean).toBeLessThanOrEqual(surrogate!.byLogits.mean + 1e-9);
+    expect(rows.every(({ by, query }) => by!.forced.includes(0) && by!.forced.includes(query))).toBe(true);
+    const exact = await watched('view(budget=48,of=dots ∘ mandatory(sinks=2,recent=4) ∘ topK)', { maxNewTokens: 3 });
+    expect(exact.found.surrogate!.logitError.max).toBeLessThan(1e-3);
+    expect(exact.found.surrogate!.variation.max).toBeLessThan(1e-4);
+  });
+  test('PSAW and ETF by constants that were fitted on a calibration run', async () => {
+    const all = fitConstants(model.config, { sinks: 4 });
+    await watchLayers(model, ids, all);
+    const constants = all.take(ids.length), { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 3 }, constants), [layer, ...rest] = found.schedules!;
+    expect(rest).toEqual([]); // of four layers the top one alone
+    expect(layer!.layer).toBe(3);
+    expect(layer!.window!.dropped.mean).toBeCloseTo(found.views!.byLayer[3]!, 5);
+    expect(layer!.freezing!.positions).toBe(Math.floor(0.8 * ids.length) - 4);
+    expect(layer!.joint).toBe(Math.min(1, layer!.window!.fitted.max + layer!.freezing!.worst));
+    expect(constants.fading.every((fit) => fit!.rate > 0 && fit!.error > 0)).toBe(true);
+    expect(rows.every(({ window, layer: l, query }) => (l === 3 ? window!.sinks === 4 && window!.from === Math.floor(0.8 * query) : !window || window.from === 0))).toBe(true);
+    // what freezing moved in the top layer, whose input it did not change, is at most the bound of its largest key change
+    const [plain, frozen] = [await watched('psaw(phi=1)', { maxNewTokens: 2 }), await watched('psaw(phi=1) ∘ etf(psi=0.2)', { maxNewTokens: 2 })], top = (r: typeof plain) => r.rows.filter((row) => row.layer === 3);
+    const moved = top(plain).map((row, i) => row.weights.reduce((s, w, j) => s + Math.abs(w - top(frozen)[i]!.weights[j]!), 0) / 2);
+    expect(Math.max(...moved)).toBeGreaterThan(1e-3);
+    expect(Math.max(...moved)).toBeLessThanOrEqual(layer!.freezing!.covering + 1e-9);
   });
   test('nothing is shown without being asked', async () => {
     expect((await generate(model, { ids, policy: parsePolicy('tova'), budget: 48, maxNewTokens: 1 })).report.certificates).toBeUndefined();

@@ -1,16 +1,15 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { compile, compose } from '@kv/core';
+import { cadence, compile, compose } from '@kv/core';
 import { generate, loadModel, watchLayers } from '@kv/models';
 import type { Model } from '@kv/models';
-import { embedding, sponsorship } from '@kv/scorers-sponsorship';
+import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';
-import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
+import { calibration } from '@kv/scorers-triattention';
 import { topK } from '@kv/selectors-top-k';
 import { parsePolicy, policies } from '../src/index.ts';
+import { calibrated } from './beside.ts';
 
 /** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
 const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
@@ -19,13 +18,9 @@ let model: Model, golden: Golden;
 beforeAll(async () => {
   if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
   golden = JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as Golden;
-  const beside = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
-  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
-  model = await loadModel(beside);
-  const { layers, queryHeads, headDim } = model.config, all = Array.from({ length: layers }, () => calibration(queryHeads, headDim));
-  await watchLayers(model, golden.ids, { queries: (l, q, { rotary, cos, sin }) => { all[l]!.add({ q, cos, sin, half: rotary / 2 }); } });
-  writeFileSync(join(beside, PRE_ROPE_FILE), preRopeFile({ tokens: golden.ids.length, rows: all.map((each) => each.take()) }, { queryHeads, headDim }));
-  return () => { rmSync(beside, { recursive: true }); };
+  const beside = await calibrated(folder, golden.ids);
+  model = beside.model;
+  return beside.remove;
 });
 
 describe.each(['streaming(sinks=4)', 'knorm', 'snapkv(window=16,kernel=5)', 'tova', 'observed', 'pyramidkv(window=16,kernel=5,beta=20)', 'chunkkv(size=10,window=16)', 'criticalkv(window=16)', 'keydiff', 'lagkv(lag=32)', 'cur'])('%s as the goldens name it', (text) => {
@@ -39,7 +34,7 @@ describe.each(['streaming(sinks=4)', 'knorm', 'snapkv(window=16,kernel=5)', 'tov
 });
 
 /** Budget 48, with windows that fit in it. */
-const OPTIONS: Readonly<Record<string, object>> = { crystalcache: { recent: 16 }, crystalcacheBreath: { recent: 16, interval: 4 }, ...Object.fromEntries(['snapkv', 'snapkvCaote', 'snapkvFastCaote', 'pyramidkv', 'pyramidal', 'chunkkv', 'adakv', 'criticalkv', 'cake', 'dynamickv', 'rkv', 'defensivekv', 'layerDefensivekv', 'scissorhands', 'snapkvMerge', 'alpha'].map((name) => [name, { window: 8 }])) };
+const OPTIONS: Readonly<Record<string, object>> = { crystalcache: { recent: 16 }, crystalcacheBreath: { recent: 16, interval: 4 }, ...Object.fromEntries(['snapkv', 'snapkvCaote', 'snapkvFastCaote', 'pyramidkv', 'pyramidal', 'chunkkv', 'adakv', 'criticalkv', 'cake', 'dynamickv', 'rkv', 'defensivekv', 'layerDefensivekv', 'scissorhands', 'snapkvMerge', 'alpha', 'entropyChunkkv', 'dropkv'].map((name) => [name, { window: 8 }])), finch: { question: 8 } };
 describe.each(Object.entries(policies).filter(([, { make }]) => compile(make()).evicts))('%s in the engine', (name, { make }) => {
   test('at once, in blocks and while decoding: every head ends at its budget', async () => {
     const policy = make(OPTIONS[name] as never);
@@ -58,6 +53,30 @@ test('TA-Fast-Embedding reads the embeddings of the model, in blocks too: what m
   expect((await generate(model, { ids: golden.ids, policy: parsePolicy('taFast(anchors=embedding)'), budget: 16, maxNewTokens: 2 })).report.policy).toContain('anchors=embedding');
 });
 
+test('TA-Learned reads hidden states of the model: one event after the prompt, in blocks too, then one a cadence; without a detector it says where one comes from', async () => {
+  const { config: { hidden: width } } = model, file = detectorFile({ width, first: Float32Array.from({ length: 4 * width }, (_, i) => Math.sin(i * i) / 4), second: Float32Array.of(1, -1, 1, -1) }), states: Float32Array[] = [];
+  await watchLayers(model, golden.ids, { hidden: (rows) => { states.push(rows); } });
+  const f = confidence(readDetector(file), Float32Array.from(states.flatMap((rows) => [...rows]))), sure = [...f].sort((a, b) => b - a)[4]!, anchors = golden.ids.flatMap((_, i) => (f[i]! > (sure + 1e-4) ? [i] : []));
+  expect(anchors).toHaveLength(4);
+  const policy = compose(sponsorship({ reach: 3, anchors: learned({ weights: file, above: sure + 1e-4 }) }), topK()), want = new Set(anchors.flatMap((i) => [i + 1, i + 2, i + 3]).filter((i) => i < golden.ids.length));
+  for (const how of [{}, { block: 64 }]) {
+    const { report } = await generate(model, { ids: golden.ids, policy, budget: want.size, maxNewTokens: 0, ...how });
+    expect(report.counts['events']).toBe(1);
+    for (const heads of report.kept) for (const set of heads) expect(new Set(set)).toEqual(want);
+  }
+  const { report } = await generate(model, { ids: golden.ids, policy: compose(policy, cadence({ every: 2 })), budget: 16, maxNewTokens: 7 });
+  expect(report.counts['events']).toBe(4);
+  await expect(generate(model, { ids: golden.ids, policy: parsePolicy('taFast(anchors=learned)'), budget: 16, maxNewTokens: 0 })).rejects.toThrow('learned: expected learned-detector.safetensors beside the model, got none');
+});
+
+test("the embedded model's own detector: the value of a code survives at a budget of 24, in every layer and head", async () => {
+  const own = await loadModel('embedded'), said = 'It was a fine morning. The Paris code is: 7KQ2M9XP. ', text = `${'The river was still and the water was cold. '.repeat(4)}${said}${'He went down the road and did not look back. '.repeat(6)}`;
+  const { ids, offsets } = own.tokenizer.encode(text), from = text.indexOf('7KQ2'), value = ids.flatMap((_, i) => (offsets[i]![0] < from + 8 && offsets[i]![1] > from ? [i] : []));
+  const kept = async (anchors: string) => (await generate(own, { ids, policy: parsePolicy(`taFast(reach=10,slots=10,anchors=${anchors})`), budget: 24, maxNewTokens: 0 })).report.kept.flat();
+  for (const set of await kept('learned')) expect(set).toEqual(expect.arrayContaining(value));
+  expect(value.length).toBeGreaterThan(3);
+});
+
 test('the breath cycle in a long generation: the cache comes back to its budget at every breath, sinks may go, and a static graph keeps other slots', async () => {
   const run = async (gain: number) => (await generate(model, { ids: golden.ids, policy: parsePolicy(`weighted(10*saliency,10*rarity) ∘ clip ∘ mandatory(sinks=4,recent=16) ∘ trunks(run=16) ∘ breath(interval=16,decay=0.2,gain=${gain}) ∘ branchDissolution ∘ cadence(every=16)`), budget: 64, maxNewTokens: 81 })).report;
   const [pulsing, still] = [await run(1), await run(0)];
@@ -70,8 +89,8 @@ test('the breath cycle in a long generation: the cache comes back to its budget 
   expect(pulsing.kept).not.toEqual(still.kept);
 });
 
-test('TriAttention without statistics beside the model says how to make them', async () => {
-  await expect(generate(await loadModel(folder), { ids: golden.ids, policy: parsePolicy('triattention'), budget: 48, maxNewTokens: 0 })).rejects.toThrow("expected pre-rope.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'");
+test('a policy without its statistics beside the model says how to make them', async () => {
+  for (const [name, file] of [['triattention', 'pre-rope'], ['expectedAttentionStats', 'query-statistics'], ['qfilter', 'q-filters']] as const) await expect(generate(await loadModel(folder), { ids: golden.ids, policy: parsePolicy(name), budget: 48, maxNewTokens: 0 })).rejects.toThrow(`expected ${file}.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'`);
 });
 test('TriAttention on a real model: queries turned back from what attention reads are those of an unrotated pass', async () => {
   const seen: Float32Array[] = [], flat: Float32Array[] = [], { decoder } = model, ids = golden.ids.slice(0, 20);

@@ -13,6 +13,8 @@ export function keptOn(policy: Policy, { at, lengths, keys, values, attention, p
     if (signal.id === 'keys' || signal.id === 'values') return put(signal.id === 'keys' ? keys : values, at.kvHeads, at.headDim);
     if (signal.id === 'rope') return { rotary: 0, angles: () => ({ cos: new Float32Array(0), sin: new Float32Array(0) }) };
     if (signal.id === 'preRope') return { mean: Float32Array.from({ length: at.queryHeads * at.headDim }, (_, i) => Math.sin(i)), size: new Float32Array(0), half: 0, queryHeads: at.queryHeads, headDim: at.headDim };
+    if (signal.id === 'queryStatistics') return { queryHeads: at.queryHeads, headDim: at.headDim, mean: Float32Array.from({ length: at.queryHeads * at.headDim }, (_, i) => Math.sin(i)), covariance: new Float32Array(at.queryHeads * at.headDim ** 2) };
+    if (signal.id === 'qFilters') return { kvHeads: at.kvHeads, headDim: at.headDim, filters: Float32Array.from({ length: at.kvHeads * at.headDim }, (_, i) => Math.sin(i)) };
     if (signal.id === 'queries') { const w = Number(signal.args?.['w']); return ops.from({ data: Float32Array.from({ length: at.queryHeads * w * at.headDim }, (_, i) => Math.sin(i)), shape: [at.queryHeads, w, at.headDim] }); }
     if (!isState(signal)) return put(attention, at.queryHeads);
     const { kind, rows, width = 1, init = 0 } = signal.state, count = rows === 'query' ? at.queryHeads : rows === 'kv' ? at.kvHeads : 1, columns = kind === 'slot' ? at.slots : kind === 'position' ? at.length : width;

@@ -38,9 +38,11 @@ export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decisio
     claim(whole || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
   });
   const spent = sum(layers.flatMap((l) => l.budgets)), planned = sum(layers.flatMap((l) => l.planned));
-  claim(spent <= planned || has('mass'), row, scene, () => `budgets of ${planned} became ${spent}`); // mass gives a guarantee in the place of a size
-  claim(planned <= scene.spec.layers * scene.spec.kvHeads * roomFor(row, scene), row, scene, () => `planned are ${planned} slots`);
-  if (has('cis') || has('mass')) return; // brings neighbours and a window of its own; gives a guarantee
+  const asked = scene.spec.layers * scene.spec.kvHeads * roomFor(row, scene);
+  claim(planned <= asked, row, scene, () => `planned are ${planned} slots`);
+  // what finds the size itself replaces what was asked for; a curve goes by that, not by what was planned of it
+  claim(spent <= (has('lukv') ? asked : planned) || compile(eventOf(row)).sizes, row, scene, () => `budgets of ${planned} became ${spent}`);
+  if (has('cis') || compile(eventOf(row)).sizes) return; // brings neighbours and a window of its own; finds the size itself
   for (const rows of seen ?? []) {
     const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).floor(scene.spec.slots, VIEW_BUDGET)), all = sum(rows.map((set) => set.length));
     claim(all <= most, row, scene, () => `${all} slots visible in ${rows.length} rows, the budget is ${most}`);

@@ -1,8 +1,8 @@
 import { attentionMax, compile, cpu, planBudgets, runEvent, settle, signalKey } from '@kv/core';
-import type { AnySignal, At, Backend, Draft, EventLayer, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
+import type { AnySignal, Backend, Draft, EventLayer, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
 import { stage } from '@kv/laws';
-import { preRopeFile } from '@kv/scorers-triattention';
 import type { Layer, Scene } from '@kv/laws';
+import { filesBeside } from './beside.ts';
 
 type Slots = readonly (readonly number[])[];
 /** What one event decided in one layer, by KV head (inside a view: by row that chooses). */
@@ -23,11 +23,10 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
   for (const [l, layer] of layers.entries()) for (const signal of needs) if (signal.provide) made.set(name(l, signal), await signal.provide(engine(scene.layers[l]!, () => layer.read(attentionMax(1)) as Tensor), l));
   return layers;
 }
-/** Statistics of queries beside the model: the only file that a piece asks for. */
-const statistics = ({ layers, queryHeads, headDim }: At): Uint8Array => { const half = Math.floor(headDim / 2); return preRopeFile({ tokens: 1, rows: Array.from({ length: layers }, (_, l) => ({ mean: Float32Array.from({ length: queryHeads * headDim }, (__, i) => Math.sin(i + l)), size: new Float32Array(queryHeads * half).fill(2), half })) }, { queryHeads, headDim }); };
 /** What providers ask of an engine, from a scene: largest weights, and rows of causal attention. */
 const engine = ({ tokens, at }: Layer, largest: () => Tensor): ProviderEngine => ({
-  artifact: async () => statistics(at),
+  artifact: async (name) => filesBeside(at).get(name),
+  hiddenNumbers: async (_key, fold) => fold(new Float32Array(at.length), 1),
   ids: tokens.ids, promptLength: at.promptLength, encode: (text) => [text.length], decode: (ids) => ids.join(' '), observeMax: async () => largest(),
   attentionRows: async (_layer, visit, from = 0) => {
     for (let q = from; q < at.length; q++) visit(q, Float32Array.from({ length: at.queryHeads * (q + 1) }, (_, i) => (1 + Math.sin(7 * q + i)) / (q + 1)));

@@ -1,0 +1,86 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { beforeAll, describe, expect, test } from 'vitest';
+import { readCpu, shaper } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { artifactOf, generate } from '@kv/models';
+import type { Model } from '@kv/models';
+import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
+import { parsePolicy } from '../src/index.ts';
+import { calibrated } from './beside.ts';
+
+/** The golden checkpoints: `KV_SHARED`, or `shared` beside the repository. */
+const goldens = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens`;
+/** What tools/reference-models/presses.py wrote: positions as bits of a hexadecimal number, scores of layer 1 in parts of 100,000 of the row's largest, null where forced. */
+interface Press { readonly kept: Readonly<Record<string, readonly (readonly string[])[]>>; readonly scores?: readonly { readonly largest: number; readonly parts: readonly (number | null)[] }[] }
+interface Reference { readonly question: number; readonly kinds: Readonly<Record<string, { readonly filters: readonly (readonly (readonly number[])[])[]; readonly presses: Readonly<Record<string, Press>> }>> }
+const reference = JSON.parse(readFileSync(new URL('fixtures/kvpress-scorers.json', import.meta.url), 'utf8')) as Reference;
+const kinds = Object.keys(reference.kinds), LENGTH = 240, LAYER = 1;
+
+const here: Readonly<Record<string, string>> = {
+  cap: 'cap(tau=5)',
+  expectedAttentionStats: 'expectedAttentionStats',
+  qfilter: 'qfilter',
+  finch: `finch(question=${reference.question})`,
+  entropyGate_snapkv: 'entropyChunkkv(size=10,low=4,window=20,kernel=5)',
+  entropyGate_keydiff: 'keydiff ∘ entropyGate(size=7,low=3) ∘ topK',
+  kvcompose: 'kvcompose',
+  kvcompose_unstructured: 'kvcompose ∘ modelWide ∘ topK',
+};
+const models = new Map<string, { readonly model: Model; readonly ids: readonly number[] }>();
+beforeAll(async () => {
+  if (!existsSync(goldens)) throw new Error(`expected the shared fixtures at ${goldens}: set KV_SHARED or put them beside the repository`);
+  const made = await Promise.all(kinds.map(async (kind) => {
+    const { ids } = JSON.parse(readFileSync(`${goldens}/${kind}/golden.json`, 'utf8')) as { ids: number[] }, { model, remove } = await calibrated(`${goldens}/${kind}`, ids);
+    models.set(kind, { model, ids });
+    return remove;
+  }));
+  return () => { for (const remove of made) remove(); };
+});
+
+const positions = (bits: string): number[] => { const all = BigInt(`0x${bits}`); return Array.from({ length: LENGTH }, (_, p) => p).filter((p) => (all >> BigInt(p)) & 1n); };
+/** The scores that a policy selects by in one layer, on the rows that they have. */
+async function scoresOf(model: Model, ids: readonly number[], { label }: Policy, layer: number): Promise<readonly (readonly number[])[]> {
+  const rows: number[][] = [];
+  const spy = shaper('spy', [], ({ at, scores }) => {
+    const { data, shape: [count = 0, n = 0] } = readCpu(scores);
+    if (at.layer === layer) rows.push(...Array.from({ length: count }, (_, r) => Array.from(data.slice(r * n, (r + 1) * n))));
+    return scores;
+  });
+  const scoring = label.split(' ∘ ').filter((part) => !['topK', 'modelWide', 'compositeTokens', 'rerotate'].includes(part)).join(' ∘ ');
+  await generate(model, { ids, policy: parsePolicy(`${scoring} ∘ spy ∘ topK`, { find: (name) => (name === 'spy' ? { make: () => spy, options: {} } : undefined) }), budget: 100, maxNewTokens: 0 });
+  return rows;
+}
+/** Whether what two sets do not share lies within 1e-5 of the row's largest score. */
+function tied(scores: readonly number[], ours: readonly number[], theirs: readonly number[]): boolean {
+  const odd = [...ours.filter((p) => !theirs.includes(p)), ...theirs.filter((p) => !ours.includes(p))].map((p) => scores[p]!);
+  return Math.max(...odd) - Math.min(...odd) < 1e-5 * Math.max(...scores.map(Math.abs));
+}
+
+test('every press that was run has a policy here', () => { for (const kind of kinds) expect(Object.keys(reference.kinds[kind]!.presses).sort()).toEqual(Object.keys(here).sort()); });
+describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, name] as const)))('%s: %s of kvpress', (kind, name) => {
+  const press = reference.kinds[kind]!.presses[name]!, policy = parsePolicy(here[name]!);
+  test.each(Object.keys(press.kept))('%s evicted: the same sets, but for ties', async (ratio) => {
+    const { model, ids } = models.get(kind)!, { kept } = (await generate(model, { ids, policy, budget: Math.floor(LENGTH * (1 - Number(ratio))), maxNewTokens: 0 })).report;
+    let ties = 0;
+    for (const [l, heads] of press.kept[ratio]!.entries()) for (const [g, bits] of heads.entries()) {
+      const theirs = positions(bits), ours = kept[l]![g]!;
+      if (JSON.stringify(ours) === JSON.stringify(theirs)) continue;
+      const rows = await scoresOf(model, ids, policy, l);
+      expect(tied(rows[Math.floor((g * rows.length) / heads.length)]!, ours, theirs), `layer ${l}, head ${g}: ${ours} against ${theirs}`).toBe(true);
+      ties++;
+    }
+    expect(ties).toBe(0);
+  });
+  if (press.scores !== undefined) test('scores of layer 1 within 1e-4 of the largest of their row', async () => {
+    const { model, ids } = models.get(kind)!, ours = await scoresOf(model, ids, policy, LAYER);
+    for (const [g, { largest, parts }] of press.scores!.entries()) {
+      const group = ours.length / press.scores!.length, mean = (p: number): number => ours.slice(g * group, (g + 1) * group).reduce((sum, row) => sum + row[p]!, 0) / group;
+      parts.forEach((part, p) => { if (part !== null) expect(Math.abs(mean(p) - (part / 1e5) * largest), `head ${g}, position ${p}`).toBeLessThan(1e-4 * largest); });
+    }
+  });
+});
+test.each(kinds)('%s: calibrated filters are those of a singular value decomposition', async (kind) => {
+  const ours = readQFilters((await artifactOf(models.get(kind)!.model, Q_FILTERS_FILE))!);
+  reference.kinds[kind]!.filters.forEach((heads, l) => heads.flat().forEach((x, i) => expect(Math.abs(ours[l]!.filters[i]! - x)).toBeLessThan(1e-4)));
+});
