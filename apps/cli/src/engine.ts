@@ -17,8 +17,8 @@ export type EngineChoice = CpuEngine | 'webgpu' | 'webgpu-resident';
 export const engineOption = (choice: CpuEngine): [flag: string, help: string, parse: (text: string) => CpuEngine, choice: CpuEngine] =>
   ['--engine <name>', 'on the CPU: exact (f32), fast (quantised weights as stored, activations in 8 bits) or wasm; the first two run on onnxruntime-node where it is installed', oneOf('--engine', ENGINES), choice];
 
-/** Whether a policy runs where caches live on the GPU: it reads nothing that comes from another pass or a file, and does not move kept slots together. */
-export const residentOn = (policy: Compiled): boolean => policy.needs.every(({ provide }) => provide === undefined) && policy.hooks('compact').every(({ together }) => together !== true);
+/** Whether a policy runs where caches live on the GPU: it reads no hidden states. */
+export const residentOn = (policy: Compiled): boolean => policy.needs.every(({ hidden }) => !hidden);
 
 /** What `--device` and `--engine` of a command come to on this machine; `resident` if what it runs allows caches on the GPU. @throws KvError where they exclude each other */
 export async function chooseEngine(command: Command, cwd: string, resident: boolean): Promise<EngineChoice> {

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import { Command, CommanderError } from 'commander';
+import { calibrateCommand } from './commands/calibrate.ts';
 import { chatCommand } from './commands/chat.ts';
 import { explainCommand } from './commands/explain.ts';
 import { needleCommand } from './commands/needle.ts';
@@ -19,7 +20,7 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
     .description('Ask a language model which KV-cache retention policy still answers at which budget.')
     .version((JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version)
     .helpCommand(false);
-  for (const command of [needleCommand, runCommand, chatCommand, piecesCommand, explainCommand, papersCommand]) program.addCommand(command(terminal));
+  for (const command of [needleCommand, runCommand, chatCommand, piecesCommand, explainCommand, papersCommand, calibrateCommand]) program.addCommand(command(terminal));
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({ writeOut: (text) => terminal.stdout.write(text), writeErr: () => {} });
   }

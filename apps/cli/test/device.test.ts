@@ -1,4 +1,4 @@
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -46,6 +46,20 @@ describe('--device', () => {
       expect(onGpu.engine).toMatch(/^webgpu, ./);
       expect([onCpu.engine, chosen.engine]).not.toContain(onGpu.engine);
       expect(chosen.engine).toBe(onCpu.engine);
+    });
+    it('webgpu saves the cache of a document, read in blocks, in a file that the CPU goes on with, and talks past an eviction', async () => {
+      process.env['KV_GPU_MODELS'] = PACKAGES;
+      writeFileSync(join(cwd, 'document.txt'), TEXT.repeat(3));
+      const about = (device: string, ...args: string[]): ReturnType<typeof kv> => kv(['run', '--device', device, '--model', model, '--question', ' What?', '--policy', 'streaming(sinks=2)', '--cadence', '2', '--max-new-tokens', '3', '--json', ...args], { cwd });
+      const given = ['--document', 'document.txt', '--budget', '12', '--block', '10', '--save-cache'], [first, other] = [await about('webgpu', ...given, 'gpu.kv'), await about('cpu', ...given, 'cpu.kv')], again = await about('cpu', '--load-cache', 'gpu.kv', '--budget', '12');
+      expect([first.stderr, other.stderr, again.stderr]).toEqual(['', '', '']);
+      const [onGpu, onCpu, loaded] = [first, other, again].map(({ stdout }) => JSON.parse(stdout) as { readonly answers: object; readonly kept: object });
+      expect(onGpu).toEqual(onCpu);
+      expect(loaded!.kept).toEqual(onGpu!.kept);
+      const talk = (device: string): ReturnType<typeof kv> => kv(['chat', '--device', device, '--model', model, '--policy', 'streamingRerotated', '--budget', '16', '--cadence', '3', '--max-new-tokens', '7', '--save', `${device}.kv`], { cwd, lines: ['one two three four five', 'six'] });
+      const [gpu, cpu] = [await talk('webgpu'), await talk('cpu')];
+      expect([gpu.code, gpu.stdout]).toEqual([cpu.code, cpu.stdout]);
+      expect(gpu.stderr).toMatch(/ on webgpu, ./);
     });
     it('webgpu without an adapter is one sentence, auto the CPU', async () => {
       Object.assign(process.env, { KV_GPU_MODELS: PACKAGES, VK_ICD_FILENAMES: join(cwd, 'none.json') });

@@ -8,7 +8,7 @@ import { createConversation } from '../chat/conversation.ts';
 import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
 import { deviceOption } from '../device.ts';
-import { engineOption } from '../engine.ts';
+import { engineOption, residentOn } from '../engine.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
@@ -54,8 +54,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined) throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
-  // past the model's context kept slots are moved together, which the host does
-  await withModel(command, terminal, false, (model) => converse(model, given, options, { ...terminal, input }));
+  await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) => converse(model, given, options, { ...terminal, input }));
 }
 
 async function converse(model: Model, given: Policy | undefined, options: ChatOptions, terminal: Terminal & Required<Pick<Terminal, 'input'>>): Promise<void> {

@@ -1,18 +1,21 @@
 import { compile } from '@kv/core';
 import { openCheckpoint, slotsOf } from '@kv/models';
-import type { Budget } from '@kv/models';
+import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { bytesText, columns, countText } from '../columns.ts';
+import { deviceRows, deviceTable } from '../explain/device-table.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
+import { SHAPES } from '../explain/shapes.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
-import { budget, whole } from '../option-values.ts';
+import { budget, oneOf, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 
 interface ExplainOptions {
   readonly model: string;
+  readonly shape?: string;
   readonly length: number;
   readonly budget: Budget;
   readonly json?: true;
@@ -21,18 +24,28 @@ interface ExplainOptions {
 /** `kv explain`: what a policy will read, keep and cost. */
 export const explainCommand = (terminal: Terminal): Command => new Command('explain')
   .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
-  .argument('<policy>', "a policy as 'kv run --policy' takes it")
+  .argument('<policy>', "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU")
   .option('--model <name>', MODEL_HELP, 'embedded')
+  .option('--shape <name>', `the shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}`, oneOf('--shape', Object.keys(SHAPES)))
   .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
   .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
   .option('--json', 'print one object')
   .action(async (policy: string, options: ExplainOptions) => {
-    const compiled = compile(await resolvePolicy(policy, terminal));
-    const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(options.model, terminal)));
-    await close();
-    const prediction = predict(compiled, config, options.length, slotsOf(options.budget, options.length));
+    const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape]!, slots = slotsOf(options.budget, options.length);
+    if (policy === 'all') {
+      const rows = deviceRows(config, options.length, slots);
+      terminal.stdout.write(options.json ? `${JSON.stringify(rows)}\n` : `${deviceTable(rows, config.layers)}\n`);
+      return;
+    }
+    const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
     terminal.stdout.write(options.json ? `${JSON.stringify(prediction)}\n` : `${sheet(prediction, options.length)}\n`);
   });
+
+async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
+  const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)));
+  await close();
+  return config;
+}
 
 function sheet(p: Prediction, length: number): string {
   const { bytes, multiplyAdds: work, operations } = p;
@@ -59,7 +72,7 @@ function sheet(p: Prediction, length: number): string {
 function deviceText({ score, select, compact, shares, sums }: Prediction['device']): string {
   const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`, dispatches = score.dispatches + select.dispatches + compact.dispatches;
   const event = dispatches === 0 ? 'no event' : `the event has ${dispatches} dispatches, ${percent(shares.operations)} of the operations of prefill and ${percent(shares.bytes)} of its bytes`;
-  return sums === undefined ? event : `${event}; running sums of ${sums.rows} heads move ${percent(sums.bytes)} of the bytes of keys and values a token, their scores ${percent(sums.scores)}`;
+  return sums === undefined ? event : `${event}; running sums of ${sums.rows} heads move ${percent(sums.waits)} of the bytes of keys and values a token, ${percent(sums.follows)} where an event follows each`;
 }
 
 /** One number if all heads are alike, else one a layer. */

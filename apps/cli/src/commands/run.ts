@@ -1,5 +1,5 @@
 import { compile, KvError } from '@kv/core';
-import { certificates } from '@kv/certificates';
+import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
 import type { Budget, Generated } from '@kv/models';
@@ -10,8 +10,9 @@ import { MODEL_HELP } from '../model-source.ts';
 import { budget, number, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
+import { decodingUnder } from '../run/decoding-under.ts';
 import { promptReader } from '../run/prompt.ts';
-import { answerQuestions } from '../run/questions.ts';
+import { answerQuestions, readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -27,6 +28,8 @@ interface RunOptions {
   readonly loadCache?: string;
   readonly policy: string;
   readonly budget?: Budget;
+  readonly decodePolicy?: string;
+  readonly decodeBudget?: Budget;
   readonly block?: number;
   readonly cadence?: number;
   readonly maxNewTokens: number;
@@ -37,6 +40,7 @@ interface RunOptions {
   readonly seed?: number;
   readonly stop?: readonly string[];
   readonly certify?: true;
+  readonly constants?: string;
 }
 
 const again = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
@@ -59,6 +63,8 @@ export const runCommand = (terminal: Terminal): Command => new Command('run')
   .option('--budget <slots>', 'slots per layer and KV head, or the share of the prompt to keep, such as 25%', budget('--budget'))
   .option('--block <tokens>', 'prefill in blocks of so many tokens, each followed by an eviction', whole('--block', { min: 1 }))
   .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+  .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
+  .option('--decode-budget <slots>', 'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget', budget('--decode-budget'))
   .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
   .option('--stop <text>', 'end the answer before this text (may be given again)', again)
   .option('--temperature <t>', 'sample instead of taking the likeliest token; 0 is greedy', number('--temperature', { min: 0 }))
@@ -66,6 +72,7 @@ export const runCommand = (terminal: Terminal): Command => new Command('run')
   .option('--seed <n>', 'seed of the sampling', whole('--seed'))
   .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
   .option('--certify', 'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)')
+  .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
   .option('--json', 'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})')
   .action((options: RunOptions, command: Command) => run(options, command, terminal));
 
@@ -73,16 +80,18 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const { stdout, signal, cwd } = terminal;
   if (options.logits !== undefined && !options.json) throw new KvError('--logits', 'expected --json beside it, got a run that prints text');
   if ((options.topP !== undefined || options.seed !== undefined) && options.temperature === undefined) throw new KvError(options.topP === undefined ? '--seed' : '--top-p', 'expected --temperature beside it, got greedy decoding');
+  if (options.constants !== undefined && !options.certify) throw new KvError('--constants', 'expected --certify beside it, got a run without certificates');
+  const fitted = options.constants === undefined ? undefined : readText(options.constants, cwd);
   const { document, loadCache, saveCache, question: questions = [], block, cadence, logits, maxNewTokens, stop, temperature, topP, seed } = options;
   const over = documentGiven(options), read = over ? undefined : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
   const policy = await resolvePolicy(options.policy, { cwd });
   if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
+  const under = await decodingUnder(policy, options, cwd);
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed }, keeping = { policy, budget: options.budget, block };
-  // saved caches are the host's, and so are those that move together where a context is longer than the model's
-  const resident = residentOn(compile(policy)) && [saveCache, loadCache, block, cadence].every((given) => given === undefined);
+  const resident = [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify; // a witness looks on from the host
   await withModel(command, terminal, resident, async (model) => {
     if (!read) return answerQuestions(model, { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json }, terminal);
-    const generation = generate(model, { ...decoding, ...keeping, ids: read(model), stopAtEos: options.promptIds === undefined, logits, signal, certify: options.certify && certificates() });
+    const generation = generate(model, { ...decoding, ...keeping, ...under, ids: read(model), stopAtEos: options.promptIds === undefined, logits, signal, certify: options.certify && certificates({ constants: fitted === undefined ? undefined : readConstants(fitted, model.config) }) });
     if (!options.json) {
       for await (const { text } of generation) stdout.write(text);
       if (!signal.aborted) stdout.write(`\n${options.certify ? certificateLines((await generation).report.certificates as Certificates) : ''}`);
@@ -93,11 +102,11 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   });
 }
 
-const asJson = ({ text, tokens, report: { kept, bytes, times, policy, certificates: found }, logits }: Generated, engine: string): object =>
-  ({ text, tokens, kept, bytes, times, policy, engine, ...(found && { certificates: found }), ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
+const asJson = ({ text, tokens, report: { kept, bytes, times, policy, decodePolicy, certificates: found }, logits }: Generated, engine: string): object =>
+  ({ text, tokens, kept, bytes, times, policy, ...(decodePolicy !== undefined && { decodePolicy }), engine, ...(found && { certificates: found }), ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
 
 /** Whether the run is about a document, and its options go together. */
-function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, chat, logits, certify }: RunOptions): boolean {
+function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, chat, logits, certify, decodePolicy, decodeBudget }: RunOptions): boolean {
   const over = document !== undefined || loadCache !== undefined;
   if (!over && (question || saveCache !== undefined)) throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache beside it, got neither');
   if (!over) return false;
@@ -106,5 +115,6 @@ function documentGiven({ document, loadCache, saveCache, question, prompt, promp
   if (!question && saveCache === undefined) throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
   if (logits !== undefined) throw new KvError('--logits', 'expected a prompt, got a document');
   if (certify) throw new KvError('--certify', 'expected a prompt, got a document');
+  if (decodePolicy !== undefined || decodeBudget !== undefined) throw new KvError(decodePolicy === undefined ? '--decode-budget' : '--decode-policy', 'expected a prompt, got a document');
   return true;
 }

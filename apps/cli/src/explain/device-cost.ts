@@ -1,5 +1,6 @@
-import type { Compiled } from '@kv/core';
+import type { AnySignal, Compiled } from '@kv/core';
 import type { ModelConfig } from '@kv/models';
+import { compactCost, moves, signalCost, together } from './around-event.ts';
 import { deviceOps } from './device-ops.ts';
 import type { DeviceCost } from './device-ops.ts';
 import { recordEvent } from './record-event.ts';
@@ -7,56 +8,76 @@ import { recordEvent } from './record-event.ts';
 /** What a policy costs on a GPU beside what the model costs. */
 export interface OnDevice {
   readonly prefill: DeviceCost;
-  /** Attention of the window of queries that the policy reads, at the event. */
+  /** Signals that the event reads: attention of a window of queries, sums. */
   readonly score: DeviceCost;
   /** Scores to kept slots. */
   readonly select: DeviceCost;
   readonly compact: DeviceCost;
   /** What score, select and compact take of prefill: of its operations, of its bytes, and of its time on `ADAPTER`. */
   readonly shares: { readonly operations: number; readonly bytes: number; readonly time: number };
-  /** Bytes of running sums a decoded token, and of the scores between attention and them, as shares of the bytes of keys and values. */
-  readonly sums: { readonly rows: number; readonly bytes: number; readonly scores: number } | undefined;
+  readonly sums: SumsShare | undefined;
+}
+
+/** Bytes that running sums cost a decoded token, as shares of the bytes of keys and values that it reads. */
+export interface SumsShare {
+  /** Rows of the sums: one a query head. */
+  readonly rows: number;
+  /** Of a token that waits for the attention of the next. */
+  readonly waits: number;
+  /** Of a token that an event follows at once, whose scores are stored between two kernels. */
+  readonly follows: number;
+  /** `waits`, and `follows`, with one row a KV head. */
+  readonly kvHeads: { readonly waits: number; readonly follows: number };
 }
 
 /** An adapter that time is estimated for: operations a second in f32, bytes a second, seconds a dispatch. */
 const ADAPTER = { operations: 1e13, bytes: 5e11, dispatch: 5e-6 } as const;
-/** Tokens that go through a layer's programs together, and dispatches of those of one layer. */
-const TOGETHER = 512, LAYER = 14;
+/** Tokens that go through a layer's programs together. */
+const TOGETHER = 512;
 
 const seconds = ({ operations, bytes, dispatches }: DeviceCost): number => Math.max(operations / ADAPTER.operations, bytes / ADAPTER.bytes) + dispatches * ADAPTER.dispatch;
-const together = (...costs: readonly DeviceCost[]): DeviceCost => costs.reduce((a, b) => ({ dispatches: a.dispatches + b.dispatches, bytes: a.bytes + b.bytes, operations: a.operations + b.operations }), { dispatches: 0, bytes: 0, operations: 0 });
 
 /** What is known of a policy on a prompt. */
 interface Given {
   readonly length: number;
   readonly budget: number;
-  /** Slots that stay, over all layers and KV heads. */
-  readonly kept: number;
+  /** Slots that stay, `[layer][kvHead]`. */
+  readonly budgets: readonly (readonly number[])[];
   /** Whether anything is evicted. */
   readonly events: boolean;
-  /** Windows of queries that are scored at the event. */
-  readonly windows: readonly number[];
-  /** Weights are summed from prefill on. */
-  readonly sums: boolean;
+  /** The event is read before a layer is compacted: it looks at the whole model or prompt, or lengths follow from scores. */
+  readonly waits: boolean;
+  /** What the event reads, or the passes of a provider beside it. */
+  readonly needs: readonly AnySignal[];
   /** Of prefill. */
   readonly multiplyAdds: number;
 }
 
-/** The formula, and the calls that the event records, by operation. Weights are 16 bits, all else 32; every tensor is counted once a dispatch that binds it. */
-export function onDevice(policy: Compiled, config: ModelConfig, { length: n, budget, kept, events, windows, sums, multiplyAdds }: Given): { readonly device: OnDevice; readonly calls: ReadonlyMap<string, number> } {
-  const { layers: L, queryHeads: H, kvHeads: G, headDim: d } = config, { ops, cost, calls } = deviceOps();
-  if (events) recordEvent(policy, config, n, budget, ops);
-  // attention for the log-sum-exp, then column sums: keys twice, values once
-  const score = together(...windows.map((w) => ({ dispatches: 2 * L, bytes: 4 * L * (3 * G * n * d + 4 * H * w * d + H * n), operations: 6 * L * H * d * n * w })));
-  const prefill = { ...prefillTraffic(config, n), operations: 2 * multiplyAdds }, compact = events ? { dispatches: 3 * L, bytes: 2 * kept * (8 * d + 4), operations: 0 } : together(), event = together(score, cost, compact);
+/** The formula, and the calls that the event records, by operation. Weights are 16 bits, all else 32; what a dispatch reads or writes is counted once. */
+export function onDevice(policy: Compiled, config: ModelConfig, { length: n, budget, budgets, events, waits, needs, multiplyAdds }: Given): { readonly device: OnDevice; readonly calls: ReadonlyMap<string, number> } {
+  const { ops, cost, calls } = deviceOps(), left = events ? recordEvent(policy, config, n, budget, ops) : [], select = { ...cost };
+  const score = events ? together(...budgets.flatMap(() => needs.map((signal) => signalCost(signal, config, n)))) : moves();
+  const compact = together(...left.map((each, l) => compactCost(each, needs, config, n, Math.max(...budgets[l]!), !waits)));
+  const prefill = { ...prefillTraffic(config, n), operations: 2 * multiplyAdds }, event = together(score, select, compact);
   const shares = { operations: event.operations / prefill.operations, bytes: event.bytes / prefill.bytes, time: seconds(event) / seconds(prefill) };
-  // of a slot each sum and each score is read and written, beside 2 d numbers of each KV head
-  return { device: { prefill, score, select: { ...cost }, compact, shares, sums: sums ? { rows: H, bytes: H / (G * d), scores: H / (G * d) } : undefined }, calls };
+  return { device: { prefill, score, select, compact, shares, sums: needs.some(({ id }) => id === 'attention.accumulated') ? sumsShare(config, n) : undefined }, calls };
 }
 
-/** Weights of every part, rows between its dispatches, and the keys and values of its attention. */
-function prefillTraffic({ layers: L, queryHeads: H, kvHeads: G, headDim: d, hidden, ffn }: ModelConfig, n: number): { readonly dispatches: number; readonly bytes: number } {
-  const parts = Math.ceil(n / TOGETHER), weights = 2 * hidden * (d * (2 * H + 2 * G) + 3 * ffn), rows = 4 * n * (10 * hidden + 3 * d * (2 * H + 2 * G) + 6 * ffn);
-  const held = Array.from({ length: parts }, (_, part) => 8 * G * d * Math.min(n, (part + 1) * TOGETHER)).reduce((a, b) => a + b, 0);
-  return { dispatches: parts * L * LAYER, bytes: L * (parts * weights + rows + held) };
+/** Every layer's prefill from hidden states to hidden states, of parts of 512 tokens: weights, rows between its dispatches, keys and values that its attention reads. */
+export function prefillTraffic({ layers: L, queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn: F }: ModelConfig, n: number): { readonly dispatches: number; readonly bytes: number } {
+  const parts = Array.from({ length: Math.ceil(n / TOGETHER) }, (_, part) => [Math.min(n, (part + 1) * TOGETHER) - part * TOGETHER, Math.min(n, (part + 1) * TOGETHER)] as const), weights = 2 * D * (d * (2 * H + 2 * G) + 3 * F);
+  const part = ([m, held]: readonly [number, number]): DeviceCost => together(
+    { dispatches: 0, bytes: weights, operations: 0 },
+    moves(2 * m * D + D, m * (D + d * (H + 2 * G)), m * d * (2 * H + 1), m * d * (2 * G + 1), m * d * 2 * G), // norm, product, heads of queries, keys, values; angles are d numbers
+    moves(m * (4 * G * d + G + 1) + 2 * G, m * (2 * H * d + 1) + G * held * (2 * d + 1) + G), // append, attention
+    moves(m * (H * d + 2 * D), 2 * m * D + D, m * (D + 2 * F), 3 * m * F, m * (F + 2 * D)), // products add their residual
+  );
+  const layer = together(...parts.map(part));
+  return { dispatches: L * layer.dispatches, bytes: L * layer.bytes };
+}
+
+/** Sums are read and written; a query that waits lies beside its log-sum-exp, written once and read once, and scores between attention and sums likewise. */
+function sumsShare({ queryHeads: H, kvHeads: G, headDim: d }: ModelConfig, n: number): SumsShare {
+  const held = 2 * G * n * d, waits = (rows: number): number => (2 * rows * n + H * (3 * d + 2)) / held, follows = (rows: number): number => (2 * rows * n + 2 * H * n + H) / held;
+  return { rows: H, waits: waits(H), follows: follows(H), kvHeads: { waits: waits(G), follows: follows(G) } };
 }

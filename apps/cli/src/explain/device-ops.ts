@@ -6,13 +6,17 @@ export interface DeviceCost {
   readonly dispatches: number;
   /** Of the tensors that dispatches bind, each once a dispatch. */
   readonly bytes: number;
-  /** Additions, multiplications, comparisons and functions; of a piece's own kernel one for each number that it binds. */
+  /** Additions, multiplications, comparisons and functions; of a piece's own kernel what it says of itself, else one for each number that it binds. */
   readonly operations: number;
 }
 
 const sizes = ({ shape: [rows = 1, slots = 1, channels = 1] }: Tensor): [rows: number, slots: number, channels: number] => [rows, slots, channels];
 const isTensor = (x: Operand): x is Tensor => typeof x !== 'number';
 const rowsOf = (...tensors: readonly (Tensor | undefined)[]): number => Math.max(1, ...tensors.flatMap((t) => (t ? [sizes(t)[0]] : [])));
+
+/** A tensor whose numbers are known, of a few at most. */
+type Known = Tensor & { readonly data?: ArrayLike<number> };
+const KNOWN = 65_536;
 
 /** The rows of `rank`'s sort in the memory of one workgroup, and the passes of `select` over a row's slots. */
 const LOCAL = 512, PASSES = 7;
@@ -31,7 +35,7 @@ export function deviceOps(): { readonly ops: Ops; readonly cost: DeviceCost; rea
     dispatch([...inputs, ...ragged.map(({ lengths }) => lengths), output], operations);
     return output;
   };
-  const lengthsFor = (x: Tensor, rows: number): Tensor => (x.lengths?.shape[0] === rows ? x.lengths : run(made([rows], 'u32'), [x], [x], rows));
+  const lengthsFor = (x: Tensor, rows: number): Tensor => (x.lengths?.shape[0] === rows ? x.lengths : run(made([rows], 'u32'), [], [x], rows)); // of shapes alone
   const raggedAs = (rows: number, ...tensors: readonly (Tensor | undefined)[]): Tensor | undefined => {
     let best: Tensor | undefined;
     for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0]! > best.lengths!.shape[0]!)) best = t;
@@ -51,7 +55,7 @@ export function deviceOps(): { readonly ops: Ops; readonly cost: DeviceCost; rea
   };
   const two = (a: Operand, b: Operand): Tensor => each(a, b), one = (x: Tensor): Tensor => each(x);
   const ops: Ops = {
-    from: ({ data, shape }, dtype, lengths) => made(shape, dtype ?? (data instanceof Uint32Array ? 'u32' : 'f32'), lengths),
+    from: ({ data, shape }, dtype, lengths): Known => ({ ...made(shape, dtype ?? (data instanceof Uint32Array ? 'u32' : 'f32'), lengths), ...(data.length <= KNOWN && { data }) }),
     fill: (like) => fill(like.shape, like.lengths),
     map: (_, x) => each(x), zip: (_, a, b) => each(a, b),
     add: two, sub: two, mul: two, div: two, max: two, min: two, less: two, atLeast: two, exp: one, log: one, odds: one,
@@ -68,7 +72,7 @@ export function deviceOps(): { readonly ops: Ops; readonly cost: DeviceCost; rea
       return run(made([rows, channels]), [a, b], [a, b], 2 * rows * slots * channels);
     },
     dot: vectors, distance: vectors, norm: (x) => vectors(undefined, x),
-    lastSlots: (like) => run(made(like.shape.slice(0, 2), 'f32', like.lengths), [like], [like], sizes(like)[0] * sizes(like)[1]),
+    lastSlots: (like) => run(made(like.shape.slice(0, 2), 'f32', like.lengths), [], [like], sizes(like)[0] * sizes(like)[1]),
     rank(given, over) {
       const x = numeric(given), [rows, slots] = sizes(x), output = made(x.shape, 'f32', x.lengths), segments = over === 'all' ? 1 : rows;
       const size = Math.max(LOCAL, 2 ** Math.ceil(Math.log2((rows * slots) / segments))), keys = made([segments * size], 'u32'), places = made([segments * size], 'u32');
@@ -113,7 +117,8 @@ export function deviceOps(): { readonly ops: Ops; readonly cost: DeviceCost; rea
       });
       const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params), like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
       const lengths = like && lengthsFor(like, sizes(like)[0]), output = made(shape, kernel.output.dtype, like?.lengths && shape[0] === sizes(like)[0] ? lengths : undefined), bound = [...inputs, lengths, output];
-      if (sizeOf(shape) > 0) dispatch(bound, bound.reduce((sum, x) => sum + (x ? sizeOf(x.shape) : 0), 0));
+      const operations = kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i]! as Known])), params) ?? bound.reduce((sum, x) => sum + (x ? sizeOf(x.shape) : 0), 0);
+      if (sizeOf(shape) > 0) dispatch(bound, operations);
       return output;
     },
   };

@@ -38,7 +38,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
   const events = policy.evicts && budgets.flat().some((b) => b < length);
   const prefill = length * perToken(config) + (L * H * d * length * (length + 1));
-  const { device, calls } = onDevice(policy, config, { length, budget, kept, events, windows: policy.needs.map(windowOf).filter((w) => w > 0), sums: sums > 0, multiplyAdds: prefill });
+  const { device, calls } = onDevice(policy, config, { length, budget, budgets, events, waits: wide || policy.steps.some(({ kind, plan: host }) => kind === 'allocator' && !host), needs: policy.needs.filter(({ provide }) => !provide), multiplyAdds: prefill });
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),

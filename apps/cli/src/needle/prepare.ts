@@ -42,7 +42,8 @@ export async function prepare(options: NeedleOptions, terminal: Terminal): Promi
   return { settings, ways, jobs, path };
 }
 
-async function engineName(choice: EngineChoice, cwd: string): Promise<string> {
+/** The name of an engine, as results and reports say it: of a GPU its adapter too. */
+export async function engineName(choice: EngineChoice, cwd: string): Promise<string> {
   const { name, close } = await openEngine(choice, cwd, 1);
   close();
   return name;

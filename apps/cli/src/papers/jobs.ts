@@ -1,7 +1,6 @@
 import { digest } from '../needle/store.ts';
 import { armKey, FULL } from './arms.ts';
-import { TASKS } from './plan.ts';
-import type { Arm, Contrast, Numbers, Planned } from './types.ts';
+import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
 import type { Trials } from './verdict.ts';
 
 /** What results depend on beside the task, the trial and the arm. */
@@ -17,22 +16,21 @@ export interface Result {
   readonly seconds: number;
 }
 
-export type Kind = 'embedded' | 'real';
 /** What a row asks of a model of this kind. */
 export const contrastsOf = ({ contrasts }: Planned, kind: Kind): readonly Contrast[] => contrasts.filter(({ on }) => on === undefined || on === kind);
 /** Prompts of a row: the plan's, unless another number is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];
 /** A task by what it says, so that results of a task that was changed are not taken for it. */
-export const specOf = (task: string): string => digest(TASKS[task]!);
+export const specOf = (task: Task): string => digest(task);
 
 /** What is known of each task: trial by arm by numbers. */
 export type Known = ReadonlyMap<string, readonly Readonly<Record<string, Numbers>>[]>;
 
 /** Results merged: a trial may have been run arm by arm. */
-export function known(results: readonly Result[]): Known {
+export function known(results: readonly Result[], plan: Pick<Plan, 'tasks'>): Known {
   const tasks = new Map<string, Readonly<Record<string, Numbers>>[]>();
   for (const { task, spec, trial, numbers } of results) {
-    if (!Object.hasOwn(TASKS, task) || spec !== specOf(task)) continue;
+    if (!Object.hasOwn(plan.tasks, task) || spec !== specOf(plan.tasks[task]!)) continue;
     const trials = tasks.get(task) ?? [];
     tasks.set(task, trials);
     trials[trial] = { ...trials[trial], ...numbers };
@@ -43,15 +41,15 @@ export function known(results: readonly Result[]): Known {
 /** The trials of a contrast so far, in order. */
 export const trialsOf = (all: Known, task: string, n: number): Trials => Array.from({ length: n }, (_, trial) => all.get(task)?.[trial] ?? {});
 
-/** What is left to run: of every task each prompt once, with all arms that the rows ask for and are not there yet. */
-export function jobsOf(rows: readonly Planned[], kind: Kind, asked: number | undefined, there: Known): readonly Job[] {
-  return Object.keys(TASKS).flatMap((task) => {
+/** What is left to run: of every task each prompt once, with all arms that the rows ask for and are not there yet; first prompts first, so that what was stopped has as many of every task. */
+export function jobsOf({ tasks }: Pick<Plan, 'tasks'>, rows: readonly Planned[], kind: Kind, asked: number | undefined, there: Known): readonly Job[] {
+  return Object.keys(tasks).flatMap((task) => {
     const wanted = rows.flatMap((row) => contrastsOf(row, kind).filter((contrast) => contrast.task === task).map((contrast) => ({ n: promptsOf(row, kind, asked), arms: armsOf(contrast) })));
     return Array.from({ length: Math.max(0, ...wanted.map(({ n }) => n)) }, (_, trial): Job => {
       const arms = new Map(wanted.filter(({ n }) => trial < n).flatMap(({ arms: own }) => own.map((arm) => [armKey(arm), arm] as const)));
       return { task, trial, arms: [...arms].filter(([key]) => there.get(task)?.[trial]?.[key] === undefined).map(([, arm]) => arm) };
     }).filter(({ arms }) => arms.length > 0);
-  });
+  }).sort((a, b) => a.trial - b.trial);
 }
 
 /** Both arms, and the full cache beside answers: whether the model can do the task at all. */

@@ -1,7 +1,7 @@
 import { armKey, FULL } from './arms.ts';
 import { contrastsOf, promptsOf, trialsOf } from './jobs.ts';
-import type { Kind, Known } from './jobs.ts';
-import type { Numbers, Planned } from './types.ts';
+import type { Known } from './jobs.ts';
+import type { Kind, Numbers, Planned } from './types.ts';
 import { measure, ruled, SCREENED, shrinkage } from './verdict.ts';
 import type { Measured, Verdict } from './verdict.ts';
 

@@ -3,13 +3,9 @@ import { caote } from './rows/caote.ts';
 import { crystalcache } from './rows/crystalcache.ts';
 import { prhs } from './rows/prhs.ts';
 import { ta } from './rows/ta.ts';
-import type { Row, Task } from './types.ts';
+import type { Plan } from './types.ts';
 
-/** Prompts of the study; every other seed is development, and its prose is another part of the book. */
-export const SEED = 6021;
-
-/** How verdicts are made, word for word as they are printed beside the plan. */
-export const RULES: readonly string[] = [
+const rules: readonly string[] = [
   'Every arm of a contrast is run on the same prompts; the difference is paired by prompt and positive in the promised direction.',
   'The interval is a percentile bootstrap over prompts, 10,000 resamples, at 1 - 0.05 / contrasts of the row; p is exact McNemar for right and wrong answers and the bootstrap otherwise; shares of answers have Wilson intervals, 95 %.',
   'Held: the whole interval lies above the threshold. Not: none of it does. Undecided: it lies across.',
@@ -19,8 +15,7 @@ export const RULES: readonly string[] = [
   'Rows that measure time run while nothing else does; fewer than 200 prompts are screening.',
 ];
 
-/** Tasks by name: rows that name the same one share its prompts, prefills and full-cache runs. */
-export const TASKS: Readonly<Record<string, Task>> = {
+const tasks: Plan['tasks'] = {
   'code-agnostic': { kind: 'needle', tokens: 512, mode: 'agnostic', form: 'code' },
   'code-aware': { kind: 'needle', tokens: 512, mode: 'aware', form: 'code' },
   'decoys': { kind: 'needle', tokens: 512, mode: 'agnostic', form: 'code', distractors: 5 },
@@ -40,5 +35,5 @@ export const TASKS: Readonly<Record<string, Task>> = {
   'costs-every': { kind: 'costs', tokens: 512, follow: 32, every: 1 },
 };
 
-/** Every row of papers.md, in its order. */
-export const PLAN: readonly Row[] = [...ta, ...caote, ...crystalcache, ...alpha, ...prhs];
+/** The first plan: every row of papers.md, in its order. */
+export const first: Plan = { seed: 6021, rules, tasks, rows: [...ta, ...caote, ...crystalcache, ...alpha, ...prhs] };

@@ -1,5 +1,5 @@
-import { buildHaystack, exactMatch, needle, random, sentencesOf, tokensOf } from '@kv/tasks';
-import type { Encode, Random } from '@kv/tasks';
+import { buildHaystack, exactMatch, namesValue, needle, NEEDLE_STOP, random, sentencesOf, tokensOf } from '@kv/tasks';
+import type { Encode, Needle, Random } from '@kv/tasks';
 import type { Task } from './types.ts';
 
 /** A document with values in it, and a question for each. */
@@ -9,7 +9,7 @@ export interface Prompt {
   /** Positions of the tokens that hold the values. */
   readonly valueTokens: readonly number[];
 }
-export interface Question { readonly ids: readonly number[]; right(answer: string): boolean; readonly newTokens: number }
+export interface Question { readonly ids: readonly number[]; right(answer: string): boolean; readonly newTokens: number; /** Strings that end the answer. */ readonly stop?: readonly string[] }
 
 /** What prompts are made from. */
 export interface Source {
@@ -23,6 +23,9 @@ const DEPTHS = [0.1, 0.3, 0.5, 0.7, 0.9];
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'];
 /** A generic paragraph, repeated: most of its tokens are frequent, so what is rare in a document is easily told. */
 const FILLER = sentencesOf('The committee met on Monday to review the schedule for the coming weeks. Several members presented their reports and answered questions. The office was closed for lunch at noon. After the break the discussion went on in small groups. A summary was sent to everyone by the end of the day. The next meeting was planned for the following month.');
+
+/** What stands before a fact in a framed document; the paper prints none. */
+const FRAMING = 'Here are the notes of several meetings, in the order in which they were taken.';
 
 /** Topics, facts and mentions of CrystalCache, appendix B.1; the embedded model is asked for its own form of fact about the first two. */
 const TOPICS = [
@@ -51,21 +54,24 @@ export function promptFor(task: Asked, source: Source, seed: string, trial: numb
   return task.kind === 'credential' ? credential(task, source, random(seed), trial) : hidden(task, source, seed, trial);
 }
 
-function hidden({ tokens, form, distractors = 0, filler }: Extract<Task, { kind: 'needle' }>, { encode, sentences }: Source, seed: string, trial: number): Prompt {
-  const { documentIds, questionIds, value, valueTokens } = needle({ encode, sentences: filler ? FILLER : sentences, tokens, depth: DEPTHS[trial % DEPTHS.length]!, seed, form, distractors });
-  return { documentIds, valueTokens, questions: [{ ids: questionIds, right: (answer) => exactMatch(answer, value), newTokens: 12 }] };
+function hidden({ tokens, form, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>, { encode, sentences }: Source, seed: string, trial: number): Prompt {
+  const given = (length: number): Needle => needle({ encode, sentences: filler ? FILLER : sentences, tokens: length, depth: DEPTHS[trial % DEPTHS.length]!, seed, form, distractors });
+  const { documentIds, questionIds, key, value, valueTokens } = given(tokens);
+  if (!asking) return { documentIds, valueTokens, questions: [{ ids: questionIds, right: (answer) => exactMatch(answer, value), newTokens: 12 }] };
+  const what = form === 'code' ? `${key} code` : `special magic ${key} number`, ids = asked(`\nQuestion: What is the ${what}?\nAnswer: The ${what} is`, encode), shorter = given(tokens - ids.length + questionIds.length);
+  return { documentIds: shorter.documentIds, valueTokens: shorter.valueTokens, questions: [{ ids, right: (answer) => namesValue(answer, value), newTokens: 16, stop: NEEDLE_STOP }] };
 }
 
-function association({ tokens, density }: Extract<Task, { kind: 'association' }>, { encode, embedded }: Source, draw: Random): Prompt {
+function association({ tokens, density, framed, asking }: Extract<Task, { kind: 'association' }>, { encode, embedded }: Source, draw: Random): Prompt {
   const topic = draw.pick(embedded ? TOPICS.slice(0, 2) : TOPICS), value = String(1000 + draw.below(9000)), mentions = topic[density];
   const fact = (embedded ? OWN.fact : topic.fact).replace('{k}', topic.key).replace('{v}', value);
-  const question = embedded ? OWN.cue.replace('{k}', topic.key) : `\nQuestion: ${topic.question}\nAnswer:`;
-  const { document, ids } = placed([{ text: fact, depth: 0 }, ...mentions.map((text, i) => ({ text, depth: (i + 1) / (mentions.length + 1) }))], FILLER, tokens, question, encode, draw);
+  const question = embedded ? OWN.cue.replace('{k}', topic.key) : `\nQuestion: ${topic.question}\nAnswer:${asking ? ` ${topic.fact.split(' {v}')[0]}` : ''}`;
+  const { document, ids } = placed([...(framed ? [{ text: FRAMING, depth: 0 }] : []), { text: fact, depth: 0 }, ...mentions.map((text, i) => ({ text, depth: (i + 1) / (mentions.length + 1) }))], FILLER, tokens, question, encode, draw);
   const start = document.indexOf(fact) + fact.indexOf(value);
-  return { documentIds: ids.ids, valueTokens: tokensOf(ids.offsets, start, start + value.length), questions: [{ ids: asked(question, encode), right: (answer) => answer.includes(value), newTokens: embedded ? 12 : 24 }] };
+  return { documentIds: ids.ids, valueTokens: tokensOf(ids.offsets, start, start + value.length), questions: [{ ids: asked(question, encode), right: (answer) => answer.includes(value), newTokens: embedded ? 12 : 24, ...(asking && { stop: NEEDLE_STOP }) }] };
 }
 
-function credential({ tokens, values }: Extract<Task, { kind: 'credential' }>, { encode, sentences }: Source, draw: Random, trial: number): Prompt {
+function credential({ tokens, values, asking }: Extract<Task, { kind: 'credential' }>, { encode, sentences }: Source, draw: Random, trial: number): Prompt {
   const word = (length: number): string => Array.from({ length }, () => draw.pick(LETTERS)).join('');
   const given = [{ name: 'api_key', value: word(12) }, { name: 'endpoint', value: `https://${word(4).toLowerCase()}.net` }, { name: 'auth_token', value: word(10) }].slice(0, values);
   const depth = DEPTHS[trial % DEPTHS.length]!, cue = (name: string): string => `The agent called connect(${name}="`;
@@ -74,7 +80,7 @@ function credential({ tokens, values }: Extract<Task, { kind: 'credential' }>, {
   return {
     documentIds: ids.ids,
     valueTokens: given.flatMap(({ name, value }) => { const start = document.indexOf(cue(name)) + cue(name).length; return tokensOf(ids.offsets, start, start + value.length); }),
-    questions: given.map(({ name, value }) => ({ ids: asked(`\n${cue(name)}`, encode), right: (answer) => answer.split('"')[0] === value, newTokens: 20 })),
+    questions: given.map(({ name, value }) => ({ ids: asked(`\n${cue(name)}`, encode), right: (answer) => answer.split('"')[0] === value, newTokens: 20, ...(asking && { stop: ['"'] }) })),
   };
 }
 

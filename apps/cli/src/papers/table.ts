@@ -4,7 +4,7 @@ import { percent } from '../needle/table.ts';
 import { armKey } from './arms.ts';
 import type { Outcome } from './outcome.ts';
 import { isPlanned, METRICS } from './types.ts';
-import type { Contrast, Excused, Row } from './types.ts';
+import type { Contrast, Excused, Kind, Row } from './types.ts';
 import type { ArmMean, Measured, Verdict } from './verdict.ts';
 
 /** Everything that a printed or written report says. */
@@ -91,5 +91,5 @@ const wants = ({ task, metric, a, b, threshold, direction, on }: Contrast): stri
   `${task}: ${METRICS[metric].says} of ${armKey(a)} ${b ? `${direction === 'worse' ? 'worse' : 'better'} than ${armKey(b)} by more than ${number(threshold)}` : `${METRICS[metric].better} than ${number(threshold)}`}${on === undefined ? '' : ` (${on})`}`;
 
 /** The plan for a terminal. */
-export const planText = (rows: readonly Row[]): string => rows.map((row) => `${pc.bold(row.id)}  ${row.paper}: ${row.claim}\n  promise: ${row.promise}\n${isPlanned(row)
-  ? `  n ${row.n.embedded} (${row.n.real} on a checkpoint); ${row.differs}\n${row.contrasts.map((contrast) => `  ${wants(contrast)}`).join('\n')}` : `  not run: ${row.excuse}`}`).join('\n\n');
+export const planText = (rows: readonly Row[], on?: Kind): string => rows.map((row) => `${pc.bold(row.id)}  ${row.paper}: ${row.claim}\n  promise: ${row.promise}\n${isPlanned(row)
+  ? `  n ${on === undefined ? `${row.n.embedded} (${row.n.real} on a checkpoint)` : row.n[on]}; ${row.differs}\n${row.contrasts.map((contrast) => `  ${wants(contrast)}`).join('\n')}` : `  not run: ${row.excuse}`}`).join('\n\n');

@@ -1,33 +1,21 @@
-import { compile } from '@kv/core';
-import type { Policy } from '@kv/core';
-import { decode, Sequence } from '@kv/models';
-import type { Model } from '@kv/models';
-import { retained } from '../needle/experiment.ts';
+import { Sequence } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { answered } from './answers.ts';
 import { armKey } from './arms.ts';
+import { hidden } from './hidden.ts';
 import { retrievalsOf } from './retrievals.ts';
 import { meanSurprise, surprise } from './log-likelihood.ts';
 import { isAsked, promptFor } from './prompts.ts';
-import type { Asked, Prompt, Question } from './prompts.ts';
 import { spearman } from './spearman.ts';
+import { forEach, mean, slotsNow } from './tried.ts';
+import type { Bench, ByArm, Tried } from './tried.ts';
 import type { Arm, Numbers, Task } from './types.ts';
 import { windowOf } from './windows.ts';
 
-/** What all trials share. */
-export interface Bench {
-  readonly model: Model;
-  readonly sentences: readonly string[];
-  /** The book's part for these prompts, as ids. */
-  readonly prose: readonly number[];
-  readonly embedded: boolean;
-  readonly seed: number;
-  readonly cwd: string;
-}
-interface Tried { readonly arm: Arm; readonly policy: Policy }
 type Of<K extends Task['kind']> = Extract<Task, { readonly kind: K }>;
 
 /** Every arm on one prompt, by name. Arms that evict after prefill share it. */
-export async function runTrial(bench: Bench, name: string, task: Task, trial: number, arms: readonly Arm[]): Promise<Readonly<Record<string, Numbers>>> {
+export async function runTrial(bench: Bench, name: string, task: Task, trial: number, arms: readonly Arm[]): Promise<ByArm> {
   const tried = await Promise.all(arms.map(async (arm): Promise<Tried> => ({ arm, policy: await resolvePolicy(arm.policy, { cwd: bench.cwd, seed: trial }) })));
   if (isAsked(task)) {
     const { model, sentences, embedded, seed } = bench;
@@ -39,68 +27,10 @@ export async function runTrial(bench: Bench, name: string, task: Task, trial: nu
   return task.kind === 'ranks' ? ranked(bench, task, trial, tried) : spent(bench, task, trial, tried);
 }
 
-/** A sequence for each arm: forks of one prefill, or, by blocks, its own. */
-async function forEach({ model }: Bench, ids: readonly number[], block: number | undefined, tried: readonly Tried[], measure: (sequence: Sequence, tried: Tried) => Promise<Numbers>): Promise<Readonly<Record<string, Numbers>>> {
-  const out: Record<string, Numbers> = {};
-  const whole = new Sequence(model);
-  try {
-    // What acts while tokens pass is told so before the prompt does.
-    const apart = (policy: Policy): boolean => { const { evicts, hooks } = compile(policy); return (evicts && block !== undefined) || hooks('view').length > 0; };
-    const shared = tried.filter(({ policy }) => !apart(policy));
-    if (shared.length > 0) await whole.prefill(ids, { policies: shared.map(({ policy }) => policy) });
-    for (const one of tried) {
-      const { arm, policy } = one, sequence = apart(policy) ? new Sequence(model) : whole.fork();
-      try {
-        if (apart(policy)) await sequence.prefill(ids, { policy, budget: compile(policy).evicts ? arm.budget : undefined, block });
-        else await sequence.evict(policy, arm.budget ?? '100%');
-        out[armKey(arm)] = await measure(sequence, one);
-      } finally {
-        sequence.destroy();
-      }
-    }
-  } finally {
-    whole.destroy();
-  }
-  return out;
-}
-
-const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / numbers.length;
-/** Slots of a layer and KV head now, on average. */
-const slotsNow = (sequence: Sequence): number => mean(sequence.kept().flat().map(({ length }) => length));
-
-function answered(bench: Bench, task: Asked, { documentIds, questions, valueTokens }: Prompt, tried: readonly Tried[]): Promise<Readonly<Record<string, Numbers>>> {
-  const aware = task.kind === 'needle' && task.mode === 'aware';
-  return forEach(bench, aware ? [...documentIds, ...questions[0]!.ids] : documentIds, undefined, tried, async (sequence) => {
-    const held = retained(sequence.kept(), valueTokens), slots: number[] = [];
-    // Calls are a form that the embedded model was never trained on.
-    if (bench.embedded && task.kind === 'credential') return { retained: held, slots: slotsNow(sequence) };
-    let hit = 1;
-    for (const question of questions) {
-      const fork = questions.length > 1 ? sequence.fork() : sequence;
-      try {
-        if (!aware) await fork.append(question.ids);
-        if (!await isRight(fork, question, slots)) hit = 0;
-      } finally {
-        if (fork !== sequence) fork.destroy();
-      }
-    }
-    return { hit, retained: held, slots: mean(slots) };
-  });
-}
-
-/** Answers without a stop, so that every arm's cache is averaged over as many tokens. */
-async function isRight(sequence: Sequence, { right, newTokens }: Question, slots: number[]): Promise<boolean> {
-  let text = '';
-  for await (const chunk of decode(sequence, { maxNewTokens: newTokens })) {
-    text += chunk.text;
-    slots.push(slotsNow(sequence));
-  }
-  return right(text);
-}
-
-async function continued(bench: Bench, { context, follow, block, every }: Of<'continuation'>, trial: number, tried: readonly Tried[]): Promise<Readonly<Record<string, Numbers>>> {
+async function continued(bench: Bench, { context, follow, block, every, witnessed }: Of<'continuation'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
   const ids = windowOf(bench, context + follow, trial), after = ids.slice(context);
-  return forEach(bench, ids.slice(0, context), block, tried, async (sequence, { arm }) => {
+  let seen: ReturnType<typeof hidden>;
+  return forEach(bench, ids.slice(0, context), { block, ...(witnessed && { witness: () => (seen = hidden()) }) }, tried, async (sequence, { arm }) => {
     if (every === undefined) {
       const before = slotsNow(sequence);
       await sequence.append(after, { rows: follow });
@@ -113,11 +43,11 @@ async function continued(bench: Bench, { context, follow, block, every }: Of<'co
       slots.push(slotsNow(sequence));
       if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]!);
     }
-    return { nll: nll / (follow - 1), slots: mean(slots), ...await retrievalsOf(sequence, Number(arm.budget) || undefined, follow, context + follow / 2) };
+    return { nll: nll / (follow - 1), slots: mean(slots), ...await retrievalsOf(sequence, Number(arm.budget) || undefined, follow, context + follow / 2), ...(sequence.witness && seen.numbers()) };
   });
 }
 
-async function read(bench: Bench, { tokens }: Of<'prompt'>, trial: number, tried: readonly Tried[]): Promise<Readonly<Record<string, Numbers>>> {
+async function read(bench: Bench, { tokens }: Of<'prompt'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
   const ids = windowOf(bench, tokens, trial), out: Record<string, Numbers> = {};
   for (const { arm, policy } of tried) {
     const sequence = new Sequence(bench.model);
@@ -131,7 +61,7 @@ async function read(bench: Bench, { tokens }: Of<'prompt'>, trial: number, tried
   return out;
 }
 
-async function ranked(bench: Bench, { tokens, with: other }: Of<'ranks'>, trial: number, tried: readonly Tried[]): Promise<Readonly<Record<string, Numbers>>> {
+async function ranked(bench: Bench, { tokens, with: other }: Of<'ranks'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
   const { model } = bench, second = await resolvePolicy(other, { cwd: bench.cwd }), sequence = new Sequence(model), out: Record<string, Numbers> = {};
   try {
     await sequence.prefill(windowOf(bench, tokens, trial), { policies: [second, ...tried.map(({ policy }) => policy)] });
@@ -150,7 +80,7 @@ async function ranked(bench: Bench, { tokens, with: other }: Of<'ranks'>, trial:
 }
 
 /** Each arm by itself, in an order that turns with the trial: what runs first is not always the same. */
-async function spent(bench: Bench, { tokens, follow, every }: Of<'costs'>, trial: number, tried: readonly Tried[]): Promise<Readonly<Record<string, Numbers>>> {
+async function spent(bench: Bench, { tokens, follow, every }: Of<'costs'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
   const ids = windowOf(bench, tokens + follow, trial), prompt = ids.slice(0, tokens), out: Record<string, Numbers> = {};
   for (const i of tried.keys()) {
     const { arm, policy } = tried[(i + trial) % tried.length]!, apart = new Sequence(bench.model), sequence = new Sequence(bench.model);

@@ -7,13 +7,16 @@ export type Paper = (typeof PAPERS)[number];
 /** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
 export type Task =
   /** A code or number hidden in prose or repeated filler. */
-  | { readonly kind: 'needle'; readonly tokens: number; readonly mode: Mode; readonly form: 'code' | 'number'; readonly distractors?: number; readonly filler?: true }
-  /** A fact at the start, mentions of its topic evenly spaced through filler, the question at the end. */
-  | { readonly kind: 'association'; readonly tokens: number; readonly density: 'high' | 'low' }
+  | { readonly kind: 'needle'; readonly tokens: number; readonly mode: Mode; readonly form: 'code' | 'number'; readonly distractors?: number; readonly filler?: true; readonly asking?: Asking }
+  /** A fact at the start, behind a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the question at the end. */
+  | { readonly kind: 'association'; readonly tokens: number; readonly density: 'high' | 'low'; readonly framed?: true; readonly asking?: Asking }
   /** One credential handed over in a tool call, or an API key, an endpoint and a token apart from each other; asked for by a tool call. */
-  | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3 }
-  /** Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is given; with `every` an event each so many of them. */
-  | { readonly kind: 'continuation'; readonly context: number; readonly follow: number; readonly block?: number; readonly every?: number }
+  | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3; readonly asking?: Asking }
+  /**
+   * Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is given; with `every` an event each so many of them;
+   * if `witnessed`, the attention that views hide from each of them.
+   */
+  | { readonly kind: 'continuation'; readonly context: number; readonly follow: number; readonly block?: number; readonly every?: number; readonly witnessed?: true }
   /** Log-likelihood of every token of a prompt, under what a policy does while the prompt passes. */
   | { readonly kind: 'prompt'; readonly tokens: number }
   /** Likeness of two scorers' rankings of the same cache. */
@@ -21,11 +24,17 @@ export type Task =
   /** Time and bytes of a prefill that evicts, and of `follow` tokens after it. */
   | { readonly kind: 'costs'; readonly tokens: number; readonly follow: number; readonly every?: number };
 
+/**
+ * `begun`: a question and the beginning of its answer, which a model that was not trained on our forms answers too. Its answers end with the value, and an arm is asked token by token only if it would
+ * not say what the full cache said. Otherwise a cue, and as many tokens of every arm.
+ */
+type Asking = 'begun';
+
 /** One way of keeping the cache: a policy as `kv run --policy` takes it, with its budget, or, of one that evicts nothing, what a query sees. */
 export interface Arm { readonly policy: string; readonly budget?: Budget }
 
 /** What is measured of an arm on one prompt. */
-export type Metric = 'hit' | 'retained' | 'nll' | 'spearman' | 'spearmanLeast' | 'retrievals' | 'keyBytes' | 'eventShare' | 'stepTime' | 'peakBytes';
+export type Metric = 'hit' | 'retained' | 'nll' | 'spearman' | 'spearmanLeast' | 'retrievals' | 'keyBytes' | 'hiddenMass' | 'overlap' | 'eventShare' | 'stepTime' | 'peakBytes';
 export const METRICS: Readonly<Record<Metric, { readonly better: 'higher' | 'lower'; readonly says: string; readonly share?: true }>> = {
   hit: { better: 'higher', says: 'right answers', share: true },
   retained: { better: 'higher', says: 'whole values, share of layers and KV heads', share: true },
@@ -34,6 +43,8 @@ export const METRICS: Readonly<Record<Metric, { readonly better: 'higher' | 'low
   spearmanLeast: { better: 'higher', says: 'rank correlation, least of layers' },
   retrievals: { better: 'lower', says: 'retrieval ratio' },
   keyBytes: { better: 'lower', says: 'keys and values read a token, against the full cache' },
+  hiddenMass: { better: 'lower', says: "share of the newest query's attention that is hidden" },
+  overlap: { better: 'higher', says: 'share of what is seen that is among as many heaviest' },
   eventShare: { better: 'lower', says: 'event, against the rest of prefill' },
   stepTime: { better: 'lower', says: 'ln ms a token' },
   peakBytes: { better: 'lower', says: 'ln peak bytes' },
@@ -52,7 +63,7 @@ export interface Contrast {
   /** `worse`: the promise is that `a` costs something, so it must be worse than `b` by more than `threshold`. */
   readonly direction?: 'worse';
   /** Where it is asked: some tasks are beyond the embedded model. */
-  readonly on?: 'embedded' | 'real';
+  readonly on?: Kind;
 }
 
 /** How the contrasts of a row make its verdict. */
@@ -87,4 +98,21 @@ export interface Excused {
   readonly excuse: string;
 }
 export type Row = Planned | Excused;
+
+/** What was fixed before its prompts were run. */
+export interface Plan {
+  /** Prompts of the study; every other seed is development. */
+  readonly seed: number;
+  /** How verdicts are made, word for word as they are printed beside the plan. */
+  readonly rules: readonly string[];
+  /** Tasks by name: rows that name the same one share its prompts, prefills and full-cache runs. */
+  readonly tasks: Readonly<Record<string, Task>>;
+  readonly rows: readonly Row[];
+  /** The part of the book that its prose comes from, as shares. @defaultValue the last 70 % */
+  readonly prose?: readonly [from: number, to: number];
+  /** The only kind of model that it is for. @defaultValue both */
+  readonly on?: Kind;
+}
+/** The model that this repository brings, or any checkpoint. */
+export type Kind = 'embedded' | 'real';
 export const isPlanned = (row: Row): row is Planned => 'contrasts' in row;

@@ -1,14 +1,16 @@
 import { KvError } from '@kv/core';
 import type { Tokenizer } from '@kv/models';
-import type { Bench } from './trial.ts';
+import type { Bench } from './tried.ts';
+import type { Plan } from './types.ts';
 
-/** Share of the book that development may read; the plan's own prompts take the rest. */
-const DEVELOPMENT = 0.3;
+/** The part of the book that development may read; the plans' own prompts take the rest, or a part of it. */
+const DEVELOPMENT = [0, 0.3] as const, REST = [0.3, 1] as const;
 
-/** The part of a text that prompts of this kind may take their windows from, as ids. */
-export function proseOf(text: string, tokenizer: Tokenizer, confirm: boolean): readonly number[] {
-  const words = text.replace(/\s+/g, ' ').trim(), at = words.indexOf(' ', DEVELOPMENT * words.length);
-  return tokenizer.encode(confirm ? words.slice(at) : words.slice(0, at), { special: false }).ids;
+/** The part of a text that prompts of this seed take their windows from, as ids. */
+export function proseOf(text: string, tokenizer: Pick<Tokenizer, 'encode'>, plan: Pick<Plan, 'seed' | 'prose'>, seed: number): readonly number[] {
+  const words = text.replace(/\s+/g, ' ').trim(), place = (share: number): number => (share === 0 || share === 1 ? share * words.length : words.indexOf(' ', share * words.length));
+  const [from, to] = seed === plan.seed ? plan.prose ?? REST : DEVELOPMENT;
+  return tokenizer.encode(words.slice(place(from), place(to)), { special: false }).ids;
 }
 
 /** A window of exactly `tokens` tokens, disjoint from those of other trials; what stands at the start of a document comes first. @throws KvError where the text has no more */
