@@ -24,7 +24,7 @@ async function layers(base) {
   const found = [], sequence = new Sequence(model);
   const copy = (x) => { const { data, shape } = readCpu(x); return { data: data.slice(), shape }; };
   const capture = shaper('capture', [values], ({ scores, values: v, at }) => { found.push({ scores: copy(scores), values: copy(v), at: { queryHeads: at.queryHeads, kvHeads: at.kvHeads } }); return scores; });
-  await sequence.prefill(ids, { policy: compose(base, capture, topK()), budget: tokens });
+  await sequence.prefill(ids, { policy: compose(base, capture, topK()), budget: tokens - 1 }); // an event runs where something must go, and captures before it does
   sequence.destroy();
   return found;
 }
@@ -42,8 +42,9 @@ for (const [name, base] of Object.entries(bases)) {
   const found = await layers(base);
   for (const budget of budgets) {
     const cells = Object.values(choices).map((piece) => {
-      const errors = [], started = performance.now();
-      const sets = found.map((inputs) => apply(piece, { ...inputs, budget }).kept), ms = (performance.now() - started) / found.length;
+      const errors = [], choose = () => found.map((inputs) => apply(piece, { ...inputs, budget }).kept), sets = choose(), started = performance.now();
+      choose(); // once more, compiled
+      const ms = (performance.now() - started) / found.length;
       sets.forEach((kept, l) => errors.push(moved(found[l], kept)));
       return `${mean(errors).toFixed(4)} (${ms.toFixed(1)})`.padEnd(20);
     });

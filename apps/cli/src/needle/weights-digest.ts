@@ -10,8 +10,8 @@ export async function weightsDigest(model: string): Promise<string> {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** A .gguf file, or what of a folder makes the model. */
+/** A .gguf file, or what of a folder makes the model: weights whole or in parts, not what pieces keep beside them. */
 function filesOf(path: string): readonly string[] {
   if (!statSync(path).isDirectory()) return [path];
-  return ['config.json', 'tokenizer.json', ...readdirSync(path).filter((name) => name.endsWith('.safetensors')).sort()].map((name) => join(path, name));
+  return ['config.json', 'tokenizer.json', ...readdirSync(path).filter((name) => /^model.*\.safetensors$/.test(name)).sort()].map((name) => join(path, name));
 }
