@@ -138,6 +138,7 @@ describe('kv', () => {
     expect((await explain('knorm')).passes).toEqual(['none: attention stays on the fused path']);
     expect((await explain('h2o')).bytes.statistics).toBe(2 * 4 * 200 * 4);
     expect((await explain('full')).when).toBe('never');
+    expect([snapkv.notes, (await explain('snapkv(window=16) ∘ mass ∘ topK')).notes]).toEqual([[], ['the policy finds its own size in a run: slots and bytes are those of the budget given']]);
     expect(await kv(['explain', 'snapkv', '--model', model, '--length', '200', '--budget', '20'], { cwd })).toMatchObject({ code: 2, stderr: expect.stringContaining('expected at least 64 slots') as string });
   });
 });

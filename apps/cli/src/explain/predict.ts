@@ -45,7 +45,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
     passes: passesOf(policy, window),
     evicts: policy.evicts,
     when: !policy.evicts ? 'never' : wide ? 'once, when every layer has the whole prompt' : 'layer by layer, as the prompt passes',
-    budgets, notes: plan?.notes ?? [],
+    budgets, notes: [...(policy.sizes ? ['the policy finds its own size in a run: slots and bytes are those of the budget given'] : []), ...(plan?.notes ?? [])],
     bytes: {
       before, after, peak: !events || wide ? before : Math.min(before, after + widest * slot),
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4), statistics: sums * L * H * length * 4, states: stateBytes(policy, config, length),
