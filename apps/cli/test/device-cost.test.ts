@@ -5,7 +5,7 @@ import { compile } from '@kv/core';
 import type { Backend, Compiled } from '@kv/core';
 import { loadModel, Sequence } from '@kv/models';
 import type { Engine, Model, ModelConfig } from '@kv/models';
-import { policies } from '@kv/policies';
+import { parsePolicy, policies } from '@kv/policies';
 import { greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder } from '@kv/selectors-joint-eviction';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -14,6 +14,7 @@ import { prefillTraffic } from '../src/explain/device-cost.ts';
 import { deviceOps } from '../src/explain/device-ops.ts';
 import { deviceRows, deviceTable } from '../src/explain/device-table.ts';
 import { predict } from '../src/explain/predict.ts';
+import type { Prediction } from '../src/explain/predict.ts';
 import { recordEvent } from '../src/explain/record-event.ts';
 import { SHAPES } from '../src/explain/shapes.ts';
 import { kv } from './terminal.ts';
@@ -64,6 +65,7 @@ describe.skipIf(!gpu)('the formula', () => {
   }, 300_000); // software adapters on a busy machine
 });
 
+const BY_KV_HEAD = policies['h2o']!.make({ rows: 'kv' });
 type Count = readonly [dispatches: number, bytes: number];
 /** What `run` records. */
 async function counted(run: () => Promise<unknown>): Promise<Count> {
@@ -96,23 +98,25 @@ describe.skipIf(!gpu)('a model on the device', () => {
     const { config } = model, plain = await prefilled(model, {}), n = ids.length;
     const { dispatches, bytes } = prefillTraffic(config, n), embedding = n + 1.5 * n * config.hidden; // its table is of 16 bits too
     expect(less(less(plain, [1, 4 * embedding]), biases(config))).toEqual([dispatches, bytes]);
-    for (const name of ['streaming', 'tova', 'snapkv', 'h2o', 'chunkkv', 'snapkvCaote', 'criticalkv', 'snapkvMerge']) {
-      const policy = policies[name]!.make(), compiled = compile(policy), budget = Math.max(BUDGET, compiled.floor(n, BUDGET)), { score, select, compact } = predict(compiled, config, n, budget).device, want = together(score, select, compact);
+    for (const name of ['streaming', 'tova', 'snapkv', 'h2o', 'h2o(rows=kv)', 'sum(h2o,h2o(rows=kv)) ∘ topK', 'chunkkv', 'snapkvCaote', 'criticalkv', 'snapkvMerge']) {
+      const policy = parsePolicy(name), compiled = compile(policy), budget = Math.max(BUDGET, compiled.floor(n, BUDGET)), { score, select, compact } = predict(compiled, config, n, budget).device, want = together(score, select, compact);
       const event = less(await prefilled(model, { policy, budget }), await prefilled(model, { policies: [policy] }));
       expect([name, ...event]).toEqual([name, want.dispatches, want.bytes]);
     }
   }), 300_000);
 
   it('adds running sums to a decoded token by the formula', () => onDevice(async (model) => {
-    const { layers, queryHeads: H, headDim: d } = model.config, policy = policies['h2o']!.make(), n = ids.length + 3;
+    const { layers, queryHeads: H, kvHeads: G, headDim: d } = model.config, n = ids.length + 3;
     const step = (options: Parameters<Sequence['prefill']>[1]): Promise<Count> => prefilled(model, options, async (sequence) => {
       for (const token of [1, 2]) await sequence.step(token);
       return counted(() => sequence.step(3));
     });
-    const more = less(await step({ policies: [policy] }), await step({}));
-    // so few slots are not split but for the query that is left: its part, and the join of it
-    const { bytes } = moves(2 * H * n + H * (d + 1) - 1 + 2 * H, H * (d + 2) + H * (d + 1) + H * d + H * (d + 1));
-    expect(more).toEqual([layers, layers * bytes]);
+    const plain = await step({});
+    for (const [policy, rows] of [[policies['h2o']!.make(), H], [BY_KV_HEAD, G]] as const) {
+      // so few slots are not split but for the query that is left: its part, and the join of it
+      const { bytes } = moves(2 * rows * n + H * (d + 1) - 1 + 2 * H, H * (d + 2) + H * (d + 1) + H * d + H * (d + 1));
+      expect(less(await step({ policies: [policy] }), plain)).toEqual([layers, layers * bytes]);
+    }
   }), 300_000);
 });
 
@@ -131,10 +135,14 @@ describe('at the shape of Llama-3.2-1B', () => {
   });
   it('running sums of one row a KV head move at most 4 % of the bytes of keys and values at d = 64, 2 % at 128; rows of query heads R times that', () => {
     for (const [config, most] of [[LLAMA_1B, 0.04], [LLAMA_8B, 0.02]] as const) for (const [n, budget] of SIZES) {
-      const { rows, waits, kvHeads } = predict(compile(policies['h2o']!.make()), config, n, budget).device.sums!;
-      expect(kvHeads.waits).toBeLessThanOrEqual(most);
-      expect(kvHeads.waits).toBeCloseTo(1 / config.headDim, 2);
-      expect(waits / kvHeads.waits).toBeLessThanOrEqual(rows / config.kvHeads);
+      for (const name of ['h2o', 'observed']) {
+        const [query, kv] = [undefined, { rows: 'kv' }].map((options) => predict(compile(policies[name]!.make(options)), config, n, budget)) as [Prediction, Prediction], sums = kv.device.sums!;
+        expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
+        expect(sums.waits).toBeLessThanOrEqual(most);
+        expect(sums.waits).toBeCloseTo(1 / config.headDim, 2);
+        expect(query.device.sums!.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / config.kvHeads);
+        expect(query.bytes.statistics / kv.bytes.statistics).toBe(config.queryHeads / config.kvHeads);
+      }
     }
   });
   it('bench/results/device-costs.md holds what kv explain all prints; KV_WRITE=1 puts it there', async () => {

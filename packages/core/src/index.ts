@@ -17,7 +17,7 @@ export { isPiece } from './piece.ts';
 export type { Allocator, AnyPiece, Hooked, Id, Normaliser, Phase, Piece, Policy, ScoreAllocator, Scored, Scorer, Selector, Shaper, Transform, Unit, UnitTransform, View, Weigher, WeightTransform } from './piece.ts';
 export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
 export type { Compiled, EventLayer, Settled } from './run.ts';
-export { as, attentionAccumulated, attentionBlock, attentionLast, attentionMax, attentionWindow, embeddings, keys, outputNorms, positions, queries, rope, sameSignal, signalKey, tokens, values } from './signals.ts';
+export { as, attentionAccumulated, attentionAccumulatedKv, attentionBlock, attentionLast, attentionMax, attentionWindow, embeddings, keys, outputNorms, positions, queries, rope, sameSignal, signalKey, tokens, values } from './signals.ts';
 export type { AnySignal, Args, Cost, Embeddings, FoldedStretch, Provider, ProviderEngine, Rope, Signal, Stretch, Tokens, Values } from './signals.ts';
 export { gram, inverse, quadratic } from './matrices.ts';
 export { isState, state } from './state.ts';

@@ -103,6 +103,8 @@ export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'a
 export const attentionWindow = (w: number): Signal<'attention'> => ({ id: 'attention.window', as: 'attention', args: { w }, cost: 'window' });
 /** Column sums over every query so far, carried across events and compacted with the cache, f32 `[H, n]`. */
 export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumulated', as: 'attention', cost: 'pass' };
+/** The same summed over the query heads of each KV head, f32 `[G, n]`: what an engine remembers for it is H / G times smaller, unless the sums of query heads are read too. */
+export const attentionAccumulatedKv: Signal<'attention'> = { ...attentionAccumulated, args: { rows: 'kv' } };
 /** Column sums over the queries of the newest block only, f32 `[H, n]`. */
 export const attentionBlock: Signal<'attention'> = { id: 'attention.block', as: 'attention', cost: 'pass' };
 /** Largest weight that each slot received from the last w queries, f32 `[H, n]`. */

@@ -20,12 +20,12 @@ export function gpuAttend(gpu: Gpu, from = 16): Attend {
       const inputs = uploaded(commands, options, heads), attended = encodeAttention(commands, inputs, { last: stats === undefined ? 0 : m });
       const kinds = (['sum', 'max'] as const).filter((of) => stats?.[of === 'sum' ? 'columnSum' : 'columnMax'] !== undefined);
       const columns = kinds.map((of) => {
-        const made = commands.make([heads, slots]);
+        const made = commands.make([of === 'sum' ? stats!.columnSum!.length / stats!.stride : heads, slots]);
         encodeColumns(commands, inputs, attended, made, { of });
         return made;
       });
       const [out, ...results] = await read([attended.out, ...columns]);
-      for (const [i, { data }] of results.entries()) collect(stats!, kinds[i]!, data as Float32Array, heads, slots);
+      for (const [i, { data }] of results.entries()) collect(stats!, kinds[i]!, data as Float32Array, slots);
       return (out!.data as Float32Array).slice(0, m * heads * cache.headDim);
     });
   };
@@ -64,12 +64,12 @@ function maskOf(commands: Commands, masks: readonly Uint8Array[], heads: number,
   return commands.upload(all, [rows, slots]);
 }
 
-/** Adds columns `[H, slots]` to the statistics that are kept. */
-function collect({ stride, columnSum, columnMax }: AttentionStats, of: 'sum' | 'max', data: Float32Array, heads: number, slots: number): void {
+/** Adds columns `[rows, slots]` to the statistics that are kept. */
+function collect({ stride, columnSum, columnMax }: AttentionStats, of: 'sum' | 'max', data: Float32Array, slots: number): void {
   const to = of === 'sum' ? columnSum! : columnMax!;
-  for (let h = 0; h < heads; h++)
+  for (let r = 0; r < data.length / slots; r++)
     for (let j = 0; j < slots; j++) {
-      const at = h * stride + j, value = data[h * slots + j]!;
+      const at = r * stride + j, value = data[r * slots + j]!;
       to[at] = of === 'sum' ? to[at]! + value : Math.max(to[at]!, value);
     }
 }

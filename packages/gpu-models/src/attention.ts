@@ -68,6 +68,9 @@ export interface AttentionOptions {
 /** What a kernel over scores reads: no more than the slots in use. */
 const read = (a: DeviceAttention): DeviceAttention => ({ ...a, keys: firstSlots(a.keys, a.slots), values: firstSlots(a.values, a.slots), positions: firstSlots(a.positions, a.slots), ...(a.mask && { mask: firstSlots(a.mask, a.slots) }) });
 
+/** Whether attention of one query can add to running sums of so many rows: those of KV heads take a group that one workgroup attends for. */
+export const addsTo = (rows: number, heads: number, kvHeads: number, headDim: number): boolean => rows === heads || heads / kvHeads <= mostRows(headDim);
+
 /** Workgroups that fill an adapter, and slots below which none is split. */
 const ENOUGH = 64, SPAN = 256;
 
@@ -84,7 +87,7 @@ export function encodeAttention(commands: Commands, a: DeviceAttention, { last =
   const adds = add && (add.sums.shape[0] === heads ? 'heads' : 'kvHeads'), past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1]! };
   if ((add || leave) && m !== 1) throw new KvError('attention', `expected one query where sums wait for the next, got ${m}`);
   if (add && (mask || a.views > 0)) throw new KvError('attention', 'expected no mask and no hidden ranges where the query before is added');
-  if (adds === 'kvHeads' && count > rows) throw new KvError('attention', `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`);
+  if (add && !addsTo(add.sums.shape[0]!, heads, kvHeads, d)) throw new KvError('attention', `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`);
   const split = scores || leave !== undefined || splits > 1, kind: AttentionKind = { headDim: d, rows, split, scores, masked: mask !== undefined, ...(adds && { adds, single: true }) };
   const whole = m * heads * d, meta_at = split ? whole * splits : whole, scores_at = meta_at + 2 * m * heads * splits;
   const record = (out: Tensor, lasts: number): void => dispatch(commands, attention(kind), { ...read(a), past: add?.past, sums: add && firstSlots(add.sums, slots), out }, { ...common(a), own: 0, past_at: 0, sums_stride: 0, ...past, splits, span, last: lasts, meta_at, scores_at, score_stride: slots }, groups * splits, add ? 4 * add.sums.shape[0]! * slots : 0);
@@ -101,13 +104,13 @@ export function encodeAttention(commands: Commands, a: DeviceAttention, { last =
 }
 
 /**
- * Records what every slot receives from the queries whose log-sum-exp is there, summed or the largest, divided by `over`: to `columns [H, stride]`, in the place of what is there,
- * or joined with it.
+ * Records what every slot receives from the queries whose log-sum-exp is there, summed or the largest, divided by `over`: to `columns [H or G, stride]`, in the place of what is there,
+ * or joined with it; rows of KV heads get what all their query heads give.
  */
 export function encodeColumns(commands: Commands, a: DeviceAttention, { out: lse, lseAt, last }: Attended, columns: Tensor, { of = 'sum', join = false, over = 1 }: { readonly of?: 'sum' | 'max'; readonly join?: boolean; readonly over?: number } = {}): void {
-  const { heads, headDim, slots, mask } = a;
+  const { heads, headDim, slots, mask } = a, [rows = 1, stride = 1] = columns.shape;
   dispatch(commands, columnSums({ headDim, masked: mask !== undefined }), { ...read(a), lse: { ...lse, shape: [heads, last] }, columns: firstSlots(columns, slots) },
-    { ...common(a), last, lse_at: lseAt, slots, stride: columns.shape[1]!, join: join ? 1 : 0, largest: of === 'max' ? 1 : 0, over }, heads * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * heads * slots : 0);
+    { ...common(a), last, lse_at: lseAt, fold: heads / rows, slots, stride, join: join ? 1 : 0, largest: of === 'max' ? 1 : 0, over }, rows * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * rows * slots : 0);
 }
 
 /** Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`: rows of KV heads get those of all their query heads. */

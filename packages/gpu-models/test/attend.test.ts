@@ -19,8 +19,8 @@ function scene(seed: number, m: number, slots: number, softcap: boolean): { read
   return { n, options: { cache, q: data(3, H * m * d), queryPositions, visible: visible.length === 1 ? visible[0]! : visible, ...(softcap && { softcap: 2 }), ...(next() < 0.5 && { scale: 0.4 }) } };
 }
 
-gpuTest('attention over a cache of the host, its views and statistics, is that of the plain loops', (gpu) => everywhere(fc.tuple(fc.nat(), fc.constantFrom(1, 3, 17), fc.constantFrom(1, 40), fc.boolean()), async ([seed, m, slots, softcap]) => {
-  const { options, n } = scene(seed, m, slots, softcap), stats = (): Required<AttentionStats> => ({ stride: n + 2, columnSum: numbers(seed, H * (n + 2)).map(Math.abs), columnMax: new Float32Array(H * (n + 2)) });
+gpuTest('attention over a cache of the host, its views and statistics, is that of the plain loops', (gpu) => everywhere(fc.tuple(fc.nat(), fc.constantFrom(1, 3, 17), fc.constantFrom(1, 40), fc.boolean(), fc.constantFrom(H, G)), async ([seed, m, slots, softcap, rows]) => {
+  const { options, n } = scene(seed, m, slots, softcap), stats = (): Required<AttentionStats> => ({ stride: n + 2, columnSum: numbers(seed, rows * (n + 2)).map(Math.abs), columnMax: new Float32Array(H * (n + 2)) });
   const [host, device] = [stats(), stats()], counters = { fused: 0, statistics: 0 }, want = attend({ ...options, stats: host });
   const got = await gpuAttend(gpu, 1)({ ...options, stats: device, counters });
   near(got as Float32Array, want as Float32Array, () => 1e-5, 'attended');

@@ -84,18 +84,18 @@ const summed = (s: ReturnType<typeof scene>, { m, slots }: Shape, last: number, 
   return { want, slack };
 };
 
-gpuTest('column sums and maxima of a window, and joined with what is there', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom<'sum' | 'max'>('sum', 'max'), fc.constantFrom(1, 3, 100), fc.boolean()), async ([shape, of, window, join]) => {
-  const s = scene(shape), last = Math.min(window, shape.m), stride = shape.slots + 3, before = numbers(shape.seed, s.H * stride).map(Math.abs);
+gpuTest('column sums and maxima of a window, and joined with what is there, of query heads and of KV heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom<'sum' | 'max'>('sum', 'max'), fc.constantFrom(1, 3, 100), fc.boolean(), fc.boolean()), async ([shape, of, window, join, folded]) => {
+  const s = scene(shape), last = Math.min(window, shape.m), stride = shape.slots + 3, rows = folded ? shape.kvHeads : s.H, fold = s.H / rows, before = numbers(shape.seed, rows * stride).map(Math.abs);
   const [got] = await twice(gpu, (commands) => {
-    const inputs = s.on(commands), columns = commands.upload(before, [s.H, stride]);
+    const inputs = s.on(commands), columns = commands.upload(before, [rows, stride]);
     encodeColumns(commands, inputs, encodeAttention(commands, inputs, { last, splits: 1 }), columns, { of, join });
     return [columns];
   });
   const { want, slack } = summed(s, shape, last, of), both = Array.from(before), error = new Float64Array(before.length);
   want.forEach((w, i) => {
-    const at = Math.floor(i / shape.slots) * stride + (i % shape.slots), old = before[at]!;
-    both[at] = !join ? w : of === 'sum' ? old + w : Math.max(old, w);
-    error[at] = slack[i]! + ulp(both[at]!);
+    const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots), old = !join && Math.floor(i / shape.slots) % fold === 0 ? 0 : both[at]!;
+    both[at] = of === 'sum' ? old + w : Math.max(old, w);
+    error[at] = error[at]! + slack[i]! + ulp(both[at]!);
   });
   near(got!, both, (at) => error[at]!, 'columns');
 }, 10));

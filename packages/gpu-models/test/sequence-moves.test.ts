@@ -42,8 +42,8 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
 }));
 
 /** A sequence that is longer than its window, decoded without an event while its slots move together: scores of a fork after every step, and then what it, a fork and a saved copy of it keep and generate. */
-async function longer(model: Model, name: string): Promise<{ readonly scores: Float32Array[]; readonly ends: unknown[][] }> {
-  const sequence = new Sequence(model, undefined, { window: 30 }), policy = policies[name]!.make({ window: 4, recent: 4 }), ends: unknown[][] = [], scores: Float32Array[] = [];
+async function longer(model: Model, name: string, rows?: 'kv'): Promise<{ readonly scores: Float32Array[]; readonly ends: unknown[][] }> {
+  const sequence = new Sequence(model, undefined, { window: 30 }), policy = policies[name]!.make({ window: 4, recent: 4, ...(rows && { rows }) }), ends: unknown[][] = [], scores: Float32Array[] = [];
   await sequence.prefill(distinct(46), { policy, budget: 12, block: 10 });
   for (let i = 0; i < 13; i++) {
     await sequence.step((7 * i + 5) % 64);
@@ -60,18 +60,18 @@ async function longer(model: Model, name: string): Promise<{ readonly scores: Fl
   return { scores, ends };
 }
 
-for (const name of ['h2o', 'snapkv'])
-  gpuTest(`${name} goes on beyond the model's context: kept slots, their queries and what waits move together as on the host`, (gpu) => both(gpu, fixture('llama'), async (host, device) => {
-    const [want, got] = [await longer(host, name), await longer(device, name)];
+for (const [name, rows] of [['h2o'], ['h2o', 'kv'], ['snapkv']] as const)
+  gpuTest(`${name}${rows ? ' by KV head' : ''} goes on beyond the model's context: kept slots, their queries and what waits move together as on the host`, (gpu) => both(gpu, fixture('llama'), async (host, device) => {
+    const [want, got] = [await longer(host, name, rows), await longer(device, name, rows)];
     for (const [i, row] of want.scores.entries()) expect(relative(got.scores[i]!, row)).toBeLessThan(1e-5);
     expect(got.ends).toEqual(want.ends);
     for (const end of got.ends.slice(1)) expect(end.slice(0, 3)).toEqual(got.ends[0]!.slice(0, 3));
   }));
 
 gpuTest('a cache saved on the host is loaded on the device and saved with the same bytes, and the other way round: a read, and an upload', (gpu) => both(gpu, fixture('llama'), async (host, device) => {
-  const cases = [['h2o', undefined, host, device], ['h2o', undefined, device, host], ['snapkv', 30, host, device], ['crystalcacheBreath', undefined, device, host]] as const;
-  for (const [name, window, from, to] of cases) {
-    const policy = policies[name]!.make({ window: 8, recent: 4, interval: 4 });
+  const cases = [['h2o', undefined, host, device], ['h2o', undefined, device, host], ['snapkv', 30, host, device], ['crystalcacheBreath', undefined, device, host], ['h2o', undefined, host, device, 'kv'], ['h2o', undefined, device, host, 'kv']] as const;
+  for (const [name, window, from, to, rows] of cases) {
+    const policy = policies[name]!.make({ window: 8, recent: 4, interval: 4, ...(rows && { rows }) });
     const sequence = new Sequence(from, undefined, { ...(window && { window }) }), reads = (): number => gpu.counters.readbacks;
     await sequence.prefill(distinct(44), { policy, budget: 12, ...(name !== 'crystalcacheBreath' && { block: 12 }) });
     for (let i = 0; i < 6; i++) await sequence.step(await sequence.next(), 4);

@@ -36,7 +36,10 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
       case 'embeddings': return EMBEDDINGS;
       case 'values.output': return tensor(layer, Float32Array.from({ length: heads * slots }, () => next() * 4), heads, slots);
       case 'attention.last': case 'attention.window': case 'attention.max': return tensor(layer, times(1), heads, slots);
-      case 'attention.accumulated': case 'attention.block': return tensor(layer, times(1 + Math.floor(next() * 5)), heads, slots);
+      case 'attention.accumulated': case 'attention.block': {
+        const sums = times(1 + Math.floor(next() * 5));
+        return signal.args?.['rows'] === 'kv' ? tensor(layer, groupSums(sums, heads / kv, slots), kv, slots) : tensor(layer, sums, heads, slots);
+      }
       default: if (isState(signal)) return fresh(layer, signal.state, ops);
         throw new KvError('laws', `know no value of the signal ${signalKey(signal)}: pass { signals: (signal, layer, ops) => ... }`);
     }
@@ -55,6 +58,12 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
     return { ...emptyDraft(event, ops), ...(scores && { scores }), ...(forced && { forced }), ...(banned && { banned }) };
   });
   return { layers: events, drafts, arrays };
+}
+/** Rows summed over each group. */
+function groupSums(data: Float32Array, group: number, slots: number): Float32Array {
+  const out = new Float32Array(data.length / group);
+  data.forEach((x, i) => { const to = Math.floor(i / (slots * group)) * slots + (i % slots); out[to] = out[to]! + x; });
+  return out;
 }
 function fresh({ at }: Layer, { kind, rows, width = 1, init = 0 }: StateSpec, ops: Ops): Tensor {
   const shape = [{ query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows], { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind]] as const;

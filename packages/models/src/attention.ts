@@ -7,7 +7,7 @@ import type { CacheView } from './cache.ts';
 /** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
 export interface AttentionStats {
   readonly stride: number;
-  /** += the probability that each slot receives, over the queries (summed in f64 within a call). */
+  /** += the probability that each slot receives, over the queries (summed in f64 within a call); of `[G, stride]` a row takes all its query heads. */
   readonly columnSum?: Float32Array;
   /** = the largest probability that each slot received. */
   readonly columnMax?: Float32Array;
@@ -120,7 +120,7 @@ function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim *
       }
       if (stats !== undefined) {
         const { sum, max } = engine.takeColumns(n);
-        addColumns(stats, h, sum, max);
+        addColumns(stats, heads, h, sum, max);
       }
     }
   }
@@ -131,10 +131,10 @@ function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap
     for (let j = at + r * stride; j < at + r * stride + end; j++) data[j] = softcap * Math.tanh(data[j]! / softcap);
 }
 
-/** Adds columns of query head h, from slot 0 on, to the statistics that are kept. */
-export function addColumns({ stride, columnSum, columnMax }: AttentionStats, h: number, sum: ArrayLike<number> | undefined, max: ArrayLike<number> | undefined): void {
-  const at = h * stride;
-  if (columnSum !== undefined && sum !== undefined) for (let j = 0; j < sum.length; j++) columnSum[at + j] = columnSum[at + j]! + sum[j]!;
+/** Adds columns of query head h of `heads`, from slot 0 on, to the statistics that are kept. */
+export function addColumns({ stride, columnSum, columnMax }: AttentionStats, heads: number, h: number, sum: ArrayLike<number> | undefined, max: ArrayLike<number> | undefined): void {
+  const at = h * stride, to = columnSum === undefined ? 0 : Math.floor((h * columnSum.length) / (heads * stride)) * stride;
+  if (columnSum !== undefined && sum !== undefined) for (let j = 0; j < sum.length; j++) columnSum[to + j] = columnSum[to + j]! + sum[j]!;
   if (columnMax !== undefined && max !== undefined) for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
 }
 

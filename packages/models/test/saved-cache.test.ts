@@ -19,7 +19,7 @@ beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
-const policies: readonly Policy[] = [compose(streaming(), topK()), compose(knorm(), topK()), compose(snapkv({ window: 8 }), topK()), compose(h2o({ recent: 4 }), topK()), compose(snapkv({ window: 6 }), caote(), topK()), compose(sponsorship(), topK())];
+const policies: readonly Policy[] = [compose(streaming(), topK()), compose(knorm(), topK()), compose(snapkv({ window: 8 }), topK()), compose(h2o({ recent: 4 }), topK()), compose(snapkv({ window: 6 }), caote(), topK()), compose(sponsorship(), topK()), compose(h2o({ recent: 4, rows: 'kv' }), topK())];
 const saved = async (policy = policies[2]!, budget = 20): Promise<{ sequence: Sequence; bytes: Uint8Array }> => {
   const sequence = new Sequence(model, undefined, { window: 48 });
   await sequence.prefill(ids.slice(0, 70), { policy, budget, block: 16 });
@@ -79,6 +79,14 @@ describe('is refused in one sentence', () => {
     await expect(loadCache(model, bytes, { policy: compose(snapkv({ window: 9 }), topK()) })).rejects.toThrow('attention.window(w=9) was not remembered');
     (await loadCache(model, bytes, { policy: policies[1]!, budget: 12 })).destroy();
     sequence.destroy();
+  });
+  test('for sums of query heads where those of KV heads were remembered; the other way round they are summed', async () => {
+    const [query, kv] = [policies[3]!, policies[6]!], [byQuery, byKv] = [await saved(query), await saved(kv)], layers = async (bytes: Uint8Array): Promise<unknown> => (await readSafetensors(bytesSource(bytes, 'saved'))).tensors.get('layers.0.accumulated')!.shape;
+    expect([await layers(byQuery.bytes), await layers(byKv.bytes)]).toEqual([[4, 20], [2, 20]]);
+    await expect(loadCache(model, byKv.bytes, { policy: query })).rejects.toThrow("the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`");
+    const loaded = await loadCache(model, byQuery.bytes, { policy: kv }), want = await byQuery.sequence.scores(query, 1);
+    for (const [g, row] of (await loaded.scores(kv, 1)).entries()) row.forEach((x, i) => expect(x).toBeCloseTo(want[g]![i]!, 5));
+    for (const each of [byQuery.sequence, byKv.sequence, loaded]) each.destroy();
   });
   test('when it is cut at any byte, longer, or changed in its header', async () => {
     const { bytes, sequence } = await saved();

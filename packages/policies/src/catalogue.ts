@@ -77,7 +77,7 @@ export const policies: Readonly<Record<string, PolicyEntry>> = {
   knorm: entry(knorm, 'Keys of small norm', DEVOTO),
   h2o: entry(h2o, 'Attention summed over all queries, and a recent window', ZHANG, like('h2o')),
   tova: entry(tova, "The newest query's attention, one set a layer", OREN, like('tova')),
-  observed: entry(observed, 'Mean attention of the queries that could see a slot', KVPRESS),
+  observed: entry(observed, 'Mean attention of the queries that could see a slot', KVPRESS, like('observed')),
   snapkv: entry(snapkv, 'Pooled attention of the last queries (window <= budget)', LI, like('snapkv')),
   pyramidkv: entry(pyramidkv, "SnapKV under PyramidKV's budgets, kvpress' rule", CAI, PYRAMID),
   pyramidal: entry(pyramidal, "SnapKV under PyramidKV's budgets, the authors' line", CAI, PYRAMID),

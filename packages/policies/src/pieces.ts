@@ -62,9 +62,9 @@ const CORE = '@kv/core';
 export const pieces: Readonly<Record<string, PieceEntry>> = {
   streaming: entry(streaming, XIAO, { sinks: 4 }),
   snapkv: entry(snapkv, LI, { window: 64, kernel: 5, pooling: 'mean' }),
-  h2o: entry(h2o, ZHANG, { recent: 0.5, over: 'accumulated' }),
+  h2o: entry(h2o, ZHANG, { recent: 0.5, over: 'accumulated', rows: 'query' }),
   tova: entry(tova, OREN, { forceLast: true }),
-  observed: entry(observed, KVPRESS),
+  observed: entry(observed, KVPRESS, { rows: 'query' }),
   knorm: entry(knorm, DEVOTO),
   keydiff: entry(keydiff, PARK),
   lagkv: entry(lagkv, LIANG, { sinks: 4, lag: 128, cross: false }),

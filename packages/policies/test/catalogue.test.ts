@@ -26,6 +26,8 @@ test.each([
   ['observed()', 'observed ∘ topK'],
   ['pyramidkv(window=16,kernel=5,beta=20)', 'snapkv(window=16,kernel=5) ∘ pyramidkv(window=16,beta=20) ∘ topK'],
   ['h2o(recent=0.25,over=block)', 'h2o(recent=0.25,over=block) ∘ topK'],
+  ['h2o(rows=kv)', 'h2o(recent=0.5,rows=kv) ∘ topK'],
+  ['observed(rows=kv)', 'observed(rows=kv) ∘ topK'],
   ['tovaCaote(forceLast=false)', 'tova(forceLast=false) ∘ caote ∘ topK'],
   ['taFast(reach=8)', 'weighted(0.5*recency,0.3*structure,-0.1*frequency,1*sponsorship(reach=8)) ∘ mandatory(sinks=1,recent=2) ∘ protectedPartition(slots=4,by=sponsorship(reach=8)) ∘ topK'],
 ])('%s', (text, label) => { expect(parsePolicy(text).label).toBe(label); });
@@ -49,6 +51,7 @@ test.each([
   ['snapkv(window=-1)', 'snapkv: window must be a positive whole number of queries, got -1'],
   ['tova(forceLast=yes)', "tova: forceLast must be true or false, got 'yes'"],
   ['h2o(over=all)', "h2o: over must be 'accumulated' or 'block', got 'all'"],
+  ['h2o(over=block,rows=kv)', "h2o: expected rows 'query' over a block, got 'kv'"],
   ['snapkv ∘ caote', "policy: 'snapkv(window=64,kernel=5) ∘ caote' leaves no kept slots, expected a selector such as topK at its end"],
   ['knorm ∘ caote ∘ topK', "compose: 'caote' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative"],
   ['snapkv ∘ topk', 'policy: expected one of the pieces streaming, '],

@@ -1,6 +1,6 @@
 import { isState, sizeOf } from '@kv/core';
 import type { AnySignal, Draft, Tensor } from '@kv/core';
-import { windowOf } from '@kv/models';
+import { sumRows, watchOf, windowOf } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
 import type { DeviceCost } from './device-ops.ts';
 
@@ -9,13 +9,24 @@ export const moves = (...numbers: readonly number[]): DeviceCost => ({ dispatche
 export const together = (...costs: readonly DeviceCost[]): DeviceCost =>
   costs.reduce((a, b) => ({ dispatches: a.dispatches + b.dispatches, bytes: a.bytes + b.bytes, operations: a.operations + b.operations }), moves());
 
-/** What `@kv/gpu-models` records for a signal of one layer that has seen n tokens and lost none. */
-export function signalCost(signal: AnySignal, { queryHeads: H, kvHeads: G, headDim: d, hidden }: ModelConfig, n: number): DeviceCost {
+/** Rows of the running sums that a layer keeps for these signals: 0 where none reads them. */
+export function keptSums(needs: readonly AnySignal[], { queryHeads, kvHeads }: Pick<ModelConfig, 'queryHeads' | 'kvHeads'>): number {
+  const { accumulated } = watchOf(needs);
+  return accumulated ? { query: queryHeads, kv: kvHeads }[accumulated] : 0;
+}
+
+/** What `@kv/gpu-models` records for a signal, one of `needs`, of one layer that has seen n tokens and lost none. */
+export function signalCost(signal: AnySignal, needs: readonly AnySignal[], config: ModelConfig, n: number): DeviceCost {
+  const { queryHeads: H, kvHeads: G, headDim: d, hidden } = config;
   const w = Math.min(n, windowOf(signal)), { id } = signal;
   if (id === 'queries') return moves(2 * H * w * d);
   // copies of the last queries and of their log-sum-exp, then column sums: keys once
   if (w > 0) return { ...moves(2 * H * w * d, 2 * H * w, H * w * d + G * n * (d + 1) + G + w + H * w + H * n), operations: H * n * w * (2 * d + 4) };
-  if (id === 'attention.accumulated' || id === 'attention.block') return moves(2 * H * n);
+  if (id === 'attention.block') return moves(2 * H * n);
+  if (id === 'attention.accumulated') {
+    const rows = keptSums(needs, config), own = { query: H, kv: G }[sumRows(signal)];
+    return moves(2 * rows * n, ...(own < rows ? [(own + rows) * n] : [])); // what is kept by query head is summed for those who read by KV head
+  }
   if (id === 'values.output') return { ...moves(G * n * d + G + (H * d * hidden) / 2 + H * n), operations: 2 * n * H * d * hidden };
   return isState(signal) ? moves(2 * stateSize(signal, H, G, n)) : moves();
 }
@@ -34,12 +45,13 @@ export interface Left {
  * What follows an event of one layer of n slots of which `most` stay: state and new keys written, keys, values, positions and what lies beside them compacted.
  * With `waits` the event is compacted before it is read, and what will be read is copied.
  */
-export function compactCost({ draft: { kept, budgets, checks, state }, replaced }: Left, needs: readonly AnySignal[], { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig, n: number, most: number, waits: boolean): DeviceCost {
+export function compactCost({ draft: { kept, budgets, checks, state }, replaced }: Left, needs: readonly AnySignal[], config: ModelConfig, n: number, most: number, waits: boolean): DeviceCost {
+  const { queryHeads: H, kvHeads: G, headDim: d } = config, sums = keptSums(needs, config);
   const written = moves(...replaced.map(({ shape }) => 2 * sizeOf(shape)), ...Array.from(state.values(), ({ shape }) => 2 * sizeOf(shape)));
   if (!kept) return written;
   const own = kept.shape[0] ?? 1, rowsOf = (rows: number): number => Math.min(rows, own);
   const compact = (rows: number, channels: number): number => rowsOf(rows) * (most + 1) + 2 * rows * most * channels, beside = (rows: number): DeviceCost => moves(compact(rows, 1), rowsOf(rows) + rows * n);
-  const slots = needs.flatMap((s) => (isState(s) && s.state.kind === 'slot' && s.state.rows !== 'model' ? [{ query: H, kv: G, layer: 1 }[s.state.rows]] : s.id === 'attention.accumulated' || s.id === 'attention.block' ? [H] : []));
+  const slots = needs.flatMap((s) => (isState(s) && s.state.kind === 'slot' && s.state.rows !== 'model' ? [{ query: H, kv: G, layer: 1 }[s.state.rows]] : s.id === 'attention.block' ? [H] : []));
   const copies = waits ? [budgets, ...checks.map(({ bad }) => bad), kept].flatMap(({ shape, lengths }) => [2 * sizeOf(shape), ...(lengths ? [2 * sizeOf(lengths.shape)] : [])]) : [];
-  return together(written, moves(compact(G, d), compact(G, d), compact(G, 1), 2 * G, ...copies), ...slots.map(beside));
+  return together(written, moves(compact(G, d), compact(G, d), compact(G, 1), 2 * G, ...copies), ...[...slots, ...(sums > 0 ? [sums] : [])].map(beside));
 }

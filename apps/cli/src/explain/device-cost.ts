@@ -1,6 +1,6 @@
 import type { AnySignal, Compiled } from '@kv/core';
 import type { ModelConfig } from '@kv/models';
-import { compactCost, moves, signalCost, together } from './around-event.ts';
+import { compactCost, keptSums, moves, signalCost, together } from './around-event.ts';
 import { deviceOps } from './device-ops.ts';
 import type { DeviceCost } from './device-ops.ts';
 import { recordEvent } from './record-event.ts';
@@ -19,15 +19,13 @@ export interface OnDevice {
 }
 
 /** Bytes that running sums cost a decoded token, as shares of the bytes of keys and values that it reads. */
-export interface SumsShare {
-  /** Rows of the sums: one a query head. */
+interface SumsShare {
+  /** Rows of the sums: one a query head, or one a KV head. */
   readonly rows: number;
   /** Of a token that waits for the attention of the next. */
   readonly waits: number;
   /** Of a token that an event follows at once, whose scores are stored between two kernels. */
   readonly follows: number;
-  /** `waits`, and `follows`, with one row a KV head. */
-  readonly kvHeads: { readonly waits: number; readonly follows: number };
 }
 
 /** An adapter that time is estimated for: operations a second in f32, bytes a second, seconds a dispatch. */
@@ -56,11 +54,11 @@ interface Given {
 /** The formula, and the calls that the event records, by operation. Weights are 16 bits, all else 32; what a dispatch reads or writes is counted once. */
 export function onDevice(policy: Compiled, config: ModelConfig, { length: n, budget, budgets, events, waits, needs, multiplyAdds }: Given): { readonly device: OnDevice; readonly calls: ReadonlyMap<string, number> } {
   const { ops, cost, calls } = deviceOps(), left = events ? recordEvent(policy, config, n, budget, ops) : [], select = { ...cost };
-  const score = events ? together(...budgets.flatMap(() => needs.map((signal) => signalCost(signal, config, n)))) : moves();
+  const score = events ? together(...budgets.flatMap(() => needs.map((signal) => signalCost(signal, needs, config, n)))) : moves();
   const compact = together(...left.map((each, l) => compactCost(each, needs, config, n, Math.max(...budgets[l]!), !waits)));
   const prefill = { ...prefillTraffic(config, n), operations: 2 * multiplyAdds }, event = together(score, select, compact);
   const shares = { operations: event.operations / prefill.operations, bytes: event.bytes / prefill.bytes, time: seconds(event) / seconds(prefill) };
-  return { device: { prefill, score, select, compact, shares, sums: needs.some(({ id }) => id === 'attention.accumulated') ? sumsShare(config, n) : undefined }, calls };
+  return { device: { prefill, score, select, compact, shares, sums: sumsShare(keptSums(needs, config), config, n) }, calls };
 }
 
 /** Every layer's prefill from hidden states to hidden states, of parts of 512 tokens: weights, rows between its dispatches, keys and values that its attention reads. */
@@ -77,7 +75,7 @@ export function prefillTraffic({ layers: L, queryHeads: H, kvHeads: G, headDim: 
 }
 
 /** Sums are read and written; a query that waits lies beside its log-sum-exp, written once and read once, and scores between attention and sums likewise. */
-function sumsShare({ queryHeads: H, kvHeads: G, headDim: d }: ModelConfig, n: number): SumsShare {
-  const held = 2 * G * n * d, waits = (rows: number): number => (2 * rows * n + H * (3 * d + 2)) / held, follows = (rows: number): number => (2 * rows * n + 2 * H * n + H) / held;
-  return { rows: H, waits: waits(H), follows: follows(H), kvHeads: { waits: waits(G), follows: follows(G) } };
+function sumsShare(rows: number, { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig, n: number): SumsShare | undefined {
+  const held = 2 * G * n * d;
+  return rows === 0 ? undefined : { rows, waits: (2 * rows * n + H * (3 * d + 2)) / held, follows: (2 * rows * n + 2 * H * n + H) / held };
 }

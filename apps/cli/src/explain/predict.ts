@@ -1,6 +1,7 @@
 import { isState, KvError, planBudgets, signalKey } from '@kv/core';
 import type { AnySignal, Compiled } from '@kv/core';
 import type { ModelConfig } from '@kv/models';
+import { keptSums } from './around-event.ts';
 import { onDevice } from './device-cost.ts';
 import type { OnDevice } from './device-cost.ts';
 
@@ -32,7 +33,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   const lengths = Array.from({ length: L }, () => Array.from({ length: G }, () => length));
   const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;
   const budgets = plan?.budgets ?? lengths;
-  const window = Math.max(0, ...policy.needs.map(windowOf)), sums = policy.needs.filter(({ cost, provide }) => cost === 'pass' && !provide).length;
+  const window = Math.max(0, ...policy.needs.map(windowOf)), sums = keptSums(policy.needs, config) + H * policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated').length;
   const kept = budgets.flat().reduce((a, b) => a + b, 0), slot = 2 * d * 4 + 4, before = L * G * length * slot, after = kept * slot;
   const wide = policy.whole || policy.reach === 'model' || policy.needs.some(({ provide }) => provide);
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
@@ -48,7 +49,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
     budgets, notes: [...(policy.sizes ? ['the policy finds its own size in a run: slots and bytes are those of the budget given'] : []), ...(plan?.notes ?? [])],
     bytes: {
       before, after, peak: !events || wide ? before : Math.min(before, after + widest * slot),
-      rings: window === 0 ? 0 : L * window * (H * d * 4 + 4), statistics: sums * L * H * length * 4, states: stateBytes(policy, config, length),
+      rings: window === 0 ? 0 : L * window * (H * d * 4 + 4), statistics: sums * L * length * 4, states: stateBytes(policy, config, length),
     },
     multiplyAdds: { prefill, passes: L * H * d * length * window, tokenBefore: perToken(config) + 2 * L * H * d * length, tokenAfter: perToken(config) + (2 * H * d * kept) / G },
     operations: Object.fromEntries(calls), device,

@@ -1,5 +1,6 @@
 import { isState, planBudgets, runEvent, signalKey } from '@kv/core';
 import type { AnySignal, At, Compiled, DenseArray, EventLayer, Ops, Tensor } from '@kv/core';
+import { sumRows } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
 import type { Left } from './around-event.ts';
 
@@ -39,5 +40,5 @@ function sample(signal: AnySignal, { layers, queryHeads: H, kvHeads: G, headDim:
   if (signal.id === 'keys' || signal.id === 'values') return filled([G, n, d]);
   if (signal.id === 'queries') return filled([H, Number(signal.args?.w), d]);
   if (isState(signal)) return filled([{ query: H, kv: G, layer: 1, model: 1 }[signal.state.rows], { slot: n, position: length, unit: 1, sequence: signal.state.width ?? 1 }[signal.state.kind]]);
-  return filled([H, n]);
+  return filled([sumRows(signal) === 'kv' ? G : H, n]);
 }

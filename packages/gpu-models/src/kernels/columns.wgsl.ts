@@ -9,15 +9,15 @@ export const COLUMN_SLOTS: number = SLOTS;
 export type ColumnKind = ScoreKind & { readonly headDim: number };
 
 /**
- * One workgroup: for 64 slots of one query head, the probabilities exp(score - lse) that they receive from the last `last` of m queries, summed or (`largest` 1) the largest; a
- * thread owns a slot, so that the order is fixed and nothing is atomic. To `columns [H, stride]`: in the place of what is there, 0 for slots that do not exist, or
+ * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, the probabilities exp(score - lse) that they receive from the last `last` of m queries, summed or (`largest` 1)
+ * the largest; a thread owns a slot, so that the order is fixed and nothing is atomic. To `columns [H / fold, stride]`: in the place of what is there, 0 for slots that do not exist, or
  * (`join` 1) joined with it; divided by `over`. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
  */
-export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'slots' | 'stride' | 'join' | 'largest' | 'over'> = variants((kind) => {
+export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'largest' | 'over'> = variants((kind) => {
   const { headDim: d } = kind, chunks = Math.ceil(d / CHANNELS);
   return kernel({
     id: `columns:${d}:${kind.masked}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
-    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', slots: 'u32', stride: 'u32', join: 'u32', largest: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
+    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', fold: 'u32', slots: 'u32', stride: 'u32', join: 'u32', largest: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
 var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
@@ -25,13 +25,13 @@ var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;
 fn both(a: f32, b: f32) -> f32 { return select(a + b, max(a, b), params.largest == 1u); }
 fn run(group: u32, lane: u32) {
   let tiles = (params.slots + ${SLOTS - 1}u) / ${SLOTS}u;
-  let h = group / tiles;
-  let g = h / (params.heads / params.kv_heads);
+  let row = group / tiles;
+  let g = row * params.fold / (params.heads / params.kv_heads);
   let first = group % tiles * ${SLOTS}u;
   let end = lengths[g];
   let j = first + lane;
   var all = 0.0;
-  for (var start = params.m - params.last; start < params.m && first < end; start += ${QUERIES}u) {
+  for (var h = row * params.fold; h < (row + 1u) * params.fold; h++) { for (var start = params.m - params.last; start < params.m && first < end; start += ${QUERIES}u) {
     let stop = min(start + ${QUERIES}u, params.m);
     if (positions[g * params.capacity + first] > position_of(stop - 1u)) { continue; }
     var products = array<f32, ${QUERIES}>();
@@ -66,10 +66,10 @@ fn run(group: u32, lane: u32) {
       }
     }
     all = both(all, some);
-  }
+  } }
   all /= params.over;
   if (j < params.slots) {
-    let at = h * params.stride + j;
+    let at = row * params.stride + j;
     if (params.join == 1u) { columns[at] = both(columns[at], all); } else { columns[at] = all; }
   }
 }`,

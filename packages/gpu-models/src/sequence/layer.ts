@@ -1,5 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { LayerSnapshot, ModelConfig, Watch } from '@kv/models';
+import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';
 import type { Home, Selection } from './home.ts';
@@ -12,7 +13,7 @@ import type { Turns } from './turns.ts';
 export class DeviceLayer {
   readonly cache: DeviceCache;
   ring?: DeviceRing;
-  /** Column sums over every query so far, and over the newest block's, `[H, n]`. */
+  /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
   accumulated?: DeviceRows;
   block?: DeviceRows;
   /** The last decoded query, `[H * d]` and its log-sum-exp `[H]`, as long as the running sums lack it (`at`: its position). */
@@ -29,11 +30,11 @@ export class DeviceLayer {
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
   watch({ window, accumulated, block }: Watch): void {
-    const { queryHeads: H, headDim } = this.#config;
+    const { queryHeads: H, kvHeads: G, headDim } = this.#config;
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#home);
     if (this.cache.rebased) this.ring?.markRotations();
-    if (accumulated) this.accumulated ??= new DeviceRows(H, 0, 'statistics', this.#home);
-    if (accumulated) this.waiting ??= { past: this.#past(), at: undefined };
+    if (accumulated) this.accumulated ??= new DeviceRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#home);
+    if (this.accumulated && addsTo(this.accumulated.rows, H, G, headDim)) this.waiting ??= { past: this.#past(), at: undefined };
     if (block) this.block ??= new DeviceRows(H, 0, 'statistics', this.#home);
   }
 
@@ -75,9 +76,9 @@ export class DeviceLayer {
   /** Takes saved numbers into a layer that has none. */
   restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot): void {
     this.cache.restore(lengths, slots);
-    this.watch({ window: ring?.window ?? 0, accumulated: accumulated !== undefined, block: block !== undefined });
+    this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined });
     if (ring) this.ring!.restore(ring);
-    for (const [rows, numbers] of [[this.accumulated, accumulated], [this.block, block]] as const) rows?.restore(numbers!, this.cache.length);
+    for (const [rows, numbers] of [[this.accumulated, accumulated?.sums], [this.block, block]] as const) rows?.restore(numbers!, this.cache.length);
     for (const state of states) this.states.restore(state);
     this.aligned = aligned;
   }

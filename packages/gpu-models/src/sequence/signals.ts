@@ -1,7 +1,7 @@
 import { isState, KvError, signalKey } from '@kv/core';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { layerAttention, notRemembered, windowOf } from '@kv/models';
+import { layerAttention, notRemembered, sumRows, windowOf } from '@kv/models';
 import type { AttentionCounters, ModelConfig } from '@kv/models';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
@@ -63,9 +63,11 @@ function compute(signal: AnySignal, source: Source): unknown {
     return { ...out, ...lengthsOf(rows) };
   };
   const sums = (rows: typeof accumulated): Tensor => {
-    if (!rows) throw notRemembered(signal);
+    const wanted = sumRows(signal);
+    if (!rows || (wanted === 'query' && rows.rows < H)) throw notRemembered(signal);
     if (rows === accumulated) settleSums(source);
-    return { ...rows.dense(commands, n), ...lengthsOf(H) };
+    const all = { ...rows.dense(commands, n), ...lengthsOf(rows.rows) };
+    return wanted === 'kv' && rows.rows > G ? source.ops.groupRows('sum', all, G) : all;
   };
   if (isState(signal)) return (signal.state.rows === 'model' ? shared : layer.states).read(commands, signal, n, tokens.ids.length, lengthsOf(G).lengths);
   if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf(H));

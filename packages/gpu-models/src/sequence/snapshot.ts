@@ -19,7 +19,7 @@ export async function snapshot(memory: DeviceMemory): Promise<Snapshot> {
       const { cache, ring, accumulated, block, aligned } = layer, [keys, values] = [numbers(cache.keys), numbers(cache.values)], queries = ring && numbers(ring.queries), own = states(layer.states);
       const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
       return () => ({
-        lengths: cache.counts, aligned, ring: ring?.saved(queries!()), accumulated: all?.(), block: newest?.(), states: own(),
+        lengths: cache.counts, aligned, ring: ring?.saved(queries!()), accumulated: all && { rows: accumulated!.rows === config.queryHeads ? 'query' : 'kv', sums: all() }, block: newest?.(), states: own(),
         slots: { keys: packed(keys(), cache), values: packed(values(), cache), positions: Uint32Array.from(cache.kept().flat()), ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }) },
       });
     });

@@ -11,7 +11,7 @@ import type { Watch } from './watch.ts';
 export class LayerMemory {
   readonly cache: LayerCache;
   ring?: QueryRing;
-  /** Column sums over every query so far, and over the newest block's, `[H, n]`. */
+  /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
   accumulated?: SlotRows;
   block?: SlotRows;
   states: StateStore;
@@ -24,10 +24,10 @@ export class LayerMemory {
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
-  watch({ window, accumulated, block }: Watch, { queryHeads: H, headDim: d }: ModelConfig, ledger: Ledger): void {
+  watch({ window, accumulated, block }: Watch, { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig, ledger: Ledger): void {
     if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger);
     if (this.cache.rotations) this.ring?.markRotations();
-    if (accumulated && !this.accumulated) this.accumulated = new SlotRows(H, 0, 'statistics', ledger);
+    if (accumulated && !this.accumulated) this.accumulated = new SlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', ledger);
     if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
   }
 
@@ -66,20 +66,20 @@ export class LayerMemory {
     return copy;
   }
 
-  saved(): LayerSnapshot {
+  saved({ queryHeads: H }: ModelConfig): LayerSnapshot {
     const { cache, ring, accumulated, block, states, aligned } = this;
     return {
       lengths: [...cache.lengths], aligned, slots: cache.slots(), ring: ring && { window: ring.window, ...ring.saved() },
-      accumulated: accumulated?.dense(cache.length), block: block?.dense(cache.length), states: states.saved(),
+      accumulated: accumulated && { rows: accumulated.rows === H ? 'query' : 'kv', sums: accumulated.dense(cache.length) }, block: block?.dense(cache.length), states: states.saved(),
     };
   }
 
   /** Takes saved numbers into a layer that has none. */
   restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot, config: ModelConfig, ledger: Ledger): void {
     this.cache.restore(lengths, slots);
-    this.watch({ window: ring?.window ?? 0, accumulated: accumulated !== undefined, block: block !== undefined }, config, ledger);
+    this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined }, config, ledger);
     if (ring) this.ring!.restore(ring);
-    for (const [rows, numbers] of [[this.accumulated, accumulated], [this.block, block]] as const) {
+    for (const [rows, numbers] of [[this.accumulated, accumulated?.sums], [this.block, block]] as const) {
       rows?.grow(this.cache.length);
       rows?.write(numbers!, this.cache.length);
     }

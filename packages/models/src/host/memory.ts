@@ -58,7 +58,7 @@ export class Memory extends SequenceMemory {
   }
 
   saved(): Promise<Snapshot> {
-    return Promise.resolve({ layers: this.layers.map((layer) => layer.saved()), states: this.shared.saved() });
+    return Promise.resolve({ layers: this.layers.map((layer) => layer.saved(this.model.config)), states: this.shared.saved() });
   }
 
   restore({ layers, states }: Snapshot): void {

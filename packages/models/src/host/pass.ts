@@ -71,5 +71,8 @@ function statistics({ cache, accumulated, block }: LayerMemory): AttentionStats 
 
 function addBlock({ block, accumulated, cache: { length: n } }: LayerMemory, columnSum: Float32Array): void {
   block!.write(columnSum, n);
-  if (accumulated) for (let r = 0; r < accumulated.rows; r++) for (let i = 0; i < n; i++) accumulated.data[r * accumulated.stride + i]! += columnSum[r * n + i]!;
+  if (accumulated) for (let h = 0; h < block!.rows; h++) {
+    const at = Math.floor((h * accumulated.rows) / block!.rows) * accumulated.stride;
+    for (let i = 0; i < n; i++) accumulated.data[at + i]! += columnSum[h * n + i]!;
+  }
 }

@@ -6,7 +6,7 @@ import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
-import { notRemembered, windowOf } from './watch.ts';
+import { notRemembered, sumRows, windowOf } from './watch.ts';
 
 /** What signals are computed from. */
 export interface Source {
@@ -63,7 +63,11 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     case 'rope': return model.rope;
     case 'embeddings': return model.embeddings;
     case 'values.output': return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads), n);
-    case 'attention.accumulated': return accumulated ? perQueryHead(accumulated.data, accumulated.stride) : missing();
+    case 'attention.accumulated': {
+      if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();
+      const sums = perQueryHead(accumulated.data, accumulated.stride);
+      return sumRows(signal) === 'kv' && accumulated.rows > G ? ops.groupRows('sum', sums, G) : sums;
+    }
     case 'attention.block': return block ? perQueryHead(block.data, block.stride) : missing();
     default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`);
   }

@@ -1,6 +1,7 @@
 import type { Slots } from '../cache/storage.ts';
 import type { SavedRing } from './query-ring.ts';
 import type { StoredState } from './store.ts';
+import type { SumRows } from './watch.ts';
 
 /** One layer's numbers, on the host. */
 export interface LayerSnapshot {
@@ -9,8 +10,9 @@ export interface LayerSnapshot {
   readonly aligned: boolean;
   readonly slots: Slots;
   readonly ring?: (SavedRing & { readonly window: number }) | undefined;
-  /** Column sums, `[H, n]` of the longest head's slots. */
-  readonly accumulated?: Float32Array | undefined;
+  /** Column sums, `[H, n]` of the longest head's slots, or `[G, n]`. */
+  readonly accumulated?: { readonly rows: SumRows; readonly sums: Float32Array } | undefined;
+  /** `[H, n]` */
   readonly block?: Float32Array | undefined;
   readonly states: readonly StoredState[];
 }

@@ -1,11 +1,15 @@
 import { KvError, signalKey } from '@kv/core';
 import type { AnySignal } from '@kv/core';
 
+/** Rows of running sums: one a query head, or one a KV head with those of its query heads together. */
+export type SumRows = 'query' | 'kv';
+
 /** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
 export interface Watch {
   /** Queries to keep. */
   readonly window: number;
-  readonly accumulated: boolean;
+  /** Sums of query heads serve whoever reads those of KV heads. */
+  readonly accumulated: SumRows | undefined;
   readonly block: boolean;
 }
 
@@ -19,9 +23,12 @@ const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
 /** The least memory that serves all these signals. */
 export const watchOf = (needs: readonly AnySignal[]): Watch => ({
   window: Math.max(0, ...needs.map((s) => WINDOWS[s.id]?.(s) ?? 0)),
-  accumulated: needs.some((s) => s.id === 'attention.accumulated'),
+  accumulated: needs.reduce<SumRows | undefined>((rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)), undefined),
   block: needs.some((s) => s.id === 'attention.block'),
 });
+
+/** The rows that a signal of running sums asks for. */
+export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
 
 /** How many last queries a signal looks at; 0 for the others. */
 export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;

@@ -45,7 +45,7 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
       const result = await session.run(feedsOf(onnx, cache, group, rows.q, views, masked));
       out.set(result.out!.data as Float32Array, to);
       const data = (name: string): Float32Array | undefined => result[name]?.data as Float32Array | undefined;
-      if (stats !== undefined) for (const [g, { end }] of views.entries()) for (let r = 0; r < group; r++) addColumns(stats, g * group + r, data(`sum${g}`)?.subarray(r * end, (r + 1) * end), data(`max${g}`)?.subarray(r * end, (r + 1) * end));
+      if (stats !== undefined) for (const [g, { end }] of views.entries()) for (let r = 0; r < group; r++) addColumns(stats, heads, g * group + r, data(`sum${g}`)?.subarray(r * end, (r + 1) * end), data(`max${g}`)?.subarray(r * end, (r + 1) * end));
     }
     return out;
   };

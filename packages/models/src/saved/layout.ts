@@ -21,7 +21,7 @@ const sum = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0)
 
 /** The tensors that a file of this manifest holds, in the order of their bytes: nothing else may be in it. */
 export function layoutOf({ tokens, logits, shift, layers, states }: Manifest, shape: CacheShape): readonly SavedTensor[] {
-  const { queryHeads: H, headDim: d, vocab } = shape, rebased = shift !== null, out: SavedTensor[] = [];
+  const { queryHeads: H, kvHeads: G, headDim: d, vocab } = shape, rebased = shift !== null, out: SavedTensor[] = [];
   const add = (dtype: SavedTensor['dtype'], name: string, ...size: number[]): void => { out.push({ name, dtype, shape: size }); };
   const addStates = (list: readonly SavedState[], at: string): void => list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, shape), columns));
   add('U32', 'tokens', tokens);
@@ -35,7 +35,7 @@ export function layoutOf({ tokens, logits, shift, layers, states }: Manifest, sh
     if (ring) add('F32', `${at}ring.queries`, ring.window, H, d);
     if (ring) add('U32', `${at}ring.positions`, ring.window);
     if (ring && rebased) add('U32', `${at}ring.rotations`, ring.window, H);
-    if (accumulated) add('F32', `${at}accumulated`, H, longest);
+    if (accumulated) add('F32', `${at}accumulated`, accumulated === 'kv' ? G : H, longest);
     if (block) add('F32', `${at}block`, H, longest);
     addStates(own, at);
     if (event) add('U32', `${at}kept`, sum(event.kept));

@@ -61,7 +61,7 @@ function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays
     return {
       lengths, aligned, slots: { keys: floats(`${at}keys`), values: floats(`${at}values`), positions: whole(`${at}positions`), rotations: whole(`${at}rotations`) },
       ...(ring && { ring: { ...ring, queries: floats(`${at}ring.queries`), positions: whole(`${at}ring.positions`), rotations: whole(`${at}ring.rotations`) } }),
-      ...(accumulated && { accumulated: floats(`${at}accumulated`) }), ...(block && { block: floats(`${at}block`) }), states: states(own, at),
+      ...(accumulated && { accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) } }), ...(block && { block: floats(`${at}block`) }), states: states(own, at),
     };
   }) });
   const { promptLength, rotaryLength, decoded, mostSlots, shift, budget } = manifest;
@@ -80,7 +80,7 @@ function remembered(policy: Compiled, manifest: Manifest): Compiled {
 }
 
 /** Whether what `watch` asks for has been remembered. */
-const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean => (layer.ring?.window ?? 0) >= window && (!accumulated || layer.accumulated) && (!block || layer.block);
+const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean => (layer.ring?.window ?? 0) >= window && (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) && (!block || layer.block);
 
 function split(all: ArrayLike<number>, lengths: readonly number[]): number[][] {
   let at = 0;

@@ -14,7 +14,8 @@ export interface SavedLayer {
   readonly lengths: readonly number[];
   readonly aligned: boolean;
   readonly ring: { readonly window: number; readonly seen: number } | null;
-  readonly accumulated: boolean;
+  /** Running sums of query heads; `kv`: of KV heads. */
+  readonly accumulated: boolean | 'kv';
   readonly block: boolean;
   readonly states: readonly SavedState[];
   /** Slots that the last event allowed and kept in each head; null before the first. */
@@ -72,7 +73,7 @@ function parseLayer(value: unknown, where: string): SavedLayer {
     lengths: counts(fields, 'lengths', where),
     aligned: fields.aligned === true,
     ring: ring && { window: count(ring, 'window', where), seen: count(ring, 'seen', where) },
-    accumulated: fields.accumulated === true,
+    accumulated: fields.accumulated === 'kv' ? 'kv' : fields.accumulated === true,
     block: fields.block === true,
     states: items(fields, 'states', where).map((state) => parseState(state, where)),
     event: event && { budgets: counts(event, 'budgets', where), kept: counts(event, 'kept', where) },

@@ -23,10 +23,10 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   put('logits', Float32Array.from(logits.flatMap((row) => [...row])));
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`, kept = sequence.lastKept?.[l], { keys, values, positions, rotations } = slots;
-    for (const [name, numbers] of Object.entries({ keys, values, positions, rotations, 'ring.queries': ring?.queries, 'ring.positions': ring?.positions, 'ring.rotations': ring?.rotations, accumulated, block })) put(at + name, numbers);
+    for (const [name, numbers] of Object.entries({ keys, values, positions, rotations, 'ring.queries': ring?.queries, 'ring.positions': ring?.positions, 'ring.rotations': ring?.rotations, accumulated: accumulated?.sums, block })) put(at + name, numbers);
     put(`${at}kept`, kept && Uint32Array.from(kept.flat()));
     return {
-      lengths, aligned, ring: ring ? { window: ring.window, seen: ring.seen } : null, accumulated: accumulated !== undefined, block: block !== undefined,
+      lengths, aligned, ring: ring ? { window: ring.window, seen: ring.seen } : null, accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined, block: block !== undefined,
       states: putStates(states, at), event: kept ? { budgets: [...sequence.lastBudgets![l]!], kept: kept.map((each) => each.length) } : null,
     };
   });

@@ -1,11 +1,16 @@
-import { attentionAccumulated, positions, weigher } from '@kv/core';
+import { positions, weigher } from '@kv/core';
 import type { Weigher } from '@kv/core';
+import { groupMean, sumsOf } from './sums.ts';
+import type { SumOptions } from './sums.ts';
 
 /**
  * Observed attention: the mean attention that a slot received from the queries that could see it.
  *
- * @remarks kvpress' ObservedAttention, related to H2O: A_p / (length - p) for position p. Weights on query rows `[H, n]`. Costs
- * a statistic over every query.
+ * @remarks kvpress' ObservedAttention, related to H2O: A_p / (length - p) for position p. Weights on query rows `[H, n]`, or with `rows: 'kv'`
+ * on KV rows `[G, n]`, the mean over the group. Costs a statistic over every query.
+ * @throws KvError if `rows` is another word.
  */
-export const observed = (): Weigher<'observed'> => weigher('observed', [attentionAccumulated, positions], ({ ops, at, attention, positions: p }) =>
-  ops.div(attention, ops.sub(at.length, p)));
+export function observed({ rows = 'query' }: SumOptions = {}): Weigher<'observed'> {
+  const signal = sumsOf('observed', rows);
+  return weigher({ name: 'observed', options: { ...signal.args } }, [signal, positions], (ctx) => ctx.ops.div(groupMean(ctx, rows), ctx.ops.sub(ctx.at.length, ctx.positions)));
+}

@@ -5,7 +5,7 @@ import { apply } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
 import type { Layer } from '@kv/laws';
 import { h2o, observed, snapkv, streaming, tova } from '../src/index.ts';
-import { observedOracle, snapkvOracle, tovaOracle } from './attention.oracle.ts';
+import { groupMeanOracle, observedOracle, snapkvOracle, tovaOracle } from './attention.oracle.ts';
 import type { Row } from './attention.oracle.ts';
 import { onLayer, rows } from './on-layer.ts';
 
@@ -58,6 +58,19 @@ test('H2O is the accumulated attention, with its recent slots forced', () => {
     near(rows(onLayer(h2o(), layer).scores!), attention);
     forced(layer, h2o({ recent: 0.5 })).forEach((set, h) => expect(set.length).toBe(Math.min(attention[h]!.shape[0]!, Math.floor(layer.at.budget / 2))));
     forced(layer, h2o({ recent: 2 })).forEach((set, h) => { const n = attention[h]!.shape[0]!; expect(set).toEqual(n > 1 ? [n - 2, n - 1] : [0]); });
+  });
+});
+
+test('of sums by KV head both are the mean over the group', () => {
+  onLayers((layer, attention, positions) => {
+    const close = (got: readonly (readonly number[])[], want: readonly Row[]): void => {
+      expect(got.map((r) => r.length)).toEqual(want.map((r) => r.shape[0]));
+      got.forEach((row, r) => row.forEach((x, i) => expect(Math.abs(x - want[r]!.get(i))).toBeLessThanOrEqual(4 * TOLERANCE * Math.abs(want[r]!.get(i)) + 1e-37)));
+    };
+    const group = attention.length / positions.length, kvHeads = positions.length;
+    close(rows(onLayer(h2o({ rows: 'kv' }), layer).scores!), groupMeanOracle(attention, kvHeads));
+    close(rows(onLayer(observed({ rows: 'kv' }), layer).scores!), groupMeanOracle(attention.map((row, h) => observedOracle(row, positions[Math.floor(h / group)]!, layer.at.length)), kvHeads));
+    expect(forced(layer, h2o({ recent: 2, rows: 'kv' }))).toEqual(forced(layer, h2o({ recent: 2 })).filter((_, h) => h % group === 0));
   });
 });
 

@@ -25,6 +25,17 @@ export function observedOracle(attention: Row, positions: Row, length: number): 
   return scores;
 }
 
+/** Mean over the query heads of each KV head. */
+export function groupMeanOracle(scores: readonly Row[], kvHeads: number): Row[] {
+  const group = scores.length / kvHeads;
+  return Array.from({ length: kvHeads }, (_, g) => {
+    const mean = zeros(scores[g * group]!.shape[0]!);
+    for (const row of scores.slice(g * group, (g + 1) * group)) ops.addeq(mean, row);
+    ops.divseq(mean, group);
+    return mean;
+  });
+}
+
 /** TOVA of one layer: for every slot of every KV head, the mean over all query heads whose KV head holds its position. */
 export function tovaOracle(attention: readonly Row[], positions: readonly Row[]): Row[] {
   const group = attention.length / positions.length;

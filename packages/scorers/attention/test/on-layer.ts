@@ -7,7 +7,7 @@ const { ops } = cpu;
 export function onLayer(piece: Piece, { at, lengths, attention, positions }: Layer): Draft {
   const put = (data: Float32Array | Uint32Array, rows: number): Tensor => ops.from({ data, shape: [rows, at.slots] }, undefined,
     at.aligned ? undefined : ops.from({ data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!), shape: [rows] }));
-  const read = (signal: AnySignal): unknown => (signal.id === 'positions' ? put(positions, at.kvHeads) : put(attention, at.queryHeads));
+  const read = (signal: AnySignal): unknown => (signal.id === 'positions' ? put(positions, at.kvHeads) : signal.args?.['rows'] === 'kv' ? ops.groupRows('sum', put(attention, at.queryHeads), at.kvHeads) : put(attention, at.queryHeads));
   const layer = { at, read, budgets: lengths.map(() => at.budget) };
   return runSteps(compile(piece).steps, [layer], ops, [emptyDraft(layer, ops)])[0]!;
 }
