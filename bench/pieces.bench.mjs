@@ -63,5 +63,5 @@ for (const name of Object.keys(pieces)) {
     [ms, slots] = [await time(eventOf(policy, layer)), layer.at.slots];
     cells.push(` ${ms.toFixed(2)} | ${(ms / pass).toFixed(1)} |`);
   }
-  console.log(`| ${name} | ${policy.label} | ${signals.map(({ id, ownPass }) => (ownPass ? `${id}: a second pass over the model` : id)).join(', ')} |${cells.join('') || ' | |'.repeat(lengths.length)}`);
+  console.log(`| ${name} | ${policy.label} | ${signals.map(({ id, cost, ownPass }) => (ownPass ? `${id}: ${cost === 'artifact' ? 'a file beside the model' : 'a second pass over the model'}` : id)).join(', ')} |${cells.join('') || ' | |'.repeat(lengths.length)}`);
 }

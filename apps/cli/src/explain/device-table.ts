@@ -20,7 +20,7 @@ export interface DeviceRow {
 
 /** A pass over the model or over all slots' attention, running sums, a window of queries, or none of these. */
 const kindOf = ({ needs }: Compiled, length: number): Kind =>
-  needs.some((signal) => signal.provide || signal.id === 'attention.block' || signal.id === 'values.output' || windowOf(signal) >= length) ? 'pass'
+  needs.some((signal) => (signal.provide && signal.cost !== 'artifact') || signal.id === 'attention.block' || signal.id === 'values.output' || windowOf(signal) >= length) ? 'pass'
     : needs.some(({ cost }) => cost === 'pass') ? 'sums' : needs.some((signal) => windowOf(signal) > 0) ? 'window' : 'no attention';
 
 /** Policies whose option says by which heads they sum. */

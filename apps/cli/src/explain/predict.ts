@@ -66,7 +66,7 @@ function passesOf({ needs }: Compiled, window: number): readonly string[] {
   const passes: string[] = [];
   if (window > 0) passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
   if (needs.some(({ cost, provide }) => cost === 'pass' && !provide)) passes.push('attention of every layer and block also adds up its weights by column, beside the fused path');
-  for (const signal of needs) if (signal.provide) passes.push(`another pass over the model for ${signalKey(signal)}`);
+  for (const signal of needs) if (signal.provide && signal.cost !== 'artifact') passes.push(`another pass over the model for ${signalKey(signal)}`);
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
 
