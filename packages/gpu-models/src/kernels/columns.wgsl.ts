@@ -1,9 +1,8 @@
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
+import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
 import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
-/** Slots of a workgroup, queries and channels that are staged at a time. */
-const SLOTS = 64, QUERIES = 16, CHANNELS = 32;
 export const COLUMN_SLOTS: number = SLOTS;
 
 export type ColumnKind = ScoreKind & { readonly headDim: number };
@@ -14,14 +13,13 @@ export type ColumnKind = ScoreKind & { readonly headDim: number };
  * (`join` 1) joined with it; divided by `over`. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
  */
 export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'largest' | 'over'> = variants((kind) => {
-  const { headDim: d } = kind, chunks = Math.ceil(d / CHANNELS);
+  const { headDim: d } = kind;
   return kernel({
     id: `columns:${d}:${kind.masked}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
     scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', fold: 'u32', slots: 'u32', stride: 'u32', join: 'u32', largest: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
-var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
-var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;
+${STAGES}
 fn both(a: f32, b: f32) -> f32 { return select(a + b, max(a, b), params.largest == 1u); }
 fn run(group: u32, lane: u32) {
   let tiles = (params.slots + ${SLOTS - 1}u) / ${SLOTS}u;
@@ -34,29 +32,7 @@ fn run(group: u32, lane: u32) {
   for (var h = row * params.fold; h < (row + 1u) * params.fold; h++) { for (var start = params.m - params.last; start < params.m && first < end; start += ${QUERIES}u) {
     let stop = min(start + ${QUERIES}u, params.m);
     if (positions[g * params.capacity + first] > position_of(stop - 1u)) { continue; }
-    var products = array<f32, ${QUERIES}>();
-    for (var chunk = 0u; chunk < ${chunks}u; chunk++) {
-      workgroupBarrier();
-      for (var e = lane; e < ${SLOTS * CHANNELS}u; e += ${SLOTS}u) {
-        let slot = first + e / ${CHANNELS}u;
-        let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
-        var value = 0.0;
-        if (slot < end && c < ${d}u) { value = keys[(g * params.capacity + slot) * ${d}u + c]; }
-        tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
-      }
-      for (var e = lane; e < ${QUERIES * CHANNELS}u; e += ${SLOTS}u) {
-        let r = start + e / ${CHANNELS}u;
-        let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
-        var value = 0.0;
-        if (r < stop && c < ${d}u) { value = q[(h * params.m + r) * ${d}u + c]; }
-        queries[e] = value;
-      }
-      workgroupBarrier();
-      for (var c = 0u; c < ${CHANNELS}u; c++) {
-        let x = tile[lane * ${CHANNELS + 1}u + c];
-        for (var i = 0u; i < ${QUERIES}u; i++) { products[i] += x * queries[i * ${CHANNELS}u + c]; }
-      }
-    }
+${products(d, 'first')}
     var some = 0.0;
     for (var i = 0u; i < ${QUERIES}u; i++) {
       let r = start + i;

@@ -1,9 +1,8 @@
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
+import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
 import { scoreBuffers, scoreScalars, seen, type ScoreBuffer } from '../wgsl/visible.ts';
 
-/** Slots of a step, queries of a workgroup and channels that are staged at a time. */
-const SLOTS = 64, QUERIES = 16, CHANNELS = 32;
 export const STRONGEST_QUERIES: number = QUERIES;
 
 export interface StrongestKind {
@@ -24,8 +23,7 @@ export const strongest: (kind: StrongestKind) => Kernel<'q' | 'keys' | ScoreBuff
   scalars: { ...scoreScalars, lse_at: 'u32', slots: 'u32', first: 'u32', above: 'f32', row: 'u32', width: 'u32' }, threads: SLOTS, per: 'group',
   source: /* wgsl */ `
 ${seen({ masked: false })}
-var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
-var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;
+${STAGES}
 var<workgroup> means: array<f32, ${QUERIES * SLOTS}>;
 var<private> places: array<u32, ${most}>;
 var<private> weights: array<f32, ${most}>;
@@ -53,29 +51,7 @@ fn run(group: u32, lane: u32) {
     for (var h = 0u; any && h < params.heads; h++) {
       let g = h / (params.heads / params.kv_heads);
       let end = lengths[g];
-      var products = array<f32, ${QUERIES}>();
-      for (var chunk = 0u; chunk < ${Math.ceil(d / CHANNELS)}u; chunk++) {
-        workgroupBarrier();
-        for (var e = lane; e < ${SLOTS * CHANNELS}u; e += ${SLOTS}u) {
-          let slot = from_ + e / ${CHANNELS}u;
-          let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
-          var value = 0.0;
-          if (slot < end && c < ${d}u) { value = keys[(g * params.capacity + slot) * ${d}u + c]; }
-          tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
-        }
-        for (var e = lane; e < ${QUERIES * CHANNELS}u; e += ${SLOTS}u) {
-          let r = start + e / ${CHANNELS}u;
-          let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
-          var value = 0.0;
-          if (r < stop && c < ${d}u) { value = q[(h * params.m + r) * ${d}u + c]; }
-          queries[e] = value;
-        }
-        workgroupBarrier();
-        for (var c = 0u; c < ${CHANNELS}u; c++) {
-          let x = tile[lane * ${CHANNELS + 1}u + c];
-          for (var i = 0u; i < ${QUERIES}u; i++) { products[i] += x * queries[i * ${CHANNELS}u + c]; }
-        }
-      }
+${products(d, 'from_')}
       for (var i = 0u; i < ${QUERIES}u; i++) {
         let r = start + i;
         if (r < stop && j < end && is_seen(r, h, g, j)) { sums[i] += exp(scored(products[i]) - lse[params.lse_at + h * params.m + r]) / f32(params.heads); }

@@ -1,0 +1,36 @@
+/** Slots of a workgroup of as many threads, queries that it takes at a time, and channels that are staged at a time. */
+export const SLOTS = 64, QUERIES = 16, CHANNELS = 32;
+
+/** What `products` is staged through. */
+export const STAGES: string = /* wgsl */ `
+var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
+var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;`;
+
+/**
+ * Sets `products` to those of the key of this thread's slot, `first` + lane of KV head `g`, with 16 queries of query head `h`: `start` and those after it. Keys from `end` on and queries from
+ * `stop` on count as zeros. All threads of a workgroup come here together.
+ */
+export const products = (headDim: number, first: string): string => /* wgsl */ `
+    var products = array<f32, ${QUERIES}>();
+    for (var chunk = 0u; chunk < ${Math.ceil(headDim / CHANNELS)}u; chunk++) {
+      workgroupBarrier();
+      for (var e = lane; e < ${SLOTS * CHANNELS}u; e += ${SLOTS}u) {
+        let slot = ${first} + e / ${CHANNELS}u;
+        let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
+        var value = 0.0;
+        if (slot < end && c < ${headDim}u) { value = keys[(g * params.capacity + slot) * ${headDim}u + c]; }
+        tile[e / ${CHANNELS}u * ${CHANNELS + 1}u + e % ${CHANNELS}u] = value;
+      }
+      for (var e = lane; e < ${QUERIES * CHANNELS}u; e += ${SLOTS}u) {
+        let r = start + e / ${CHANNELS}u;
+        let c = chunk * ${CHANNELS}u + e % ${CHANNELS}u;
+        var value = 0.0;
+        if (r < stop && c < ${headDim}u) { value = q[(h * params.m + r) * ${headDim}u + c]; }
+        queries[e] = value;
+      }
+      workgroupBarrier();
+      for (var c = 0u; c < ${CHANNELS}u; c++) {
+        let x = tile[lane * ${CHANNELS + 1}u + c];
+        for (var i = 0u; i < ${QUERIES}u; i++) { products[i] += x * queries[i * ${CHANNELS}u + c]; }
+      }
+    }`;
