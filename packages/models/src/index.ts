@@ -54,7 +54,7 @@ export { embeddingsOf } from './host/embeddings.ts';
 export type { EventResult, EventTimes } from './host/event.ts';
 export { report } from './host/report.ts';
 export type { Report } from './host/report.ts';
-export { Sequence } from './host/sequence.ts';
+export { Sequence, waits } from './host/sequence.ts';
 export type { Bytes, PrefillOptions, SequenceOptions } from './host/sequence.ts';
 export { SequenceMemory } from './host/sequence-memory.ts';
 export type { Ahead, Asked, Fed, FeedOptions, Output, Place } from './host/sequence-memory.ts';

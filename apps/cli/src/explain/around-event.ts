@@ -1,5 +1,5 @@
 import { isState, sizeOf } from '@kv/core';
-import type { AnySignal, Draft, Tensor } from '@kv/core';
+import type { AnySignal, Draft, State, Tensor } from '@kv/core';
 import { sumRows, watchOf, windowOf } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
 import type { DeviceCost } from './device-ops.ts';
@@ -28,11 +28,15 @@ export function signalCost(signal: AnySignal, needs: readonly AnySignal[], confi
     return moves(2 * rows * n, ...(own < rows ? [(own + rows) * n] : [])); // what is kept by query head is summed for those who read by KV head
   }
   if (id === 'values.output') return { ...moves(G * n * d + G + (H * d * hidden) / 2 + H * n), operations: 2 * n * H * d * hidden };
-  return isState(signal) ? moves(2 * stateSize(signal, H, G, n)) : moves();
+  return isState(signal) ? moves(2 * sizeOf(stateShape(signal, config, n))) : moves();
 }
 
-const stateSize = (signal: AnySignal, H: number, G: number, n: number): number =>
-  isState(signal) ? { query: H, kv: G, layer: 1, model: 1 }[signal.state.rows] * { slot: n, position: n, unit: 1, sequence: signal.state.width ?? 1 }[signal.state.kind] : 0;
+/** What a state holds of one layer with n slots, all of them those of its tokens, or of the model: rows and columns. */
+export const stateShape = ({ state: { kind, rows, width = 1 } }: State, { queryHeads, kvHeads }: Pick<ModelConfig, 'queryHeads' | 'kvHeads'>, n: number): readonly [rows: number, columns: number] =>
+  [{ query: queryHeads, kv: kvHeads, layer: 1, model: 1 }[rows], { slot: n, position: n, unit: 1, sequence: width }[kind]];
+
+/** Whether a signal takes another pass over the model. */
+export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
 
 /** What an event of one layer left to do. */
 export interface Left {

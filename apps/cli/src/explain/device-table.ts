@@ -3,13 +3,12 @@ import type { Compiled, Policy } from '@kv/core';
 import { windowOf } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
 import { policies } from '@kv/policies';
-import { together } from './around-event.ts';
+import { secondPass, together } from './around-event.ts';
 import { predict } from './predict.ts';
 import type { OnDevice } from './device-cost.ts';
 
 /** What a policy looks at, by which its cost is judged. */
 type Kind = 'no attention' | 'window' | 'sums' | 'pass';
-
 
 /** One policy's costs on a device. */
 export interface DeviceRow {
@@ -20,7 +19,7 @@ export interface DeviceRow {
 
 /** A pass over the model or over all slots' attention, running sums, a window of queries, or none of these. */
 const kindOf = ({ needs }: Compiled, length: number): Kind =>
-  needs.some((signal) => (signal.provide && signal.cost !== 'artifact') || signal.id === 'attention.block' || signal.id === 'values.output' || windowOf(signal) >= length) ? 'pass'
+  needs.some((signal) => secondPass(signal) || signal.id === 'attention.block' || signal.id === 'values.output' || windowOf(signal) >= length) ? 'pass'
     : needs.some(({ cost }) => cost === 'pass') ? 'sums' : needs.some((signal) => windowOf(signal) > 0) ? 'window' : 'no attention';
 
 /** Policies whose option says by which heads they sum. */

@@ -1,7 +1,8 @@
 import { isState, KvError, planBudgets, signalKey } from '@kv/core';
-import type { AnySignal, Compiled } from '@kv/core';
+import type { Compiled } from '@kv/core';
+import { waits, windowOf } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
-import { keptSums } from './around-event.ts';
+import { keptSums, secondPass, stateShape } from './around-event.ts';
 import { onDevice } from './device-cost.ts';
 import type { OnDevice } from './device-cost.ts';
 
@@ -35,7 +36,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   const budgets = plan?.budgets ?? lengths;
   const window = Math.max(0, ...policy.needs.map(windowOf)), sums = keptSums(policy.needs, config) + H * policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated').length;
   const kept = budgets.flat().reduce((a, b) => a + b, 0), slot = 2 * d * 4 + 4, before = L * G * length * slot, after = kept * slot;
-  const wide = policy.whole || policy.reach === 'model' || policy.needs.some(({ provide }) => provide);
+  const wide = waits(policy);
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
   const events = policy.evicts && budgets.flat().some((b) => b < length);
   const prefill = length * perToken(config) + (L * H * d * length * (length + 1));
@@ -56,8 +57,6 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   };
 }
 
-const windowOf = ({ id, args, cost }: AnySignal): number => (id === 'queries' || (cost === 'window' && args?.w !== undefined) ? Number(args?.w) : cost === 'window' ? 1 : 0);
-
 /** Multiply-adds of the matrix products of one token, the head included. */
 const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
   layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
@@ -66,11 +65,13 @@ function passesOf({ needs }: Compiled, window: number): readonly string[] {
   const passes: string[] = [];
   if (window > 0) passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
   if (needs.some(({ cost, provide }) => cost === 'pass' && !provide)) passes.push('attention of every layer and block also adds up its weights by column, beside the fused path');
-  for (const signal of needs) if (signal.provide && signal.cost !== 'artifact') passes.push(`another pass over the model for ${signalKey(signal)}`);
+  for (const signal of needs) if (secondPass(signal)) passes.push(`another pass over the model for ${signalKey(signal)}`);
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
 
-function stateBytes({ needs }: Compiled, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
-  const rows = { query: queryHeads * layers, kv: kvHeads * layers, layer: layers, model: 1 };
-  return needs.filter(isState).reduce((sum, { state: { kind, rows: of, width = 1 } }) => sum + 4 * rows[of] * (kind === 'slot' || kind === 'position' ? length : width), 0);
+function stateBytes({ needs }: Compiled, config: ModelConfig, length: number): number {
+  return needs.filter(isState).reduce((sum, signal) => {
+    const [rows, columns] = stateShape(signal, config, length);
+    return sum + 4 * rows * columns * (signal.state.rows === 'model' ? 1 : config.layers);
+  }, 0);
 }

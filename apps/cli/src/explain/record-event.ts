@@ -2,6 +2,7 @@ import { isState, planBudgets, runEvent, signalKey } from '@kv/core';
 import type { AnySignal, At, Compiled, DenseArray, EventLayer, Ops, Tensor } from '@kv/core';
 import { sumRows } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
+import { stateShape } from './around-event.ts';
 import type { Left } from './around-event.ts';
 
 /** Records one event of the whole model, on zeros: the same in every layer. What operations it records does not depend on numbers. Gives what is left to do, by layer. */
@@ -39,6 +40,6 @@ function sample(signal: AnySignal, { layers, queryHeads: H, kvHeads: G, headDim:
   if (signal.id === 'positions') return ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] } as DenseArray, 'u32');
   if (signal.id === 'keys' || signal.id === 'values') return filled([G, n, d]);
   if (signal.id === 'queries') return filled([H, Number(signal.args?.w), d]);
-  if (isState(signal)) return filled([{ query: H, kv: G, layer: 1, model: 1 }[signal.state.rows], { slot: n, position: length, unit: 1, sequence: signal.state.width ?? 1 }[signal.state.kind]]);
+  if (isState(signal)) return filled(stateShape(signal, { queryHeads: H, kvHeads: G }, n));
   return filled([sumRows(signal) === 'kv' ? G : H, n]);
 }

@@ -20,18 +20,18 @@ const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
   queries: (s) => Number(s.args?.w),
 };
 
+/** How many last queries a signal looks at; 0 for the others. */
+export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;
+
 /** The least memory that serves all these signals. */
 export const watchOf = (needs: readonly AnySignal[]): Watch => ({
-  window: Math.max(0, ...needs.map((s) => WINDOWS[s.id]?.(s) ?? 0)),
+  window: Math.max(0, ...needs.map(windowOf)),
   accumulated: needs.reduce<SumRows | undefined>((rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)), undefined),
   block: needs.some((s) => s.id === 'attention.block'),
 });
 
 /** The rows that a signal of running sums asks for. */
 export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 'kv' : 'query');
-
-/** How many last queries a signal looks at; 0 for the others. */
-export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;
 
 /** What is said of a signal that an event wants and nobody remembered. */
 export const notRemembered = (signal: AnySignal): KvError =>
