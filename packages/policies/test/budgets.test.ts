@@ -1,19 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from 'vitest';
 import { readCpu } from '@kv/core';
-import { generate, loadModel } from '@kv/models';
+import { generate } from '@kv/models';
 import type { Model } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
+import { llamaGolden } from './goldens.ts';
 
-/** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
-const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
 let model: Model, ids: number[];
-beforeAll(async () => {
-  if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { ids: number[] }).ids;
-  model = await loadModel(folder);
-});
+beforeAll(async () => { ({ model, ids } = await llamaGolden()); });
 
 test.each([['snapkv(window=4) ∘ adaKV ∘ topK', 'layer'], ['snapkv(window=4) ∘ modelWide ∘ topK', 'model'], ['cakeScores(window=4) ∘ cake(window=4) ∘ adaKV ∘ topK', 'model']])('%s spends its whole budget at every event, also where the last one left heads unequal', async (text, reach) => {
   const held: number[][][] = [], policy = parsePolicy(text), spy = { ...policy, atoms: policy.atoms.map((a) => (a.at !== 'event' || a.kind !== 'selector' ? a : { ...a, run: (cells: Parameters<typeof a.run>[0]) => {

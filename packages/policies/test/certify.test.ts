@@ -1,20 +1,13 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
 import type { Certificates, Constants } from '@kv/certificates';
-import { generate, loadModel, watchLayers } from '@kv/models';
+import { generate, watchLayers } from '@kv/models';
 import type { Model, WitnessedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
+import { llamaGolden } from './goldens.ts';
 
-/** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
-const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
 let model: Model, ids: number[];
-beforeAll(async () => {
-  if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { ids: number[] }).ids;
-  model = await loadModel(folder);
-});
+beforeAll(async () => { ({ model, ids } = await llamaGolden()); });
 /** A run with all that a witness is shown. */
 async function watched(text: string, options: object, constants?: Constants) {
   const rows: (WitnessedRow & { readonly ago: number | undefined })[] = [], all = certificates({ constants }), policy = parsePolicy(text);

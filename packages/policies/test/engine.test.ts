@@ -1,5 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compile, compose } from '@kv/core';
 import { generate, loadModel, watchLayers } from '@kv/models';
@@ -10,15 +8,13 @@ import { calibration } from '@kv/scorers-triattention';
 import { topK } from '@kv/selectors-top-k';
 import { parsePolicy, policies } from '../src/index.ts';
 import { calibrated } from './beside.ts';
+import { goldenFolder, goldenOf } from './goldens.ts';
+import type { Golden } from './goldens.ts';
 
-/** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
-const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
-interface Golden { readonly ids: number[]; readonly policies: Readonly<Record<string, { readonly kept: number[][][] }>> }
 let model: Model, golden: Golden;
 beforeAll(async () => {
-  if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  golden = JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as Golden;
-  const beside = await calibrated(folder, golden.ids);
+  golden = goldenOf('llama');
+  const beside = await calibrated(goldenFolder('llama'), golden.ids);
   model = beside.model;
   return beside.remove;
 });
@@ -90,7 +86,7 @@ test('the breath cycle in a long generation: the cache comes back to its budget 
 });
 
 test('a policy without its statistics beside the model says how to make them', async () => {
-  for (const [name, file] of [['triattention', 'pre-rope'], ['expectedAttentionStats', 'query-statistics'], ['qfilter', 'q-filters']] as const) await expect(generate(await loadModel(folder), { ids: golden.ids, policy: parsePolicy(name), budget: 48, maxNewTokens: 0 })).rejects.toThrow(`expected ${file}.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'`);
+  for (const [name, file] of [['triattention', 'pre-rope'], ['expectedAttentionStats', 'query-statistics'], ['qfilter', 'q-filters']] as const) await expect(generate(await loadModel(goldenFolder('llama')), { ids: golden.ids, policy: parsePolicy(name), budget: 48, maxNewTokens: 0 })).rejects.toThrow(`expected ${file}.safetensors beside the model, got none: make it with 'node tools/calibrate.mjs MODEL'`);
 });
 test('TriAttention on a real model: queries turned back from what attention reads are those of an unrotated pass', async () => {
   const seen: Float32Array[] = [], flat: Float32Array[] = [], { decoder } = model, ids = golden.ids.slice(0, 20);

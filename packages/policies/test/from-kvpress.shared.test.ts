@@ -1,10 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { codes, tables } from './from-kvpress.ts';
-
-/** The team's notes and goldens: `KV_SHARED`, or `shared` beside the repository. */
-const shared = process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url));
+import { goldenOf, shared } from './goldens.ts';
 
 test('every press of kvpress has a row', () => {
   const inner = readFileSync(`${shared}/peers.md`, 'utf8').match(/### 1\.2[^]*?### 1\.4/)![0], presses = Array.from(inner.matchAll(/^\| (\w+Press)\b/gm), ([, name]) => name!);
@@ -13,6 +10,5 @@ test('every press of kvpress has a row', () => {
   expect(presses.filter((name) => !new RegExp(`\\b${name}\\b`).test(here))).toEqual([]);
 });
 test('every golden has a row', () => {
-  const golden = JSON.parse(readFileSync(`${shared}/data/goldens/llama/golden.json`, 'utf8')) as { readonly policies: Readonly<Record<string, unknown>> };
-  expect(tables().get('golden')!.flatMap(([name]) => codes(name!)).sort()).toEqual([...new Set(Object.keys(golden.policies).map((name) => name.replace(/_[\d.]+$/, '')))].sort());
+  expect(tables().get('golden')!.flatMap(([name]) => codes(name!)).sort()).toEqual([...new Set(Object.keys(goldenOf('llama').policies).map((name) => name.replace(/_[\d.]+$/, '')))].sort());
 });

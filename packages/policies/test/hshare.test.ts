@@ -1,18 +1,11 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from 'vitest';
-import { generate, loadModel } from '@kv/models';
+import { generate } from '@kv/models';
 import type { Model, WitnessedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
+import { llamaGolden } from './goldens.ts';
 
-/** The llama golden, 4 layers of 4 query heads: `KV_SHARED`, or `shared` beside the repository. */
-const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
 let model: Model, ids: number[];
-beforeAll(async () => {
-  if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { ids: number[] }).ids;
-  model = await loadModel(folder);
-});
+beforeAll(async () => { ({ model, ids } = await llamaGolden()); });
 const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK', shared = (options: string): string => `view(budget=32,of=${SETS} ∘ sharedSets(sinks=2,local=8,${options}))`;
 /** A run with what every query head saw, and how often heads retrieved. */
 async function run(text: string, maxNewTokens = 14) {

@@ -1,4 +1,4 @@
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -6,21 +6,20 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '@kv/models';
 import type { Budget, GenerateOptions, Model } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
+import { goldenFolder, goldenOf } from './goldens.ts';
 
 // What kvpress 0.5.5 keeps on the golden checkpoints: tools/reference-models/presses_budgets.py.
 interface Kept { readonly kept: readonly (readonly string[])[]; readonly tokens?: readonly number[]; readonly logits?: readonly number[] }
 const fixtures = fileURLToPath(new URL('./fixtures', import.meta.url));
 const { kinds } = JSON.parse(readFileSync(join(fixtures, 'kvpress-budgets.json'), 'utf8')) as { readonly kinds: Readonly<Record<string, Readonly<Record<string, Kept>>>> };
-const goldens = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens`;
 const all = new Map<string, { readonly model: Model; readonly ids: number[] }>(), folders: string[] = [];
 beforeAll(async () => {
-  if (!existsSync(goldens)) throw new Error(`expected the shared fixtures at ${goldens}: set KV_SHARED or put them beside the repository`);
   for (const kind of Object.keys(kinds)) {
     const folder = mkdtempSync(join(tmpdir(), 'kv-press-'));
     folders.push(folder);
-    for (const file of readdirSync(join(goldens, kind))) symlinkSync(join(goldens, kind, file), join(folder, file));
+    for (const file of readdirSync(goldenFolder(kind))) symlinkSync(join(goldenFolder(kind), file), join(folder, file));
     for (const file of ['full_attention_heads.tsv', 'budget-curve.npy']) copyFileSync(join(fixtures, file), join(folder, file));
-    all.set(kind, { model: await loadModel(folder), ids: (JSON.parse(readFileSync(join(folder, 'golden.json'), 'utf8')) as { ids: number[] }).ids });
+    all.set(kind, { model: await loadModel(folder), ids: goldenOf(kind).ids });
   }
 });
 afterAll(() => { for (const folder of folders) rmSync(folder, { recursive: true }); });

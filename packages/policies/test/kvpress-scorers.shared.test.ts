@@ -1,5 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readCpu, shaper } from '@kv/core';
 import type { Policy } from '@kv/core';
@@ -8,9 +7,8 @@ import type { Model } from '@kv/models';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
 import { parsePolicy } from '../src/index.ts';
 import { calibrated } from './beside.ts';
+import { goldenFolder, goldenOf } from './goldens.ts';
 
-/** The golden checkpoints: `KV_SHARED`, or `shared` beside the repository. */
-const goldens = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens`;
 /** What tools/reference-models/presses.py wrote: positions as bits of a hexadecimal number, scores of layer 1 in parts of 100,000 of the row's largest, null where forced. */
 interface Press { readonly kept: Readonly<Record<string, readonly (readonly string[])[]>>; readonly scores?: readonly { readonly largest: number; readonly parts: readonly (number | null)[] }[] }
 interface Reference { readonly question: number; readonly kinds: Readonly<Record<string, { readonly filters: readonly (readonly (readonly number[])[])[]; readonly presses: Readonly<Record<string, Press>> }>> }
@@ -29,9 +27,8 @@ const here: Readonly<Record<string, string>> = {
 };
 const models = new Map<string, { readonly model: Model; readonly ids: readonly number[] }>();
 beforeAll(async () => {
-  if (!existsSync(goldens)) throw new Error(`expected the shared fixtures at ${goldens}: set KV_SHARED or put them beside the repository`);
   const made = await Promise.all(kinds.map(async (kind) => {
-    const { ids } = JSON.parse(readFileSync(`${goldens}/${kind}/golden.json`, 'utf8')) as { ids: number[] }, { model, remove } = await calibrated(`${goldens}/${kind}`, ids);
+    const { ids } = goldenOf(kind), { model, remove } = await calibrated(goldenFolder(kind), ids);
     models.set(kind, { model, ids });
     return remove;
   }));

@@ -1,5 +1,7 @@
-/** Slots of a workgroup of as many threads, queries that it takes at a time, and channels that are staged at a time. */
-export const SLOTS = 64, QUERIES = 16, CHANNELS = 32;
+/** Slots of a workgroup of as many threads, and queries that it takes at a time. */
+export const SLOTS = 64, QUERIES = 16;
+/** Channels that are staged at a time. */
+const CHANNELS = 32;
 
 /** What `products` is staged through. */
 export const STAGES: string = /* wgsl */ `
