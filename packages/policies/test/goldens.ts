@@ -5,7 +5,7 @@ import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
 
 /** The team's fixtures: `KV_SHARED`, or `shared` beside the repository. */
-export const shared = process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url));
+export const shared: string = process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url));
 
 /** What lies beside a golden checkpoint: ids of its prompt, and what else was recorded. */
 export interface Golden { readonly ids: number[]; readonly policies: Readonly<Record<string, { readonly kept: number[][][] }>> }
