@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
 import { compile } from '@kv/core';
 import { openGpu } from '@kv/gpu';
-import { firstDevice } from '@kv/gpu-testing';
+import { firstDevice, timeLimit } from '@kv/gpu-testing';
 import { covering } from './free/cover.ts';
 import { decide } from './free/laws.ts';
 import type { Decision } from './free/laws.ts';
@@ -33,4 +33,4 @@ test.skipIf(!gpu)('any two choices that types admit keep on the device what they
   }
   console.log(`${gpu!.name}: ${rows.length} compositions, which hold each of the ${pairs} pairs of choices that types admit; ${count.sets} sets, ${count.ties} of them (in ${count.tied} compositions) different by a tie`);
   expect(wrong).toEqual([]);
-}, 600_000);
+}, 2 * timeLimit);

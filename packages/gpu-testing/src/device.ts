@@ -14,7 +14,10 @@ export interface DeviceTestOptions {
   readonly release?: boolean;
 }
 /** `test` with the file's device. */
-export type DeviceTest<G> = (name: string, run: (gpu: G) => Promise<void> | void, timeout?: number) => void;
+export type DeviceTest<G> = (name: string, run: (gpu: G) => Promise<void> | void) => void;
+
+/** Milliseconds that a test may take: software adapters on a busy machine; KV_SLOW=1 says that this one takes longer. */
+export const timeLimit: number = process.env['KV_SLOW'] === '1' || process.env['KV_FULL'] === '1' ? 4 * 3600_000 : 300_000;
 
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
 /** The scalars of a batch, which the recorder holds. */
@@ -35,12 +38,12 @@ export async function firstDevice<G>(open: () => Promise<G>): Promise<G | undefi
 
 /** `test` with one device for the file, inside error scopes: what the device reports fails the test, and so does a buffer that is not given back. */
 export async function deviceTests<G extends TestDevice>(open: () => Promise<G>, { release = false }: DeviceTestOptions = {}): Promise<DeviceTest<G>> {
-  const gpu = await firstDevice(open), most = process.env['KV_FULL'] === '1' ? 4 * 3600_000 : 300_000; // software adapters on a busy machine
+  const gpu = await firstDevice(open);
   afterAll(() => {
     gpu?.destroy();
     if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
   });
-  return (name, run, timeout) => {
+  return (name, run) => {
     test.skipIf(!gpu)(name, async () => {
       const { device, ledger } = gpu!, filters = ['internal', 'out-of-memory', 'validation'] as const, live = ledger.live;
       for (const filter of filters) device.pushErrorScope(filter);
@@ -53,6 +56,6 @@ export async function deviceTests<G extends TestDevice>(open: () => Promise<G>, 
         const errors = await Promise.all(filters.map(() => device.popErrorScope()));
         expect(errors.flatMap((e) => (e ? [e.message] : [])), 'what the device reported').toEqual([]);
       }
-    }, timeout ?? most);
+    }, timeLimit);
   };
 }
