@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compile, compose } from '@kv/core';
-import { generate, loadModel, watchLayers } from '@kv/models';
+import { generate, loadModel, Sequence, watchLayers } from '@kv/models';
 import type { Model } from '@kv/models';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';
@@ -83,6 +83,17 @@ test('the breath cycle in a long generation: the cache comes back to its budget 
     expect(report.kept[0]![0]!.some((p) => p >= 240)).toBe(true);
   }
   expect(pulsing.kept).not.toEqual(still.kept);
+});
+
+test.each(['qfilter', 'triattention', 'expectedAttentionStats'])('%s need not wait for the whole prompt: in blocks no head holds more than budget and block, and a single block keeps what one event keeps', async (name) => {
+  const policy = parsePolicy(name), inBlocks = (await generate(model, { ids: golden.ids, policy, budget: 48, block: 64, maxNewTokens: 0 })).report;
+  expect(inBlocks.counts['events']).toBe(4); // after 64, 128, 192 and 240 tokens
+  expect(inBlocks.mostSlots).toBe(48 + 64);
+  const sequence = new Sequence(model), at = (kept: readonly (readonly (readonly number[])[])[]): unknown => kept.map((heads) => heads.map((set) => [...set]));
+  await sequence.prefill(golden.ids, { policies: [policy] });
+  await sequence.evict(policy, 48);
+  expect(at((await generate(model, { ids: golden.ids, policy, budget: 48, maxNewTokens: 0 })).report.kept)).toEqual(at(sequence.kept()));
+  sequence.destroy();
 });
 
 test('a policy without its statistics beside the model says how to make them', async () => {

@@ -70,7 +70,10 @@ export class DeviceMemory extends SequenceMemory {
     const { policy } = options, { plan, times } = evict, waiting: Recorded[] = [], read: EventResult[] = [];
     return this.#gpu.scope(async (scope) => {
       const output = await devicePass(this, ids, { ...options, eventFollows: true, afterLayer: async (l) => {
-        if (bounded(policy)) await this.#timed(() => this.#gpu.scope((own) => { waiting.push(recordOnDevice(policy, this.#subject(l, own), plan, this.#stage(own, times), scope.commands)); }));
+        if (bounded(policy)) await this.#timed(() => this.#gpu.scope(async (own) => {
+          const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
+          waiting.push(recordOnDevice(policy, this.#subject(l, own, given), plan, this.#stage(own, times), scope.commands));
+        }));
         else read.push(await this.event(policy, [l], plan, times));
       } });
       try {

@@ -11,6 +11,7 @@ import type { Budget } from './budget.ts';
 import type { EventResult, EventTimes } from './event.ts';
 import { Flight } from './flight.ts';
 import { Memory } from './memory.ts';
+import { Outputs } from './outputs.ts';
 import { expectRoom } from './rebase.ts';
 import type { Output, SequenceMemory } from './sequence-memory.ts';
 import type { TokenText } from './text.ts';
@@ -46,16 +47,11 @@ export let memoryOf: (sequence: Sequence) => SequenceMemory;
 /** The same on the host. @throws KvError for one that lives on a device. */
 export let hostMemoryOf: (sequence: Sequence) => Memory;
 
-/** How many more sequences hold these logits: forks, until they are fed. */
-const shared = new WeakMap<Output, number>();
-
 /** One sequence over a model's shared weights: its caches and all that its policy remembers. */
 export class Sequence {
   readonly counts = { events: 0, blocks: 0, steps: 0, takenBack: 0, providerPasses: 0 };
   readonly times: EventTimes & { prefill: number; decode: number } = { prefill: 0, decode: 0, score: 0, settle: 0, compact: 0 };
   readonly notes: string[] = [];
-  /** Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them. */
-  logits: readonly Float32Array[] = [];
   policy: Compiled = compile(id);
   /** Positions kept by the last event, `[layer][kvHead]`. */
   lastKept: Kept | undefined;
@@ -66,7 +62,7 @@ export class Sequence {
   /** Budget of the events to come, of all tokens so far. */
   #share: Budget | undefined;
   #memory: SequenceMemory;
-  #outputs: readonly Output[] = [];
+  #outputs = new Outputs();
   readonly #flight = new Flight();
   static {
     memoryOf = (sequence) => sequence.#memory;
@@ -90,6 +86,9 @@ export class Sequence {
     if (this.#memory instanceof Memory) this.#memory.witness = witness;
     else if (witness) throw new KvError('certify', `expected a cache on the host, got one on ${this.#memory.backend.name}`);
   }
+  /** Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them. */
+  get logits(): readonly Float32Array[] { return this.#outputs.logits; }
+  set logits(rows: readonly Float32Array[]) { this.#outputs.logits = rows; }
   get model(): Model { return this.#memory.model; }
   get ledger(): Ledger { return this.#memory.ledger; }
   get counters(): AttentionCounters { return this.#memory.counters; }
@@ -115,7 +114,7 @@ export class Sequence {
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     if (block !== undefined && !(Number.isInteger(block) && block > 0)) throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
     const started = performance.now(), memory = this.#memory, compiled = policy ? compile(policy) : this.policy;
-    const { evicts, needs, label, reach } = compiled, slots = budget === undefined ? memory.budget ?? (compiled.sizes ? this.length + ids.length : undefined) : slotsOf(budget, this.length + ids.length);
+    const { evicts, needs, label, reach } = compiled, slots = this.#slots(compiled, budget, this.length + ids.length);
     const acts = evicts && slots !== undefined, late = waits(compiled), size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
     expectRoom(memory, acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length, 'prompt');
     memory.prompted(ids.length);
@@ -124,12 +123,12 @@ export class Sequence {
     const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
     memory.watch(union(acts ? needs : [], this.witness ? [attentionLast] : [], ...hooks.map((h) => h.needs), ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs))));
     if (acts && late && size < ids.length) this.notes.push(`${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`);
-    this.#give();
+    this.#outputs.put();
     for (let from = 0; from < ids.length; from += size) {
       await breathe(signal);
       signal?.throwIfAborted();
       const part = ids.slice(from, from + size), after = ids.length - from - part.length;
-      this.#add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
+      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
       this.counts.blocks++;
       if (after === 0 && acts && late) await this.#event();
       memory.ledger.sample('prefill', part.length);
@@ -143,7 +142,7 @@ export class Sequence {
     expectRoom(this.#memory, ids.length, 'prompt');
     this.#takeBack();
     this.#memory.prompted(ids.length);
-    this.#give(await this.#feed(ids, rows, false));
+    this.#outputs.put(await this.#feed(ids, rows, false));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
   }
@@ -162,7 +161,7 @@ export class Sequence {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
-    const next = compile(policy), memory = this.#memory, slots = budget === undefined ? memory.budget ?? (next.sizes ? this.length : undefined) : slotsOf(budget, this.length);
+    const next = compile(policy), memory = this.#memory, slots = this.#slots(next, budget, this.length);
     const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
     if (next.evicts && slots === undefined) throw new KvError('decodeBudget', `'${next.label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`);
     if (moves(this.policy) && !moves(next)) throw new KvError('decodePolicy', `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`);
@@ -181,7 +180,7 @@ export class Sequence {
     if (eventFollows && this.#share !== undefined) memory.budget = slotsOf(this.#share, this.length + 1);
     const landed = eventFollows ? undefined : this.#flight.land(memory.ahead, token);
     if (!landed) this.#takeBack();
-    this.#give(landed ?? (await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1, eventFollows })).output);
+    this.#outputs.put(landed ?? (await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1, eventFollows })).output);
     if (!landed) await memory.afterStep(this.policy);
     if (eventFollows) await this.#event();
     memory.ledger.sample('decode');
@@ -208,11 +207,10 @@ export class Sequence {
 
   /** A copy that goes its own way over the same weights. */
   fork(): Sequence {
-    const { policy, reading, logits, lastKept, lastBudgets } = this, copy = this.#over(this.#memory.fork());
-    Object.assign(copy, { policy, reading, logits, lastKept, lastBudgets });
+    const { policy, reading, lastKept, lastBudgets } = this, copy = this.#over(this.#memory.fork());
+    Object.assign(copy, { policy, reading, lastKept, lastBudgets });
     copy.#share = this.#share;
-    for (const output of this.#outputs) shared.set(output, (shared.get(output) ?? 0) + 1);
-    copy.#outputs = this.#outputs;
+    copy.#outputs = this.#outputs.share();
     copy.notes.push(...this.notes);
     copy.ledger.sample('prefill', this.length);
     return copy;
@@ -244,7 +242,7 @@ export class Sequence {
    * nowhere before, and whatever else is asked of the sequence takes them back. With an event `every` so many tokens none starts that one follows.
    */
   async next(draw?: Draw, { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {}): Promise<number> {
-    const newest = this.#outputs.at(-1), row = this.logits.at(-1);
+    const { newest } = this.#outputs, row = this.logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
     if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
     const { ahead: device, decoded, budget } = this.#memory, { ask } = newest;
@@ -262,31 +260,18 @@ export class Sequence {
 
   /** `logits`, brought from where they are. */
   async readLogits(): Promise<readonly Float32Array[]> {
-    if (this.logits.length === 0) this.logits = (await Promise.all(this.#outputs.map((output) => output.read()))).flat();
-    return this.logits;
+    return this.#outputs.read();
   }
 
   destroy(): void {
     this.#takeBack();
-    this.#give();
+    this.#outputs.put();
     this.#memory.destroy();
   }
 
-  /** What was fed last gave this, in the place of what there was. */
-  #give(output?: Output): void {
-    for (const before of this.#outputs) {
-      const others = shared.get(before) ?? 0;
-      if (others > 0) shared.set(before, others - 1);
-      else before.release();
-    }
-    [this.#outputs, this.logits] = [[], []];
-    if (output) this.#add(output);
-  }
-
-  /** And this, of rows behind those. */
-  #add(output: Output): void {
-    this.#outputs = [...this.#outputs, output];
-    if (output.logits) this.logits = [...this.logits, ...output.logits];
+  /** Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy finds its own size. */
+  #slots({ sizes }: Compiled, budget: Budget | undefined, tokens: number): number | undefined {
+    return budget === undefined ? this.#memory.budget ?? (sizes ? tokens : undefined) : slotsOf(budget, tokens);
   }
 
   /** Steps ahead of their tokens never ran. */
@@ -329,5 +314,5 @@ export class Sequence {
   }
 }
 
-/** Whether a policy can act only when the whole prompt is there. */
-export const waits = ({ whole, reach, needs }: Compiled): boolean => whole || reach === 'model' || needs.some((s) => s.provide !== undefined);
+/** Whether a policy can act only when the whole prompt is there. What a file beside the model says is there before. */
+export const waits = ({ whole, reach, needs }: Compiled): boolean => whole || reach === 'model' || needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
