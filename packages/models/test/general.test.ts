@@ -53,6 +53,13 @@ describe('ETF: freeze', () => {
     expect([...rows.gateUp].map((x, l) => x - gate[l]!)).toEqual([240, 240, 240, live]);
     expect((await answer(etf({ psi: 1 }))).tokens).toEqual(plain.tokens);
   });
+
+  test.each([id, compose(h2o(), topK())])('a block that a layer freezes whole goes through it too: blocks give what the whole prompt gives, %#', async (evicting) => {
+    const policy = compose(evicting, etf({ psi: 0.5 })), run = (block?: number): PromiseLike<Generated> => generate(model, { ids, policy, budget: 300, maxNewTokens: 4, logits: 1, ...(block && { block }) });
+    const [whole, blocks] = [await run(), await run(40)]; // of 240 positions the top layer freezes 4 to 119
+    expect(blocks.tokens).toEqual(whole.tokens);
+    blocks.logits![0]!.forEach((x, i) => expect(Math.abs(x - whole.logits![0]![i]!)).toBeLessThan(1e-4));
+  });
 });
 
 describe('Ada-KV: an allocator that reads scores, over a second event', () => {

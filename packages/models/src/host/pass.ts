@@ -21,6 +21,9 @@ export interface PassOptions {
   seen?(layer: number, visible: readonly Chosen[]): void;
 }
 
+/** Of a block that a layer freezes whole. */
+const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
+
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
 export async function pass(memory: Memory, ids: readonly number[], { phase, policy, rows, afterLayer, seen }: PassOptions): Promise<Float32Array[]> {
   const { model: { decoder, config: { hidden, vocab } } } = memory, m = ids.length;
@@ -32,7 +35,7 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
     const live = phase === 'prefill' && previous ? liveRows(policy, memory.at(l), positions, memory.layers[l]!.ring?.window ?? 1) : undefined;
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions, rowsIn = frozen ? pick(x, live, hidden) : x;
-    const projected = await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
+    const projected = at.length === 0 ? NOTHING : await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
     const out = await attendLayer(memory, l, rowsIn, { q: projected.q, at, ...previous, positions }, phase, policy, seen);
     if (frozen) put(x, live, hidden, out);
@@ -56,7 +59,7 @@ async function attendLayer(memory: Memory, l: number, x: Float32Array, { q, k, v
   const stats = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend), seen !== undefined);
   if (visible.length > 0) seen?.(l, visible);
-  const out = await decoder.attendAndFinish(l, x, { q, queryPositions: at, cache, counters, ...layerAttention(config, l, visible), ...(stats && { stats }) });
+  const out = at.length === 0 ? x : await decoder.attendAndFinish(l, x, { q, queryPositions: at, cache, counters, ...layerAttention(config, l, visible), ...(stats && { stats }) });
   if (stats && layer.block) addBlock(layer, stats.columnSum!);
   return out;
 }
