@@ -1,22 +1,22 @@
 import type { Kernel } from './ops.ts';
 
-/** Σ over all n vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. Padding must be 0. */
+/** Σ over the valid vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. */
 export const gram: Kernel = {
-  id: 'gram', inputs: { x: 'f32' }, params: {}, per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => [x![0]!, x![2]!, x![2]!] },
+  id: 'gram', inputs: { x: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x![0]!, x![2]!, x![2]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
   var sum = 0.0;
-  for (var i = 0u; i < n; i++) { let at = (r * n + i) * d; sum += x[at + a] * x[at + b]; }
+  for (var i = 0u; i < x_lengths[r]; i++) { let at = (r * n + i) * d; sum += x[at + a] * x[at + b]; }
   output[index] = sum;
 }`,
   operations: ({ x }) => { const [r = 0, n = 0, d = 0] = x!.shape; return 2 * r * n * d * d; },
-  ref({ x }, _params, out) {
+  ref({ x }, _params, out, lengths) {
     const [r = 0, n = 0, d = 0] = x!.shape, sums = new Float64Array(d * d);
     for (let h = 0; h < r; h++) {
       sums.fill(0);
-      for (let i = 0; i < n; i++) { const at = (h * n + i) * d; for (let a = 0; a < d; a++) { const v = x!.data[at + a]!; if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b]! += v * x!.data[at + b]!; } }
+      for (let i = 0; i < lengths[h]!; i++) { const at = (h * n + i) * d; for (let a = 0; a < d; a++) { const v = x!.data[at + a]!; if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b]! += v * x!.data[at + b]!; } }
       out.set(sums, h * d * d);
     }
   },
@@ -65,7 +65,7 @@ fn run(r: u32) {
   },
 };
 
-/** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]` (dense: lengths do not come along where r is not r'). */
+/** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]`. */
 export const quadratic: Kernel = {
   id: 'quadratic', inputs: { x: 'f32', m: 'f32' }, params: {}, ragged: 'x', per: 'element',
   output: { dtype: 'f32', shape: ({ x, m }) => [m![0]!, x![1]!] },
@@ -80,12 +80,16 @@ fn run(index: u32) {
 }`,
   operations: ({ x, m }) => { const [, n = 0, d = 0] = x!.shape; return 2 * m!.shape[0]! * n * d * (d + 1); },
   ref({ x, m }, _params, out, lengths) {
-    const [rows = 0, n = 0, d = 0] = x!.shape, r = m!.shape[0]!;
-    for (let h = 0; h < r; h++) { const g = Math.floor((h * rows) / r); for (let i = 0; i < lengths[g]!; i++) {
-      const at = (g * n + i) * d;
-      let sum = 0;
-      for (let a = 0; a < d; a++) { let y = 0; for (let b = 0; b < d; b++) y += m!.data[(h * d + a) * d + b]! * x!.data[at + b]!; sum += x!.data[at + a]! * y; }
-      out[h * n + i] = sum;
-    } }
+    const [rows = 0, n = 0, d = 0] = x!.shape, r = m!.shape[0]!, both = new Float64Array(d * d); // of a pair of channels, below the diagonal
+    for (let h = 0; h < r; h++) {
+      const g = Math.floor((h * rows) / r), own = m!.data.subarray(h * d * d, (h + 1) * d * d);
+      for (let a = 0; a < d; a++) for (let b = 0; b <= a; b++) both[a * d + b] = own[a * d + b]! + (b < a ? own[b * d + a]! : 0);
+      for (let i = 0; i < lengths[g]!; i++) {
+        const at = (g * n + i) * d;
+        let sum = 0;
+        for (let a = 0; a < d; a++) { let y = 0; for (let b = 0; b <= a; b++) y += both[a * d + b]! * x!.data[at + b]!; sum += x!.data[at + a]! * y; }
+        out[h * n + i] = sum;
+      }
+    }
   },
 };

@@ -20,8 +20,9 @@ export interface Kernel {
   readonly inputs: Readonly<Record<string, DType>>;
   /** Names of scalar parameters; u32 unless the name is listed as f32. */
   readonly params: Readonly<Record<string, DType>>;
-  readonly output: { readonly dtype: DType; shape(shapes: Readonly<Record<string, readonly number[]>>, params: Readonly<Record<string, number>>): readonly number[] };
-  /** The input whose `lengths` the output takes over; absent: the output is dense. */
+  /** `dense`: it has no slots, so that it takes no lengths over although `ragged` names who has them. */
+  readonly output: { readonly dtype: DType; readonly dense?: true; shape(shapes: Readonly<Record<string, readonly number[]>>, params: Readonly<Record<string, number>>): readonly number[] };
+  /** The input whose `lengths` the output takes over, row by row or, in query rows of as many slots, those of their KV head; absent: the output is dense. */
   readonly ragged?: string;
   /**
    * WGSL: the functions and `fn run(index: u32)` that computes output element or row `index`. In scope: every input as

@@ -99,8 +99,16 @@ export const tokens: Signal<'tokens', Tokens> = { id: 'tokens', as: 'tokens', co
 export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: 'queries', args: { w }, cost: 'free' });
 /** Attention weights of the newest query, f32 `[H, n]`. */
 export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
-/** Column means of the causal softmax rows of the last w queries over all slots, f32 `[H, n]`. */
-export const attentionWindow = (w: number): Signal<'attention'> => ({ id: 'attention.window', as: 'attention', args: { w }, cost: 'window' });
+/**
+ * What else than its mean a window is asked about a slot. With a_ij the weight that query i of the window gives slot j, 0 where it does not see it, and n_i the slots of the KV head that it sees, the mean over the queries of
+ * - `squares`: a_ij², so that `squares` - mean² is the variance;
+ * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight;
+ * - `normalized`: a_ij (n_i - 1), so that queries count alike however many slots their weights are spread over;
+ * - `entropy`: -a_ij ln a_ij, of which a row's sum is the entropy of its queries' attention.
+ */
+export type WindowStatistic = 'squares' | 'votes' | 'normalized' | 'entropy';
+/** Column means of the causal softmax rows of the last w queries (of all, where there are fewer) over all slots, f32 `[H, n]`; or means of what `of` makes of these weights. */
+export const attentionWindow = (w: number, of?: WindowStatistic): Signal<'attention'> => ({ id: 'attention.window', as: 'attention', args: { w, ...(of && { of }) }, cost: 'window' });
 /** Column sums over every query so far, carried across events and compacted with the cache, f32 `[H, n]`. */
 export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumulated', as: 'attention', cost: 'pass' };
 /** The same summed over the query heads of each KV head, f32 `[G, n]`: what an engine remembers for it is H / G times smaller, unless the sums of query heads are read too. */

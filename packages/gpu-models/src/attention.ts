@@ -4,8 +4,9 @@ import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
-import { columnSums, COLUMN_SLOTS } from './kernels/columns.wgsl.ts';
+import { columnSums, COLUMN_SLOTS, counts, type ColumnOf } from './kernels/columns.wgsl.ts';
 import { join } from './kernels/join.wgsl.ts';
+import { visibleCounts } from './kernels/visible-counts.wgsl.ts';
 import { firstSlots } from './operations.ts';
 import type { scoreScalars } from './wgsl/visible.ts';
 
@@ -104,13 +105,16 @@ export function encodeAttention(commands: Commands, a: DeviceAttention, { last =
 }
 
 /**
- * Records what every slot receives from the queries whose log-sum-exp is there, summed or the largest, divided by `over`: to `columns [H or G, stride]`, in the place of what is there,
- * or joined with it; rows of KV heads get what all their query heads give.
+ * Records what every slot receives from the queries whose log-sum-exp is there: the sum, the largest, or the sum of what `of` makes of each weight, divided by `over`. To `columns [H or G, stride]`, in the place
+ * of what is there, or joined with it; rows of KV heads get what all their query heads give.
  */
-export function encodeColumns(commands: Commands, a: DeviceAttention, { out: lse, lseAt, last }: Attended, columns: Tensor, { of = 'sum', join = false, over = 1 }: { readonly of?: 'sum' | 'max'; readonly join?: boolean; readonly over?: number } = {}): void {
-  const { heads, headDim, slots, mask } = a, [rows = 1, stride = 1] = columns.shape;
-  dispatch(commands, columnSums({ headDim, masked: mask !== undefined }), { ...read(a), lse: { ...lse, shape: [heads, last] }, columns: firstSlots(columns, slots) },
-    { ...common(a), last, lse_at: lseAt, fold: heads / rows, slots, stride, join: join ? 1 : 0, largest: of === 'max' ? 1 : 0, over }, rows * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * rows * slots : 0);
+export function encodeColumns(commands: Commands, a: DeviceAttention, attended: Attended, columns: Tensor, { of = 'sum', join = false, over = 1 }: { readonly of?: ColumnOf; readonly join?: boolean; readonly over?: number } = {}): void {
+  const { heads, headDim, slots, mask } = a, { last } = attended, [rows = 1, stride = 1] = columns.shape, kind = { masked: mask !== undefined };
+  const lse = { ...attended.out, shape: [heads, last] }, counted = counts(of) ? commands.make([2, heads, last]) : undefined;
+  if (counted) dispatch(commands, visibleCounts(kind), { ...read(a), lse, out: counted }, { ...common(a), last, lse_at: attended.lseAt }, heads * last);
+  dispatch(commands, columnSums({ ...kind, headDim, of }), { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
+    { ...common(a), last, lse_at: counted ? 0 : attended.lseAt, fold: heads / rows, slots, stride, join: join ? 1 : 0, over }, rows * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * rows * slots : 0);
+  if (counted) commands.free(counted);
 }
 
 /** Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`: rows of KV heads get those of all their query heads. */

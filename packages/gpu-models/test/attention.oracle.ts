@@ -17,6 +17,8 @@ export interface HeadAttended {
   readonly mixed: readonly (readonly number[])[];
   readonly lse: readonly (number | undefined)[];
   readonly scoreError: readonly number[];
+  /** By query: how many slots it sees. */
+  readonly seen: readonly number[];
   /** By query: the largest distance of a seen score from the highest. */
   readonly spread: readonly number[];
 }
@@ -31,11 +33,11 @@ export function attendHead({ queries, queryPositions, keys, values, positions, s
     const all = scores.filter((_, j) => seen[j]), top = Math.max(...all), total = all.reduce((sum, s) => sum + Math.exp(s - top), 0);
     const probabilities = scores.map((s, j) => (seen[j] ? Math.exp(s - top) / total : 0));
     return {
-      probabilities, lse: all.length === 0 ? undefined : top + Math.log(total), spread: all.length === 0 ? 0 : top - Math.min(...all),
+      probabilities, seen: all.length, lse: all.length === 0 ? undefined : top + Math.log(total), spread: all.length === 0 ? 0 : top - Math.min(...all),
       mixed: q.map((_, c) => probabilities.reduce((sum, p, j) => sum + p * values[j]![c]!, 0)),
       scoreError: (q.length + 4) * Math.max(0, ...sizes.filter((_, j) => seen[j])) + (softcap === undefined ? 0 : 16 * Math.max(0, ...all.map(Math.abs))),
     };
   });
   const of = <K extends keyof (typeof rows)[number]>(key: K): (typeof rows)[number][K][] => rows.map((row) => row[key]);
-  return { probabilities: of('probabilities'), mixed: of('mixed'), lse: of('lse'), scoreError: of('scoreError'), spread: of('spread') };
+  return { probabilities: of('probabilities'), mixed: of('mixed'), lse: of('lse'), scoreError: of('scoreError'), spread: of('spread'), seen: of('seen') };
 }

@@ -1,4 +1,4 @@
-import type { Tensor } from '@kv/core';
+import type { Tensor, WindowStatistic } from '@kv/core';
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
 import fc from 'fast-check';
@@ -99,6 +99,53 @@ gpuTest('column sums and maxima of a window, and joined with what is there, of q
   });
   near(got!, both, (at) => error[at]!, 'columns');
 }, 10));
+
+/** What becomes of a weight of a query that sees so many slots, and how far that may be off where the weight is by a share of itself. */
+const STATISTICS: Readonly<Record<WindowStatistic, (p: number, seen: number, share: number) => readonly [value: number, slack: number]>> = {
+  squares: (p, _, share) => [p * p, 2 * p * p * share],
+  votes: (p, seen, share) => [Number(p * seen > 1), seen > 1 && Math.abs(p * seen - 1) < share + 2 ** -17 ? 1 : 0], // within rounding of the mean weight
+  normalized: (p, seen, share) => [p * (seen - 1), p * (seen - 1) * share],
+  entropy: (p, _, share) => (p === 0 ? [0, 0] : [-p * Math.log(p), p * share * (1 - Math.log(p))]),
+};
+const KINDS = Object.keys(STATISTICS) as WindowStatistic[];
+const everyStatistic = (gpu: Gpu) => async ([shape, window, folded]: readonly [Shape, number, boolean]): Promise<void> => {
+  const s = scene(shape), last = Math.min(window, shape.m), from = shape.m - last, rows = folded ? shape.kvHeads : s.H, fold = s.H / rows;
+  const got = await twice(gpu, (commands) => {
+    const inputs = s.on(commands), attended = encodeAttention(commands, inputs, { last, splits: 1 });
+    return KINDS.map((of) => {
+      const columns = commands.make([rows, shape.slots]);
+      encodeColumns(commands, inputs, attended, columns, { of, over: last });
+      return columns;
+    });
+  });
+  for (const [k, of] of KINDS.entries()) {
+    const [want, slack]: [number[], number[]] = [[], []];
+    for (let row = 0; row < rows; row++) for (let j = 0; j < shape.slots; j++) {
+      const terms = s.heads.slice(row * fold, (row + 1) * fold).flatMap((head) => Array.from({ length: last }, (_, i) => STATISTICS[of](head.probabilities[from + i]![j] ?? 0, head.seen[from + i]!, 2 * share(head, from + i, shape.slots))));
+      const value = terms.reduce((sum, [term]) => sum + term, 0) / last;
+      want.push(value);
+      slack.push(terms.reduce((sum, [, term]) => sum + term, 0) / last + value * (last + fold + 8) * 2 ** -24 + ulp(value));
+    }
+    near(got[k]!, want, (at) => slack[at]!, of);
+  }
+};
+gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) => {
+  await everywhere(fc.tuple(shapes.map((shape) => ({ ...shape, headDim: 12 as const })), fc.constantFrom(1, 3, 100), fc.boolean()), everyStatistic(gpu), 5);
+  const plain: Shape = { seed: 7, m: 33, kvHeads: 2, group: 2, headDim: 12, slots: 65, spare: 7, softcap: 2, window: undefined, views: 0, mask: 'none' };
+  for (const hidden of [{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const) await everyStatistic(gpu)([{ ...plain, ...hidden }, 20, false]);
+});
+
+gpuTest('keys alike get no votes, whoever sees how many of them', async (gpu) => {
+  for (const slots of [1, 33, 150] as const) {
+    const shape: Shape = { seed: slots, m: 17, kvHeads: 2, group: 2, headDim: 12, slots, spare: 0, softcap: undefined, window: undefined, views: 0, mask: 'none' }, s = scene(shape);
+    const [votes] = await twice(gpu, (commands) => {
+      const inputs = { ...s.on(commands), keys: commands.upload(new Float32Array(2 * slots * 12).fill(1.7), [2, slots, 12]) }, columns = commands.make([4, slots]);
+      encodeColumns(commands, inputs, encodeAttention(commands, inputs, { last: 17 }), columns, { of: 'votes' });
+      return [columns];
+    });
+    expect(votes!.every((x) => x === 0)).toBe(true);
+  }
+});
 
 gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom(1, 2), fc.boolean(), fc.constantFrom(1, 2)), async ([given, m, folded, splits]) => {
   const shape = { ...given, m }, s = scene(shape), rows = folded ? shape.kvHeads : s.H, stride = shape.slots + 3, before = numbers(shape.seed, rows * stride).map(Math.abs);

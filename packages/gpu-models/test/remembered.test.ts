@@ -1,7 +1,9 @@
 import { openGpu } from '@kv/gpu';
-import type { Policy, Tensor } from '@kv/core';
+import { attentionMax, attentionWindow, compose, scorer } from '@kv/core';
+import type { Policy, Signal, Tensor } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { policies } from '@kv/policies';
+import { topK } from '@kv/selectors-top-k';
 import { generate, Ledger, loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
@@ -14,14 +16,17 @@ import { both, fixture, relative } from './sequences.ts';
 const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
 const h2o = policies['h2o']!.make({ recent: 4 }), byKvHead = policies['h2o']!.make({ recent: 4, rows: 'kv' }), window = [policies['tova']!.make(), policies['snapkv']!.make({ window: 6 })];
+const probe = (signal: Signal<'attention'>): Policy => compose(scorer('probe', [signal], ({ attention }) => attention), topK());
+/** Every statistic of a window, of more queries than there are, and of one. */
+const statistics = [attentionMax(6), ...(['squares', 'votes', 'normalized', 'entropy'] as const).flatMap((of) => [6, 100, 1].map((w) => attentionWindow(w, of)))].map(probe);
 
 /** What every layer scores by running sums and by windows, at every turn of a life: single tokens, blocks, events, forks. */
-async function scores(model: Model, h2o: Policy, others: readonly Policy[] = []): Promise<readonly Float32Array[]> {
+async function scores(model: Model, h2o: Policy, others: readonly Policy[], windows: readonly Policy[]): Promise<readonly Float32Array[]> {
   const sequence = new Sequence(model), all: Float32Array[] = [];
-  const look = async (of: Sequence, policies = [h2o, ...others, ...window]): Promise<void> => {
+  const look = async (of: Sequence, policies: readonly Policy[] = [h2o, ...others, ...windows]): Promise<void> => {
     for (const policy of policies) for (let l = 0; l < model.config.layers; l++) all.push(...await of.scores(policy, l));
   };
-  await sequence.prefill(ids(26), { policy: h2o, budget: 20, block: 13, policies: [...others, ...window] });
+  await sequence.prefill(ids(26), { policy: h2o, budget: 20, block: 13, policies: [...others, ...windows] });
   await look(sequence);
   for (const token of [5, 9, 9]) await sequence.step(token); // each waits for the next
   await look(sequence);
@@ -29,7 +34,7 @@ async function scores(model: Model, h2o: Policy, others: readonly Policy[] = [])
   await sequence.append([3, 4]); // a block finds one that waits
   await sequence.append([30, 31, 32, 33, 34, 35, 36]);
   await sequence.step(12);
-  await look(sequence, window);
+  await look(sequence, windows);
   await sequence.step(13, 8); // an event is due, and none waits
   await look(sequence);
   for (const token of [14, 15]) await sequence.step(token);
@@ -43,9 +48,9 @@ async function scores(model: Model, h2o: Policy, others: readonly Policy[] = [])
 }
 
 // a soft cap, and layers of sliding windows and of all positions by turns
-for (const [name, policy, others] of [['query head', h2o, []], ['KV head', byKvHead, []], ['either', byKvHead, [h2o]]] as const)
+for (const [name, policy, others, windows] of [['query head', h2o, [], [...window, ...statistics]], ['KV head', byKvHead, [], window], ['either', byKvHead, [h2o], window]] as const)
   gpuTest(`running sums by ${name} and windows are the host's at every turn`, (gpu) => both(gpu, fixture('gemma2'), async (host, device) => {
-    const want = await scores(host, policy, others), got = await scores(device, policy, others);
+    const want = await scores(host, policy, others, windows), got = await scores(device, policy, others, windows);
     expect(got.map(({ length }) => length)).toEqual(want.map(({ length }) => length));
     for (const [i, row] of want.entries()) expect(relative(got[i]!, row), `row ${i}`).toBeLessThan(5e-5);
   }));

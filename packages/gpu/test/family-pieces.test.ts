@@ -5,7 +5,7 @@ import type { Piece } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import { byEviction, leverage, noncausal } from '@kv/scorers-compactor';
 import { expectedAttention } from '@kv/scorers-expected-attention';
-import { cur, lagkv } from '@kv/scorers-keys';
+import { cur, keydiff, lagkv } from '@kv/scorers-keys';
 import { labels, pageBounds } from '@kv/scorers-retrieval';
 import { defensive, importance, redundancy } from '@kv/scorers-window';
 import { topK } from '@kv/selectors-top-k';
@@ -20,7 +20,7 @@ const gpuTest = await gpuTests();
 
 /** Scorers and transforms, whose scores are compared, and the two selections; what divides by small numbers gets more room. */
 const pieces: readonly (readonly [piece: Piece<any, any>, tolerance?: number])[] = [
-  [lagkv({ sinks: 1, lag: 2 }), 1e-3], [lagkv({ sinks: 1, lag: 2, cross: true }), 1e-4], [cur({ sinks: 1, window: 3 })], [leverage({ jitter: 0.5 }), 1e-3], [compose(noncausal({ chunk: 4, window: 16 }), zScore({ over: 'layer' }), byEviction()), 1e-2],
+  [lagkv({ sinks: 1, lag: 2 }), 1e-3], [lagkv({ sinks: 1, lag: 2, cross: true }), 1e-4], [lagkv({ sinks: 2 ** 32, lag: 2 ** 32 })], [cur({ sinks: 1, window: 3 })], [cur({ window: 2 ** 32 })], [keydiff(), 1e-4], [leverage({ jitter: 0.5 }), 1e-3], [compose(noncausal({ chunk: 4, window: 16 }), zScore({ over: 'layer' }), byEviction()), 1e-2],
   [expectedAttention({ window: 6, future: 3, sinks: 1 }), 1e-3], [importance({ window: 2, kernel: 3 }), 1e-4], [redundancy(), 1e-4], [defensive({ window: 2, kernel: 3 }), 1e-4], [cakeScores({ window: 3, gamma: 5 }), 1e-4],
   [pageBounds({ page: 3 }), 1e-4], [labels({ channels: 2, window: 3 }), 1e-4], [criticalkv(), 1e-4], [outputShare(), 1e-4],
   [weighted([0.1, importance({ window: 2 })], [-0.9, redundancy()]), 1e-4],

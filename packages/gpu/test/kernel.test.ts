@@ -1,4 +1,4 @@
-import { cpu, meanByPosition } from '@kv/core';
+import { cpu, meanByPosition, quadratic } from '@kv/core';
 import type { Kernel, Ops, Tensor } from '@kv/core';
 import { random } from '@kv/gpu-testing';
 import { expect } from 'vitest';
@@ -50,6 +50,14 @@ gpuTest('a kernel by rows, with parameters, lengths and shapes', (gpu) => everyw
   }, { shift: 7, bar: 0.25 });
   await same(gpu, (ops) => ops.reshape(build(ops), [2 * c.kv]), exact);
 }));
+
+gpuTest('query rows of a kernel have the lengths of their KV head', async (gpu) => {
+  for (const { ops, read } of [gpu, cpu]) {
+    const lengths = ops.from({ data: Uint32Array.of(1, 3), shape: [2] }), x = ops.from({ data: new Float32Array(6).fill(2), shape: [2, 3, 1] }, 'f32', lengths), m = ops.from({ data: Float32Array.of(1, 2, 3, 4), shape: [4, 1, 1] });
+    const [got] = await read([ops.kernel(quadratic, { x, m })]);
+    expect([got!.shape, Array.from(got!.lengths!), Array.from(got!.data.slice(9))]).toEqual([[4, 3], [1, 1, 3, 3], [16, 16, 16]]);
+  }
+});
 
 gpuTest('a kernel that is called or written wrongly says so', async (gpu) => {
   for (const ops of [gpu.ops, cpu.ops]) expect(() => ops.kernel(crossings, { x: ops.from({ data: [1], shape: [1, 1] }) })).toThrow("crossings: expected the input 'weights', got x");

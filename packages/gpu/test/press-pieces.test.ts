@@ -1,4 +1,5 @@
 import { byRank } from '@kv/allocators-preference';
+import { compose, zScore } from '@kv/core';
 import type { AnySignal, Ops, Piece, Tensor } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize, Layer } from '@kv/laws';
@@ -6,6 +7,7 @@ import { dropkv } from '@kv/scorers-caote';
 import { cap, expectedAttentionStats } from '@kv/scorers-expected-attention';
 import { qfilter } from '@kv/scorers-keys';
 import { kvcompose, rereading } from '@kv/scorers-reconstruction';
+import { triattention } from '@kv/scorers-triattention';
 import { finch } from '@kv/scorers-window';
 import { entropyGate, placeInChunk } from '@kv/units-chunks';
 import { gpuTests } from './device.ts';
@@ -18,12 +20,13 @@ function signals(signal: AnySignal, { at: { queryHeads, kvHeads, headDim: d, slo
   const sines = (count: number) => Float32Array.from({ length: count }, (_, i) => Math.sin(i + 1));
   if (signal.id === 'queryStatistics') return { queryHeads, headDim: d, mean: sines(queryHeads * d), covariance: Float32Array.from({ length: queryHeads * d * d }, (_, i) => (i % (d + 1) === 0 ? 1 : 0.1)) };
   if (signal.id === 'qFilters') return { kvHeads, headDim: d, filters: sines(kvHeads * d) };
+  if (signal.id === 'preRope') return { queryHeads, headDim: d, half: Math.floor(d / 2), mean: sines(queryHeads * d), size: sines(queryHeads * Math.floor(d / 2)).map((x) => 2 + x) };
   const ragged = (): Tensor => ops.from({ data: Uint32Array.from({ length: queryHeads }, (_, h) => lengths[Math.floor((h * kvHeads) / queryHeads)]!), shape: [queryHeads] }, 'u32');
   return signal.id === rereading.id ? ops.from({ data: attention, shape: [queryHeads, slots] }, 'f32', aligned ? undefined : ragged()) : undefined;
 }
 /** Odds of a weight next to 1 have few digits in f32, and DropKV squares them. */
 const pieces: readonly (readonly [piece: Piece<any, any>, tolerance: number])[] = [
-  [cap({ window: 6, future: 3, sinks: 1 }), 1e-3], [expectedAttentionStats({ future: 3, sinks: 1 }), 1e-3], [qfilter(), 1e-4], [finch({ question: 2 }), 1e-4], [dropkv({ window: 2 }), 0.1], [kvcompose(), 1e-5], [entropyGate({ size: 3, low: 1 }), 1e-5],
+  [cap({ window: 6, future: 3, sinks: 1 }), 1e-3], [expectedAttentionStats({ future: 3, sinks: 1 }), 1e-3], [qfilter(), 1e-4], [compose(triattention({ horizon: 8 }), zScore()), 1e-2], [finch({ question: 2 }), 1e-4], [dropkv({ window: 2 }), 0.1], [kvcompose(), 1e-5], [entropyGate({ size: 3, low: 1 }), 1e-5],
 ];
 for (const [piece, tolerance] of pieces) gpuTest(`${piece.label} as on the CPU`, async (gpu) => {
   for (const law of Object.values(backendLaws(piece, { backend: gpu, runs: share(4), tolerance, signals }))) await law();

@@ -30,7 +30,7 @@ export const scorer: Claims<ScorerLaw, AnyScorer, ScorerOptions> = {
   traced: onScenes(scoring.traced),
   /** What stands beyond a row's valid slots changes nothing. */
   padding: (piece, options = {}) =>
-    fc.property(sceneSpecs(), (spec) => scoring.padding(piece, { on: scene(spec) }, { on: scene(spec, 9) }, options)),
+    fc.property(sceneSpecs(), (spec) => scoring.padding(piece, { on: scene(spec) }, { on: scene(spec, NaN) }, options)),
   /** No head has more forced slots than the declared floor. */
   floor: onScenes(scoring.floor),
   /** Permuting the slots permutes the scores. For scorers that read no places. */

@@ -35,7 +35,8 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
       case 'rope': { const half = Math.floor(d / 2), angle = (f: (x: number) => number, p: Uint32Array): Float32Array => Float32Array.from({ length: p.length * half }, (_, i) => f(p[Math.floor(i / half)]! / 10 ** ((i % half) / half))); return { rotary: 2 * half, angles: (p: Uint32Array) => ({ cos: angle(Math.cos, p), sin: angle(Math.sin, p) }) }; }
       case 'embeddings': return EMBEDDINGS;
       case 'values.output': return tensor(layer, Float32Array.from({ length: heads * slots }, () => next() * 4), heads, slots);
-      case 'attention.last': case 'attention.window': case 'attention.max': return tensor(layer, times(1), heads, slots);
+      case 'attention.last': case 'attention.max': return tensor(layer, times(1), heads, slots);
+      case 'attention.window': return tensor(layer, windowed(layer, signal), heads, slots);
       case 'attention.accumulated': case 'attention.block': {
         const sums = times(1 + Math.floor(next() * 5));
         return signal.args?.['rows'] === 'kv' ? tensor(layer, groupSums(sums, heads / kv, slots), kv, slots) : tensor(layer, sums, heads, slots);
@@ -58,6 +59,17 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
     return { ...emptyDraft(event, ops), ...(scores && { scores }), ...(forced && { forced }), ...(banned && { banned }) };
   });
   return { layers: events, drafts, arrays };
+}
+/** A statistic of a window whose means are the layer's weights, such as its queries may have: they differ by a share of what is possible, none if there is one query. */
+function windowed({ attention, at, seed }: Layer, { args }: AnySignal): Float32Array {
+  const w = Number(args?.['w'] ?? 1), differ = w > 1 ? random(seed)() : 0;
+  switch (args?.['of']) {
+    case 'squares': return attention.map((a) => a * a + differ * a * (1 - a));
+    case 'votes': return attention.map((a) => Math.round(w * Math.sqrt(a)) / w);
+    case 'normalized': return attention.map((a) => a * (at.slots - 1));
+    case 'entropy': return attention.map((a) => (a === 0 ? 0 : (differ - 1) * a * Math.log(a)));
+    default: return attention.slice();
+  }
 }
 /** Rows summed over each group. */
 function groupSums(data: Float32Array, group: number, slots: number): Float32Array {

@@ -62,7 +62,7 @@ export const transform: Claims<TransformLaw, AnyTransform> = {
   /** Runs where every host read throws, with the same result. */
   traced: onCases(scoring.traced),
   /** What stands beyond a row's valid slots changes nothing. */
-  padding: (piece, options = {}) => fc.property(cases(piece), (c) => scoring.padding(piece, at(c), at(c, 9), options)),
+  padding: (piece, options = {}) => fc.property(cases(piece), (c) => scoring.padding(piece, at(c), at(c, NaN), options)),
   /** No head has more forced slots than the declared floor. */
   floor: onCases(scoring.floor),
   /** `id ∘ f = f ∘ id = f`: the same label, atoms and scores. */

@@ -1,7 +1,9 @@
 import { KvError } from '@kv/core';
+import type { WindowStatistic } from '@kv/core';
 import { blockRows } from './attention/block-rows.ts';
 import { defaultEngine, type RowEngine, type ScoreRows } from './attention/engine.ts';
 import { countBelow, hider, type Visible } from './attention/visible.ts';
+import { weighs, type Weigh } from './attention/window-statistic.ts';
 import type { CacheView } from './cache.ts';
 
 /** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
@@ -46,6 +48,8 @@ export interface AttendOptions extends Common {
 export interface WindowOptions extends Common {
   /** The last w queries `[H, w, d]` f32, turned by their position. */
   readonly queries: Float32Array;
+  /** The largest weight, or the mean of what this makes of the weights. @defaultValue the mean of the weights */
+  readonly of?: 'max' | WindowStatistic;
 }
 
 /**
@@ -65,15 +69,18 @@ export function attend(options: AttendOptions): Float32Array {
   return out;
 }
 
-/** The mean over the last w queries of the causal softmax over all slots of the cache that are visible, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length. */
+/**
+ * The mean over the last w queries of the causal softmax over all slots of the cache that are visible, or another statistic of it, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length.
+ * Sums in f64. O(w n d) for each head.
+ */
 export function windowAttention(options: WindowOptions): Float32Array {
-  const { queries, queryPositions, cache, counters } = options;
+  const { queries, queryPositions, cache, counters, of } = options;
   if (counters !== undefined) counters.statistics++;
   const heads = headCount(queries, queryPositions.length, cache, 'windowAttention');
   const stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
-  const columnSum = new Float32Array(heads * stride);
-  rows(options, queries, heads, { stats: { stride, columnSum } });
-  return columnSum.map((sum) => sum / queryPositions.length);
+  const columns = new Float32Array(heads * stride);
+  rows(options, queries, heads, of === 'max' ? { stats: { stride, columnMax: columns } } : { stats: { stride, columnSum: columns }, ...(of && { weigh: weighs[of] }) });
+  return of === 'max' ? columns : columns.map((sum) => sum / queryPositions.length);
 }
 
 /** The softmax row of the last of the w queries alone, `[H, n]` f32. */
@@ -91,9 +98,11 @@ interface Wanted {
   /** `[m, H * d]` */
   readonly out?: Float32Array;
   readonly stats?: AttentionStats;
+  /** What statistics take in the place of each query's weights, which are not mixed then. */
+  readonly weigh?: Weigh;
 }
 
-function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common, q: Float32Array, heads: number, { out, stats }: Wanted): void {
+function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common, q: Float32Array, heads: number, { out, stats, weigh }: Wanted): void {
   const { headDim: d, capacity } = cache;
   const m = queryPositions.length;
   const group = heads / cache.heads;
@@ -113,7 +122,9 @@ function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim *
         if (softcap !== undefined) cap(scores, count, end, softcap);
         for (let r = 0; r < count; r++) {
           hide?.(scores, r, queryPositions[b + r]!, seen[b + r]!, h, g);
+          const from = scores.at + r * scores.stride, row = weigh && scores.data.subarray(from, from + seen[b + r]!), visible = row?.reduce((count, score) => count + Number(score > -Infinity), 0);
           engine.softmax(r, seen[b + r]!, end);
+          if (row) weigh!(row, visible!);
         }
         if (stats !== undefined) engine.addColumns(count, end, stats.columnMax !== undefined);
         if (out !== undefined) engine.mix(count, end, out, (b * heads + h) * d, heads * d);

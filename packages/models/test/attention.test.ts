@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { attend, lastAttention, LayerCache, Ledger, plainEngine, simdEngine, windowAttention, type Visible } from '../src/index.ts';
 import { cases, close, query } from './attention-cases.ts';
-import { outputs, probabilities, type Sees } from './attention-oracle.ts';
+import { outputs, probabilities, undecided, windowOracle, type Sees } from './attention-oracle.ts';
 
 describe.each([['simd', simdEngine], ['plain', plainEngine]] as const)('attention on the %s engine', (_, create) => {
   const engine = create();
@@ -75,6 +75,33 @@ describe.each([['simd', simdEngine], ['plain', plainEngine]] as const)('attentio
       }),
       { numRuns: 60 },
     );
+  });
+
+  test('statistics of a window are those of the float64 probabilities, whatever hides slots', () => {
+    const option = (min: number, max: number) => fc.option(fc.double({ min, max, noNaN: true }), { nil: undefined });
+    fc.assert(
+      fc.property(cases, option(0.5, 5), fc.integer({ min: 1, max: 100 }), fc.option(fc.infiniteStream(fc.boolean())), fc.constantFrom('squares', 'votes', 'normalized', 'entropy'), (one, softcap, window, bits, of) => {
+        const { cache, heads, q, queryPositions, H, n } = one, how = { scale: 0.6, ...(softcap !== undefined && { softcap }) };
+        const mask = bits === null ? undefined : Uint8Array.from({ length: H * n }, () => Number(bits.next().value));
+        const sees: Sees = (slot, position, p, h) => position > p - window && mask?.[h * n + slot] !== 0;
+        const got = windowAttention({ queries: q, queryPositions, cache, engine, ...how, visible: [{ lower: (p) => Math.max(0, p - window + 1) }, ...(mask ? [{ mask }] : [])], of });
+        const want = probabilities(query(one), [...queryPositions], heads, sees, how).flatMap((all, h) => {
+          const rows = all.map((row) => [...row.data]), g = Math.floor((h * heads.length) / H), { positions } = heads[g]!;
+          const seen = Array.from(queryPositions, (p) => positions.filter((position, j) => position === p || (position < p && sees(j, position, p, h, g))).length);
+          return Array.from({ length: n }, (_, j) => (j >= positions.length ? 0 : of === 'votes' && undecided(rows, j, seen) ? got[h * n + j]! : windowOracle[of](rows, j, seen)));
+        });
+        close(got, want);
+      }),
+      { numRuns: 100 },
+    );
+  });
+
+  test('keys alike get no votes, however many there are', () => {
+    for (let n = 1; n <= 70; n++) {
+      const cache = new LayerCache(1, 4, new Ledger()), at = Uint32Array.from({ length: n }, (_, i) => i);
+      cache.append(new Float32Array(4 * n).fill(1), new Float32Array(4 * n), at);
+      close(windowAttention({ queries: new Float32Array(4 * n).fill(0.37), queryPositions: at, cache, engine, of: 'votes' }), new Float32Array(n));
+    }
   });
 
   test('scores of hundreds neither overflow nor drown the rest', () => {

@@ -1,4 +1,4 @@
-import { KvError, sizeOf } from '@kv/core';
+import { KvError, sizeOf, takesLengths } from '@kv/core';
 import type { DType, Kernel, Operand, Ops, Tensor } from '@kv/core';
 
 /** What operations cost on a device. */
@@ -116,7 +116,7 @@ export function deviceOps(): { readonly ops: Ops; readonly cost: DeviceCost; rea
         return kernel.inputs[name] === 'u32' ? x : numeric(x);
       });
       const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params), like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
-      const lengths = like && lengthsFor(like, sizes(like)[0]), output = made(shape, kernel.output.dtype, like?.lengths && shape[0] === sizes(like)[0] ? lengths : undefined), bound = [...inputs, lengths, output];
+      const lengths = like && lengthsFor(like, sizes(like)[0]), output = made(shape, kernel.output.dtype, like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1]) ? lengthsFor(like, shape[0]!) : undefined), bound = [...inputs, lengths, output];
       const operations = kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i]! as Known])), params) ?? bound.reduce((sum, x) => sum + (x ? sizeOf(x.shape) : 0), 0);
       if (sizeOf(shape) > 0) dispatch(bound, operations);
       return output;

@@ -1,29 +1,24 @@
+import { LOWEST } from '@kv/core';
 import type { Kernel, Ops, Tensor } from '@kv/core';
+import { borderOfBest } from './search.ts';
 
-/** Halvings that find the border of the best scores: to neighbouring numbers in f32, or 2^-40 of their range. */
-const HALVINGS = 40;
 const LARGEST = 3.4e38;
 
 /** One layer's scores `[R, n]`, which of them compete (1), and how many of a row are taken before, `[R, 1]`. */
 export interface Competing { readonly scores: Tensor; readonly open: Tensor; readonly sure: Tensor }
 
-/** How many each row of each layer keeps, `[R, 1]`, where all layers' scores compete for `total` `[1, 1]`: what is sure, then the best of all, of equal ones those of the first layer and row. O(40 L R n), no sort. */
+/** How many each row of each layer keeps, `[R, 1]`, where all layers' scores compete for `total` `[1, 1]`: what is sure, then the best of all, of equal ones those of the first layer and row. O(150 L R n), no sort. */
 export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tensor): readonly Tensor[] {
-  const over = (each: (layer: Competing) => Tensor): Tensor => layers.map((layer) => ops.reduce('sum', each(layer), 'rows')).reduce((a, b) => ops.add(a, b)); // [1, 1]
+  const over = (each: readonly Tensor[]): Tensor => each.map((x) => ops.reduce('sum', x, 'rows')).reduce((a, b) => ops.add(a, b)); // [1, 1]
   const edge = (kind: 'min' | 'max', none: number): Tensor => layers.map(({ scores, open }) => ops.reduce(kind, ops.reduce(kind, ops.where(open, scores, none), 'slots'), 'rows')).reduce((a, b) => ops.zip(kind, a, b));
-  const count = ({ scores, open }: Competing, from: Tensor): Tensor => ops.reduce('sum', ops.mul(open, ops.atLeast(scores, from)), 'slots'); // [R, 1]
-  const want = ops.max(0, ops.sub(total, over(({ sure }) => sure)));
-  const most = edge('max', -LARGEST);
-  let low = ops.min(edge('min', LARGEST), most), high = ops.min(LARGEST, ops.add(ops.add(most, ops.map('abs', most)), 1e-30));
-  for (let i = 0; i < HALVINGS; i++) {
-    const middle = ops.add(ops.mul(low, 0.5), ops.mul(high, 0.5)), enough = ops.atLeast(over((layer) => count(layer, middle)), want);
-    [low, high] = [ops.where(enough, middle, low), ops.where(enough, high, middle)];
-  }
-  let rest = ops.max(0, ops.sub(want, over((layer) => count(layer, high))));
-  return layers.map((layer) => {
-    const above = count(layer, high), border = ops.kernel(inOrder, { wants: ops.max(0, ops.sub(count(layer, low), above)), rest });
+  const want = ops.max(0, ops.sub(total, over(layers.map(({ sure }) => sure)))), most = edge('max', -LARGEST), competing = layers.map(({ scores, open }) => ops.where(open, scores, LOWEST));
+  const [low, high] = borderOfBest(ops, competing, want, ops.min(edge('min', LARGEST), most), ops.min(LARGEST, ops.add(ops.add(most, ops.map('abs', most)), 1e-30)));
+  const [reach, above] = [low, high].map((from) => competing.map((x) => ops.reduce('sum', ops.atLeast(x, from), 'slots'))) as [Tensor[], Tensor[]]; // [R, 1]
+  let rest = ops.max(0, ops.sub(want, over(above)));
+  return layers.map(({ sure }, l) => {
+    const border = ops.kernel(inOrder, { wants: ops.max(0, ops.sub(reach[l]!, above[l]!)), rest });
     rest = ops.sub(rest, ops.reduce('sum', border, 'rows'));
-    return ops.add(layer.sure, ops.add(above, border));
+    return ops.add(sure, ops.add(above[l]!, border));
   });
 }
 

@@ -43,7 +43,7 @@ function seenFrom(ops: Ops, { index, slots }: Composite, other: Composite): Tens
  * KVCompose's budgets: the k-th best slots of all KV heads of a layer are one composite token, which scores their mean; composites of all layers compete, and a layer keeps as many slots in each head as it has among the best.
  *
  * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has it: a composite of the first layer scores as the best of its rank in any layer, and no layer goes empty; but the sum is exact. Forced slots come first. Budgets `[G, 1]`, alike in
- * all heads of a layer. One rank a layer, O(40 L n).
+ * all heads of a layer. One rank a layer, O(150 L n).
  */
 export const compositeTokens = (): ScoreAllocator<'compositeTokens'> => modelAllocator('compositeTokens', [], (layers) => {
   const { ops } = layers[0]!, own = layers.map(compositeOf), share = layers.map(({ budgets }) => ops.map('floor', ops.reduce('mean', budgets, 'rows')));

@@ -1,5 +1,6 @@
 import { checkNumber, isCount, modelAllocator } from '@kv/core';
 import type { ScoreAllocator, Tensor } from '@kv/core';
+import { borderOfBest } from './search.ts';
 import { layerBudgets } from './share-out.ts';
 
 export interface DynamickvOptions {
@@ -13,7 +14,7 @@ export interface DynamickvOptions {
  * DynamicKV: a layer gets slots by how many of its scores are among the best of the whole model.
  *
  * @remarks Zhou et al. 2024, arXiv:2412.14838, as its last update sets it, with an exact sum; the authors update every fourth layer while
- * prefill passes. Scores before the window, mean over the head group; the border of the best is found by halving 40 times. All KV heads of a layer
+ * prefill passes. Scores before the window, mean over the head group; the border of the best is found to 2^-40 of their range. All KV heads of a layer
  * get the same, where they hold so many. Wants scores of at least 0.
  * @throws KvError if `window` is not a whole number or `most` not at least 1.
  */
@@ -28,11 +29,7 @@ export function dynamickv({ window = 32, most = 10 }: DynamickvOptions = {}): Sc
     });
     const sum = (x: Tensor): Tensor => ops.reduce('sum', ops.reduce('sum', x, 'slots'), 'rows'), all = (of: readonly Tensor[]): Tensor => of.reduce((a, b) => ops.add(a, b));
     const want = all(layers.map(({ budgets }) => ops.reduce('sum', ops.max(0, ops.sub(budgets, window)), 'rows')));
-    let low = ops.mul(want, 0), high = open.map((s) => ops.reduce('max', ops.reduce('max', s, 'slots'), 'rows')).reduce((a, b) => ops.max(a, b));
-    for (let i = 0; i < 40; i++) {
-      const mid = ops.div(ops.add(low, high), 2), enough = ops.atLeast(all(open.map((s) => sum(ops.atLeast(s, mid)))), want);
-      [low, high] = [ops.where(enough, mid, low), ops.where(enough, high, mid)];
-    }
+    const top = open.map((s) => ops.reduce('max', ops.reduce('max', s, 'slots'), 'rows')).reduce((a, b) => ops.max(a, b)), [low] = borderOfBest(ops, open, want, ops.mul(want, 0), top);
     return layerBudgets(layers, open.map((s) => sum(ops.atLeast(s, low))), window, window + Math.floor(most * Math.max(1, budget - window)));
   });
 }

@@ -5,4 +5,5 @@ export { dynamickv } from './dynamickv.ts';
 export type { DynamickvOptions } from './dynamickv.ts';
 export { inOrder } from './border.ts';
 export { modelWide } from './model-wide.ts';
+export { countFrom } from './search.ts';
 export { shareOut } from './share-out.ts';

@@ -3,12 +3,27 @@ import { describe, expect, test } from 'vitest';
 import { compile, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
 import type { EventLayer } from '@kv/core';
 import { each, kernelLaws, scoreAllocatorLaws } from '@kv/laws';
-import { inOrder, modelWide } from '../src/index.ts';
+import type { KernelInputs, KernelSize } from '@kv/laws';
+import { countFrom, inOrder, modelWide } from '../src/index.ts';
 import { modelWideOracle } from './model-wide.oracle.ts';
 import type { Entry } from './model-wide.oracle.ts';
 
 describe('modelWide', () => { each(scoreAllocatorLaws(modelWide(), { runs: 30 }), test); });
 describe('in-order', () => { each(kernelLaws(inOrder, { runs: 20, make: ({ rows, seed }) => ({ inputs: { wants: { data: Float32Array.from({ length: rows }, (_, r) => (r * 7 + seed) % 5), shape: [rows, 1] }, rest: { data: Float32Array.of(seed % 9), shape: [1, 1] } } }) }), test); });
+
+/** More scores than stripes, so that a thread counts several; rows that hold fewer; some before. */
+const counting = ({ rows, slots, lengths, seed }: KernelSize): KernelInputs => {
+  const put = (f: (i: number) => number, ...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
+  return { inputs: { x: put((i) => ((i * 7 + seed) % 11) - 5, rows, slots), held: put((r) => lengths?.[r] ?? slots, rows, 1), edges: put((e) => e * 2 - 5, 1, 5), before: put((i) => i % 3, 4, 5) } };
+};
+describe('count-from', () => { each(kernelLaws(countFrom, { runs: 20, make: counting }), test); });
+test('count-from counts the scores that each edge does not exceed', () => {
+  fc.assert(fc.property(fc.array(fc.nat(12), { minLength: 1, maxLength: 3 }), fc.nat(20), (lengths, seed) => {
+    const { inputs } = counting({ rows: lengths.length, slots: Math.max(1, ...lengths), lengths, seed }), { x, edges, before } = inputs, scores = lengths.flatMap((m, r) => Array.from(x!.data).slice(r * x!.shape[1]!).slice(0, m));
+    const got = readCpu(cpu.ops.kernel(countFrom, Object.fromEntries(Object.entries(inputs).map(([name, given]) => [name, cpu.ops.from(given)])))).data;
+    Array.from(edges!.data, (edge, e) => expect([0, 1, 2, 3].reduce((sum, s) => sum + got[s * 5 + e]! - before!.data[s * 5 + e]!, 0)).toBe(scores.filter((score) => score >= edge).length));
+  }), { numRuns: 50 });
+});
 
 const entry = (score: fc.Arbitrary<number>) => fc.record({ score, forced: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.boolean()), banned: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, fc.boolean()) }).map((e): Entry => ({ ...e, banned: e.banned && !e.forced }));
 const SCORES = { few: fc.integer({ min: -2, max: 2 }), many: fc.integer({ min: -1e9, max: 1e9 }).map((x) => Math.fround(x / 997)), small: fc.integer({ min: 0, max: 1000 }).map((x) => Math.fround((x / 1000) ** 4)), huge: fc.constantFrom(-3e38, 3e38).map(Math.fround) };

@@ -1,16 +1,24 @@
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 
+/** Mean and variance over w - 1 of each column, `[query][slot]`; the variance of a single query is 0. */
+function moments(rows: readonly (readonly number[])[]): readonly { readonly mean: number; readonly variance: number }[] {
+  return rows[0]!.map((_, i) => {
+    const column = ndarray(Float64Array.from(rows, (row) => row[i]!), [rows.length]), mean = ops.sum(column) / rows.length;
+    ops.subseq(column, mean);
+    return { mean, variance: ops.norm2squared(column) / Math.max(1, rows.length - 1) };
+  });
+}
+
+/** CAKE's indicator of one head from its window rows before the window, not pooled. */
+export const cakeOracle = (rows: readonly (readonly number[])[], gamma: number): number[] => moments(rows).map(({ mean, variance }) => mean + gamma * variance);
+
 /** CAKE's preference of one layer from its window rows before the window, `[head][query][slot]`. */
 export function preferenceOracle(rows: readonly (readonly (readonly number[])[])[], tau1: number, tau2: number): number {
   let entropy = 0, variance = 0;
   for (const head of rows) {
     for (const row of head) for (const a of row) entropy -= a * Math.log(a + 1e-10);
-    for (let i = 0; i < head[0]!.length; i++) {
-      const column = ndarray(Float64Array.from(head, (row) => row[i]!), [head.length]), off = ndarray(column.data.slice(), [head.length]);
-      ops.subseq(off, ops.sum(column) / head.length);
-      variance += ops.norm2squared(off) / Math.max(1, head.length - 1);
-    }
+    for (const column of moments(head)) variance += column.variance;
   }
   return Math.max(entropy, 1e-30) ** (1 / tau1) * Math.max(variance, 1e-30) ** (1 / tau2);
 }

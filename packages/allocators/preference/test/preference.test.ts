@@ -1,18 +1,18 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, cpu, emptyDraft, planBudgets, readCpu, runSteps, shaper, weigher } from '@kv/core';
-import type { AnySignal, EventLayer, Piece } from '@kv/core';
-import { each, kernelLaws, scene, sceneSpecs, scoreAllocatorLaws, scorerLaws } from '@kv/laws';
+import { apply, compile, compose, cpu, emptyDraft, planBudgets, readCpu, runSteps, shaper, weigher } from '@kv/core';
+import type { AnySignal, EventLayer, Piece, Tensor } from '@kv/core';
+import { each, kernelLaws, scene, sceneSpecs, scoreAllocatorLaws, scorerLaws, stage } from '@kv/laws';
 import type { Scene } from '@kv/laws';
 import { cake, cakeScores, dynamickv, shareOut } from '../src/index.ts';
-import { bestOracle, preferenceOracle, shareOracle } from './preference.oracle.ts';
+import { bestOracle, cakeOracle, preferenceOracle, shareOracle } from './preference.oracle.ts';
 
 // slots move between layers: the sum of one layer does not stay
 describe.each([cake({ window: 2 }), cake({ window: 3, tau1: 0.5, tau2: 2 }), dynamickv({ window: 1 })].map((piece) => [piece.label, piece] as const))('%s', (_, piece) => {
   const { total: __, ...laws } = scoreAllocatorLaws(piece, { runs: 30 });
   each(laws, test);
 });
-describe('cakeScores', () => { each(scorerLaws(cakeScores({ window: 3, gamma: 5, kernel: 3 }), { runs: 30 }), test); });
+describe('cakeScores', () => { each(scorerLaws(cakeScores({ window: 3, gamma: 5, kernel: 3 }), { positional: true, runs: 30 }), test); });
 describe('share-out', () => { each(kernelLaws(shareOut, { runs: 20, make: ({ slots, seed }) => { const n = Math.max(1, slots), of = (f: (i: number) => number) => ({ data: Float32Array.from({ length: n }, (_, i) => f(i)), shape: [1, n] }); return { inputs: { weights: of((i) => (i * 7 + seed) % 5), floors: of(() => 1), caps: of((i) => 2 + (i % 4)), total: { data: Float32Array.of(2 * n), shape: [1, 1] } } }; } }), test); });
 
 test('share-out agrees with one unit at a time', () => {
@@ -24,27 +24,16 @@ test('share-out agrees with one unit at a time', () => {
   }), { numRuns: 200 });
 });
 
-/** Queries of a layer, made up. */
-const seen = (layer: number, count: number): Float32Array => Float32Array.from({ length: count }, (_, i) => Math.sin(i * 1.9 + layer));
 /** Budgets that a policy leaves in each layer of an aligned scene. */
-function budgets(piece: Piece, { layers }: Scene): number[][] {
-  const { ops } = cpu, events = layers.map(({ at, keys, positions }): EventLayer => ({ at, budgets: new Array<number>(at.kvHeads).fill(Math.min(at.slots, at.budget)), read: (s: AnySignal) => {
-    if (s.id === 'positions') return ops.from({ data: positions, shape: [at.kvHeads, at.slots] });
-    if (s.id === 'keys') return ops.from({ data: keys, shape: [at.kvHeads, at.slots, at.headDim] });
-    const w = Number(s.args?.['w']);
-    return ops.from({ data: seen(at.layer, at.queryHeads * w * at.headDim), shape: [at.queryHeads, w, at.headDim] });
-  } }));
+function budgets(piece: Piece, { layers }: Scene, read: (layer: number, signal: AnySignal) => Tensor | undefined = () => undefined): number[][] {
+  const { ops } = cpu, events = layers.map(({ at }, l): EventLayer => ({ at, budgets: new Array<number>(at.kvHeads).fill(Math.min(at.slots, at.budget)), read: (s) => read(l, s) }));
   return runSteps(compile(piece).steps, events, ops, events.map((e) => emptyDraft(e, ops))).map((d) => Array.from(readCpu(d.budgets).data));
 }
 
 test('layers that give all heads alike spend every slot also where earlier events left heads and layers unequal', () => {
   fc.assert(fc.property(sceneSpecs({ layers: 3 }), fc.constantFrom(cake({ window: 2 }), dynamickv({ window: 2, most: 100 })), (spec, piece) => {
     const on = scene(spec), lengths = on.layers.map((l) => l.lengths), policy = compile(piece), plan = planBudgets(policy, spec.budget, lengths), { ops } = cpu;
-    const layers = on.layers.map(({ at, keys, positions, lengths: n }, l): EventLayer => {
-      const counts = at.aligned ? undefined : ops.from({ data: Uint32Array.from(n), shape: [at.kvHeads] }, 'u32');
-      return { at, budgets: plan.budgets[l]!, read: (s: AnySignal) => (s.id === 'positions' ? ops.from({ data: positions, shape: [at.kvHeads, at.slots] }, 'u32', counts) : s.id === 'keys' ? ops.from({ data: keys, shape: [at.kvHeads, at.slots, at.headDim] }, 'f32', counts)
-        : ops.from({ data: seen(l, at.queryHeads * 2 * at.headDim), shape: [at.queryHeads, 2, at.headDim] })) };
-    });
+    const layers = stage(on, ops, {}).layers.map((layer, l): EventLayer => ({ ...layer, budgets: plan.budgets[l]! }));
     const drafts = layers.map((layer, l) => ({ ...emptyDraft(layer, ops), scores: ops.from({ data: on.layers[l]!.attention, shape: [layer.at.queryHeads, layer.at.slots] }, 'f32', layer.at.aligned ? undefined : ops.from({ data: Uint32Array.from({ length: layer.at.queryHeads }, (_, h) => on.layers[l]!.lengths[Math.floor((h * layer.at.kvHeads) / layer.at.queryHeads)]!), shape: [layer.at.queryHeads] }, 'u32')) }));
     const got = runSteps(policy.steps, layers, ops, drafts).map((d) => Array.from(readCpu(d.budgets).data)), all = lengths.flat().reduce((a, b) => a + b, 0);
     got.forEach((heads, l) => heads.forEach((b, g) => { expect(Number.isInteger(b)).toBe(true); expect(b).toBeLessThanOrEqual(lengths[l]![g]!); }));
@@ -52,24 +41,36 @@ test('layers that give all heads alike spend every slot also where earlier event
   }), { numRuns: 80 });
 });
 
-test('CAKE shares by entropy and variance of the window, from causal softmax rows', () => {
-  const window = 3;
-  fc.assert(fc.property(sceneSpecs({ ragged: false, layers: 3 }).filter((s) => s.evicted === 0 && s.vectors !== 'long'), (spec) => {
-    const on = scene({ ...spec, budget: spec.slots - 1 });
-    const want = on.layers.map(({ at, keys, positions }, l) => {
-      const { queryHeads: H, headDim: d } = at, w = window, data = seen(l, H * w * d);
-      return preferenceOracle(Array.from({ length: H }, (_, h) => Array.from({ length: w }, (_, q) => {
-        const g = Math.floor((h * at.kvHeads) / H), see = Array.from({ length: at.slots }, (_, i) => positions[g * at.slots + i]! <= at.length - w + q);
-        const logits = see.map((yes, i) => { if (!yes) return -Infinity; let s = 0; for (let c = 0; c < d; c++) s += data[(h * w + q) * d + c]! * keys[(g * at.slots + i) * d + c]!; return s / Math.sqrt(d); });
-        if (!see.some(Boolean)) return new Array<number>(Math.max(0, at.slots - window)).fill(1 / at.slots);
-        const e = logits.map((x) => Math.exp(x - Math.max(...logits))), sum = e.reduce((a, b) => a + b);
-        return e.slice(0, Math.max(0, at.slots - window)).map((x) => x / sum);
-      })), 1, 1);
-    });
-    const { slots } = on.spec, total = on.layers.length * Math.max(0, Math.min(slots, slots - 1)), exact = shareOracle(want, total, want.map(() => Math.min(window, slots)), want.map(() => slots));
+/** Rows of weights of a layer's last queries, `[head][query][slot]`, made up: of causal queries, each row sums to 1; every other layer looks at the window most of all. */
+const windowRows = (layer: number, heads: number, queries: number, slots: number): number[][][] => Array.from({ length: heads }, (_, h) => Array.from({ length: queries }, (__, q) => {
+  const e = Array.from({ length: slots }, (___, i) => (i > slots - queries + q ? 0 : Math.exp((layer % 2 === 1 && i >= slots - queries ? 4 : 0) + 3 * Math.sin(i * 1.9 + q * (layer + 0.3) + 5 * h + layer)))), sum = e.reduce((a, b) => a + b, 0);
+  return e.map((x) => x / (sum || 1));
+}));
+/** What an engine says of these rows. */
+const saying = (rows: readonly (readonly (readonly number[])[])[], { id, args }: AnySignal): Tensor => {
+  const H = rows.length, w = rows[0]!.length, n = rows[0]![0]!.length, of = { squares: (a: number) => a * a, entropy: (a: number) => (a === 0 ? 0 : -a * Math.log(a)) }[String(args!['of'])] ?? ((a: number) => a);
+  if (id === 'queries') return cpu.ops.from({ data: new Float32Array(H * w), shape: [H, w, 1] });
+  return cpu.ops.from({ data: Float32Array.from(rows.flatMap((head) => head[0]!.map((_, j) => head.reduce((sum, row) => sum + of(row[j]!), 0) / w))), shape: [H, n] });
+};
+/** A window of so many queries, of which the first of a sequence are not there. */
+const windows = fc.record({ window: fc.constantFrom(1, 3, 5), queries: fc.integer({ min: 1, max: 5 }) }).map(({ window, queries }) => ({ window, queries: Math.min(window, queries) }));
+
+test('CAKE shares by entropy and variance of the window', () => {
+  fc.assert(fc.property(sceneSpecs({ ragged: false, layers: 3, slots: 40 }), windows, fc.constantFrom(1, 2), (spec, { window, queries }, tau2) => {
+    const on = scene({ ...spec, budget: spec.slots - 1 }), { slots } = on.spec, rows = on.layers.map(({ at }, l) => windowRows(l, at.queryHeads, queries, slots)), before = Math.max(0, slots - window);
+    const want = rows.map((layer) => preferenceOracle(layer.map((head) => head.map((row) => row.slice(0, before))), 1, tau2));
+    const total = on.layers.length * Math.max(0, Math.min(slots, slots - 1)), exact = shareOracle(want, total, want.map(() => Math.min(window, Math.max(0, slots - 1))), want.map(() => slots));
     // rounding down in f32 may move single slots
-    budgets(compose(weigher('any', [], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] })), cake({ window })), on).forEach((heads, l) => heads.forEach((b) => expect(Math.abs(b - exact[l]!)).toBeLessThanOrEqual(1)));
-  }), { numRuns: 40 });
+    budgets(compose(weigher('any', [], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] })), cake({ window, tau2 })), on, (l, s) => saying(rows[l]!, s)).forEach((heads, l) => heads.forEach((b) => expect(Math.abs(b - exact[l]!)).toBeLessThanOrEqual(1)));
+  }), { numRuns: 60 });
+});
+
+test("CAKE's scores are the mean and gamma times the variance over the queries there are, pooled before the window", () => {
+  fc.assert(fc.property(fc.integer({ min: 1, max: 30 }), windows, fc.constantFrom(0, 5, 200), (slots, { window, queries }, gamma) => {
+    const [rows] = windowRows(slots, 1, queries, slots), end = Math.max(0, slots - window), piece = cakeScores({ window, gamma, kernel: 3 });
+    const got = apply(piece, Object.fromEntries(compile(piece).needs.map((s) => [s.as, readCpu(saying([rows!], s))]))).scores!.data, at = cakeOracle(rows!.map((row) => row.slice(0, end)), gamma);
+    for (let i = 0; i < slots; i++) expect(Math.abs(got[i]! - (i < end ? [i - 1, i, i + 1].reduce((sum, j) => sum + (at[j] ?? 0), 0) / 3 : 0))).toBeLessThan(1e-5 * Math.max(1, gamma));
+  }), { numRuns: 60 });
 });
 
 test('DynamicKV counts the best scores of the whole model, and keeps the sum', () => {

@@ -1,8 +1,8 @@
 import { KvError } from '../errors.ts';
 import type { Backend, Ops } from '../ops.ts';
-import { sizeOf } from '../tensor.ts';
+import { sizeOf, takesLengths } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
-import { cpuTensor, dense, dims, fromHost, zeros } from './dense.ts';
+import { cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 import { BINARY, elementwise, odds, UNARY, where } from './elementwise.ts';
 import { alongChannels, groupRows, LOWEST, matmul, normaliseRows, reduce } from './reduce.ts';
@@ -65,7 +65,7 @@ export const cpuOps: Ops = {
     const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]!);
     const [rows, slots] = like ? dims(like) : [shape[0] ?? 1, shape[1] ?? 1];
     const lengths = like?.lengths ? (dense(like.lengths).data as Uint32Array) : new Uint32Array(rows).fill(slots);
-    const out = zeros(shape, kernel.output.dtype, like?.lengths && shape[0] === rows ? like.lengths : undefined);
+    const out = zeros(shape, kernel.output.dtype, like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0]!, like) : undefined);
     kernel.ref(host, params, out.data, lengths);
     return out;
   },

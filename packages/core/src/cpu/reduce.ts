@@ -1,6 +1,6 @@
 import { KvError } from '../errors.ts';
 import type { Axis, Reduction } from '../ops.ts';
-import { commonRows, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import { commonRows, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
 /** `max` over nothing: the lowest finite f32. */
@@ -86,21 +86,35 @@ export function matmul(a: CpuTensor, b: CpuTensor): CpuTensor {
   return out;
 }
 
+/** The inner product of n numbers of `a` from i on with those of `b` from j on: four sums side by side, none of which waits for another. */
+export function inner(a: Float32Array | Uint32Array, i: number, b: Float32Array | Uint32Array, j: number, n: number): number {
+  let w = 0, x = 0, y = 0, z = 0, c = 0;
+  for (; c + 3 < n; c += 4) { w += a[i + c]! * b[j + c]!; x += a[i + c + 1]! * b[j + c + 1]!; y += a[i + c + 2]! * b[j + c + 2]!; z += a[i + c + 3]! * b[j + c + 3]!; }
+  for (; c < n; c++) w += a[i + c]! * b[j + c]!;
+  return w + x + y + z;
+}
+
+/** The same numbers with those along an axis side by side, without a copy where they already are. */
+const packed = (x: CpuTensor, axis: number): CpuTensor => ((x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x));
+
 /** For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own norm. */
 export function alongChannels(at: string, kind: 'dot' | 'distance' | 'l1' | 'l2', b: CpuTensor, a?: CpuTensor): CpuTensor {
-  const rows = commonRows(at, a, b), [, slots, channels] = dims(b), [, sb, sc] = strides(b);
+  const rows = commonRows(at, a, b), [, slots, channels] = dims(b);
   if (a && (a.shape[1] ?? 1) !== channels) throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)), row = new Float64Array(channels), { data } = b;
+  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)), of = packed(b, 2), to = a && packed(a, 1), [, step] = strides(of), { data } = of, row = to?.data ?? data;
   for (let r = 0; r < rows; r++) {
-    if (a) for (let c = 0; c < channels; c++) row[c] = a.data[a.offset + rowOf(a, r, rows) * a.stride[0]! + c * (a.stride[1] ?? 1)]!;
-    const fromB = b.offset + rowOf(b, r, rows) * b.stride[0]!;
+    const first = of.offset + rowOf(of, r, rows) * of.stride[0]!, own = to ? to.offset + rowOf(to, r, rows) * to.stride[0]! : 0;
     for (let i = 0; i < slots; i++) {
-      const start = fromB + i * sb;
+      const start = first + i * step;
       let s = 0;
-      if (kind === 'dot') for (let c = 0; c < channels; c++) s += row[c]! * data[start + c * sc]!;
-      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c * sc]!);
-      else for (let c = 0; c < channels; c++) { const x = row[c]! - data[start + c * sc]!; s += x * x; }
-      out.data[r * slots + i] = kind === 'distance' || kind === 'l2' ? Math.sqrt(s) : s;
+      if (kind === 'dot') s = inner(row, own, data, start, channels);
+      else if (kind === 'l2') s = Math.sqrt(inner(data, start, data, start, channels));
+      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c]!);
+      else {
+        for (let c = 0; c < channels; c++) { const x = row[own + c]! - data[start + c]!; s += x * x; }
+        s = Math.sqrt(s);
+      }
+      out.data[r * slots + i] = s;
     }
   }
   return out;

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { cpu } from '@kv/core';
+import { cpu, inner } from '@kv/core';
 import type { Axis, Binary, Reduction, Unary } from '@kv/core';
 import { agree, lengthsOf } from './agree.ts';
 import { dims, nd, rows, size, specs, tensor } from './arrays.ts';
@@ -70,6 +70,10 @@ describe('vectors', () => {
   const pair = (flat: 'slots' | 'channels'): fc.Arbitrary<readonly [Spec, Spec]> => dims.chain(([kv, group, n, d]) => fc.tuple(specs([kv * group, flat === 'slots' ? n : d], { dense: flat === 'channels' }), specs([kv, n, d])));
   test('matmul sums over valid slots, query rows reading their KV head', () => prop(pair('slots'), ([a, b]) => agree(ops.matmul(tensor(a), tensor(b)), vectors.matmul(rows(a), rows(b)), { tolerance: 1e-5 })));
   test('dot', () => prop(pair('channels'), ([q, k]) => agree(ops.dot(tensor(q), tensor(k)), vectors.dot(nd(q), nd(k)), { tolerance: 1e-5, lengths: valid(k, q.shape[0]) })));
+  test.each(Array.from({ length: 12 }, (_, n) => n))('an inner product of %i numbers within two arrays', (n) => {
+    const a = Float32Array.from({ length: n + 5 }, (_, i) => i * i - 3), b = Float32Array.from({ length: n + 5 }, (_, i) => 7 - i), of = Array.from({ length: n }, (_, c) => a[2 + c]! * b[3 + c]!);
+    expect(inner(a, 2, b, 3, n)).toBe(of.reduce((sum, x) => sum + x, 0)); // whole numbers
+  });
   test('distance', () => prop(pair('channels'), ([q, k]) => agree(ops.distance(tensor(q), tensor(k)), vectors.distance(nd(q), nd(k)), { tolerance: 1e-5, lengths: valid(k, q.shape[0]) })));
   test.each([1, 2] as const)('norm %i', (p) => prop(one(3), (s) => agree(ops.norm(tensor(s), p), vectors.norm(nd(s), p), { tolerance: 1e-6 })));
   test('scale multiplies each vector', () => prop(dims.chain(([kv, , n, d]) => fc.tuple(specs([kv, n, d]), specs([kv, n], { dense: true }))), ([x, by]) => agree(ops.scale(tensor(x), tensor(by)), oracle.binary('mul', nd(x), nd(by)))));

@@ -1,3 +1,4 @@
+import type { WindowStatistic } from '@kv/core';
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
@@ -5,22 +6,35 @@ import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } fr
 
 export const COLUMN_SLOTS: number = SLOTS;
 
-export type ColumnKind = ScoreKind & { readonly headDim: number };
+/** The sum of what a slot receives, the largest, or the sum of what a statistic of windows makes of it. */
+export type ColumnOf = 'sum' | 'max' | WindowStatistic;
+export type ColumnKind = ScoreKind & { readonly headDim: number; readonly of: ColumnOf };
+
+/** Whether it asks how many slots a query sees. */
+export const counts = (of: ColumnOf): boolean => of === 'votes' || of === 'normalized';
+
+/** A weight that is the mean but for rounding is no vote: equal keys, and a slot that is seen alone, whose score may have been rounded otherwise where the log-sum-exp was made. */
+const MORE = 1 + 2 ** -18;
+/** What is summed, or of which the largest is taken, from the difference of a score to its query's log-sum-exp. */
+const TERM: Readonly<Record<ColumnOf, string>> = {
+  sum: 'exp(log_weight)', max: 'exp(log_weight)', squares: 'exp(log_weight) * exp(log_weight)', normalized: 'exp(log_weight) * (count - 1.0)', entropy: 'exp(log_weight) * max(-log_weight, 0.0)',
+  votes: `select(0.0, 1.0, count > 1.0 && exp(log_weight) * count > ${MORE})`,
+};
 
 /**
- * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, the probabilities exp(score - lse) that they receive from the last `last` of m queries, summed or (`largest` 1)
- * the largest; a thread owns a slot, so that the order is fixed and nothing is atomic. To `columns [H / fold, stride]`: in the place of what is there, 0 for slots that do not exist, or
- * (`join` 1) joined with it; divided by `over`. q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
+ * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, what `of` makes of the probabilities exp(score - lse) that they receive from the last `last` of m queries; a thread owns a
+ * slot, so that the order is fixed and nothing is atomic. To `columns [H / fold, stride]`: in the place of what is there, 0 for slots that do not exist, or (`join` 1) joined with it; divided by `over`.
+ * q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it, and behind it the slots that each query sees where `of` asks. Positions of slots and of queries ascend.
  */
-export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'largest' | 'over'> = variants((kind) => {
-  const { headDim: d } = kind;
+export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'> = variants((kind) => {
+  const { headDim: d, of } = kind;
   return kernel({
-    id: `columns:${d}:${kind.masked}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
-    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', fold: 'u32', slots: 'u32', stride: 'u32', join: 'u32', largest: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
+    id: `columns:${of}:${d}:${kind.masked}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
+    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', fold: 'u32', slots: 'u32', stride: 'u32', join: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
 ${STAGES}
-fn both(a: f32, b: f32) -> f32 { return select(a + b, max(a, b), params.largest == 1u); }
+fn both(a: f32, b: f32) -> f32 { return ${of === 'max' ? 'max(a, b)' : 'a + b'}; }
 fn run(group: u32, lane: u32) {
   let tiles = (params.slots + ${SLOTS - 1}u) / ${SLOTS}u;
   let row = group / tiles;
@@ -37,8 +51,9 @@ ${products(d, 'first')}
     for (var i = 0u; i < ${QUERIES}u; i++) {
       let r = start + i;
       if (r < stop && j < end && is_seen(r, h, g, j)) {
-        let weight = exp(scored(products[i]) - lse[params.lse_at + h * params.last + r - (params.m - params.last)]);
-        some = both(some, weight);
+        let at = params.lse_at + h * params.last + r - (params.m - params.last);
+        let log_weight = scored(products[i]) - lse[at];${counts(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
+        some = both(some, ${TERM[of]});
       }
     }
     all = both(all, some);

@@ -1,7 +1,7 @@
 import { isState, KvError, signalKey } from '@kv/core';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { layerAttention, notRemembered, sumRows, windowOf } from '@kv/models';
+import { layerAttention, notRemembered, statisticOf, sumRows, windowOf } from '@kv/models';
 import type { AttentionCounters, ModelConfig } from '@kv/models';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
@@ -98,16 +98,16 @@ export function attentionOf({ cache }: DeviceLayer, config: ModelConfig, index: 
   return { m, heads, kvHeads, headDim, q, keys, values, positions, lengths, capacity, slots, rows, views, scale, ...(softcap !== undefined && { softcap }), ...(window !== Infinity && { window }) };
 }
 
-/** What looks at the last w queries: themselves `[H, w, d]`, or the mean or largest weight that they give each slot, `[H, n]`. */
+/** What looks at the last w queries: themselves `[H, w, d]`, or a statistic of the weights that they give each slot, `[H, n]`. */
 function ofWindow(signal: AnySignal, { layer, index, config, counters, commands }: Source, lengths: { readonly lengths?: Tensor }): Tensor {
   const { ring, cache } = layer, w = windowOf(signal);
   if (!ring || ring.window < w) throw notRemembered(signal);
   const { q, positions } = ring.last(commands, w), count = positions.length;
   if (signal.id === 'queries') return q;
-  const largest = signal.id === 'attention.max', columns = commands.make([config.queryHeads, cache.length]);
-  counters.statistics += largest ? count : 1;
+  const of = statisticOf(signal), columns = commands.make([config.queryHeads, cache.length]);
+  counters.statistics++;
   const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])), lse = ring.lse(commands, count), attended = lse ? { out: lse, lseAt: 0, last: count } : encodeAttention(commands, a, { last: count });
-  encodeColumns(commands, a, attended, columns, largest ? { of: 'max' } : { over: count });
+  encodeColumns(commands, a, attended, columns, { ...(of && { of }), over: of === 'max' ? 1 : count });
   for (const x of [q, a.rows, attended.out]) commands.free(x);
   return { ...columns, ...lengths };
 }

@@ -1,4 +1,4 @@
-import { KvError, sizeOf } from '@kv/core';
+import { KvError, sizeOf, takesLengths } from '@kv/core';
 import type { Kernel, Ops } from '@kv/core';
 import { bits } from '../encode.ts';
 import type { Recording } from '../encode.ts';
@@ -51,7 +51,7 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
     const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params);
     const like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
     const lengths = like && lengthsFor(g, like, sizes(like)[0]);
-    const output = g.make(shape, kernel.output.dtype, like?.lengths && shape[0] === sizes(like)[0] ? lengths : undefined);
+    const output = g.make(shape, kernel.output.dtype, like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1]) ? lengthsFor(g, like, shape[0]!) : undefined);
     const uniform = [
       kernel.per === 'element' ? sizeOf(shape) : shape[0] ?? 1,
       ...inputs.flatMap((x) => sizes(x)),

@@ -6,7 +6,7 @@ import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
-import { notRemembered, sumRows, windowOf } from './watch.ts';
+import { notRemembered, statisticOf, sumRows, windowOf } from './watch.ts';
 
 /** What signals are computed from. */
 export interface Source {
@@ -52,8 +52,8 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     if (!ring || ring.window < windowOf(signal)) return missing();
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
-    if (signal.id === 'attention.max') return perQueryHead(windowMax(queries, positions, memory, { counters, ...attention }), n);
-    return perQueryHead(windowAttention({ queries, queryPositions: positions, cache, counters, ...attention }), n);
+    const of = statisticOf(signal);
+    return perQueryHead(windowAttention({ queries, queryPositions: positions, cache, counters, ...attention, ...(of && { of }) }), n);
   }
   switch (signal.id) {
     case 'keys': return perHead(cache.keys);
@@ -71,18 +71,4 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     case 'attention.block': return block ? perQueryHead(block.data, block.stride) : missing();
     default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`);
   }
-}
-
-/** The largest weight that each slot received from any of the w queries, `[H, n]`. */
-function windowMax(queries: Float32Array, positions: Uint32Array, { cache }: LayerMemory, how: LayerAttention & Pick<Source, 'counters'>): Float32Array {
-  const w = positions.length, d = cache.headDim, H = queries.length / (w * d);
-  let out: Float32Array | undefined;
-  for (let i = 0; i < w; i++) {
-    const one = new Float32Array(H * d);
-    for (let h = 0; h < H; h++) one.set(queries.subarray((h * w + i) * d, (h * w + i + 1) * d), h * d);
-    const row = windowAttention({ queries: one, queryPositions: positions.subarray(i, i + 1), cache, ...how });
-    if (out) row.forEach((x, j) => { if (x > out![j]!) out![j] = x; });
-    else out = row;
-  }
-  return out ?? new Float32Array(0);
 }

@@ -1,5 +1,6 @@
 import { KvError, signalKey } from '@kv/core';
-import type { AnySignal } from '@kv/core';
+import type { AnySignal, WindowStatistic } from '@kv/core';
+import { weighs } from '../attention/window-statistic.ts';
 
 /** Rows of running sums: one a query head, or one a KV head with those of its query heads together. */
 export type SumRows = 'query' | 'kv';
@@ -22,6 +23,16 @@ const WINDOWS: Readonly<Record<string, (s: AnySignal) => number>> = {
 
 /** How many last queries a signal looks at; 0 for the others. */
 export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(signal) ?? 0;
+
+const isStatistic = (of: unknown): of is WindowStatistic => typeof of === 'string' && Object.hasOwn(weighs, of);
+
+/** What a signal of the last queries asks about each slot's weights; undefined for their mean. @throws KvError for a statistic that there is none of. */
+export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefined {
+  const of = signal.args?.['of'];
+  if (signal.id === 'attention.max') return 'max';
+  if (of === undefined || isStatistic(of)) return of;
+  throw new KvError('sequence', `no signal ${signalKey(signal)}: expected 'of' to be one of ${Object.keys(weighs).join(', ')}, got '${of}'`);
+}
 
 /** The least memory that serves all these signals. */
 export const watchOf = (needs: readonly AnySignal[]): Watch => ({

@@ -1,5 +1,6 @@
-import { checkNumber, isPositiveInteger, keys, positions, queries, values, weigher, windowSum } from '@kv/core';
+import { blockAttention, checkNumber, isPositiveInteger, keys, overWindow, positions, queries, values, weigher } from '@kv/core';
 import type { Weigher } from '@kv/core';
+import { squaredErrors } from './squared-errors.ts';
 
 /**
  * DropKV: how far the outputs of the last w queries move when token j alone is evicted, s_j = Σ_i (p_ij / (1 - p_ij))² |v_j - o_i|², CAOTE's exact error of every query, squared and summed.
@@ -10,8 +11,8 @@ import type { Weigher } from '@kv/core';
 export function dropkv({ window = 32 }: { /** Last queries that are looked at, whose own slots stay. @defaultValue 32 */ readonly window?: number } = {}): Weigher<'dropkv'> {
   checkNumber('dropkv', 'window', window, 'a positive whole number of queries', isPositiveInteger);
   return weigher({ name: 'dropkv', options: { window }, floor: (n) => Math.min(n, window) }, [queries(window), keys, values, positions], (ctx) => {
-    const { ops, values: v } = ctx, last = ops.lastSlots(ops.norm(ctx.keys), window);
-    const squares = windowSum(ctx, (p) => { const error = ops.mul(ops.odds(p), ops.distance(ops.matmul(p, v), v)); return ops.mul(error, error); });
+    const { ops, at, values: v } = ctx, last = ops.lastSlots(ctx.keys, window);
+    const squares = overWindow(ctx, 'sum', at.queryHeads, (block) => { const p = blockAttention(ctx, block); return ops.kernel(squaredErrors, { p, o: ops.matmul(p, v), v }, { heads: at.queryHeads }); });
     return { scores: ops.where(last, 0, squares), forced: last }; // forced slots need no score, and the newest query's own may be beyond f32
   });
 }

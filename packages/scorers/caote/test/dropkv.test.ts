@@ -2,11 +2,13 @@ import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/core';
-import { each, scene, sceneSpecs, scorerLaws } from '@kv/laws';
-import { dropkv } from '../src/index.ts';
+import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
+import { dropkv, squaredErrors } from '../src/index.ts';
 import { windowErrors } from './caote.oracle.ts';
 
 describe.each([dropkv({ window: 2 }), dropkv({ window: 5 })].map((piece) => [piece.label, piece] as const))('%s', (_, piece) => { each(scorerLaws(piece, { runs: 40 }), test); });
+const put = (f: (i: number) => number, ...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
+describe('squared-errors', () => { each(kernelLaws(squaredErrors, { runs: 15, make: ({ rows, slots, lengths }) => ({ inputs: { p: put((i) => (i % 13) / 13, rows * 4, slots), o: put(Math.sin, rows * 4, 3), v: { ...put(Math.cos, rows, slots, 3), lengths } }, params: { heads: rows * 2 } }) }), test); });
 
 test('DropKV is the sum over the window of |o - o without j|², by brute force', () => {
   fc.assert(fc.property(sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long' && s.slots > 3), fc.integer({ min: 1, max: 2 }), (spec, window) => {

@@ -14,7 +14,7 @@ export function leverage({ jitter = 0.01 }: { /** Added to the diagonal of XᵀX
   return weigher({ name: 'leverage', options: { jitter } }, [keys, rope, positions], ({ ops, at, keys: k, rope: model, positions: p }) => {
     const before = turn(ops, k, model, Uint32Array.from({ length: at.length }, (_, i) => i), p, true);
     const x = ops.sub(before, ops.reduce('mean', before, 'slots'));
-    const m = ops.kernel(gram, { x: ops.scale(x, ops.lastSlots(ops.norm(k), at.slots)) }); // padding counts as 0
+    const m = ops.kernel(gram, { x });
     return ops.max(0, ops.kernel(quadratic, { x, m: ops.kernel(inverse, { m }, { jitter }) }));
   });
 }

@@ -1,6 +1,6 @@
 import { checkNumber, gram, isCount, isPositiveInteger, keys, KvError, LOWEST, positions, quadratic, queries, rope, values, weigher } from '@kv/core';
 import type { Common, Rope, ScoreResult, Tensor, Weigher } from '@kv/core';
-import { ahead, past } from './ahead.ts';
+import { ahead, aheadBothWays, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 
 export interface ExpectedAttentionStatsOptions {
@@ -21,10 +21,10 @@ export interface ExpectedAttentionOptions extends ExpectedAttentionStatsOptions 
 }
 
 type Seen = Common & { readonly rope: Rope; readonly keys: Tensor; readonly values: Tensor; readonly positions: Tensor };
-/** The weights that queries of this mean `[H, d]` and covariance `[H, d, d]` before rotation give, on KV rows: keys are turned by the transpose of the mean rotation ahead. */
-function expected(ctx: Seen, mean: Tensor, spread: Tensor | undefined, { future, sinks, valueNorm, epsilon }: Required<ExpectedAttentionStatsOptions>): ScoreResult {
-  const { ops, at, keys: k, values: v, positions: p } = ctx, d = mean.shape[1]!, back = ahead(ctx, future, true)(k), sink = ops.less(p, sinks);
-  const linear = ops.div(ops.dot(mean, back), Math.sqrt(d)), logits = spread ? ops.add(linear, ops.div(ops.kernel(quadratic, { x: back, m: spread }), 2 * d)) : linear;
+/** The weights that future queries of this mean `[H, d]` and covariance `[H, d, d]` give, on KV rows. */
+function expected(ctx: Seen, mean: Tensor, spread: Tensor | undefined, { sinks, valueNorm, epsilon }: Required<ExpectedAttentionStatsOptions>): ScoreResult {
+  const { ops, at, keys: k, values: v, positions: p } = ctx, d = mean.shape[1]!, sink = ops.less(p, sinks);
+  const linear = ops.div(ops.dot(mean, k), Math.sqrt(d)), logits = spread ? ops.add(linear, ops.div(ops.kernel(quadratic, { x: k, m: spread }), 2 * d)) : linear;
   const a = ops.groupRows('mean', ops.softmax(ops.where(sink, LOWEST, logits)), at.kvHeads);
   return { scores: valueNorm ? ops.mul(ops.add(a, epsilon), ops.norm(v)) : a, forced: sink };
 }
@@ -49,10 +49,10 @@ const atMost = (sinks: number) => (n: number): number => Math.min(n, sinks);
  */
 export function expectedAttention({ window = 1024, ...given }: ExpectedAttentionOptions = {}): Weigher<'expectedAttention'> {
   checkNumber('expectedAttention', 'window', window, 'a positive whole number of queries', isPositiveInteger);
-  const options = checked('expectedAttention', given), { sinks, covariance } = options;
+  const options = checked('expectedAttention', given), { future, sinks, covariance } = options;
   return weigher({ name: 'expectedAttention', options: { window, ...shown(options) }, floor: atMost(sinks) }, [queries(window), rope, keys, values, positions], (ctx) => {
-    const { ops } = ctx, { before, counts, count, mean } = past(ctx, sinks), [H = 1, , d = 1] = before.shape;
-    return expected(ctx, ops.reshape(mean, [H, d]), covariance ? ops.div(ops.kernel(gram, { x: ops.scale(ops.sub(before, mean), counts) }), count) : undefined, options);
+    const { ops } = ctx, { before, counts, count, mean } = past(ctx, sinks), [H = 1, , d = 1] = before.shape, turned = ahead(ctx, future);
+    return expected(ctx, ops.reshape(turned(mean), [H, d]), covariance ? ops.div(ops.kernel(gram, { x: turned(ops.scale(ops.sub(before, mean), counts)) }), count) : undefined, options);
   });
 }
 
@@ -63,10 +63,11 @@ export function expectedAttention({ window = 1024, ...given }: ExpectedAttention
  * @throws KvError if `future` is not a positive whole number, `sinks` not a whole one, `epsilon` negative, or the statistics of another shape.
  */
 export function expectedAttentionStats(given: ExpectedAttentionStatsOptions = {}): Weigher<'expectedAttentionStats'> {
-  const options = checked('expectedAttentionStats', given), { sinks, covariance } = options;
+  const options = checked('expectedAttentionStats', given), { future, sinks, covariance } = options;
   return weigher({ name: 'expectedAttentionStats', options: shown(options), floor: atMost(sinks) }, [queryStatistics, rope, keys, values, positions], (ctx) => {
     const { ops, at: { queryHeads: H, headDim: d }, queryStatistics: stats } = ctx;
     if (stats.queryHeads !== H || stats.headDim !== d) throw new KvError('expectedAttentionStats', `expected statistics of ${H} heads with ${d} channels, got ${stats.queryHeads} heads with ${stats.headDim}`);
-    return expected(ctx, ops.from({ data: stats.mean, shape: [H, d] }), covariance ? ops.from({ data: stats.covariance, shape: [H, d, d] }) : undefined, options);
+    const mean = ops.reshape(ahead(ctx, future)(ops.from({ data: stats.mean, shape: [H, 1, d] })), [H, d]);
+    return expected(ctx, mean, covariance ? aheadBothWays(ctx, future)(ops.from({ data: stats.covariance, shape: [H, d, d] })) : undefined, options);
   });
 }

@@ -1,5 +1,5 @@
 import { checkNumber, checkWord, isCount, isPositiveInteger, keys, positions, values, weigher } from '@kv/core';
-import type { Weigher } from '@kv/core';
+import type { Kernel, Weigher } from '@kv/core';
 
 export interface CurOptions {
   /** First positions, which get the score 1. @defaultValue 4 */
@@ -15,7 +15,7 @@ export interface CurOptions {
  * leverage scores.
  *
  * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1; sinks
- * score 1 instead. Reads no attention. O(G n d).
+ * score 1 instead. Reads no attention, and keys and values once. O(G n (d + window)).
  * @throws KvError if `sinks` is not a whole number, `window` not a positive one, or `of` another word.
  */
 export function cur({ sinks = 4, window = 16, of = 'product' }: CurOptions = {}): Weigher<'cur'> {
@@ -23,13 +23,34 @@ export function cur({ sinks = 4, window = 16, of = 'product' }: CurOptions = {})
   checkNumber('cur', 'window', window, 'a positive whole number of slots', isPositiveInteger);
   checkWord('cur', 'of', of, ['key', 'value', 'product', 'mean']);
   return weigher({ name: 'cur', options: { sinks, window, of: of === 'product' ? undefined : of } }, [keys, values, positions], ({ ops, at, keys: k, values: v, positions: p }) => {
-    const count = Math.ceil(at.slots / window);
-    const windows = ops.from({ data: Uint32Array.from({ length: at.slots }, (_, i) => Math.floor(i / window)), shape: [1, at.slots] });
-    const share = (x: typeof k): typeof k => {
-      const norm = ops.norm(x), square = ops.mul(norm, norm);
-      return ops.div(square, ops.max(ops.take(ops.groupSlots('sum', square, windows, count), windows), 1e-30));
-    };
+    const share = (x: typeof k): typeof k => ops.kernel(windowShare, { norm: ops.norm(x) }, { window: Math.min(window, Math.max(1, at.slots)) });
     const both = of === 'key' ? share(k) : of === 'value' ? share(v) : of === 'product' ? ops.mul(share(k), share(v)) : ops.div(ops.add(share(k), share(v)), 2);
     return ops.where(ops.less(p, sinks), 1, ops.simplex(both));
   });
 }
+
+/** Squares as shares of their sum over the window of slots that they are in, 0 of nothing: norm `[G, n]` to `[G, n]`. */
+export const windowShare: Kernel = {
+  id: 'window-share', inputs: { norm: 'f32' }, params: { window: 'u32' }, ragged: 'norm', per: 'element',
+  output: { dtype: 'f32', shape: ({ norm }) => norm! },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = norm_shape.y; let g = index / n; let i = index % n; let count = norm_lengths[g];
+  output[index] = 0.0;
+  if (i >= count) { return; }
+  let first = i - i % params.window;
+  var sum = 0.0;
+  for (var j = g * n + first; j < g * n + min(first + params.window, count); j++) { sum += norm[j] * norm[j]; }
+  output[index] = norm[index] * norm[index] / max(sum, 1e-30);
+}`,
+  operations: ({ norm }, { window = 1 }) => norm!.shape.reduce((a, b) => a * b, 1) * (2 * window + 3),
+  ref({ norm }, { window = 1 }, out, lengths) {
+    const [G = 0, n = 0] = norm!.shape, { data } = norm!;
+    for (let g = 0; g < G; g++) for (let first = g * n, end = first + lengths[g]!; first < end; first += window) {
+      const next = Math.min(first + window, end);
+      let sum = 0;
+      for (let j = first; j < next; j++) sum += data[j]! * data[j]!;
+      for (let j = first; j < next; j++) out[j] = (data[j]! * data[j]!) / Math.max(sum, 1e-30);
+    }
+  },
+};

@@ -1,9 +1,9 @@
-export { cur } from './cur.ts';
+export { cur, windowShare } from './cur.ts';
 export type { CurOptions } from './cur.ts';
-export { keydiff } from './keydiff.ts';
+export { keydiff, minusCosine, unitSums } from './keydiff.ts';
 export { lagkv } from './lagkv.ts';
 export type { LagkvOptions } from './lagkv.ts';
-export { lagRange, lagRank, lagSpread } from './lag.ts';
+export { lagRank, lagSpread } from './lag.ts';
 export { Q_FILTERS_FILE, qfilter, qFilters, qFiltersFile, readQFilters } from './qfilter.ts';
 export type { QFilters } from './qfilter.ts';
 export { queryDirections } from './query-directions.ts';

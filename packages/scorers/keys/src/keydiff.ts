@@ -1,15 +1,77 @@
-import { keys, scorer } from '@kv/core';
-import type { Scorer } from '@kv/core';
+import { inner, keys, scorer } from '@kv/core';
+import type { Kernel, Scorer } from '@kv/core';
+
+/** Slots that a workgroup adds up; a shorter vector counts as this long. */
+const SPAN = 256, SHORTEST = 1e-12;
+const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
 
 /**
  * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others stay.
  *
  * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads no
- * attention. O(G n d).
+ * attention, and keys twice. O(G n d).
  */
-export const keydiff = (): Scorer<'keydiff'> => scorer('keydiff', [keys], ({ ops, at, keys: k }) => {
-  const length = ops.max(ops.norm(k), 1e-12);
-  const anchor = ops.matmul(ops.div(1, length), k); // n times the mean direction, [G, d]
-  const far = ops.max(ops.norm(ops.reshape(anchor, [at.kvHeads, 1, at.headDim])), 1e-12);
-  return ops.div(ops.dot(anchor, k), ops.mul(ops.mul(length, far), -1));
+export const keydiff = (): Scorer<'keydiff'> => scorer('keydiff', [keys], ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
+  const anchor = ops.reduce('sum', ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]), 'slots'); // n times the mean direction, [G, 1, d]
+  return ops.kernel(minusCosine, { x: k, anchor });
 });
+
+/** Σ x / |x| over every 256 vectors: `[G, n, d]` to `[G ⌈n / 256⌉, d]` (at least one span a row). */
+export const unitSums: Kernel = {
+  id: 'unit-sums', inputs: { x: 'f32' }, params: {}, ragged: 'x', per: 'group',
+  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x![0]! * spansOf(x![1]!), x![2]!] },
+  wgsl: /* wgsl */ `
+var<workgroup> inverse: array<f32, ${SPAN}>; // of lengths
+fn run(row: u32, lane: u32) {
+  let n = x_shape.y; let d = x_shape.z; let spans = max(1u, (n + ${SPAN - 1}u) / ${SPAN}u);
+  let g = row / spans; let first = row % spans * ${SPAN}u; let at = (g * n + first) * d;
+  let count = min(${SPAN}u, max(x_lengths[g], first) - first);
+  for (var i = lane; i < count; i += THREADS) {
+    var square = 0.0;
+    for (var c = 0u; c < d; c++) { let v = x[at + i * d + c]; square += v * v; }
+    inverse[i] = 1.0 / max(sqrt(square), ${SHORTEST});
+  }
+  workgroupBarrier();
+  for (var c = lane; c < d; c += THREADS) {
+    var sum = 0.0;
+    for (var i = 0u; i < count; i++) { sum += x[at + i * d + c] * inverse[i]; }
+    output[row * d + c] = sum;
+  }
+}`,
+  operations: ({ x }) => 4 * x!.shape.reduce((a, b) => a * b, 1),
+  ref({ x }, _params, out, lengths) {
+    const [G = 0, n = 0, d = 0] = x!.shape, spans = spansOf(n), { data } = x!, sums = new Float64Array(d);
+    for (let row = 0; row < G * spans; row++) {
+      const g = Math.floor(row / spans), first = (row % spans) * SPAN, end = (g * n + Math.min(lengths[g]!, first + SPAN)) * d;
+      sums.fill(0);
+      for (let at = (g * n + first) * d; at < end; at += d) {
+        const inverse = 1 / Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST);
+        for (let c = 0; c < d; c++) sums[c]! += data[at + c]! * inverse;
+      }
+      out.set(sums, row * d);
+    }
+  },
+};
+
+/** Minus the cosine of every vector with its row's: x `[G, n, d]`, anchor `[G, 1, d]`, to `[G, n]`. */
+export const minusCosine: Kernel = {
+  id: 'minus-cosine', inputs: { x: 'f32', anchor: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  output: { dtype: 'f32', shape: ({ x }) => [x![0]!, x![1]!] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y; let d = x_shape.z; let g = index / n;
+  output[index] = 0.0;
+  if (index % n >= x_lengths[g]) { return; }
+  var along = 0.0; var square = 0.0; var far = 0.0;
+  for (var c = 0u; c < d; c++) { let v = x[index * d + c]; let a = anchor[g * d + c]; along += v * a; square += v * v; far += a * a; }
+  output[index] = -along / (max(sqrt(square), ${SHORTEST}) * max(sqrt(far), ${SHORTEST}));
+}`,
+  operations: ({ x }) => 6 * x!.shape.reduce((a, b) => a * b, 1),
+  ref({ x, anchor }, _params, out, lengths) {
+    const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!, { data: to } = anchor!;
+    for (let g = 0; g < G; g++) {
+      const far = Math.max(Math.sqrt(inner(to, g * d, to, g * d, d)), SHORTEST);
+      for (let i = 0, at = g * n * d; i < lengths[g]!; i++, at += d) out[g * n + i] = -inner(data, at, to, g * d, d) / (Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST) * far);
+    }
+  },
+};

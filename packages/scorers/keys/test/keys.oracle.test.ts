@@ -24,6 +24,10 @@ test('KeyDiff agrees with its oracle, where unit keys do not cancel out', () => 
   const all = got(keydiff());
   keys.forEach((k, g) => { if (ops.norm2(anchorOf(k)) > 1e-2) near(all.subarray(g * slots, (g + 1) * slots), [keydiffOracle(k)], 1e-4); });
 }, 20));
+test.each([255, 256, 257, 600])('KeyDiff of %i slots, beside and beyond what a workgroup adds up', (n) => {
+  const data = Float32Array.from({ length: 2 * n * 3 }, (_, i) => Math.sin(i * i) + 0.2), got = apply(keydiff(), { keys: { data, shape: [2, n, 3] } }).scores!.data as Float32Array;
+  [0, 1].forEach((g) => near(got.subarray(g * n, (g + 1) * n), [keydiffOracle(ndarray(Float64Array.from(data.subarray(g * n * 3, (g + 1) * n * 3)), [n, 3]))], 1e-6));
+});
 test('keys all alike score -1, and a key of length 0 scores 0', () => {
   const keys = { data: Float32Array.of(1, 2, 2, 4, 0, 0), shape: [1, 3, 2] };
   Array.from(apply(keydiff(), { keys }).scores!.data).forEach((s, i) => expect(s).toBeCloseTo([-1, -1, 0][i]!, 6));
@@ -45,7 +49,8 @@ test('LagKV ranks within partitions what it compares across them with `cross`, t
 }, 20));
 
 test('the spread of LagKV divides by d - 1', () => {
-  const x = cpu.ops.from({ data: Float32Array.of(0, 1, 0, 2, 4, 8), shape: [1, 2, 3] }), range = cpu.ops.from({ data: Float32Array.of(0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1), shape: [1, 2, 6] });
-  const spread = cpu.ops.kernel(lagSpread, { x, range }, { lag: 1, sinks: 0 }) as unknown as { data: Float32Array };
-  expect(spread.data[0]).toBeCloseTo(Math.sqrt(1 / 3), 6); // 0 1 0: mean 1/3, squares 2/3 over 2
+  const x = cpu.ops.from({ data: Float32Array.of(0, 1, 0, 0, 0, 0, 1, 1, 1), shape: [1, 3, 3] }); // partitions of one sink, of 2 slots and 1; then of 1 each
+  expect(Array.from((cpu.ops.kernel(lagSpread, { x }, { lag: 2, sinks: 0 }) as unknown as { data: Float32Array }).data)).toEqual([0, 0]);
+  const next = cpu.ops.from({ data: Float32Array.of(9, 9, 9, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 1, 1), shape: [1, 5, 3] });
+  Array.from((cpu.ops.kernel(lagSpread, { x: next }, { lag: 2, sinks: 1 }) as unknown as { data: Float32Array }).data).forEach((spread) => expect(spread).toBeCloseTo(Math.sqrt(1 / 3), 6)); // 0 1 0: mean 1/3, squares 2/3 over 2
 });

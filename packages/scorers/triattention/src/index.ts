@@ -2,5 +2,5 @@ export { calibration } from './calibration.ts';
 export type { Turned } from './calibration.ts';
 export { PRE_ROPE_FILE, preRope, preRopeFile, readPreRope } from './pre-rope.ts';
 export type { PreRope, Statistics } from './pre-rope.ts';
-export { pairNorms, triattention } from './triattention.ts';
+export { aheadProducts, triattention } from './triattention.ts';
 export type { TriAttentionOptions } from './triattention.ts';

@@ -41,32 +41,36 @@ export function triattention({ horizon = 65_536 }: TriAttentionOptions = {}): Sc
   return scorer({ name: 'triattention', options: { horizon: horizon === 65_536 ? undefined : horizon } }, [preRope, rope, keys], ({ ops, at, preRope: stats, rope: turns, keys: k }) => {
     const { queryHeads: H, headDim: d } = at, { half } = stats;
     if (stats.queryHeads !== H || stats.headDim !== d || 2 * half !== turns.rotary) throw new KvError('triattention', `expected statistics of ${H} heads with ${d} channels, ${turns.rotary} of which rotate, got ${stats.queryHeads} heads with ${stats.headDim} and ${2 * half}`);
-    const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon)), along = ops.dot(ops.from({ data: query, shape: [H, d] }), k);
-    return half === 0 ? along : ops.add(along, ops.kernel(pairNorms, { keys: k, spread: ops.from({ data: spread, shape: [H, half] }) }));
+    const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon));
+    return ops.kernel(aheadProducts, { keys: k, query: ops.from({ data: query, shape: [H, d] }), spread: ops.from({ data: spread, shape: [H, half] }) });
   });
 }
 
-/** Σ_f spread_f |k_f| over the pairs (f, f + half) of every key: `keys` `[G, n, d]`, `spread` `[H, half]`, output `[H, n]`. */
-export const pairNorms: Kernel = {
-  id: 'pair-norms', inputs: { keys: 'f32', spread: 'f32' }, params: {}, per: 'element',
-  output: { dtype: 'f32', shape: ({ keys: k, spread }) => [spread![0]!, k![1]!] },
+/** query · k + Σ_f spread_f |k_f| over the pairs (f, f + half) of every key: keys `[G, n, d]`, query `[H, d]`, spread `[H, half]`, to `[H, n]`. */
+export const aheadProducts: Kernel = {
+  id: 'ahead-products', inputs: { keys: 'f32', query: 'f32', spread: 'f32' }, params: {}, ragged: 'keys', per: 'element',
+  output: { dtype: 'f32', shape: ({ keys: k, query }) => [query![0]!, k![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
-  let n = keys_shape.y; let d = keys_shape.z; let half = spread_shape.y;
-  let h = index / n;
-  let g = h / (spread_shape.x / keys_shape.x);
-  let at = (g * n + index % n) * d;
+  let n = keys_shape.y; let d = keys_shape.z; let half = spread_shape.y; let h = index / n;
+  let at = (h / (query_shape.x / keys_shape.x) * n + index % n) * d;
   var sum = 0.0;
+  for (var c = 0u; c < d; c++) { sum += query[h * d + c] * keys[at + c]; }
   for (var f = 0u; f < half; f++) { let x = keys[at + f]; let y = keys[at + half + f]; sum += spread[h * half + f] * sqrt(x * x + y * y); }
   output[index] = sum;
 }`,
-  ref({ keys: k, spread }, _params, out) {
-    const [G = 1, n = 0, d = 0] = k!.shape, [H = 0, half = 0] = spread!.shape;
-    for (let h = 0; h < H; h++) for (let i = 0; i < n; i++) {
-      const at = (Math.floor((h * G) / H) * n + i) * d;
-      let sum = 0;
-      for (let f = 0; f < half; f++) sum += spread!.data[h * half + f]! * Math.hypot(k!.data[at + f]!, k!.data[at + half + f]!);
-      out[h * n + i] = sum;
+  operations: ({ keys: k, spread }) => { const [, n = 0, d = 0] = k!.shape, [H = 0, half = 0] = spread!.shape; return H * n * (2 * d + 6 * half); },
+  ref({ keys: k, query, spread }, _params, out) {
+    const [G = 0, n = 0, d = 0] = k!.shape, [H = 0, half = 0] = spread!.shape, group = H / Math.max(1, G), { data } = k!, { data: q } = query!, { data: w } = spread!, size = new Float64Array(half);
+    for (let slot = 0, at = 0; slot < G * n; slot++, at += d) {
+      const first = Math.floor(slot / n) * group;
+      for (let f = 0; f < half; f++) { const x = data[at + f]!, y = data[at + half + f]!; size[f] = Math.sqrt(x * x + y * y); }
+      for (let h = first; h < first + group; h++) {
+        let sum = 0;
+        for (let c = 0; c < d; c++) sum += q[h * d + c]! * data[at + c]!;
+        for (let f = 0; f < half; f++) sum += w[h * half + f]! * size[f]!;
+        out[h * n + (slot % n)] = sum;
+      }
     }
   },
 };

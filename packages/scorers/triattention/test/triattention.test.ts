@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, reduceHeads, zScore } from '@kv/core';
+import { apply, compose, cpu, reduceHeads, zScore } from '@kv/core';
 import type { Rope } from '@kv/core';
 import { each, kernelLaws, scorerLaws } from '@kv/laws';
-import { calibration, pairNorms, preRope, preRopeFile, readPreRope, triattention } from '../src/index.ts';
+import { aheadProducts, calibration, preRope, preRopeFile, readPreRope, triattention } from '../src/index.ts';
 import { rotated, triattentionOracle } from './triattention.oracle.ts';
 import type { Complex } from './triattention.oracle.ts';
 
@@ -12,9 +12,14 @@ const signals = (signal: { readonly id: string }, { at: { queryHeads, headDim } 
   return signal.id === 'preRope' ? { mean: Float32Array.from({ length: queryHeads * headDim }, (_, i) => Math.sin(i * 1.7)), size: new Float32Array(queryHeads * half).fill(1.5), half, queryHeads, headDim } : undefined;
 };
 describe('triattention', () => { each(scorerLaws(triattention({ horizon: 64 }), { signals, runs: 40 }), test); });
-describe('pair-norms', () => {
-  const make = ({ rows, slots, seed }: { readonly rows: number; readonly slots: number; readonly seed: number }) => { const d = 4, put = (...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(i + seed)), shape }); return { inputs: { keys: put(rows, slots, d), spread: put(2 * rows, 2) } }; };
-  each(kernelLaws(pairNorms, { make }), test);
+describe('ahead-products', () => {
+  const put = (seed: number, ...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(i + seed)), shape });
+  each(kernelLaws(aheadProducts, { make: ({ rows, slots, lengths, seed }) => ({ inputs: { keys: { ...put(seed, rows, slots, 4), lengths }, query: put(seed + 1, 2 * rows, 4), spread: put(seed + 2, 2 * rows, seed % 3) } }) }), test);
+  test('query rows have the lengths of their KV head', async () => {
+    const { ops } = cpu, lengths = ops.from({ data: Uint32Array.of(1, 3), shape: [2] });
+    const [read] = await cpu.read([ops.kernel(aheadProducts, { keys: ops.from(put(0, 2, 3, 4), 'f32', lengths), query: ops.from(put(1, 4, 4)), spread: ops.from(put(2, 4, 2)) })]);
+    expect([read!.shape, Array.from(read!.lengths!)]).toEqual([[4, 3], [1, 1, 3, 3]]);
+  });
 });
 
 const num = fc.integer({ min: -300, max: 300 }).map((x) => x / 100), complex = fc.record({ re: num, im: num });

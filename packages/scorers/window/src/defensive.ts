@@ -1,4 +1,4 @@
-import { checkNumber, isPositiveInteger, keys, positions, queries, weigher, windowRows } from '@kv/core';
+import { blockAttention, checkNumber, isPositiveInteger, keys, overWindow, positions, queries, weigher } from '@kv/core';
 import type { Weigher } from '@kv/core';
 
 export interface DefensiveOptions {
@@ -20,13 +20,12 @@ export function defensive({ window = 32, kernel = 5 }: DefensiveOptions = {}): W
   checkNumber('defensive', 'window', window, 'a positive whole number of queries', isPositiveInteger);
   checkNumber('defensive', 'kernel', kernel, 'an odd positive whole number', (k) => isPositiveInteger(k) && k % 2 === 1);
   return weigher({ name: 'defensive', options: { window, kernel }, floor: (n) => Math.min(n, window) }, [queries(window), keys, positions], (ctx) => {
-    const { ops, at } = ctx, rows = windowRows(ctx), last = ops.lastSlots(rows[0]!, window), before = ops.sub(1, last);
+    const { ops, at } = ctx, last = ops.lastSlots(ctx.keys, window), open = ops.sub(1, last);
     const sum = (x: typeof last): typeof last => ops.reduce('sum', x, 'slots');
-    const pooled = rows.map((row) => {
-      const a = ops.mul(row, before), smooth = ops.pool(a, { kernel, kind: 'mean', except: window });
-      return ops.mul(smooth, ops.div(sum(a), ops.max(sum(smooth), 1e-30)));
+    const worst = overWindow(ctx, 'max', at.kvHeads, (block) => {
+      const before = ops.mul(blockAttention(ctx, block), open), smooth = ops.pool(before, { kernel, kind: 'mean', except: window });
+      return ops.mul(smooth, ops.div(sum(before), ops.max(sum(smooth), 1e-30)));
     });
-    const worst = ops.groupRows('max', pooled.reduce((a, b) => ops.max(a, b)), at.kvHeads), open = ops.groupRows('max', before, at.kvHeads);
     return { scores: ops.mul(open, ops.max(worst, ops.div(sum(worst), ops.max(sum(open), 1)))), forced: last };
   });
 }

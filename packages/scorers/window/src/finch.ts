@@ -1,8 +1,8 @@
-import { checkNumber, isPositiveInteger, keys, positions, queries, weigher, windowSum } from '@kv/core';
+import { attentionWindow, checkNumber, isPositiveInteger, weigher } from '@kv/core';
 import type { Weigher } from '@kv/core';
 
 /**
- * Finch: the attention that a slot receives from the queries of the question, each times the number of slots before its own, so that a late query, whose weights are spread over more, counts as much as an early one.
+ * Finch: the attention that a slot receives from the queries of the question, each times the number of other slots that it sees, so that a late query, whose weights are spread over more, counts as much as an early one.
  *
  * @remarks Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716, as kvpress' FinchPress has it: mean over the queries, no pooling. Weights on query rows `[H, n]`; the question's own slots are forced. O(w H n d). The authors turn
  * what is kept to consecutive positions: `rerotate()` behind the selector.
@@ -10,9 +10,5 @@ import type { Weigher } from '@kv/core';
  */
 export function finch({ question = 64 }: { /** Last tokens of the prompt that ask. @defaultValue 64 */ readonly question?: number } = {}): Weigher<'finch'> {
   checkNumber('finch', 'question', question, 'a positive whole number of tokens', isPositiveInteger);
-  return weigher({ name: 'finch', options: { question }, floor: (n) => Math.min(n, question) }, [queries(question), keys, positions], (ctx) => {
-    const { ops, at, positions: p } = ctx, w = ctx.queries.shape[1]!;
-    const scores = ops.div(windowSum(ctx, (row, i) => ops.mul(row, ops.reduce('sum', ops.less(p, at.length - w + i), 'slots'))), w);
-    return { scores, forced: ops.lastSlots(scores, question) };
-  });
+  return weigher({ name: 'finch', options: { question }, floor: (n) => Math.min(n, question) }, [attentionWindow(question, 'normalized')], ({ ops, attention }) => ({ scores: attention, forced: ops.lastSlots(attention, question) }));
 }

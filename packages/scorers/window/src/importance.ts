@@ -1,5 +1,5 @@
-import { checkNumber, isPositiveInteger, keys, LOWEST, queries, weigher } from '@kv/core';
-import type { Tensor, Weigher } from '@kv/core';
+import { checkNumber, isPositiveInteger, keys, LOWEST, overWindow, queries, weigher } from '@kv/core';
+import type { Weigher } from '@kv/core';
 
 export interface ImportanceOptions {
   /** Last queries that are looked at, whose own slots stay. @defaultValue 8 */
@@ -18,13 +18,13 @@ export interface ImportanceOptions {
 export function importance({ window = 8, kernel = 7 }: ImportanceOptions = {}): Weigher<'importance'> {
   checkNumber('importance', 'window', window, 'a positive whole number of queries', isPositiveInteger);
   checkNumber('importance', 'kernel', kernel, 'an odd positive whole number', (k) => isPositiveInteger(k) && k % 2 === 1);
-  return weigher({ name: 'importance', options: { window, kernel }, floor: (n) => Math.min(n, window) }, [queries(window), keys], ({ ops, at, queries: q, keys: k }) => {
-    const [H = 1, w = 1, d = 1] = q.shape, last = ops.lastSlots(ops.norm(k), window);
-    const rows = Array.from({ length: w }, (_, i): Tensor => {
-      const one = ops.reshape(ops.take(q, ops.from({ data: Uint32Array.of(i), shape: [1, 1] })), [H, d]);
-      return ops.softmax(ops.where(last, LOWEST, ops.groupRows('max', ops.div(ops.dot(one, k), Math.sqrt(d)), at.kvHeads)));
+  return weigher({ name: 'importance', options: { window, kernel }, floor: (n) => Math.min(n, window) }, [queries(window), keys], (ctx) => {
+    const { ops, at, keys: k } = ctx, [G = 1, n = 1] = k.shape, last = ops.lastSlots(k, window);
+    const sums = overWindow(ctx, 'sum', G, ({ queries: q, count: c }) => {
+      const largest = ops.groupRows('max', ops.reshape(ops.dot(q, k), [at.queryHeads, c * n]), G); // over the group's heads, for each query
+      return ops.softmax(ops.where(last, LOWEST, ops.reshape(largest, [G * c, n])));
     });
-    const mean = ops.where(last, 0, ops.div(rows.reduce((a, b) => ops.add(a, b)), w));
+    const mean = ops.where(last, 0, ops.div(sums, ctx.queries.shape[1]!));
     return { scores: ops.pool(mean, { kernel, kind: 'max', except: window }), forced: last };
   });
 }

@@ -1,4 +1,4 @@
-import { checkNumber, keys, weigher } from '@kv/core';
+import { checkNumber, dotWith, keys, weigher } from '@kv/core';
 import type { Kernel, Weigher } from '@kv/core';
 
 /** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */
@@ -40,11 +40,11 @@ fn run(index: u32) {
 export function redundancy({ near = 0.5 }: { /** Cosine above which two keys are near-duplicates. @defaultValue 0.5 */ readonly near?: number } = {}): Weigher<'redundancy'> {
   checkNumber('redundancy', 'near', near, 'a cosine from -1 to 1', (x) => x >= -1 && x <= 1);
   return weigher({ name: 'redundancy', options: { near } }, [keys], ({ ops, at, keys: k }) => {
-    const length = ops.norm(k), one = ops.fill(length, 1), unit = ops.scale(k, ops.div(1, ops.add(length, 1e-8)));
+    const length = ops.norm(k), one = ops.fill(length, 1), inverse = ops.div(1, ops.add(length, 1e-8)), unit = ops.scale(k, inverse), size = ops.mul(length, inverse);
     const last = ops.kernel(lastNear, { x: unit }, { near });
     const own = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] });
-    const cosine = ops.where(ops.zip('equal', last, own), 0, ops.reduce('sum', ops.mul(unit, ops.take(unit, last)), 'channels'));
-    const others = ops.sub(ops.dot(ops.matmul(one, unit), unit), ops.reduce('sum', ops.mul(unit, unit), 'channels'));
+    const cosine = ops.where(ops.zip('equal', last, own), 0, ops.kernel(dotWith, { x: unit, index: last }));
+    const others = ops.sub(ops.dot(ops.matmul(one, unit), unit), ops.mul(size, size));
     return ops.softmax(ops.div(ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots)), ops.reduce('sum', one, 'slots')));
   });
 }

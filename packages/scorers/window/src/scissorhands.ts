@@ -1,4 +1,4 @@
-import { checkNumber, isCount, isPositiveInteger, keys, positions, queries, weigher, windowRows } from '@kv/core';
+import { attentionWindow, checkNumber, isCount, isPositiveInteger, weigher } from '@kv/core';
 import type { Weigher } from '@kv/core';
 
 export interface ScissorhandsOptions {
@@ -18,10 +18,5 @@ export interface ScissorhandsOptions {
 export function scissorhands({ window = 64, recent = 10 }: ScissorhandsOptions = {}): Weigher<'scissorhands'> {
   checkNumber('scissorhands', 'window', window, 'a positive whole number of queries', isPositiveInteger);
   checkNumber('scissorhands', 'recent', recent, 'a whole number of slots', isCount);
-  return weigher({ name: 'scissorhands', options: { window, recent }, floor: (n) => Math.min(n, recent) }, [queries(window), keys, positions], (ctx) => {
-    const { ops, at, positions: p } = ctx, rows = windowRows(ctx), w = rows.length;
-    const votes = rows.map((row, i) => ops.less(ops.div(1, ops.max(1, ops.reduce('sum', ops.less(p, at.length - w + i + 1), 'slots'))), row));
-    const scores = ops.div(votes.reduce((a, b) => ops.add(a, b)), w);
-    return { scores, forced: ops.lastSlots(scores, recent) };
-  });
+  return weigher({ name: 'scissorhands', options: { window, recent }, floor: (n) => Math.min(n, recent) }, [attentionWindow(window, 'votes')], ({ ops, attention }) => ({ scores: attention, forced: ops.lastSlots(attention, recent) }));
 }

@@ -5,7 +5,7 @@ import ops from 'ndarray-ops';
 export type Vector = NdArray<Float64Array>;
 const inner = (a: Vector, b: Vector): number => { const p = ndarray(new Float64Array(a.shape[0]!), a.shape as number[]); ops.mul(p, a, b); return ops.sum(p); };
 const softmax = (x: readonly number[]): number[] => { const top = Math.max(...x), e = x.map((v) => Math.exp(v - top)), sum = e.reduce((a, b) => a + b, 0); return e.map((v) => v / sum); };
-const average = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
+export const average = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
 
 /** Causal attention row of one query at position `t`. */
 export const attentionOracle = (q: Vector, keys: readonly Vector[], positions: readonly number[], t: number): number[] => {

@@ -1,4 +1,4 @@
-import { keys, positions, queries, scorer } from '@kv/core';
+import { keys, queries, scorer } from '@kv/core';
 import type { Kernel, Scorer } from '@kv/core';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
@@ -34,5 +34,5 @@ fn run(index: u32) {
  *
  * @remarks PrHS, section IV-A. Scores on query rows `[H, n]`. O(H n d); rows that a wrap leaves out read no key.
  */
-export const dots = (): Scorer<'dots'> => scorer('dots', [queries(1), keys, positions], ({ ops, at, queries: q, keys: k, positions: p, active }) =>
-  ops.add(ops.kernel(activeDots, { queries: q, keys: k, wanted: active ?? ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] }) }), ops.mul(p, 0))); // lengths of the KV heads come along with the positions
+export const dots = (): Scorer<'dots'> => scorer('dots', [queries(1), keys], ({ ops, at, queries: q, keys: k, active }) =>
+  ops.kernel(activeDots, { queries: q, keys: k, wanted: active ?? ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] }) }));

@@ -1,4 +1,4 @@
-import { checkNumber, keys, onCompact, values } from '@kv/core';
+import { checkNumber, dotWith, keys, onCompact, values } from '@kv/core';
 import type { Hooked } from '@kv/core';
 import { foldInto, nearestKept } from './kernels.ts';
 
@@ -15,7 +15,7 @@ export function merge({ threshold = 0 }: { /** Cosine below which nothing is fol
   return onCompact({ name: 'merge', options: { threshold } }, [keys, values], ({ ops, keys: k, values: v, kept }) => {
     const length = ops.norm(k), unit = ops.scale(k, ops.div(1, ops.max(length, 1e-12))), stays = ops.mark(kept, length);
     const into = ops.kernel(nearestKept, { x: unit, stays }), size = ops.norm(v);
-    const cosine = ops.max(0, ops.reduce('sum', ops.mul(unit, ops.take(unit, into)), 'channels'));
+    const cosine = ops.max(0, ops.kernel(dotWith, { x: unit, index: into }));
     const w = ops.mul(ops.mul(cosine, ops.atLeast(cosine, threshold)), ops.div(size, ops.max(ops.add(size, ops.take(size, into)), 1e-30)));
     // what was kept, or stands beyond the row, moves nowhere; without a kept slot nothing does
     const moves = ops.mul(ops.sub(ops.lastSlots(length, length.shape[1]!), stays), ops.reduce('max', stays, 'slots'));

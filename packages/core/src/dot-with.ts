@@ -1,0 +1,25 @@
+import type { Kernel } from './ops.ts';
+
+/** Inner product of each vector with the one of its row that `index` u32 `[r, n]` names: x `[r, n, d]` to `[r, n]`. */
+export const dotWith: Kernel = {
+  id: 'dot-with', inputs: { x: 'f32', index: 'u32' }, params: {}, ragged: 'x', per: 'element',
+  output: { dtype: 'f32', shape: ({ index }) => index! },
+  wgsl: /* wgsl */ `
+fn run(i: u32) {
+  let n = x_shape.y; let d = x_shape.z;
+  let other = (i / n * n + min(index[i], n - 1u)) * d;
+  var sum = 0.0;
+  for (var c = 0u; c < d; c++) { sum += x[i * d + c] * x[other + c]; }
+  output[i] = sum;
+}`,
+  operations: ({ x }) => 2 * x!.shape.reduce((a, b) => a * b, 1),
+  ref({ x, index }, _params, out, lengths) {
+    const [r = 0, n = 0, d = 0] = x!.shape, { data } = x!;
+    for (let row = 0; row < r; row++) for (let i = 0; i < lengths[row]!; i++) {
+      const own = (row * n + i) * d, other = (row * n + index!.data[row * n + i]!) * d;
+      let sum = 0;
+      for (let c = 0; c < d; c++) sum += data[own + c]! * data[other + c]!;
+      out[row * n + i] = sum;
+    }
+  },
+};
