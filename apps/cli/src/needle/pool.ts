@@ -7,7 +7,8 @@ import type { Job, Settings } from './settings.ts';
 /** What every worker is given: `path` is what `loadModel` takes; `threads` are one worker's share. */
 export interface WorkerModel { readonly path: string; readonly cwd: string; readonly engine: EngineChoice; readonly threads: number }
 export interface WorkerData extends WorkerModel { readonly settings: Settings }
-export type FromWorker<R = Result> = { readonly result: R } | { readonly error: { readonly name: string; readonly message: string; readonly stack: string } };
+export type ToWorker<J> = { readonly job: J } | 'stop';
+export type FromWorker<R> = 'stopped' | { readonly result: R } | { readonly error: { readonly name: string; readonly message: string; readonly stack: string } };
 
 /** Something that runs jobs one after another. */
 export interface Runner<J = Job, R = Result> {
@@ -19,16 +20,25 @@ export interface Runner<J = Job, R = Result> {
 export function threadRunner<J = Job, R = Result>(program: 'needle' | 'papers', data: WorkerModel): Runner<J, R> {
   // From the bundle this module is dist/bin.js, from source it stands in one of the folders.
   const worker = new Worker(new URL(import.meta.url.endsWith('.ts') ? `../${program}/worker.ts` : `./${program}/worker.js`, import.meta.url), { workerData: data });
+  const send = (message: ToWorker<J>): void => worker.postMessage(message);
   let waiting: { readonly resolve: (result: R) => void; readonly reject: (error: Error) => void } | undefined;
-  worker.on('message', (message: FromWorker<R>) => ('result' in message ? waiting?.resolve(message.result) : waiting?.reject(revive(message.error))));
+  worker.on('message', (message: FromWorker<R>) => {
+    if (message === 'stopped') void worker.terminate(); // not before: ONNX Runtime ends the process where a thread ends with a product under way
+    else if ('result' in message) waiting?.resolve(message.result);
+    else waiting?.reject(revive(message.error));
+  });
+  const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
   worker.on('error', (error: Error) => waiting?.reject(error));
   worker.on('exit', (code) => waiting?.reject(new Error(`a worker ended with code ${code} before its job was done`)));
   return {
     run: (job) => new Promise((resolve, reject) => {
       waiting = { resolve, reject };
-      worker.postMessage(job);
+      send({ job });
     }),
-    stop: () => worker.terminate(),
+    stop: () => {
+      send('stop');
+      return ended;
+    },
   };
 }
 

@@ -1,8 +1,9 @@
-import { parentPort, workerData } from 'node:worker_threads';
+import { workerData } from 'node:worker_threads';
 import { loadModel } from '@kv/models';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
 import { openEngine } from '../engine.ts';
-import type { FromWorker, WorkerModel } from '../needle/pool.ts';
+import type { WorkerModel } from '../needle/pool.ts';
+import { serve } from '../needle/serve.ts';
 import { specOf } from './jobs.ts';
 import type { Job, Result } from './jobs.ts';
 import { PLANS } from './plans.ts';
@@ -14,17 +15,13 @@ import { proseOf } from './windows.ts';
 export interface PapersData extends WorkerModel { readonly plan: PlanName; readonly seed: number; readonly embedded: boolean }
 
 const { path, cwd, engine, threads, plan: name, seed, embedded } = workerData as PapersData, plan = PLANS[name];
-const port = parentPort!;
-const send = (message: FromWorker<Result>): void => port.postMessage(message);
 const opened: Promise<Bench> = (async () => {
   const model = await loadModel(path, { engine: await openEngine(engine, cwd, threads) }), book = await heldOutBook();
   return { model, cwd, seed, embedded, sentences: sentencesOf(book), prose: proseOf(book, model.tokenizer, plan, seed) };
 })();
+opened.catch(() => {}); // its first job says it
 
-port.on('message', ({ task, trial, arms }: Job) => {
-  const started = performance.now();
-  opened.then((bench) => runTrial(bench, task, plan.tasks[task]!, trial, arms)).then(
-    (numbers) => send({ result: { task, spec: specOf(plan.tasks[task]!), trial, numbers, seconds: (performance.now() - started) / 1000 } }),
-    (error: Error) => send({ error: { name: error.name, message: error.message, stack: error.stack ?? '' } }),
-  );
+serve<Job, Result>(async ({ task, trial, arms }, stops) => {
+  const started = performance.now(), { model, ...shared } = await opened, numbers = await runTrial({ ...shared, model: stops(model) }, task, plan.tasks[task]!, trial, arms);
+  return { task, spec: specOf(plan.tasks[task]!), trial, numbers, seconds: (performance.now() - started) / 1000 };
 });
