@@ -13,7 +13,7 @@ import type { GenerateOptions, Model } from '@kv/models';
 import { filesBeside } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, labelOf, policyOf } from './free/rows.ts';
-import { shaken } from './free/tie.ts';
+import { shaken, shakenModel } from './free/tie.ts';
 
 const gpu = await firstDevice(() => openGpu());
 afterAll(() => {
@@ -24,7 +24,7 @@ afterAll(() => {
 /** Small models of one architecture each: plain, sliding windows, tied heads, norms of queries and keys, softcaps. */
 const MODELS = ['llama', 'mistral', 'phi3', 'qwen3', 'gemma2'].map((name) => fileURLToPath(new URL(`../../models/test/fixtures/${name}`, import.meta.url)));
 /** A cache is never smaller than a head has channels: of fewer keys every leverage is about 1, and rounding tells them apart. */
-const PROMPT = 44, BUDGET = 20, BLOCK = 24, NEW = 5, TRIES = 20;
+const PROMPT = 44, BUDGET = 20, BLOCK = 24, NEW = 5, TRIES = 40;
 
 /** Tokens, and what was left in every layer and head; the sentence instead where it was refused. */
 async function outcome(model: Model, options: GenerateOptions): Promise<readonly string[]> {
@@ -55,8 +55,9 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')('any two choices that types 
     const want = await run(host, policyOf(row)), got = await run(device, policyOf(row));
     count.refused += Number(want[0]!.startsWith('refused'));
     if (want.join() === got.join()) continue;
-    let tie = false;
-    for (let seed = 1; seed <= TRIES && !tie; seed++) tie = (await run(host, policyOf(row, shaken(seed)))).join() === got.join();
+    const near = new Set<string>();
+    for (let seed = 1; seed <= TRIES && !got.every((line) => near.has(line)); seed++) for (const line of await run(shakenModel(host, seed), policyOf(row, shaken(seed)))) near.add(line);
+    const tie = got.every((line) => near.has(line));
     if (tie) count.ties++;
     else wrong.push(`${i}, ${host.config.architecture}: ${label}, budget ${budget}\n  host ${want.join('\n  ')}\n  device ${got.join('\n  ')}`);
   }

@@ -1,6 +1,7 @@
 import { shaper, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
+import type { Model } from '@kv/models';
 
 /** Share of a row's largest magnitude within which two scores tie. */
 const TIE = 1e-5;
@@ -27,4 +28,9 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
 export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
   const next = random(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next()));
   return { spec, layers: layers.map((l) => ({ ...l, attention: raised(l.attention), keys: raised(l.keys), values: raised(l.values) })) };
+}
+/** The same model with every query, key and value raised by up to `TIE` of itself. */
+export function shakenModel(model: Model, seed: number): Model {
+  const next = random(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())), { decoder } = model;
+  return { ...model, decoder: { ...decoder, project: async (...layer) => { const { q, k, v } = await decoder.project(...layer); return { q: raised(q), k: raised(k), v: raised(v) }; } } };
 }
