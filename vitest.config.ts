@@ -1,4 +1,5 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
@@ -22,6 +23,7 @@ export default defineConfig({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     testTimeout: 120_000,
+    maxWorkers: Math.max(2, availableParallelism() - 1), // on two cores vitest's own choice is one
     projects: [
       {
         extends: true,
