@@ -16,8 +16,8 @@ export interface DeviceTestOptions {
 /** `test` with the file's device. */
 export type DeviceTest<G> = (name: string, run: (gpu: G) => Promise<void> | void) => void;
 
-/** Milliseconds that a test may take: software adapters on a busy machine; KV_SLOW=1 says that this one takes longer. */
-export const timeLimit: number = process.env['KV_SLOW'] === '1' || process.env['KV_FULL'] === '1' ? 4 * 3600_000 : 300_000;
+/** Milliseconds that a test may take: software adapters on a busy machine. */
+export const timeLimit: number = process.env['KV_FULL'] === '1' ? 4 * 3600_000 : 300_000;
 
 const SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
 /** The scalars of a batch, which the recorder holds. */
