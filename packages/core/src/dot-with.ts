@@ -1,3 +1,4 @@
+import { inner } from './cpu/reduce.ts';
 import type { Kernel } from './ops.ts';
 
 /** Inner product of each vector with the one of its row that `index` u32 `[r, n]` names: x `[r, n, d]` to `[r, n]`. */
@@ -16,10 +17,7 @@ fn run(i: u32) {
   ref({ x, index }, _params, out, lengths) {
     const [r = 0, n = 0, d = 0] = x!.shape, { data } = x!;
     for (let row = 0; row < r; row++) for (let i = 0; i < lengths[row]!; i++) {
-      const own = (row * n + i) * d, other = (row * n + index!.data[row * n + i]!) * d;
-      let sum = 0;
-      for (let c = 0; c < d; c++) sum += data[own + c]! * data[other + c]!;
-      out[row * n + i] = sum;
+      out[row * n + i] = inner(data, (row * n + i) * d, data, (row * n + index!.data[row * n + i]!) * d, d);
     }
   },
 };

@@ -1,5 +1,5 @@
 import type { Common } from './author.ts';
-import { LOWEST } from './cpu/reduce.ts';
+import { inner, LOWEST } from './cpu/reduce.ts';
 import type { Kernel } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -50,12 +50,10 @@ fn run(index: u32) {
   ref({ q, k, p }, { block = 1, first = 0 }, out, lengths) {
     const [rows = 0, d = 0] = q!.shape, [heads = 1, n = 0] = k!.shape, keys = k!.data, positions = p!.data;
     for (let r = 0; r < rows; r++) {
-      const g = Math.floor((r * heads) / rows), row = Float64Array.from(q!.data.subarray(r * d, (r + 1) * d)), last = first + (r % block);
+      const g = Math.floor((r * heads) / rows), last = first + (r % block);
       for (let i = 0; i < lengths[g]!; i++) {
-        const slot = g * n + i, from = slot * d;
-        let sum = 0;
-        for (let c = 0; c < d; c++) sum += row[c]! * keys[from + c]!;
-        out[r * n + i] = positions[slot]! > last ? LOWEST : sum;
+        const slot = g * n + i;
+        out[r * n + i] = positions[slot]! > last ? LOWEST : inner(q!.data, r * d, keys, slot * d, d);
       }
     }
   },

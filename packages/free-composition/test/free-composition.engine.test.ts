@@ -1,11 +1,9 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { compile } from '@kv/core';
-import { generate, loadModel } from '@kv/models';
-import { filesBeside } from './free/beside.ts';
+import { generate } from '@kv/models';
+import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
 
@@ -15,11 +13,7 @@ const PROMPT = 12, NEW = 3;
 
 test('any two choices that types admit generate together: blocks, decoding, hooks and providers by the engine', async () => {
   if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  const ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { readonly ids: number[] }).ids.slice(0, PROMPT), beside = mkdtempSync(join(tmpdir(), 'kv-free-'));
-  onTestFinished(() => { rmSync(beside, { recursive: true }); });
-  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
-  const model = await loadModel(beside);
-  for (const [name, file] of filesBeside(model.config)) writeFileSync(join(beside, name), file);
+  const ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { readonly ids: number[] }).ids.slice(0, PROMPT), { model } = await withFiles(folder);
   const { rows } = covering(2), wrong: string[] = [];
   let evicted = 0;
   for (const row of rows) try {

@@ -1,8 +1,5 @@
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, expect, onTestFinished, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { compile } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { openGpu } from '@kv/gpu';
@@ -10,7 +7,7 @@ import { gpuEngine } from '@kv/gpu-models';
 import { firstDevice } from '@kv/gpu-testing';
 import { generate, linearEngine, loadModel, referenceLinear } from '@kv/models';
 import type { GenerateOptions, Model } from '@kv/models';
-import { filesBeside } from './free/beside.ts';
+import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, labelOf, policyOf } from './free/rows.ts';
 import { shaken, shakenModel } from './free/tie.ts';
@@ -36,12 +33,8 @@ async function outcome(model: Model, options: GenerateOptions): Promise<readonly
 
 /** The model twice, its caches on the host over plain loops and on the device, with every file of statistics beside it. */
 async function twice(folder: string): Promise<readonly [host: Model, device: Model]> {
-  const beside = mkdtempSync(join(tmpdir(), 'kv-free-'));
-  onTestFinished(() => { rmSync(beside, { recursive: true }); });
-  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
-  const host = await loadModel(beside, { engine: linearEngine(referenceLinear) });
-  for (const [name, file] of filesBeside(host.config)) writeFileSync(join(beside, name), file);
-  return [host, await loadModel(beside, { engine: gpuEngine(gpu!, { resident: true }) })];
+  const { path, model } = await withFiles(folder, { engine: linearEngine(referenceLinear) });
+  return [model, await loadModel(path, { engine: gpuEngine(gpu!, { resident: true }) })];
 }
 
 /** KV_FULL=1: half an hour. */

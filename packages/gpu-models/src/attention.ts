@@ -1,10 +1,11 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import { asksSeen } from '@kv/models';
 import { dispatch } from './kernel.ts';
 import { accumulate } from './kernels/accumulate.wgsl.ts';
 import { attention, mostRows, type AttentionKind } from './kernels/attention.wgsl.ts';
-import { columnSums, COLUMN_SLOTS, counts, type ColumnOf } from './kernels/columns.wgsl.ts';
+import { columnSums, COLUMN_SLOTS, type ColumnOf } from './kernels/columns.wgsl.ts';
 import { join } from './kernels/join.wgsl.ts';
 import { visibleCounts } from './kernels/visible-counts.wgsl.ts';
 import { firstSlots } from './operations.ts';
@@ -110,7 +111,7 @@ export function encodeAttention(commands: Commands, a: DeviceAttention, { last =
  */
 export function encodeColumns(commands: Commands, a: DeviceAttention, attended: Attended, columns: Tensor, { of = 'sum', join = false, over = 1 }: { readonly of?: ColumnOf; readonly join?: boolean; readonly over?: number } = {}): void {
   const { heads, headDim, slots, mask } = a, { last } = attended, [rows = 1, stride = 1] = columns.shape, kind = { masked: mask !== undefined };
-  const lse = { ...attended.out, shape: [heads, last] }, counted = counts(of) ? commands.make([2, heads, last]) : undefined;
+  const lse = { ...attended.out, shape: [heads, last] }, counted = asksSeen(of) ? commands.make([2, heads, last]) : undefined;
   if (counted) dispatch(commands, visibleCounts(kind), { ...read(a), lse, out: counted }, { ...common(a), last, lse_at: attended.lseAt }, heads * last);
   dispatch(commands, columnSums({ ...kind, headDim, of }), { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
     { ...common(a), last, lse_at: counted ? 0 : attended.lseAt, fold: heads / rows, slots, stride, join: join ? 1 : 0, over }, rows * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * rows * slots : 0);

@@ -61,6 +61,7 @@ export type { Ahead, Asked, Fed, FeedOptions, Output, Place } from './host/seque
 export type { LayerSnapshot, Snapshot } from './host/snapshot.ts';
 export type { StoredState } from './host/store.ts';
 export { makeRoom } from './host/rebase.ts';
+export { asksSeen } from './attention/window-statistic.ts';
 export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './host/watch.ts';
 export type { SumRows, Watch } from './host/watch.ts';
 export { defaultLinear } from './linear/default.ts';

@@ -1,6 +1,6 @@
 import { isState, sizeOf } from '@kv/core';
 import type { AnySignal, Draft, State, Tensor } from '@kv/core';
-import { statisticOf, sumRows, watchOf, windowOf } from '@kv/models';
+import { asksSeen, statisticOf, sumRows, watchOf, windowOf } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
 import type { DeviceCost } from './device-ops.ts';
 
@@ -21,7 +21,7 @@ export function signalCost(signal: AnySignal, needs: readonly AnySignal[], confi
   const w = Math.min(n, windowOf(signal)), { id } = signal;
   if (id === 'queries') return moves(2 * H * w * d);
   if (w > 0) { // copies of the last queries and of their log-sum-exp, with the slots that they see where a statistic asks, then columns: keys once
-    const of = statisticOf(signal), counted = of === 'votes' || of === 'normalized', beside = counted ? 2 * H * w : H * w;
+    const of = statisticOf(signal), counted = asksSeen(of), beside = counted ? 2 * H * w : H * w;
     return { ...moves(2 * H * w * d, 2 * H * w, ...(counted ? [G * n + G + w + 3 * H * w] : []), H * w * d + G * n * (d + 1) + G + w + beside + H * n), operations: H * n * w * (2 * d + (of && of !== 'max' ? 6 : 4)) };
   }
   if (id === 'attention.block') return moves(2 * H * n);

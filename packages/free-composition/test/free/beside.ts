@@ -1,3 +1,9 @@
+import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { loadModel } from '@kv/models';
+import type { LoadOptions, Model } from '@kv/models';
 import { BUDGET_CURVE_FILE, HEAD_SCORES_FILE } from '@kv/allocators-given';
 import { QUERY_STATISTICS_FILE, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
@@ -14,6 +20,16 @@ export function filesBeside({ layers, queryHeads, kvHeads, headDim }: Heads): Re
     [BUDGET_CURVE_FILE, evenCurve(layers, kvHeads)],
     [Q_FILTERS_FILE, qFiltersFile(each((l) => ({ kvHeads, headDim, filters: sines(kvHeads * headDim, l) })))],
   ]);
+}
+
+/** A folder's model, loaded from one of its own beside all these files; the folder is gone when the test is. */
+export async function withFiles(folder: string, options?: LoadOptions): Promise<{ readonly path: string; readonly model: Model }> {
+  const path = mkdtempSync(join(tmpdir(), 'kv-free-'));
+  onTestFinished(() => { rmSync(path, { recursive: true }); });
+  for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(path, file));
+  const model = await loadModel(path, options);
+  for (const [name, file] of filesBeside(model.config)) writeFileSync(join(path, name), file);
+  return { path, model };
 }
 
 /** A curve that takes from every head what is asked for, as an .npy file of f32. */

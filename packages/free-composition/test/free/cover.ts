@@ -7,7 +7,7 @@ function subsets(t: number, from = 0): number[][] {
   return places.slice(from).flatMap((_, i) => subsets(t - 1, from + i + 1).map((rest) => [from + i, ...rest]));
 }
 /** Pseudo-random numbers in [0, 1). */
-function random(seed: number): () => number {
+export function random(seed: number): () => number {
   let a = seed;
   return () => { a = (Math.imul(a, 1664525) + 1013904223) >>> 0; return a / 2 ** 32; };
 }

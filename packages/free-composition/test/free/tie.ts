@@ -2,18 +2,16 @@ import { shaper, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
 import type { Model } from '@kv/models';
+import { random } from './cover.ts';
 
 /** Share of a row's largest magnitude within which two scores tie. */
 const TIE = 1e-5;
-/** Pseudo-random numbers in [0, 1). */
-function random(seed: number): () => number {
-  let a = seed * 7919 + 1;
-  return () => { a = (Math.imul(a, 1664525) + 1013904223) >>> 0; return a / 2 ** 32; };
-}
+/** Numbers of a try: neighbouring seeds begin far from each other. */
+const numbersOf = (seed: number): (() => number) => random(seed * 7919 + 1);
 
 /** Raises every score by up to `TIE` of the row's largest, and leaves weights weights: sets that this changes hang by a tie. */
 export function shaken(seed: number): (before: Piece) => readonly Piece[] {
-  const next = random(seed);
+  const next = numbersOf(seed);
   const shake = (ops: Ops, x: Tensor): Tensor => {
     const [rows = 0, n = 0] = x.shape, noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
     return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
@@ -26,11 +24,11 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
 }
 /** The same cache with every weight, key and value raised by up to `TIE` of itself, for scores that stand inside another piece. */
 export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
-  const next = random(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next()));
+  const next = numbersOf(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next()));
   return { spec, layers: layers.map((l) => ({ ...l, attention: raised(l.attention), keys: raised(l.keys), values: raised(l.values) })) };
 }
 /** The same model with every query, key and value raised by up to `TIE` of itself. */
 export function shakenModel(model: Model, seed: number): Model {
-  const next = random(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())), { decoder } = model;
+  const next = numbersOf(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())), { decoder } = model;
   return { ...model, decoder: { ...decoder, project: async (...layer) => { const { q, k, v } = await decoder.project(...layer); return { q: raised(q), k: raised(k), v: raised(v) }; } } };
 }

@@ -1,4 +1,5 @@
 import type { WindowStatistic } from '@kv/core';
+import { asksSeen } from '@kv/models';
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { products, QUERIES, SLOTS, STAGES } from '../wgsl/products.ts';
@@ -9,9 +10,6 @@ export const COLUMN_SLOTS: number = SLOTS;
 /** The sum of what a slot receives, the largest, or the sum of what a statistic of windows makes of it. */
 export type ColumnOf = 'sum' | 'max' | WindowStatistic;
 export type ColumnKind = ScoreKind & { readonly headDim: number; readonly of: ColumnOf };
-
-/** Whether it asks how many slots a query sees. */
-export const counts = (of: ColumnOf): boolean => of === 'votes' || of === 'normalized';
 
 /** A weight that is the mean but for rounding is no vote: equal keys, and a slot that is seen alone, whose score may have been rounded otherwise where the log-sum-exp was made. */
 const MORE = 1 + 2 ** -18;
@@ -52,7 +50,7 @@ ${products(d, 'first')}
       let r = start + i;
       if (r < stop && j < end && is_seen(r, h, g, j)) {
         let at = params.lse_at + h * params.last + r - (params.m - params.last);
-        let log_weight = scored(products[i]) - lse[at];${counts(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
+        let log_weight = scored(products[i]) - lse[at];${asksSeen(of) ? '\n        let count = lse[at + params.heads * params.last];' : ''}
         some = both(some, ${TERM[of]});
       }
     }

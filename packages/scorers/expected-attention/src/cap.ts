@@ -33,9 +33,8 @@ export function cap({ tau = 5, window = 1024, future = 512, sinks = 4 }: CapOpti
     const { ops, at, keys: k, values: v, positions: p } = ctx, mu = ahead(ctx, future)(past(ctx, sinks).mean), [H = 1, , d = 1] = mu.shape, sink = ops.less(p, sinks);
     const lengths = ops.mul(ops.max(ops.norm(mu), 1e-12), ops.max(ops.norm(k), 1e-12));
     const aligned = ops.where(sink, LOWEST, ops.mul(ops.max(-1, ops.min(1, ops.div(ops.dot(ops.reshape(mu, [H, d]), k), lengths))), tau));
-    const open = ops.mul(ops.lastSlots(aligned, at.slots), ops.sub(1, sink)); // 0 in the padding too
-    const w = ops.where(open, ops.exp(ops.min(0, ops.sub(aligned, ops.reduce('max', aligned, 'slots')))), 0);
-    const own = ops.kernel(gram, { x: ops.scale(v, ops.mul(open, ops.map('sqrt', ops.add(w, EPSILON)))) });
+    const w = ops.where(sink, 0, ops.exp(ops.min(0, ops.sub(aligned, ops.reduce('max', aligned, 'slots')))));
+    const own = ops.kernel(gram, { x: ops.scale(v, ops.where(sink, 0, ops.map('sqrt', ops.add(w, EPSILON)))) });
     const leverage = ops.max(0, ops.kernel(quadratic, { x: v, m: ops.kernel(inverse, { m: own }, { jitter: 1 }) }));
     return { scores: ops.groupRows('mean', ops.mul(w, leverage), at.kvHeads), forced: sink };
   });

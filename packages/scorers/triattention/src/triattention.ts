@@ -1,4 +1,4 @@
-import { checkNumber, keys, KvError, rope, scorer } from '@kv/core';
+import { checkNumber, inner, keys, KvError, rope, scorer } from '@kv/core';
 import type { Kernel, Rope, Scorer } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';
@@ -66,8 +66,7 @@ fn run(index: u32) {
       const first = Math.floor(slot / n) * group;
       for (let f = 0; f < half; f++) { const x = data[at + f]!, y = data[at + half + f]!; size[f] = Math.sqrt(x * x + y * y); }
       for (let h = first; h < first + group; h++) {
-        let sum = 0;
-        for (let c = 0; c < d; c++) sum += q[h * d + c]! * data[at + c]!;
+        let sum = inner(q, h * d, data, at, d);
         for (let f = 0; f < half; f++) sum += w[h * half + f]! * size[f]!;
         out[h * n + (slot % n)] = sum;
       }
