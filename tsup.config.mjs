@@ -4,4 +4,11 @@ import { readFileSync } from 'node:fs';
 const { optionalDependencies = {} } = JSON.parse(readFileSync('package.json', 'utf8'));
 
 /** JavaScript of one package; declarations come from tsc (tsconfig.build.json). */
-export default { target: 'es2022', outDir: 'dist', sourcemap: true, splitting: false, silent: true, external: Object.keys(optionalDependencies) };
+export default {
+  target: 'es2022',
+  outDir: 'dist',
+  sourcemap: true,
+  splitting: false,
+  silent: true,
+  external: Object.keys(optionalDependencies),
+};

@@ -1,12 +1,18 @@
 /**
- * Speed on a GPU: what the adapter can do (copy, fused multiply-adds, a dispatch), products as the engine records them, and models of random weights, from prompt to tokens: full cache against policies, PyTorch beside them.
- * Wants the packages built; bench/README.md has the command for a machine without Node. Results go to FOLDER/gpu.jsonl, a line each as it is there, and FOLDER/gpu.md; what a file
- * given to --resume has is not run again, but for what there was no time for: take a line out to have its case run anew.
+ * Speed on a GPU: what the adapter can do (copy, fused multiply-adds, a dispatch), products as the engine records them,
+ * and models of random weights, from prompt to tokens: full cache against policies, PyTorch beside them.
+ * Wants the packages built; bench/README.md has the command for a machine without Node. Results go to FOLDER/gpu.jsonl,
+ * a line each as it is there, and FOLDER/gpu.md; what a file
+ * given to --resume has is not run again, but for what there was no time for: take a line out to have its case run
+ * anew.
  *
- *   node bench/gpu.mjs --out FOLDER [--shapes SmolLM2-135M,Llama-3.2-1B,Llama-3.1-8B] [--types F16,Q8_0,Q4_0] [--lengths 1024,8192,32768] [--budgets 1024,2048] [--tokens 32]
- *     [--only REGEX] [--resume FILE] [--limit 60] [--seconds 540] [--memory 70] [--in-flight N] [--python python3] [--peak-bandwidth GB/s] [--peak-f32 TFLOP/s] [--peak-f16 TFLOP/s] [--software]
+ *   node bench/gpu.mjs --out FOLDER [--shapes SmolLM2-135M,Llama-3.2-1B,Llama-3.1-8B] [--types F16,Q8_0,Q4_0]
+ * [--lengths 1024,8192,32768] [--budgets 1024,2048] [--tokens 32]
+ *     [--only REGEX] [--resume FILE] [--limit 60] [--seconds 540] [--memory 70] [--in-flight N] [--python python3]
+ * [--peak-bandwidth GB/s] [--peak-f32 TFLOP/s] [--peak-f16 TFLOP/s] [--software]
  *
- * --limit: seconds of one case, --seconds: of all; --memory: GiB that a case may hold. --shapes tiny --software tries every line of it on a software adapter: its times mean nothing.
+ * --limit: seconds of one case, --seconds: of all; --memory: GiB that a case may hold. --shapes tiny --software tries
+ * every line of it on a software adapter: its times mean nothing.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -20,25 +26,60 @@ import { profileOf } from './gpu/profile.mjs';
 import { shapes, sizesOf } from './gpu/shapes.mjs';
 import { tableOf } from './gpu/table.mjs';
 
-const text = (fallback) => ({ type: 'string', default: fallback }), open = { type: 'string' };
-const { values } = parseArgs({ options: {
-  out: text('.'), shapes: text('SmolLM2-135M,Llama-3.2-1B,Llama-3.1-8B'), types: text('F16,Q8_0,Q4_0'), lengths: text('1024,8192,32768'), budgets: text('1024,2048'), tokens: text('32'), block: text('512'),
-  only: text(''), resume: open, limit: text('60'), seconds: text('540'), memory: text('70'), 'in-flight': open, python: text('python3'), 'peak-bandwidth': open, 'peak-f32': open, 'peak-f16': open, software: { type: 'boolean', default: false },
-} });
-const [names, types] = [values.shapes.split(','), values.types.split(',')], numbers = (list) => list.split(',').map(Number), [limit, tokens, block] = [Number(values.limit), Number(values.tokens), Number(values.block)];
-const lengths = numbers(values.lengths), budgets = numbers(values.budgets), tiny = names.every((name) => name === 'tiny'), wanted = new RegExp(values.only, 'i');
+const text = (fallback) => ({ type: 'string', default: fallback }),
+  open = { type: 'string' };
+const { values } = parseArgs({
+  options: {
+    out: text('.'),
+    shapes: text('SmolLM2-135M,Llama-3.2-1B,Llama-3.1-8B'),
+    types: text('F16,Q8_0,Q4_0'),
+    lengths: text('1024,8192,32768'),
+    budgets: text('1024,2048'),
+    tokens: text('32'),
+    block: text('512'),
+    only: text(''),
+    resume: open,
+    limit: text('60'),
+    seconds: text('540'),
+    memory: text('70'),
+    'in-flight': open,
+    python: text('python3'),
+    'peak-bandwidth': open,
+    'peak-f32': open,
+    'peak-f16': open,
+    software: { type: 'boolean', default: false },
+  },
+});
+const [names, types] = [values.shapes.split(','), values.types.split(',')],
+  numbers = (list) => list.split(',').map(Number),
+  [limit, tokens, block] = [Number(values.limit), Number(values.tokens), Number(values.block)];
+const lengths = numbers(values.lengths),
+  budgets = numbers(values.budgets),
+  tiny = names.every((name) => name === 'tiny'),
+  wanted = new RegExp(values.only, 'i');
 const unknown = names.find((name) => !Object.hasOwn(shapes, name));
-if (unknown !== undefined) throw new Error(`--shapes: expected some of ${Object.keys(shapes).join(', ')}, got ${unknown}`);
+if (unknown !== undefined)
+  throw new Error(`--shapes: expected some of ${Object.keys(shapes).join(', ')}, got ${unknown}`);
 
-const end = performance.now() + 1000 * Number(values.seconds), left = () => (end - performance.now()) / 1000;
+const end = performance.now() + 1000 * Number(values.seconds),
+  left = () => (end - performance.now()) / 1000;
 mkdirSync(values.out, { recursive: true });
-const file = join(values.out, 'gpu.jsonl'), before = values.resume !== undefined && existsSync(values.resume) ? readFileSync(values.resume, 'utf8').split('\n').filter(Boolean).map((line) => JSON.parse(line)) : [];
+const file = join(values.out, 'gpu.jsonl'),
+  before =
+    values.resume !== undefined && existsSync(values.resume)
+      ? readFileSync(values.resume, 'utf8')
+          .split('\n')
+          .filter(Boolean)
+          .map((line) => JSON.parse(line))
+      : [];
 const results = before.filter(({ later }) => later === undefined);
 const put = (one) => {
   results.push(one);
   writeFileSync(file, results.map((each) => `${JSON.stringify(each)}\n`).join(''));
   writeFileSync(join(values.out, 'gpu.md'), tableOf(results));
-  console.log(`${((performance.now()) / 1000).toFixed(0)} s  ${one.name}${one.skipped === undefined ? '' : `: ${one.skipped}`}`);
+  console.log(
+    `${(performance.now() / 1000).toFixed(0)} s  ${one.name}${one.skipped === undefined ? '' : `: ${one.skipped}`}`,
+  );
 };
 
 /** Runs and keeps what is wanted, was not there, and has time: an error is a line of its own. */
@@ -46,30 +87,65 @@ async function once(name, run) {
   if (!wanted.test(name) || results.some((one) => one.name === name)) return;
   if (left() < 10) return put({ name, later: true, skipped: 'no time was left: run again with --resume' });
   try {
-    put({ name, ...await run() });
+    put({ name, ...(await run()) });
   } catch (error) {
     put({ name, skipped: error instanceof Error ? error.message.split('\n')[0] : String(error) });
   }
 }
 
-const first = await openGpu(), machine = { adapter: first.name, software: first.software, features: [...first.device.features].sort(), maxBufferSize: first.device.limits.maxBufferSize, maxStorageBufferBindingSize: first.device.limits.maxStorageBufferBindingSize };
-if (machine.software && !values.software) throw new Error(`expected a hardware adapter, got ${machine.adapter}: --shapes tiny --software tries the program on it`);
-const f16 = first.device.features.has('shader-f16'), given = Object.fromEntries(['peak-bandwidth', 'peak-f32', 'peak-f16'].flatMap((key) => (values[key] === undefined ? [] : [[key, Number(values[key])]])));
-put({ name: `run ${new Date().toISOString()}`, kind: 'run', ...machine, cpu: cpus()[0]?.model, node: process.version, arguments: process.argv.slice(2), ...given });
-await once('adapter', async () => ({ kind: 'adapter', ...await limitsOf(first, tiny) }));
+const first = await openGpu(),
+  machine = {
+    adapter: first.name,
+    software: first.software,
+    features: [...first.device.features].sort(),
+    maxBufferSize: first.device.limits.maxBufferSize,
+    maxStorageBufferBindingSize: first.device.limits.maxStorageBufferBindingSize,
+  };
+if (machine.software && !values.software)
+  throw new Error(
+    `expected a hardware adapter, got ${machine.adapter}: --shapes tiny --software tries the program on it`,
+  );
+const f16 = first.device.features.has('shader-f16'),
+  given = Object.fromEntries(
+    ['peak-bandwidth', 'peak-f32', 'peak-f16'].flatMap((key) =>
+      values[key] === undefined ? [] : [[key, Number(values[key])]],
+    ),
+  );
+put({
+  name: `run ${new Date().toISOString()}`,
+  kind: 'run',
+  ...machine,
+  cpu: cpus()[0]?.model,
+  node: process.version,
+  arguments: process.argv.slice(2),
+  ...given,
+});
+await once('adapter', async () => ({ kind: 'adapter', ...(await limitsOf(first, tiny)) }));
 await once('products', async () => ({ kind: 'products', products: await productsOf(first, tiny, types) }));
 first.destroy();
 
-const peer = (job) => torchPeer(values.python, { tiny, tokens, lengths, seconds: limit, ...job }, Math.min(left(), 2 * limit + 60));
+const peer = (job) =>
+  torchPeer(values.python, { tiny, tokens, lengths, seconds: limit, ...job }, Math.min(left(), 2 * limit + 60));
 await once('torch products', async () => ({ kind: 'torch', lines: await peer({ limits: true }) }));
 const cases = casesOf({ names, types, budgets, f16 });
 for (const name of names) {
   const shape = shapes[name];
-  for (const [at, { type, half }] of [...new Map(cases.filter((one) => one.shape === name).map((one) => [`${one.type}${one.half}`, one])).values()].entries()) {
-    await withModel(shape, cases.filter((one) => one.shape === name && one.type === type && one.half === half));
+  for (const [at, { type, half }] of [
+    ...new Map(cases.filter((one) => one.shape === name).map((one) => [`${one.type}${one.half}`, one])).values(),
+  ].entries()) {
+    await withModel(
+      shape,
+      cases.filter((one) => one.shape === name && one.type === type && one.half === half),
+    );
     if (at > 0) continue;
-    await once(`${name} torch`, async () => ({ kind: 'torch', shape: name, lines: await peer({ shape: sizesOf(shape) }) }));
-    await once(`${name} profile`, () => profileOf(shape, { type, half }, { tokens, length: Math.min(4096, lengths.at(-1)), budget: budgets[0] }));
+    await once(`${name} torch`, async () => ({
+      kind: 'torch',
+      shape: name,
+      lines: await peer({ shape: sizesOf(shape) }),
+    }));
+    await once(`${name} profile`, () =>
+      profileOf(shape, { type, half }, { tokens, length: Math.min(4096, lengths.at(-1)), budget: budgets[0] }),
+    );
   }
 }
 console.log(readFileSync(join(values.out, 'gpu.md'), 'utf8'));
@@ -78,18 +154,34 @@ process.exit(0);
 /** All cases of one model, which is loaded when the first of them is due. */
 async function withModel(shape, list) {
   let loaded;
-  for (const one of list) await once(one.name, async () => {
-    const bytes = bytesOf(one, shape, lengths.at(-1));
-    if (bytes > 2 ** 30 * Number(values.memory)) return { skipped: `expected at most ${values.memory} GiB (--memory), needs ${(bytes / 2 ** 30).toFixed(1)}` };
-    loaded ??= await openModel(shape, one);
-    try {
-      const seconds = Math.min(limit, left()), ran = await runCase(loaded, one, shape, { lengths, tokens, block, seconds, ...(values['in-flight'] !== undefined && { inFlight: Number(values['in-flight']) }) });
-      return { kind: 'case', ...one, ...ran, ...(ran.stopped && seconds < limit && { later: true }), loadMs: loaded.loadMs, weightBytes: loaded.bytes };
-    } catch (error) {
-      loaded.end(); // an error of the device stays: the next case gets another
-      loaded = undefined;
-      throw error;
-    }
-  });
+  for (const one of list)
+    await once(one.name, async () => {
+      const bytes = bytesOf(one, shape, lengths.at(-1));
+      if (bytes > 2 ** 30 * Number(values.memory))
+        return { skipped: `expected at most ${values.memory} GiB (--memory), needs ${(bytes / 2 ** 30).toFixed(1)}` };
+      loaded ??= await openModel(shape, one);
+      try {
+        const seconds = Math.min(limit, left()),
+          ran = await runCase(loaded, one, shape, {
+            lengths,
+            tokens,
+            block,
+            seconds,
+            ...(values['in-flight'] !== undefined && { inFlight: Number(values['in-flight']) }),
+          });
+        return {
+          kind: 'case',
+          ...one,
+          ...ran,
+          ...(ran.stopped && seconds < limit && { later: true }),
+          loadMs: loaded.loadMs,
+          weightBytes: loaded.bytes,
+        };
+      } catch (error) {
+        loaded.end(); // an error of the device stays: the next case gets another
+        loaded = undefined;
+        throw error;
+      }
+    });
   loaded?.end();
 }

@@ -1,22 +1,39 @@
 /**
- * Peak memory of one event at 131,072 slots: no n x n matrix anywhere. Prints one line of JSON for the policies and pieces named, or all that need no pass of their own.
+ * Peak memory of one event at 131,072 slots: no n x n matrix anywhere. Prints one line of JSON for the policies and
+ * pieces named, or all that need no pass of their own.
  *
  *   node bench/memory.mjs --slots 131072 --only knorm,snapkv
  */
 import { parsePolicy, policies } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
 
-const option = (name, fallback) => { const at = process.argv.indexOf(`--${name}`); return at < 0 ? fallback : process.argv[at + 1]; };
-const slots = Number(option('slots', '131072')), names = option('only', Object.keys(policies).join()).split(',');
+const option = (name, fallback) => {
+  const at = process.argv.indexOf(`--${name}`);
+  return at < 0 ? fallback : process.argv[at + 1];
+};
+const slots = Number(option('slots', '131072')),
+  names = option('only', Object.keys(policies).join()).split(',');
 const before = process.resourceUsage().maxRSS / 1024;
 const layer = layerOf({ slots, kvHeads: 1, group: 2, headDim: 8, budget: 1024 });
 /** Joint eviction looks at every slot for each one that leaves: 32 leave. */
 const almost = { ...layer, at: { ...layer.at, budget: slots - 32 } };
 const kept = {};
 for (const name of names) {
-  const policy = policies[name]?.make(policies[name].options.window > 1024 ? { window: slots } : undefined) ?? parsePolicy(name);
+  const policy =
+    policies[name]?.make(policies[name].options.window > 1024 ? { window: slots } : undefined) ?? parsePolicy(name);
   if (policy.to !== 'kept' || signalsOf(policy).some(({ ownPass }) => ownPass)) continue;
   const started = performance.now();
-  kept[policy.label] = [(await eventOf(policy, name === 'h2oJoint' ? almost : layer)()).kept[0][0].length, Math.round(performance.now() - started), Math.round(process.resourceUsage().maxRSS / 1024)];
+  kept[policy.label] = [
+    (await eventOf(policy, name === 'h2oJoint' ? almost : layer)()).kept[0][0].length,
+    Math.round(performance.now() - started),
+    Math.round(process.resourceUsage().maxRSS / 1024),
+  ];
 }
-console.log(JSON.stringify({ slots, beforeMiB: Math.round(before), peakMiB: Math.round(process.resourceUsage().maxRSS / 1024), kept }));
+console.log(
+  JSON.stringify({
+    slots,
+    beforeMiB: Math.round(before),
+    peakMiB: Math.round(process.resourceUsage().maxRSS / 1024),
+    kept,
+  }),
+);

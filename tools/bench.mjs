@@ -1,4 +1,7 @@
-/** `npm run bench [NAME...]`: runs bench/*.bench.mjs against the built packages, all or those whose name contains a NAME. */
+/**
+ * `npm run bench [NAME...]`: runs bench/*.bench.mjs against the built packages, all or those whose name contains a
+ * NAME.
+ */
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -7,9 +10,14 @@ import { fail, root, run } from './lib/process.mjs';
 
 const names = process.argv.slice(2);
 const folder = join(root, 'bench');
-const files = existsSync(folder) ? readdirSync(folder).filter((file) => file.endsWith('.bench.mjs')).sort() : [];
+const files = existsSync(folder)
+  ? readdirSync(folder)
+      .filter((file) => file.endsWith('.bench.mjs'))
+      .sort()
+  : [];
 const chosen = files.filter((file) => names.length === 0 || names.some((name) => file.includes(name)));
-if (chosen.length === 0) fail(`bench: no file in bench/ matches ${JSON.stringify(names)}, there are: ${files.join(', ') || 'none'}`, 2);
+if (chosen.length === 0)
+  fail(`bench: no file in bench/ matches ${JSON.stringify(names)}, there are: ${files.join(', ') || 'none'}`, 2);
 
 await install('all');
 const { code, output } = await run('turbo', ['run', 'build', '--output-logs=errors-only']);

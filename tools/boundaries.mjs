@@ -8,35 +8,89 @@ const rule = (name, comment, from, to) => ({ name, comment, severity: 'error', f
 const workspace = '^(packages|apps|tools)/';
 
 export const rules = [
-  rule('core-stands-alone', 'core imports nothing but itself: no package, no third party, no Node module.',
-    { path: '^packages/core/src/' }, { pathNot: '^packages/core/src/' }),
-  rule('pieces-see-core-only', 'a piece imports no other package of the workspace than core.',
-    { path: '^(packages/[^/]+/[^/]+)/src/' }, { path: workspace, pathNot: ['^packages/core/', '^$1/'] }),
-  rule('satellites-see-core-only', 'laws, gpu, tasks and whatever stands beside them import no other package of the workspace than core.',
-    { path: '^(packages/[^/]+)/src/', pathNot: '^packages/(core|models|policies|gpu-models)/' }, { path: workspace, pathNot: ['^packages/core/', '^$1/'] }),
-  rule('models-see-core-and-weights', 'models imports no other package of the workspace than core and model-embedded.',
-    { path: '^packages/models/src/' }, { path: workspace, pathNot: '^packages/(core|models|model-embedded)/' }),
-  rule('gpu-models-see-core-gpu-and-models', 'gpu-models imports no other package of the workspace than core, gpu and models.',
-    { path: '^packages/gpu-models/src/' }, { path: workspace, pathNot: '^packages/(core|gpu|models|gpu-models)/' }),
-  rule('policies-see-core-and-pieces', 'policies imports no other package of the workspace than core and pieces.',
-    { path: '^packages/policies/src/' }, { path: workspace, pathNot: ['^packages/(core|policies)/', '^packages/[^/]+/[^/]+/src/'] }),
-  rule('nobody-sees-apps', 'nothing imports an app.',
-    { pathNot: '^(apps|tools|bench)/' }, { path: '^apps/' }),
-  rule('no-reaching-inside', 'another package is imported by its name, never by a path into its folder.',
-    { path: '^(packages/[^/]+/[^/]+|packages/[^/]+|apps/[^/]+)/(src|test)/' }, { dependencyTypes: ['local'], pathNot: '^$1/' }),
-  rule('oracles-import-types-only', 'an oracle is independent: from the workspace it imports types and other oracles only.',
-    { path: '[.]oracle[.]ts$' }, { path: workspace, pathNot: '[.]oracle[.]ts$', dependencyTypesNot: ['type-only'] }),
-  rule('no-cycles', 'two files do not need each other to run.',
-    { path: '/src/' }, { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } }),
-  rule('resolvable', 'an import leads to a declared dependency and to something that it exports.',
-    { path: workspace }, { couldNotResolve: true }),
+  rule(
+    'core-stands-alone',
+    'core imports nothing but itself: no package, no third party, no Node module.',
+    { path: '^packages/core/src/' },
+    { pathNot: '^packages/core/src/' },
+  ),
+  rule(
+    'pieces-see-core-only',
+    'a piece imports no other package of the workspace than core.',
+    { path: '^(packages/[^/]+/[^/]+)/src/' },
+    { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
+  ),
+  rule(
+    'satellites-see-core-only',
+    'laws, gpu, tasks and whatever stands beside them import no other package of the workspace than core.',
+    { path: '^(packages/[^/]+)/src/', pathNot: '^packages/(core|models|policies|gpu-models)/' },
+    { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
+  ),
+  rule(
+    'models-see-core-and-weights',
+    'models imports no other package of the workspace than core and model-embedded.',
+    { path: '^packages/models/src/' },
+    { path: workspace, pathNot: '^packages/(core|models|model-embedded)/' },
+  ),
+  rule(
+    'gpu-models-see-core-gpu-and-models',
+    'gpu-models imports no other package of the workspace than core, gpu and models.',
+    { path: '^packages/gpu-models/src/' },
+    { path: workspace, pathNot: '^packages/(core|gpu|models|gpu-models)/' },
+  ),
+  rule(
+    'policies-see-core-and-pieces',
+    'policies imports no other package of the workspace than core and pieces.',
+    { path: '^packages/policies/src/' },
+    { path: workspace, pathNot: ['^packages/(core|policies)/', '^packages/[^/]+/[^/]+/src/'] },
+  ),
+  rule('nobody-sees-apps', 'nothing imports an app.', { pathNot: '^(apps|tools|bench)/' }, { path: '^apps/' }),
+  rule(
+    'no-reaching-inside',
+    'another package is imported by its name, never by a path into its folder.',
+    { path: '^(packages/[^/]+/[^/]+|packages/[^/]+|apps/[^/]+)/(src|test)/' },
+    { dependencyTypes: ['local'], pathNot: '^$1/' },
+  ),
+  rule(
+    'oracles-import-types-only',
+    'an oracle is independent: from the workspace it imports types and other oracles only.',
+    { path: '[.]oracle[.]ts$' },
+    { path: workspace, pathNot: '[.]oracle[.]ts$', dependencyTypesNot: ['type-only'] },
+  ),
+  rule(
+    'no-cycles',
+    'two files do not need each other to run.',
+    { path: '/src/' },
+    { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
+  ),
+  rule(
+    'resolvable',
+    'an import leads to a declared dependency and to something that it exports.',
+    { path: workspace },
+    { couldNotResolve: true },
+  ),
 ];
 
-const resolving = { exportsFields: ['exports'], conditionNames: ['@kv/source', 'types', 'import', 'node', 'default'], extensions: ['.ts', '.mjs', '.js', '.d.ts', '.json'] };
-const options = { tsPreCompilationDeps: 'specify', doNotFollow: { path: 'node_modules' }, exclude: { path: '/(dist|node_modules/[.])' }, validate: true, ruleSet: { forbidden: rules } };
+const resolving = {
+  exportsFields: ['exports'],
+  conditionNames: ['@kv/source', 'types', 'import', 'node', 'default'],
+  extensions: ['.ts', '.mjs', '.js', '.d.ts', '.json'],
+};
+const options = {
+  tsPreCompilationDeps: 'specify',
+  doNotFollow: { path: 'node_modules' },
+  exclude: { path: '/(dist|node_modules/[.])' },
+  validate: true,
+  ruleSet: { forbidden: rules },
+};
 
 /** One sentence for each forbidden import under `folders`, sorted. */
 export async function violations(baseDir, folders = ['packages', 'apps']) {
   const { output } = await cruise(folders, { ...options, baseDir }, resolving);
-  return output.summary.violations.map(({ from, to, rule }) => `${from} imports ${to}: ${rules.find(({ name }) => name === rule.name).comment} [${rule.name}]`).sort();
+  return output.summary.violations
+    .map(
+      ({ from, to, rule }) =>
+        `${from} imports ${to}: ${rules.find(({ name }) => name === rule.name).comment} [${rule.name}]`,
+    )
+    .sort();
 }

@@ -1,16 +1,29 @@
 /**
- * `node tools/detector.mjs MODEL [--texts FOLDER] [--out FILE] [--seed 1] [--times 30] [--units 64] [--epochs 8] [--states FILE]`: trains the detector `learned` of Transactional Attention on a model's hidden
- * states, measures it on held-out text and patterns, and writes `learned-detector.safetensors` beside the model. FOLDER holds the plain texts to learn from, `data/text` of the shared fixtures if none is named; `--states` keeps what passed through the model, and takes it from there the next time.
+ * `node tools/detector.mjs MODEL [--texts FOLDER] [--out FILE] [--seed 1] [--times 30] [--units 64] [--epochs 8]
+ * [--states FILE]`: trains the detector `learned` of Transactional Attention on a model's hidden
+ * states, measures it on held-out text and patterns, and writes `learned-detector.safetensors` beside the model. FOLDER
+ * holds the plain texts to learn from, `data/text` of the shared fixtures if none is named; `--states` keeps what
+ * passed through the model, and takes it from there the next time.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
 import { fail, root } from './lib/process.mjs';
 
-const args = process.argv.slice(2), shared = join(process.env.KV_SHARED ?? join(root, '../shared'), 'data/text');
-const texts = args.find((_, i) => args[i - 1] === '--texts') ?? args.find((arg) => arg.startsWith('--texts='))?.slice(8) ?? shared;
-if (args.length === 0 || args[0].startsWith('-')) fail('detector: expected the folder of a checkpoint or a .gguf, got nothing', 2);
-if (!existsSync(texts)) fail(`detector: expected a folder of plain texts, got ${texts}, which is not there: name one with --texts`, 2);
+const args = process.argv.slice(2),
+  shared = join(process.env.KV_SHARED ?? join(root, '../shared'), 'data/text');
+const texts =
+  args.find((_, i) => args[i - 1] === '--texts') ?? args.find((arg) => arg.startsWith('--texts='))?.slice(8) ?? shared;
+if (args.length === 0 || args[0].startsWith('-'))
+  fail('detector: expected the folder of a checkpoint or a .gguf, got nothing', 2);
+if (!existsSync(texts))
+  fail(`detector: expected a folder of plain texts, got ${texts}, which is not there: name one with --texts`, 2);
 await install('all');
 const { runSource } = await import('./lib/from-source.mjs');
-process.exitCode = await runSource(join(root, 'tools/detector.ts'), ['--texts', shared, '--book', join(root, 'packages/tasks/data/tom-sawyer.txt'), ...args]);
+process.exitCode = await runSource(join(root, 'tools/detector.ts'), [
+  '--texts',
+  shared,
+  '--book',
+  join(root, 'packages/tasks/data/tom-sawyer.txt'),
+  ...args,
+]);

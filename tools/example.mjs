@@ -3,7 +3,8 @@ import { fail } from './lib/process.mjs';
 import { install } from './lib/install.mjs';
 
 const folder = process.argv[2];
-if (folder === undefined) fail('example: expected the folder of a package, such as packages/scorers/caote, got nothing', 2);
+if (folder === undefined)
+  fail('example: expected the folder of a package, such as packages/scorers/caote, got nothing', 2);
 await install('all');
 const { examples, runExample } = await import('./lib/readme.mjs');
 const blocks = examples(folder);

@@ -1,4 +1,6 @@
-/** `npm run new -- FAMILY NAME`: a new piece package with laws, oracle, README and example, linked into the workspace. */
+/**
+ * `npm run new -- FAMILY NAME`: a new piece package with laws, oracle, README and example, linked into the workspace.
+ */
 import { manifest } from './lib/manifests.mjs';
 import { createPiece } from './lib/piece.mjs';
 import { fail, root, run } from './lib/process.mjs';
@@ -12,4 +14,6 @@ try {
 const pnpm = manifest(root).packageManager;
 const { code, output } = await run('npx', ['-y', pnpm, 'install', '--no-frozen-lockfile', '--prefer-offline']);
 if (code !== 0) fail(`${output}new: ${folder} was written, but '${pnpm} install' failed: see above.`, code);
-console.log(`${folder} is ready: its tests run with 'npx vitest run ${folder}', its example with 'npm run example -- ${folder}'.`);
+console.log(
+  `${folder} is ready: its tests run with 'npx vitest run ${folder}', its example with 'npm run example -- ${folder}'.`,
+);

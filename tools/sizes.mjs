@@ -1,4 +1,7 @@
-/** What an import of everything in a package costs: its built code and what it uses of other @kv packages, tree-shaken and minified. */
+/**
+ * What an import of everything in a package costs: its built code and what it uses of other @kv packages, tree-shaken
+ * and minified.
+ */
 import { isAbsolute, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
@@ -10,14 +13,31 @@ export async function size(folder) {
   const { kv, exports } = manifest(join(root, folder));
   const { outputFiles } = await build({
     entryPoints: [join(root, folder, exports['.'].default)],
-    bundle: true, minify: true, write: false, format: 'esm', platform: 'neutral', target: 'es2022', logLevel: 'silent',
-    plugins: [{ name: 'third-party-stays-out', setup: (bundler) => bundler.onResolve({ filter: /^[^.]/ }, ({ path }) => (path.startsWith('@kv/') || isAbsolute(path) ? undefined : { path, external: true })) }],
+    bundle: true,
+    minify: true,
+    write: false,
+    format: 'esm',
+    platform: 'neutral',
+    target: 'es2022',
+    logLevel: 'silent',
+    plugins: [
+      {
+        name: 'third-party-stays-out',
+        setup: (bundler) =>
+          bundler.onResolve({ filter: /^[^.]/ }, ({ path }) =>
+            path.startsWith('@kv/') || isAbsolute(path) ? undefined : { path, external: true },
+          ),
+      },
+    ],
   });
   return { bytes: outputFiles[0].contents.length, ceiling: kv.maxBytes };
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1]).href)
-  for (const { folder, manifest: { name, kv } } of published())
+  for (const {
+    folder,
+    manifest: { name, kv },
+  } of published())
     if (kv?.maxBytes) {
       const { bytes, ceiling } = await size(folder);
       console.log(`${name.padEnd(36)} ${String(bytes).padStart(7)} of ${String(ceiling).padStart(7)} bytes`);

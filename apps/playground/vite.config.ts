@@ -3,7 +3,10 @@ import { embeddedModel } from './bundle/embedded-model.ts';
 import { offlineFiles, SERVICE_WORKER } from './bundle/offline-files.ts';
 import { headers, policyInPage } from './bundle/policy.ts';
 
-/** What the page never reaches: Node's WebGPU, and the product for large blocks, slower here than the kernel of @kv/models. */
+/**
+ * What the page never reaches: Node's WebGPU, and the product for large blocks, slower here than the kernel of
+ * @kv/models.
+ */
 const external = ['webgpu', '@jax-js/jax'];
 
 const config: UserConfig = defineConfig({
@@ -19,7 +22,9 @@ const config: UserConfig = defineConfig({
     rolldownOptions: {
       external,
       input: { index: 'index.html', 'service-worker': 'src/offline/service-worker.ts' },
-      output: { entryFileNames: ({ name }) => (name === 'service-worker' ? SERVICE_WORKER : 'assets/[name]-[hash].js') },
+      output: {
+        entryFileNames: ({ name }) => (name === 'service-worker' ? SERVICE_WORKER : 'assets/[name]-[hash].js'),
+      },
     },
   },
   preview: { headers },

@@ -1,5 +1,6 @@
 /**
- * Packs bench/gpu.mjs, in one file from the sources, with Node, Dawn and the Vulkan loader into .gpu/, for an x86-64 Linux machine that has none of them:
+ * Packs bench/gpu.mjs, in one file from the sources, with Node, Dawn and the Vulkan loader into .gpu/, for an x86-64
+ * Linux machine that has none of them:
  *
  *   node bench/gpu/bundle.mjs [path of gpu-bundle.sh]        there: bash .gpu/run.sh gpu.mjs --out FOLDER …
  */
@@ -11,13 +12,32 @@ import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'tsup';
 
-const here = (path) => fileURLToPath(new URL(path, import.meta.url)), root = here('../..'), pack = resolve(process.argv[2] ?? here('../../../shared/tools/gpu-bundle.sh'));
-const folder = mkdtempSync(join(tmpdir(), 'kv-gpu-')), dawn = dirname(createRequire(join(root, 'packages/gpu/package.json')).resolve('webgpu'));
+const here = (path) => fileURLToPath(new URL(path, import.meta.url)),
+  root = here('../..'),
+  pack = resolve(process.argv[2] ?? here('../../../shared/tools/gpu-bundle.sh'));
+const folder = mkdtempSync(join(tmpdir(), 'kv-gpu-')),
+  dawn = dirname(createRequire(join(root, 'packages/gpu/package.json')).resolve('webgpu'));
 await build({
-  entry: [here('../gpu.mjs')], format: 'esm', outDir: folder, outExtension: () => ({ js: '.mjs' }), target: 'node20', splitting: false, silent: true, clean: false, config: false,
-  noExternal: [/^(?!webgpu$|onnxruntime-node$|@jax-js\/jax$)/], external: ['webgpu', 'onnxruntime-node', '@jax-js/jax'], esbuildOptions: (options) => { options.conditions = ['@kv/source']; },
+  entry: [here('../gpu.mjs')],
+  format: 'esm',
+  outDir: folder,
+  outExtension: () => ({ js: '.mjs' }),
+  target: 'node20',
+  splitting: false,
+  silent: true,
+  clean: false,
+  config: false,
+  noExternal: [/^(?!webgpu$|onnxruntime-node$|@jax-js\/jax$)/],
+  external: ['webgpu', 'onnxruntime-node', '@jax-js/jax'],
+  esbuildOptions: (options) => {
+    options.conditions = ['@kv/source'];
+  },
 });
 copyFileSync(here('torch_peer.py'), join(folder, 'torch_peer.py'));
-const { status } = spawnSync('bash', [pack, join(root, '.gpu'), 'gpu.mjs', 'torch_peer.py'], { cwd: folder, env: { ...process.env, WEBGPU_DIR: dawn }, stdio: 'inherit' });
+const { status } = spawnSync('bash', [pack, join(root, '.gpu'), 'gpu.mjs', 'torch_peer.py'], {
+  cwd: folder,
+  env: { ...process.env, WEBGPU_DIR: dawn },
+  stdio: 'inherit',
+});
 rmSync(folder, { recursive: true });
 process.exit(status ?? 1);

@@ -6,36 +6,72 @@ import { done, median } from './clock.mjs';
 import { randomModel, sizesOf, weightBytes } from './shapes.mjs';
 
 /** Tokens of a block of prefill, and blocks after which the device is waited for: a clock is looked at then. */
-const BLOCK = 512, TOGETHER = 4;
-/** What is run over a shape: the full cache, a window's scores, recency alone, and running sums with an event every 16 tokens. */
-const POLICIES = { full: {}, snapkv: { policy: () => snapkv({ window: 32 }) }, streaming: { policy: () => streaming(), every: 16 }, h2o: { policy: () => h2o(), every: 16 } };
+const BLOCK = 512,
+  TOGETHER = 4;
+/**
+ * What is run over a shape: the full cache, a window's scores, recency alone, and running sums with an event every 16
+ * tokens.
+ */
+const POLICIES = {
+  full: {},
+  snapkv: { policy: () => snapkv({ window: 32 }) },
+  streaming: { policy: () => streaming(), every: 16 },
+  h2o: { policy: () => h2o(), every: 16 },
+};
 
 /** Every case in the order in which it is worth its time: shape, how weights lie, policy and budget. */
 export function casesOf({ names, types, budgets, f16 }) {
   const all = [];
-  for (const shape of names) for (const type of types) {
-    const plain = { shape, type, half: f16 };
-    all.push({ ...plain, policy: 'full' }, ...budgets.map((budget) => ({ ...plain, policy: 'snapkv', budget })));
-    if (type !== types[0]) continue;
-    all.push(...['streaming', 'h2o'].flatMap((policy) => budgets.map((budget) => ({ ...plain, policy, budget }))));
-    if (f16) all.push({ ...plain, half: false, policy: 'full' });
-  }
-  return all.map((one) => ({ ...one, name: `${one.shape} ${one.type}${one.half ? ' half' : ''} ${one.policy}${one.budget === undefined ? '' : ` ${one.budget}`}` }));
+  for (const shape of names)
+    for (const type of types) {
+      const plain = { shape, type, half: f16 };
+      all.push({ ...plain, policy: 'full' }, ...budgets.map((budget) => ({ ...plain, policy: 'snapkv', budget })));
+      if (type !== types[0]) continue;
+      all.push(...['streaming', 'h2o'].flatMap((policy) => budgets.map((budget) => ({ ...plain, policy, budget }))));
+      if (f16) all.push({ ...plain, half: false, policy: 'full' });
+    }
+  return all.map((one) => ({
+    ...one,
+    name: `${one.shape} ${one.type}${one.half ? ' half' : ''} ${one.policy}${one.budget === undefined ? '' : ` ${one.budget}`}`,
+  }));
 }
 
-/** Bytes that a case holds on the device: weights, f32 keys and values with a quarter of room, what lies between two layers of a block. */
+/**
+ * Bytes that a case holds on the device: weights, f32 keys and values with a quarter of room, what lies between two
+ * layers of a block.
+ */
 export function bytesOf({ type, budget }, shape, length) {
-  const { layers, G, H, d, D, ffn, vocab } = sizesOf(shape), slots = budget === undefined ? length : budget + BLOCK;
-  return weightBytes(shape, type).all + 1.25 * layers * slots * G * 4 * (2 * d + 1) + 4 * BLOCK * (3 * D + 3 * ffn + (H + 2 * G) * d * 2) + 4 * vocab;
+  const { layers, G, H, d, D, ffn, vocab } = sizesOf(shape),
+    slots = budget === undefined ? length : budget + BLOCK;
+  return (
+    weightBytes(shape, type).all +
+    1.25 * layers * slots * G * 4 * (2 * d + 1) +
+    4 * BLOCK * (3 * D + 3 * ffn + (H + 2 * G) * d * 2) +
+    4 * vocab
+  );
 }
 
-/** A model of random weights on a device of its own, so that an error of one is not the next one's; `end` gives both back. */
+/**
+ * A model of random weights on a device of its own, so that an error of one is not the next one's; `end` gives both
+ * back.
+ */
 export async function openModel(shape, { type, half }) {
   const gpu = await openGpu();
   try {
-    const started = performance.now(), before = gpu.ledger.live, model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half }));
+    const started = performance.now(),
+      before = gpu.ledger.live,
+      model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half }));
     await done(gpu);
-    return { gpu, model, loadMs: performance.now() - started, bytes: gpu.ledger.live - before, end: () => { model.decoder.destroy(); gpu.destroy(); } };
+    return {
+      gpu,
+      model,
+      loadMs: performance.now() - started,
+      bytes: gpu.ledger.live - before,
+      end: () => {
+        model.decoder.destroy();
+        gpu.destroy();
+      },
+    };
   } catch (error) {
     gpu.destroy();
     throw error;
@@ -43,22 +79,39 @@ export async function openModel(shape, { type, half }) {
 }
 
 /**
- * One case: prompt and answers in turns over one sequence, so that what was prefilled for 1K tokens is the beginning of 8K. At each length the milliseconds of prefill up to it, and of `tokens` decoded there.
+ * One case: prompt and answers in turns over one sequence, so that what was prefilled for 1K tokens is the beginning of
+ * 8K. At each length the milliseconds of prefill up to it, and of `tokens` decoded there.
  * Stops, and says where, once `seconds` have passed.
  */
-export async function runCase({ gpu, model }, { type, policy: of, budget }, shape, { lengths, tokens, seconds, block = BLOCK, inFlight }) {
-  const { policy: make, every } = POLICIES[of], policy = make?.(), points = [], started = performance.now(), late = () => (performance.now() - started) / 1000 > seconds;
-  const { layers, G, d } = sizesOf(shape), { step } = weightBytes(shape, type);
-  let sequence = new Sequence(model), prefillMs = 0, prefillTokens = 0, stopped;
+export async function runCase(
+  { gpu, model },
+  { type, policy: of, budget },
+  shape,
+  { lengths, tokens, seconds, block = BLOCK, inFlight },
+) {
+  const { policy: make, every } = POLICIES[of],
+    policy = make?.(),
+    points = [],
+    started = performance.now(),
+    late = () => (performance.now() - started) / 1000 > seconds;
+  const { layers, G, d } = sizesOf(shape),
+    { step } = weightBytes(shape, type);
+  let sequence = new Sequence(model),
+    prefillMs = 0,
+    prefillTokens = 0,
+    stopped;
   try {
-    if (await fill(2 * block) === undefined) await answer(2); // compiles every kernel
+    if ((await fill(2 * block)) === undefined) await answer(2); // compiles every kernel
     sequence.destroy();
     [sequence, prefillMs, prefillTokens] = [new Sequence(model), 0, 0];
     for (const length of lengths) {
       stopped = await fill(length);
       if (stopped !== undefined) break;
-      points.push({ length, prefillMs, prefillTokens, ...await answer(tokens) });
-      if (late()) { if (length !== lengths.at(-1)) stopped = { seconds, tokens: sequence.length }; break; }
+      points.push({ length, prefillMs, prefillTokens, ...(await answer(tokens)) });
+      if (late()) {
+        if (length !== lengths.at(-1)) stopped = { seconds, tokens: sequence.length };
+        break;
+      }
     }
   } finally {
     sequence.destroy();
@@ -68,7 +121,12 @@ export async function runCase({ gpu, model }, { type, policy: of, budget }, shap
   /** Feeds ids up to `length` tokens. */
   async function fill(length) {
     for (let blocks = 0; sequence.length < length; blocks++) {
-      const before = performance.now(), ids = Array.from({ length: Math.min(block, length - sequence.length) }, (_, i) => (7919 * (sequence.length + i)) % model.config.vocab), last = sequence.length + ids.length === length;
+      const before = performance.now(),
+        ids = Array.from(
+          { length: Math.min(block, length - sequence.length) },
+          (_, i) => (7919 * (sequence.length + i)) % model.config.vocab,
+        ),
+        last = sequence.length + ids.length === length;
       await sequence.prefill(ids, { ...(policy && { policy, budget }), rows: last ? 1 : 0 });
       const out = !last && late();
       if (last || out || blocks % TOGETHER === TOGETHER - 1) await done(gpu);
@@ -79,19 +137,44 @@ export async function runCase({ gpu, model }, { type, policy: of, budget }, shap
     return undefined;
   }
 
-  /** Decodes between four tokens that are not counted and four more, so that as many steps are under way at either end. */
+  /**
+   * Decodes between four tokens that are not counted and four more, so that as many steps are under way at either end.
+   */
   async function answer(tokens) {
-    const warm = 4, last = warm + tokens, at = [], counted = [];
-    for await (const _ of decode(sequence, { maxNewTokens: last + 1 + warm, every, stopAtEos: false, ...(inFlight !== undefined && { inFlight }) })) {
+    const warm = 4,
+      last = warm + tokens,
+      at = [],
+      counted = [];
+    for await (const _ of decode(sequence, {
+      maxNewTokens: last + 1 + warm,
+      every,
+      stopAtEos: false,
+      ...(inFlight !== undefined && { inFlight }),
+    })) {
       const { user, system } = process.cpuUsage();
       at.push(performance.now());
       counted.push({ ...gpu.counters, cpuMs: (user + system) / 1000 });
     }
-    const gaps = Array.from({ length: tokens }, (_, i) => at[warm + i + 1] - at[warm + i]), per = (key) => (counted[last][key] - counted[warm][key]) / tokens;
-    const slots = sequence.kept().flat().reduce((n, row) => n + row.length, 0) / (layers * G), cacheBytes = layers * G * slots * 4 * (2 * d + 1);
+    const gaps = Array.from({ length: tokens }, (_, i) => at[warm + i + 1] - at[warm + i]),
+      per = (key) => (counted[last][key] - counted[warm][key]) / tokens;
+    const slots =
+        sequence
+          .kept()
+          .flat()
+          .reduce((n, row) => n + row.length, 0) /
+        (layers * G),
+      cacheBytes = layers * G * slots * 4 * (2 * d + 1);
     return {
-      decodeMs: (at[last] - at[warm]) / tokens, medianMs: median(gaps), cpuMs: per('cpuMs'), slots, trafficBytes: step + cacheBytes,
-      dispatches: per('dispatches'), submits: per('submits'), readbacks: per('readbacks'), boundBytes: per('bytes'), liveBytes: gpu.ledger.live,
+      decodeMs: (at[last] - at[warm]) / tokens,
+      medianMs: median(gaps),
+      cpuMs: per('cpuMs'),
+      slots,
+      trafficBytes: step + cacheBytes,
+      dispatches: per('dispatches'),
+      submits: per('submits'),
+      readbacks: per('readbacks'),
+      boundBytes: per('bytes'),
+      liveBytes: gpu.ledger.live,
     };
   }
 }

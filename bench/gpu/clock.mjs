@@ -4,7 +4,8 @@ export const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length 
 export const done = (gpu) => gpu.scope(({ commands, read }) => read([commands.make([1])]));
 
 /**
- * Seconds of one call of `record`, which records something: so many times in a row that `least` seconds pass between the first and the word that all is done, the median of `turns`.
+ * Seconds of one call of `record`, which records something: so many times in a row that `least` seconds pass between
+ * the first and the word that all is done, the median of `turns`.
  * What is recorded before one submit is waited for once, so that the round trip is lost in it.
  */
 export async function secondsOf(gpu, record, { least = 0.3, turns = 5 } = {}) {
@@ -15,8 +16,10 @@ export async function secondsOf(gpu, record, { least = 0.3, turns = 5 } = {}) {
     return (performance.now() - started) / 1000;
   };
   await run(1); // compiles
-  let times = 1, took = await run(times);
-  while (took < least && times < 2 ** 16) took = await run((times = Math.ceil(times * Math.min(16, Math.max(2, (1.2 * least) / took)))));
+  let times = 1,
+    took = await run(times);
+  while (took < least && times < 2 ** 16)
+    took = await run((times = Math.ceil(times * Math.min(16, Math.max(2, (1.2 * least) / took)))));
   const all = [];
   for (let turn = 0; turn < turns; turn++) all.push((await run(times)) / times);
   return { seconds: median(all), lowest: Math.min(...all), highest: Math.max(...all), times };

@@ -4,13 +4,25 @@ import { decode, Sequence } from '@kv/models';
 import { h2o, snapkv, streaming } from '@kv/policies';
 import { randomModel } from './shapes.mjs';
 
-/** Where the device's time goes, by its own clock, a pass for each dispatch: kernels of prefill and of a token, and the share of score, select and compact in prefill, evicted once at its end. */
+/**
+ * Where the device's time goes, by its own clock, a pass for each dispatch: kernels of prefill and of a token, and the
+ * share of score, select and compact in prefill, evicted once at its end.
+ */
 export async function profileOf(shape, { type, half }, { tokens, length, budget }) {
-  const gpu = await openGpu({ timestamps: 'kernels' }), phases = [];
+  const gpu = await openGpu({ timestamps: 'kernels' }),
+    phases = [];
   try {
-    const model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half })), ids = Array.from({ length }, (_, i) => (7919 * i) % model.config.vocab);
-    for (const [name, policy, every] of [['snapkv', snapkv({ window: 32 })], ['streaming', streaming(), 16], ['h2o', h2o(), 16]]) {
-      const sequence = new Sequence(model), timed = async (of, count) => { phases.push({ policy: name, of, tokens: count, ...summed(await gpu.timings()) }); };
+    const model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half })),
+      ids = Array.from({ length }, (_, i) => (7919 * i) % model.config.vocab);
+    for (const [name, policy, every] of [
+      ['snapkv', snapkv({ window: 32 })],
+      ['streaming', streaming(), 16],
+      ['h2o', h2o(), 16],
+    ]) {
+      const sequence = new Sequence(model),
+        timed = async (of, count) => {
+          phases.push({ policy: name, of, tokens: count, ...summed(await gpu.timings()) });
+        };
       try {
         await gpu.timings();
         await sequence.prefill(ids, { policy, budget: Math.min(budget, length / 4), block: length });
@@ -29,10 +41,16 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
 }
 
 function summed(timings) {
-  const sum = (list) => list.reduce((n, { nanoseconds }) => n + nanoseconds, 0), kernels = new Map();
+  const sum = (list) => list.reduce((n, { nanoseconds }) => n + nanoseconds, 0),
+    kernels = new Map();
   for (const { kernel, nanoseconds, dispatches } of timings) {
-    const key = kernel.split(':').slice(0, 3).join(':'), found = kernels.get(key) ?? { kernel: key, ms: 0, dispatches: 0 };
+    const key = kernel.split(':').slice(0, 3).join(':'),
+      found = kernels.get(key) ?? { kernel: key, ms: 0, dispatches: 0 };
     kernels.set(key, { kernel: key, ms: found.ms + nanoseconds / 1e6, dispatches: found.dispatches + dispatches });
   }
-  return { ms: sum(timings) / 1e6, eventMs: sum(timings.filter(({ label }) => label === 'event')) / 1e6, kernels: [...kernels.values()].sort((a, b) => b.ms - a.ms).slice(0, 12) };
+  return {
+    ms: sum(timings) / 1e6,
+    eventMs: sum(timings.filter(({ label }) => label === 'event')) / 1e6,
+    kernels: [...kernels.values()].sort((a, b) => b.ms - a.ms).slice(0, 12),
+  };
 }

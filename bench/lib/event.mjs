@@ -1,37 +1,72 @@
 import { compile, cpu, planBudgets, runEvent, settle } from '@kv/core';
 import { stage } from '@kv/laws';
 
-/** Numbers of one layer with slots of every head alike, as a suite of laws takes them, at sizes that its own random scenes do not reach. */
+/**
+ * Numbers of one layer with slots of every head alike, as a suite of laws takes them, at sizes that its own random
+ * scenes do not reach.
+ */
 export function layerOf({ slots, kvHeads, group, headDim, budget }) {
-  const heads = kvHeads * group, at = { layer: 0, layers: 1, queryHeads: heads, kvHeads, headDim, step: 0, promptLength: slots, length: slots, slots, aligned: true, budget, selectRows: kvHeads };
+  const heads = kvHeads * group,
+    at = {
+      layer: 0,
+      layers: 1,
+      queryHeads: heads,
+      kvHeads,
+      headDim,
+      step: 0,
+      promptLength: slots,
+      length: slots,
+      slots,
+      aligned: true,
+      budget,
+      selectRows: kvHeads,
+    };
   let state = 1;
   const next = () => (state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0) / 2 ** 32;
-  const numbers = (length, of) => { const out = new Float32Array(length); for (let i = 0; i < length; i++) out[i] = of(i); return out; };
+  const numbers = (length, of) => {
+    const out = new Float32Array(length);
+    for (let i = 0; i < length; i++) out[i] = of(i);
+    return out;
+  };
   const attention = numbers(heads * slots, () => next() ** 8);
   for (let h = 0; h < heads; h++) {
-    const row = attention.subarray(h * slots, (h + 1) * slots), sum = row.reduce((a, b) => a + b, 0);
+    const row = attention.subarray(h * slots, (h + 1) * slots),
+      sum = row.reduce((a, b) => a + b, 0);
     for (let i = 0; i < slots; i++) row[i] /= sum;
   }
-  const ids = new Array(slots), offsets = new Array(slots), text = [];
+  const ids = new Array(slots),
+    offsets = new Array(slots),
+    text = [];
   for (let i = 0, end = 0; i < slots; i++) {
     const word = WORDS[(ids[i] = Math.floor(next() * WORDS.length))];
     text.push(word);
     offsets[i] = [end, (end += word.length)];
   }
   return {
-    at, lengths: new Array(kvHeads).fill(slots), seed: 1, attention,
-    keys: numbers(kvHeads * slots * headDim, () => next() - 0.5), values: numbers(kvHeads * slots * headDim, () => next() - 0.5),
-    positions: Uint32Array.from({ length: kvHeads * slots }, (_, i) => i % slots), tokens: { ids, text: text.join(''), offsets },
+    at,
+    lengths: new Array(kvHeads).fill(slots),
+    seed: 1,
+    attention,
+    keys: numbers(kvHeads * slots * headDim, () => next() - 0.5),
+    values: numbers(kvHeads * slots * headDim, () => next() - 0.5),
+    positions: Uint32Array.from({ length: kvHeads * slots }, (_, i) => i % slots),
+    tokens: { ids, text: text.join(''), offsets },
   };
 }
 const WORDS = ['The', ' key', ':', ' XK7', '.', ' said', '\n', ' password', ' is', ' the'];
 
 /** One event of a policy on one layer: what makes it and, once its signals were read, does it again. */
 export function eventOf(policy, layer) {
-  const compiled = compile(policy), [event] = stage({ layers: [layer] }, cpu.ops, {}).layers;
+  const compiled = compile(policy),
+    [event] = stage({ layers: [layer] }, cpu.ops, {}).layers;
   const budgets = planBudgets(compiled, layer.at.budget, [layer.lengths]).budgets[0];
   return () => settle(cpu, [{ ...event, budgets }], runEvent(compiled, [{ ...event, budgets }], cpu.ops));
 }
 
 /** What the engine brings for a policy, and in a word what that costs. */
-export const signalsOf = (policy) => compile(policy).needs.map(({ id, cost, args, provide }) => ({ id: args === undefined ? id : `${id}(${Object.values(args).join(', ')})`, cost, ownPass: provide !== undefined }));
+export const signalsOf = (policy) =>
+  compile(policy).needs.map(({ id, cost, args, provide }) => ({
+    id: args === undefined ? id : `${id}(${Object.values(args).join(', ')})`,
+    cost,
+    ownPass: provide !== undefined,
+  }));

@@ -2,7 +2,8 @@
 //   node bench/peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
 // Turns stand --pause seconds apart, for a machine that others share.
 // FILE is any prose of 4,097 tokens, by default shared/data/text/tom-sawyer.txt beside the repository.
-// The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory by default). Needs the
+// The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
+// by default). Needs the
 // packages built (npm run bench does it). Each engine lives in its own process, which sleeps while the other one works.
 // Writes bench/results/peers.json and peers.md.
 import { fork, execFileSync } from 'node:child_process';
@@ -16,13 +17,27 @@ import { table } from './table.mjs';
 
 const version = '3.22.1';
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const { values, positionals: [path] } = parseArgs({
+const {
+  values,
+  positionals: [path],
+} = parseArgs({
   allowPositionals: true,
-  options: { turns: { type: 'string', default: '3' }, threads: { type: 'string' }, text: { type: 'string' }, peer: { type: 'string' }, pause: { type: 'string', default: '0' } },
+  options: {
+    turns: { type: 'string', default: '3' },
+    threads: { type: 'string' },
+    text: { type: 'string' },
+    peer: { type: 'string' },
+    pause: { type: 'string', default: '0' },
+  },
 });
 if (path === undefined) throw new Error('expected the path of a .gguf file');
-const model = resolve(path), threads = Number(values.threads ?? availableParallelism()), turns = Number(values.turns);
-const text = readFileSync(values.text ?? join(process.env.KV_SHARED ?? here('../../../shared'), 'data/text/tom-sawyer.txt'), 'utf8').slice(0, 40_000);
+const model = resolve(path),
+  threads = Number(values.threads ?? availableParallelism()),
+  turns = Number(values.turns);
+const text = readFileSync(
+  values.text ?? join(process.env.KV_SHARED ?? here('../../../shared'), 'data/text/tom-sawyer.txt'),
+  'utf8',
+).slice(0, 40_000);
 
 /** The peer's folder, with it in. */
 function peerFolder() {
@@ -30,25 +45,57 @@ function peerFolder() {
   if (!existsSync(join(folder, 'node_modules/node-llama-cpp'))) {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
-    const arch = { 'linux-x64': 'linux-x64', 'linux-arm64': 'linux-arm64', 'darwin-arm64': 'mac-arm64-metal', 'darwin-x64': 'mac-x64', 'win32-x64': 'win-x64' }[`${process.platform}-${process.arch}`];
+    const arch = {
+      'linux-x64': 'linux-x64',
+      'linux-arm64': 'linux-arm64',
+      'darwin-arm64': 'mac-arm64-metal',
+      'darwin-x64': 'mac-x64',
+      'win32-x64': 'win-x64',
+    }[`${process.platform}-${process.arch}`];
     // only this platform's binaries for the CPU: the others weigh a gigabyte
-    execFileSync('npm', ['install', '--prefix', folder, '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund', `node-llama-cpp@${version}`, `@node-llama-cpp/${arch}@${version}`], { stdio: 'inherit' });
+    execFileSync(
+      'npm',
+      [
+        'install',
+        '--prefix',
+        folder,
+        '--ignore-scripts',
+        '--omit=optional',
+        '--no-audit',
+        '--no-fund',
+        `node-llama-cpp@${version}`,
+        `@node-llama-cpp/${arch}@${version}`,
+      ],
+      { stdio: 'inherit' },
+    );
   }
   return folder;
 }
 
 /** A process that answers one job at a time. */
 function worker(file, config) {
-  const child = fork(here(file), [JSON.stringify(config)], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'], serialization: 'advanced' });
-  const ask = (job) => new Promise((done, failed) => {
-    child.once('message', done);
-    child.once('exit', (code) => failed(new Error(`${file} ended with ${code}`)));
-    child.send(job);
+  const child = fork(here(file), [JSON.stringify(config)], {
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    serialization: 'advanced',
   });
-  return { ask: async (job) => { const answer = await ask(job); child.removeAllListeners('exit'); return answer; }, end: () => child.kill() };
+  const ask = (job) =>
+    new Promise((done, failed) => {
+      child.once('message', done);
+      child.once('exit', (code) => failed(new Error(`${file} ended with ${code}`)));
+      child.send(job);
+    });
+  return {
+    ask: async (job) => {
+      const answer = await ask(job);
+      child.removeAllListeners('exit');
+      return answer;
+    },
+    end: () => child.kill(),
+  };
 }
 
-const ours = worker('ours.mjs', { model, threads, exact: false }), peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
+const ours = worker('ours.mjs', { model, threads, exact: false }),
+  peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
 const cases = [
   { name: '1,024 tokens', tokens: 1024 },
   { name: '1,024 tokens, budget 512', tokens: 1024, budget: 512 },
@@ -59,33 +106,68 @@ const ids = await ours.ask({ encode: text, count: 4096 + 1 });
 if (ids.length < 4097) throw new Error(`expected a text of 4,097 tokens, got ${ids.length}`);
 
 // Warm up, and agreement: logits of 16 places of a prompt of 256.
-const places = Array.from({ length: 16 }, (_, i) => 240 + i), prompt = ids.slice(0, 256);
+const places = Array.from({ length: 16 }, (_, i) => 240 + i),
+  prompt = ids.slice(0, 256);
 const [a, b] = [await ours.ask({ logits: prompt, places }), await peer.ask({ logits: prompt, places })];
-const exact = worker('ours.mjs', { model, threads, exact: true }), c = await exact.ask({ logits: prompt, places });
+const exact = worker('ours.mjs', { model, threads, exact: true }),
+  c = await exact.ask({ logits: prompt, places });
 exact.end();
 const best = (row) => row.reduce((top, x, i) => (x > row[top] ? i : top), 0);
 const agreement = (p, q) => ({
-  relative: Math.max(...p.map((row, r) => row.reduce((most, x, i) => Math.max(most, Math.abs(x - q[r][i])), 0) / row.reduce((most, x) => Math.max(most, Math.abs(x)), 0))),
+  relative: Math.max(
+    ...p.map(
+      (row, r) =>
+        row.reduce((most, x, i) => Math.max(most, Math.abs(x - q[r][i])), 0) /
+        row.reduce((most, x) => Math.max(most, Math.abs(x)), 0),
+    ),
+  ),
   top1: p.filter((row, r) => best(row) === best(q[r])).length / p.length,
 });
-const logits = { 'ours as timed, and in f32': agreement(c, a), 'the peer, and ours in f32': agreement(c, b), 'ours as timed, and the peer': agreement(b, a) };
+const logits = {
+  'ours as timed, and in f32': agreement(c, a),
+  'the peer, and ours in f32': agreement(c, b),
+  'ours as timed, and the peer': agreement(b, a),
+};
 
 const results = cases.map(() => ({ ours: [], peer: [] }));
 for (let turn = 0; turn < turns; turn++) {
   if (turn > 0) await sleep(1000 * Number(values.pause));
   for (const [i, { tokens, budget }] of cases.entries())
-    for (const [name, engine] of turn % 2 === 0 ? [['ours', ours], ['peer', peer]] : [['peer', peer], ['ours', ours]]) {
+    for (const [name, engine] of turn % 2 === 0
+      ? [
+          ['ours', ours],
+          ['peer', peer],
+        ]
+      : [
+          ['peer', peer],
+          ['ours', ours],
+        ]) {
       // the peer has no budget: it runs the whole context, once for both rows
-      if (name === 'peer' && budget !== undefined) results[i].peer.push(results.find((_, j) => cases[j].tokens === tokens && cases[j].budget === undefined).peer[turn]);
+      if (name === 'peer' && budget !== undefined)
+        results[i].peer.push(
+          results.find((_, j) => cases[j].tokens === tokens && cases[j].budget === undefined).peer[turn],
+        );
       else results[i][name].push(await engine.ask({ run: ids.slice(0, tokens), budget, decode: 48 }));
     }
 }
 ours.end();
 peer.end();
-const info = { date: new Date().toISOString().slice(0, 10), cpu: cpus()[0].model, cores: availableParallelism(), node: process.version, threads, turns, file: path.split(/[\\/]/).at(-1), peer: `node-llama-cpp ${version}` };
+const info = {
+  date: new Date().toISOString().slice(0, 10),
+  cpu: cpus()[0].model,
+  cores: availableParallelism(),
+  node: process.version,
+  threads,
+  turns,
+  file: path.split(/[\\/]/).at(-1),
+  peer: `node-llama-cpp ${version}`,
+};
 const report = table(info, cases, results, logits);
 mkdirSync(here('../results'), { recursive: true });
-writeFileSync(here('../results/peers.json'), `${JSON.stringify({ info, logits, cases: cases.map((one, i) => ({ ...one, ...results[i] })) }, null, 1)}\n`);
+writeFileSync(
+  here('../results/peers.json'),
+  `${JSON.stringify({ info, logits, cases: cases.map((one, i) => ({ ...one, ...results[i] })) }, null, 1)}\n`,
+);
 writeFileSync(here('../results/peers.md'), report);
 console.log(report);
 process.exit(0);

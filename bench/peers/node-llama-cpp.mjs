@@ -11,7 +11,9 @@ const context = await model.createContext({ contextSize: 4096 + 128, batchSize: 
 const jobs = {
   logits: async ({ logits: ids, places }) => {
     const sequence = context.getSequence();
-    const answers = await sequence.controlledEvaluate(ids.map((id, i) => (places.includes(i) ? [id, { generateNext: { logits: true } }] : id)));
+    const answers = await sequence.controlledEvaluate(
+      ids.map((id, i) => (places.includes(i) ? [id, { generateNext: { logits: true } }] : id)),
+    );
     sequence.dispose();
     return places.map((place) => {
       const row = new Float32Array(answers[place].next.logits.size);
@@ -20,7 +22,9 @@ const jobs = {
     });
   },
   run: async ({ run: ids, decode }) => {
-    const sequence = context.getSequence(), start = performance.now(), at = [];
+    const sequence = context.getSequence(),
+      start = performance.now(),
+      at = [];
     for await (const _ of sequence.evaluate(ids, { temperature: 0 })) if (at.push(performance.now()) > decode) break;
     sequence.dispose();
     return { prefill: (1000 * ids.length) / (at[0] - start), decode: (1000 * decode) / (at[decode] - at[0]) };

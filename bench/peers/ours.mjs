@@ -6,7 +6,9 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 
 const { model: path, threads, exact } = JSON.parse(process.argv[2]);
-const model = await loadModel(path, { engine: await pickEngine({ threads, exact, from: fileURLToPath(new URL('..', import.meta.url)) }) });
+const model = await loadModel(path, {
+  engine: await pickEngine({ threads, exact, from: fileURLToPath(new URL('..', import.meta.url)) }),
+});
 const evict = compose(snapkv({ window: 32 }), topK());
 
 const jobs = {
@@ -16,8 +18,15 @@ const jobs = {
     return places.map((place) => rows[place - ids.length + rows.length]);
   },
   run: async ({ run: ids, budget, decode }) => {
-    const start = performance.now(), at = [];
-    for await (const _ of generate(model, { ids, block: 512, maxNewTokens: decode + 1, ...(budget !== undefined && { policy: evict, budget }) })) at.push(performance.now());
+    const start = performance.now(),
+      at = [];
+    for await (const _ of generate(model, {
+      ids,
+      block: 512,
+      maxNewTokens: decode + 1,
+      ...(budget !== undefined && { policy: evict, budget }),
+    }))
+      at.push(performance.now());
     return { prefill: (1000 * ids.length) / (at[0] - start), decode: (1000 * decode) / (at[decode] - at[0]) };
   },
 };

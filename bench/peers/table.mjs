@@ -1,16 +1,32 @@
-/** The results of llama-cpp.mjs as Markdown: medians with the smallest and largest turn, and the ratio within each turn. */
+/**
+ * The results of llama-cpp.mjs as Markdown: medians with the smallest and largest turn, and the ratio within each turn.
+ */
 export function table(info, cases, results, logits) {
   const sorted = (list) => list.toSorted((a, b) => a - b);
   const spread = (list, digits) => {
     const all = sorted(list);
     return `${all[Math.floor(all.length / 2)].toFixed(digits)} (${all[0].toFixed(digits)}-${all.at(-1).toFixed(digits)})`;
   };
-  const row = ({ name }, { ours, peer }) => [name, ...['prefill', 'decode'].flatMap((part) => {
-    const of = (list) => list.map((one) => one[part]), digits = part === 'prefill' ? 0 : 1;
-    return [spread(of(ours), digits), spread(of(peer), digits), spread(of(ours).map((x, i) => x / of(peer)[i]), 2)];
-  })];
+  const row = ({ name }, { ours, peer }) => [
+    name,
+    ...['prefill', 'decode'].flatMap((part) => {
+      const of = (list) => list.map((one) => one[part]),
+        digits = part === 'prefill' ? 0 : 1;
+      return [
+        spread(of(ours), digits),
+        spread(of(peer), digits),
+        spread(
+          of(ours).map((x, i) => x / of(peer)[i]),
+          2,
+        ),
+      ];
+    }),
+  ];
   const line = (cells) => `| ${cells.join(' | ')} |`;
-  const agree = Object.entries(logits).map(([name, { relative, top1 }]) => `${name}: largest difference ${(100 * relative).toFixed(2)} % of the largest logit, same first token in ${(100 * top1).toFixed(0)} %`);
+  const agree = Object.entries(logits).map(
+    ([name, { relative, top1 }]) =>
+      `${name}: largest difference ${(100 * relative).toFixed(2)} % of the largest logit, same first token in ${(100 * top1).toFixed(0)} %`,
+  );
   return `# @kv/models against ${info.peer}
 
 ${info.date}, ${info.cpu} (${info.cores} cores, ${info.threads} threads), Node ${info.node}, ${info.file}; tokens a second, median (smallest-largest) of ${info.turns} turns that alternate;

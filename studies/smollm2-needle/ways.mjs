@@ -1,22 +1,37 @@
 // What plan.md says, as data: which policies see which prompts at which budgets.
-const attention = 'snapkv(window=8,kernel=1)', sinks = 'mandatory(sinks=4)', units = 'sentences(maxSize=32)', whole = 'wholeUnits(last=fill)';
+const attention = 'snapkv(window=8,kernel=1)',
+  sinks = 'mandatory(sinks=4)',
+  units = 'sentences(maxSize=32)',
+  whole = 'wholeUnits(last=fill)';
 const chain = (...pieces) => pieces.join(' ∘ ');
 
 /** The policies of the claims. */
 const SENTENCES = chain(attention, sinks, units, whole);
 const VOUCHERS = 'taFast(reach=10,slots=12)';
 
-const SHARES = ['25%', '10%'], SMALL = [64, 48, 32];
+const SHARES = ['25%', '10%'],
+  SMALL = [64, 48, 32];
 const over = (policy, budgets, name) => budgets.map((budget) => ({ name, policy, budget }));
 
-const CLAIMS = { number: [...over(SENTENCES, SHARES, 'attended sentences'), ...over(VOUCHERS, [...SHARES, ...SMALL], 'TA-Fast')], code: over(VOUCHERS, SMALL, 'TA-Fast') };
+const CLAIMS = {
+  number: [...over(SENTENCES, SHARES, 'attended sentences'), ...over(VOUCHERS, [...SHARES, ...SMALL], 'TA-Fast')],
+  code: over(VOUCHERS, SMALL, 'TA-Fast'),
+};
 
 /** One piece taken away or exchanged; the last ones are whole policies to compare with. */
 const ABLATIONS = [
   ...over(chain(attention, sinks, 'topK'), SHARES, 'without sentences: single slots'),
   ...over(chain(attention, sinks, 'chunks(size=20)', whole), SHARES, 'chunks of 20 in the place of sentences'),
-  ...over(chain('random', 'mandatory(sinks=4,recent=8)', units, whole), SHARES, 'without attention: sentences at random'),
-  ...over(chain('snapkv(window=64,kernel=1)', sinks, units, whole), SHARES, 'window of 64 in the place of the question'),
+  ...over(
+    chain('random', 'mandatory(sinks=4,recent=8)', units, whole),
+    SHARES,
+    'without attention: sentences at random',
+  ),
+  ...over(
+    chain('snapkv(window=64,kernel=1)', sinks, units, whole),
+    SHARES,
+    'window of 64 in the place of the question',
+  ),
   ...over(chain(attention, units, whole), ['10%'], 'without sinks'),
   ...over(chain(attention, sinks, 'sentences', whole), ['10%'], 'without the limit of 32 tokens'),
   ...over(chain(attention, sinks, units, 'wholeUnits'), ['10%'], 'without filling the rest'),
@@ -42,4 +57,5 @@ export const seedOf = (set, form, i) => `smollm2-needle/${set}/${form}/${i}`;
 export const depthOf = (i) => ((i % 10) + 0.5) / 10;
 const ASKED = { number: (key) => `special magic ${key} number`, code: (key) => `${key} code` };
 /** The question and the beginning of its answer, as RULER asks. */
-export const questionOf = (form, key) => `\nQuestion: What is the ${ASKED[form](key)}?\nAnswer: The ${ASKED[form](key)} is`;
+export const questionOf = (form, key) =>
+  `\nQuestion: What is the ${ASKED[form](key)}?\nAnswer: The ${ASKED[form](key)} is`;

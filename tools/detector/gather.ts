@@ -29,12 +29,19 @@ export interface GatherOptions {
   say(what: string): void;
 }
 /** How often each anchor comes in held-out text, by set. */
-const TIMES = { text: 4, patterns: 16 }, SENTENCES = 8;
+const TIMES = { text: 4, patterns: 16 },
+  SENTENCES = 8;
 
 /** Makes the documents and runs the model over them. */
 export async function gather(model: Model, { seed, times, sentences, held, say }: GatherOptions): Promise<Gathered> {
-  const made = documents(forms, times, { sentences, services: services.learned, lines: ({ learned }) => learned }, random(`detector ${seed}`));
-  const collect = collector(model.config.hidden, random(`examples ${seed}`)), test = random(`test ${seed}`);
+  const made = documents(
+    forms,
+    times,
+    { sentences, services: services.learned, lines: ({ learned }) => learned },
+    random(`detector ${seed}`),
+  );
+  const collect = collector(model.config.hidden, random(`examples ${seed}`)),
+    test = random(`test ${seed}`);
   let tokens = 0;
   for (const [i, document] of made.entries()) {
     const seen = await see(model, document);
@@ -48,11 +55,26 @@ export async function gather(model: Model, { seed, times, sentences, held, say }
     say(`${of.length} held-out documents`);
     return out;
   };
-  const unseen = (count: number, lines: Matter['lines']): readonly Document[] => documents(forms, count, { sentences: held, services: services.heldOut, lines }, test);
+  const unseen = (count: number, lines: Matter['lines']): readonly Document[] =>
+    documents(forms, count, { sentences: held, services: services.heldOut, lines }, test);
   return {
-    examples: collect.take(), tokens,
-    sets: { 'held-out text': await all(unseen(TIMES.text, ({ learned }) => learned)), 'held-out patterns': await all(unseen(TIMES.patterns, ({ heldOut }) => heldOut)) },
-    prose: await all(Array.from({ length: Math.min(24, Math.floor(held.length / SENTENCES)) }, (_, i) => ({ text: held.slice(SENTENCES * i, SENTENCES * (i + 1)).join(' '), lines: [] }))),
-    unfinished: await all(Array.from({ length: 5 * withoutValue.length }, (_, i) => ({ text: `${test.pick(held)}\n${withoutValue[i % withoutValue.length]!}`, lines: [] }))),
+    examples: collect.take(),
+    tokens,
+    sets: {
+      'held-out text': await all(unseen(TIMES.text, ({ learned }) => learned)),
+      'held-out patterns': await all(unseen(TIMES.patterns, ({ heldOut }) => heldOut)),
+    },
+    prose: await all(
+      Array.from({ length: Math.min(24, Math.floor(held.length / SENTENCES)) }, (_, i) => ({
+        text: held.slice(SENTENCES * i, SENTENCES * (i + 1)).join(' '),
+        lines: [],
+      })),
+    ),
+    unfinished: await all(
+      Array.from({ length: 5 * withoutValue.length }, (_, i) => ({
+        text: `${test.pick(held)}\n${withoutValue[i % withoutValue.length]!}`,
+        lines: [],
+      })),
+    ),
   };
 }

@@ -5,7 +5,12 @@ import { manifest, packageFolders } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
 /** What each command needs: an app with everything it imports and the root's build tools, or all. */
-const scopes = { cli: ['--filter', '.', '--filter', '@kv/cli...'], gpu: ['--filter', '.', '--filter', '@kv/cli...', '--filter', '@kv/gpu-models...'], playground: ['--filter', '.', '--filter', '@kv/playground...'], all: [] };
+const scopes = {
+  cli: ['--filter', '.', '--filter', '@kv/cli...'],
+  gpu: ['--filter', '.', '--filter', '@kv/cli...', '--filter', '@kv/gpu-models...'],
+  playground: ['--filter', '.', '--filter', '@kv/playground...'],
+  all: [],
+};
 
 const stamp = join(root, 'node_modules/.kv-install.json');
 
@@ -15,13 +20,28 @@ const stamp = join(root, 'node_modules/.kv-install.json');
  */
 export async function install(scope) {
   const key = fingerprint();
-  const before = stamped(), done = before.key === key ? before.scopes : [];
+  const before = stamped(),
+    done = before.key === key ? before.scopes : [];
   if (done.includes(scope) || done.includes('all')) return;
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
-  console.error(`Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`);
-  const { code, output } = await run('npx', ['-y', pnpm, 'install', '--frozen-lockfile', '--prefer-offline', '--reporter=append-only', ...scopes[scope]]);
-  if (code !== 0) fail(`${output}The packages could not be installed: see above; where a manifest changed, run 'npx -y ${pnpm} install' first.`, code);
+  console.error(
+    `Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
+  );
+  const { code, output } = await run('npx', [
+    '-y',
+    pnpm,
+    'install',
+    '--frozen-lockfile',
+    '--prefer-offline',
+    '--reporter=append-only',
+    ...scopes[scope],
+  ]);
+  if (code !== 0)
+    fail(
+      `${output}The packages could not be installed: see above; where a manifest changed, run 'npx -y ${pnpm} install' first.`,
+      code,
+    );
   writeFileSync(stamp, JSON.stringify({ scopes: [...done, scope], key }));
 }
 
@@ -37,7 +57,11 @@ function stamped() {
 /** Changes with the lock file, any manifest, the Node version and the machine's kind. */
 function fingerprint() {
   const hash = createHash('sha256').update(`${process.version} ${process.platform} ${process.arch}`);
-  for (const file of ['pnpm-lock.yaml', 'pnpm-workspace.yaml', ...packageFolders().map((folder) => join(relative(root, folder), 'package.json'))])
+  for (const file of [
+    'pnpm-lock.yaml',
+    'pnpm-workspace.yaml',
+    ...packageFolders().map((folder) => join(relative(root, folder), 'package.json')),
+  ])
     hash.update(`\0${file}\0`).update(readFileSync(join(root, file)));
   return hash.digest('hex');
 }

@@ -4,11 +4,15 @@ import { install } from './install.mjs';
 import { manifest } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
-/** Installs and builds what the cli needs, then becomes it: same process, so input, output, signals and exit code are its own. */
+/**
+ * Installs and builds what the cli needs, then becomes it: same process, so input, output, signals and exit code are
+ * its own.
+ */
 export async function kv(args) {
   await install('cli');
   const filters = ['--filter=@kv/cli...'];
-  if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) { // 132 MB, for those who ask
+  if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
+    // 132 MB, for those who ask
     await install('gpu');
     filters.push('--filter=@kv/gpu-models...');
     process.env.KV_GPU_MODELS ??= join(root, 'packages/gpu-models');

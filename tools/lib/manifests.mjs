@@ -5,14 +5,21 @@ import { root } from './process.mjs';
 /** Folders of every package of the workspace, as pnpm-workspace.yaml finds them; the root comes first. */
 export function packageFolders() {
   const packages = children(join(root, 'packages'));
-  return [root, ...packages, ...packages.flatMap(children), ...children(join(root, 'apps')), join(root, 'bench'), join(root, 'tools')]
-    .filter((folder) => existsSync(join(folder, 'package.json')));
+  return [
+    root,
+    ...packages,
+    ...packages.flatMap(children),
+    ...children(join(root, 'apps')),
+    join(root, 'bench'),
+    join(root, 'tools'),
+  ].filter((folder) => existsSync(join(folder, 'package.json')));
 }
 
 /** What npm would publish, each with its folder and manifest: every package that is not private. */
-export const published = () => packageFolders()
-  .map((folder) => ({ folder: relative(root, folder), manifest: manifest(folder) }))
-  .filter(({ manifest }) => !manifest.private);
+export const published = () =>
+  packageFolders()
+    .map((folder) => ({ folder: relative(root, folder), manifest: manifest(folder) }))
+    .filter(({ manifest }) => !manifest.private);
 
 export const manifest = (folder) => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
 

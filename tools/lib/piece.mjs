@@ -3,7 +3,9 @@ import { dirname, join, relative } from 'node:path';
 import { root } from './process.mjs';
 
 const templates = join(root, 'tools/templates');
-export const families = readdirSync(templates).filter((name) => name !== 'common').sort();
+export const families = readdirSync(templates)
+  .filter((name) => name !== 'common')
+  .sort();
 
 /**
  * Writes a new piece package, packages/FAMILY/NAME, and nothing else.
@@ -11,8 +13,10 @@ export const families = readdirSync(templates).filter((name) => name !== 'common
  * @throws Error with one sentence if the family is unknown, the name is no kebab-case word, or the folder exists.
  */
 export function createPiece(family, name) {
-  if (!families.includes(family)) throw new Error(`the family must be one of ${families.join(', ')}, got ${JSON.stringify(family)}`);
-  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name ?? '')) throw new Error(`the name must be lower-case words joined by '-', got ${JSON.stringify(name)}`);
+  if (!families.includes(family))
+    throw new Error(`the family must be one of ${families.join(', ')}, got ${JSON.stringify(family)}`);
+  if (!/^[a-z][a-z0-9]*(-[a-z0-9]+)*$/.test(name ?? ''))
+    throw new Error(`the name must be lower-case words joined by '-', got ${JSON.stringify(name)}`);
   const folder = join('packages', family, name);
   if (existsSync(join(root, folder))) throw new Error(`${folder} must be free, but it exists`);
   const words = {
@@ -30,6 +34,7 @@ export function createPiece(family, name) {
   return folder;
 }
 
-const files = (folder) => readdirSync(folder, { recursive: true, withFileTypes: true })
-  .filter((entry) => entry.isFile())
-  .map((entry) => join(entry.parentPath, entry.name));
+const files = (folder) =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));

@@ -21,7 +21,12 @@ const env = {
  */
 export function run(command, args, { show = false } = {}) {
   return new Promise((done) => {
-    const child = spawn(command, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'pipe'], shell: process.platform === 'win32' });
+    const child = spawn(command, args, {
+      cwd: root,
+      env,
+      stdio: ['ignore', 'pipe', 'pipe'],
+      shell: process.platform === 'win32',
+    });
     const parts = [];
     for (const stream of [child.stdout, child.stderr])
       stream.on('data', (data) => {
@@ -29,7 +34,10 @@ export function run(command, args, { show = false } = {}) {
         if (show) process.stdout.write(data);
       });
     const end = (code) => done({ code, output: Buffer.concat(parts).toString() });
-    child.on('error', (error) => { parts.push(Buffer.from(`${command}: ${error.message}\n`)); end(127); });
+    child.on('error', (error) => {
+      parts.push(Buffer.from(`${command}: ${error.message}\n`));
+      end(127);
+    });
     child.on('close', (code, signal) => end(code ?? (signal === null ? 1 : 128)));
   });
 }

@@ -17,7 +17,13 @@ export function examples(folder) {
 export async function runExample(folder, code) {
   const { outputFiles } = await build({
     stdin: { contents: code, resolveDir: join(root, folder), loader: 'ts', sourcefile: `${folder}/README.md` },
-    bundle: true, write: false, format: 'esm', platform: 'node', target: 'node20', conditions: ['@kv/source'], logLevel: 'silent',
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    conditions: ['@kv/source'],
+    logLevel: 'silent',
   });
   const scratch = mkdtempSync(join(tmpdir(), 'kv-example-'));
   try {

@@ -6,6 +6,7 @@ import { root, run } from './process.mjs';
 
 /** Commands that pass or fail as a whole; each counts as one test. */
 const checks = [
+  ['sources are formatted and lint clean', 'biome', 'ci', '--error-on-warnings', '--max-diagnostics=50'],
   ['every package builds, JavaScript and declarations', 'turbo', 'run', 'build', 'types', '--output-logs=errors-only'],
   ['sources and tests have no type errors', 'tsc', '-b'],
   ['no unused file, export or dependency', 'knip', '--no-progress', '--no-config-hints'],
@@ -18,7 +19,8 @@ const checks = [
  */
 export async function suite(args) {
   // what an interrupted run of tools/test/new.test.ts left behind
-  for (const folder of packageFolders().filter((path) => path.endsWith('/zz-trial'))) rmSync(folder, { recursive: true });
+  for (const folder of packageFolders().filter((path) => path.endsWith('/zz-trial')))
+    rmSync(folder, { recursive: true });
   await install('all');
   const count = { passed: 0, failed: 0, skipped: 0 };
   for (const [name, command, ...rest] of checks) {
@@ -38,12 +40,18 @@ async function vitest(args, count) {
   const file = join(folder, 'vitest.json');
   mkdirSync(folder, { recursive: true });
   rmSync(file, { force: true });
-  const { code } = await run('vitest', ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...args], { show: true });
+  const { code } = await run(
+    'vitest',
+    ['run', '--reporter=default', '--reporter=json', `--outputFile.json=${file}`, ...args],
+    { show: true },
+  );
   const before = count.failed;
   try {
     const report = JSON.parse(readFileSync(file, 'utf8'));
     count.passed += report.numPassedTests;
-    count.failed += report.numFailedTests + report.testResults.filter((suite) => suite.status === 'failed' && suite.assertionResults.length === 0).length;
+    count.failed +=
+      report.numFailedTests +
+      report.testResults.filter((suite) => suite.status === 'failed' && suite.assertionResults.length === 0).length;
     count.skipped += report.numPendingTests + report.numTodoTests;
   } catch {
     console.log('vitest wrote no report.');

@@ -23,9 +23,19 @@ function workspace(file: string, text: string): string {
     writeFileSync(join(folder, path), content);
   };
   mkdirSync(join(folder, 'node_modules/@kv'), { recursive: true });
-  for (const path of ['packages/core', 'packages/gpu', 'packages/laws', 'packages/policies', 'packages/scorers/good', 'apps/cli']) {
+  for (const path of [
+    'packages/core',
+    'packages/gpu',
+    'packages/laws',
+    'packages/policies',
+    'packages/scorers/good',
+    'apps/cli',
+  ]) {
     const name = `@kv/${path.split('/').slice(1).join('-')}`;
-    write(`${path}/package.json`, JSON.stringify({ name, type: 'module', exports: { '.': { '@kv/source': './src/index.ts' } } }));
+    write(
+      `${path}/package.json`,
+      JSON.stringify({ name, type: 'module', exports: { '.': { '@kv/source': './src/index.ts' } } }),
+    );
     write(`${path}/src/index.ts`, 'export const value = 1;\nexport type Value = number;\n');
     write(`${path}/src/inner.ts`, 'export const inner = 1;\n');
     symlinkSync(join(folder, path), join(folder, 'node_modules', name));
@@ -43,7 +53,11 @@ test.each([
   ['pieces-see-core-only', 'packages/units/bad/src/index.ts', `export { value } from '@kv/laws';`],
   ['satellites-see-core-only', 'packages/gpu/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['models-see-core-and-weights', 'packages/models/src/index.ts', `export const load = () => import('@kv/policies');`],
-  ['gpu-models-see-core-gpu-and-models', 'packages/gpu-models/src/index.ts', `export { value } from '@kv/scorers-good';`],
+  [
+    'gpu-models-see-core-gpu-and-models',
+    'packages/gpu-models/src/index.ts',
+    `export { value } from '@kv/scorers-good';`,
+  ],
   ['policies-see-core-and-pieces', 'packages/policies/src/index.ts', `export { value } from '@kv/gpu';`],
   ['nobody-sees-apps', 'packages/policies/test/a.test.ts', `export { value } from '@kv/cli';`],
   ['no-reaching-inside', 'packages/scorers/bad/src/index.ts', `export { inner } from '../../../core/src/inner.ts';`],
@@ -55,7 +69,11 @@ test.each([
   ['resolvable', 'packages/scorers/bad/src/index.ts', `export { inner } from '@kv/core/src/inner.ts';`],
 ])('%s catches %s: %s', async (name, file, text) => {
   const folder = workspace(file, text);
-  if (name === 'no-cycles') writeFileSync(join(folder, 'packages/core/src/again.ts'), `import { inner } from './inner.ts';\nexport const again = inner;`);
+  if (name === 'no-cycles')
+    writeFileSync(
+      join(folder, 'packages/core/src/again.ts'),
+      `import { inner } from './inner.ts';\nexport const again = inner;`,
+    );
   const found = await violations(folder);
   expect(found.length).toBeGreaterThan(0);
   for (const sentence of found) expect(sentence).toContain(`[${name}]`);
@@ -63,7 +81,10 @@ test.each([
 
 test.each([
   ['packages/scorers/good/src/index.ts', `export { value } from '@kv/core';`],
-  ['packages/scorers/good/test/a.test.ts', `export { value } from '@kv/laws';\nexport { inner } from '../src/inner.ts';`],
+  [
+    'packages/scorers/good/test/a.test.ts',
+    `export { value } from '@kv/laws';\nexport { inner } from '../src/inner.ts';`,
+  ],
   ['packages/scorers/good/test/a.oracle.ts', `import type { Value } from '@kv/core';\nexport type A = Value;`],
   ['packages/policies/src/index.ts', `export { value } from '@kv/scorers-good';`],
   ['packages/gpu-models/src/index.ts', `export { value } from '@kv/gpu';`],

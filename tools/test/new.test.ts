@@ -12,7 +12,12 @@ const name = 'zz-trial';
 const folders = families.map((family: string) => join('packages', family, name));
 const cleanUp = (): void => {
   for (const folder of folders) rmSync(join(root, folder), { recursive: true, force: true });
-  for (const family of families) try { rmdirSync(join(root, 'packages', family)); } catch { /* other pieces live there */ }
+  for (const family of families)
+    try {
+      rmdirSync(join(root, 'packages', family));
+    } catch {
+      /* other pieces live there */
+    }
 };
 
 /** What pnpm install does for a new package, without moving the lock file. */
@@ -20,7 +25,8 @@ function link(folder: string): void {
   const sources = new Map(published().map((one) => [one.manifest.name, one.folder]));
   mkdirSync(join(root, folder, 'node_modules/@kv'), { recursive: true });
   for (const dependency of Object.keys(manifest(join(root, folder)).devDependencies))
-    if (sources.has(dependency)) symlinkSync(join(root, sources.get(dependency)!), join(root, folder, 'node_modules', dependency));
+    if (sources.has(dependency))
+      symlinkSync(join(root, sources.get(dependency)!), join(root, folder, 'node_modules', dependency));
 }
 
 beforeAll(() => {
@@ -38,7 +44,13 @@ test('the tests of new pieces pass unchanged', async () => {
 test('new pieces have no type errors', async () => {
   const config = join(root, 'node_modules/.cache/new-pieces.tsconfig.json');
   mkdirSync(join(root, 'node_modules/.cache'), { recursive: true });
-  writeFileSync(config, JSON.stringify({ extends: join(root, 'tsconfig.base.json'), include: folders.map((folder: string) => join(root, folder)) }));
+  writeFileSync(
+    config,
+    JSON.stringify({
+      extends: join(root, 'tsconfig.base.json'),
+      include: folders.map((folder: string) => join(root, folder)),
+    }),
+  );
   const { code, output } = await run('tsc', ['-p', config]);
   expect(code, output).toBe(0);
 });
@@ -55,8 +67,18 @@ describe.each(folders)('the README example of %s', (folder) => {
 });
 
 test.each([
-  ['an unknown family', 'scorer', 'a', /^the family must be one of allocators, scorers, selectors, transforms, units, got "scorer"$/],
-  ['a name that is no package name', 'scorers', 'MyScorer', /^the name must be lower-case words joined by '-', got "MyScorer"$/],
+  [
+    'an unknown family',
+    'scorer',
+    'a',
+    /^the family must be one of allocators, scorers, selectors, transforms, units, got "scorer"$/,
+  ],
+  [
+    'a name that is no package name',
+    'scorers',
+    'MyScorer',
+    /^the name must be lower-case words joined by '-', got "MyScorer"$/,
+  ],
   ['a missing name', 'scorers', undefined, /^the name must be .*, got undefined$/],
   ['a name that is taken', 'scorers', name, /^packages\/scorers\/zz-trial must be free, but it exists$/],
 ])('%s is one sentence', (_, family, piece, sentence) => {

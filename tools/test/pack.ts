@@ -21,9 +21,21 @@ declare module 'vitest' {
 export default async function setup(project: TestProject): Promise<() => void> {
   const folder = mkdtempSync(join(tmpdir(), 'kv-packed-'));
   const packages = published();
-  const { code, output } = await run('pnpm', ['-r', ...packages.flatMap(({ manifest }) => ['--filter', manifest.name]), 'pack', '--pack-destination', folder]);
+  const { code, output } = await run('pnpm', [
+    '-r',
+    ...packages.flatMap(({ manifest }) => ['--filter', manifest.name]),
+    'pack',
+    '--pack-destination',
+    folder,
+  ]);
   if (code !== 0) throw new Error(`pnpm could not pack the packages:\n${output}`);
-  project.provide('packed', packages.map(({ folder: source, manifest: { name, version } }) => (
-    { name, folder: source, tarball: join(folder, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`) })));
+  project.provide(
+    'packed',
+    packages.map(({ folder: source, manifest: { name, version } }) => ({
+      name,
+      folder: source,
+      tarball: join(folder, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`),
+    })),
+  );
   return () => rmSync(folder, { recursive: true });
 }

@@ -11,7 +11,10 @@ const modules = packed.filter(({ name }) => !['@kv/cli', '@kv/detector-smollm2',
 describe.each(packed)('$name', ({ tarball }) => {
   test('is published in good shape (publint)', async () => {
     const bytes = await readFile(tarball);
-    const { messages, pkg } = await publint({ pack: { tarball: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) }, strict: true });
+    const { messages, pkg } = await publint({
+      pack: { tarball: bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) },
+      strict: true,
+    });
     expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([]);
   });
 
@@ -25,7 +28,13 @@ describe.each(modules)('$name', ({ name, folder, tarball }) => {
   test('has types that every ES module resolution finds (attw)', async () => {
     const analysis = await checkPackage(createPackageFromTarballData(await readFile(tarball)));
     if (!analysis.types) throw new Error(`${name} has no types`);
-    const esm = analysis.problems.filter((problem) => !('resolutionKind' in problem && (problem.resolutionKind === 'node10' || problem.resolutionKind === 'node16-cjs')) && problem.kind !== 'CJSResolvesToESM');
+    const esm = analysis.problems.filter(
+      (problem) =>
+        !(
+          'resolutionKind' in problem &&
+          (problem.resolutionKind === 'node10' || problem.resolutionKind === 'node16-cjs')
+        ) && problem.kind !== 'CJSResolvesToESM',
+    );
     expect(esm).toEqual([]);
   });
 

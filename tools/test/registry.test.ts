@@ -12,7 +12,10 @@ import { root } from '../lib/process.mjs';
 
 const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-registry-'));
-const env = { ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))), npm_config_cache: join(folder, 'cache') };
+const env = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
+  npm_config_cache: join(folder, 'cache'),
+};
 let server: Server;
 
 /** A registry on the loopback that knows nothing but what is published to it. */
@@ -41,13 +44,22 @@ test('who installs only @kv/scorers-caote gets core with it and runs the README 
     await exec('npm', ['publish', tarball], { cwd: folder, env });
   }
   await exec('npm', ['install', '--no-audit', '--no-fund', '@kv/scorers-caote'], { cwd: folder, env });
-  expect(Object.keys(JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')).packages).sort())
-    .toEqual(['', 'node_modules/@kv/core', 'node_modules/@kv/scorers-caote']);
+  expect(Object.keys(JSON.parse(readFileSync(join(folder, 'package-lock.json'), 'utf8')).packages).sort()).toEqual([
+    '',
+    'node_modules/@kv/core',
+    'node_modules/@kv/scorers-caote',
+  ]);
 
   const readme = readFileSync(join(root, 'packages/scorers/caote/README.md'), 'utf8');
-  const example = /^```(?:ts|js)\n(.*?)^```/ms.exec(readme)?.[1] ?? expect.fail('packages/scorers/caote/README.md has no ts or js block');
+  const example =
+    /^```(?:ts|js)\n(.*?)^```/ms.exec(readme)?.[1] ??
+    expect.fail('packages/scorers/caote/README.md has no ts or js block');
   writeFileSync(join(folder, 'example.ts'), example);
-  await exec(join(root, 'node_modules/.bin/tsc'), ['example.ts', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--lib', 'es2023,dom'], { cwd: folder });
+  await exec(
+    join(root, 'node_modules/.bin/tsc'),
+    ['example.ts', '--noEmit', '--strict', '--module', 'nodenext', '--target', 'es2022', '--lib', 'es2023,dom'],
+    { cwd: folder },
+  );
   writeFileSync(join(folder, 'example.js'), transformSync(example, { loader: 'ts', format: 'esm' }).code);
   const { stdout } = await exec(process.execPath, ['example.js'], { cwd: folder, env });
   expect(stdout).toMatch(/\d/);

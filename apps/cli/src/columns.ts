@@ -6,10 +6,18 @@ const width = (text: string): number => [...stripVTControlCharacters(text)].leng
 /** Rows as aligned columns with two spaces between them; the columns in `right` are flush right. */
 export function columns(rows: readonly (readonly string[])[], right: ReadonlySet<number> = new Set()): string {
   const widths = (rows[0] ?? []).map((_, c) => Math.max(...rows.map((row) => width(row[c] ?? ''))));
-  return rows.map((row) => widths.map((most, c) => {
-    const text = row[c] ?? '', space = ' '.repeat(most - width(text));
-    return right.has(c) ? space + text : text + space;
-  }).join('  ').trimEnd()).join('\n');
+  return rows
+    .map((row) =>
+      widths
+        .map((most, c) => {
+          const text = row[c] ?? '',
+            space = ' '.repeat(most - width(text));
+          return right.has(c) ? space + text : text + space;
+        })
+        .join('  ')
+        .trimEnd(),
+    )
+    .join('\n');
 }
 
 /** 12,345,678 bytes as 11.8 MiB. */

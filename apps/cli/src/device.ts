@@ -10,8 +10,12 @@ const DEVICES = ['webgpu', 'cpu', 'auto'] as const;
 export type Device = (typeof DEVICES)[number];
 
 /** The flag, the help text, the parser and the default of `--device`. */
-export const deviceOption: [flag: string, help: string, parse: (text: string) => Device, choice: Device] =
-  ['--device <name>', 'webgpu, cpu, or auto: webgpu where @kv/gpu-models is installed and finds a GPU (a software adapter is none), unless --engine says what multiplies', oneOf('--device', DEVICES), 'auto'];
+export const deviceOption: [flag: string, help: string, parse: (text: string) => Device, choice: Device] = [
+  '--device <name>',
+  'webgpu, cpu, or auto: webgpu where @kv/gpu-models is installed and finds a GPU (a software adapter is none), unless --engine says what multiplies',
+  oneOf('--device', DEVICES),
+  'auto',
+];
 
 /** What is used of an open device of `@kv/gpu`, and of `@kv/gpu-models`, which this package does not install. */
 interface Gpu {
@@ -26,37 +30,52 @@ interface GpuPackages {
 
 /** Whether `auto` is webgpu here. */
 export async function hasGpu(cwd: string): Promise<boolean> {
-  const packages = await gpuPackages(cwd), gpu = await packages?.openGpu().catch(() => undefined);
+  const packages = await gpuPackages(cwd),
+    gpu = await packages?.openGpu().catch(() => undefined);
   gpu?.destroy();
   return gpu?.software === false;
 }
 
-/** An engine on the GPU, with `resident` caches or the host's; `close` gives its device back. @throws KvError in one sentence where there is none */
+/**
+ * An engine on the GPU, with `resident` caches or the host's; `close` gives its device back. @throws KvError in one
+ * sentence where there is none
+ */
 export async function openWebgpu(cwd: string, resident: boolean): Promise<Engine & { close(): void }> {
   const packages = await gpuPackages(cwd);
-  if (packages === undefined) throw new KvError('--device webgpu', `expected ${NAME} to be installed (npm install ${NAME} webgpu), it was not found from ${cwd}`);
+  if (packages === undefined)
+    throw new KvError(
+      '--device webgpu',
+      `expected ${NAME} to be installed (npm install ${NAME} webgpu), it was not found from ${cwd}`,
+    );
   const gpu = await packages.openGpu();
   return Object.assign(packages.gpuEngine(gpu, { resident }), { close: () => gpu.destroy() });
 }
 
 const NAME = '@kv/gpu-models';
 
-/** The GPU packages: in the folder that `KV_GPU_MODELS` names, or installed beside the working folder or this package. */
+/**
+ * The GPU packages: in the folder that `KV_GPU_MODELS` names, or installed beside the working folder or this package.
+ */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   const models = process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
   if (models === undefined) return undefined;
-  return { ...await entry(installed('@kv/gpu', models)!), ...await entry(models) } as unknown as GpuPackages;
+  return { ...(await entry(installed('@kv/gpu', models)!)), ...(await entry(models)) } as unknown as GpuPackages;
 }
 
 /** The folder of an installed package, looked for upwards from another. */
 function installed(name: string, from: string): string | undefined {
-  const folder = join(from, 'node_modules', name), above = dirname(from);
+  const folder = join(from, 'node_modules', name),
+    above = dirname(from);
   if (existsSync(join(folder, 'package.json'))) return realpathSync(folder);
   return above === from ? undefined : installed(name, above);
 }
 
 /** What importing the package in a folder gives: its source where this runs from source. */
 async function entry(folder: string): Promise<object> {
-  const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { exports: { '.': Record<string, string> } };
-  return await import(pathToFileURL(join(folder, exports['.'][import.meta.url.endsWith('.ts') ? '@kv/source' : 'default']!)).href) as object;
+  const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    exports: { '.': Record<string, string> };
+  };
+  return (await import(
+    pathToFileURL(join(folder, exports['.'][import.meta.url.endsWith('.ts') ? '@kv/source' : 'default']!)).href
+  )) as object;
 }

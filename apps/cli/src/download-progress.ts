@@ -15,7 +15,10 @@ interface Download {
 /** Seconds between two plain lines. */
 const EVERY_S = 10;
 
-/** A bar with speed and time left on a terminal, a line now and then elsewhere; nothing where nothing has to be downloaded. */
+/**
+ * A bar with speed and time left on a terminal, a line now and then elsewhere; nothing where nothing has to be
+ * downloaded.
+ */
 export function startDownload(stderr: Stream, name: string, now: () => number = () => performance.now()): Download {
   const wait = (): void => void stderr.write(`model: another process is downloading ${name}, waits for it\n`);
   return stderr.isTTY ? { ...bar(stderr), wait } : { ...lines(stderr, name, now), wait };
@@ -28,7 +31,17 @@ function bar(stderr: Stream): Omit<Download, 'wait'> {
       const payload = { file: progress.file, far: far(progress) };
       if (shown) shown.update(progress.done, payload);
       else {
-        shown = new cliProgress.SingleBar({ stream: stderr as NodeJS.WriteStream, format: '{bar} {far}  {file}', barsize: 30, hideCursor: true, clearOnComplete: true, gracefulExit: false }, cliProgress.Presets.shades_classic);
+        shown = new cliProgress.SingleBar(
+          {
+            stream: stderr as NodeJS.WriteStream,
+            format: '{bar} {far}  {file}',
+            barsize: 30,
+            hideCursor: true,
+            clearOnComplete: true,
+            gracefulExit: false,
+          },
+          cliProgress.Presets.shades_classic,
+        );
         shown.start(progress.total, progress.done, payload);
       }
     },
@@ -37,12 +50,15 @@ function bar(stderr: Stream): Omit<Download, 'wait'> {
 }
 
 function lines(stderr: Stream, name: string, now: () => number): Omit<Download, 'wait'> {
-  let said: number | undefined, whole = false;
+  let said: number | undefined,
+    whole = false;
   return {
     step(progress) {
       whole ||= progress.done === progress.total;
       if (said !== undefined && now() - said < 1000 * EVERY_S) return;
-      stderr.write(said === undefined ? `model: downloading ${name}, ${bytesText(progress.total)}\n` : `model: ${far(progress)}\n`);
+      stderr.write(
+        said === undefined ? `model: downloading ${name}, ${bytesText(progress.total)}\n` : `model: ${far(progress)}\n`,
+      );
       said = now();
     },
     stop() {

@@ -18,9 +18,20 @@ const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
 export async function main(argv: readonly string[], terminal: Terminal): Promise<number> {
   const program = new Command('kv')
     .description('Ask a language model which KV-cache retention policy still answers at which budget.')
-    .version((JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version)
+    .version(
+      (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version,
+    )
     .helpCommand(false);
-  for (const command of [needleCommand, runCommand, chatCommand, piecesCommand, explainCommand, papersCommand, calibrateCommand]) program.addCommand(command(terminal));
+  for (const command of [
+    needleCommand,
+    runCommand,
+    chatCommand,
+    piecesCommand,
+    explainCommand,
+    papersCommand,
+    calibrateCommand,
+  ])
+    program.addCommand(command(terminal));
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({ writeOut: (text) => terminal.stdout.write(text), writeErr: () => {} });
   }
@@ -41,6 +52,7 @@ function failed(error: unknown, { stderr, signal, debug }: Terminal): number {
   if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
   if (debug) stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
   const expected = KvError.is(error) || error instanceof CommanderError;
-  if (!debug) stderr.write(`${oneSentence(error)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`);
+  if (!debug)
+    stderr.write(`${oneSentence(error)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`);
   return expected ? EXIT.input : EXIT.fault;
 }

@@ -4,10 +4,12 @@ import { startDownload } from './download-progress.ts';
 import type { Terminal } from './terminal.ts';
 
 /** What `--model` takes, for its help. */
-export const MODEL_HELP = "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
+export const MODEL_HELP =
+  "'embedded', a folder, a .gguf file, or a repository of the Hugging Face hub: org/name, org/name:Q4_K_M, org/name/file.gguf";
 
 /**
- * What `loadModel` takes for a name: a repository of the hub is downloaded into the Hugging Face cache unless it is there.
+ * What `loadModel` takes for a name: a repository of the hub is downloaded into the Hugging Face cache unless it is
+ * there.
  * @throws KvError in one sentence
  */
 export async function resolveModel(name: string, { stderr, signal, cwd }: Terminal): Promise<string> {
@@ -19,5 +21,7 @@ export async function resolveModel(name: string, { stderr, signal, cwd }: Termin
 /** The file or folder of what `resolveModel` gives. */
 export function checkpointPath(model: string): string {
   if (model !== 'embedded') return model;
-  return process.env.KV_EMBEDDED_DIR || fileURLToPath(new URL('.', import.meta.resolve('@kv/model-embedded/config.json')));
+  return (
+    process.env.KV_EMBEDDED_DIR || fileURLToPath(new URL('.', import.meta.resolve('@kv/model-embedded/config.json')))
+  );
 }

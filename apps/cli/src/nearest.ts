@@ -2,7 +2,11 @@
 function nearest(name: string, names: readonly string[], count = 3): readonly string[] {
   const wanted = name.toLowerCase();
   return names
-    .map((candidate) => ({ candidate, cost: candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()) }))
+    .map((candidate) => ({
+      candidate,
+      cost:
+        candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()),
+    }))
     .filter(({ candidate, cost }) => cost <= Math.max(2, Math.ceil(Math.max(candidate.length, wanted.length) * 0.4)))
     .sort((a, b) => a.cost - b.cost)
     .slice(0, count)
@@ -12,7 +16,9 @@ function nearest(name: string, names: readonly string[], count = 3): readonly st
 /** " (did you mean a, b or c?)", or nothing. */
 export function didYouMean(name: string, names: readonly string[]): string {
   const near = nearest(name, names);
-  return near.length === 0 ? '' : ` (did you mean ${near.length === 1 ? near[0] : `${near.slice(0, -1).join(', ')} or ${near.at(-1)}`}?)`;
+  return near.length === 0
+    ? ''
+    : ` (did you mean ${near.length === 1 ? near[0] : `${near.slice(0, -1).join(', ')} or ${near.at(-1)}`}?)`;
 }
 
 /** Levenshtein. */
@@ -20,7 +26,8 @@ function distance(a: string, b: string): number {
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
-    for (let j = 1; j <= b.length; j++) next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
+    for (let j = 1; j <= b.length; j++)
+      next.push(Math.min(row[j]! + 1, next[j - 1]! + 1, row[j - 1]! + (a[i - 1] === b[j - 1] ? 0 : 1)));
     row = next;
   }
   return row[b.length]!;

@@ -5,46 +5,81 @@ import type { Budget } from '@kv/models';
 export type Parse<T> = (text: string) => T;
 
 /** A whole number between two bounds. */
-export const whole = (option: string, { min = 0, max = Number.MAX_SAFE_INTEGER }: { readonly min?: number; readonly max?: number } = {}): Parse<number> => (text) => {
-  const value = Number(text);
-  if (/^[+-]?\d+$/.test(text) && value >= min && value <= max) return value;
-  throw new KvError(option, `must be a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}, got ${JSON.stringify(text)}`);
-};
+export const whole =
+  (
+    option: string,
+    { min = 0, max = Number.MAX_SAFE_INTEGER }: { readonly min?: number; readonly max?: number } = {},
+  ): Parse<number> =>
+  (text) => {
+    const value = Number(text);
+    if (/^[+-]?\d+$/.test(text) && value >= min && value <= max) return value;
+    throw new KvError(
+      option,
+      `must be a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}, got ${JSON.stringify(text)}`,
+    );
+  };
 
 /** A number between two bounds, `above` excluded. */
-export const number = (option: string, { min, above, max }: { readonly min?: number; readonly above?: number; readonly max?: number }): Parse<number> => (text) => {
-  const value = text.trim() === '' ? Number.NaN : Number(text);
-  if (Number.isFinite(value) && value >= (min ?? -Infinity) && value > (above ?? -Infinity) && value <= (max ?? Infinity)) return value;
-  const want = [...(min === undefined ? [] : [`at least ${min}`]), ...(above === undefined ? [] : [`above ${above}`]), ...(max === undefined ? [] : [`at most ${max}`])];
-  throw new KvError(option, `must be a number ${want.join(' and ')}, got ${JSON.stringify(text)}`);
-};
+export const number =
+  (
+    option: string,
+    { min, above, max }: { readonly min?: number; readonly above?: number; readonly max?: number },
+  ): Parse<number> =>
+  (text) => {
+    const value = text.trim() === '' ? Number.NaN : Number(text);
+    if (
+      Number.isFinite(value) &&
+      value >= (min ?? -Infinity) &&
+      value > (above ?? -Infinity) &&
+      value <= (max ?? Infinity)
+    )
+      return value;
+    const want = [
+      ...(min === undefined ? [] : [`at least ${min}`]),
+      ...(above === undefined ? [] : [`above ${above}`]),
+      ...(max === undefined ? [] : [`at most ${max}`]),
+    ];
+    throw new KvError(option, `must be a number ${want.join(' and ')}, got ${JSON.stringify(text)}`);
+  };
 
 /** One of a few words. */
-export const oneOf = <T extends string>(option: string, words: readonly T[]): Parse<T> => (text) => {
-  const found = words.find((word) => word === text);
-  if (found !== undefined) return found;
-  throw new KvError(option, `must be ${words.join(' or ')}, got ${JSON.stringify(text)}`);
-};
+export const oneOf =
+  <T extends string>(option: string, words: readonly T[]): Parse<T> =>
+  (text) => {
+    const found = words.find((word) => word === text);
+    if (found !== undefined) return found;
+    throw new KvError(option, `must be ${words.join(' or ')}, got ${JSON.stringify(text)}`);
+  };
 
 /** A number of slots, or a share of the prompt that is kept. */
-export const budget = (option: string): Parse<Budget> => (text) => {
-  const share = /^(\d+(?:\.\d+)?)%$/.exec(text)?.[1];
-  if (share !== undefined && Number(share) > 0 && Number(share) <= 100) return `${Number(share)}%`;
-  if (/^\d+$/.test(text) && Number(text) > 0) return Number(text);
-  throw new KvError(option, `must be a whole number of slots of at least 1, or the share of the prompt to keep, above 0% and up to 100%, got ${JSON.stringify(text)}`);
-};
+export const budget =
+  (option: string): Parse<Budget> =>
+  (text) => {
+    const share = /^(\d+(?:\.\d+)?)%$/.exec(text)?.[1];
+    if (share !== undefined && Number(share) > 0 && Number(share) <= 100) return `${Number(share)}%`;
+    if (/^\d+$/.test(text) && Number(text) > 0) return Number(text);
+    throw new KvError(
+      option,
+      `must be a whole number of slots of at least 1, or the share of the prompt to keep, above 0% and up to 100%, got ${JSON.stringify(text)}`,
+    );
+  };
 
 /** Values between commas, each parsed; commas inside brackets or quotes belong to a value. */
-export const list = <T>(option: string, parse: Parse<T>): Parse<readonly T[]> => (text) => {
-  const parts = splitOutside(text, ',').map((part) => part.trim());
-  if (parts.some((part) => part === '')) throw new KvError(option, `must be values between commas, got ${JSON.stringify(text)}`);
-  return [...new Set(parts.map(parse))];
-};
+export const list =
+  <T>(option: string, parse: Parse<T>): Parse<readonly T[]> =>
+  (text) => {
+    const parts = splitOutside(text, ',').map((part) => part.trim());
+    if (parts.some((part) => part === ''))
+      throw new KvError(option, `must be values between commas, got ${JSON.stringify(text)}`);
+    return [...new Set(parts.map(parse))];
+  };
 
 /** Splits at a separator that stands outside brackets and double quotes. */
 function splitOutside(text: string, separator: string): readonly string[] {
   const parts: string[] = [];
-  let depth = 0, quoted = false, from = 0;
+  let depth = 0,
+    quoted = false,
+    from = 0;
   for (let i = 0; i < text.length; i++) {
     const c = text[i];
     if (quoted) {

@@ -6,12 +6,17 @@ import type { Sequence } from '@kv/models';
 
 /** Writes a sequence's cache to a file, whole or not at all. */
 export async function saveCacheFile(sequence: Sequence, file: string, cwd: string): Promise<void> {
-  const path = resolve(cwd, file), part = `${path}.${process.pid}.part`, bytes = await saveCache(sequence);
+  const path = resolve(cwd, file),
+    part = `${path}.${process.pid}.part`,
+    bytes = await saveCache(sequence);
   try {
     writeFileSync(part, bytes);
     renameSync(part, path);
   } catch (cause) {
     rmSync(part, { force: true });
-    throw new KvError(file, `expected a file that can be written, got ${(cause as NodeJS.ErrnoException).code ?? String(cause)}`);
+    throw new KvError(
+      file,
+      `expected a file that can be written, got ${(cause as NodeJS.ErrnoException).code ?? String(cause)}`,
+    );
   }
 }

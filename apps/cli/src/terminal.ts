@@ -7,7 +7,10 @@ export interface Stream {
 /** What a person types, and Ctrl-C while a command wants it for itself. */
 export interface Input {
   readonly stream: NodeJS.ReadableStream & { readonly isTTY?: boolean };
-  /** Calls `listener` at Ctrl-C instead of aborting the signal, unless it gives false; the function returned gives Ctrl-C back. */
+  /**
+   * Calls `listener` at Ctrl-C instead of aborting the signal, unless it gives false; the function returned gives
+   * Ctrl-C back.
+   */
   takeInterrupts(listener: () => boolean): () => void;
   /** As if Ctrl-C had been pressed: a terminal that reads keys one by one sees it as a key. */
   interrupt(): void;
@@ -44,9 +47,24 @@ export function processTerminal(): Terminal {
   });
   const takeInterrupts = (listener: () => boolean): (() => void) => {
     taken = listener;
-    return () => { taken = undefined; };
+    return () => {
+      taken = undefined;
+    };
   };
   // Opening standard input keeps a process waiting for it, so it is opened where it is read.
-  const input: Input = { get stream() { return process.stdin; }, takeInterrupts, interrupt };
-  return { stdout: process.stdout, stderr: process.stderr, signal: abort.signal, cwd: process.cwd(), debug: process.env.KV_DEBUG === '1', input };
+  const input: Input = {
+    get stream() {
+      return process.stdin;
+    },
+    takeInterrupts,
+    interrupt,
+  };
+  return {
+    stdout: process.stdout,
+    stderr: process.stderr,
+    signal: abort.signal,
+    cwd: process.cwd(),
+    debug: process.env.KV_DEBUG === '1',
+    input,
+  };
 }

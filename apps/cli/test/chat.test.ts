@@ -17,11 +17,16 @@ beforeAll(() => {
 });
 const KEEP = ['--policy', 'streaming', '--budget', '48', '--max-new-tokens', '12'];
 const TURN = 'Say what you know of the clocks, and then of April.';
-const chat = (args: readonly string[], lines: readonly string[], more: Run = {}): ReturnType<typeof kv> => kv(['chat', '--model', model, ...args], { cwd, lines, ...more });
+const chat = (args: readonly string[], lines: readonly string[], more: Run = {}): ReturnType<typeof kv> =>
+  kv(['chat', '--model', model, ...args], { cwd, lines, ...more });
 /** A turn that the tiny model answers without an end. */
 const ENDLESS = 'one two three';
 /** The numbers after each turn. */
-const turnsOf = (stderr: string): { tokens: number; slots: number }[] => [...stderr.matchAll(/^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB live, /gm)].map(([, tokens, slots]) => ({ tokens: Number(tokens), slots: Number(slots) }));
+const turnsOf = (stderr: string): { tokens: number; slots: number }[] =>
+  [...stderr.matchAll(/^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB live, /gm)].map(([, tokens, slots]) => ({
+    tokens: Number(tokens),
+    slots: Number(slots),
+  }));
 
 describe('kv chat', () => {
   it("goes on past the model's context, at its budget", async () => {
@@ -32,20 +37,29 @@ describe('kv chat', () => {
     expect(turns.at(-1)!.tokens).toBeGreaterThan(2 * CONTEXT);
   });
   it("goes on within one answer and one turn that are longer than the model's context", async () => {
-    const { code, stderr } = await chat([...KEEP.slice(0, 4), '--max-new-tokens', '400'], [ENDLESS, 'y'.repeat(2 * CONTEXT)]);
+    const { code, stderr } = await chat(
+      [...KEEP.slice(0, 4), '--max-new-tokens', '400'],
+      [ENDLESS, 'y'.repeat(2 * CONTEXT)],
+    );
     const [first, second] = turnsOf(stderr);
     expect([code, first!.tokens > 400, second!.tokens > first!.tokens + 2 * CONTEXT]).toEqual([0, true, true]);
     expect(stderr).not.toContain('full');
   });
   it('answers as kv run does, and evicts while it answers if a cadence is given', async () => {
     const said = (await chat(['--max-new-tokens', '12'], [TURN])).stdout;
-    expect(said).toBe((await kv(['run', '--model', model, '--prompt', TURN, '--max-new-tokens', '12', '--stop', '\n'], { cwd })).stdout);
+    expect(said).toBe(
+      (await kv(['run', '--model', model, '--prompt', TURN, '--max-new-tokens', '12', '--stop', '\n'], { cwd })).stdout,
+    );
     expect((await chat([...KEEP, '--cadence', '3'], [TURN, TURN])).code).toBe(0);
   });
   it('saves what loads and goes on in the same words', async () => {
     const [one, two, three] = ['The first turn is this one here.', TURN, 'And the last one asks again.'];
     let marks: number[] = [];
-    const long = await chat([...KEEP, '--save', 'end.safetensors'], [one, two, '/save middle.safetensors', three], { onWrite: (all) => { marks = [...marks, all.length]; } });
+    const long = await chat([...KEEP, '--save', 'end.safetensors'], [one, two, '/save middle.safetensors', three], {
+      onWrite: (all) => {
+        marks = [...marks, all.length];
+      },
+    });
     expect(long.stderr).toContain('saved to middle.safetensors');
     const rest = await chat(['--load', 'middle.safetensors', '--max-new-tokens', '12'], [three]);
     expect(rest.stderr).toContain('streaming(');
@@ -53,12 +67,16 @@ describe('kv chat', () => {
     expect(long.stdout.endsWith(rest.stdout)).toBe(true);
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));
     expect(existsSync(join(cwd, 'end.safetensors'))).toBe(true);
-    expect((await chat(['--load', 'end.safetensors', '--policy', 'h2o', '--budget', '48'], ['x'])).stderr).toContain('was not remembered while the prompt passed');
+    expect((await chat(['--load', 'end.safetensors', '--policy', 'h2o', '--budget', '48'], ['x'])).stderr).toContain(
+      'was not remembered while the prompt passed',
+    );
   });
   it('shows what was dropped, the bytes, and what can be typed', async () => {
     const { stdout, stderr } = await chat(KEEP, [TURN, TURN, '/dropped', '/bytes', '/help', '/what', '/quit', TURN]);
     expect(stdout).toMatch(/\[[^\]]*clocks[^\]]*\]/);
-    expect(stdout).toMatch(/\d+ tokens: \d+ % are still held by half of the layers and KV heads or more, \d+ % by none; a token is held by \d+ % of them on average\n$/);
+    expect(stdout).toMatch(
+      /\d+ tokens: \d+ % are still held by half of the layers and KV heads or more, \d+ % by none; a token is held by \d+ % of them on average\n$/,
+    );
     expect(stderr).toMatch(/^cache [\d.]+ KiB.*most so far/m);
     expect(stderr).toContain('/save FILE   write the cache');
     expect(stderr).toContain('expected /help, /dropped, /bytes, /save FILE or /quit, got "/what"');
@@ -66,34 +84,60 @@ describe('kv chat', () => {
   });
   it('Ctrl-C ends an answer, twice within a second the conversation, and at the prompt it leaves', async () => {
     let pressed = 0;
-    const once = await chat([...KEEP.slice(0, 4), '--max-new-tokens', '40'], [TURN, TURN], { onWrite: (_, interrupt) => { if (++pressed === 3) interrupt(); } });
+    const once = await chat([...KEEP.slice(0, 4), '--max-new-tokens', '40'], [TURN, TURN], {
+      onWrite: (_, interrupt) => {
+        if (++pressed === 3) interrupt();
+      },
+    });
     expect(once.code).toBe(0);
     expect(once.stderr).toMatch(/, stopped\]/);
     expect(turnsOf(once.stderr)).toHaveLength(2);
     pressed = 0;
-    const twice = await chat(KEEP, [TURN, TURN, TURN], { onWrite: (_, interrupt) => { if ([3, 4].includes(++pressed)) interrupt(); } });
+    const twice = await chat(KEEP, [TURN, TURN, TURN], {
+      onWrite: (_, interrupt) => {
+        if ([3, 4].includes(++pressed)) interrupt();
+      },
+    });
     expect(twice.code).toBe(130);
     expect(turnsOf(twice.stderr).length).toBeLessThan(3);
-    const prompt = await chat(KEEP, [TURN, '/dropped', TURN], { onWrite: (all, interrupt) => { if (all.endsWith('on average\n')) interrupt(); } });
+    const prompt = await chat(KEEP, [TURN, '/dropped', TURN], {
+      onWrite: (all, interrupt) => {
+        if (all.endsWith('on average\n')) interrupt();
+      },
+    });
     expect([prompt.code, turnsOf(prompt.stderr).length]).toEqual([0, 1]);
   });
   it("speaks the model's chat template, a saved conversation too", async () => {
     const own = writeTinyModel(join(cwd, 'templated'));
-    writeFileSync(join(own, 'chat_template.jinja'), "{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}");
-    const { code, stdout } = await chat(['--model', own, '--system', 'Be brief.', '--max-new-tokens', '4'], ['one', 'two', '/dropped']);
+    writeFileSync(
+      join(own, 'chat_template.jinja'),
+      '{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}',
+    );
+    const { code, stdout } = await chat(
+      ['--model', own, '--system', 'Be brief.', '--max-new-tokens', '4'],
+      ['one', 'two', '/dropped'],
+    );
     expect(code).toBe(0);
     expect(stdout).toMatch(/<system>Be brief\.<\/><user>one<\/><assistant>[^]*<\/><user>two<\/><assistant>/);
   });
   it('without a policy it says when the context is full, and goes on', async () => {
     const { code, stderr } = await chat(['--max-new-tokens', '4'], ['x'.repeat(CONTEXT - 20), 'y'.repeat(40), 'z']);
     expect(code).toBe(0);
-    expect(stderr).toMatch(/chat: expected a turn that fits the model's context, got \d+ tokens over \d+: a policy and a budget keep a conversation going\n\[/);
+    expect(stderr).toMatch(
+      /chat: expected a turn that fits the model's context, got \d+ tokens over \d+: a policy and a budget keep a conversation going\n\[/,
+    );
   });
   it.each([
     [['--policy', 'knorm'], /^--budget: expected a number of slots, since 'knorm ∘ topK' evicts, got none$/],
     [['--policy', 'knorm', '--budget', '256'], /^--budget: expected fewer slots than the context of .*, 256, got 256$/],
-    [['--policy', 'snapkv(window=32)', '--budget', '16'], /^--budget: expected at least the 32 slots that .* forces, got 16$/],
-    [['--policy', 'knorm', '--budget', '200', '--block', '100'], /^--block: expected at most 56 tokens beside a budget of 200, got 100$/],
+    [
+      ['--policy', 'snapkv(window=32)', '--budget', '16'],
+      /^--budget: expected at least the 32 slots that .* forces, got 16$/,
+    ],
+    [
+      ['--policy', 'knorm', '--budget', '200', '--block', '100'],
+      /^--block: expected at most 56 tokens beside a budget of 200, got 100$/,
+    ],
     [['--system', 'x', '--load', 'y'], /^--system: expected no --load beside it/],
     [['--load', 'nothing.safetensors'], /nothing\.safetensors: expected a readable file, got ENOENT$/],
     [['--budget', '25%'], /^--budget: must be a whole number of at least 1, got "25%"$/],
@@ -106,49 +150,110 @@ describe('kv chat', () => {
 
 describe('turns', () => {
   it('lines: the system text first, then a line a turn', async () => {
-    const { tokenizer } = await loadModel(model), turns = lineTurns(tokenizer, 'S'), text = (said: string, before: string): string => tokenizer.decode(turns.turn(said, before));
+    const { tokenizer } = await loadModel(model),
+      turns = lineTurns(tokenizer, 'S'),
+      text = (said: string, before: string): string => tokenizer.decode(turns.turn(said, before));
     expect([text('a', ''), text('b', 'S\na x'), text('c', 'S\na x\n')]).toEqual(['S\na', '\nb', 'c']);
     expect(turns.turn('a', '')[0]).toBe(0);
     expect(turns.turn('b', 'a')[0]).not.toBe(0);
   });
   it("templates: turn after turn makes the template's text of the whole conversation", async () => {
     const { tokenizer } = await loadModel(model);
-    const render = (messages: readonly { role: string; content: string }[]): string => `${messages.map(({ role, content }) => `<${role}>${content.trim()}</>\n`).join('')}<assistant>`;
-    fc.assert(fc.property(fc.option(fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x') }), { nil: undefined }), fc.array(fc.tuple(fc.string({ unit: fc.constantFrom('b', '>', 'ü', 'c ') }), fc.constantFrom('yes', 'no', 'maybe so')), { minLength: 1, maxLength: 4 }), (system, said) => {
-      const turns = templateTurns(tokenizer, render, system), messages = system === undefined ? [] : [{ role: 'system', content: system }];
-      let text = '';
-      for (const [user, answer] of said) {
-        text += tokenizer.decode(turns.turn(user, text));
-        messages.push({ role: 'user', content: user });
-        expect(text).toBe(render(messages));
-        text += answer;
-        messages.push({ role: 'assistant', content: answer });
-      }
-    }));
+    const render = (messages: readonly { role: string; content: string }[]): string =>
+      `${messages.map(({ role, content }) => `<${role}>${content.trim()}</>\n`).join('')}<assistant>`;
+    fc.assert(
+      fc.property(
+        fc.option(fc.string({ unit: fc.constantFrom('a', 'é', '<', ' x') }), { nil: undefined }),
+        fc.array(
+          fc.tuple(fc.string({ unit: fc.constantFrom('b', '>', 'ü', 'c ') }), fc.constantFrom('yes', 'no', 'maybe so')),
+          { minLength: 1, maxLength: 4 },
+        ),
+        (system, said) => {
+          const turns = templateTurns(tokenizer, render, system),
+            messages = system === undefined ? [] : [{ role: 'system', content: system }];
+          let text = '';
+          for (const [user, answer] of said) {
+            text += tokenizer.decode(turns.turn(user, text));
+            messages.push({ role: 'user', content: user });
+            expect(text).toBe(render(messages));
+            text += answer;
+            messages.push({ role: 'assistant', content: answer });
+          }
+        },
+      ),
+    );
   });
 });
 
 it.each(['<s>', 'a<s> b</s>'])('templates: the special tokens in %j, which a person wrote, are text', async (said) => {
-  const { tokenizer } = await loadModel(model), special = new Set(tokenizer.specials.values());
-  const turns = templateTurns(tokenizer, (messages) => `<s>user: ${messages.map(({ content }) => content).join('')}</s>`, undefined), ids = turns.turn(said, '');
+  const { tokenizer } = await loadModel(model),
+    special = new Set(tokenizer.specials.values());
+  const turns = templateTurns(
+      tokenizer,
+      (messages) => `<s>user: ${messages.map(({ content }) => content).join('')}</s>`,
+      undefined,
+    ),
+    ids = turns.turn(said, '');
   expect(ids.filter((id) => special.has(id))).toEqual(['<s>', '</s>'].map((name) => tokenizer.specials.get(name)));
   expect(tokenizer.decode(ids)).toBe(`user: ${said}`);
 });
 
 describe('what was dropped', () => {
   it('counts layers and heads by position, and shows each character once', () => {
-    expect(heldShares([[[0, 2], [2]], [[2], [1, 2]]], 4)).toEqual([0.25, 0.25, 1, 0]);
-    const tokens = { ids: [1, 2, 3, 4], text: 'a😀b', offsets: [[0, 1], [1, 3], [1, 3], [3, 4]] } as never;
-    expect(droppedText({ tokens, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`)).toBe('a😀[b]\n4 tokens: 75 % are still held by half of the layers and KV heads or more, 25 % by none; a token is held by 75 % of them on average\n');
+    expect(
+      heldShares(
+        [
+          [[0, 2], [2]],
+          [[2], [1, 2]],
+        ],
+        4,
+      ),
+    ).toEqual([0.25, 0.25, 1, 0]);
+    const tokens = {
+      ids: [1, 2, 3, 4],
+      text: 'a😀b',
+      offsets: [
+        [0, 1],
+        [1, 3],
+        [1, 3],
+        [3, 4],
+      ],
+    } as never;
+    expect(droppedText({ tokens, kept: () => [[[0, 1, 2]]] }, (text) => `[${text}]`)).toBe(
+      'a😀[b]\n4 tokens: 75 % are still held by half of the layers and KV heads or more, 25 % by none; a token is held by 75 % of them on average\n',
+    );
   });
 });
 
 const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
 describe.runIf(existsSync(bin))('the built kv chat', () => {
-  it.each([['once', 1, 0], ['twice', 2, 130]] as const)('Ctrl-C %s', async (_, times, want) => {
-    const child = spawn(process.execPath, [bin, 'chat', '--model', model, '--policy', 'streaming', '--budget', '48', '--max-new-tokens', '5000', '--save', `spawned${times}.safetensors`], { cwd });
-    let stdout = '', stderr = '';
-    child.stderr.on('data', (text: Buffer) => { stderr += text.toString(); });
+  it.each([
+    ['once', 1, 0],
+    ['twice', 2, 130],
+  ] as const)('Ctrl-C %s', async (_, times, want) => {
+    const child = spawn(
+      process.execPath,
+      [
+        bin,
+        'chat',
+        '--model',
+        model,
+        '--policy',
+        'streaming',
+        '--budget',
+        '48',
+        '--max-new-tokens',
+        '5000',
+        '--save',
+        `spawned${times}.safetensors`,
+      ],
+      { cwd },
+    );
+    let stdout = '',
+      stderr = '';
+    child.stderr.on('data', (text: Buffer) => {
+      stderr += text.toString();
+    });
     child.stdout.on('data', (text: Buffer) => {
       stdout += text.toString();
       if (stdout.length > 3 && child.killed === false) {
@@ -158,7 +263,9 @@ describe.runIf(existsSync(bin))('the built kv chat', () => {
       }
     });
     child.stdin.write(`${ENDLESS}\n`);
-    const code = await new Promise((resolve) => { child.on('close', resolve); });
+    const code = await new Promise((resolve) => {
+      child.on('close', resolve);
+    });
     expect(code, stderr).toBe(want);
     if (times === 1) expect(stderr).toMatch(/, stopped\]\ncache /);
     expect(existsSync(join(cwd, `spawned${times}.safetensors`))).toBe(true);

@@ -24,7 +24,9 @@ if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK
 process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
 const packages = new URL('../../../packages/', import.meta.url);
 
-const evicting = Object.entries(policies).map(([name, { make }]) => [name, compile(make())] as const).filter(([, { evicts }]) => evicts);
+const evicting = Object.entries(policies)
+  .map(([name, { make }]) => [name, compile(make())] as const)
+  .filter(([, { evicts }]) => evicts);
 
 /** The part of `@kv/gpu` that is used here, which this package does not install. */
 interface Gpu extends Backend {
@@ -36,7 +38,7 @@ interface Gpu extends Backend {
 /** A device, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
 async function device(): Promise<Gpu | undefined> {
   try {
-    return await (await import(new URL('gpu/src/index.ts', packages).href) as { openGpu(): Promise<Gpu> }).openGpu();
+    return await ((await import(new URL('gpu/src/index.ts', packages).href)) as { openGpu(): Promise<Gpu> }).openGpu();
   } catch (error) {
     if (process.env['KV_REQUIRE_GPU'] === '1') throw error;
     return undefined;
@@ -47,19 +49,36 @@ afterAll(() => gpu?.destroy(), 60_000);
 
 describe.skipIf(!gpu)('the formula', () => {
   it("gives the dispatches and bytes that @kv/gpu counts, for every policy's event", () => {
-    const small = { layers: 2, queryHeads: 4, kvHeads: 2, headDim: 8, hidden: 32, ffn: 64, vocab: 99, maxPositions: 131_072 } as ModelConfig, wrong: string[] = [];
+    const small = {
+        layers: 2,
+        queryHeads: 4,
+        kvHeads: 2,
+        headDim: 8,
+        hidden: 32,
+        ffn: 64,
+        vocab: 99,
+        maxPositions: 131_072,
+      } as ModelConfig,
+      wrong: string[] = [];
     const counted = (policy: Compiled, slots: number, budget: number): readonly number[] => {
-      const before = { ...gpu!.counters }, scope = gpu!.open();
+      const before = { ...gpu!.counters },
+        scope = gpu!.open();
       recordEvent(policy, small, slots, budget, scope.ops);
       scope.end();
       return [gpu!.counters.dispatches - before.dispatches, gpu!.counters.bytes - before.bytes];
     };
-    for (const [name, policy] of evicting) for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) { // beyond 512 slots sorts take more dispatches
-      const { ops, cost } = deviceOps(), budget = Math.max(slots / 2, policy.floor(slots, slots / 2));
-      recordEvent(policy, small, slots, budget, ops);
-      const want = counted(policy, slots, budget);
-      if (want[0] !== cost.dispatches || want[1] !== cost.bytes) wrong.push(`${name} at ${slots}: ${cost.dispatches} dispatches and ${cost.bytes} bytes, counted ${want.join(' and ')}`);
-    }
+    for (const [name, policy] of evicting)
+      for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) {
+        // beyond 512 slots sorts take more dispatches
+        const { ops, cost } = deviceOps(),
+          budget = Math.max(slots / 2, policy.floor(slots, slots / 2));
+        recordEvent(policy, small, slots, budget, ops);
+        const want = counted(policy, slots, budget);
+        if (want[0] !== cost.dispatches || want[1] !== cost.bytes)
+          wrong.push(
+            `${name} at ${slots}: ${cost.dispatches} dispatches and ${cost.bytes} bytes, counted ${want.join(' and ')}`,
+          );
+      }
     expect(wrong).toEqual([]);
     expect(evicting.length).toBeGreaterThan(30);
   }, 300_000); // software adapters on a busy machine
@@ -77,81 +96,190 @@ const less = (a: Count, b: Count): Count => [a[0] - b[0], a[1] - b[1]];
 
 describe.skipIf(!gpu)('a model on the device', () => {
   /** The fixture has biases in every product, which the formula's shapes have not. */
-  const biases = ({ queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn: F, layers }: ModelConfig): Count => [0, 4 * layers * ((H + 2 * G) * d + 2 * D + 2 * F)];
-  const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64), BUDGET = 16;
+  const biases = ({ queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn: F, layers }: ModelConfig): Count => [
+    0,
+    4 * layers * ((H + 2 * G) * d + 2 * D + 2 * F),
+  ];
+  const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64),
+    BUDGET = 16;
   async function onDevice(run: (model: Model) => Promise<void>): Promise<void> {
-    const { gpuEngine } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as { gpuEngine(gpu: Gpu, options: object): Engine };
-    const model = await loadModel(fileURLToPath(new URL('models/test/fixtures/llama', packages)), { engine: gpuEngine(gpu!, { resident: true }) });
+    const { gpuEngine } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as {
+      gpuEngine(gpu: Gpu, options: object): Engine;
+    };
+    const model = await loadModel(fileURLToPath(new URL('models/test/fixtures/llama', packages)), {
+      engine: gpuEngine(gpu!, { resident: true }),
+    });
     try {
       await run(model);
     } finally {
       model.decoder.destroy();
     }
   }
-  const prefilled = async (model: Model, options: Parameters<Sequence['prefill']>[1], then?: (sequence: Sequence) => Promise<Count>): Promise<Count> => {
-    const sequence = new Sequence(model), count = await counted(() => sequence.prefill(ids, { rows: 0, ...options })), last = await then?.(sequence);
+  const prefilled = async (
+    model: Model,
+    options: Parameters<Sequence['prefill']>[1],
+    then?: (sequence: Sequence) => Promise<Count>,
+  ): Promise<Count> => {
+    const sequence = new Sequence(model),
+      count = await counted(() => sequence.prefill(ids, { rows: 0, ...options })),
+      last = await then?.(sequence);
     sequence.destroy();
     return last ?? count;
   };
 
-  it('prefills, scores, selects and compacts with the dispatches and bytes of the formula', () => onDevice(async (model) => {
-    const { config } = model, plain = await prefilled(model, {}), n = ids.length;
-    const { dispatches, bytes } = prefillTraffic(config, n), embedding = n + 1.5 * n * config.hidden; // its table is of 16 bits too
-    expect(less(less(plain, [1, 4 * embedding]), biases(config))).toEqual([dispatches, bytes]);
-    for (const name of ['streaming', 'tova', 'snapkv', 'h2o', 'h2o(rows=kv)', 'sum(h2o,h2o(rows=kv)) ∘ topK', 'chunkkv', 'snapkvCaote', 'criticalkv', 'snapkvMerge', 'finch(question=6) ∘ topK', 'scissorhands', 'cake']) {
-      const policy = parsePolicy(name), compiled = compile(policy), budget = Math.max(BUDGET, compiled.floor(n, BUDGET)), { score, select, compact } = predict(compiled, config, n, budget).device, want = together(score, select, compact);
-      const event = less(await prefilled(model, { policy, budget }), await prefilled(model, { policies: [policy] }));
-      expect([name, ...event]).toEqual([name, want.dispatches, want.bytes]);
-    }
-  }), 300_000);
+  it(
+    'prefills, scores, selects and compacts with the dispatches and bytes of the formula',
+    () =>
+      onDevice(async (model) => {
+        const { config } = model,
+          plain = await prefilled(model, {}),
+          n = ids.length;
+        const { dispatches, bytes } = prefillTraffic(config, n),
+          embedding = n + 1.5 * n * config.hidden; // its table is of 16 bits too
+        expect(less(less(plain, [1, 4 * embedding]), biases(config))).toEqual([dispatches, bytes]);
+        for (const name of [
+          'streaming',
+          'tova',
+          'snapkv',
+          'h2o',
+          'h2o(rows=kv)',
+          'sum(h2o,h2o(rows=kv)) ∘ topK',
+          'chunkkv',
+          'snapkvCaote',
+          'criticalkv',
+          'snapkvMerge',
+          'finch(question=6) ∘ topK',
+          'scissorhands',
+          'cake',
+        ]) {
+          const policy = parsePolicy(name),
+            compiled = compile(policy),
+            budget = Math.max(BUDGET, compiled.floor(n, BUDGET)),
+            { score, select, compact } = predict(compiled, config, n, budget).device,
+            want = together(score, select, compact);
+          const event = less(
+            await prefilled(model, { policy, budget }),
+            await prefilled(model, { policies: [policy] }),
+          );
+          expect([name, ...event]).toEqual([name, want.dispatches, want.bytes]);
+        }
+      }),
+    300_000,
+  );
 
-  it('adds running sums to a decoded token by the formula', () => onDevice(async (model) => {
-    const { layers, queryHeads: H, kvHeads: G, headDim: d } = model.config, n = ids.length + 3;
-    const step = (options: Parameters<Sequence['prefill']>[1]): Promise<Count> => prefilled(model, options, async (sequence) => {
-      for (const token of [1, 2]) await sequence.step(token);
-      return counted(() => sequence.step(3));
-    });
-    const plain = await step({});
-    for (const [policy, rows] of [[policies['h2o']!.make(), H], [BY_KV_HEAD, G]] as const) {
-      // so few slots are not split but for the query that is left: its part, and the join of it
-      const { bytes } = moves(2 * rows * n + H * (d + 1) - 1 + 2 * H, H * (d + 2) + H * (d + 1) + H * d + H * (d + 1));
-      expect(less(await step({ policies: [policy] }), plain)).toEqual([layers, layers * bytes]);
-    }
-  }), 300_000);
+  it(
+    'adds running sums to a decoded token by the formula',
+    () =>
+      onDevice(async (model) => {
+        const { layers, queryHeads: H, kvHeads: G, headDim: d } = model.config,
+          n = ids.length + 3;
+        const step = (options: Parameters<Sequence['prefill']>[1]): Promise<Count> =>
+          prefilled(model, options, async (sequence) => {
+            for (const token of [1, 2]) await sequence.step(token);
+            return counted(() => sequence.step(3));
+          });
+        const plain = await step({});
+        for (const [policy, rows] of [
+          [policies['h2o']!.make(), H],
+          [BY_KV_HEAD, G],
+        ] as const) {
+          // so few slots are not split but for the query that is left: its part, and the join of it
+          const { bytes } = moves(
+            2 * rows * n + H * (d + 1) - 1 + 2 * H,
+            H * (d + 2) + H * (d + 1) + H * d + H * (d + 1),
+          );
+          expect(less(await step({ policies: [policy] }), plain)).toEqual([layers, layers * bytes]);
+        }
+      }),
+    300_000,
+  );
 });
 
-const LLAMA_1B = SHAPES['llama-3.2-1b']!, LLAMA_8B = SHAPES['llama-3.1-8b']!, SIZES = [[4096, 1024], [8192, 1024]] as const;
-/** They read keys once, or not at all, and few numbers for each query head beside; of 8,192 tokens two such reads are few enough. */
-const HELD = ['streaming', 'streamingRerotated', 'random', 'knorm', 'tova', 'snapkv', 'pyramidkv', 'pyramidal', 'finch', 'scissorhands', 'rarity', 'taFast', 'qfilter', 'triattention'], AT_8192 = ['chunkkv', 'keydiff', 'lagkv', 'cur'];
+const LLAMA_1B = SHAPES['llama-3.2-1b']!,
+  LLAMA_8B = SHAPES['llama-3.1-8b']!,
+  SIZES = [
+    [4096, 1024],
+    [8192, 1024],
+  ] as const;
+/**
+ * They read keys once, or not at all, and few numbers for each query head beside; of 8,192 tokens two such reads are
+ * few enough.
+ */
+const HELD = [
+    'streaming',
+    'streamingRerotated',
+    'random',
+    'knorm',
+    'tova',
+    'snapkv',
+    'pyramidkv',
+    'pyramidal',
+    'finch',
+    'scissorhands',
+    'rarity',
+    'taFast',
+    'qfilter',
+    'triattention',
+  ],
+  AT_8192 = ['chunkkv', 'keydiff', 'lagkv', 'cur'];
 
 describe('at the shape of Llama-3.2-1B', () => {
   const all = new Map(SIZES.map(([n, budget]) => [n, deviceRows(LLAMA_1B, n, budget)]));
   it('score, select and compact of policies of a window or without attention take at most 1 % of the bytes, operations and time of prefill, if they read keys once at most, or twice with keys or values at 8,192 tokens', () => {
-    for (const [n, names] of [[4096, HELD], [8192, [...HELD, ...AT_8192]]] as const) for (const name of names) {
-      const { kind, device: { shares } } = all.get(n)!.find((row) => row.name === name)!;
-      expect(['window', 'no attention']).toContain(kind);
-      expect(Math.max(shares.bytes, shares.operations, shares.time), `${name}, ${n} tokens`).toBeLessThanOrEqual(0.01);
-    }
+    for (const [n, names] of [
+      [4096, HELD],
+      [8192, [...HELD, ...AT_8192]],
+    ] as const)
+      for (const name of names) {
+        const {
+          kind,
+          device: { shares },
+        } = all.get(n)!.find((row) => row.name === name)!;
+        expect(['window', 'no attention']).toContain(kind);
+        expect(Math.max(shares.bytes, shares.operations, shares.time), `${name}, ${n} tokens`).toBeLessThanOrEqual(
+          0.01,
+        );
+      }
   });
   it('running sums of one row a KV head move at most 4 % of the bytes of keys and values at d = 64, 2 % at 128; rows of query heads R times that', () => {
-    for (const [config, most] of [[LLAMA_1B, 0.04], [LLAMA_8B, 0.02]] as const) for (const [n, budget] of SIZES) {
-      for (const name of ['h2o', 'observed']) {
-        const [query, kv] = [undefined, { rows: 'kv' }].map((options) => predict(compile(policies[name]!.make(options)), config, n, budget)) as [Prediction, Prediction], sums = kv.device.sums!;
-        expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
-        expect(sums.waits).toBeLessThanOrEqual(most);
-        expect(sums.waits).toBeCloseTo(1 / config.headDim, 2);
-        expect(query.device.sums!.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / config.kvHeads);
-        expect(query.bytes.statistics / kv.bytes.statistics).toBe(config.queryHeads / config.kvHeads);
+    for (const [config, most] of [
+      [LLAMA_1B, 0.04],
+      [LLAMA_8B, 0.02],
+    ] as const)
+      for (const [n, budget] of SIZES) {
+        for (const name of ['h2o', 'observed']) {
+          const [query, kv] = [undefined, { rows: 'kv' }].map((options) =>
+              predict(compile(policies[name]!.make(options)), config, n, budget),
+            ) as [Prediction, Prediction],
+            sums = kv.device.sums!;
+          expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
+          expect(sums.waits).toBeLessThanOrEqual(most);
+          expect(sums.waits).toBeCloseTo(1 / config.headDim, 2);
+          expect(query.device.sums!.waits / sums.waits).toBeLessThanOrEqual(config.queryHeads / config.kvHeads);
+          expect(query.bytes.statistics / kv.bytes.statistics).toBe(config.queryHeads / config.kvHeads);
+        }
       }
-    }
   });
   it('bench/results/device-costs.md holds what kv explain all prints; KV_WRITE=1 puts it there', async () => {
-    const path = fileURLToPath(new URL('../bench/results/device-costs.md', packages)), file = readFileSync(path, 'utf8');
+    const path = fileURLToPath(new URL('../bench/results/device-costs.md', packages)),
+      file = readFileSync(path, 'utf8');
     let wanted = file;
     for (const [n, budget] of SIZES) {
-      const { code, stdout } = await kv(['explain', 'all', '--shape', 'llama-3.2-1b', '--length', `${n}`, '--budget', `${budget}`]);
+      const { code, stdout } = await kv([
+        'explain',
+        'all',
+        '--shape',
+        'llama-3.2-1b',
+        '--length',
+        `${n}`,
+        '--budget',
+        `${budget}`,
+      ]);
       expect([code, stdout]).toEqual([0, `${deviceTable(all.get(n)!, LLAMA_1B.layers)}\n`]);
-      wanted = wanted.replace(new RegExp(`(## ${n.toLocaleString('en')} tokens, .*\\n\\n)[^#]*`), (_, head: string) => `${head}${stdout}\n`);
+      wanted = wanted.replace(
+        new RegExp(`(## ${n.toLocaleString('en')} tokens, .*\\n\\n)[^#]*`),
+        (_, head: string) => `${head}${stdout}\n`,
+      );
     }
     if (process.env['KV_WRITE'] === '1') writeFileSync(path, `${wanted.trimEnd()}\n`);
     else expect(file).toBe(`${wanted.trimEnd()}\n`);
@@ -159,13 +287,26 @@ describe('at the shape of Llama-3.2-1B', () => {
   it("a piece's own kernel states its operations: those of its loops", () => {
     const loops = (n: number, turns: number, each: number): number => {
       let sum = 0;
-      for (let turn = 0; turn < turns; turn++) for (let slot = turn; slot < n; slot++) sum += each; // slots that are left
+      // slots that are left
+      for (let turn = 0; turn < turns; turn++) for (let slot = turn; slot < n; slot++) sum += each;
       return sum;
     };
-    const [n, d] = [7, 4], row = { shape: [2, n] }, budgets = { shape: [2, 1], data: [3, 9] }, values = { shape: [2, n, d] };
-    expect(greedyOrder.operations!({ scores: row, signatures: values, forced: row, banned: row, budgets }, {})).toBe(loops(n, 3, 2 * d + 6) + loops(n, 7, 2 * d + 6));
-    expect(evictionOrder.operations!({ weights: { shape: [6, n] }, outputs: { shape: [6, d] }, values, mask: row, budgets }, {})).toBe(3 * loops(n, 4, 5 * d + 5));
-    const of = (name: string): number => all.get(4096)!.find((each) => each.name === name)!.device.select.operations / (LLAMA_1B.layers * LLAMA_1B.kvHeads);
+    const [n, d] = [7, 4],
+      row = { shape: [2, n] },
+      budgets = { shape: [2, 1], data: [3, 9] },
+      values = { shape: [2, n, d] };
+    expect(greedyOrder.operations!({ scores: row, signatures: values, forced: row, banned: row, budgets }, {})).toBe(
+      loops(n, 3, 2 * d + 6) + loops(n, 7, 2 * d + 6),
+    );
+    expect(
+      evictionOrder.operations!(
+        { weights: { shape: [6, n] }, outputs: { shape: [6, d] }, values, mask: row, budgets },
+        {},
+      ),
+    ).toBe(3 * loops(n, 4, 5 * d + 5));
+    const of = (name: string): number =>
+      all.get(4096)!.find((each) => each.name === name)!.device.select.operations /
+      (LLAMA_1B.layers * LLAMA_1B.kvHeads);
     expect(of('alpha') / loops(4096, 1024, 2 * 64 + 6)).toBeCloseTo(1, 2); // all else is small beside it
     expect(of('h2oJoint') / (4 * loops(4096, 3072, 5 * 64 + 5))).toBeCloseTo(1, 2);
   });

@@ -6,10 +6,12 @@ import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 import { writeTinyModel } from './tiny-model.ts';
 
-const PACKAGES = fileURLToPath(new URL('../../../packages/gpu-models', import.meta.url)), SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
+const PACKAGES = fileURLToPath(new URL('../../../packages/gpu-models', import.meta.url)),
+  SWIFTSHADER = '/usr/lib/chromium/vk_swiftshader_icd.json'; // of Debian's package chromium
 if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK_ICD_FILENAMES'] = SWIFTSHADER;
 process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
-const icd = process.env['VK_ICD_FILENAMES'], adapter = icd !== undefined || process.env['KV_REQUIRE_GPU'] === '1';
+const icd = process.env['VK_ICD_FILENAMES'],
+  adapter = icd !== undefined || process.env['KV_REQUIRE_GPU'] === '1';
 
 let cwd: string, model: string;
 beforeAll(() => {
@@ -21,17 +23,45 @@ afterEach(() => {
   if (icd !== undefined) process.env['VK_ICD_FILENAMES'] = icd;
 });
 const TEXT = 'It was a bright cold day in April, and the clocks were striking thirteen.';
-const run = (...args: string[]): ReturnType<typeof kv> => kv(['run', '--model', model, '--prompt', TEXT, '--policy', 'snapkv(window=8,kernel=5)', '--budget', '25%', '--max-new-tokens', '4', '--json', ...args], { cwd });
-interface Said { readonly engine: string; readonly tokens: number[]; readonly kept: number[][][] }
+const run = (...args: string[]): ReturnType<typeof kv> =>
+  kv(
+    [
+      'run',
+      '--model',
+      model,
+      '--prompt',
+      TEXT,
+      '--policy',
+      'snapkv(window=8,kernel=5)',
+      '--budget',
+      '25%',
+      '--max-new-tokens',
+      '4',
+      '--json',
+      ...args,
+    ],
+    { cwd },
+  );
+interface Said {
+  readonly engine: string;
+  readonly tokens: number[];
+  readonly kept: number[][][];
+}
 
 describe('--device', () => {
   it('is one of three words, and not webgpu beside --engine', async () => {
     expect((await run('--device', 'cuda')).stderr.trim()).toBe('--device: must be webgpu or cpu or auto, got "cuda"');
-    expect((await run('--device', 'webgpu', '--engine', 'exact')).stderr.trim()).toBe('--engine: expected no --device webgpu beside it, since it says what multiplies on the CPU, got exact');
+    expect((await run('--device', 'webgpu', '--engine', 'exact')).stderr.trim()).toBe(
+      '--engine: expected no --device webgpu beside it, since it says what multiplies on the CPU, got exact',
+    );
   });
   it('webgpu says in one sentence what is not installed', async () => {
     const { code, stdout, stderr } = await run('--device', 'webgpu');
-    expect([code, stdout, stderr.trim()]).toEqual([2, '', `--device webgpu: expected @kv/gpu-models to be installed (npm install @kv/gpu-models webgpu), it was not found from ${cwd}`]);
+    expect([code, stdout, stderr.trim()]).toEqual([
+      2,
+      '',
+      `--device webgpu: expected @kv/gpu-models to be installed (npm install @kv/gpu-models webgpu), it was not found from ${cwd}`,
+    ]);
   });
   it('auto is the CPU where nothing is installed', async () => {
     expect((JSON.parse((await run()).stdout) as Said).engine).not.toContain('webgpu');
@@ -41,7 +71,11 @@ describe('--device', () => {
       process.env['KV_GPU_MODELS'] = PACKAGES;
       const [gpu, cpu, auto] = [await run('--device', 'webgpu'), await run('--device', 'cpu'), await run()];
       expect([gpu.code, gpu.stderr, cpu.stderr, auto.stderr]).toEqual([0, '', '', '']);
-      const [onGpu, onCpu, chosen] = [gpu, cpu, auto].map(({ stdout }) => JSON.parse(stdout) as Said) as [Said, Said, Said];
+      const [onGpu, onCpu, chosen] = [gpu, cpu, auto].map(({ stdout }) => JSON.parse(stdout) as Said) as [
+        Said,
+        Said,
+        Said,
+      ];
       expect([onGpu.tokens, onGpu.kept]).toEqual([onCpu.tokens, onCpu.kept]);
       expect(onGpu.engine).toMatch(/^webgpu, ./);
       expect([onCpu.engine, chosen.engine]).not.toContain(onGpu.engine);
@@ -50,13 +84,57 @@ describe('--device', () => {
     it('webgpu saves the cache of a document, read in blocks, in a file that the CPU goes on with, and talks past an eviction', async () => {
       process.env['KV_GPU_MODELS'] = PACKAGES;
       writeFileSync(join(cwd, 'document.txt'), TEXT.repeat(3));
-      const about = (device: string, ...args: string[]): ReturnType<typeof kv> => kv(['run', '--device', device, '--model', model, '--question', ' What?', '--policy', 'streaming(sinks=2)', '--cadence', '2', '--max-new-tokens', '3', '--json', ...args], { cwd });
-      const given = ['--document', 'document.txt', '--budget', '12', '--block', '10', '--save-cache'], [first, other] = [await about('webgpu', ...given, 'gpu.kv'), await about('cpu', ...given, 'cpu.kv')], again = await about('cpu', '--load-cache', 'gpu.kv', '--budget', '12');
+      const about = (device: string, ...args: string[]): ReturnType<typeof kv> =>
+        kv(
+          [
+            'run',
+            '--device',
+            device,
+            '--model',
+            model,
+            '--question',
+            ' What?',
+            '--policy',
+            'streaming(sinks=2)',
+            '--cadence',
+            '2',
+            '--max-new-tokens',
+            '3',
+            '--json',
+            ...args,
+          ],
+          { cwd },
+        );
+      const given = ['--document', 'document.txt', '--budget', '12', '--block', '10', '--save-cache'],
+        [first, other] = [await about('webgpu', ...given, 'gpu.kv'), await about('cpu', ...given, 'cpu.kv')],
+        again = await about('cpu', '--load-cache', 'gpu.kv', '--budget', '12');
       expect([first.stderr, other.stderr, again.stderr]).toEqual(['', '', '']);
-      const [onGpu, onCpu, loaded] = [first, other, again].map(({ stdout }) => JSON.parse(stdout) as { readonly answers: object; readonly kept: object });
+      const [onGpu, onCpu, loaded] = [first, other, again].map(
+        ({ stdout }) => JSON.parse(stdout) as { readonly answers: object; readonly kept: object },
+      );
       expect(onGpu).toEqual(onCpu);
       expect(loaded!.kept).toEqual(onGpu!.kept);
-      const talk = (device: string): ReturnType<typeof kv> => kv(['chat', '--device', device, '--model', model, '--policy', 'streamingRerotated', '--budget', '16', '--cadence', '3', '--max-new-tokens', '7', '--save', `${device}.kv`], { cwd, lines: ['one two three four five', 'six'] });
+      const talk = (device: string): ReturnType<typeof kv> =>
+        kv(
+          [
+            'chat',
+            '--device',
+            device,
+            '--model',
+            model,
+            '--policy',
+            'streamingRerotated',
+            '--budget',
+            '16',
+            '--cadence',
+            '3',
+            '--max-new-tokens',
+            '7',
+            '--save',
+            `${device}.kv`,
+          ],
+          { cwd, lines: ['one two three four five', 'six'] },
+        );
       const [gpu, cpu] = [await talk('webgpu'), await talk('cpu')];
       expect([gpu.code, gpu.stdout]).toEqual([cpu.code, cpu.stdout]);
       expect(gpu.stderr).toMatch(/ on webgpu, ./);
@@ -64,7 +142,10 @@ describe('--device', () => {
     it('webgpu without an adapter is one sentence, auto the CPU', async () => {
       Object.assign(process.env, { KV_GPU_MODELS: PACKAGES, VK_ICD_FILENAMES: join(cwd, 'none.json') });
       const { code, stderr } = await run('--device', 'webgpu');
-      expect([code, stderr.trim().split('\n')]).toEqual([2, [expect.stringMatching(/^gpu: no WebGPU adapter was found: install a Vulkan driver/)]]);
+      expect([code, stderr.trim().split('\n')]).toEqual([
+        2,
+        [expect.stringMatching(/^gpu: no WebGPU adapter was found: install a Vulkan driver/)],
+      ]);
       expect((JSON.parse((await run()).stdout) as Said).engine).not.toContain('webgpu');
     });
   });

@@ -12,7 +12,15 @@ beforeEach(async () => {
   hub = await startHub(model, 1);
   vi.stubEnv('HF_HOME', folder());
   vi.stubEnv('HF_ENDPOINT', hub.url);
-  for (const name of ['HF_HUB_CACHE', 'HUGGINGFACE_HUB_CACHE', 'HF_TOKEN', 'HUGGING_FACE_HUB_TOKEN', 'HF_HUB_OFFLINE', 'TRANSFORMERS_OFFLINE']) vi.stubEnv(name, '');
+  for (const name of [
+    'HF_HUB_CACHE',
+    'HUGGINGFACE_HUB_CACHE',
+    'HF_TOKEN',
+    'HUGGING_FACE_HUB_TOKEN',
+    'HF_HUB_OFFLINE',
+    'TRANSFORMERS_OFFLINE',
+  ])
+    vi.stubEnv(name, '');
 });
 afterEach(async () => {
   vi.unstubAllEnvs();
@@ -23,25 +31,61 @@ const tokens = (stdout: string): unknown => (JSON.parse(stdout) as { tokens: unk
 
 it('kv run takes a repository of the hub, tells its download on stderr, and next time asks nobody', async () => {
   const first = await kv(['run', '--model', 'org/tiny', ...RUN], { cwd });
-  expect(first).toMatchObject({ code: 0, stderr: expect.stringMatching(/^model: downloading org\/tiny, [\d.]+ KiB\nmodel: org\/tiny is in the Hugging Face cache\n$/) as string });
+  expect(first).toMatchObject({
+    code: 0,
+    stderr: expect.stringMatching(
+      /^model: downloading org\/tiny, [\d.]+ KiB\nmodel: org\/tiny is in the Hugging Face cache\n$/,
+    ) as string,
+  });
   expect(tokens(first.stdout)).toEqual(tokens((await kv(['run', '--model', model, ...RUN], { cwd })).stdout));
   hub.asked.length = 0;
   const second = await kv(['run', '--model', 'org/tiny', ...RUN], { cwd });
   expect([second.stderr, tokens(second.stdout), hub.asked]).toEqual(['', tokens(first.stdout), []]);
 });
 it('kv explain and the checks of kv needle take it too', async () => {
-  expect(await kv(['explain', 'knorm', '--model', 'org/tiny', '--length', '200'], { cwd })).toMatchObject({ code: 0, stdout: expect.stringContaining('50 of 200') as string });
-  expect(await kv(['needle', '--model', 'org/tiny', '--tokens', '1000'], { cwd })).toMatchObject({ code: 2, stderr: expect.stringMatching(/^--tokens: expected at most \d+, .* context of org\/tiny, got 1000\n$/) as string });
+  expect(await kv(['explain', 'knorm', '--model', 'org/tiny', '--length', '200'], { cwd })).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('50 of 200') as string,
+  });
+  expect(await kv(['needle', '--model', 'org/tiny', '--tokens', '1000'], { cwd })).toMatchObject({
+    code: 2,
+    stderr: expect.stringMatching(/^--tokens: expected at most \d+, .* context of org\/tiny, got 1000\n$/) as string,
+  });
 });
 it('shows a bar on a terminal', async () => {
   let shown = '';
-  const stderr = { isTTY: true, columns: 120, write: (text: string) => void (shown += text), on: () => {}, removeListener: () => {}, cursorTo: () => {}, clearLine: () => {}, moveCursor: () => {} };
-  expect(await main(['run', '--model', 'org/tiny', ...RUN], { stdout: { write: () => {} }, stderr, signal: new AbortController().signal, cwd, debug: false })).toBe(0);
-  expect(shown).toMatch(/░ \d+ B of [\d.]+ KiB, .*█ [\d.]+ KiB of [\d.]+ KiB, [\d.]+ [KM]iB\/s, 0 s left {2}model\.safetensors/);
+  const stderr = {
+    isTTY: true,
+    columns: 120,
+    write: (text: string) => void (shown += text),
+    on: () => {},
+    removeListener: () => {},
+    cursorTo: () => {},
+    clearLine: () => {},
+    moveCursor: () => {},
+  };
+  expect(
+    await main(['run', '--model', 'org/tiny', ...RUN], {
+      stdout: { write: () => {} },
+      stderr,
+      signal: new AbortController().signal,
+      cwd,
+      debug: false,
+    }),
+  ).toBe(0);
+  expect(shown).toMatch(
+    /░ \d+ B of [\d.]+ KiB, .*█ [\d.]+ KiB of [\d.]+ KiB, [\d.]+ [KM]iB\/s, 0 s left {2}model\.safetensors/,
+  );
 });
 it.each([
-  [['--model', 'org/none'], /^org\/none: expected a repository on http:.*, got none of this name \(a private one needs HF_TOKEN\)\n$/],
-  [['--model', 'org/tiny:Q8_0'], /^org\/tiny: expected a \.gguf file of type Q8_0, got only config\.json, model\.safetensors, tokenizer\.json\n$/],
+  [
+    ['--model', 'org/none'],
+    /^org\/none: expected a repository on http:.*, got none of this name \(a private one needs HF_TOKEN\)\n$/,
+  ],
+  [
+    ['--model', 'org/tiny:Q8_0'],
+    /^org\/tiny: expected a \.gguf file of type Q8_0, got only config\.json, model\.safetensors, tokenizer\.json\n$/,
+  ],
 ])('%j is one sentence and exit code 2', async (args, sentence) => {
   const { code, stdout, stderr } = await kv(['run', ...args, ...RUN], { cwd });
   expect([code, stdout]).toEqual([2, '']);
@@ -51,5 +95,7 @@ it('without network it is one sentence too', async () => {
   vi.stubEnv('HF_HUB_OFFLINE', '1');
   const { code, stderr } = await kv(['run', '--model', 'org/tiny', ...RUN], { cwd });
   expect([code, hub.asked]).toEqual([2, []]);
-  expect(stderr).toMatch(/^org\/tiny: expected the model in .*, since no network may be used, got no such folder \(revision main\)\n$/);
+  expect(stderr).toMatch(
+    /^org\/tiny: expected the model in .*, since no network may be used, got no such folder \(revision main\)\n$/,
+  );
 });

@@ -4,26 +4,60 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 
-/** A hub on the loopback that offers a folder as `org/tiny`, and breaks its first `breaks` downloads of the weights half-way. */
-export async function startHub(folder: string, breaks = 0): Promise<{ readonly url: string; readonly asked: string[]; close(): Promise<void> }> {
-  const commit = 'a'.repeat(40), asked: string[] = [];
+/**
+ * A hub on the loopback that offers a folder as `org/tiny`, and breaks its first `breaks` downloads of the weights
+ * half-way.
+ */
+export async function startHub(
+  folder: string,
+  breaks = 0,
+): Promise<{ readonly url: string; readonly asked: string[]; close(): Promise<void> }> {
+  const commit = 'a'.repeat(40),
+    asked: string[] = [];
   let broken = 0;
   const server = createServer(({ url = '', headers: { range } }, response) => {
     asked.push(url);
     const file = /^\/org\/tiny\/resolve\/a+\/(.*)$/.exec(url)?.[1];
-    if (url.startsWith('/api/models/org/tiny/revision/main')) return void response.end(JSON.stringify({ id: 'org/tiny', sha: commit }));
+    if (url.startsWith('/api/models/org/tiny/revision/main'))
+      return void response.end(JSON.stringify({ id: 'org/tiny', sha: commit }));
     if (url.startsWith(`/api/models/org/tiny/tree/${commit}`)) {
-      return void response.end(JSON.stringify(readdirSync(folder).map((path) => {
-        const bytes = readFileSync(join(folder, path)), size = bytes.length, sha256 = createHash('sha256').update(bytes).digest('hex');
-        return { type: 'file', path, size, oid: createHash('sha1').update(`blob ${size}\0`).update(bytes).digest('hex'), ...(path.endsWith('.safetensors') && { lfs: { oid: sha256, size, pointerSize: 1 } }) };
-      })));
+      return void response.end(
+        JSON.stringify(
+          readdirSync(folder).map((path) => {
+            const bytes = readFileSync(join(folder, path)),
+              size = bytes.length,
+              sha256 = createHash('sha256').update(bytes).digest('hex');
+            return {
+              type: 'file',
+              path,
+              size,
+              oid: createHash('sha1').update(`blob ${size}\0`).update(bytes).digest('hex'),
+              ...(path.endsWith('.safetensors') && { lfs: { oid: sha256, size, pointerSize: 1 } }),
+            };
+          }),
+        ),
+      );
     }
     if (file === undefined) return void response.writeHead(404, { 'x-error-code': 'RepoNotFound' }).end();
-    const bytes = readFileSync(join(folder, file)), from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0);
-    response.writeHead(range === undefined ? 200 : 206, { 'content-length': bytes.length - from, ...(range !== undefined && { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` }) });
+    const bytes = readFileSync(join(folder, file)),
+      from = Number(/^bytes=(\d+)-$/.exec(range ?? '')?.[1] ?? 0);
+    response.writeHead(range === undefined ? 200 : 206, {
+      'content-length': bytes.length - from,
+      ...(range !== undefined && { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` }),
+    });
     if (!file.endsWith('.safetensors') || broken++ >= breaks) return void response.end(bytes.subarray(from));
-    response.write(bytes.subarray(from, from + Math.floor((bytes.length - from) / 2)), () => setImmediate(() => response.destroy()));
+    response.write(bytes.subarray(from, from + Math.floor((bytes.length - from) / 2)), () =>
+      setImmediate(() => response.destroy()),
+    );
   });
   await new Promise<void>((listening) => void server.listen(0, '127.0.0.1', listening));
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked, close: () => new Promise((closed) => { server.close(() => closed()); server.closeAllConnections(); }) };
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    asked,
+    close: () =>
+      new Promise((closed) => {
+        server.close(() => closed());
+        server.closeAllConnections();
+      }),
+  };
 }

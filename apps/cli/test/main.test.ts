@@ -10,9 +10,12 @@ beforeAll(() => {
   model = writeTinyModel(join(cwd, 'tiny'));
   writeFileSync(join(cwd, 'ids.txt'), '0 72 101\n108 108 111');
   writeFileSync(join(cwd, 'ids.json'), '[0, 72, 101, 108, 108, 111]');
-  writeFileSync(join(cwd, 'mine.mjs'), `
+  writeFileSync(
+    join(cwd, 'mine.mjs'),
+    `
 const piece = (window) => ({ protocol: 1, from: ['start'], to: 'kept', name: 'mine', label: 'mine(window=' + window + ')', atoms: [] });
-export const policy = ({ window = 3 } = {}) => piece(window);`);
+export const policy = ({ window = 3 } = {}) => piece(window);`,
+  );
   writeFileSync(join(cwd, 'other.mjs'), 'export const polisy = 1;');
   writeFileSync(join(cwd, 'broken.mjs'), 'export const policy = ;');
 });
@@ -22,21 +25,50 @@ const run = (...args: string[]): ReturnType<typeof kv> => kv(['run', '--model', 
 describe('kv run --chat', () => {
   it("puts the prompt into the model's chat template, which must be there", async () => {
     const templated = writeTinyModel(join(cwd, 'templated'));
-    writeFileSync(join(templated, 'chat_template.jinja'), '{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}');
+    writeFileSync(
+      join(templated, 'chat_template.jinja'),
+      '{% for m in messages %}[{{ m.role }}] {{ m.content }}{% endfor %}',
+    );
     const bytes = Buffer.byteLength('[user] Hello');
-    const { code, stdout } = await kv(['run', '--model', templated, '--chat', '--prompt', 'Hello', '--max-new-tokens', '1', '--json'], { cwd });
+    const { code, stdout } = await kv(
+      ['run', '--model', templated, '--chat', '--prompt', 'Hello', '--max-new-tokens', '1', '--json'],
+      { cwd },
+    );
     expect([code, (JSON.parse(stdout) as { kept: number[][][] }).kept[0]![0]!.length]).toEqual([0, bytes]);
     const without = await run('--chat', '--prompt', 'Hello');
-    expect([without.code, without.stderr.trim()]).toEqual([2, `--chat: expected a model with a chat template, got ${model}`]);
+    expect([without.code, without.stderr.trim()]).toEqual([
+      2,
+      `--chat: expected a model with a chat template, got ${model}`,
+    ]);
   });
 });
 
 describe('kv run --json', () => {
   it('prints one object with what was said, kept, held and spent', async () => {
-    const { code, stdout, stderr } = await run('--prompt', TEXT, '--policy', 'snapkv(window=8,kernel=5)', '--budget', '25%', '--max-new-tokens', '5', '--json', '--logits', '2');
+    const { code, stdout, stderr } = await run(
+      '--prompt',
+      TEXT,
+      '--policy',
+      'snapkv(window=8,kernel=5)',
+      '--budget',
+      '25%',
+      '--max-new-tokens',
+      '5',
+      '--json',
+      '--logits',
+      '2',
+    );
     expect([code, stderr]).toEqual([0, '']);
     expect(stdout.trim().split('\n')).toHaveLength(1);
-    const { text, tokens, kept, bytes, times, policy, logits } = JSON.parse(stdout) as { text: string; tokens: number[]; kept: number[][][]; bytes: Record<string, number>; times: Record<string, number>; policy: string; logits: number[][] };
+    const { text, tokens, kept, bytes, times, policy, logits } = JSON.parse(stdout) as {
+      text: string;
+      tokens: number[];
+      kept: number[][][];
+      bytes: Record<string, number>;
+      times: Record<string, number>;
+      policy: string;
+      logits: number[][];
+    };
     expect(policy).toBe('snapkv(window=8,kernel=5) ∘ topK');
     expect(tokens).toHaveLength(5);
     expect(typeof text).toBe('string');
@@ -47,7 +79,9 @@ describe('kv run --json', () => {
       expect(row).toEqual([...new Set(row)].sort((a, b) => a - b));
       expect(row.slice(-8)).toEqual(Array.from({ length: 8 }, (_, i) => TEXT.length + 1 - 8 + i));
     }
-    expect(Object.keys(bytes)).toEqual(expect.arrayContaining(['allocated', 'live', 'peak', 'meanPrefill', 'meanDecode']));
+    expect(Object.keys(bytes)).toEqual(
+      expect.arrayContaining(['allocated', 'live', 'peak', 'meanPrefill', 'meanDecode']),
+    );
     expect(Object.values(times).every((ms) => ms >= 0)).toBe(true);
     expect(logits.map((row) => row.length)).toEqual([258, 258]);
   });
@@ -56,8 +90,17 @@ describe('kv run --json', () => {
     const ids = [0, ...[...'Hello'].map((c) => c.charCodeAt(0) + 2)];
     writeFileSync(join(cwd, 'hello.json'), JSON.stringify(ids));
     writeFileSync(join(cwd, 'hello.txt'), `${ids.join('\n')}\n`);
-    const said = await Promise.all([['--prompt', 'Hello'], ['--prompt-file', 'prompt.txt'], ['--prompt-ids', 'hello.json'], ['--prompt-ids', 'hello.txt']].map(async (prompt) =>
-      (JSON.parse((await run(...prompt, '--max-new-tokens', '6', '--json')).stdout) as { tokens: number[] }).tokens));
+    const said = await Promise.all(
+      [
+        ['--prompt', 'Hello'],
+        ['--prompt-file', 'prompt.txt'],
+        ['--prompt-ids', 'hello.json'],
+        ['--prompt-ids', 'hello.txt'],
+      ].map(
+        async (prompt) =>
+          (JSON.parse((await run(...prompt, '--max-new-tokens', '6', '--json')).stdout) as { tokens: number[] }).tokens,
+      ),
+    );
     expect(new Set(said.map(String)).size).toBe(1);
   });
   it('prints the same text that streaming prints', async () => {
@@ -66,7 +109,17 @@ describe('kv run --json', () => {
     expect((await run(...args)).stdout).toBe(`${text}\n`);
   });
   it('runs a module that exports a policy, with options', async () => {
-    const { stdout } = await run('--prompt', 'Hi', '--policy', './mine.mjs(window=7)', '--budget', '100%', '--max-new-tokens', '1', '--json');
+    const { stdout } = await run(
+      '--prompt',
+      'Hi',
+      '--policy',
+      './mine.mjs(window=7)',
+      '--budget',
+      '100%',
+      '--max-new-tokens',
+      '1',
+      '--json',
+    );
     expect((JSON.parse(stdout) as { policy: string }).policy).toBe('mine(window=7)');
   });
 });
@@ -74,20 +127,38 @@ describe('kv run --json', () => {
 describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdout', () => {
   it.each([
     [['--prompt', 'x', '--policy', 'snapk'], /^policy: expected the name of a policy \(did you mean snapkv/],
-    [['--prompt', 'x', '--policy', './other.mjs'], /^\.\/other\.mjs: expected a module that exports 'policy' .*, got the exports polisy$/],
+    [
+      ['--prompt', 'x', '--policy', './other.mjs'],
+      /^\.\/other\.mjs: expected a module that exports 'policy' .*, got the exports polisy$/,
+    ],
     [['--prompt', 'x', '--policy', './broken.mjs'], /^\.\/broken\.mjs: expected a module that can be imported, got /],
     [['--prompt', 'x', '--policy', './none.mjs'], /^\.\/none\.mjs: expected a file/],
-    [['--prompt', TEXT, '--policy', 'snapkv(window=16)', '--budget', '8'], /^budget: .*16 slots are forced, but the budget is 8/],
-    [['--prompt', TEXT, '--policy', 'knorm'], /^--budget: expected a number of slots or a share such as 25%, since 'knorm ∘ topK' evicts, got none$/],
-    [['--prompt', 'x'.repeat(CONTEXT)], new RegExp(`^prompt: expected at most ${CONTEXT} tokens, the context of .*, got ${CONTEXT + 1}$`)],
+    [
+      ['--prompt', TEXT, '--policy', 'snapkv(window=16)', '--budget', '8'],
+      /^budget: .*16 slots are forced, but the budget is 8/,
+    ],
+    [
+      ['--prompt', TEXT, '--policy', 'knorm'],
+      /^--budget: expected a number of slots or a share such as 25%, since 'knorm ∘ topK' evicts, got none$/,
+    ],
+    [
+      ['--prompt', 'x'.repeat(CONTEXT)],
+      new RegExp(`^prompt: expected at most ${CONTEXT} tokens, the context of .*, got ${CONTEXT + 1}$`),
+    ],
     [['--prompt-ids', 'far.txt'], /^--prompt-ids: expected ids below 258, the vocabulary of .*, got 258$/],
     [['--prompt-ids', 'words.txt'], /^words\.txt: expected token ids \(whole numbers of at least 0\), got "five"$/],
     [['--prompt-ids', 'half.json'], /^half\.json: expected a JSON array of token ids, got /],
     [['--prompt-file', 'none.txt'], /^none\.txt: expected a readable file, got ENOENT$/],
     [[], /^prompt: expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache$/],
-    [['--prompt', 'x', '--budget', '120%'], /^--budget: must be a whole number of slots of at least 1, or the share .*, got "120%"$/],
+    [
+      ['--prompt', 'x', '--budget', '120%'],
+      /^--budget: must be a whole number of slots of at least 1, or the share .*, got "120%"$/,
+    ],
     [['--prompt', 'x', '--block', '0'], /^--block: must be a whole number of at least 1, got "0"$/],
-    [['--prompt', 'x', '--max-new-tokens', 'ten'], /^--max-new-tokens: must be a whole number of at least 0, got "ten"$/],
+    [
+      ['--prompt', 'x', '--max-new-tokens', 'ten'],
+      /^--max-new-tokens: must be a whole number of at least 0, got "ten"$/,
+    ],
     [['--prompt', 'x', '--temperature', 'hot'], /^--temperature: must be a number at least 0, got "hot"$/],
     [['--prompt', 'x', '--top-p', '0.5'], /^--top-p: expected --temperature beside it/],
     [['--prompt', 'x', '--logits', '2'], /^--logits: expected --json beside it/],
@@ -111,34 +182,79 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
       expect(stderr).toMatch(/expected|must/);
     }
   });
-  it('for an unknown command', async () => expect(await kv(['ruun'], { cwd })).toEqual({ code: 2, stdout: '', stderr: "kv: unknown command 'ruun' (Did you mean run?)\n" }));
+  it('for an unknown command', async () =>
+    expect(await kv(['ruun'], { cwd })).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: "kv: unknown command 'ruun' (Did you mean run?)\n",
+    }));
 });
 
 describe('kv', () => {
   it('is interrupted with exit code 130', async () => {
-    const { code, stdout } = await kv(['run', '--model', model, '--prompt', TEXT, '--json'], { cwd, signal: AbortSignal.abort() });
+    const { code, stdout } = await kv(['run', '--model', model, '--prompt', TEXT, '--json'], {
+      cwd,
+      signal: AbortSignal.abort(),
+    });
     expect([code, stdout]).toEqual([130, '']);
   });
   it('lists policies and pieces with kind, needs, options and source', async () => {
-    const all = JSON.parse((await kv(['pieces', '--json'], { cwd })).stdout) as { name: string; kind: string; needs: string[]; options: object; source: string }[];
-    expect(all).toContainEqual(expect.objectContaining({ name: 'snapkv', kind: 'policy', needs: ['attention.window(w=64)'], source: 'Li et al. 2024, arXiv:2404.14469' }));
+    const all = JSON.parse((await kv(['pieces', '--json'], { cwd })).stdout) as {
+      name: string;
+      kind: string;
+      needs: string[];
+      options: object;
+      source: string;
+    }[];
+    expect(all).toContainEqual(
+      expect.objectContaining({
+        name: 'snapkv',
+        kind: 'policy',
+        needs: ['attention.window(w=64)'],
+        source: 'Li et al. 2024, arXiv:2404.14469',
+      }),
+    );
     expect(all).toContainEqual(expect.objectContaining({ name: 'caote', kind: 'transform', needs: ['values'] }));
     expect(all).toContainEqual(expect.objectContaining({ name: 'topK', kind: 'selector', needs: [] }));
     expect(all).toContainEqual(expect.objectContaining({ name: 'protectedPartition', kind: 'allocator' }));
-    expect(all.find(({ name, kind }) => name === 'snapkv' && kind === 'scorer')?.options).toMatchObject({ window: 64, kernel: 5 });
+    expect(all.find(({ name, kind }) => name === 'snapkv' && kind === 'scorer')?.options).toMatchObject({
+      window: 64,
+      kernel: 5,
+    });
     expect((await kv(['pieces'], { cwd })).stdout).toContain('snapkv(window=64,kernel=5,pooling=mean)');
   });
   it('explains what a policy will cost', async () => {
-    const explain = async (...args: string[]): Promise<Record<string, any>> => JSON.parse((await kv(['explain', ...args, '--model', model, '--length', '200', '--budget', '25%', '--json'], { cwd })).stdout) as Record<string, any>;
+    const explain = async (...args: string[]): Promise<Record<string, any>> =>
+      JSON.parse(
+        (await kv(['explain', ...args, '--model', model, '--length', '200', '--budget', '25%', '--json'], { cwd }))
+          .stdout,
+      ) as Record<string, any>;
     const snapkv = await explain('snapkv(window=16)');
-    expect(snapkv).toMatchObject({ evicts: true, needs: [{ signal: 'attention.window(w=16)', cost: 'window' }], budgets: [[50, 50], [50, 50]] });
+    expect(snapkv).toMatchObject({
+      evicts: true,
+      needs: [{ signal: 'attention.window(w=16)', cost: 'window' }],
+      budgets: [
+        [50, 50],
+        [50, 50],
+      ],
+    });
     // 2 layers, 2 heads, 8 dimensions: keys, values and a position are 68 bytes a slot.
-    expect(snapkv.bytes).toMatchObject({ before: 2 * 2 * 200 * 68, after: 2 * 2 * 50 * 68, peak: 68 * (2 * 200 + 2 * 50), rings: 2 * 16 * (4 * 8 * 4 + 4) });
+    expect(snapkv.bytes).toMatchObject({
+      before: 2 * 2 * 200 * 68,
+      after: 2 * 2 * 50 * 68,
+      peak: 68 * (2 * 200 + 2 * 50),
+      rings: 2 * 16 * (4 * 8 * 4 + 4),
+    });
     expect(snapkv.operations).toMatchObject({ pool: 2, lastSlots: 2, select: 2 });
     expect((await explain('knorm')).passes).toEqual(['none: attention stays on the fused path']);
     expect((await explain('h2o')).bytes.statistics).toBe(2 * 4 * 200 * 4);
     expect((await explain('full')).when).toBe('never');
-    expect([snapkv.notes, (await explain('snapkv(window=16) ∘ mass ∘ topK')).notes]).toEqual([[], ['the policy finds its own size in a run: slots and bytes are those of the budget given']]);
-    expect(await kv(['explain', 'snapkv', '--model', model, '--length', '200', '--budget', '20'], { cwd })).toMatchObject({ code: 2, stderr: expect.stringContaining('expected at least 64 slots') as string });
+    expect([snapkv.notes, (await explain('snapkv(window=16) ∘ mass ∘ topK')).notes]).toEqual([
+      [],
+      ['the policy finds its own size in a run: slots and bytes are those of the budget given'],
+    ]);
+    expect(
+      await kv(['explain', 'snapkv', '--model', model, '--length', '200', '--budget', '20'], { cwd }),
+    ).toMatchObject({ code: 2, stderr: expect.stringContaining('expected at least 64 slots') as string });
   });
 });

@@ -26,9 +26,21 @@ beforeAll(() => {
   cwd = folder();
   const pack = join(cwd, 'node_modules', 'kv-third-party');
   mkdirSync(pack, { recursive: true });
-  writeFileSync(join(pack, 'package.json'), JSON.stringify({ name: 'kv-third-party', version: '1.2.3', type: 'module', keywords: ['kv-piece'], exports: { '.': './index.js' } }));
+  writeFileSync(
+    join(pack, 'package.json'),
+    JSON.stringify({
+      name: 'kv-third-party',
+      version: '1.2.3',
+      type: 'module',
+      keywords: ['kv-piece'],
+      exports: { '.': './index.js' },
+    }),
+  );
   writeFileSync(join(pack, 'index.js'), THIRD_PARTY);
-  writeFileSync(join(cwd, 'again.mjs'), "export const policy = () => { throw Object.assign(new Error('again: asks for itself'), { name: 'KvError', unknown: { sort: 'policy', at: 'policy', name: './again.mjs', known: [] } }); };");
+  writeFileSync(
+    join(cwd, 'again.mjs'),
+    "export const policy = () => { throw Object.assign(new Error('again: asks for itself'), { name: 'KvError', unknown: { sort: 'policy', at: 'policy', name: './again.mjs', known: [] } }); };",
+  );
   writeFileSync(join(cwd, 'a, (b).mjs'), `${THIRD_PARTY}\nexport const policy = bright;`);
 });
 
@@ -50,10 +62,19 @@ describe('resolvePolicy', () => {
     ['bright(scale=3,mark=12) ∘ topK', 'bright(scale=3,mark=12) ∘ topK'],
     ['bright(mark="a, (b)=\\"c\\"") ∘ topK', 'bright(scale=2,mark="a, (b)=\\"c\\"") ∘ topK'],
     ['bright(on=true,far=1e3,word=x y) ∘ topK', 'bright(scale=2,mark=none,on=true,far=1000,word=x y) ∘ topK'],
-    ['weighted(0.5*bright(scale=1),-2*recency) ∘ zScore ∘ topK', 'weighted(0.5*bright(scale=1,mark=none),-2*recency) ∘ zScore ∘ topK'],
-    ['blend(knorm ∘ softmax,sum(bright,tova)) ∘ topK', 'blend(knorm ∘ softmax,sum(bright(scale=2,mark=none),tova),by=0.5) ∘ topK'],
+    [
+      'weighted(0.5*bright(scale=1),-2*recency) ∘ zScore ∘ topK',
+      'weighted(0.5*bright(scale=1,mark=none),-2*recency) ∘ zScore ∘ topK',
+    ],
+    [
+      'blend(knorm ∘ softmax,sum(bright,tova)) ∘ topK',
+      'blend(knorm ∘ softmax,sum(bright(scale=2,mark=none),tova),by=0.5) ∘ topK',
+    ],
     ['mix(2*knorm,0.25*bright) ∘ topK', 'mix(2*knorm,0.25*bright(scale=2,mark=none)) ∘ topK'],
-    ['knorm ∘ reserve(slots=3,by=max(bright,tova)) ∘ topK', 'knorm ∘ reserve(slots=3,by=max(bright(scale=2,mark=none),tova)) ∘ topK'],
+    [
+      'knorm ∘ reserve(slots=3,by=max(bright,tova)) ∘ topK',
+      'knorm ∘ reserve(slots=3,by=max(bright(scale=2,mark=none),tova)) ∘ topK',
+    ],
     ['view(of=bright ∘ topK,budget=16)', 'view(budget=16,rows=query,of=bright(scale=2,mark=none) ∘ topK)'],
     ['"./a, (b).mjs"(scale=4) ∘ topK', 'bright(scale=4,mark=none) ∘ topK'],
     ['sum(knorm,"./a, (b).mjs") ∘ topK', 'sum(knorm,bright(scale=2,mark=none)) ∘ topK'],
@@ -68,7 +89,10 @@ describe('resolvePolicy', () => {
   });
   it.each([
     ['snapvk', /^policy: expected the name of a policy \(did you mean snapkv/],
-    ['snapkv(windw=3)', /^snapkv: expected the options window, kernel, pooling, got 'windw' \(did you mean window\?\)$/],
+    [
+      'snapkv(windw=3)',
+      /^snapkv: expected the options window, kernel, pooling, got 'windw' \(did you mean window\?\)$/,
+    ],
     ['snapkv(window=wide)', /^snapkv: window must be a number such as 64, got 'wide'$/],
     ['snapkv(window="16")', /^snapkv: window must be a number such as 64, got '"16"'$/],
     ['snapkv(window=-1)', /^snapkv: window must be a positive whole number of queries, got -1$/],
@@ -89,7 +113,10 @@ describe('resolvePolicy', () => {
     ['broken(x=1) ∘ topK', /^broken: expected a piece from these options, got RangeError: x is out$/],
     ['bright(scale=big) ∘ topK', /^bright: scale must be a number such as 2, got 'big'$/],
     ['bright(3) ∘ topK', /^bright: expected an option as name=value, got '3'$/],
-    ['bright(word=a(b)) ∘ topK', /^bright: word must be one value \(text with any of .* in double quotes\), got 'a\(b\)'$/],
+    [
+      'bright(word=a(b)) ∘ topK',
+      /^bright: word must be one value \(text with any of .* in double quotes\), got 'a\(b\)'$/,
+    ],
     ['./again.mjs', /^again: asks for itself$/],
     ['reserve ∘ topK', /^reserve: expected one scorer as by=SCORER, got 0$/],
     ['"./a, (b).mjs ∘ topK', /^policy: expected a closing quote, got /],

@@ -11,26 +11,60 @@ const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
 const built = existsSync(join(bin, '../needle/worker.js'));
 
 /** Runs the built `kv`; `interruptAt` sends Ctrl-C once stderr or the results hold it. */
-function kv(args: readonly string[], cwd: string, interrupt?: () => boolean, env: Readonly<Record<string, string>> = {}): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
+function kv(
+  args: readonly string[],
+  cwd: string,
+  interrupt?: () => boolean,
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> {
   return new Promise((resolve) => {
     const child = spawn(process.execPath, [bin, ...args], { cwd, env: { ...process.env, ...env } });
-    let stdout = '', stderr = '';
-    const timer = interrupt && setInterval(() => { if (interrupt()) { clearInterval(timer); child.kill('SIGINT'); } }, 20);
-    child.stdout.on('data', (text: Buffer) => { stdout += text.toString(); });
-    child.stderr.on('data', (text: Buffer) => { stderr += text.toString(); });
-    child.on('close', (code) => { clearInterval(timer); resolve({ code, stdout, stderr }); });
+    let stdout = '',
+      stderr = '';
+    const timer =
+      interrupt &&
+      setInterval(() => {
+        if (interrupt()) {
+          clearInterval(timer);
+          child.kill('SIGINT');
+        }
+      }, 20);
+    child.stdout.on('data', (text: Buffer) => {
+      stdout += text.toString();
+    });
+    child.stderr.on('data', (text: Buffer) => {
+      stderr += text.toString();
+    });
+    child.on('close', (code) => {
+      clearInterval(timer);
+      resolve({ code, stdout, stderr });
+    });
   });
 }
 
 /** The command as it is installed: `npm test` builds it first. */
 describe.runIf(built)('the built kv', () => {
   it('measures a row of the papers, from prompts to table and files', async () => {
-    const cwd = folder(), args = ['papers', '--row', 'psaw-etf', '--n', '3', '--seed', '1', '--engine', 'wasm', '--out', 'out'];
+    const cwd = folder(),
+      args = ['papers', '--row', 'psaw-etf', '--n', '3', '--seed', '1', '--engine', 'wasm', '--out', 'out'];
     const first = await kv(args, cwd);
-    expect([first.code, first.stdout]).toEqual([0, expect.stringMatching(/development: not the plan's prompts\n.*\npsaw-etf +6\.12; 6\.16 +[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\] +3 +(?:held|not|undecided)\n/)]);
-    const written = JSON.parse(readFileSync(join(cwd, 'out/results-embedded.json'), 'utf8')) as { command: string; outcomes: { row: string; n: number; measured: { n: number }[] }[] };
-    expect(written).toMatchObject({ command: 'kv papers --row psaw-etf --n 3 --seed 1', outcomes: [{ row: 'psaw-etf', n: 3, measured: [{ n: 3 }] }] });
-    expect(readFileSync(join(cwd, 'out/results-embedded.md'), 'utf8')).toContain('| PrHS | PSAW; ETF alone | 6.12; 6.16 |');
+    expect([first.code, first.stdout]).toEqual([
+      0,
+      expect.stringMatching(
+        /development: not the plan's prompts\n.*\npsaw-etf +6\.12; 6\.16 +[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\] +3 +(?:held|not|undecided)\n/,
+      ),
+    ]);
+    const written = JSON.parse(readFileSync(join(cwd, 'out/results-embedded.json'), 'utf8')) as {
+      command: string;
+      outcomes: { row: string; n: number; measured: { n: number }[] }[];
+    };
+    expect(written).toMatchObject({
+      command: 'kv papers --row psaw-etf --n 3 --seed 1',
+      outcomes: [{ row: 'psaw-etf', n: 3, measured: [{ n: 3 }] }],
+    });
+    expect(readFileSync(join(cwd, 'out/results-embedded.md'), 'utf8')).toContain(
+      '| PrHS | PSAW; ETF alone | 6.12; 6.16 |',
+    );
     const again = await kv(args, cwd);
     expect(again.stdout).toBe(first.stdout);
     expect(again.stderr).toBe('');
@@ -38,14 +72,33 @@ describe.runIf(built)('the built kv', () => {
   it('measures needles in two threads, stops at Ctrl-C and continues', async () => {
     const cwd = folder();
     writeTinyModel(join(cwd, 'tiny'));
-    const args = ['needle', '--model', 'tiny', '--policies', 'streaming', '--budgets', '50%', '--depths', '0.5', '--prompts', '60', '--tokens', '220', '--workers', '2'];
+    const args = [
+      'needle',
+      '--model',
+      'tiny',
+      '--policies',
+      'streaming',
+      '--budgets',
+      '50%',
+      '--depths',
+      '0.5',
+      '--prompts',
+      '60',
+      '--tokens',
+      '220',
+      '--workers',
+      '2',
+    ];
     const lines = (): number => {
-      const file = existsSync(join(cwd, '.kv')) && readdirSync(join(cwd, '.kv')).find((name) => name.endsWith('.jsonl'));
+      const file =
+        existsSync(join(cwd, '.kv')) && readdirSync(join(cwd, '.kv')).find((name) => name.endsWith('.jsonl'));
       return file ? readFileSync(join(cwd, '.kv', file), 'utf8').split('\n').length - 1 : 0;
     };
     const first = await kv(args, cwd, () => lines() > 6);
     expect([first.code, first.stdout]).toEqual([130, '']);
-    expect(first.stderr).toMatch(/stopped after \d+ of 64 jobs, which are in \.kv\/needle-\w+\.jsonl; the same command continues/);
+    expect(first.stderr).toMatch(
+      /stopped after \d+ of 64 jobs, which are in \.kv\/needle-\w+\.jsonl; the same command continues/,
+    );
     const kept = lines();
     expect(kept).toBeGreaterThan(6);
     const second = await kv(args, cwd);
@@ -59,9 +112,40 @@ describe.runIf(built)('the built kv', () => {
     expect(lines()).toBe(65);
   }, 120_000);
   it('gives its threads the folder of a model that it downloads', async () => {
-    const cwd = folder(), hub = await startHub(writeTinyModel(join(folder(), 'tiny')), 1);
-    const env = { HF_HOME: folder(), HF_HUB_CACHE: '', HUGGINGFACE_HUB_CACHE: '', HF_ENDPOINT: hub.url, HF_TOKEN: '', HUGGING_FACE_HUB_TOKEN: '', HF_HUB_OFFLINE: '', TRANSFORMERS_OFFLINE: '' };
-    const { code, stdout, stderr } = await kv(['needle', '--model', 'org/tiny', '--policies', 'streaming', '--budgets', '50%', '--depths', '0.5', '--prompts', '2', '--tokens', '220', '--workers', '2'], cwd, undefined, env).finally(() => hub.close());
+    const cwd = folder(),
+      hub = await startHub(writeTinyModel(join(folder(), 'tiny')), 1);
+    const env = {
+      HF_HOME: folder(),
+      HF_HUB_CACHE: '',
+      HUGGINGFACE_HUB_CACHE: '',
+      HF_ENDPOINT: hub.url,
+      HF_TOKEN: '',
+      HUGGING_FACE_HUB_TOKEN: '',
+      HF_HUB_OFFLINE: '',
+      TRANSFORMERS_OFFLINE: '',
+    };
+    const { code, stdout, stderr } = await kv(
+      [
+        'needle',
+        '--model',
+        'org/tiny',
+        '--policies',
+        'streaming',
+        '--budgets',
+        '50%',
+        '--depths',
+        '0.5',
+        '--prompts',
+        '2',
+        '--tokens',
+        '220',
+        '--workers',
+        '2',
+      ],
+      cwd,
+      undefined,
+      env,
+    ).finally(() => hub.close());
     expect(code, stderr).toBe(0);
     expect(stderr).toContain('model: org/tiny is in the Hugging Face cache');
     expect(stdout).toMatch(/streaming +50%/);
@@ -69,6 +153,8 @@ describe.runIf(built)('the built kv', () => {
   it('says one sentence and exits with 2 for a bad input', async () => {
     const { code, stdout, stderr } = await kv(['needle', '--budgets', '0%'], folder());
     expect([code, stdout]).toEqual([2, '']);
-    expect(stderr).toBe('--budgets: must be a whole number of slots of at least 1, or the share of the prompt to keep, above 0% and up to 100%, got "0%"\n');
+    expect(stderr).toBe(
+      '--budgets: must be a whole number of slots of at least 1, or the share of the prompt to keep, above 0% and up to 100%, got "0%"\n',
+    );
   });
 });

@@ -5,7 +5,11 @@ import { Readable } from 'node:stream';
 import { main } from '../src/main.ts';
 import type { Input } from '../src/terminal.ts';
 
-export interface Ran { readonly code: number; readonly stdout: string; readonly stderr: string }
+export interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
 
 export interface Run {
   readonly cwd?: string;
@@ -19,13 +23,34 @@ export interface Run {
 /** Runs `kv` in this process, as a person without a terminal would see it. */
 export async function kv(args: readonly string[], { cwd = tmpdir(), signal, lines, onWrite }: Run = {}): Promise<Ran> {
   const abort = new AbortController();
-  let stdout = '', stderr = '', taken: (() => boolean) | undefined;
-  const interrupt = (): void => { if (!taken?.()) abort.abort(); };
+  let stdout = '',
+    stderr = '',
+    taken: (() => boolean) | undefined;
+  const interrupt = (): void => {
+    if (!taken?.()) abort.abort();
+  };
   const input: Input | undefined = lines && {
-    stream: Readable.from(lines.map((line) => `${line}\n`)), interrupt, takeInterrupts(listener) { taken = listener; return () => { taken = undefined; }; },
+    stream: Readable.from(lines.map((line) => `${line}\n`)),
+    interrupt,
+    takeInterrupts(listener) {
+      taken = listener;
+      return () => {
+        taken = undefined;
+      };
+    },
   };
   const code = await main(args, {
-    stdout: { write: (text) => { stdout += text; onWrite?.(stdout, interrupt); } }, stderr: { write: (text) => void (stderr += text) }, signal: signal ?? abort.signal, cwd, debug: false, ...(input && { input }),
+    stdout: {
+      write: (text) => {
+        stdout += text;
+        onWrite?.(stdout, interrupt);
+      },
+    },
+    stderr: { write: (text) => void (stderr += text) },
+    signal: signal ?? abort.signal,
+    cwd,
+    debug: false,
+    ...(input && { input }),
   });
   return { code, stdout, stderr };
 }

@@ -6,7 +6,10 @@ import type { Plugin } from 'vite';
 /** Where the service worker is built to: beside the page, since it serves what lies below it. */
 export const SERVICE_WORKER = 'service-worker.js';
 
-/** Tells the service worker which files there are, under a version that changes with any of them. `__BUILT__` is false while developing, when there is none. */
+/**
+ * Tells the service worker which files there are, under a version that changes with any of them. `__BUILT__` is false
+ * while developing, when there is none.
+ */
 export const offlineFiles = (): Plugin => ({
   name: 'kv:offline-files',
   config: (_, { command }) => ({ define: { __BUILT__: String(command === 'build') } }),
@@ -15,8 +18,15 @@ export const offlineFiles = (): Plugin => ({
     const files = all.filter((file) => file !== SERVICE_WORKER && statSync(join(dir!, file)).isFile()).sort();
     const hash = createHash('sha256');
     for (const file of files) hash.update(`${file}\0`).update(readFileSync(join(dir!, file)));
-    const built = join(dir!, SERVICE_WORKER), code = readFileSync(built, 'utf8');
-    if (!code.includes('__FILES__') || !code.includes('__VERSION__')) throw new Error(`${SERVICE_WORKER}: expected __FILES__ and __VERSION__ to put in, got neither`);
-    writeFileSync(built, code.replaceAll('__FILES__', JSON.stringify(files)).replaceAll('__VERSION__', JSON.stringify(hash.digest('hex').slice(0, 16))));
+    const built = join(dir!, SERVICE_WORKER),
+      code = readFileSync(built, 'utf8');
+    if (!code.includes('__FILES__') || !code.includes('__VERSION__'))
+      throw new Error(`${SERVICE_WORKER}: expected __FILES__ and __VERSION__ to put in, got neither`);
+    writeFileSync(
+      built,
+      code
+        .replaceAll('__FILES__', JSON.stringify(files))
+        .replaceAll('__VERSION__', JSON.stringify(hash.digest('hex').slice(0, 16))),
+    );
   },
 });

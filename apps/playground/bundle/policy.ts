@@ -1,9 +1,21 @@
 import type { Plugin } from 'vite';
 
-/** What the page may do: its own files and compiling WebAssembly (the kernel of @kv/models), and no text as code, HTML or address of a script. */
+/**
+ * What the page may do: its own files and compiling WebAssembly (the kernel of @kv/models), and no text as code, HTML
+ * or address of a script.
+ */
 const RULES = [
-  "default-src 'none'", "script-src 'self' 'wasm-unsafe-eval'", "worker-src 'self'", "connect-src 'self'", "style-src 'self'", "img-src 'self'", "manifest-src 'self'",
-  "base-uri 'none'", "form-action 'none'", "require-trusted-types-for 'script'", 'trusted-types default',
+  "default-src 'none'",
+  "script-src 'self' 'wasm-unsafe-eval'",
+  "worker-src 'self'",
+  "connect-src 'self'",
+  "style-src 'self'",
+  "img-src 'self'",
+  "manifest-src 'self'",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "require-trusted-types-for 'script'",
+  'trusted-types default',
 ];
 
 /** A meta element cannot say who may frame the page, and a worker obeys the headers of its own file. */
@@ -16,9 +28,18 @@ export const headers: Readonly<Record<string, string>> = {
   'X-Content-Type-Options': 'nosniff',
 };
 
-/** Writes the content security policy into the page itself, for servers that send no headers. While developing, Vite's own scripts need more. */
+/**
+ * Writes the content security policy into the page itself, for servers that send no headers. While developing, Vite's
+ * own scripts need more.
+ */
 export const policyInPage = (): Plugin => ({
   name: 'kv:policy-in-page',
   apply: 'build',
-  transformIndexHtml: () => [{ tag: 'meta', attrs: { 'http-equiv': 'Content-Security-Policy', content: RULES.join('; ') }, injectTo: 'head-prepend' }],
+  transformIndexHtml: () => [
+    {
+      tag: 'meta',
+      attrs: { 'http-equiv': 'Content-Security-Policy', content: RULES.join('; ') },
+      injectTo: 'head-prepend',
+    },
+  ],
 });

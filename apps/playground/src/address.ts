@@ -3,14 +3,28 @@ import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type Choice, type Example } f
 
 /** A choice as the part of an address behind `#`. */
 export function writeAddress({ source, late, policies: [a, b], budget, newTokens, device }: Choice): string {
-  const prompt = source.kind === 'text' ? { text: source.text } : { form: source.form, tokens: source.tokens, depth: source.depth, seed: source.seed };
-  return new URLSearchParams(Object.entries({ ...prompt, ask: late ? 'late' : 'early', a, b, budget, new: newTokens, device }).map(([key, value]) => [key, String(value)])).toString();
+  const prompt =
+    source.kind === 'text'
+      ? { text: source.text }
+      : { form: source.form, tokens: source.tokens, depth: source.depth, seed: source.seed };
+  return new URLSearchParams(
+    Object.entries({ ...prompt, ask: late ? 'late' : 'early', a, b, budget, new: newTokens, device }).map(
+      ([key, value]) => [key, String(value)],
+    ),
+  ).toString();
 }
 
-/** The choice of an address, with or without its `#`; what is missing, or cannot be, is the default's. A policy may be any text: the field says what is wrong with it. */
+/**
+ * The choice of an address, with or without its `#`; what is missing, or cannot be, is the default's. A policy may be
+ * any text: the field says what is wrong with it.
+ */
 export function readAddress(hash: string): Choice {
-  const given = new URLSearchParams(hash.replace(/^#/, '')), text = given.get('text');
-  const policy = (key: string, fallback: string): string => { const said = given.get(key); return said === null || said.length > LIMITS.policy ? fallback : said; };
+  const given = new URLSearchParams(hash.replace(/^#/, '')),
+    text = given.get('text');
+  const policy = (key: string, fallback: string): string => {
+    const said = given.get(key);
+    return said === null || said.length > LIMITS.policy ? fallback : said;
+  };
   return {
     source: text !== null && text.length <= LIMITS.text ? { kind: 'text', text } : example(given),
     late: given.get('ask') === 'late',

@@ -13,7 +13,10 @@ export interface Example {
 }
 
 /** A prompt that a person wrote. */
-interface OwnText { readonly kind: 'text'; readonly text: string }
+interface OwnText {
+  readonly kind: 'text';
+  readonly text: string;
+}
 
 export const DEVICES = ['auto', 'webgpu', 'cpu'] as const;
 export type Device = (typeof DEVICES)[number];

@@ -15,11 +15,19 @@ export interface ChoiceForm {
 }
 
 /** What of inputs, lists and groups of radio buttons is used here. */
-interface Field { value: string; checked: boolean; append(...options: readonly Node[]): void; setAttribute(name: string, value: string): void; focus(): void }
+interface Field {
+  value: string;
+  checked: boolean;
+  append(...options: readonly Node[]): void;
+  setAttribute(name: string, value: string): void;
+  focus(): void;
+}
 
 /** The form as a choice and back. */
 export function choiceForm(): ChoiceForm {
-  const form = element('choice', HTMLFormElement), wrong = element('wrong-budget', HTMLParagraphElement), own = element('text', HTMLTextAreaElement);
+  const form = element('choice', HTMLFormElement),
+    wrong = element('wrong-budget', HTMLParagraphElement),
+    own = element('text', HTMLTextAreaElement);
   const field = (name: string): Field => form.elements.namedItem(name) as unknown as Field;
   const policies = [policyField(0), policyField(1)] as const;
   let suggested = '';
@@ -34,18 +42,26 @@ export function choiceForm(): ChoiceForm {
   };
   const checkBudget = (): boolean => {
     const right = readBudget(field('budget').value) !== undefined;
-    wrong.textContent = right ? '' : `budget: expected a share above 0% and up to 100%, or slots from 1 to ${LIMITS.slots}, got '${field('budget').value}'`;
+    wrong.textContent = right
+      ? ''
+      : `budget: expected a share above 0% and up to 100%, or slots from 1 to ${LIMITS.slots}, got '${field('budget').value}'`;
     field('budget').setAttribute('aria-invalid', String(!right));
     return right;
   };
   const example = (): Example => {
     const { form, tokens, depth, seed } = DEFAULT.source as Example;
     return {
-      kind: 'needle', form: FORMS.find((name) => name === field('form').value) ?? form, tokens: LENGTHS.find((length) => String(length) === field('tokens').value) ?? tokens,
-      depth: whole(field('depth').value, 0, 100) ?? depth, seed: whole(field('seed').value, 0, LIMITS.seed) ?? seed,
+      kind: 'needle',
+      form: FORMS.find((name) => name === field('form').value) ?? form,
+      tokens: LENGTHS.find((length) => String(length) === field('tokens').value) ?? tokens,
+      depth: whole(field('depth').value, 0, 100) ?? depth,
+      seed: whole(field('seed').value, 0, LIMITS.seed) ?? seed,
     };
   };
-  form.addEventListener('input', () => { show(); checkBudget(); });
+  form.addEventListener('input', () => {
+    show();
+    checkBudget();
+  });
 
   return {
     read: () => ({
@@ -57,8 +73,18 @@ export function choiceForm(): ChoiceForm {
       device: DEVICES.find((device) => device === field('device').value) ?? DEFAULT.device,
     }),
     write({ source, late, policies: texts, budget, newTokens, device }) {
-      const { form, tokens, depth, seed } = source.kind === 'needle' ? source : DEFAULT.source as Example;
-      for (const [name, value] of Object.entries({ source: source.kind, form, tokens, depth, seed, budget, newTokens, device })) field(name).value = String(value);
+      const { form, tokens, depth, seed } = source.kind === 'needle' ? source : (DEFAULT.source as Example);
+      for (const [name, value] of Object.entries({
+        source: source.kind,
+        form,
+        tokens,
+        depth,
+        seed,
+        budget,
+        newTokens,
+        device,
+      }))
+        field(name).value = String(value);
       if (source.kind === 'text') own.value = source.text;
       field('late').checked = late;
       for (const [side, text] of texts.entries()) policies[side]!.set(text);
@@ -66,7 +92,10 @@ export function choiceForm(): ChoiceForm {
       checkBudget();
     },
     check() {
-      const fields = [...policies.map(({ check }, side) => [check(), `policy-${side}`] as const), [checkBudget(), 'budget'] as const];
+      const fields = [
+        ...policies.map(({ check }, side) => [check(), `policy-${side}`] as const),
+        [checkBudget(), 'budget'] as const,
+      ];
       const first = fields.find(([right]) => !right);
       if (first) field(first[1]).focus();
       return first === undefined && form.reportValidity();

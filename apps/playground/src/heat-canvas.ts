@@ -2,7 +2,13 @@ import { cornerOf, holds, layoutOf, moved, placeAt, type Layout, type Place } fr
 import type { Frame, Prompt } from './messages.ts';
 
 /** What a map shows. */
-export interface Shown { readonly frame: Frame; readonly prompt: Prompt; readonly layers: number; readonly kvHeads: number; /** The place that a person points at. */ readonly place: Place | undefined }
+export interface Shown {
+  readonly frame: Frame;
+  readonly prompt: Prompt;
+  readonly layers: number;
+  readonly kvHeads: number /** The place that a person points at. */;
+  readonly place: Place | undefined;
+}
 
 const INK = ['--paper', '--ink', '--soft', '--empty', '--kept', '--value', '--asked', '--new'] as const;
 type Colors = Readonly<Record<(typeof INK)[number], string>>;
@@ -12,7 +18,9 @@ export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => v
   let layout: Layout | undefined, last: Shown | undefined;
   const draw = (shown: Shown): void => {
     last = shown;
-    const width = canvas.parentElement!.clientWidth, scale = devicePixelRatio, next = layoutOf(width, Math.max(shown.frame.length, shown.prompt.offsets.length), shown.layers * shown.kvHeads);
+    const width = canvas.parentElement!.clientWidth,
+      scale = devicePixelRatio,
+      next = layoutOf(width, Math.max(shown.frame.length, shown.prompt.offsets.length), shown.layers * shown.kvHeads);
     layout = next;
     canvas.width = Math.round(next.width * scale);
     canvas.height = Math.round(next.height * scale);
@@ -22,7 +30,9 @@ export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => v
     context.setTransform(scale, 0, 0, scale, 0, 0);
     paint(context, next, shown, colorsOf(canvas));
   };
-  const again = (): void => { if (last) draw(last); };
+  const again = (): void => {
+    if (last) draw(last);
+  };
   new ResizeObserver(again).observe(canvas.parentElement!);
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
   const at = ({ offsetX, offsetY }: PointerEvent): void => {
@@ -31,7 +41,9 @@ export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => v
   };
   canvas.addEventListener('pointermove', at);
   canvas.addEventListener('pointerdown', at);
-  canvas.addEventListener('focus', () => { if (last && !last.place) point({ position: 0, row: 0 }); });
+  canvas.addEventListener('focus', () => {
+    if (last && !last.place) point({ position: 0, row: 0 });
+  });
   canvas.addEventListener('keydown', (event) => {
     const place = layout && last?.place && moved(layout, last.place, event.key);
     if (!place) return;
@@ -46,18 +58,31 @@ function colorsOf(canvas: HTMLCanvasElement): Colors {
   return Object.fromEntries(INK.map((name) => [name, style.getPropertyValue(name)])) as Colors;
 }
 
-function paint(context: CanvasRenderingContext2D, layout: Layout, { frame, prompt, layers, kvHeads, place }: Shown, colors: Colors): void {
+function paint(
+  context: CanvasRenderingContext2D,
+  layout: Layout,
+  { frame, prompt, layers, kvHeads, place }: Shown,
+  colors: Colors,
+): void {
   const { rows, cell, left, perLine, lines, positions, width, height } = layout;
   context.fillStyle = colors['--paper'];
   context.fillRect(0, 0, width, height);
-  const value = new Set(prompt.valueTokens), { length: prompted } = prompt.offsets;
+  const value = new Set(prompt.valueTokens),
+    { length: prompted } = prompt.offsets;
   for (let position = 0; position < positions; position++) {
     const [x, y] = cornerOf(layout, { position, row: 0 });
     for (let row = 0; row < rows; row++) {
       context.fillStyle = colors[holds(frame, { position, row }) ? '--kept' : '--empty'];
-      context.fillRect(x, y + row * cell, cell, cell - (row % kvHeads === kvHeads - 1 ? 1 : 0)); // a fine line between layers
+      // a fine line between layers
+      context.fillRect(x, y + row * cell, cell, cell - (row % kvHeads === kvHeads - 1 ? 1 : 0));
     }
-    const mark = value.has(position) ? '--value' : position >= prompted ? '--new' : position >= (prompt.questionFrom ?? Infinity) ? '--asked' : undefined;
+    const mark = value.has(position)
+      ? '--value'
+      : position >= prompted
+        ? '--new'
+        : position >= (prompt.questionFrom ?? Infinity)
+          ? '--asked'
+          : undefined;
     if (mark === undefined) continue;
     context.fillStyle = colors[mark];
     context.fillRect(x, y - 4, cell, 3);
@@ -67,13 +92,20 @@ function paint(context: CanvasRenderingContext2D, layout: Layout, { frame, promp
   context.textAlign = 'right';
   context.textBaseline = 'middle';
   for (let line = 0; line < lines; line++)
-    for (let layer = 0; layer < layers; layer += Math.ceil(11 / (kvHeads * cell))) context.fillText(String(layer), left - 5, cornerOf(layout, { position: line * perLine, row: layer * kvHeads })[1] + (kvHeads * cell) / 2);
+    for (let layer = 0; layer < layers; layer += Math.ceil(11 / (kvHeads * cell)))
+      context.fillText(
+        String(layer),
+        left - 5,
+        cornerOf(layout, { position: line * perLine, row: layer * kvHeads })[1] + (kvHeads * cell) / 2,
+      );
   if (place && place.position < positions) outline(context, layout, place, colors['--ink']);
 }
 
 /** A frame around a token's column, and a heavier one around the cell. */
 function outline(context: CanvasRenderingContext2D, layout: Layout, { position, row }: Place, color: string): void {
-  const { cell, rows } = layout, [x, top] = cornerOf(layout, { position, row: 0 }), [, y] = cornerOf(layout, { position, row });
+  const { cell, rows } = layout,
+    [x, top] = cornerOf(layout, { position, row: 0 }),
+    [, y] = cornerOf(layout, { position, row });
   context.strokeStyle = color;
   context.lineWidth = 1;
   context.strokeRect(x - 0.5, top - 0.5, cell + 1, rows * cell + 1);

@@ -35,18 +35,38 @@ export interface Frame {
 }
 
 /** How a side ended. */
-export interface End { readonly policy: string; readonly evicts: boolean; readonly finish: string; readonly notes: readonly string[] }
+export interface End {
+  readonly policy: string;
+  readonly evicts: boolean;
+  readonly finish: string;
+  readonly notes: readonly string[];
+}
 
 /** What computes, and why it is not a GPU. */
-export interface Opened { readonly device: 'webgpu' | 'cpu'; readonly name: string; readonly because?: string }
+export interface Opened {
+  readonly device: 'webgpu' | 'cpu';
+  readonly name: string;
+  readonly because?: string;
+}
 
 export type ToWorker =
-  | { readonly type: 'run'; readonly run: number; readonly choice: Choice; /** Folder of the model, and the names of its files. */ readonly model: { readonly url: string; readonly files: readonly string[] } }
+  | {
+      readonly type: 'run';
+      readonly run: number;
+      readonly choice: Choice /** Folder of the model, and the names of its files. */;
+      readonly model: { readonly url: string; readonly files: readonly string[] };
+    }
   | { readonly type: 'stop' };
 
 export type FromWorker =
   | { readonly type: 'opened'; readonly opened: Opened }
-  | { readonly type: 'prompt'; readonly run: number; readonly prompt: Prompt; readonly layers: number; readonly kvHeads: number }
+  | {
+      readonly type: 'prompt';
+      readonly run: number;
+      readonly prompt: Prompt;
+      readonly layers: number;
+      readonly kvHeads: number;
+    }
   | { readonly type: 'frame'; readonly run: number; readonly side: Side; readonly frame: Frame }
   | { readonly type: 'end'; readonly run: number; readonly side: Side; readonly end: End }
   /** One side, or without it all. */

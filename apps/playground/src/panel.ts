@@ -18,25 +18,65 @@ export interface Panel {
 }
 
 const NUMBERS = ['Cache', 'Peak', 'Slots per head', 'Prefill', 'Decoding'] as const;
-const FINISHES: Readonly<Record<string, string>> = { length: 'as many tokens as asked for', stop: '', eos: '', context: "the model's context is full", aborted: 'stopped' };
+const FINISHES: Readonly<Record<string, string>> = {
+  length: 'as many tokens as asked for',
+  stop: '',
+  eos: '',
+  context: "the model's context is full",
+  aborted: 'stopped',
+};
 
 /** @param point told where a person points, for both sides */
 export function panel(side: Side, point: (place: Place) => void): Panel {
-  const title = make('h3', { id: `title-${side}` }), composition = make('p', { className: 'composition' }), answer = make('p', { className: 'answer' }), notes = make('p', { className: 'notes' }), readout = make('p', { className: 'readout', id: `readout-${side}` });
-  const canvas = make('canvas', { tabIndex: 0 }), text = make('p', { className: 'text' }), values = NUMBERS.map(() => make('dd', {}, '–'));
-  for (const [name, value] of Object.entries({ role: 'slider', 'aria-label': 'Map of the cache', 'aria-valuemin': '0', 'aria-valuenow': '0', 'aria-describedby': `title-${side}` })) canvas.setAttribute(name, value);
-  const numbers = make('dl', { className: 'numbers' }, ...NUMBERS.map((name, i) => make('div', {}, make('dt', {}, name), values[i]!)));
-  const root = make('article', { className: 'side' }, title, composition, answer, numbers, make('div', { className: 'map' }, canvas), readout, text, notes);
+  const title = make('h3', { id: `title-${side}` }),
+    composition = make('p', { className: 'composition' }),
+    answer = make('p', { className: 'answer' }),
+    notes = make('p', { className: 'notes' }),
+    readout = make('p', { className: 'readout', id: `readout-${side}` });
+  const canvas = make('canvas', { tabIndex: 0 }),
+    text = make('p', { className: 'text' }),
+    values = NUMBERS.map(() => make('dd', {}, '–'));
+  for (const [name, value] of Object.entries({
+    role: 'slider',
+    'aria-label': 'Map of the cache',
+    'aria-valuemin': '0',
+    'aria-valuenow': '0',
+    'aria-describedby': `title-${side}`,
+  }))
+    canvas.setAttribute(name, value);
+  const numbers = make(
+    'dl',
+    { className: 'numbers' },
+    ...NUMBERS.map((name, i) => make('div', {}, make('dt', {}, name), values[i]!)),
+  );
+  const root = make(
+    'article',
+    { className: 'side' },
+    title,
+    composition,
+    answer,
+    numbers,
+    make('div', { className: 'map' }, canvas),
+    readout,
+    text,
+    notes,
+  );
   root.setAttribute('aria-labelledby', title.id);
-  let run: { prompt: Prompt; layers: number; kvHeads: number } | undefined, shown: Frame | undefined, said: readonly string[] = [], place: Place | undefined;
-  const map = heatCanvas(canvas, point), written = textMap(text, (position) => point({ position, row: place?.row ?? 0 }));
+  let run: { prompt: Prompt; layers: number; kvHeads: number } | undefined,
+    shown: Frame | undefined,
+    said: readonly string[] = [],
+    place: Place | undefined;
+  const map = heatCanvas(canvas, point),
+    written = textMap(text, (position) => point({ position, row: place?.row ?? 0 }));
 
   const draw = (): void => {
     if (!run || !shown) return;
     map.draw({ frame: shown, ...run, place });
-    const { text, offsets } = run.prompt, span = place && offsets[place.position];
+    const { text, offsets } = run.prompt,
+      span = place && offsets[place.position];
     const token = place && (span ? text.slice(...span) : said[place.position - offsets.length]);
-    const words = place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : 'Point at a cell or a word.';
+    const words =
+      place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : 'Point at a cell or a word.';
     readout.textContent = words;
     canvas.setAttribute('aria-valuemax', String(shown.length - 1));
     canvas.setAttribute('aria-valuenow', String(Math.min(place?.position ?? 0, shown.length - 1)));
@@ -60,10 +100,18 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
     show(frame, tokens) {
       [shown, said] = [frame, tokens];
       canvas.hidden = false;
-      const { bytes, peak, slots, prefillSpeed, decodeSpeed } = frame, { value } = run!.prompt, right = value !== undefined && exactMatch(frame.answer, value);
+      const { bytes, peak, slots, prefillSpeed, decodeSpeed } = frame,
+        { value } = run!.prompt,
+        right = value !== undefined && exactMatch(frame.answer, value);
       answer.replaceChildren(make('strong', {}, frame.answer.trim() || '…'), ...(right ? [' is right'] : []));
       answer.classList.toggle('right', right);
-      for (const [i, words] of [bytesText(bytes), bytesText(peak), countText(slots), speedText(prefillSpeed), speedText(decodeSpeed)].entries()) {
+      for (const [i, words] of [
+        bytesText(bytes),
+        bytesText(peak),
+        countText(slots),
+        speedText(prefillSpeed),
+        speedText(decodeSpeed),
+      ].entries()) {
         const [amount = '', unit] = words.split(' ');
         values[i]!.replaceChildren(amount, ...(unit ? [' ', make('small', {}, unit)] : []));
       }
@@ -72,13 +120,18 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
     },
     end({ policy, evicts, finish, notes: told }) {
       composition.textContent = policy;
-      const { value } = run!.prompt, wrong = value !== undefined && shown !== undefined && !exactMatch(shown.answer, value);
+      const { value } = run!.prompt,
+        wrong = value !== undefined && shown !== undefined && !exactMatch(shown.answer, value);
       if (!shown) answer.replaceChildren('Stopped before the first token.');
       if (wrong && finish !== 'aborted') {
         answer.append(` is wrong: it is ${value}`);
         answer.classList.add('wrong');
       }
-      notes.textContent = [...(evicts ? [] : ['This policy evicts nothing; what it hides from a query stays in the cache.']), ...told, ...(FINISHES[finish] ? [`Ended: ${FINISHES[finish]}.`] : [])].join(' ');
+      notes.textContent = [
+        ...(evicts ? [] : ['This policy evicts nothing; what it hides from a query stays in the cache.']),
+        ...told,
+        ...(FINISHES[finish] ? [`Ended: ${FINISHES[finish]}.`] : []),
+      ].join(' ');
       root.dataset.state = 'done';
     },
     fail(message) {

@@ -2,12 +2,19 @@ import { parsePolicy } from '@kv/policies';
 import { element, make } from './element.ts';
 import { presetGroups } from './presets.ts';
 
-export interface PolicyField { get(): string; set(text: string): void; /** Whether the text is a policy; if not, the field says why. */ check(): boolean }
+export interface PolicyField {
+  get(): string;
+  set(text: string): void /** Whether the text is a policy; if not, the field says why. */;
+  check(): boolean;
+}
 
 /** A list to pick from, over a field whose text counts. */
 export function policyField(side: 0 | 1): PolicyField {
-  const list = element(`preset-${side}`, HTMLSelectElement), input = element(`policy-${side}`, HTMLInputElement), wrong = element(`wrong-${side}`, HTMLParagraphElement);
-  for (const { label, presets } of presetGroups) list.append(make('optgroup', { label }, ...presets.map(([value, text]) => make('option', { value }, text))));
+  const list = element(`preset-${side}`, HTMLSelectElement),
+    input = element(`policy-${side}`, HTMLInputElement),
+    wrong = element(`wrong-${side}`, HTMLParagraphElement);
+  for (const { label, presets } of presetGroups)
+    list.append(make('optgroup', { label }, ...presets.map(([value, text]) => make('option', { value }, text))));
   list.append(make('option', { value: '' }, 'as written below'));
   const check = (): boolean => {
     const sentence = refusal(input.value);
@@ -26,7 +33,14 @@ export function policyField(side: 0 | 1): PolicyField {
     check();
   });
   input.addEventListener('input', show);
-  return { get: () => input.value.trim(), set: (text) => { input.value = text; show(); }, check };
+  return {
+    get: () => input.value.trim(),
+    set: (text) => {
+      input.value = text;
+      show();
+    },
+    check,
+  };
 }
 
 /** What is wrong with the text of a policy, or nothing. */

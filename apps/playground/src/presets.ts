@@ -16,10 +16,18 @@ const COMMON: readonly (readonly [text: string, label: string])[] = [
   ['random', 'random'],
 ];
 
-export interface PresetGroup { readonly label: string; readonly presets: readonly (readonly [text: string, label: string])[] }
+export interface PresetGroup {
+  readonly label: string;
+  readonly presets: readonly (readonly [text: string, label: string])[];
+}
 
 /** Policies to pick from: common ones, then the whole catalogue with its defaults. */
 export const presetGroups: readonly PresetGroup[] = [
   { label: 'Common', presets: COMMON },
-  { label: 'All, with their defaults', presets: Object.entries(policies).filter(([name]) => !COMMON.some(([text]) => text === name)).map(([name, { about }]) => [name, `${name}: ${about}`] as const) },
+  {
+    label: 'All, with their defaults',
+    presets: Object.entries(policies)
+      .filter(([name]) => !COMMON.some(([text]) => text === name))
+      .map(([name, { about }]) => [name, `${name}: ${about}`] as const),
+  },
 ];

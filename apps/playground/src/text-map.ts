@@ -3,10 +3,24 @@ import { countsOf } from './heat-map.ts';
 import type { Frame, Prompt } from './messages.ts';
 
 /** The text itself, each token shaded by how many rows hold it. */
-export function textMap(root: HTMLElement, point: (position: number) => void): { start(prompt: Prompt, rows: number): void; show(frame: Frame, tokens: readonly string[]): void; mark(position: number | undefined): void } {
-  let spans: HTMLElement[] = [], rows = 1, prompted = 0, marked: HTMLElement | undefined;
+export function textMap(
+  root: HTMLElement,
+  point: (position: number) => void,
+): {
+  start(prompt: Prompt, rows: number): void;
+  show(frame: Frame, tokens: readonly string[]): void;
+  mark(position: number | undefined): void;
+} {
+  let spans: HTMLElement[] = [],
+    rows = 1,
+    prompted = 0,
+    marked: HTMLElement | undefined;
   const add = (text: string, kind: string): void => {
-    const span = make('span', { className: kind }, ...text.split('\n').flatMap((line, i) => (i === 0 ? [line] : [make('br'), line])));
+    const span = make(
+      'span',
+      { className: kind },
+      ...text.split('\n').flatMap((line, i) => (i === 0 ? [line] : [make('br'), line])),
+    );
     span.dataset.position = String(spans.length);
     spans.push(span);
     root.append(span);
@@ -22,7 +36,10 @@ export function textMap(root: HTMLElement, point: (position: number) => void): {
       const value = new Set(valueTokens);
       let from = 0; // tokens may share a character: the first of them shows it
       for (const [position, [start, end]] of offsets.entries()) {
-        add(text.slice(Math.max(start, from), end), value.has(position) ? 'value' : position >= questionFrom ? 'asked' : '');
+        add(
+          text.slice(Math.max(start, from), end),
+          value.has(position) ? 'value' : position >= questionFrom ? 'asked' : '',
+        );
         from = Math.max(from, end);
       }
     },
@@ -32,7 +49,8 @@ export function textMap(root: HTMLElement, point: (position: number) => void): {
       for (const token of tokens.slice(spans.length - prompted)) add(token, 'new');
       const counts = countsOf(frame);
       for (const [position, span] of spans.entries()) {
-        const count = counts[position], share = count === undefined ? '' : (count / rows).toFixed(3);
+        const count = counts[position],
+          share = count === undefined ? '' : (count / rows).toFixed(3);
         if (span.dataset.share === share) continue;
         span.dataset.share = share;
         span.style.setProperty('--k', share || '0');

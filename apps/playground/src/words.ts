@@ -4,10 +4,17 @@ import type { Frame } from './messages.ts';
 const number = (digits: number): Intl.NumberFormat => new Intl.NumberFormat('en', { maximumFractionDigits: digits });
 
 /** Bytes for a person, in units of 1,024. */
-export const bytesText = (bytes: number): string => (bytes < 1024 ? `${bytes} B` : bytes < 2 ** 20 ? `${number(1).format(bytes / 1024)} KiB` : `${number(2).format(bytes / 2 ** 20)} MiB`);
+export const bytesText = (bytes: number): string =>
+  bytes < 1024
+    ? `${bytes} B`
+    : bytes < 2 ** 20
+      ? `${number(1).format(bytes / 1024)} KiB`
+      : `${number(2).format(bytes / 2 ** 20)} MiB`;
 
 export const speedText = (tokensPerSecond: number | undefined): string =>
-  (tokensPerSecond === undefined || !Number.isFinite(tokensPerSecond) ? '–' : `${number(tokensPerSecond < 10 ? 1 : 0).format(tokensPerSecond)} tokens/s`);
+  tokensPerSecond === undefined || !Number.isFinite(tokensPerSecond)
+    ? '–'
+    : `${number(tokensPerSecond < 10 ? 1 : 0).format(tokensPerSecond)} tokens/s`;
 
 export const countText = (count: number): string => number(1).format(count);
 
@@ -16,7 +23,8 @@ const tokenText = (text: string): string => `“${text.replaceAll('\n', '⏎')}�
 
 /** What a map says of one place: `Token 137 “X”, layer 3, KV head 1: kept; 12 of 16 rows keep it`. */
 export function placeText(frame: Frame, { position, row }: Place, text: string, kvHeads: number): string {
-  const token = `Token ${position} ${tokenText(text)}`, kept = holds(frame, { position, row });
+  const token = `Token ${position} ${tokenText(text)}`,
+    kept = holds(frame, { position, row });
   if (kept === undefined) return `${token}: not in the cache yet`;
   const rows = frame.kept.length / frame.length;
   return `${token}, layer ${Math.floor(row / kvHeads)}, KV head ${row % kvHeads}: ${kept ? 'kept' : 'dropped'}; ${countsOf(frame)[position]} of ${rows} rows keep it`;

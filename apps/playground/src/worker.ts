@@ -8,7 +8,11 @@ import { openComputer, type Computer } from './worker/device.ts';
 import { promptOf } from './worker/prompt.ts';
 
 type Run = Extract<ToWorker, { type: 'run' }>;
-interface Loaded { readonly wish: Device; readonly computer: Computer; readonly model: Model }
+interface Loaded {
+  readonly wish: Device;
+  readonly computer: Computer;
+  readonly model: Model;
+}
 
 const send = (message: FromWorker): void => self.postMessage(message);
 const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
@@ -30,14 +34,21 @@ async function perform({ run, choice, model: files }: Run, signal: AbortSignal):
   if (signal.aborted) return send({ type: 'done', run });
   try {
     const { computer, model } = await load(choice.device, files);
-    const fed = await promptOf(model, choice), { layers, kvHeads } = model.config;
+    const fed = await promptOf(model, choice),
+      { layers, kvHeads } = model.config;
     send({ type: 'prompt', run, prompt: fed.prompt, layers, kvHeads });
-    const open = new Map(([0, 1] as const).map((side): [Side, AsyncGenerator<Frame | End>] => {
-      const { budget, newTokens, policies } = choice;
-      return [side, answer({ ...fed, computer, model, policy: parsePolicy(policies[side]), budget, newTokens, signal })];
-    }));
+    const open = new Map(
+      ([0, 1] as const).map((side): [Side, AsyncGenerator<Frame | End>] => {
+        const { budget, newTokens, policies } = choice;
+        return [
+          side,
+          answer({ ...fed, computer, model, policy: parsePolicy(policies[side]), budget, newTokens, signal }),
+        ];
+      }),
+    );
     // token by token in turn, so that both can be watched
-    while (open.size > 0) for (const [side, tokens] of open) if (!await forward(run, side, tokens, signal)) open.delete(side);
+    while (open.size > 0)
+      for (const [side, tokens] of open) if (!(await forward(run, side, tokens, signal))) open.delete(side);
   } catch (error) {
     spoilt = true;
     send({ type: 'failed', run, message: sentence(error) });
@@ -47,7 +58,12 @@ async function perform({ run, choice, model: files }: Run, signal: AbortSignal):
 }
 
 /** One token of one side; false after its last. */
-async function forward(run: number, side: Side, tokens: AsyncGenerator<Frame | End>, signal: AbortSignal): Promise<boolean> {
+async function forward(
+  run: number,
+  side: Side,
+  tokens: AsyncGenerator<Frame | End>,
+  signal: AbortSignal,
+): Promise<boolean> {
   try {
     const { value, done } = await tokens.next();
     if (done) return false;

@@ -14,9 +14,24 @@ const EXAMPLE = { form: 'number', tokens: 96, depth: 30, seed: 1 } as const;
 const SHORT = 'form=number&tokens=96&depth=30&seed=1&budget=50%25&new=9';
 
 /** What Node's CPU answers to the example: its text, and by how many rows each position is held. */
-async function onNode(policy: string): Promise<{ readonly text: string; readonly value: string; readonly counts: readonly number[] }> {
-  const model = await loadModel('embedded'), { documentIds, questionIds, value } = needle({ encode: model.tokenizer.encode, sentences: sentencesOf(await heldOutBook()), ...EXAMPLE, depth: EXAMPLE.depth / 100 });
-  const ids = [...documentIds, ...questionIds], { text, report } = await generate(model, { ids, policy: parsePolicy(policy), budget: '50%', maxNewTokens: 9, stop: NEEDLE_STOP });
+async function onNode(
+  policy: string,
+): Promise<{ readonly text: string; readonly value: string; readonly counts: readonly number[] }> {
+  const model = await loadModel('embedded'),
+    { documentIds, questionIds, value } = needle({
+      encode: model.tokenizer.encode,
+      sentences: sentencesOf(await heldOutBook()),
+      ...EXAMPLE,
+      depth: EXAMPLE.depth / 100,
+    });
+  const ids = [...documentIds, ...questionIds],
+    { text, report } = await generate(model, {
+      ids,
+      policy: parsePolicy(policy),
+      budget: '50%',
+      maxNewTokens: 9,
+      stop: NEEDLE_STOP,
+    });
   const counts = ids.map((_, position) => report.kept.flat().filter((row) => row.includes(position)).length);
   model.decoder.destroy();
   return { text: text.trim(), value, counts };
@@ -36,10 +51,13 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
   }, 60_000);
 
   test('what is served makes no code of text, and says so', async () => {
-    const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.js')).map((file) => readFileSync(join(site.folder, file), 'utf8'));
+    const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.js'))
+      .map((file) => readFileSync(join(site.folder, file), 'utf8'));
     expect(scripts).toHaveLength(3);
     for (const script of scripts) expect(script).not.toMatch(/\beval\s*\(|\bFunction\s*\(\s*[`'"]/);
-    const answer = await fetch(site.url), inPage = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(await answer.text())?.[1] ?? '';
+    const answer = await fetch(site.url),
+      inPage = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(await answer.text())?.[1] ?? '';
     for (const policy of [answer.headers.get('content-security-policy') ?? '', inPage.replaceAll('&#39;', "'")]) {
       expect(policy).toContain("default-src 'none'; script-src 'self' 'wasm-unsafe-eval';");
       expect(policy).not.toMatch(/'unsafe-|\*|data:|blob:/);
@@ -47,11 +65,16 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect((await fetch(`${site.url}assets/nothing.js`)).status).toBe(404);
   });
 
-  test('answers on WebGPU in the worker as Node does on the CPU; two policies keep different slots', async ({ skip }) => {
-    const { page, complaints } = await open(context, `${site.url}#${SHORT}&a=full&b=${encodeURIComponent('streaming(sinks=2)')}&device=webgpu`);
+  test('answers on WebGPU in the worker as Node does on the CPU; two policies keep different slots', async ({
+    skip,
+  }) => {
+    const { page, complaints } = await open(
+      context,
+      `${site.url}#${SHORT}&a=full&b=${encodeURIComponent('streaming(sinks=2)')}&device=webgpu`,
+    );
     const [full, streaming] = [await onNode('full'), await onNode('streaming(sinks=2)')];
     await page.waitForSelector('#device[data-device]');
-    const device = await page.textContent('#device') ?? '';
+    const device = (await page.textContent('#device')) ?? '';
     if (!strict && device.includes('not on WebGPU')) {
       console.warn(`The playground is not tried on WebGPU, since Chromium gives no adapter: ${device}`);
       skip();
@@ -65,7 +88,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(left!.shares.slice(0, EXAMPLE.tokens)).toEqual(full.counts.map((count) => count / 16));
     expect(right!.shares.slice(0, EXAMPLE.tokens)).toEqual(streaming.counts.map((count) => count / 16));
     expect(right!.shares).not.toEqual(left!.shares);
-    expect(await page.textContent('#overlap')).toMatch(/^In both caches: \d+ slots \(\d+ %\); only left: [1-9]\d*; only right: \d+\.$/);
+    expect(await page.textContent('#overlap')).toMatch(
+      /^In both caches: \d+ slots \(\d+ %\); only left: [1-9]\d*; only right: \d+\.$/,
+    );
     expect(complaints).toEqual([]);
     await page.close();
   }, 240_000);
@@ -74,10 +99,28 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     const { page } = await open(context, `${site.url}#${SHORT}&device=cpu`);
     await ended(page);
     // behind a timeout, since what a debugger evaluates itself is exempt
-    const attempt = (): Promise<string> => new Promise((said) => { setTimeout(() => { try { said(String(new Function('return 1')())); } catch (error) { said((error as Error).name); } }); });
+    const attempt = (): Promise<string> =>
+      new Promise((said) => {
+        setTimeout(() => {
+          try {
+            said(String(new Function('return 1')()));
+          } catch (error) {
+            said((error as Error).name);
+          }
+        });
+      });
     expect(await page.evaluate(attempt)).toBe('EvalError');
     expect(await page.workers()[0]!.evaluate(attempt)).toBe('EvalError');
-    expect(await page.evaluate(() => { try { document.body.innerHTML = '<b>x</b>'; return 'written'; } catch (error) { return (error as Error).name; } })).toBe('TypeError');
+    expect(
+      await page.evaluate(() => {
+        try {
+          document.body.innerHTML = '<b>x</b>';
+          return 'written';
+        } catch (error) {
+          return (error as Error).name;
+        }
+      }),
+    ).toBe('TypeError');
     await page.close();
   });
 
@@ -90,7 +133,14 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.check('[name=late]');
     await page.click('#run');
     await ended(page);
-    const values = (): Promise<unknown> => page.$$eval('#choice input:not([type=radio]), #choice select, #choice textarea', (all) => all.map((field) => [field.id || field.getAttribute('name'), (field as HTMLInputElement).value, (field as HTMLInputElement).checked]));
+    const values = (): Promise<unknown> =>
+      page.$$eval('#choice input:not([type=radio]), #choice select, #choice textarea', (all) =>
+        all.map((field) => [
+          field.id || field.getAttribute('name'),
+          (field as HTMLInputElement).value,
+          (field as HTMLInputElement).checked,
+        ]),
+      );
     const [before, said, link] = [await values(), await sides(page), page.url()];
     expect(said.map(({ policy }) => policy)).toEqual(['tova ∘ topK', 'knorm ∘ topK']);
     await page.goto('about:blank');
@@ -110,7 +160,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(await page.textContent('#wrong-0')).toBe('');
     await page.keyboard.press('Enter');
     await ended(page);
-    expect(await page.textContent('.side:first-child .answer')).toBe('budget: layer 0, head 0: 64 slots are forced, but the budget is 48: expected a budget of at least the forced slots');
+    expect(await page.textContent('.side:first-child .answer')).toBe(
+      'budget: layer 0, head 0: 64 slots are forced, but the budget is 48: expected a budget of at least the forced slots',
+    );
     expect((await sides(page))[1]!.answer).not.toBe('');
     await page.close();
   });
@@ -123,7 +175,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
         if (await page.evaluate((wanted) => document.activeElement?.matches(wanted), selector)) return;
         await page.keyboard.press('Tab');
       }
-      throw new Error(`expected Tab to reach ${selector}, got no further than ${await page.evaluate(() => document.activeElement?.outerHTML)}`);
+      throw new Error(
+        `expected Tab to reach ${selector}, got no further than ${await page.evaluate(() => document.activeElement?.outerHTML)}`,
+      );
     };
     await focus('#policy-1');
     await page.keyboard.press('Control+A');
@@ -135,9 +189,14 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.keyboard.press('Home');
     expect(await page.textContent('#step-value')).toMatch(/^1 of \d+$/);
     await focus('canvas');
-    for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowDown', 'ArrowDown']) await page.keyboard.press(key);
-    expect(await page.getAttribute('canvas >> nth=0', 'aria-valuetext')).toMatch(/^Token 2 “.*”, layer 1, KV head 1: kept; 16 of 16 rows keep it$/s);
-    expect(await page.textContent('#readout-1')).toMatch(/^Token 2 “.*”, layer 1, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s);
+    for (const key of ['Home', 'ArrowRight', 'ArrowRight', 'ArrowDown', 'ArrowDown', 'ArrowDown'])
+      await page.keyboard.press(key);
+    expect(await page.getAttribute('canvas >> nth=0', 'aria-valuetext')).toMatch(
+      /^Token 2 “.*”, layer 1, KV head 1: kept; 16 of 16 rows keep it$/s,
+    );
+    expect(await page.textContent('#readout-1')).toMatch(
+      /^Token 2 “.*”, layer 1, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s,
+    );
     await page.close();
   });
 
@@ -146,9 +205,19 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.setViewportSize({ width: 360, height: 740 });
     await ended(page);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
-    expect(Math.max(...await page.$$eval('canvas, button, input, select, textarea, .text', (all) => all.map((one) => one.getBoundingClientRect().right)))).toBeLessThanOrEqual(360);
-    await page.hover('canvas >> nth=1', { position: { x: 31, y: 10 } }); // cells of 4 pixels, 22 from the left, 5 from above
-    for (const side of [0, 1]) expect(await page.textContent(`#readout-${side}`)).toMatch(/^Token 2 “.*”, layer 0, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s);
+    expect(
+      Math.max(
+        ...(await page.$$eval('canvas, button, input, select, textarea, .text', (all) =>
+          all.map((one) => one.getBoundingClientRect().right),
+        )),
+      ),
+    ).toBeLessThanOrEqual(360);
+    // cells of 4 pixels, 22 from the left, 5 from above
+    await page.hover('canvas >> nth=1', { position: { x: 31, y: 10 } });
+    for (const side of [0, 1])
+      expect(await page.textContent(`#readout-${side}`)).toMatch(
+        /^Token 2 “.*”, layer 0, KV head 1: (kept|dropped); \d+ of 16 rows keep it$/s,
+      );
     await page.close();
   });
 
@@ -170,7 +239,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     try {
       const { page } = await open(await plain.newContext(), `${site.url}#${SHORT}&a=full&b=full&device=webgpu`);
       await ended(page);
-      expect(await page.textContent('#device')).toBe('Runs on the CPU (WebAssembly SIMD), not on WebGPU: WebGPU found no adapter: there is no GPU, or this browser does not use it.');
+      expect(await page.textContent('#device')).toBe(
+        'Runs on the CPU (WebAssembly SIMD), not on WebGPU: WebGPU found no adapter: there is no GPU, or this browser does not use it.',
+      );
       const { text } = await onNode('full');
       expect((await sides(page)).map(({ answer }) => answer)).toEqual([text, text]);
     } finally {

@@ -12,6 +12,10 @@ test('every policy of the catalogue can be picked, each text once', () => {
   expect(Object.keys(policies).filter((name) => !names.has(name) && !presets.includes(name))).toEqual([]);
 });
 
-test.each(presets)('%s is a policy', (text) => { expect(() => compile(parsePolicy(text))).not.toThrow(); });
+test.each(presets)('%s is a policy', (text) => {
+  expect(() => compile(parsePolicy(text))).not.toThrow();
+});
 
-test('the page starts with two of them', () => { expect(DEFAULT.policies.every((text) => presets.includes(text))).toBe(true); });
+test('the page starts with two of them', () => {
+  expect(DEFAULT.policies.every((text) => presets.includes(text))).toBe(true);
+});

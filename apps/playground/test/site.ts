@@ -10,29 +10,60 @@ const root = new URL('..', import.meta.url).pathname;
 const executablePath = process.env.KV_CHROMIUM ?? '/usr/bin/chromium';
 
 /** Why the page cannot be tried here; in CI (`KV_REQUIRE_GPU=1`) that is a failure. */
-export const noBrowser: string | undefined = existsSync(executablePath) ? undefined : `no Chromium at ${executablePath}: set KV_CHROMIUM`;
+export const noBrowser: string | undefined = existsSync(executablePath)
+  ? undefined
+  : `no Chromium at ${executablePath}: set KV_CHROMIUM`;
 
-export interface Site { readonly url: string; readonly folder: string; /** Ends the server; the files go with `remove`. */ close(): Promise<void>; remove(): void }
+export interface Site {
+  readonly url: string;
+  readonly folder: string /** Ends the server; the files go with `remove`. */;
+  close(): Promise<void>;
+  remove(): void;
+}
 
 /** Builds the page as it is published and serves it with its headers. */
 export async function serve(): Promise<Site> {
-  const folder = mkdtempSync(join(tmpdir(), 'kv-playground-')), vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js');
-  execFileSync(process.execPath, [vite, 'build', '--outDir', folder, '--emptyOutDir', '--logLevel', 'error'], { cwd: root, env: { ...process.env, NODE_ENV: 'production' } });
-  const server = await preview({ root, logLevel: 'error', build: { outDir: folder }, preview: { host: '127.0.0.1', port: 0 } });
+  const folder = mkdtempSync(join(tmpdir(), 'kv-playground-')),
+    vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js');
+  execFileSync(process.execPath, [vite, 'build', '--outDir', folder, '--emptyOutDir', '--logLevel', 'error'], {
+    cwd: root,
+    env: { ...process.env, NODE_ENV: 'production' },
+  });
+  const server = await preview({
+    root,
+    logLevel: 'error',
+    build: { outDir: folder },
+    preview: { host: '127.0.0.1', port: 0 },
+  });
   const address = server.httpServer.address();
   if (address === null || typeof address === 'string') throw new Error(`expected a port, got ${String(address)}`);
-  return { url: `http://127.0.0.1:${address.port}/`, folder, close: () => server.close(), remove: () => rmSync(folder, { recursive: true }) };
+  return {
+    url: `http://127.0.0.1:${address.port}/`,
+    folder,
+    close: () => server.close(),
+    remove: () => rmSync(folder, { recursive: true }),
+  };
 }
 
-/** WebGPU on SwiftShader, the software adapter that comes with Chromium; without these flags headless Chromium has no adapter. */
+/**
+ * WebGPU on SwiftShader, the software adapter that comes with Chromium; without these flags headless Chromium has no
+ * adapter.
+ */
 export const SWIFTSHADER: readonly string[] = ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader'];
 
-export const launch = (args: readonly string[] = []): Promise<Browser> => chromium.launch({ executablePath, args: [...args] });
+export const launch = (args: readonly string[] = []): Promise<Browser> =>
+  chromium.launch({ executablePath, args: [...args] });
 
 /** A page that remembers every complaint of the browser. */
-export async function open(context: BrowserContext, url: string): Promise<{ readonly page: Page; readonly complaints: readonly string[] }> {
-  const page = await context.newPage(), complaints: string[] = [];
-  page.on('console', (message) => { if (['error', 'warning'].includes(message.type())) complaints.push(message.text()); });
+export async function open(
+  context: BrowserContext,
+  url: string,
+): Promise<{ readonly page: Page; readonly complaints: readonly string[] }> {
+  const page = await context.newPage(),
+    complaints: string[] = [];
+  page.on('console', (message) => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(message.text());
+  });
   page.on('pageerror', (error) => complaints.push(String(error)));
   page.on('requestfailed', (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
   await page.goto(url);
@@ -40,13 +71,20 @@ export async function open(context: BrowserContext, url: string): Promise<{ read
 }
 
 /** Waits until a run is over. */
-export const ended = (page: Page): Promise<unknown> => page.waitForSelector('body[data-state=done]', { timeout: 100_000 });
+export const ended = (page: Page): Promise<unknown> =>
+  page.waitForSelector('body[data-state=done]', { timeout: 100_000 });
 
 /** What both sides say: policies, answers, and by how many rows each token of the text is held. */
-export async function sides(page: Page): Promise<{ readonly policy: string; readonly answer: string; readonly shares: readonly number[] }[]> {
-  return page.$$eval('.side', (all) => all.map((side) => ({
-    policy: side.querySelector('.composition')?.textContent ?? '',
-    answer: side.querySelector('.answer strong')?.textContent ?? '',
-    shares: [...side.querySelectorAll<HTMLElement>('.text span')].filter(({ dataset }) => dataset.share !== '').map(({ dataset }) => Number(dataset.share)),
-  })));
+export async function sides(
+  page: Page,
+): Promise<{ readonly policy: string; readonly answer: string; readonly shares: readonly number[] }[]> {
+  return page.$$eval('.side', (all) =>
+    all.map((side) => ({
+      policy: side.querySelector('.composition')?.textContent ?? '',
+      answer: side.querySelector('.answer strong')?.textContent ?? '',
+      shares: [...side.querySelectorAll<HTMLElement>('.text span')]
+        .filter(({ dataset }) => dataset.share !== '')
+        .map(({ dataset }) => Number(dataset.share)),
+    })),
+  );
 }

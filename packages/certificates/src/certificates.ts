@@ -11,7 +11,10 @@ import type { Surrogate } from './surrogate.ts';
 import { tally } from './tally.ts';
 import type { Summary } from './tally.ts';
 
-/** One query head's newest query: its weights over all slots, and what is left for it. As `generate` of `@kv/models` shows it. */
+/**
+ * One query head's newest query: its weights over all slots, and what is left for it. As `generate` of `@kv/models`
+ * shows it.
+ */
 export interface SeenRow {
   readonly at: 'event' | 'view';
   readonly layer: number;
@@ -52,18 +55,40 @@ export interface Certificates {
   readonly schedules?: readonly LayerBound[];
 }
 
-/** What there was to see: `total` adds up a state that pieces kept in all layers, `frozen` counts positions of the prompt that each layer did not compute. */
-export interface Run { readonly heads: number; readonly layers: number; readonly steps: number; readonly frozen?: readonly number[]; total(state: string): number | undefined }
+/**
+ * What there was to see: `total` adds up a state that pieces kept in all layers, `frozen` counts positions of the
+ * prompt that each layer did not compute.
+ */
+export interface Run {
+  readonly heads: number;
+  readonly layers: number;
+  readonly steps: number;
+  readonly frozen?: readonly number[];
+  total(state: string): number | undefined;
+}
 
 /**
- * Collects what a run drops and hides, and concludes certificates about it: `generate(model, { ..., certify: certificates() })`, then `report.certificates`.
+ * Collects what a run drops and hides, and concludes certificates about it: `generate(model, { ..., certify:
+ * certificates() })`, then `report.certificates`.
  *
- * @remarks PrHS, Lemma 1 and the bounds that can be checked. Weights are those of the newest query over the slots that were there: what earlier events evicted is not among them.
+ * @remarks PrHS, Lemma 1 and the bounds that can be checked. Weights are those of the newest query over the slots that
+ * were there: what earlier events evicted is not among them.
  * @param options.sinks positions that the fading of attention leaves out
  * @param options.constants of a calibration, for the bounds of PSAW and ETF
  */
-export function certificates({ sinks = 4, constants }: { readonly sinks?: number; readonly constants?: Constants | undefined } = {}): { row(row: SeenRow): void; conclude(run: Run): Certificates } {
-  const events = tally(), views = tally(), fading = ages(sinks), shared = reuse(), guessed = surrogates(), designed = constants && schedules(constants);
+export function certificates({
+  sinks = 4,
+  constants,
+}: {
+  readonly sinks?: number;
+  readonly constants?: Constants | undefined;
+} = {}): { row(row: SeenRow): void; conclude(run: Run): Certificates } {
+  const events = tally(),
+    views = tally(),
+    fading = ages(sinks),
+    shared = reuse(),
+    guessed = surrogates(),
+    designed = constants && schedules(constants);
   return {
     row(row) {
       (row.at === 'event' ? events : views).add(row.layer, row.weights, row.kept);
@@ -73,8 +98,24 @@ export function certificates({ sinks = 4, constants }: { readonly sinks?: number
       designed?.add(row);
     },
     conclude(run) {
-      const [gone, hidden, faded, reused, estimated, bounds] = [events.take(), views.take(), fading.take(), shared.take(), guessed.take(), designed?.take(run.frozen ?? [])], found = run.total('state.cis.retrievals') ?? run.total('state.hshare.retrievals');
-      return { ...(gone && { events: gone }), ...(hidden && { views: hidden }), ...(found !== undefined && run.steps > 0 && { retrievalRatio: retrievalRatio(found, run) }), ...(reused && { reuse: reused }), ...(estimated && { surrogate: estimated }), ...(faded && { fading: faded }), ...(bounds && { schedules: bounds }) };
+      const [gone, hidden, faded, reused, estimated, bounds] = [
+          events.take(),
+          views.take(),
+          fading.take(),
+          shared.take(),
+          guessed.take(),
+          designed?.take(run.frozen ?? []),
+        ],
+        found = run.total('state.cis.retrievals') ?? run.total('state.hshare.retrievals');
+      return {
+        ...(gone && { events: gone }),
+        ...(hidden && { views: hidden }),
+        ...(found !== undefined && run.steps > 0 && { retrievalRatio: retrievalRatio(found, run) }),
+        ...(reused && { reuse: reused }),
+        ...(estimated && { surrogate: estimated }),
+        ...(faded && { fading: faded }),
+        ...(bounds && { schedules: bounds }),
+      };
     },
   };
 }

@@ -2,7 +2,10 @@ import { KvError } from '@kv/core';
 
 const capped = (x: number): number => Math.min(1, x);
 
-/** What a set chosen by a surrogate may drop: δ* + 2 ε, ε the total variation between the weights and the surrogate. PrHS, Lemma 3. */
+/**
+ * What a set chosen by a surrogate may drop: δ* + 2 ε, ε the total variation between the weights and the surrogate.
+ * PrHS, Lemma 3.
+ */
 export const posteriorBound = (best: number, variation: number): number => capped(best + 2 * variation);
 /** The same for logits that are off by at most η (quantised keys): δ* + 2 η. PrHS, Lemma 4. */
 export const quantisedBound = (best: number, logitError: number): number => capped(best + 2 * logitError);
@@ -10,26 +13,98 @@ export const quantisedBound = (best: number, logitError: number): number => capp
 /**
  * What a query may drop that reuses the set of another, beyond δ*: β = (2 K_max / sqrt(d)) |q' - q|, at most 1.
  *
- * @remarks PrHS, Proposition 2 (eq. 42) by Lemmas 5 and 6, over one set of keys: logits move by at most (K_max / sqrt d) |q' - q|, the total variation by no more, and a best set loses at most twice that.
+ * @remarks PrHS, Proposition 2 (eq. 42) by Lemmas 5 and 6, over one set of keys: logits move by at most (K_max / sqrt
+ * d) |q' - q|, the total variation by no more, and a best set loses at most twice that.
  */
-export const sharingBound = ({ keyNorm, dim, distance }: { readonly keyNorm: number; readonly dim: number; readonly distance: number }): number => capped(((2 * keyNorm) / Math.sqrt(dim)) * distance);
+export const sharingBound = ({
+  keyNorm,
+  dim,
+  distance,
+}: {
+  readonly keyNorm: number;
+  readonly dim: number;
+  readonly distance: number;
+}): number => capped(((2 * keyNorm) / Math.sqrt(dim)) * distance);
 /**
  * The same as printed: 2 (2 K_max / sqrt(d)) sqrt(2 - 2 cos), at most 1.
  *
- * @remarks PrHS, Lemma 7 and eq. 42, which want queries of unit length: for longer ones it fails, and `sharingBound` holds.
+ * @remarks PrHS, Lemma 7 and eq. 42, which want queries of unit length: for longer ones it fails, and `sharingBound`
+ * holds.
  */
-export const printedSharingBound = ({ keyNorm, dim, cosine }: { readonly keyNorm: number; readonly dim: number; readonly cosine: number }): number => capped(2 * ((2 * keyNorm) / Math.sqrt(dim)) * Math.sqrt(Math.max(0, 2 - 2 * cosine)));
-/** What PSAW may drop of attention that decays as e^(-λ age) beyond sinks: (1 - τ_sink) e^(-λ D), D = t - P + 1 the window. PrHS, Theorem 7. */
-export const windowBound = ({ sinkMass, rate, window }: { readonly sinkMass: number; readonly rate: number; readonly window: number }): number => (1 - sinkMass) * Math.exp(-rate * window);
-/** What ETF may move in a layer whose other inputs are as they were, as total variation: (Q_max / sqrt(d)) B e^(-μ (ℓ - ℓ_s)), at most 1. PrHS, Theorem 8. */
-export const freezingBound = ({ queryNorm, dim, scale, rate, depth }: { readonly queryNorm: number; readonly dim: number; readonly scale: number; readonly rate: number; readonly depth: number }): number => capped((queryNorm / Math.sqrt(dim)) * scale * Math.exp(-rate * depth));
+export const printedSharingBound = ({
+  keyNorm,
+  dim,
+  cosine,
+}: {
+  readonly keyNorm: number;
+  readonly dim: number;
+  readonly cosine: number;
+}): number => capped(2 * ((2 * keyNorm) / Math.sqrt(dim)) * Math.sqrt(Math.max(0, 2 - 2 * cosine)));
+/**
+ * What PSAW may drop of attention that decays as e^(-λ age) beyond sinks: (1 - τ_sink) e^(-λ D), D = t - P + 1 the
+ * window. PrHS, Theorem 7.
+ */
+export const windowBound = ({
+  sinkMass,
+  rate,
+  window,
+}: {
+  readonly sinkMass: number;
+  readonly rate: number;
+  readonly window: number;
+}): number => (1 - sinkMass) * Math.exp(-rate * window);
+/**
+ * What ETF may move in a layer whose other inputs are as they were, as total variation: (Q_max / sqrt(d)) B e^(-μ (ℓ -
+ * ℓ_s)), at most 1. PrHS, Theorem 8.
+ */
+export const freezingBound = ({
+  queryNorm,
+  dim,
+  scale,
+  rate,
+  depth,
+}: {
+  readonly queryNorm: number;
+  readonly dim: number;
+  readonly scale: number;
+  readonly rate: number;
+  readonly depth: number;
+}): number => capped((queryNorm / Math.sqrt(dim)) * scale * Math.exp(-rate * depth));
 /** CPE's: what PSAW and ETF do together, at most 1. PrHS, eq. 48. */
 export const jointBound = (window: number, freezing: number): number => capped(window + freezing);
 
-/** PrHS, appendix F, solved: the least φ^α whose window keeps the bound of `windowBound` at `allowed`, at query position t. */
-export const windowShare = ({ sinkMass, allowed, rate, t }: { readonly sinkMass: number; readonly allowed: number; readonly rate: number; readonly t: number }): number => Math.min(1, Math.max(0, Math.log((1 - sinkMass) / allowed) / (rate * t)));
-/** PrHS, appendix H, solved: the fewest layers between where ETF starts and the first it may freeze so that `freezingBound` stays at `allowed`. */
-export const freezingDepth = ({ queryNorm, dim, scale, rate, allowed }: { readonly queryNorm: number; readonly dim: number; readonly scale: number; readonly rate: number; readonly allowed: number }): number => Math.max(0, Math.log((queryNorm * scale) / (allowed * Math.sqrt(dim))) / rate);
+/**
+ * PrHS, appendix F, solved: the least φ^α whose window keeps the bound of `windowBound` at `allowed`, at query position
+ * t.
+ */
+export const windowShare = ({
+  sinkMass,
+  allowed,
+  rate,
+  t,
+}: {
+  readonly sinkMass: number;
+  readonly allowed: number;
+  readonly rate: number;
+  readonly t: number;
+}): number => Math.min(1, Math.max(0, Math.log((1 - sinkMass) / allowed) / (rate * t)));
+/**
+ * PrHS, appendix H, solved: the fewest layers between where ETF starts and the first it may freeze so that
+ * `freezingBound` stays at `allowed`.
+ */
+export const freezingDepth = ({
+  queryNorm,
+  dim,
+  scale,
+  rate,
+  allowed,
+}: {
+  readonly queryNorm: number;
+  readonly dim: number;
+  readonly scale: number;
+  readonly rate: number;
+  readonly allowed: number;
+}): number => Math.max(0, Math.log((queryNorm * scale) / (allowed * Math.sqrt(dim))) / rate);
 
 /** y = scale e^(-rate x) through points. */
 export interface Decay {
@@ -41,7 +116,11 @@ export interface Decay {
   readonly above: number;
 }
 /** The decay raised until no point that it was fitted to lies above it. */
-export const covering = ({ scale, above, ...rest }: Decay): Decay => ({ ...rest, scale: scale * Math.exp(above), above: 0 });
+export const covering = ({ scale, above, ...rest }: Decay): Decay => ({
+  ...rest,
+  scale: scale * Math.exp(above),
+  above: 0,
+});
 /**
  * Fits the constants of the design-time bounds on a calibration run: least squares on ln y.
  *
@@ -49,11 +128,23 @@ export const covering = ({ scale, above, ...rest }: Decay): Decay => ({ ...rest,
  */
 export function fitDecay(points: readonly (readonly [x: number, y: number])[]): Decay {
   const bad = points.find(([x, y]) => !(y > 0 && Number.isFinite(y) && Number.isFinite(x)));
-  if (points.length < 2 || bad) throw new KvError('fitDecay', `expected at least two points with y above 0, got ${bad ? `(${bad.join(', ')})` : points.length}`);
-  const mean = (f: (p: readonly [number, number]) => number): number => points.reduce((s, p) => s + f(p), 0) / points.length;
-  const x0 = mean(([x]) => x), y0 = mean(([, y]) => Math.log(y)), spread = mean(([x]) => (x - x0) ** 2);
+  if (points.length < 2 || bad)
+    throw new KvError(
+      'fitDecay',
+      `expected at least two points with y above 0, got ${bad ? `(${bad.join(', ')})` : points.length}`,
+    );
+  const mean = (f: (p: readonly [number, number]) => number): number =>
+    points.reduce((s, p) => s + f(p), 0) / points.length;
+  const x0 = mean(([x]) => x),
+    y0 = mean(([, y]) => Math.log(y)),
+    spread = mean(([x]) => (x - x0) ** 2);
   if (spread === 0) throw new KvError('fitDecay', `expected points at two places or more, got all at ${x0}`);
   const slope = mean(([x, y]) => (x - x0) * (Math.log(y) - y0)) / spread;
   const miss = ([x, y]: readonly [number, number]): number => Math.log(y) - y0 - slope * (x - x0);
-  return { scale: Math.exp(y0 - slope * x0), rate: -slope, error: Math.sqrt(mean((p) => miss(p) ** 2)), above: Math.max(0, ...points.map(miss)) };
+  return {
+    scale: Math.exp(y0 - slope * x0),
+    rate: -slope,
+    error: Math.sqrt(mean((p) => miss(p) ** 2)),
+    above: Math.max(0, ...points.map(miss)),
+  };
 }

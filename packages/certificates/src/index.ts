@@ -2,7 +2,19 @@ export { certificates } from './certificates.ts';
 export type { Certificates, Run, SeenRow } from './certificates.ts';
 export { fitConstants, readConstants } from './constants.ts';
 export type { Constants, Shape } from './constants.ts';
-export { covering, fitDecay, freezingBound, freezingDepth, jointBound, posteriorBound, printedSharingBound, quantisedBound, sharingBound, windowBound, windowShare } from './design.ts';
+export {
+  covering,
+  fitDecay,
+  freezingBound,
+  freezingDepth,
+  jointBound,
+  posteriorBound,
+  printedSharingBound,
+  quantisedBound,
+  sharingBound,
+  windowBound,
+  windowShare,
+} from './design.ts';
 export type { Decay } from './design.ts';
 export type { Fading } from './fading.ts';
 export { binaryEntropy, certificate, droppedMass, heaviest, informationBound, retrievalRatio } from './mass.ts';

@@ -3,14 +3,17 @@ import { KvError } from '@kv/core';
 type Numbers = ArrayLike<number>;
 
 function kept(weights: Numbers, set: readonly number[]): number[] {
-  const slots = [...new Set(set)], bad = slots.find((i) => !Number.isInteger(i) || i < 0 || i >= weights.length);
-  if (bad !== undefined) throw new KvError('certificates', `expected kept slots from 0 to ${weights.length - 1}, got ${bad}`);
+  const slots = [...new Set(set)],
+    bad = slots.find((i) => !Number.isInteger(i) || i < 0 || i >= weights.length);
+  if (bad !== undefined)
+    throw new KvError('certificates', `expected kept slots from 0 to ${weights.length - 1}, got ${bad}`);
   return slots;
 }
 function total(weights: Numbers): number {
   let sum = 0;
   for (let i = 0; i < weights.length; i++) {
-    if (!(weights[i]! >= 0 && Number.isFinite(weights[i]!))) throw new KvError('certificates', `expected finite weights of at least 0, got ${weights[i]} in slot ${i}`);
+    if (!(weights[i]! >= 0 && Number.isFinite(weights[i]!)))
+      throw new KvError('certificates', `expected finite weights of at least 0, got ${weights[i]} in slot ${i}`);
     sum += weights[i]!;
   }
   if (sum === 0) throw new KvError('certificates', 'expected weights with some mass, got none');
@@ -20,7 +23,8 @@ function total(weights: Numbers): number {
 /**
  * Dropped mass δ: the share of the weights outside the kept set.
  *
- * @remarks PrHS, Lemma 1: exactly the total variation between the weights and those of the kept slots scaled up to sum to 1.
+ * @remarks PrHS, Lemma 1: exactly the total variation between the weights and those of the kept slots scaled up to sum
+ * to 1.
  * @throws KvError if a weight is negative or not finite, all are 0, or a kept slot does not exist.
  */
 export function droppedMass(weights: Numbers, set: readonly number[]): number {
@@ -30,7 +34,10 @@ export function droppedMass(weights: Numbers, set: readonly number[]): number {
 
 /** The `size` slots of most weight, ties to the lower slot, ascending. */
 export function heaviest(weights: Numbers, size: number): number[] {
-  return Array.from({ length: weights.length }, (_, i) => i).sort((a, b) => weights[b]! - weights[a]! || a - b).slice(0, Math.max(0, size)).sort((a, b) => a - b);
+  return Array.from({ length: weights.length }, (_, i) => i)
+    .sort((a, b) => weights[b]! - weights[a]! || a - b)
+    .slice(0, Math.max(0, size))
+    .sort((a, b) => a - b);
 }
 
 /** What one query's kept set comes to. */
@@ -45,23 +52,42 @@ export interface Certificate {
   readonly divergence: number;
   /** Largest difference that entropies can have, h_b(δ) + δ ln(n - 1), in nats. */
   readonly entropy: number;
-  /** Bound on the loss of mutual information, 2 (h_b(δ) + δ ln n), in nats; it says something while δ <= n / (n + 1). */
+  /**
+   * Bound on the loss of mutual information, 2 (h_b(δ) + δ ln n), in nats; it says something while δ <= n / (n + 1).
+   */
   readonly information: number;
 }
 
 /** Binary entropy in nats. */
-export const binaryEntropy = (p: number): number => (p <= 0 || p >= 1 ? 0 : -p * Math.log(p) - (1 - p) * Math.log(1 - p));
+export const binaryEntropy = (p: number): number =>
+  p <= 0 || p >= 1 ? 0 : -p * Math.log(p) - (1 - p) * Math.log(1 - p);
 /** g(δ) = 2 (h_b(δ) + δ ln n). PrHS, eq. 4. */
-export const informationBound = (dropped: number, n: number): number => 2 * (binaryEntropy(dropped) + dropped * Math.log(n));
+export const informationBound = (dropped: number, n: number): number =>
+  2 * (binaryEntropy(dropped) + dropped * Math.log(n));
 
-/** All that follows from one query's weights and the slots that it still sees. @throws KvError as `droppedMass` does. */
+/**
+ * All that follows from one query's weights and the slots that it still sees. @throws KvError as `droppedMass` does.
+ */
 export function certificate(weights: Numbers, set: readonly number[]): Certificate {
-  const slots = kept(weights, set), n = weights.length, dropped = droppedMass(weights, slots), best = heaviest(weights, slots.length), wanted = new Set(best);
+  const slots = kept(weights, set),
+    n = weights.length,
+    dropped = droppedMass(weights, slots),
+    best = heaviest(weights, slots.length),
+    wanted = new Set(best);
   return {
-    dropped, best: droppedMass(weights, best), overlap: slots.length === 0 ? 1 : slots.filter((i) => wanted.has(i)).length / slots.length,
-    divergence: -Math.log(1 - dropped), entropy: binaryEntropy(dropped) + (n > 1 ? dropped * Math.log(n - 1) : 0), information: informationBound(dropped, n),
+    dropped,
+    best: droppedMass(weights, best),
+    overlap: slots.length === 0 ? 1 : slots.filter((i) => wanted.has(i)).length / slots.length,
+    divergence: -Math.log(1 - dropped),
+    entropy: binaryEntropy(dropped) + (n > 1 ? dropped * Math.log(n - 1) : 0),
+    information: informationBound(dropped, n),
   };
 }
 
-/** Retrievals over all that could have retrieved, ρ = retrievals / (H L steps): never below 1 / s for blocks of s steps. */
-export const retrievalRatio = (retrievals: number, { heads, layers, steps }: { readonly heads: number; readonly layers: number; readonly steps: number }): number => retrievals / (heads * layers * steps);
+/**
+ * Retrievals over all that could have retrieved, ρ = retrievals / (H L steps): never below 1 / s for blocks of s steps.
+ */
+export const retrievalRatio = (
+  retrievals: number,
+  { heads, layers, steps }: { readonly heads: number; readonly layers: number; readonly steps: number },
+): number => retrievals / (heads * layers * steps);

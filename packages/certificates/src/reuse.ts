@@ -22,25 +22,48 @@ const REACH = 64;
 
 /** Follows the queries of each head, and bounds what reuse costs those that `cis` says reused. */
 export function reuse(): { add(row: SeenRow): void; take(): Reuse | undefined } {
-  const past = new Map<string, Map<number, Float32Array>>(), all = { distance: running(), bound: running(), printed: running(), beyond: running() };
+  const past = new Map<string, Map<number, Float32Array>>(),
+    all = { distance: running(), bound: running(), printed: running(), beyond: running() };
   let rows = 0;
   return {
     add({ at, layer, head, step, vector, keyNorm, state, weights, kept }) {
       const ago = at === 'view' ? state?.('state.cis.ago') : undefined;
       if (ago === undefined || !vector || keyNorm === undefined) return;
-      const key = `${layer}/${head}`, mine = past.get(key) ?? new Map<number, Float32Array>(), before = mine.get(step - ago);
+      const key = `${layer}/${head}`,
+        mine = past.get(key) ?? new Map<number, Float32Array>(),
+        before = mine.get(step - ago);
       past.set(key, mine.set(step, vector.slice()));
       mine.delete(step - REACH);
       if (!(ago > 0 && before)) return;
-      let aa = 0, bb = 0, ab = 0, far = 0;
-      vector.forEach((x, c) => { const y = before[c]!; aa += x * x; bb += y * y; ab += x * y; far += (x - y) ** 2; });
-      const dim = vector.length, distance = Math.sqrt(far), { dropped, best } = certificate(weights, kept);
+      let aa = 0,
+        bb = 0,
+        ab = 0,
+        far = 0;
+      vector.forEach((x, c) => {
+        const y = before[c]!;
+        aa += x * x;
+        bb += y * y;
+        ab += x * y;
+        far += (x - y) ** 2;
+      });
+      const dim = vector.length,
+        distance = Math.sqrt(far),
+        { dropped, best } = certificate(weights, kept);
       all.distance.add(distance);
       all.bound.add(sharingBound({ keyNorm, dim, distance }));
       all.printed.add(printedSharingBound({ keyNorm, dim, cosine: ab / Math.sqrt(aa * bb) }));
       all.beyond.add(dropped - best);
       rows++;
     },
-    take: () => (rows === 0 ? undefined : { rows, distance: all.distance.take(), bound: all.bound.take(), printed: all.printed.take(), beyond: all.beyond.take() }),
+    take: () =>
+      rows === 0
+        ? undefined
+        : {
+            rows,
+            distance: all.distance.take(),
+            bound: all.bound.take(),
+            printed: all.printed.take(),
+            beyond: all.beyond.take(),
+          },
   };
 }

@@ -7,39 +7,83 @@ import type { Spread } from './tally.ts';
 /** Bounds of PSAW and ETF in one layer, by the constants of a calibration. */
 export interface LayerBound {
   readonly layer: number;
-  /** PSAW, over the rows that were shown: mass before the window, beyond the sinks; its bound with the fitted λ, and with the fit raised over all that was calibrated. */
-  readonly window?: { readonly rows: number; readonly dropped: Spread; readonly fitted: Spread; readonly covering: Spread };
+  /**
+   * PSAW, over the rows that were shown: mass before the window, beyond the sinks; its bound with the fitted λ, and
+   * with the fit raised over all that was calibrated.
+   */
+  readonly window?: {
+    readonly rows: number;
+    readonly dropped: Spread;
+    readonly fitted: Spread;
+    readonly covering: Spread;
+  };
   /** ETF: β by the largest and the mean query norm with the fitted B and μ, and by the largest with the raised fit. */
-  readonly freezing?: { readonly positions: number; readonly worst: number; readonly average: number; readonly covering: number };
+  readonly freezing?: {
+    readonly positions: number;
+    readonly worst: number;
+    readonly average: number;
+    readonly covering: number;
+  };
   /** δ_PSAW + β_ETF with fitted constants, the largest of its rows: PrHS, eq. 48. */
   readonly joint: number;
 }
 
 /** Collects what windows hide, and bounds it, and what was frozen, by a calibration. */
-export function schedules({ fading, change, queryNorm, dim, layers }: Constants): { add(row: SeenRow): void; take(frozen: readonly number[]): readonly LayerBound[] | undefined } {
-  const seen: { rows: number; dropped: ReturnType<typeof running>; fitted: ReturnType<typeof running>; covering: ReturnType<typeof running> }[] = [];
+export function schedules({ fading, change, queryNorm, dim, layers }: Constants): {
+  add(row: SeenRow): void;
+  take(frozen: readonly number[]): readonly LayerBound[] | undefined;
+} {
+  const seen: {
+    rows: number;
+    dropped: ReturnType<typeof running>;
+    fitted: ReturnType<typeof running>;
+    covering: ReturnType<typeof running>;
+  }[] = [];
   return {
     add({ layer, query, weights, positions, window }) {
       const fit = fading[layer];
       if (!window || !fit || window.from <= window.sinks) return;
-      const own = (seen[layer] ??= { rows: 0, dropped: running(), fitted: running(), covering: running() }), age = query - window.from + 1, raised = covering(fit);
+      const own = (seen[layer] ??= { rows: 0, dropped: running(), fitted: running(), covering: running() }),
+        age = query - window.from + 1,
+        raised = covering(fit);
       let dropped = 0;
-      for (let i = 0; i < positions.length; i++) if (positions[i]! >= window.sinks && positions[i]! < window.from) dropped += weights[i]!;
+      for (let i = 0; i < positions.length; i++)
+        if (positions[i]! >= window.sinks && positions[i]! < window.from) dropped += weights[i]!;
       own.rows++;
       own.dropped.add(dropped);
       own.fitted.add(windowBound({ sinkMass: fit.sinkMass, rate: fit.rate, window: age }));
       own.covering.add(Math.min(1, raised.scale * Math.exp(-raised.rate * age)));
     },
     take(frozen) {
-      const start = Math.floor((3 * layers) / 4), out: LayerBound[] = [];
+      const start = Math.floor((3 * layers) / 4),
+        out: LayerBound[] = [];
       for (let layer = 0; layer < layers; layer++) {
-        const own = seen[layer], positions = frozen[layer] ?? 0, depth = layer + 1 - start, norm = change && { dim, rate: change.rate, depth };
-        const freezing = norm && change && positions > 0 ? {
-          positions, worst: freezingBound({ ...norm, scale: change.scale, queryNorm: queryNorm.max }), average: freezingBound({ ...norm, scale: change.scale, queryNorm: queryNorm.mean }),
-          covering: freezingBound({ ...norm, scale: covering(change).scale, queryNorm: queryNorm.max }),
-        } : undefined;
-        const window = own && { rows: own.rows, dropped: own.dropped.take(), fitted: own.fitted.take(), covering: own.covering.take() };
-        if (window || freezing) out.push({ layer, ...(window && { window }), ...(freezing && { freezing }), joint: jointBound(window?.fitted.max ?? 0, freezing?.worst ?? 0) });
+        const own = seen[layer],
+          positions = frozen[layer] ?? 0,
+          depth = layer + 1 - start,
+          norm = change && { dim, rate: change.rate, depth };
+        const freezing =
+          norm && change && positions > 0
+            ? {
+                positions,
+                worst: freezingBound({ ...norm, scale: change.scale, queryNorm: queryNorm.max }),
+                average: freezingBound({ ...norm, scale: change.scale, queryNorm: queryNorm.mean }),
+                covering: freezingBound({ ...norm, scale: covering(change).scale, queryNorm: queryNorm.max }),
+              }
+            : undefined;
+        const window = own && {
+          rows: own.rows,
+          dropped: own.dropped.take(),
+          fitted: own.fitted.take(),
+          covering: own.covering.take(),
+        };
+        if (window || freezing)
+          out.push({
+            layer,
+            ...(window && { window }),
+            ...(freezing && { freezing }),
+            joint: jointBound(window?.fitted.max ?? 0, freezing?.worst ?? 0),
+          });
       }
       return out.length === 0 ? undefined : out;
     },

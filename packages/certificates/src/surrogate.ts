@@ -7,7 +7,9 @@ import type { Spread } from './tally.ts';
 /** What a set chosen by a surrogate of the logits may drop: of channels, of quantised keys. */
 export interface Surrogate {
   readonly rows: number;
-  /** η, the largest error of a logit, once the surrogate is shifted so that it is least; softmax does not see a shift. */
+  /**
+   * η, the largest error of a logit, once the surrogate is shifted so that it is least; softmax does not see a shift.
+   */
   readonly logitError: Spread;
   /** ε, the total variation between the weights and the surrogate's softmax. */
   readonly variation: Spread;
@@ -22,13 +24,22 @@ const LEAST = Math.log(2 ** -149);
 
 /** The least that a set of this size with these slots in it drops. */
 function leastWith(weights: ArrayLike<number>, forced: readonly number[], size: number): number {
-  const fixed = new Set(forced), rest = Array.from({ length: weights.length }, (_, i) => i).filter((i) => !fixed.has(i)).sort((a, b) => weights[b]! - weights[a]! || a - b);
+  const fixed = new Set(forced),
+    rest = Array.from({ length: weights.length }, (_, i) => i)
+      .filter((i) => !fixed.has(i))
+      .sort((a, b) => weights[b]! - weights[a]! || a - b);
   return droppedMass(weights, [...fixed, ...rest.slice(0, Math.max(0, size - fixed.size))]);
 }
 
 /** Judges views that choose by scores as surrogates of logits, row by row. */
 export function surrogates(): { add(row: SeenRow): void; take(): Surrogate | undefined } {
-  const all = { logitError: running(), variation: running(), dropped: running(), byLogits: running(), byVariation: running() };
+  const all = {
+    logitError: running(),
+    variation: running(),
+    dropped: running(),
+    byLogits: running(),
+    byVariation: running(),
+  };
   let rows = 0;
   return {
     add({ weights, kept, by }) {
@@ -41,9 +52,12 @@ export function surrogates(): { add(row: SeenRow): void; take(): Surrogate | und
         [top, whole] = [Math.max(top, scores[i]!), whole + weights[i]!];
       }
       let eta = (high - low) / 2;
-      for (let i = 0; i < weights.length; i++) if (weights[i]! === 0) eta = Math.max(eta, scores[i]! + (high + low) / 2 - LEAST); // any logit below LEAST weighs nothing
+      for (let i = 0; i < weights.length; i++)
+        // any logit below LEAST weighs nothing
+        if (weights[i]! === 0) eta = Math.max(eta, scores[i]! + (high + low) / 2 - LEAST);
       for (let i = 0; i < weights.length; i++) mass += Math.exp(scores[i]! - top);
-      for (let i = 0; i < weights.length; i++) epsilon += Math.abs(weights[i]! / whole - Math.exp(scores[i]! - top) / mass) / 2;
+      for (let i = 0; i < weights.length; i++)
+        epsilon += Math.abs(weights[i]! / whole - Math.exp(scores[i]! - top) / mass) / 2;
       const best = leastWith(weights, forced, kept.length);
       all.logitError.add(eta);
       all.variation.add(epsilon);
@@ -52,6 +66,16 @@ export function surrogates(): { add(row: SeenRow): void; take(): Surrogate | und
       all.byVariation.add(posteriorBound(best, epsilon));
       rows++;
     },
-    take: () => (rows === 0 ? undefined : { rows, logitError: all.logitError.take(), variation: all.variation.take(), dropped: all.dropped.take(), byLogits: all.byLogits.take(), byVariation: all.byVariation.take() }),
+    take: () =>
+      rows === 0
+        ? undefined
+        : {
+            rows,
+            logitError: all.logitError.take(),
+            variation: all.variation.take(),
+            dropped: all.dropped.take(),
+            byLogits: all.byLogits.take(),
+            byVariation: all.byVariation.take(),
+          },
   };
 }

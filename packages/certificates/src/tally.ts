@@ -1,7 +1,10 @@
 import { certificate } from './mass.ts';
 
 /** Mean over the rows, and the largest. */
-export interface Spread { readonly mean: number; readonly max: number }
+export interface Spread {
+  readonly mean: number;
+  readonly max: number;
+}
 /** What rows of one sort came to, as in `Certificate`. */
 export interface Summary {
   readonly rows: number;
@@ -20,15 +23,31 @@ export interface Summary {
 
 /** Mean and maximum of numbers that come one at a time. */
 export function running(): { add(x: number): void; take(): Spread } {
-  let sum = 0, max = -Infinity, count = 0;
-  return { add(x) { sum += x; max = Math.max(max, x); count++; }, take: () => (count === 0 ? { mean: 0, max: 0 } : { mean: sum / count, max }) };
+  let sum = 0,
+    max = -Infinity,
+    count = 0;
+  return {
+    add(x) {
+      sum += x;
+      max = Math.max(max, x);
+      count++;
+    },
+    take: () => (count === 0 ? { mean: 0, max: 0 } : { mean: sum / count, max }),
+  };
 }
 
 const NAMES = ['dropped', 'best', 'overlap', 'divergence', 'entropy', 'information'] as const;
 
 /** Sums up the certificates of rows. */
-export function tally(): { add(layer: number, weights: ArrayLike<number>, kept: readonly number[]): void; take(): Summary | undefined } {
-  const all = Object.fromEntries(NAMES.map((name) => [name, running()])) as Record<(typeof NAMES)[number], ReturnType<typeof running>>, layers: ReturnType<typeof running>[] = [];
+export function tally(): {
+  add(layer: number, weights: ArrayLike<number>, kept: readonly number[]): void;
+  take(): Summary | undefined;
+} {
+  const all = Object.fromEntries(NAMES.map((name) => [name, running()])) as Record<
+      (typeof NAMES)[number],
+      ReturnType<typeof running>
+    >,
+    layers: ReturnType<typeof running>[] = [];
   let rows = 0;
   return {
     add(layer, weights, kept) {
@@ -40,7 +59,16 @@ export function tally(): { add(layer: number, weights: ArrayLike<number>, kept: 
     take() {
       if (rows === 0) return undefined;
       const { dropped, best, overlap, divergence, entropy, information } = all;
-      return { rows, dropped: dropped.take(), best: best.take(), overlap: overlap.take(), divergence: divergence.take(), entropy: entropy.take(), information: information.take(), byLayer: Array.from(layers, (layer) => layer?.take().mean ?? 0) };
+      return {
+        rows,
+        dropped: dropped.take(),
+        best: best.take(),
+        overlap: overlap.take(),
+        divergence: divergence.take(),
+        entropy: entropy.take(),
+        information: information.take(),
+        byLayer: Array.from(layers, (layer) => layer?.take().mean ?? 0),
+      };
     },
   };
 }

@@ -80,9 +80,15 @@ export interface Plan {
 
 export type Reach = 'head' | 'layer' | 'model';
 export type Kind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector';
-interface AtomBase { readonly name: string; readonly label: string; readonly needs: readonly AnySignal[] }
+interface AtomBase {
+  readonly name: string;
+  readonly label: string;
+  readonly needs: readonly AnySignal[];
+}
 
-/** A step of the event. `run` maps the drafts of the layers it is given (one, or all for reach `model`) to new drafts. */
+/**
+ * A step of the event. `run` maps the drafts of the layers it is given (one, or all for reach `model`) to new drafts.
+ */
 export interface Step extends AtomBase {
   readonly at: 'event';
   readonly kind: Kind;
@@ -101,48 +107,101 @@ export interface Step extends AtomBase {
 }
 
 /** After every decoded token: accumulators, decay, moving averages. Returns new state by signal id. */
-export interface StepHook extends AtomBase { readonly at: 'step'; readonly reach: Reach; run(cells: readonly Cell[]): readonly ReadonlyMap<string, Tensor>[] }
-/** What stays visible: `mask` 1 = visible, f32 `[H | G | 1, n]`; or sinks plus everything from `lower(t)` on, for a query at position t. */
+export interface StepHook extends AtomBase {
+  readonly at: 'step';
+  readonly reach: Reach;
+  run(cells: readonly Cell[]): readonly ReadonlyMap<string, Tensor>[];
+}
+/**
+ * What stays visible: `mask` 1 = visible, f32 `[H | G | 1, n]`; or sinks plus everything from `lower(t)` on, for a
+ * query at position t.
+ */
 export interface Visible {
   readonly mask?: Tensor;
   readonly sinks?: number;
   lower?(t: number): number;
   readonly state?: ReadonlyMap<string, Tensor>;
   /** What the mask was chosen by, for those who judge it: scores, forced slots, and rows that chose at all. */
-  readonly chosen?: { readonly scores: Tensor; readonly forced?: Tensor | undefined; readonly active?: Tensor | undefined };
+  readonly chosen?: {
+    readonly scores: Tensor;
+    readonly forced?: Tensor | undefined;
+    readonly active?: Tensor | undefined;
+  };
 }
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
-export interface ViewHook extends AtomBase { readonly at: 'view'; readonly during: 'prefill' | 'decode' | 'both'; run(cell: Cell): Visible }
-/** Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and values. */
-export interface FreezeHook extends AtomBase { readonly at: 'freeze'; run(at: At): { readonly sinks: number; readonly below: number } }
+export interface ViewHook extends AtomBase {
+  readonly at: 'view';
+  readonly during: 'prefill' | 'decode' | 'both';
+  run(cell: Cell): Visible;
+}
 /**
- * What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped after it. `together`: what is left takes consecutive
+ * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and
+ * values.
+ */
+export interface FreezeHook extends AtomBase {
+  readonly at: 'freeze';
+  run(at: At): { readonly sinks: number; readonly below: number };
+}
+/**
+ * What happens with the evicted: new keys and values `[G, n, d]` before compaction; rows that are not kept are dropped
+ * after it. `together`: what is left takes consecutive
  * rotary positions from 0 on before the next token, which stands behind it; original positions stay what pieces see.
  */
-export interface CompactHook extends AtomBase { readonly at: 'compact'; readonly together?: boolean; run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor } }
-/** When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens. */
-export interface CadenceHook extends AtomBase { readonly at: 'cadence'; readonly block?: number; readonly every?: number }
+export interface CompactHook extends AtomBase {
+  readonly at: 'compact';
+  readonly together?: boolean;
+  run(cell: Cell & { readonly kept: Tensor }): { readonly keys?: Tensor; readonly values?: Tensor };
+}
+/**
+ * When events run. `block`: prefill in blocks of m, each followed by an event; `every`: an event each c decoded tokens.
+ */
+export interface CadenceHook extends AtomBase {
+  readonly at: 'cadence';
+  readonly block?: number;
+  readonly every?: number;
+}
 /** What the policy inside a wrap found: kept slots, and the scores they were chosen by. */
-export interface Inner { readonly kept: Tensor; readonly scores: Tensor }
-/** Around the policy inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want it. */
+export interface Inner {
+  readonly kept: Tensor;
+  readonly scores: Tensor;
+}
+/**
+ * Around the policy inside a view: reuse, or call `inner`, where `active` (f32 `[rows, 1]`) says which rows still want
+ * it.
+ */
 export interface WrapSelectHook extends AtomBase {
   readonly at: 'wrapSelect';
-  run(cell: Cell & { inner(active?: Tensor): Inner }): { readonly kept: Tensor; readonly state?: ReadonlyMap<string, Tensor> };
+  run(cell: Cell & { inner(active?: Tensor): Inner }): {
+    readonly kept: Tensor;
+    readonly state?: ReadonlyMap<string, Tensor>;
+  };
 }
 export type Hook = StepHook | ViewHook | FreezeHook | CompactHook | CadenceHook | WrapSelectHook;
 export type Atom = Step | Hook;
 
 const SINGLE: ReadonlySet<Atom['at']> = new Set(['freeze', 'compact', 'cadence', 'wrapSelect']);
 
-/** Two hooks that a policy brings twice, say once in its scorer and once in its allocator, are one: they write the same state. */
-const again = (a: Atom, b: Atom): boolean => a.at === 'step' && b.at === 'step' && a.label === b.label && a.needs.length === b.needs.length && a.needs.every((s, i) => sameSignal(s, b.needs[i]!));
+/**
+ * Two hooks that a policy brings twice, say once in its scorer and once in its allocator, are one: they write the same
+ * state.
+ */
+const again = (a: Atom, b: Atom): boolean =>
+  a.at === 'step' &&
+  b.at === 'step' &&
+  a.label === b.label &&
+  a.needs.length === b.needs.length &&
+  a.needs.every((s, i) => sameSignal(s, b.needs[i]!));
 
 /** The atoms, equal step hooks once; of each sort that can stand only once, a second one is an error. */
 export function mergeHooks(where: string, given: readonly Atom[]): readonly Atom[] {
   const atoms = given.filter((a, i) => !given.slice(0, i).some((b) => again(a, b)));
   for (const sort of SINGLE) {
     const found = atoms.filter((a) => a.at === sort);
-    if (found.length > 1) throw new KvError('compose', `'${where}' has two pieces of the sort '${sort}' (${found.map((a) => a.label).join(', ')}), expected at most one`);
+    if (found.length > 1)
+      throw new KvError(
+        'compose',
+        `'${where}' has two pieces of the sort '${sort}' (${found.map((a) => a.label).join(', ')}), expected at most one`,
+      );
   }
   return atoms;
 }

@@ -19,16 +19,30 @@ export interface BesideModel<N extends string, Row> {
  *
  * @throws KvError where the file is missing, or is of a model with fewer layers.
  */
-export function besideModel<const N extends string, Row>({ as, piece, file: name, of, make, read }: BesideModel<N, Row>): Signal<N, Row> {
+export function besideModel<const N extends string, Row>({
+  as,
+  piece,
+  file: name,
+  of,
+  make,
+  read,
+}: BesideModel<N, Row>): Signal<N, Row> {
   const known = new WeakMap<Uint8Array, readonly Row[]>();
   return {
-    id: as, as, cost: 'artifact',
+    id: as,
+    as,
+    cost: 'artifact',
     provide: async (engine, layer) => {
       const file = await engine.artifact(name);
       if (!file) throw new KvError(piece, `expected ${name} beside the model, got none: make it with '${make}'`);
-      const rows = known.get(file) ?? read(file), row = rows[layer];
+      const rows = known.get(file) ?? read(file),
+        row = rows[layer];
       known.set(file, rows);
-      if (row === undefined) throw new KvError(name, `expected ${of} of layer ${layer}, got ${rows.length} layers: they are of another model`);
+      if (row === undefined)
+        throw new KvError(
+          name,
+          `expected ${of} of layer ${layer}, got ${rows.length} layers: they are of another model`,
+        );
       return row;
     },
   };

@@ -12,12 +12,16 @@ export const id: Id = { protocol: 1, from: PHASES, to: 'same', name: '', label: 
 
 function why(a: Piece, b: Piece): string {
   if (b.from.length === 1 && b.from[0] === 'start') {
-    if (!a.from.includes('start')) return `'${a.name}' reads scores, but the scorer '${b.name}' stands after it: scorers come first`;
-    if (out(a)[0] === 'kept') return `'${b.name}' is a scorer after '${a.name}', which already chose what to keep: scorers come first`;
+    if (!a.from.includes('start'))
+      return `'${a.name}' reads scores, but the scorer '${b.name}' stands after it: scorers come first`;
+    if (out(a)[0] === 'kept')
+      return `'${b.name}' is a scorer after '${a.name}', which already chose what to keep: scorers come first`;
     return `'${b.name}' is a second scorer after '${a.name}': join scorers with sum(), max() or weighted()`;
   }
   const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]!];
-  return `'${b.name}' needs ${asks}, but '${a.name}' before it leaves ${out(a).map((p) => HAS[p]).join(' or ')}`;
+  return `'${b.name}' needs ${asks}, but '${a.name}' before it leaves ${out(a)
+    .map((p) => HAS[p])
+    .join(' or ')}`;
 }
 
 function join(a: Piece, b: Piece): Piece {
@@ -25,7 +29,9 @@ function join(a: Piece, b: Piece): Piece {
   if (!fits) throw new KvError('compose', why(a, b));
   const name = named(a.name, b.name);
   return {
-    protocol: 1, name, label: named(a.label, b.label),
+    protocol: 1,
+    name,
+    label: named(a.label, b.label),
     from: a.to === 'same' ? common(a.from, b.from) : a.from,
     to: b.to === 'same' ? a.to : b.to,
     atoms: mergeHooks(name, [...a.atoms, ...b.atoms]),
@@ -38,14 +44,27 @@ function join(a: Piece, b: Piece): Piece {
  * @throws KvError with the sentence that the compiler shows too, when a piece stands where it finds nothing to work on.
  */
 export function compose<const P extends readonly AnyPiece[]>(
-  ...pieces: number extends P['length'] ? P : Checked<P> extends infer C extends readonly unknown[] ? { [K in keyof P]: K extends keyof C ? C[K] : P[K] } : never
+  ...pieces: number extends P['length']
+    ? P
+    : Checked<P> extends infer C extends readonly unknown[]
+      ? { [K in keyof P]: K extends keyof C ? C[K] : P[K] }
+      : never
 ): Fold<P> {
   let acc: Piece = id;
   for (const [i, piece] of (pieces as readonly unknown[]).entries()) {
-    if (!isPiece(piece)) throw new KvError('compose', `argument ${i + 1} must be a piece ({ protocol: 1, atoms, ... }), got ${describe(piece)}`);
+    if (!isPiece(piece))
+      throw new KvError(
+        'compose',
+        `argument ${i + 1} must be a piece ({ protocol: 1, atoms, ... }), got ${describe(piece)}`,
+      );
     acc = join(acc, piece);
   }
   return acc as Fold<P>;
 }
 
-const describe = (x: unknown): string => typeof x === 'function' ? `the function ${x.name || '(anonymous)'}: call it, as in ${x.name || 'piece'}()` : x === null ? 'null' : typeof x;
+const describe = (x: unknown): string =>
+  typeof x === 'function'
+    ? `the function ${x.name || '(anonymous)'}: call it, as in ${x.name || 'piece'}()`
+    : x === null
+      ? 'null'
+      : typeof x;

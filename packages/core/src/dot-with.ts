@@ -3,7 +3,11 @@ import type { Kernel } from './ops.ts';
 
 /** Inner product of each vector with the one of its row that `index` u32 `[r, n]` names: x `[r, n, d]` to `[r, n]`. */
 export const dotWith: Kernel = {
-  id: 'dot-with', inputs: { x: 'f32', index: 'u32' }, params: {}, ragged: 'x', per: 'element',
+  id: 'dot-with',
+  inputs: { x: 'f32', index: 'u32' },
+  params: {},
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ index }) => index! },
   wgsl: /* wgsl */ `
 fn run(i: u32) {
@@ -15,9 +19,11 @@ fn run(i: u32) {
 }`,
   operations: ({ x }) => 2 * x!.shape.reduce((a, b) => a * b, 1),
   ref({ x, index }, _params, out, lengths) {
-    const [r = 0, n = 0, d = 0] = x!.shape, { data } = x!;
-    for (let row = 0; row < r; row++) for (let i = 0; i < lengths[row]!; i++) {
-      out[row * n + i] = inner(data, (row * n + i) * d, data, (row * n + index!.data[row * n + i]!) * d, d);
-    }
+    const [r = 0, n = 0, d = 0] = x!.shape,
+      { data } = x!;
+    for (let row = 0; row < r; row++)
+      for (let i = 0; i < lengths[row]!; i++) {
+        out[row * n + i] = inner(data, (row * n + i) * d, data, (row * n + index!.data[row * n + i]!) * d, d);
+      }
   },
 };

@@ -1,4 +1,15 @@
-import type { At, Atom, CompactHook, FreezeHook, Inner, Reach, StepHook, ViewHook, Visible, WrapSelectHook } from './atoms.ts';
+import type {
+  At,
+  Atom,
+  CompactHook,
+  FreezeHook,
+  Inner,
+  Reach,
+  StepHook,
+  ViewHook,
+  Visible,
+  WrapSelectHook,
+} from './atoms.ts';
 import { checkNumber, isPositiveInteger } from './errors.ts';
 import { context, label, parts, written } from './author.ts';
 import type { Common, Head, Options } from './author.ts';
@@ -7,61 +18,134 @@ import type { Hooked } from './piece.ts';
 import type { AnySignal, Values } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 
-const hooked = <N extends string>(name: N, options: Options | undefined, atom: Atom): Hooked<N> =>
-  ({ protocol: 1, from: PHASES, to: 'same', name, label: label(name, options), atoms: [atom] });
-const base = <N extends string>(head: Head<N>): { name: N; label: string } => ({ name: parts(head).name, label: label(parts(head).name, parts(head).options) });
+const hooked = <N extends string>(name: N, options: Options | undefined, atom: Atom): Hooked<N> => ({
+  protocol: 1,
+  from: PHASES,
+  to: 'same',
+  name,
+  label: label(name, options),
+  atoms: [atom],
+});
+const base = <N extends string>(head: Head<N>): { name: N; label: string } => ({
+  name: parts(head).name,
+  label: label(parts(head).name, parts(head).options),
+});
 
-/** Runs after every decoded token and returns new state: accumulators, decay, moving averages. Reach `model` runs once, in layer 0. */
-export function onStep<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (ctx: Common & Values<S>) => Readonly<Record<string, Tensor>>, reach: Reach = 'layer'): Hooked<N> {
+/**
+ * Runs after every decoded token and returns new state: accumulators, decay, moving averages. Reach `model` runs once,
+ * in layer 0.
+ */
+export function onStep<const N extends string, const S extends readonly AnySignal[]>(
+  head: Head<N>,
+  needs: S,
+  run: (ctx: Common & Values<S>) => Readonly<Record<string, Tensor>>,
+  reach: Reach = 'layer',
+): Hooked<N> {
   const names = base(head);
-  const atom: StepHook = { at: 'step', ...names, needs, reach, run: (cells) => cells.map((cell) => written(names.name, needs, run(context(cell, needs)))) };
+  const atom: StepHook = {
+    at: 'step',
+    ...names,
+    needs,
+    reach,
+    run: (cells) => cells.map((cell) => written(names.name, needs, run(context(cell, needs)))),
+  };
   return hooked(names.name, parts(head).options, atom);
 }
 
 /** Hides slots from a query and evicts nothing. */
-export function hide<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, during: ViewHook['during'], needs: S, run: (ctx: Common & Values<S>) => Visible): Hooked<N> {
+export function hide<const N extends string, const S extends readonly AnySignal[]>(
+  head: Head<N>,
+  during: ViewHook['during'],
+  needs: S,
+  run: (ctx: Common & Values<S>) => Visible,
+): Hooked<N> {
   const names = base(head);
   const atom: ViewHook = { at: 'view', ...names, during, needs, run: (cell) => run(context(cell, needs)) };
   return hooked(names.name, parts(head).options, atom);
 }
 
-/** Freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's hidden state, keys and values. */
-export function freeze<const N extends string>(head: Head<N>, run: (at: At) => { readonly sinks: number; readonly below: number }): Hooked<N> {
+/**
+ * Freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's hidden state,
+ * keys and values.
+ */
+export function freeze<const N extends string>(
+  head: Head<N>,
+  run: (at: At) => { readonly sinks: number; readonly below: number },
+): Hooked<N> {
   const names = base(head);
   const atom: FreezeHook = { at: 'freeze', ...names, needs: [], run };
   return hooked(names.name, parts(head).options, atom);
 }
 
-/** Says what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the selector was given them. */
-export function onCompact<const N extends string, const S extends readonly AnySignal[]>(head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined }) => { readonly keys?: Tensor; readonly values?: Tensor }): Hooked<N> {
+/**
+ * Says what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the selector
+ * was given them.
+ */
+export function onCompact<const N extends string, const S extends readonly AnySignal[]>(
+  head: Head<N>,
+  needs: S,
+  run: (ctx: Common & Values<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined }) => {
+    readonly keys?: Tensor;
+    readonly values?: Tensor;
+  },
+): Hooked<N> {
   const names = base(head);
-  const atom: CompactHook = { at: 'compact', ...names, needs, run: (cell) => run({ ...context(cell, needs), kept: cell.kept, scores: cell.draft.scores }) };
+  const atom: CompactHook = {
+    at: 'compact',
+    ...names,
+    needs,
+    run: (cell) => run({ ...context(cell, needs), kept: cell.kept, scores: cell.draft.scores }),
+  };
   return hooked(names.name, parts(head).options, atom);
 }
 
 /**
- * Kept slots move together after every eviction: keys are turned to consecutive positions, and what follows stands behind them.
+ * Kept slots move together after every eviction: keys are turned to consecutive positions, and what follows stands
+ * behind them.
  *
  * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, over any policy.
  */
-export const rerotate = (): Hooked<'rerotate'> => hooked('rerotate', undefined, { at: 'compact', ...base('rerotate'), needs: [], together: true, run: () => ({}) });
+export const rerotate = (): Hooked<'rerotate'> =>
+  hooked('rerotate', undefined, { at: 'compact', ...base('rerotate'), needs: [], together: true, run: () => ({}) });
 
 /** Wraps the policy inside a view: reuse an earlier set, or call `inner`. */
 export function wrapSelect<const N extends string, const S extends readonly AnySignal[]>(
-  head: Head<N>, needs: S, run: (ctx: Common & Values<S> & { inner(active?: Tensor): Inner }) => { readonly kept: Tensor; readonly state?: Readonly<Record<string, Tensor>> },
+  head: Head<N>,
+  needs: S,
+  run: (ctx: Common & Values<S> & { inner(active?: Tensor): Inner }) => {
+    readonly kept: Tensor;
+    readonly state?: Readonly<Record<string, Tensor>>;
+  },
 ): Hooked<N> {
   const names = base(head);
-  const atom: WrapSelectHook = { at: 'wrapSelect', ...names, needs, run: (cell) => {
-    const { kept, state } = run({ ...context(cell, needs), inner: (active) => cell.inner(active) });
-    return { kept, state: written(names.name, needs, state) };
-  } };
+  const atom: WrapSelectHook = {
+    at: 'wrapSelect',
+    ...names,
+    needs,
+    run: (cell) => {
+      const { kept, state } = run({ ...context(cell, needs), inner: (active) => cell.inner(active) });
+      return { kept, state: written(names.name, needs, state) };
+    },
+  };
   return hooked(names.name, parts(head).options, atom);
 }
 
-/** When events run: after each prefill block of m tokens (`block`), each c decoded tokens (`every`); without it once, at the end of prefill. */
+/**
+ * When events run: after each prefill block of m tokens (`block`), each c decoded tokens (`every`); without it once, at
+ * the end of prefill.
+ */
 export function cadence({ block, every }: { readonly block?: number; readonly every?: number }): Hooked<'cadence'> {
-  if (block !== undefined) checkNumber('cadence', 'block', block, 'a positive whole number of tokens', isPositiveInteger);
-  if (every !== undefined) checkNumber('cadence', 'every', every, 'a positive whole number of tokens', isPositiveInteger);
+  if (block !== undefined)
+    checkNumber('cadence', 'block', block, 'a positive whole number of tokens', isPositiveInteger);
+  if (every !== undefined)
+    checkNumber('cadence', 'every', every, 'a positive whole number of tokens', isPositiveInteger);
   const options = { block, every };
-  return hooked('cadence', options, { at: 'cadence', name: 'cadence', label: label('cadence', options), needs: [], ...(block !== undefined && { block }), ...(every !== undefined && { every }) });
+  return hooked('cadence', options, {
+    at: 'cadence',
+    name: 'cadence',
+    label: label('cadence', options),
+    needs: [],
+    ...(block !== undefined && { block }),
+    ...(every !== undefined && { every }),
+  });
 }

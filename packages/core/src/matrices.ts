@@ -2,7 +2,11 @@ import type { Kernel } from './ops.ts';
 
 /** Σ over the valid vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. */
 export const gram: Kernel = {
-  id: 'gram', inputs: { x: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  id: 'gram',
+  inputs: { x: 'f32' },
+  params: {},
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'f32', dense: true, shape: ({ x }) => [x![0]!, x![2]!, x![2]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -11,20 +15,36 @@ fn run(index: u32) {
   for (var i = 0u; i < x_lengths[r]; i++) { let at = (r * n + i) * d; sum += x[at + a] * x[at + b]; }
   output[index] = sum;
 }`,
-  operations: ({ x }) => { const [r = 0, n = 0, d = 0] = x!.shape; return 2 * r * n * d * d; },
+  operations: ({ x }) => {
+    const [r = 0, n = 0, d = 0] = x!.shape;
+    return 2 * r * n * d * d;
+  },
   ref({ x }, _params, out, lengths) {
-    const [r = 0, n = 0, d = 0] = x!.shape, sums = new Float64Array(d * d);
+    const [r = 0, n = 0, d = 0] = x!.shape,
+      sums = new Float64Array(d * d);
     for (let h = 0; h < r; h++) {
       sums.fill(0);
-      for (let i = 0; i < lengths[h]!; i++) { const at = (h * n + i) * d; for (let a = 0; a < d; a++) { const v = x!.data[at + a]!; if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b]! += v * x!.data[at + b]!; } }
+      for (let i = 0; i < lengths[h]!; i++) {
+        const at = (h * n + i) * d;
+        for (let a = 0; a < d; a++) {
+          const v = x!.data[at + a]!;
+          if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b]! += v * x!.data[at + b]!;
+        }
+      }
       out.set(sums, h * d * d);
     }
   },
 };
 
-/** (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that. */
+/**
+ * (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one
+ * invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that.
+ */
 export const inverse: Kernel = {
-  id: 'inverse', inputs: { m: 'f32' }, params: { jitter: 'f32' }, per: 'row',
+  id: 'inverse',
+  inputs: { m: 'f32' },
+  params: { jitter: 'f32' },
+  per: 'row',
   output: { dtype: 'f32', shape: ({ m }) => m! },
   wgsl: /* wgsl */ `
 fn run(r: u32) {
@@ -43,7 +63,10 @@ fn run(r: u32) {
     } }
   }
 }`,
-  operations: ({ m }) => { const [r = 0, d = 0] = m!.shape; return 2 * r * d ** 3; },
+  operations: ({ m }) => {
+    const [r = 0, d = 0] = m!.shape;
+    return 2 * r * d ** 3;
+  },
   ref({ m }, { jitter = 0 }, out) {
     const [r = 0, d = 0] = m!.shape;
     for (let h = 0; h < r; h++) {
@@ -54,11 +77,12 @@ fn run(r: u32) {
         const p = 1 / Math.max(a[k * d + k]!, least);
         a[k * d + k] = 1;
         for (let j = 0; j < d; j++) a[k * d + j]! *= p;
-        for (let i = 0; i < d; i++) if (i !== k) {
-          const f = a[i * d + k]!;
-          a[i * d + k] = 0;
-          for (let j = 0; j < d; j++) a[i * d + j]! -= f * a[k * d + j]!;
-        }
+        for (let i = 0; i < d; i++)
+          if (i !== k) {
+            const f = a[i * d + k]!;
+            a[i * d + k] = 0;
+            for (let j = 0; j < d; j++) a[i * d + j]! -= f * a[k * d + j]!;
+          }
       }
       out.set(a, h * d * d);
     }
@@ -67,7 +91,11 @@ fn run(r: u32) {
 
 /** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]`. */
 export const quadratic: Kernel = {
-  id: 'quadratic', inputs: { x: 'f32', m: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  id: 'quadratic',
+  inputs: { x: 'f32', m: 'f32' },
+  params: {},
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ x, m }) => [m![0]!, x![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -78,16 +106,27 @@ fn run(index: u32) {
   for (var a = 0u; a < d; a++) { var y = 0.0; for (var b = 0u; b < d; b++) { y += m[(r * d + a) * d + b] * x[at + b]; } sum += x[at + a] * y; }
   output[index] = sum;
 }`,
-  operations: ({ x, m }) => { const [, n = 0, d = 0] = x!.shape; return 2 * m!.shape[0]! * n * d * (d + 1); },
+  operations: ({ x, m }) => {
+    const [, n = 0, d = 0] = x!.shape;
+    return 2 * m!.shape[0]! * n * d * (d + 1);
+  },
   ref({ x, m }, _params, out, lengths) {
-    const [rows = 0, n = 0, d = 0] = x!.shape, r = m!.shape[0]!, both = new Float64Array(d * d); // of a pair of channels, below the diagonal
+    const [rows = 0, n = 0, d = 0] = x!.shape,
+      r = m!.shape[0]!,
+      both = new Float64Array(d * d); // of a pair of channels, below the diagonal
     for (let h = 0; h < r; h++) {
-      const g = Math.floor((h * rows) / r), own = m!.data.subarray(h * d * d, (h + 1) * d * d);
-      for (let a = 0; a < d; a++) for (let b = 0; b <= a; b++) both[a * d + b] = own[a * d + b]! + (b < a ? own[b * d + a]! : 0);
+      const g = Math.floor((h * rows) / r),
+        own = m!.data.subarray(h * d * d, (h + 1) * d * d);
+      for (let a = 0; a < d; a++)
+        for (let b = 0; b <= a; b++) both[a * d + b] = own[a * d + b]! + (b < a ? own[b * d + a]! : 0);
       for (let i = 0; i < lengths[g]!; i++) {
         const at = (g * n + i) * d;
         let sum = 0;
-        for (let a = 0; a < d; a++) { let y = 0; for (let b = 0; b <= a; b++) y += both[a * d + b]! * x!.data[at + b]!; sum += x!.data[at + a]! * y; }
+        for (let a = 0; a < d; a++) {
+          let y = 0;
+          for (let b = 0; b <= a; b++) y += both[a * d + b]! * x!.data[at + b]!;
+          sum += x!.data[at + a]! * y;
+        }
         out[h * n + i] = sum;
       }
     }

@@ -5,7 +5,10 @@ export type Phase = 'start' | 'scores' | 'weights' | 'units' | 'kept';
 export type Scored = 'scores' | 'weights';
 export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 
-/** A partial map on the draft: defined on the phases `from`, leaving phase `to`. Recognised by `protocol`, never by class. */
+/**
+ * A partial map on the draft: defined on the phases `from`, leaving phase `to`. Recognised by `protocol`, never by
+ * class.
+ */
 export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase | 'same', N extends string = string> {
   readonly protocol: 1;
   readonly from: readonly F[];
@@ -43,31 +46,79 @@ export type Policy = Piece<'start', 'kept'> | Piece<Phase, 'same'>;
 
 type From<A extends AnyPiece> = A['from'][number];
 type Out<A extends AnyPiece> = A['to'] extends 'same' ? From<A> : A['to'];
-type Fits<A extends AnyPiece, B extends AnyPiece> = [Out<A> & From<B>] extends [never] ? false
-  : A['to'] extends 'same' ? true : [A['to']] extends [From<B>] ? true : false;
+type Fits<A extends AnyPiece, B extends AnyPiece> = [Out<A> & From<B>] extends [never]
+  ? false
+  : A['to'] extends 'same'
+    ? true
+    : [A['to']] extends [From<B>]
+      ? true
+      : false;
 
-type Has = { start: 'no scores yet'; scores: 'scores that may be negative'; weights: 'weights (scores of at least 0)'; units: 'unit scores'; kept: 'kept slots' };
-export const HAS: Has = { start: 'no scores yet', scores: 'scores that may be negative', weights: 'weights (scores of at least 0)', units: 'unit scores', kept: 'kept slots' };
-type Needs = { start: 'an empty draft'; scores: 'scores'; weights: 'weights (scores of at least 0)'; units: 'unit scores'; kept: 'kept slots' };
-export const NEEDS: Needs = { start: 'an empty draft', scores: 'scores', weights: 'weights (scores of at least 0)', units: 'unit scores', kept: 'kept slots' };
+type Has = {
+  start: 'no scores yet';
+  scores: 'scores that may be negative';
+  weights: 'weights (scores of at least 0)';
+  units: 'unit scores';
+  kept: 'kept slots';
+};
+export const HAS: Has = {
+  start: 'no scores yet',
+  scores: 'scores that may be negative',
+  weights: 'weights (scores of at least 0)',
+  units: 'unit scores',
+  kept: 'kept slots',
+};
+type Needs = {
+  start: 'an empty draft';
+  scores: 'scores';
+  weights: 'weights (scores of at least 0)';
+  units: 'unit scores';
+  kept: 'kept slots';
+};
+export const NEEDS: Needs = {
+  start: 'an empty draft',
+  scores: 'scores',
+  weights: 'weights (scores of at least 0)',
+  units: 'unit scores',
+  kept: 'kept slots',
+};
 /** The least that a piece asks for, in words: what takes scores also takes weights and, perhaps, units. */
 type Asks<P extends Phase> = 'scores' extends P ? 'scores' : Needs[P];
 
 type Why<A extends AnyPiece, B extends AnyPiece> = [From<B>] extends ['start']
-  ? ['start' & From<A>] extends [never] ? `'${A['name']}' reads scores, but the scorer '${B['name']}' stands after it: scorers come first`
-    : Out<A> extends 'kept' ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
+  ? ['start' & From<A>] extends [never]
+    ? `'${A['name']}' reads scores, but the scorer '${B['name']}' stands after it: scorers come first`
+    : Out<A> extends 'kept'
+      ? `'${B['name']}' is a scorer after '${A['name']}', which already chose what to keep: scorers come first`
       : `'${B['name']}' is a second scorer after '${A['name']}': join scorers with sum(), max() or weighted()`
   : `'${B['name']}' needs ${Asks<From<B>>}, but '${A['name']}' before it leaves ${Has[Out<A>]}`;
 
-type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends '' ? B['name'] : B['name'] extends '' ? A['name'] : `${A['name']} ∘ ${B['name']}`;
+type Named<A extends AnyPiece, B extends AnyPiece> = A['name'] extends ''
+  ? B['name']
+  : B['name'] extends ''
+    ? A['name']
+    : `${A['name']} ∘ ${B['name']}`;
 type Join<A extends AnyPiece, B extends AnyPiece> = A['to'] extends 'same'
-  ? Piece<From<A> & From<B>, B['to'], Named<A, B>> : Piece<From<A>, B['to'] extends 'same' ? A['to'] : B['to'], Named<A, B>>;
+  ? Piece<From<A> & From<B>, B['to'], Named<A, B>>
+  : Piece<From<A>, B['to'] extends 'same' ? A['to'] : B['to'], Named<A, B>>;
 
 /** The arguments themselves, with the sentence in the place of the first one that does not fit. */
-export type Checked<P extends readonly unknown[], Acc extends AnyPiece = Id> = P extends readonly [infer H extends AnyPiece, ...infer R]
-  ? Fits<Acc, H> extends true ? [H, ...Checked<R, Join<Acc, H>>] : [Why<Acc, H>, ...R] : [];
-export type Fold<P extends readonly unknown[], Acc extends AnyPiece = Id> = number extends P['length'] ? Piece
-  : P extends readonly [infer H extends AnyPiece, ...infer R] ? Fold<R, Join<Acc, H>> : Acc;
+export type Checked<P extends readonly unknown[], Acc extends AnyPiece = Id> = P extends readonly [
+  infer H extends AnyPiece,
+  ...infer R,
+]
+  ? Fits<Acc, H> extends true
+    ? [H, ...Checked<R, Join<Acc, H>>]
+    : [Why<Acc, H>, ...R]
+  : [];
+export type Fold<P extends readonly unknown[], Acc extends AnyPiece = Id> = number extends P['length']
+  ? Piece
+  : P extends readonly [infer H extends AnyPiece, ...infer R]
+    ? Fold<R, Join<Acc, H>>
+    : Acc;
 
 export const isPiece = (value: unknown): value is Piece =>
-  typeof value === 'object' && value !== null && (value as Piece).protocol === 1 && Array.isArray((value as Piece).atoms);
+  typeof value === 'object' &&
+  value !== null &&
+  (value as Piece).protocol === 1 &&
+  Array.isArray((value as Piece).atoms);

@@ -1,8 +1,15 @@
 import type { Kernel } from './ops.ts';
 
-/** Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous: O(size) a slot. */
+/**
+ * Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous:
+ * O(size) a slot.
+ */
 export const placeInUnit: Kernel = {
-  id: 'place-in-unit', inputs: { scores: 'f32', unitOf: 'u32' }, params: {}, ragged: 'scores', per: 'element',
+  id: 'place-in-unit',
+  inputs: { scores: 'f32', unitOf: 'u32' },
+  params: {},
+  ragged: 'scores',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ scores }) => scores! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -18,13 +25,18 @@ fn run(index: u32) {
   output[index] = f32(place);
 }`,
   ref({ scores, unitOf }, _params, out, lengths) {
-    const [rows = 0, n = 0] = scores!.shape, groups = unitOf!.shape[0]!, s = scores!.data;
-    for (let row = 0; row < rows; row++) for (let here = 0; here < lengths[row]!; here++) {
-      const base = row * n, unit = (i: number): number => unitOf!.data[Math.floor((row * groups) / rows) * n + i]!;
-      let place = 0;
-      for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i]! >= s[base + here]!) place++;
-      for (let i = here + 1; i < lengths[row]! && unit(i) === unit(here); i++) if (s[base + i]! > s[base + here]!) place++;
-      out[base + here] = place;
-    }
+    const [rows = 0, n = 0] = scores!.shape,
+      groups = unitOf!.shape[0]!,
+      s = scores!.data;
+    for (let row = 0; row < rows; row++)
+      for (let here = 0; here < lengths[row]!; here++) {
+        const base = row * n,
+          unit = (i: number): number => unitOf!.data[Math.floor((row * groups) / rows) * n + i]!;
+        let place = 0;
+        for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i]! >= s[base + here]!) place++;
+        for (let i = here + 1; i < lengths[row]! && unit(i) === unit(here); i++)
+          if (s[base + i]! > s[base + here]!) place++;
+        out[base + here] = place;
+      }
   },
 };

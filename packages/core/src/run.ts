@@ -36,41 +36,74 @@ export const union = (...lists: readonly (readonly AnySignal[])[]): readonly Any
   lists.flat().filter((s, i, all) => all.findIndex((t) => sameSignal(s, t)) === i);
 
 export function compile(policy: Piece | Policy): Compiled {
-  if (!isPiece(policy)) throw new KvError('policy', `expected a piece ({ protocol: 1, atoms, ... }), got ${typeof policy}`);
+  if (!isPiece(policy))
+    throw new KvError('policy', `expected a piece ({ protocol: 1, atoms, ... }), got ${typeof policy}`);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');
   return {
-    label: policy.label, steps,
+    label: policy.label,
+    steps,
     needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))]!,
     whole: steps.some((s) => s.whole),
-    evicts: policy.to === 'kept', sizes: steps.some((s) => s.sizes),
+    evicts: policy.to === 'kept',
+    sizes: steps.some((s) => s.sizes),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
-    floor: (slots, budget) => Math.min(slots, steps.reduce((sum, s) => sum + s.floor(slots, budget), 0)),
+    floor: (slots, budget) =>
+      Math.min(
+        slots,
+        steps.reduce((sum, s) => sum + s.floor(slots, budget), 0),
+      ),
   };
 }
 
 /**
- * Budgets per layer and KV head before scores are known: the uniform start value through the policy's host allocators, never above the slots present.
+ * Budgets per layer and KV head before scores are known: the uniform start value through the policy's host allocators,
+ * never above the slots present.
  *
- * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others, of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left heads unequal.
+ * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others,
+ * of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left
+ * heads unequal.
  */
 export function planBudgets(policy: Compiled, budget: number, lengths: readonly (readonly number[])[]): Plan {
-  if (!Number.isInteger(budget) || budget < 0) throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
+  if (!Number.isInteger(budget) || budget < 0)
+    throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
   const most = Math.max(0, ...lengths.flat());
-  let plan: Plan = { budgets: lengths.map((heads) => heads.map(() => budget)), lengths, floor: policy.floor(most, budget), notes: [] };
+  let plan: Plan = {
+    budgets: lengths.map((heads) => heads.map(() => budget)),
+    lengths,
+    floor: policy.floor(most, budget),
+    notes: [],
+  };
   let scored: Step | undefined;
   for (const step of policy.steps) {
     if (step.kind !== 'allocator') continue;
-    if (!step.plan) { scored = step; continue; }
-    if (scored) throw new KvError('compose', `'${step.name}' shares budgets out before scores are read and must stand before '${scored.name}', which reads them`);
+    if (!step.plan) {
+      scored = step;
+      continue;
+    }
+    if (scored)
+      throw new KvError(
+        'compose',
+        `'${step.name}' shares budgets out before scores are read and must stand before '${scored.name}', which reads them`,
+      );
     plan = step.plan(plan);
   }
-  if (!scored) return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l]![g]!))) };
-  const fill = (budgets: readonly number[], caps: readonly number[]): number[] => apportion(budgets, budgets.reduce((a, b) => a + b, 0), 0, caps);
-  if (policy.steps.every(({ kind, plan: host, reach }) => kind !== 'allocator' || host !== undefined || reach !== 'model')) return { ...plan, budgets: plan.budgets.map((heads, l) => fill(heads, lengths[l]!)) };
+  if (!scored)
+    return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l]![g]!))) };
+  const fill = (budgets: readonly number[], caps: readonly number[]): number[] =>
+    apportion(
+      budgets,
+      budgets.reduce((a, b) => a + b, 0),
+      0,
+      caps,
+    );
+  if (
+    policy.steps.every(({ kind, plan: host, reach }) => kind !== 'allocator' || host !== undefined || reach !== 'model')
+  )
+    return { ...plan, budgets: plan.budgets.map((heads, l) => fill(heads, lengths[l]!)) };
   const all = fill(plan.budgets.flat(), lengths.flat());
   let at = 0;
-  return { ...plan, budgets: lengths.map((heads) => all.slice(at, at += heads.length)) };
+  return { ...plan, budgets: lengths.map((heads) => all.slice(at, (at += heads.length))) };
 }
 
 /** One layer of an event, as an engine gives it. */
@@ -81,25 +114,52 @@ export interface EventLayer {
   read(signal: AnySignal): unknown;
 }
 
-const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: { readonly label: string; readonly needs: readonly AnySignal[] }): Cell => ({
-  at: layer.at, ops, draft,
+const cellOf = (
+  layer: EventLayer,
+  ops: Ops,
+  draft: Draft,
+  step: { readonly label: string; readonly needs: readonly AnySignal[] },
+): Cell => ({
+  at: layer.at,
+  ops,
+  draft,
   read<V>(signal: Signal<string, V>): V {
-    if (!step.needs.some((s) => sameSignal(s, signal))) throw new KvError(step.label, `reads the signal ${signalKey(signal)}, which it does not declare (${step.needs.map(signalKey).join(', ') || 'none'})`);
+    if (!step.needs.some((s) => sameSignal(s, signal)))
+      throw new KvError(
+        step.label,
+        `reads the signal ${signalKey(signal)}, which it does not declare (${step.needs.map(signalKey).join(', ') || 'none'})`,
+      );
     return (draft.state.get(signal.id) ?? layer.read(signal)) as V;
   },
 });
 
 /** Steps in order over all the layers given, drafts in and out. */
-export function runSteps(steps: readonly Step[], layers: readonly EventLayer[], ops: Ops, drafts: readonly Draft[]): readonly Draft[] {
+export function runSteps(
+  steps: readonly Step[],
+  layers: readonly EventLayer[],
+  ops: Ops,
+  drafts: readonly Draft[],
+): readonly Draft[] {
   return steps.reduce((now, step) => step.run(layers.map((layer, i) => cellOf(layer, ops, now[i]!, step))), drafts);
 }
 
 /** The draft an event starts from. */
-export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
-  ({ budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }), state: new Map(), checks: [] });
+export const emptyDraft = (layer: EventLayer, ops: Ops): Draft => ({
+  budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }),
+  state: new Map(),
+  checks: [],
+});
 
-/** Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around all steps: rows that it leaves out need no scores either. */
-export function runEvent(policy: Compiled, layers: readonly EventLayer[], ops: Ops, wrap?: WrapSelectHook): readonly Draft[] {
+/**
+ * Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around all steps: rows that it
+ * leaves out need no scores either.
+ */
+export function runEvent(
+  policy: Compiled,
+  layers: readonly EventLayer[],
+  ops: Ops,
+  wrap?: WrapSelectHook,
+): readonly Draft[] {
   const start = layers.map((layer) => emptyDraft(layer, ops));
   if (!wrap) return runSteps(policy.steps, layers, ops, start);
   return layers.map((layer, i) => {
@@ -123,27 +183,46 @@ export interface Settled {
 /**
  * The one read of an event: checks, budgets and kept slots.
  *
- * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised), or more
+ * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised), or
+ * more
  * forced slots than budget; each names piece, layer and slot.
  */
-export async function settle(backend: Backend, layers: readonly EventLayer[], drafts: readonly Draft[]): Promise<Settled> {
+export async function settle(
+  backend: Backend,
+  layers: readonly EventLayer[],
+  drafts: readonly Draft[],
+): Promise<Settled> {
   const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i]!.at.slots })));
   const kept = drafts.map((d) => d.kept ?? d.budgets);
   const read = await backend.read([...checks.map((c) => c.bad), ...drafts.map((d) => d.budgets), ...kept]);
   for (const [i, { message, slots }] of checks.entries()) {
     const bad = read[i]!.data[0]!;
-    if (bad > 0) throw new KvError(message.split(':')[0]!, `${message.split(': ')[1]}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`);
+    if (bad > 0)
+      throw new KvError(
+        message.split(':')[0]!,
+        `${message.split(': ')[1]}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
+      );
   }
   const budgets = drafts.map((_, i) => Array.from(read[checks.length + i]!.data));
   const sets = drafts.map((draft, i) => {
     const { at } = layers[i]!;
-    if (!draft.kept) throw new KvError('event', `layer ${at.layer} ended without kept slots, expected a policy that ends in a selector`);
+    if (!draft.kept)
+      throw new KvError(
+        'event',
+        `layer ${at.layer} ended without kept slots, expected a policy that ends in a selector`,
+      );
     const { data, shape, lengths } = read[checks.length + drafts.length + i]!;
-    const rows = shape[0]!, slots = shape[1]!;
+    const rows = shape[0]!,
+      slots = shape[1]!;
     return Array.from({ length: at.selectRows }, (_, g) => {
-      const row = Math.floor((g * rows) / at.selectRows), count = lengths ? lengths[row]! : slots;
+      const row = Math.floor((g * rows) / at.selectRows),
+        count = lengths ? lengths[row]! : slots;
       const limit = budgets[i]![Math.floor((g * budgets[i]!.length) / at.selectRows)]!;
-      if (count > limit) throw new KvError('budget', `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: expected a budget of at least the forced slots`);
+      if (count > limit)
+        throw new KvError(
+          'budget',
+          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: expected a budget of at least the forced slots`,
+        );
       return (data as Uint32Array).slice(row * slots, row * slots + count);
     });
   });

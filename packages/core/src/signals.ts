@@ -2,7 +2,10 @@ import type { Ops } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
 export type Args = Readonly<Record<string, number | string>>;
-/** `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or another forward pass. `artifact`: a file beside the model. */
+/**
+ * `free`: already in the cache. `window`: a pass over the last queries. `pass`: a statistic over every query, or
+ * another forward pass. `artifact`: a file beside the model.
+ */
 export type Cost = 'free' | 'window' | 'pass' | 'artifact';
 
 /** Something an engine offers and a piece reads, compared by `id` and `args`; in a piece it goes by the name `as`. */
@@ -31,11 +34,17 @@ export interface Stretch {
 /** What is left of a stretch's attention where it was computed: nothing grows with the sequence. */
 export interface FoldedStretch {
   readonly ops: Ops;
-  /** Of a stretch whose queries are all there and that is not `inside`: mean over heads of what its queries give its tokens, `[1, end - first, end - first]`, 0 where a query sees nothing. */
+  /**
+   * Of a stretch whose queries are all there and that is not `inside`: mean over heads of what its queries give its
+   * tokens, `[1, end - first, end - first]`, 0 where a query sees nothing.
+   */
   readonly mean?: Tensor;
   /** What each token of the stretch receives from its queries, `[H, end - first]`. */
   readonly received: Tensor;
-  /** Of each query the `most` largest mean weights over heads above `above`, ties to the earlier token: token and weight by turns, `[end - from, 2 * most]`, f32; 0 and 0 where there are fewer. */
+  /**
+   * Of each query the `most` largest mean weights over heads above `above`, ties to the earlier token: token and weight
+   * by turns, `[end - from, 2 * most]`, f32; 0 and 0 where there are fewer.
+   */
   readonly strongest: Tensor;
 }
 
@@ -48,25 +57,33 @@ export interface ProviderEngine {
   encode(text: string): readonly number[];
   decode(ids: readonly number[]): string;
   /**
-   * Feeds `ids` after the present cache without keeping them, and gives for `layer` the largest attention weight that each
+   * Feeds `ids` after the present cache without keeping them, and gives for `layer` the largest attention weight that
+   * each
    * slot of the cache received from them, `[H, n]`.
    */
   observeMax(ids: readonly number[], layer: number): Promise<Tensor>;
   /** A file that lies beside the model: of that name in its folder, or behind the name of a `.gguf` and a dot. */
   artifact(name: string): Promise<Uint8Array | undefined>;
   /**
-   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of every query from `from` on, in order: `visit(query, rows)`,
+   * Runs the model up to `layer` once more over the whole sequence, nothing evicted, and gives the causal attention of
+   * every query from `from` on, in order: `visit(query, rows)`,
    * rows `[H, query + 1]`.
    */
   attentionRows(layer: number, visit: (query: number, rows: Float32Array) => void, from?: number): Promise<void>;
   /**
-   * The same where the engine does not bring rows to the host: each stretch is folded where it is computed, `record` says which tensors of it are wanted, and those of all stretches
+   * The same where the engine does not bring rows to the host: each stretch is folded where it is computed, `record`
+   * says which tensors of it are wanted, and those of all stretches
    * come back in one read. Stretches are in order.
    */
-  attentionStretches?(layer: number, stretches: readonly Stretch[], strongest: { readonly most: number; readonly above: number }, record: (folded: FoldedStretch, stretch: Stretch) => readonly Tensor[]):
-    Promise<readonly (readonly Float32Array[])[]>;
+  attentionStretches?(
+    layer: number,
+    stretches: readonly Stretch[],
+    strongest: { readonly most: number; readonly above: number },
+    record: (folded: FoldedStretch, stretch: Stretch) => readonly Tensor[],
+  ): Promise<readonly (readonly Float32Array[])[]>;
   /**
-   * A number for every token of the sequence so far, by position, evicted ones included, from its hidden state behind the last layer and the final norm. `fold` makes m numbers of the rows `[m, width]`
+   * A number for every token of the sequence so far, by position, evicted ones included, from its hidden state behind
+   * the last layer and the final norm. `fold` makes m numbers of the rows `[m, width]`
    * of tokens that it has not seen, in order; what it made of the others is kept under `key`.
    */
   hiddenNumbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Promise<Float32Array>;
@@ -100,34 +117,64 @@ export const queries = (w: number): Signal<'queries'> => ({ id: 'queries', as: '
 /** Attention weights of the newest query, f32 `[H, n]`. */
 export const attentionLast: Signal<'attention'> = { id: 'attention.last', as: 'attention', cost: 'window' };
 /**
- * What else than its mean a window is asked about a slot. With a_ij the weight that query i of the window gives slot j, 0 where it does not see it, and n_i the slots of the KV head that it sees, the mean over the queries of
+ * What else than its mean a window is asked about a slot. With a_ij the weight that query i of the window gives slot j,
+ * 0 where it does not see it, and n_i the slots of the KV head that it sees, the mean over the queries of
  * - `squares`: a_ij², so that `squares` - mean² is the variance;
  * - `votes`: 1 where a_ij > 1 / n_i, else 0: the share of queries that give it more than the mean weight;
  * - `normalized`: a_ij (n_i - 1), so that queries count alike however many slots their weights are spread over;
  * - `entropy`: -a_ij ln a_ij, of which a row's sum is the entropy of its queries' attention.
  */
 export type WindowStatistic = 'squares' | 'votes' | 'normalized' | 'entropy';
-/** Column means of the causal softmax rows of the last w queries (of all, where there are fewer) over all slots, f32 `[H, n]`; or means of what `of` makes of these weights. */
-export const attentionWindow = (w: number, of?: WindowStatistic): Signal<'attention'> => ({ id: 'attention.window', as: 'attention', args: { w, ...(of && { of }) }, cost: 'window' });
+/**
+ * Column means of the causal softmax rows of the last w queries (of all, where there are fewer) over all slots, f32
+ * `[H, n]`; or means of what `of` makes of these weights.
+ */
+export const attentionWindow = (w: number, of?: WindowStatistic): Signal<'attention'> => ({
+  id: 'attention.window',
+  as: 'attention',
+  args: { w, ...(of && { of }) },
+  cost: 'window',
+});
 /** Column sums over every query so far, carried across events and compacted with the cache, f32 `[H, n]`. */
 export const attentionAccumulated: Signal<'attention'> = { id: 'attention.accumulated', as: 'attention', cost: 'pass' };
-/** The same summed over the query heads of each KV head, f32 `[G, n]`: what an engine remembers for it is H / G times smaller, unless the sums of query heads are read too. */
+/**
+ * The same summed over the query heads of each KV head, f32 `[G, n]`: what an engine remembers for it is H / G times
+ * smaller, unless the sums of query heads are read too.
+ */
 export const attentionAccumulatedKv: Signal<'attention'> = { ...attentionAccumulated, args: { rows: 'kv' } };
 /** Column sums over the queries of the newest block only, f32 `[H, n]`. */
 export const attentionBlock: Signal<'attention'> = { id: 'attention.block', as: 'attention', cost: 'pass' };
 /** Largest weight that each slot received from the last w queries, f32 `[H, n]`. */
-export const attentionMax = (w: number): Signal<'attention'> => ({ id: 'attention.max', as: 'attention', args: { w }, cost: 'window' });
+export const attentionMax = (w: number): Signal<'attention'> => ({
+  id: 'attention.max',
+  as: 'attention',
+  args: { w },
+  cost: 'window',
+});
 
-/** What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output product, f32 `[H, n]`. Costs that product over every slot. */
+/**
+ * What each slot's value adds to the layer's output: |v W_O|_1 over the query head's columns of the output product, f32
+ * `[H, n]`. Costs that product over every slot.
+ */
 export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'outputNorms', cost: 'pass' };
 
-/** How the model turns queries and keys: of position p the pairs (i, i + rotary / 2) of the first `rotary` channels, by cos and sin `[positions, rotary / 2]`. */
-export interface Rope { readonly rotary: number; angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array } }
+/**
+ * How the model turns queries and keys: of position p the pairs (i, i + rotary / 2) of the first `rotary` channels, by
+ * cos and sin `[positions, rotary / 2]`.
+ */
+export interface Rope {
+  readonly rotary: number;
+  angles(positions: Uint32Array): { readonly cos: Float32Array; readonly sin: Float32Array };
+}
 /** The model's rotary position embedding, on the host; cos and sin carry any attention factor of its scaling. */
 export const rope: Signal<'rope', Rope> = { id: 'rope', as: 'rope', cost: 'free' };
 
 /** The model's input embeddings: a text's ids without special ones, and ids' rows `[ids, width]`. */
-export interface Embeddings { readonly width: number; encode(text: string): readonly number[]; rows(ids: readonly number[]): Float32Array }
+export interface Embeddings {
+  readonly width: number;
+  encode(text: string): readonly number[];
+  rows(ids: readonly number[]): Float32Array;
+}
 /** Input embeddings of any token, on the host. */
 export const embeddings: Signal<'embeddings', Embeddings> = { id: 'embeddings', as: 'embeddings', cost: 'free' };
 
@@ -135,4 +182,6 @@ export const embeddings: Signal<'embeddings', Embeddings> = { id: 'embeddings', 
 export const as = <N extends string, V>(name: N, signal: Signal<string, V>): Signal<N, V> => ({ ...signal, as: name });
 
 /** What a piece gets: one entry a signal, under its name. */
-export type Values<S extends readonly AnySignal[]> = { readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never };
+export type Values<S extends readonly AnySignal[]> = {
+  readonly [X in S[number] as X['as']]: X extends Signal<string, infer V> ? V : never;
+};

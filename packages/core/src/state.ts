@@ -17,9 +17,16 @@ export interface StateSpec {
   readonly init?: number;
 }
 /** State read as a signal, f32, written by returning it. */
-export interface State<As extends string = string> extends Signal<As, Tensor> { readonly state: StateSpec }
+export interface State<As extends string = string> extends Signal<As, Tensor> {
+  readonly state: StateSpec;
+}
 
 /** Declares state: read it by naming it among the needs, write it by returning `{ state: { [as]: tensor } }`. */
-export const state = <N extends string>(name: N, spec: StateSpec): State<N> => ({ id: `state.${name}`, as: name, cost: 'free', state: spec });
+export const state = <N extends string>(name: N, spec: StateSpec): State<N> => ({
+  id: `state.${name}`,
+  as: name,
+  cost: 'free',
+  state: spec,
+});
 
 export const isState = (s: Signal<string, any>): s is State => 'state' in s;

@@ -28,8 +28,16 @@ export interface DenseArray extends HostArray {
 
 export const sizeOf = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
 
-/** Whether a kernel's output, not said to be dense, of this shape takes over lengths of `rows` rows of `slots`: a row each, or query rows of these KV rows. */
-export const takesLengths = ({ dense }: { readonly dense?: true }, [r = 1, n = 1]: readonly number[], rows: number, slots: number): boolean => !dense && (r === rows || (r % rows === 0 && n === slots));
+/**
+ * Whether a kernel's output, not said to be dense, of this shape takes over lengths of `rows` rows of `slots`: a row
+ * each, or query rows of these KV rows.
+ */
+export const takesLengths = (
+  { dense }: { readonly dense?: true },
+  [r = 1, n = 1]: readonly number[],
+  rows: number,
+  slots: number,
+): boolean => !dense && (r === rows || (r % rows === 0 && n === slots));
 
 export function rowMajor(shape: readonly number[]): number[] {
   const stride = new Array<number>(shape.length).fill(1);

@@ -3,21 +3,35 @@ import { cpuOps, readCpu } from './cpu/cpu.ts';
 import type { Backend, Kernel, Ops } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
-/** Operations whose handles throw on any host read: what runs here runs on a GPU. Shapes and element types are public. */
-export interface Trace { readonly ops: Ops; readonly calls: readonly string[]; /** The same operations with the one read of an event, for `applyOn` and engines. */ readonly backend: Backend; /** The tensor behind a handle, for the test that made it. */ reveal(handle: Tensor): Tensor }
+/**
+ * Operations whose handles throw on any host read: what runs here runs on a GPU. Shapes and element types are public.
+ */
+export interface Trace {
+  readonly ops: Ops;
+  readonly calls: readonly string[] /** The same operations with the one read of an event, for `applyOn` and engines. */;
+  readonly backend: Backend /** The tensor behind a handle, for the test that made it. */;
+  reveal(handle: Tensor): Tensor;
+}
 
 export function traceOps(inner: Ops = cpuOps): Trace {
   const calls: string[] = [];
   const real = new WeakMap<object, Tensor>();
   const handle = (tensor: Tensor): Tensor => {
-    const visible: Tensor = { shape: tensor.shape, dtype: tensor.dtype, ...(tensor.lengths && { lengths: handle(tensor.lengths) }) };
+    const visible: Tensor = {
+      shape: tensor.shape,
+      dtype: tensor.dtype,
+      ...(tensor.lengths && { lengths: handle(tensor.lengths) }),
+    };
     const proxy = new Proxy(visible, {
       get(target, key) {
         // `then`: await asks every value for it
-        if (key in target || key === 'lengths' || key === 'then' || typeof key === 'symbol') return Reflect.get(target, key);
+        if (key in target || key === 'lengths' || key === 'then' || typeof key === 'symbol')
+          return Reflect.get(target, key);
         throw new KvError('trace', `'${key}' of a tensor was read on the host, expected device operations only`);
       },
-      set: (_t, key) => { throw new KvError('trace', `'${String(key)}' of a tensor was written on the host`); },
+      set: (_t, key) => {
+        throw new KvError('trace', `'${String(key)}' of a tensor was written on the host`);
+      },
     });
     real.set(proxy, tensor);
     return proxy;
@@ -29,10 +43,26 @@ export function traceOps(inner: Ops = cpuOps): Trace {
     const proto: unknown = Object.getPrototypeOf(x);
     return proto === Object.prototype ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x;
   };
-  const ops = Object.fromEntries(Object.keys(inner).map((name) => [name, (...args: unknown[]) => {
-    calls.push(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
-    const call = inner[name as keyof Ops] as (...a: unknown[]) => Tensor;
-    return handle(name === 'kernel' ? call(args[0], open(args[1]), args[2]) : name === 'from' ? call(args[0], args[1], open(args[2])) : call(...args.map(open)));
-  }])) as unknown as Ops;
-  return { ops, calls, reveal, backend: { name: 'trace', ops, read: async (tensors) => tensors.map((t) => readCpu(reveal(t))) } };
+  const ops = Object.fromEntries(
+    Object.keys(inner).map((name) => [
+      name,
+      (...args: unknown[]) => {
+        calls.push(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
+        const call = inner[name as keyof Ops] as (...a: unknown[]) => Tensor;
+        return handle(
+          name === 'kernel'
+            ? call(args[0], open(args[1]), args[2])
+            : name === 'from'
+              ? call(args[0], args[1], open(args[2]))
+              : call(...args.map(open)),
+        );
+      },
+    ]),
+  ) as unknown as Ops;
+  return {
+    ops,
+    calls,
+    reveal,
+    backend: { name: 'trace', ops, read: async (tensors) => tensors.map((t) => readCpu(reveal(t))) },
+  };
 }

@@ -2,9 +2,16 @@ import type { Kernel, Ops } from './ops.ts';
 import type { Rope } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 
-/** Vectors turned by rotary position embedding, or turned back: x `[r, n, d]` by row `index[r', i]` of cos and sin `[1, N, half]`; channels from 2 half on stay. */
+/**
+ * Vectors turned by rotary position embedding, or turned back: x `[r, n, d]` by row `index[r', i]` of cos and sin `[1,
+ * N, half]`; channels from 2 half on stay.
+ */
 export const turned: Kernel = {
-  id: 'turned', inputs: { x: 'f32', cos: 'f32', sin: 'f32', index: 'u32' }, params: { back: 'u32' }, ragged: 'x', per: 'element',
+  id: 'turned',
+  inputs: { x: 'f32', cos: 'f32', sin: 'f32', index: 'u32' },
+  params: { back: 'u32' },
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ x }) => x! },
   wgsl: /* wgsl */ `
 fn run(index_: u32) {
@@ -21,25 +28,46 @@ fn run(index_: u32) {
   else { output[index_] = select(b * co + a * si, a * co - b * si, c < half); }
 }`,
   ref({ x, cos, sin, index }, { back = 0 }, out) {
-    const [r = 0, n = 0, d = 0] = x!.shape, [, N = 1, half = 0] = cos!.shape, [rows = 1, width = 1] = index!.shape;
+    const [r = 0, n = 0, d = 0] = x!.shape,
+      [, N = 1, half = 0] = cos!.shape,
+      [rows = 1, width = 1] = index!.shape;
     out.set(x!.data);
-    for (let h = 0; h < r; h++) for (let i = 0; i < n; i++) {
-      const at = Math.min(index!.data[Math.floor((h * rows) / r) * width + (i % width)]!, N - 1) * half, from = (h * n + i) * d;
-      for (let c = 0; c < half; c++) {
-        const a = x!.data[from + c]!, b = x!.data[from + half + c]!, co = cos!.data[at + c]!, si = sin!.data[at + c]!, size = Math.max(co * co + si * si, 1e-30);
-        out[from + c] = back ? (a * co + b * si) / size : a * co - b * si;
-        out[from + half + c] = back ? (b * co - a * si) / size : b * co + a * si;
+    for (let h = 0; h < r; h++)
+      for (let i = 0; i < n; i++) {
+        const at = Math.min(index!.data[Math.floor((h * rows) / r) * width + (i % width)]!, N - 1) * half,
+          from = (h * n + i) * d;
+        for (let c = 0; c < half; c++) {
+          const a = x!.data[from + c]!,
+            b = x!.data[from + half + c]!,
+            co = cos!.data[at + c]!,
+            si = sin!.data[at + c]!,
+            size = Math.max(co * co + si * si, 1e-30);
+          out[from + c] = back ? (a * co + b * si) / size : a * co - b * si;
+          out[from + half + c] = back ? (b * co - a * si) / size : b * co + a * si;
+        }
       }
-    }
   },
 };
 
 /**
- * x `[r, n, d]` as it was before rotary position embedding (`back`), or turned to other positions: `index` u32 `[r', n]` names rows of the
+ * x `[r, n, d]` as it was before rotary position embedding (`back`), or turned to other positions: `index` u32 `[r',
+ * n]` names rows of the
  * angles of `positions`. A model without rotary channels leaves x alone.
  */
-export function turn(ops: Ops, x: Tensor, { rotary, angles }: Rope, positions: Uint32Array, index: Tensor, back: boolean): Tensor {
+export function turn(
+  ops: Ops,
+  x: Tensor,
+  { rotary, angles }: Rope,
+  positions: Uint32Array,
+  index: Tensor,
+  back: boolean,
+): Tensor {
   if (rotary === 0) return x;
-  const { cos, sin } = angles(positions), shape = [1, positions.length, rotary / 2];
-  return ops.kernel(turned, { x, cos: ops.from({ data: cos, shape }), sin: ops.from({ data: sin, shape }), index }, { back: back ? 1 : 0 });
+  const { cos, sin } = angles(positions),
+    shape = [1, positions.length, rotary / 2];
+  return ops.kernel(
+    turned,
+    { x, cos: ops.from({ data: cos, shape }), sin: ops.from({ data: sin, shape }), index },
+    { back: back ? 1 : 0 },
+  );
 }

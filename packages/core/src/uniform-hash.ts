@@ -1,14 +1,18 @@
 import type { Kernel } from './ops.ts';
 
 /**
- * A number in [0, 1) for every slot, a hash of (seed, layer, row, position) with 24 bits: the same bits on every backend.
+ * A number in [0, 1) for every slot, a hash of (seed, layer, row, position) with 24 bits: the same bits on every
+ * backend.
  *
- * @remarks Each of the four goes through one more round of Wellons' 32-bit mixer, a bijection, so two rows of one position
+ * @remarks Each of the four goes through one more round of Wellons' 32-bit mixer, a bijection, so two rows of one
+ * position
  * never share a state. `positions` u32 `[G, n]`, output f32 `[G, n]`.
  */
 export const uniformHash: Kernel = {
   id: 'uniform-hash',
-  inputs: { positions: 'u32' }, params: { seed: 'u32', layer: 'u32' }, ragged: 'positions',
+  inputs: { positions: 'u32' },
+  params: { seed: 'u32', layer: 'u32' },
+  ragged: 'positions',
   output: { dtype: 'f32', shape: ({ positions }) => positions! },
   per: 'element',
   wgsl: /* wgsl */ `
@@ -24,8 +28,10 @@ fn run(index: u32) {
   output[index] = f32(h >> 8u) * 5.9604644775390625e-8;
 }`,
   ref({ positions: p }, { seed = 0, layer = 0 }, out) {
-    const slots = p!.shape[1]!, start = mixed(mixed(seed) ^ layer);
-    for (let i = 0; i < out.length; i++) out[i] = (mixed(mixed(start ^ Math.floor(i / slots)) ^ p!.data[i]!) >>> 8) * 2 ** -24;
+    const slots = p!.shape[1]!,
+      start = mixed(mixed(seed) ^ layer);
+    for (let i = 0; i < out.length; i++)
+      out[i] = (mixed(mixed(start ^ Math.floor(i / slots)) ^ p!.data[i]!) >>> 8) * 2 ** -24;
   },
 };
 

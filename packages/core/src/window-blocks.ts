@@ -18,23 +18,48 @@ export interface WindowBlock {
 const ROOM = 2 ** 22;
 
 /**
- * Sum or maximum, over the queries of the observation window, of the rows that `each` makes of a block of c queries, `[H c, n]`, `[G c, n]` or as many as the result has: `[rows, n]`, for rows = H of each query head by itself, for
+ * Sum or maximum, over the queries of the observation window, of the rows that `each` makes of a block of c queries,
+ * `[H c, n]`, `[G c, n]` or as many as the result has: `[rows, n]`, for rows = H of each query head by itself, for
  * rows = G over the heads of its group too. Blocks of as many queries as `room` numbers hold, one at least.
  */
-export function overWindow({ ops, at, queries: q, keys: k }: Seen, kind: 'sum' | 'max', rows: number, each: (block: WindowBlock) => Tensor, room: number = ROOM): Tensor {
-  const [H = 1, w = 1, d = 1] = q.shape, [, n = 1] = k.shape, scaled = ops.div(q, Math.sqrt(d)), most = Math.max(1, Math.floor(room / (H * n)));
+export function overWindow(
+  { ops, at, queries: q, keys: k }: Seen,
+  kind: 'sum' | 'max',
+  rows: number,
+  each: (block: WindowBlock) => Tensor,
+  room: number = ROOM,
+): Tensor {
+  const [H = 1, w = 1, d = 1] = q.shape,
+    [, n = 1] = k.shape,
+    scaled = ops.div(q, Math.sqrt(d)),
+    most = Math.max(1, Math.floor(room / (H * n)));
   const block = (from: number): Tensor => {
-    const count = Math.min(most, w - from), own = ops.take(scaled, ops.from({ data: Uint32Array.from({ length: count }, (_, i) => from + i), shape: [1, count] }));
-    return ops.groupRows(kind, each({ queries: ops.reshape(own, [H * count, d]), count, first: at.length - w + from }), rows);
+    const count = Math.min(most, w - from),
+      own = ops.take(
+        scaled,
+        ops.from({ data: Uint32Array.from({ length: count }, (_, i) => from + i), shape: [1, count] }),
+      );
+    return ops.groupRows(
+      kind,
+      each({ queries: ops.reshape(own, [H * count, d]), count, first: at.length - w + from }),
+      rows,
+    );
   };
   let total = block(0);
   for (let from = most; from < w; from += most) total = ops.zip(kind === 'sum' ? 'add' : 'max', total, block(from));
   return total;
 }
 
-/** Inner products of q `[r, d]`, `block` queries of each head and the oldest at position `first`, with the keys k `[r', n, d]` at or before them by p `[r', n]`, the lowest number with others: `[r, n]`. */
+/**
+ * Inner products of q `[r, d]`, `block` queries of each head and the oldest at position `first`, with the keys k `[r',
+ * n, d]` at or before them by p `[r', n]`, the lowest number with others: `[r, n]`.
+ */
 export const causalDot: Kernel = {
-  id: 'causal-dot', inputs: { q: 'f32', k: 'f32', p: 'u32' }, params: { block: 'u32', first: 'f32' }, ragged: 'k', per: 'element',
+  id: 'causal-dot',
+  inputs: { q: 'f32', k: 'f32', p: 'u32' },
+  params: { block: 'u32', first: 'f32' },
+  ragged: 'k',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ q, k }) => [q![0]!, k![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -48,9 +73,13 @@ fn run(index: u32) {
 }`,
   operations: ({ q, k }) => 2 * q!.shape[0]! * k!.shape[1]! * k!.shape[2]!,
   ref({ q, k, p }, { block = 1, first = 0 }, out, lengths) {
-    const [rows = 0, d = 0] = q!.shape, [heads = 1, n = 0] = k!.shape, keys = k!.data, positions = p!.data;
+    const [rows = 0, d = 0] = q!.shape,
+      [heads = 1, n = 0] = k!.shape,
+      keys = k!.data,
+      positions = p!.data;
     for (let r = 0; r < rows; r++) {
-      const g = Math.floor((r * heads) / rows), last = first + (r % block);
+      const g = Math.floor((r * heads) / rows),
+        last = first + (r % block);
       for (let i = 0; i < lengths[g]!; i++) {
         const slot = g * n + i;
         out[r * n + i] = positions[slot]! > last ? LOWEST : inner(q!.data, r * d, keys, slot * d, d);
@@ -60,5 +89,7 @@ fn run(index: u32) {
 };
 
 /** Attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
-export const blockAttention = ({ ops, keys: k, positions: p }: Seen & { readonly positions: Tensor }, { queries: q, count, first }: WindowBlock): Tensor =>
-  ops.softmax(ops.kernel(causalDot, { q, k, p }, { block: count, first }));
+export const blockAttention = (
+  { ops, keys: k, positions: p }: Seen & { readonly positions: Tensor },
+  { queries: q, count, first }: WindowBlock,
+): Tensor => ops.softmax(ops.kernel(causalDot, { q, k, p }, { block: count, first }));

@@ -9,27 +9,45 @@ import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
 
 /** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
 const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
-const PROMPT = 12, NEW = 3;
+const PROMPT = 12,
+  NEW = 3;
 
 test('any two choices that types admit generate together: blocks, decoding, hooks and providers by the engine', async () => {
-  if (!existsSync(folder)) throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  const ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { readonly ids: number[] }).ids.slice(0, PROMPT), { model } = await withFiles(folder);
-  const { rows } = covering(2), wrong: string[] = [];
+  if (!existsSync(folder))
+    throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
+  const ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { readonly ids: number[] }).ids.slice(
+      0,
+      PROMPT,
+    ),
+    { model } = await withFiles(folder);
+  const { rows } = covering(2),
+    wrong: string[] = [];
   let evicted = 0;
-  for (const row of rows) try {
-    const policy = policyOf(row), { floor } = compile(eventOf(row)), budget = Math.max(5, floor(PROMPT, 5), floor(PROMPT + NEW, PROMPT));
-    const run = async () => generate(model, { ids, policy, budget, maxNewTokens: NEW, logits: 1 });
-    const { report, tokens, logits } = await run(), again = await run();
-    expect([again.tokens, again.report.kept]).toEqual([tokens, report.kept]);
-    expect(tokens).toHaveLength(NEW);
-    expect(logits!.every((l) => l.every(Number.isFinite))).toBe(true);
-    report.kept.forEach((heads) => heads.forEach((set) => expect(set).toEqual([...new Set(set)].sort((a, b) => a - b))));
-    if (isView(row) || report.counts['events'] === 0) continue; // what its pieces force may be the whole prompt
-    evicted++;
-    const held = report.kept.flat().map((set) => set.length), shared = budget * held.length;
-    if (!compile(policy).sizes) expect(held.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(shared);
-    report.kept.forEach((heads, l) => heads.forEach((set, g) => expect(set.length).toBeLessThanOrEqual(report.budgets[l]![g]!)));
-  } catch (error) { wrong.push(`${labelOf(row)}: ${error instanceof Error ? error.message : String(error)}`); }
+  for (const row of rows)
+    try {
+      const policy = policyOf(row),
+        { floor } = compile(eventOf(row)),
+        budget = Math.max(5, floor(PROMPT, 5), floor(PROMPT + NEW, PROMPT));
+      const run = async () => generate(model, { ids, policy, budget, maxNewTokens: NEW, logits: 1 });
+      const { report, tokens, logits } = await run(),
+        again = await run();
+      expect([again.tokens, again.report.kept]).toEqual([tokens, report.kept]);
+      expect(tokens).toHaveLength(NEW);
+      expect(logits!.every((l) => l.every(Number.isFinite))).toBe(true);
+      report.kept.forEach((heads) =>
+        heads.forEach((set) => expect(set).toEqual([...new Set(set)].sort((a, b) => a - b))),
+      );
+      if (isView(row) || report.counts['events'] === 0) continue; // what its pieces force may be the whole prompt
+      evicted++;
+      const held = report.kept.flat().map((set) => set.length),
+        shared = budget * held.length;
+      if (!compile(policy).sizes) expect(held.reduce((a, b) => a + b, 0)).toBeLessThanOrEqual(shared);
+      report.kept.forEach((heads, l) =>
+        heads.forEach((set, g) => expect(set.length).toBeLessThanOrEqual(report.budgets[l]![g]!)),
+      );
+    } catch (error) {
+      wrong.push(`${labelOf(row)}: ${error instanceof Error ? error.message : String(error)}`);
+    }
   console.log(`${rows.length} compositions generated ${NEW} tokens twice, ${evicted} of them evicting`);
   expect(wrong).toEqual([]);
 }, 600_000);

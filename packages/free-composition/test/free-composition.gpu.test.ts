@@ -15,22 +15,40 @@ afterAll(() => {
   if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
 });
 
-const setsOf = ({ layers, visible }: Decision): readonly string[] => (visible ?? layers.map((l) => l.kept)).flatMap((rows, l) => rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}`));
+const setsOf = ({ layers, visible }: Decision): readonly string[] =>
+  (visible ?? layers.map((l) => l.kept)).flatMap((rows, l) =>
+    rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}`),
+  );
 const TRIES = 40;
 
-test.skipIf(!gpu)('any two choices that types admit keep on the device what they keep on the CPU', async () => {
-  const { rows, sets: pairs } = covering(2), wrong: string[] = [], count = { sets: 0, ties: 0, tied: 0 };
-  for (const [i, row] of rows.entries()) {
-    const layers = compile(eventOf(row)).reach === 'model' ? 2 : 1; // the device's time goes by dispatches, and one layer says as much
-    const scene = comparableSceneOf(i, layers), here = setsOf(await decide(row, scene)), there = setsOf(await gpu!.scope((scope) => decide(row, scene, scope)));
-    const odd = there.filter((set, at) => set !== here[at]), near = new Set<string>();
-    for (let seed = 1; seed <= TRIES && odd.some((set) => !near.has(set)); seed++) for (const set of setsOf(await decide(row, shakenScene(scene, seed), undefined, shaken(seed)))) near.add(set);
-    const off = odd.filter((set) => !near.has(set));
-    if (off.length > 0) wrong.push(`${labelOf(row)}, scene ${i}: the device keeps ${off.join('; ')}, the CPU ${off.map((set) => here[there.indexOf(set)]).join('; ')}`);
-    count.sets += here.length;
-    count.ties += odd.length;
-    count.tied += Number(odd.length > 0);
-  }
-  console.log(`${gpu!.name}: ${rows.length} compositions, which hold each of the ${pairs} pairs of choices that types admit; ${count.sets} sets, ${count.ties} of them (in ${count.tied} compositions) different by a tie`);
-  expect(wrong).toEqual([]);
-}, 2 * timeLimit);
+test.skipIf(!gpu)(
+  'any two choices that types admit keep on the device what they keep on the CPU',
+  async () => {
+    const { rows, sets: pairs } = covering(2),
+      wrong: string[] = [],
+      count = { sets: 0, ties: 0, tied: 0 };
+    for (const [i, row] of rows.entries()) {
+      const layers = compile(eventOf(row)).reach === 'model' ? 2 : 1; // the device's time goes by dispatches, and one layer says as much
+      const scene = comparableSceneOf(i, layers),
+        here = setsOf(await decide(row, scene)),
+        there = setsOf(await gpu!.scope((scope) => decide(row, scene, scope)));
+      const odd = there.filter((set, at) => set !== here[at]),
+        near = new Set<string>();
+      for (let seed = 1; seed <= TRIES && odd.some((set) => !near.has(set)); seed++)
+        for (const set of setsOf(await decide(row, shakenScene(scene, seed), undefined, shaken(seed)))) near.add(set);
+      const off = odd.filter((set) => !near.has(set));
+      if (off.length > 0)
+        wrong.push(
+          `${labelOf(row)}, scene ${i}: the device keeps ${off.join('; ')}, the CPU ${off.map((set) => here[there.indexOf(set)]).join('; ')}`,
+        );
+      count.sets += here.length;
+      count.ties += odd.length;
+      count.tied += Number(odd.length > 0);
+    }
+    console.log(
+      `${gpu!.name}: ${rows.length} compositions, which hold each of the ${pairs} pairs of choices that types admit; ${count.sets} sets, ${count.ties} of them (in ${count.tied} compositions) different by a tie`,
+    );
+    expect(wrong).toEqual([]);
+  },
+  2 * timeLimit,
+);

@@ -5,20 +5,33 @@ import { attend } from '@kv/models';
 import type { Attend, AttendOptions, AttentionStats, CacheView, Visible } from '@kv/models';
 import { encodeAttention, encodeColumns, type DeviceAttention } from './attention.ts';
 
-/** `attend` on the device, over a cache that is on the host: its keys and values go up with every call, so that few queries (fewer than `from`) stay on the host. */
+/**
+ * `attend` on the device, over a cache that is on the host: its keys and values go up with every call, so that few
+ * queries (fewer than `from`) stay on the host.
+ */
 export function gpuAttend(gpu: Gpu, from = 16): Attend {
   return async (options) => {
-    const { q, queryPositions, cache, counters, stats } = options, m = queryPositions.length, slots = longest(cache);
-    if (m < from || slots === 0 || !queryPositions.every((p, i) => i === 0 || p > queryPositions[i - 1]!)) return attend(options);
+    const { q, queryPositions, cache, counters, stats } = options,
+      m = queryPositions.length,
+      slots = longest(cache);
+    if (m < from || slots === 0 || !queryPositions.every((p, i) => i === 0 || p > queryPositions[i - 1]!))
+      return attend(options);
     const heads = q.length / (m * cache.headDim);
-    if (!(Number.isInteger(heads) && heads % cache.heads === 0)) throw new KvError('attend', `queries must be [H, ${m}, ${cache.headDim}] with H a multiple of ${cache.heads}, got ${q.length} numbers`);
+    if (!(Number.isInteger(heads) && heads % cache.heads === 0))
+      throw new KvError(
+        'attend',
+        `queries must be [H, ${m}, ${cache.headDim}] with H a multiple of ${cache.heads}, got ${q.length} numbers`,
+      );
     if (counters !== undefined) {
       counters.fused++;
       if (stats !== undefined) counters.statistics++;
     }
     return gpu.scope(async ({ commands, read }) => {
-      const inputs = uploaded(commands, options, heads), attended = encodeAttention(commands, inputs, { last: stats === undefined ? 0 : m });
-      const kinds = (['sum', 'max'] as const).filter((of) => stats?.[of === 'sum' ? 'columnSum' : 'columnMax'] !== undefined);
+      const inputs = uploaded(commands, options, heads),
+        attended = encodeAttention(commands, inputs, { last: stats === undefined ? 0 : m });
+      const kinds = (['sum', 'max'] as const).filter(
+        (of) => stats?.[of === 'sum' ? 'columnSum' : 'columnMax'] !== undefined,
+      );
       const columns = kinds.map((of) => {
         const made = commands.make([of === 'sum' ? stats!.columnSum!.length / stats!.stride : heads, slots]);
         encodeColumns(commands, inputs, attended, made, { of });
@@ -33,43 +46,86 @@ export function gpuAttend(gpu: Gpu, from = 16): Attend {
 
 const longest = ({ lengths }: CacheView): number => lengths.reduce((a, b) => Math.max(a, b), 0);
 
-function uploaded(commands: Commands, { q, queryPositions, cache, scale = cache.headDim ** -0.5, softcap, visible = [] }: AttendOptions, heads: number): DeviceAttention {
-  const { heads: kvHeads, headDim, capacity } = cache, m = queryPositions.length, slots = longest(cache), views = Array.isArray(visible) ? (visible as readonly Visible[]) : [visible as Visible];
+function uploaded(
+  commands: Commands,
+  { q, queryPositions, cache, scale = cache.headDim ** -0.5, softcap, visible = [] }: AttendOptions,
+  heads: number,
+): DeviceAttention {
+  const { heads: kvHeads, headDim, capacity } = cache,
+    m = queryPositions.length,
+    slots = longest(cache),
+    views = Array.isArray(visible) ? (visible as readonly Visible[]) : [visible as Visible];
   const bounds = views.flatMap(({ lower, sinks = 0 }) => (lower === undefined ? [] : [{ lower, sinks }]));
   const masks = views.flatMap(({ mask }) => mask ?? []);
   return {
-    m, heads, kvHeads, headDim, capacity, slots, scale, ...(softcap !== undefined && { softcap }),
+    m,
+    heads,
+    kvHeads,
+    headDim,
+    capacity,
+    slots,
+    scale,
+    ...(softcap !== undefined && { softcap }),
     q: commands.upload(q, [heads, m, headDim]),
-    keys: commands.upload(cache.keys, [kvHeads, capacity, headDim]), values: commands.upload(cache.values, [kvHeads, capacity, headDim]),
-    positions: commands.upload(cache.positions, [kvHeads, capacity]), lengths: commands.upload(cache.lengths, [kvHeads]),
-    rows: commands.upload(rowsWith(queryPositions, bounds), [m, 1 + 2 * bounds.length]), views: bounds.length,
+    keys: commands.upload(cache.keys, [kvHeads, capacity, headDim]),
+    values: commands.upload(cache.values, [kvHeads, capacity, headDim]),
+    positions: commands.upload(cache.positions, [kvHeads, capacity]),
+    lengths: commands.upload(cache.lengths, [kvHeads]),
+    rows: commands.upload(rowsWith(queryPositions, bounds), [m, 1 + 2 * bounds.length]),
+    views: bounds.length,
     ...(masks.length > 0 && { mask: maskOf(commands, masks, heads, kvHeads, slots) }),
   };
 }
 
 /** Each query's position and what it does not see: `[m, 1 + 2 * views]`. */
-export function rowsWith(positions: Uint32Array, bounds: readonly Required<Pick<Visible, 'lower' | 'sinks'>>[]): Uint32Array {
+export function rowsWith(
+  positions: Uint32Array,
+  bounds: readonly Required<Pick<Visible, 'lower' | 'sinks'>>[],
+): Uint32Array {
   const most = 2 ** 32 - 1;
-  return Uint32Array.from([...positions].flatMap((p) => [p, ...bounds.flatMap(({ lower, sinks }) => [sinks, Math.min(most, Math.max(0, Math.ceil(lower(p))))])]));
+  return Uint32Array.from(
+    [...positions].flatMap((p) => [
+      p,
+      ...bounds.flatMap(({ lower, sinks }) => [sinks, Math.min(most, Math.max(0, Math.ceil(lower(p))))]),
+    ]),
+  );
 }
 
 /** Masks as one: a slot is visible where all say so. */
-function maskOf(commands: Commands, masks: readonly Uint8Array[], heads: number, kvHeads: number, slots: number): Tensor {
+function maskOf(
+  commands: Commands,
+  masks: readonly Uint8Array[],
+  heads: number,
+  kvHeads: number,
+  slots: number,
+): Tensor {
   const counts = masks.map((mask) => mask.length / slots);
   for (const [i, rows] of counts.entries())
-    if (rows !== 1 && rows !== heads && rows !== kvHeads) throw new KvError('attend', `a mask must have 1, ${kvHeads} or ${heads} rows of ${slots} slots, got ${masks[i]!.length} numbers`);
-  const rows = Math.max(...counts), all = new Uint32Array(rows * slots).fill(1);
+    if (rows !== 1 && rows !== heads && rows !== kvHeads)
+      throw new KvError(
+        'attend',
+        `a mask must have 1, ${kvHeads} or ${heads} rows of ${slots} slots, got ${masks[i]!.length} numbers`,
+      );
+  const rows = Math.max(...counts),
+    all = new Uint32Array(rows * slots).fill(1);
   for (const [i, mask] of masks.entries())
-    for (let at = 0; at < all.length; at++) if (mask[Math.floor((Math.floor(at / slots) * counts[i]!) / rows) * slots + (at % slots)] === 0) all[at] = 0;
+    for (let at = 0; at < all.length; at++)
+      if (mask[Math.floor((Math.floor(at / slots) * counts[i]!) / rows) * slots + (at % slots)] === 0) all[at] = 0;
   return commands.upload(all, [rows, slots]);
 }
 
 /** Adds columns `[rows, slots]` to the statistics that are kept. */
-function collect({ stride, columnSum, columnMax }: AttentionStats, of: 'sum' | 'max', data: Float32Array, slots: number): void {
+function collect(
+  { stride, columnSum, columnMax }: AttentionStats,
+  of: 'sum' | 'max',
+  data: Float32Array,
+  slots: number,
+): void {
   const to = of === 'sum' ? columnSum! : columnMax!;
   for (let r = 0; r < data.length / slots; r++)
     for (let j = 0; j < slots; j++) {
-      const at = r * stride + j, value = data[r * slots + j]!;
+      const at = r * stride + j,
+        value = data[r * slots + j]!;
       to[at] = of === 'sum' ? to[at]! + value : Math.max(to[at]!, value);
     }
 }

@@ -11,7 +11,10 @@ import { visibleCounts } from './kernels/visible-counts.wgsl.ts';
 import { firstSlots } from './operations.ts';
 import type { scoreScalars } from './wgsl/visible.ts';
 
-/** Queries over a cache on the device. Positions of slots and of queries ascend; what lies beyond a head's length is never read. */
+/**
+ * Queries over a cache on the device. Positions of slots and of queries ascend; what lies beyond a head's length is
+ * never read.
+ */
 export interface DeviceAttention {
   readonly m: number;
   readonly heads: number;
@@ -57,7 +60,8 @@ export interface AttentionOptions {
   /** Keeps the scores, for `encodeAccumulate`: for few queries. */
   readonly scores?: boolean;
   /**
-   * Adds the probabilities of the query before, which `past` holds at `pastAt`, to running sums `[H or G, stride]` on the way: no scores lie between, and keys are read once for both.
+   * Adds the probabilities of the query before, which `past` holds at `pastAt`, to running sums `[H or G, stride]` on
+   * the way: no scores lie between, and keys are read once for both.
    * For one query at `own` that nothing but causality and the window hides slots from.
    */
   readonly add?: { readonly past: Tensor; readonly pastAt: number; readonly own: number; readonly sums: Tensor };
@@ -68,58 +72,201 @@ export interface AttentionOptions {
 }
 
 /** What a kernel over scores reads: no more than the slots in use. */
-const read = (a: DeviceAttention): DeviceAttention => ({ ...a, keys: firstSlots(a.keys, a.slots), values: firstSlots(a.values, a.slots), positions: firstSlots(a.positions, a.slots), ...(a.mask && { mask: firstSlots(a.mask, a.slots) }) });
+const read = (a: DeviceAttention): DeviceAttention => ({
+  ...a,
+  keys: firstSlots(a.keys, a.slots),
+  values: firstSlots(a.values, a.slots),
+  positions: firstSlots(a.positions, a.slots),
+  ...(a.mask && { mask: firstSlots(a.mask, a.slots) }),
+});
 
-/** Whether attention of one query can add to running sums of so many rows: those of KV heads take a group that one workgroup attends for. */
-export const addsTo = (rows: number, heads: number, kvHeads: number, headDim: number): boolean => rows === heads || heads / kvHeads <= mostRows(headDim);
+/**
+ * Whether attention of one query can add to running sums of so many rows: those of KV heads take a group that one
+ * workgroup attends for.
+ */
+export const addsTo = (rows: number, heads: number, kvHeads: number, headDim: number): boolean =>
+  rows === heads || heads / kvHeads <= mostRows(headDim);
 
 /** Workgroups that fill an adapter, and slots below which none is split. */
-const ENOUGH = 64, SPAN = 256;
+const ENOUGH = 64,
+  SPAN = 256;
 
 /** Scalars of every kernel over scores. */
-export function common({ m, heads, kvHeads: kv_heads, capacity, views, window = 0xffff_ffff, mask, scale, softcap: cap = 0 }: DeviceAttention): Readonly<Record<keyof typeof scoreScalars, number>> {
-  return { m, heads, kv_heads, capacity, views, window, mask_rows: mask?.shape[0] ?? 0, mask_step: mask?.shape[1] ?? 0, scale, cap };
+export function common({
+  m,
+  heads,
+  kvHeads: kv_heads,
+  capacity,
+  views,
+  window = 0xffff_ffff,
+  mask,
+  scale,
+  softcap: cap = 0,
+}: DeviceAttention): Readonly<Record<keyof typeof scoreScalars, number>> {
+  return {
+    m,
+    heads,
+    kv_heads,
+    capacity,
+    views,
+    window,
+    mask_rows: mask?.shape[0] ?? 0,
+    mask_step: mask?.shape[1] ?? 0,
+    scale,
+    cap,
+  };
 }
 
-/** Records softmax attention: whole where tiles of queries fill the adapter, split over slots and joined where they do not. */
-export function encodeAttention(commands: Commands, a: DeviceAttention, { last = 0, scores = false, splits: wanted, add, leave }: AttentionOptions = {}): Attended {
-  const { m, heads, kvHeads, headDim: d, slots, mask } = a, count = (m * heads) / kvHeads;
-  const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'], groups = kvHeads * Math.ceil(count / rows);
-  const most = wanted ?? (groups < ENOUGH ? Math.min(ENOUGH, Math.ceil(slots / SPAN)) : 1), span = Math.max(32, 32 * Math.ceil(slots / most / 32)), splits = Math.max(1, Math.ceil(slots / span));
-  const adds = add && (add.sums.shape[0] === heads ? 'heads' : 'kvHeads'), past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1]! };
-  if ((add || leave) && m !== 1) throw new KvError('attention', `expected one query where sums wait for the next, got ${m}`);
-  if (add && (mask || a.views > 0)) throw new KvError('attention', 'expected no mask and no hidden ranges where the query before is added');
-  if (add && !addsTo(add.sums.shape[0]!, heads, kvHeads, d)) throw new KvError('attention', `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`);
-  const split = scores || leave !== undefined || splits > 1, kind: AttentionKind = { headDim: d, rows, split, scores, masked: mask !== undefined, ...(adds && { adds, single: true }) };
-  const whole = m * heads * d, meta_at = split ? whole * splits : whole, scores_at = meta_at + 2 * m * heads * splits;
-  const record = (out: Tensor, lasts: number): void => dispatch(commands, attention(kind), { ...read(a), past: add?.past, sums: add && firstSlots(add.sums, slots), out }, { ...common(a), own: 0, past_at: 0, sums_stride: 0, ...past, splits, span, last: lasts, meta_at, scores_at, score_stride: slots }, groups * splits, add ? 4 * add.sums.shape[0]! * slots : 0);
+/**
+ * Records softmax attention: whole where tiles of queries fill the adapter, split over slots and joined where they do
+ * not.
+ */
+export function encodeAttention(
+  commands: Commands,
+  a: DeviceAttention,
+  { last = 0, scores = false, splits: wanted, add, leave }: AttentionOptions = {},
+): Attended {
+  const { m, heads, kvHeads, headDim: d, slots, mask } = a,
+    count = (m * heads) / kvHeads;
+  const rows = Math.min(mostRows(d), count <= 4 ? 4 : count <= 8 ? 8 : 16) as AttentionKind['rows'],
+    groups = kvHeads * Math.ceil(count / rows);
+  const most = wanted ?? (groups < ENOUGH ? Math.min(ENOUGH, Math.ceil(slots / SPAN)) : 1),
+    span = Math.max(32, 32 * Math.ceil(slots / most / 32)),
+    splits = Math.max(1, Math.ceil(slots / span));
+  const adds = add && (add.sums.shape[0] === heads ? 'heads' : 'kvHeads'),
+    past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1]! };
+  if ((add || leave) && m !== 1)
+    throw new KvError('attention', `expected one query where sums wait for the next, got ${m}`);
+  if (add && (mask || a.views > 0))
+    throw new KvError('attention', 'expected no mask and no hidden ranges where the query before is added');
+  if (add && !addsTo(add.sums.shape[0]!, heads, kvHeads, d))
+    throw new KvError(
+      'attention',
+      `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`,
+    );
+  const split = scores || leave !== undefined || splits > 1,
+    kind: AttentionKind = {
+      headDim: d,
+      rows,
+      split,
+      scores,
+      masked: mask !== undefined,
+      ...(adds && { adds, single: true }),
+    };
+  const whole = m * heads * d,
+    meta_at = split ? whole * splits : whole,
+    scores_at = meta_at + 2 * m * heads * splits;
+  const record = (out: Tensor, lasts: number): void =>
+    dispatch(
+      commands,
+      attention(kind),
+      { ...read(a), past: add?.past, sums: add && firstSlots(add.sums, slots), out },
+      {
+        ...common(a),
+        own: 0,
+        past_at: 0,
+        sums_stride: 0,
+        ...past,
+        splits,
+        span,
+        last: lasts,
+        meta_at,
+        scores_at,
+        score_stride: slots,
+      },
+      groups * splits,
+      add ? 4 * add.sums.shape[0]! * slots : 0,
+    );
   if (!split) {
     const out = commands.make([whole + heads * last]);
     record(out, last);
     return { out, lseAt: whole, last };
   }
-  const parts = commands.make([scores_at + (scores ? m * heads * slots : 0)]), out = commands.make([whole + heads * m]);
+  const parts = commands.make([scores_at + (scores ? m * heads * slots : 0)]),
+    out = commands.make([whole + heads * m]);
   record(parts, 0);
-  dispatch(commands, join({ leaves: leave !== undefined }), { parts: { ...parts, shape: [scores_at] }, out, q: a.q, past: leave }, { m, heads, size: d, splits, meta_at, lse_at: whole }, m * heads);
+  dispatch(
+    commands,
+    join({ leaves: leave !== undefined }),
+    { parts: { ...parts, shape: [scores_at] }, out, q: a.q, past: leave },
+    { m, heads, size: d, splits, meta_at, lse_at: whole },
+    m * heads,
+  );
   if (!scores) commands.free(parts);
   return { out, lseAt: whole, last: m, ...(scores && { scores: { tensor: parts, at: scores_at, stride: slots } }) };
 }
 
 /**
- * Records what every slot receives from the queries whose log-sum-exp is there: the sum, the largest, or the sum of what `of` makes of each weight, divided by `over`. To `columns [H or G, stride]`, in the place
+ * Records what every slot receives from the queries whose log-sum-exp is there: the sum, the largest, or the sum of
+ * what `of` makes of each weight, divided by `over`. To `columns [H or G, stride]`, in the place
  * of what is there, or joined with it; rows of KV heads get what all their query heads give.
  */
-export function encodeColumns(commands: Commands, a: DeviceAttention, attended: Attended, columns: Tensor, { of = 'sum', join = false, over = 1 }: { readonly of?: ColumnOf; readonly join?: boolean; readonly over?: number } = {}): void {
-  const { heads, headDim, slots, mask } = a, { last } = attended, [rows = 1, stride = 1] = columns.shape, kind = { masked: mask !== undefined };
-  const lse = { ...attended.out, shape: [heads, last] }, counted = asksSeen(of) ? commands.make([2, heads, last]) : undefined;
-  if (counted) dispatch(commands, visibleCounts(kind), { ...read(a), lse, out: counted }, { ...common(a), last, lse_at: attended.lseAt }, heads * last);
-  dispatch(commands, columnSums({ ...kind, headDim, of }), { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
-    { ...common(a), last, lse_at: counted ? 0 : attended.lseAt, fold: heads / rows, slots, stride, join: join ? 1 : 0, over }, rows * Math.ceil(slots / COLUMN_SLOTS), join ? 4 * rows * slots : 0);
+export function encodeColumns(
+  commands: Commands,
+  a: DeviceAttention,
+  attended: Attended,
+  columns: Tensor,
+  {
+    of = 'sum',
+    join = false,
+    over = 1,
+  }: { readonly of?: ColumnOf; readonly join?: boolean; readonly over?: number } = {},
+): void {
+  const { heads, headDim, slots, mask } = a,
+    { last } = attended,
+    [rows = 1, stride = 1] = columns.shape,
+    kind = { masked: mask !== undefined };
+  const lse = { ...attended.out, shape: [heads, last] },
+    counted = asksSeen(of) ? commands.make([2, heads, last]) : undefined;
+  if (counted)
+    dispatch(
+      commands,
+      visibleCounts(kind),
+      { ...read(a), lse, out: counted },
+      { ...common(a), last, lse_at: attended.lseAt },
+      heads * last,
+    );
+  dispatch(
+    commands,
+    columnSums({ ...kind, headDim, of }),
+    { ...read(a), lse: counted ?? lse, columns: firstSlots(columns, slots) },
+    {
+      ...common(a),
+      last,
+      lse_at: counted ? 0 : attended.lseAt,
+      fold: heads / rows,
+      slots,
+      stride,
+      join: join ? 1 : 0,
+      over,
+    },
+    rows * Math.ceil(slots / COLUMN_SLOTS),
+    join ? 4 * rows * slots : 0,
+  );
   if (counted) commands.free(counted);
 }
 
-/** Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`: rows of KV heads get those of all their query heads. */
-export function encodeAccumulate(commands: Commands, { m, heads, slots }: DeviceAttention, { out: lse, lseAt: lse_at, scores }: Attended & Required<Pick<Attended, 'scores'>>, sums: Tensor): void {
+/**
+ * Records the addition of decoded queries' probabilities, from kept scores, to running sums `[H or G, stride]`: rows of
+ * KV heads get those of all their query heads.
+ */
+export function encodeAccumulate(
+  commands: Commands,
+  { m, heads, slots }: DeviceAttention,
+  { out: lse, lseAt: lse_at, scores }: Attended & Required<Pick<Attended, 'scores'>>,
+  sums: Tensor,
+): void {
   const [rows = 1, stride = 1] = sums.shape;
-  dispatch(commands, accumulate, { scores: { ...scores.tensor, shape: [m, heads, slots] }, lse: { ...lse, shape: [heads, m] }, sums: firstSlots(sums, slots) }, { scores_at: scores.at, score_stride: scores.stride, lse_at, m, heads, fold: heads / rows, slots, stride }, rows * slots, 4 * rows * slots);
+  dispatch(
+    commands,
+    accumulate,
+    {
+      scores: { ...scores.tensor, shape: [m, heads, slots] },
+      lse: { ...lse, shape: [heads, m] },
+      sums: firstSlots(sums, slots),
+    },
+    { scores_at: scores.at, score_stride: scores.stride, lse_at, m, heads, fold: heads / rows, slots, stride },
+    rows * slots,
+    4 * rows * slots,
+  );
 }

@@ -15,20 +15,31 @@ export interface GpuEngineOptions {
   readonly bindingBytes?: number;
   /** Queries of a call from which on attention runs on the device: keys and values go up with each. @defaultValue 16 */
   readonly attendFrom?: number;
-  /** Sequences of its models live on the device, from the prompt's ids to each token's. @defaultValue their caches are the host's */
+  /**
+   * Sequences of its models live on the device, from the prompt's ids to each token's. @defaultValue their caches are
+   * the host's
+   */
   readonly resident?: boolean;
-  /** Products of more than 8 rows multiply in f16 and add up in f32: less exact, for adapters with `shader-f16`. @defaultValue false: in f32 */
+  /**
+   * Products of more than 8 rows multiply in f16 and add up in f32: less exact, for adapters with `shader-f16`.
+   * @defaultValue false: in f32
+   */
   readonly half?: boolean;
 }
 
 /** A program on the device. */
 export interface DeviceRunnable extends Runnable {
   /**
-   * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is submitted, read or waited for, so that what a
-   * sequence does next is recorded behind it. @throws KvError for a program that was destroyed, or that turns heads and gets no angles that fit.
+   * Records the program: inputs `[m, width]` on the device to outputs, which the scope of `commands` owns. Nothing is
+   * submitted, read or waited for, so that what a
+   * sequence does next is recorded behind it. @throws KvError for a program that was destroyed, or that turns heads and
+   * gets no angles that fit.
    */
   encode(commands: Commands, inputs: readonly Tensor[], m: number, angles?: DeviceAngles): readonly Tensor[];
-  /** A matrix on the device: the program's own if it multiplies by it, else uploaded once and given back with the program. */
+  /**
+   * A matrix on the device: the program's own if it multiplies by it, else uploaded once and given back with the
+   * program.
+   */
   matrix(matrix: Matrix): DeviceMatrix;
   /** The weight of the product of this name. @throws KvError where the program has none */
   weight(name: string): DeviceMatrix;
@@ -51,11 +62,19 @@ interface Run {
 /** Computes the value of one step. */
 type Compute = (run: Run) => RowView;
 
-/** Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit blocks as they are stored. */
-export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom, resident = false, half = false }: GpuEngineOptions = {}): GpuEngine {
+/**
+ * Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit
+ * blocks as they are stored.
+ */
+export function gpuEngine(
+  gpu: Gpu,
+  { bindingBytes, attendFrom, resident = false, half = false }: GpuEngineOptions = {},
+): GpuEngine {
   const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits;
-  const most = 2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));
-  if (half && !gpu.device.features.has('shader-f16')) throw new KvError('gpuEngine', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
+  const most =
+    2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));
+  if (half && !gpu.device.features.has('shader-f16'))
+    throw new KvError('gpuEngine', `expected an adapter with shader-f16 for half, got ${gpu.name}`);
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
     attend: gpuAttend(gpu, attendFrom),
@@ -72,43 +91,70 @@ export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom, resident = false
   };
 }
 
-function runnable(gpu: Gpu, program: Program, weights: OpenScope, upload: (of: Matrix) => DeviceMatrix): DeviceRunnable {
+function runnable(
+  gpu: Gpu,
+  program: Program,
+  weights: OpenScope,
+  upload: (of: Matrix) => DeviceMatrix,
+): DeviceRunnable {
   const uploaded = new WeakMap<Matrix, DeviceMatrix>();
   const matrix: DeviceRunnable['matrix'] = (of) => {
     const found = uploaded.get(of) ?? upload(of);
     uploaded.set(of, found);
     return found;
   };
-  const { name, inputs, outputs } = program, steps = plan(program).map((step) => ({ out: step.instruction.out.id, spent: step.spent, compute: computeOf(step, program.name, weights.commands, matrix) }));
-  const products = new Map(program.instructions.flatMap((each) => (each.op === 'linear' ? [[each.name, matrix(each.weight)]] : [])));
-  const widths = inputs.map(({ width }) => width), ids = inputs.map(({ id }) => id), wanted = outputs.map(({ id }) => id);
+  const { name, inputs, outputs } = program,
+    steps = plan(program).map((step) => ({
+      out: step.instruction.out.id,
+      spent: step.spent,
+      compute: computeOf(step, program.name, weights.commands, matrix),
+    }));
+  const products = new Map(
+    program.instructions.flatMap((each) => (each.op === 'linear' ? [[each.name, matrix(each.weight)]] : [])),
+  );
+  const widths = inputs.map(({ width }) => width),
+    ids = inputs.map(({ id }) => id),
+    wanted = outputs.map(({ id }) => id);
   let alive = true;
   const encode: DeviceRunnable['encode'] = (commands, given, m, angles) => {
     if (!alive) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
-    const run: Run = { commands, m, angles, values: new Map(given.map((tensor, i) => [ids[i]!, rowsOf(tensor, widths[i]!)])) };
+    const run: Run = {
+      commands,
+      m,
+      angles,
+      values: new Map(given.map((tensor, i) => [ids[i]!, rowsOf(tensor, widths[i]!)])),
+    };
     for (const { compute, out, spent } of steps) {
       run.values.set(out, compute(run));
       for (const id of spent) commands.free(run.values.get(id)!.tensor);
     }
     const done = new Set(given);
     return wanted.map((id) => {
-      const value = run.values.get(id)!, own = isWhole(value, m) && !done.has(value.tensor) ? value : encodeHeads(commands, value, m, value.width, 'rows');
+      const value = run.values.get(id)!,
+        own =
+          isWhole(value, m) && !done.has(value.tensor) ? value : encodeHeads(commands, value, m, value.width, 'rows');
       done.add(own.tensor);
       return own.tensor;
     });
   };
   return {
-    encode, matrix,
+    encode,
+    matrix,
     weight(of) {
       const found = products.get(of);
-      if (found === undefined) throw new KvError(name, `expected a product of the name '${of}', got ${[...products.keys()].join(', ') || 'none'}`);
+      if (found === undefined)
+        throw new KvError(
+          name,
+          `expected a product of the name '${of}', got ${[...products.keys()].join(', ') || 'none'}`,
+        );
       return found;
     },
-    run: (given, m, angles) => gpu.scope(async ({ commands, read }) => {
-      const x = given.map((data, i) => commands.upload(data, [m, widths[i]!]));
-      const results = await read(encode(commands, x, m, angles && uploadAngles(commands, angles, m)));
-      return results.map(({ data }) => data as Float32Array);
-    }),
+    run: (given, m, angles) =>
+      gpu.scope(async ({ commands, read }) => {
+        const x = given.map((data, i) => commands.upload(data, [m, widths[i]!]));
+        const results = await read(encode(commands, x, m, angles && uploadAngles(commands, angles, m)));
+        return results.map(({ data }) => data as Float32Array);
+      }),
     destroy() {
       alive = false;
       weights.end();
@@ -117,10 +163,19 @@ function runnable(gpu: Gpu, program: Program, weights: OpenScope, upload: (of: M
 }
 
 /** Angles of m rows, uploaded. */
-const uploadAngles = (commands: Commands, { rotary, cos, sin }: Angles, m: number): DeviceAngles => ({ rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) });
+const uploadAngles = (commands: Commands, { rotary, cos, sin }: Angles, m: number): DeviceAngles => ({
+  rotary,
+  cos: commands.upload(cos, [m, rotary / 2]),
+  sin: commands.upload(sin, [m, rotary / 2]),
+});
 
 /** A step with its weights on the device. */
-function computeOf({ instruction, absorbed }: Step, program: string, weights: Commands, matrix: DeviceRunnable['matrix']): Compute {
+function computeOf(
+  { instruction, absorbed }: Step,
+  program: string,
+  weights: Commands,
+  matrix: DeviceRunnable['matrix'],
+): Compute {
   const valueOf = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
   const { x, out } = instruction;
   switch (instruction.op) {
@@ -133,10 +188,27 @@ function computeOf({ instruction, absorbed }: Step, program: string, weights: Co
     case 'columns':
       return (run) => columns(valueOf(run, x), instruction.from, out.width);
     case 'rope':
-      return (run) => encodeHeads(run.commands, valueOf(run, x), run.m, instruction.headDim, 'rows', fitting(run, instruction, program));
+      return (run) =>
+        encodeHeads(
+          run.commands,
+          valueOf(run, x),
+          run.m,
+          instruction.headDim,
+          'rows',
+          fitting(run, instruction, program),
+        );
     case 'heads':
-      if (absorbed?.op !== 'rope') return (run) => encodeHeads(run.commands, valueOf(run, x), run.m, instruction.headDim, 'heads');
-      return (run) => encodeHeads(run.commands, valueOf(run, absorbed.x), run.m, instruction.headDim, 'heads', fitting(run, absorbed, program));
+      if (absorbed?.op !== 'rope')
+        return (run) => encodeHeads(run.commands, valueOf(run, x), run.m, instruction.headDim, 'heads');
+      return (run) =>
+        encodeHeads(
+          run.commands,
+          valueOf(run, absorbed.x),
+          run.m,
+          instruction.headDim,
+          'heads',
+          fitting(run, absorbed, program),
+        );
     case 'gated':
       return (run) => encodeGated(run.commands, valueOf(run, x), run.m, instruction.activation);
     case 'add': {
@@ -149,19 +221,43 @@ function computeOf({ instruction, absorbed }: Step, program: string, weights: Co
   }
 }
 
-function linearOf({ x, weight, bias }: Extract<Instruction, { op: 'linear' }>, weights: Commands, upload: DeviceRunnable['matrix'], residual?: number): Compute {
-  const matrix = upload(weight), { outputs } = matrix, shift = bias && weights.upload(bias, [bias.length]); // nothing below holds on to the weight's bytes
+function linearOf(
+  { x, weight, bias }: Extract<Instruction, { op: 'linear' }>,
+  weights: Commands,
+  upload: DeviceRunnable['matrix'],
+  residual?: number,
+): Compute {
+  const matrix = upload(weight),
+    { outputs } = matrix,
+    shift = bias && weights.upload(bias, [bias.length]); // nothing below holds on to the weight's bytes
   return ({ commands, m, values }) => {
     const out = commands.make([m, outputs]);
-    encodeLinear(commands, values.get(x.id)!, m, matrix, out, shift, residual === undefined ? undefined : values.get(residual)!);
+    encodeLinear(
+      commands,
+      values.get(x.id)!,
+      m,
+      matrix,
+      out,
+      shift,
+      residual === undefined ? undefined : values.get(residual)!,
+    );
     return rowsOf(out, outputs);
   };
 }
 
 /** The run's angles, for a rotation of so many numbers of a head. */
-function fitting({ angles, m }: Run, { headDim, rotary }: Extract<Instruction, { op: 'rope' }>, name: string): DeviceAngles {
+function fitting(
+  { angles, m }: Run,
+  { headDim, rotary }: Extract<Instruction, { op: 'rope' }>,
+  name: string,
+): DeviceAngles {
   if (angles === undefined) throw new KvError(name, 'expected the angles of its rows, got none');
-  if (rotary !== undefined && angles.rotary !== rotary) throw new KvError(name, `expected angles for ${rotary} numbers of a head, got ${angles.rotary}`);
-  if (angles.rotary > headDim || angles.cos.shape[0] !== m) throw new KvError(name, `expected angles of ${m} rows for at most ${headDim} numbers of a head, got ${angles.cos.shape[0]} rows for ${angles.rotary}`);
+  if (rotary !== undefined && angles.rotary !== rotary)
+    throw new KvError(name, `expected angles for ${rotary} numbers of a head, got ${angles.rotary}`);
+  if (angles.rotary > headDim || angles.cos.shape[0] !== m)
+    throw new KvError(
+      name,
+      `expected angles of ${m} rows for at most ${headDim} numbers of a head, got ${angles.cos.shape[0]} rows for ${angles.rotary}`,
+    );
   return angles;
 }

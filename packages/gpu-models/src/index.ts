@@ -4,7 +4,20 @@ export type { Attended, AttentionOptions, DeviceAttention } from './attention.ts
 export { gpuEngine } from './engine.ts';
 export type { DeviceRunnable, GpuEngine, GpuEngineOptions } from './engine.ts';
 export { encodeLinear } from './linear.ts';
-export { encodeAdd, encodeAppend, encodeArgmax, encodeCompact, encodeEmbedding, encodeGated, encodeHeads, encodeNorm, encodeOutputNorms, encodeRest, encodeSlots, encodeSoftcap } from './operations.ts';
+export {
+  encodeAdd,
+  encodeAppend,
+  encodeArgmax,
+  encodeCompact,
+  encodeEmbedding,
+  encodeGated,
+  encodeHeads,
+  encodeNorm,
+  encodeOutputNorms,
+  encodeRest,
+  encodeSlots,
+  encodeSoftcap,
+} from './operations.ts';
 export type { DeviceAngles, DeviceSlots } from './operations.ts';
 export { columns, rowsOf } from './rows.ts';
 export type { RowView } from './rows.ts';

@@ -10,7 +10,10 @@ export interface KernelDef<B extends string, S extends string> {
   readonly buffers: Readonly<Partial<Record<B, string | readonly [type: string, access: 'write']>>>;
   readonly scalars: Readonly<Record<S, DType>>;
   readonly threads: number;
-  /** `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count` workgroups. */
+  /**
+   * `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count`
+   * workgroups.
+   */
   readonly per: 'element' | 'group';
   /** Functions of WGSL; scalars are in `params`, with `count`. */
   readonly source: string;
@@ -39,10 +42,23 @@ export function variants<A extends readonly unknown[], K>(make: (...args: A) => 
 }
 
 /** Puts a kernel's text together. A grid may be wider than `count`: what lies beyond does nothing. */
-export function kernel<B extends string, S extends string>({ id, buffers, scalars, threads, per, source, half = false }: KernelDef<B, S>): Kernel<B, S> {
-  const arrays = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) => (typeof type === 'string' ? { name, type, write: false } : { name, type: type[0], write: true }));
+export function kernel<B extends string, S extends string>({
+  id,
+  buffers,
+  scalars,
+  threads,
+  per,
+  source,
+  half = false,
+}: KernelDef<B, S>): Kernel<B, S> {
+  const arrays = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) =>
+    typeof type === 'string' ? { name, type, write: false } : { name, type: type[0], write: true },
+  );
   const names = Object.entries(scalars) as [S, DType][];
-  const start = per === 'element' ? `let index = at * ${threads}u + lane; if (index < params.count) { run(index); }` : 'if (at < params.count) { run(at, lane); }';
+  const start =
+    per === 'element'
+      ? `let index = at * ${threads}u + lane; if (index < params.count) { run(index); }`
+      : 'if (at < params.count) { run(at, lane); }';
   const code = /* wgsl */ `${half ? 'enable f16;' : ''}
 struct Params { count: u32, ${names.map(([name, type]) => `${name}: ${type}`).join(', ')} }
 @group(1) @binding(0) var<uniform> params: Params;
@@ -53,7 +69,12 @@ fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups:
   let at = here.y * groups.x + here.x;
   ${start}
 }`;
-  return { shader: { id: `model:${id}`, code, writes: arrays.map(({ write }) => write) }, buffers: arrays.map(({ name }) => name), scalars: names, elements: per === 'element' ? threads : 1 };
+  return {
+    shader: { id: `model:${id}`, code, writes: arrays.map(({ write }) => write) },
+    buffers: arrays.map(({ name }) => name),
+    scalars: names,
+    elements: per === 'element' ? threads : 1,
+  };
 }
 
 const number = new DataView(new ArrayBuffer(4));
@@ -64,15 +85,27 @@ function bits(value: number, type: DType): number {
 }
 
 /**
- * Records `count` elements or workgroups of a kernel; none for a count of 0. Buffers that this variant does not bind may be left out. Tensors have the shape of what is read or written of them,
+ * Records `count` elements or workgroups of a kernel; none for a count of 0. Buffers that this variant does not bind
+ * may be left out. Tensors have the shape of what is read or written of them,
  * by which bytes are counted, and `again` bytes more.
  */
 export function dispatch<B extends string, S extends string>(
-  commands: Commands, { shader, buffers, scalars, elements }: Kernel<B, S>, given: Readonly<Partial<Record<B, Tensor | undefined>>>, values: Readonly<Record<S, number>>, count: number, again = 0,
+  commands: Commands,
+  { shader, buffers, scalars, elements }: Kernel<B, S>,
+  given: Readonly<Partial<Record<B, Tensor | undefined>>>,
+  values: Readonly<Record<S, number>>,
+  count: number,
+  again = 0,
 ): void {
   const bound = buffers.map((name) => given[name] ?? missing(shader.id, name));
   const moved = bound.reduce((sum, { shape }) => sum + 4 * sizeOf(shape), again);
-  commands.dispatch(shader, bound, Uint32Array.from([count, ...scalars.map(([name, type]) => bits(values[name], type))]), Math.ceil(count / elements), moved);
+  commands.dispatch(
+    shader,
+    bound,
+    Uint32Array.from([count, ...scalars.map(([name, type]) => bits(values[name], type))]),
+    Math.ceil(count / elements),
+    moved,
+  );
 }
 
 function missing(id: string, name: string): never {

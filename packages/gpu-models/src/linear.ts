@@ -11,13 +11,43 @@ import { octetsOf } from './weights/repack.ts';
 const FEW_ROWS = 8;
 
 /** Records `residual + (x Wᵀ + bias)` of m rows to `out [m, outputs]`, one dispatch for each part of the weight. */
-export function encodeLinear(commands: Commands, x: RowView, m: number, { inputs, outputs, parts, half }: DeviceMatrix, out: Tensor, bias?: Tensor, residual?: RowView): void {
-  const whole = inputs % 8 === 0 && x.at % 4 === 0 && x.stride % 4 === 0, end = { bias: bias !== undefined, residual: residual !== undefined };
+export function encodeLinear(
+  commands: Commands,
+  x: RowView,
+  m: number,
+  { inputs, outputs, parts, half }: DeviceMatrix,
+  out: Tensor,
+  bias?: Tensor,
+  residual?: RowView,
+): void {
+  const whole = inputs % 8 === 0 && x.at % 4 === 0 && x.stride % 4 === 0,
+    end = { bias: bias !== undefined, residual: residual !== undefined };
   for (const { form, from, rows, weights, scales } of parts) {
     const few = m <= FEW_ROWS;
-    dispatch(commands, few ? matvec(form, whole, end) : matmul(form, whole, end, half), { x: readRows(x, m), weights, scales, bias, residual: residual && readRows(residual, m), out: parts.length === 1 ? out : { ...out, shape: [m, rows] } }, {
-      rows: m, outputs: rows, inputs, octets: octetsOf(inputs), x_at: x.at, x_stride: x.stride, out_from: from, out_stride: outputs,
-      residual_at: residual?.at ?? 0, residual_stride: residual?.stride ?? 0,
-    }, few ? m * Math.ceil(rows / MATVEC_OUTPUTS) : Math.ceil(m / MATMUL_TILE) * Math.ceil(rows / MATMUL_TILE));
+    dispatch(
+      commands,
+      few ? matvec(form, whole, end) : matmul(form, whole, end, half),
+      {
+        x: readRows(x, m),
+        weights,
+        scales,
+        bias,
+        residual: residual && readRows(residual, m),
+        out: parts.length === 1 ? out : { ...out, shape: [m, rows] },
+      },
+      {
+        rows: m,
+        outputs: rows,
+        inputs,
+        octets: octetsOf(inputs),
+        x_at: x.at,
+        x_stride: x.stride,
+        out_from: from,
+        out_stride: outputs,
+        residual_at: residual?.at ?? 0,
+        residual_stride: residual?.stride ?? 0,
+      },
+      few ? m * Math.ceil(rows / MATVEC_OUTPUTS) : Math.ceil(m / MATMUL_TILE) * Math.ceil(rows / MATMUL_TILE),
+    );
   }
 }

@@ -26,50 +26,97 @@ export interface DeviceAngles {
 
 /** New rows `[m, width]`. */
 const fresh = (commands: Commands, m: number, width: number): RowView => rowsOf(commands.make([m, width]), width);
-const at = ({ at, stride }: RowView): { readonly x_at: number; readonly x_stride: number } => ({ x_at: at, x_stride: stride });
+const at = ({ at, stride }: RowView): { readonly x_at: number; readonly x_stride: number } => ({
+  x_at: at,
+  x_stride: stride,
+});
 
 /** The first slots of `x [rows, capacity, ...channels]`, which are what is read or written of it. */
-export const firstSlots = (x: Tensor, slots: number): Tensor => ({ ...x, shape: [x.shape[0] ?? 1, slots, ...x.shape.slice(2)] });
+export const firstSlots = (x: Tensor, slots: number): Tensor => ({
+  ...x,
+  shape: [x.shape[0] ?? 1, slots, ...x.shape.slice(2)],
+});
 
 /** Records embedding rows of `ids [m]` (u32, below the vocabulary), times `scale`. */
-export function encodeEmbedding(commands: Commands, ids: Tensor, m: number, { inputs: width, parts }: DeviceMatrix, scale: number): RowView {
-  const out = fresh(commands, m, width), octets = octetsOf(width);
-  for (const { form, from, rows, weights, scales } of parts) dispatch(commands, embedding(form), { ids, weights, scales, out: out.tensor }, { octets, width, first: from, rows, scale }, m * octets, (m / rows - 1) * 4 * (sizeOf(weights.shape) + (scales ? sizeOf(scales.shape) : 0)));
+export function encodeEmbedding(
+  commands: Commands,
+  ids: Tensor,
+  m: number,
+  { inputs: width, parts }: DeviceMatrix,
+  scale: number,
+): RowView {
+  const out = fresh(commands, m, width),
+    octets = octetsOf(width);
+  for (const { form, from, rows, weights, scales } of parts)
+    dispatch(
+      commands,
+      embedding(form),
+      { ids, weights, scales, out: out.tensor },
+      { octets, width, first: from, rows, scale },
+      m * octets,
+      (m / rows - 1) * 4 * (sizeOf(weights.shape) + (scales ? sizeOf(scales.shape) : 0)),
+    );
   return out;
 }
 
 /** Records the RMS normalisation of every run of `gain [size]` numbers of m rows. */
 export function encodeNorm(commands: Commands, x: RowView, m: number, gain: Tensor, eps: number): RowView {
-  const out = fresh(commands, m, x.width), size = gain.shape[0]!, runs = x.width / size;
+  const out = fresh(commands, m, x.width),
+    size = gain.shape[0]!,
+    runs = x.width / size;
   dispatch(commands, rmsNorm, { x: readRows(x, m), gain, out: out.tensor }, { ...at(x), runs, size, eps }, m * runs);
   return out;
 }
 
 /** Records rows as heads of `size`, turned if there are angles: `[m, H * size]`, or `[H, m, size]`. */
-export function encodeHeads(commands: Commands, x: RowView, m: number, size: number, layout: 'rows' | 'heads', angles?: DeviceAngles): RowView {
-  const { width } = x, count = width / size, out = commands.make(layout === 'rows' ? [m, width] : [count, m, size]);
+export function encodeHeads(
+  commands: Commands,
+  x: RowView,
+  m: number,
+  size: number,
+  layout: 'rows' | 'heads',
+  angles?: DeviceAngles,
+): RowView {
+  const { width } = x,
+    count = width / size,
+    out = commands.make(layout === 'rows' ? [m, width] : [count, m, size]);
   const [head_step, row_step] = layout === 'rows' ? [size, width] : [m * size, size];
-  dispatch(commands, heads(angles !== undefined), { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, out }, { ...at(x), heads: count, size, rotary: angles?.rotary ?? 0, head_step, row_step }, m * width);
+  dispatch(
+    commands,
+    heads(angles !== undefined),
+    { x: readRows(x, m), cosines: angles?.cos, sines: angles?.sin, out },
+    { ...at(x), heads: count, size, rotary: angles?.rotary ?? 0, head_step, row_step },
+    m * width,
+  );
   return rowsOf(out, width);
 }
 
 /** Records `activation(gate) * up` of rows `[gate | up]`. */
 export function encodeGated(commands: Commands, x: RowView, m: number, activation: 'silu' | 'gelu'): RowView {
-  const width = x.width / 2, out = fresh(commands, m, width);
+  const width = x.width / 2,
+    out = fresh(commands, m, width);
   dispatch(commands, gated(activation), { x: readRows(x, m), out: out.tensor }, { ...at(x), width }, m * width);
   return out;
 }
 
 /** Records x + y. */
 export function encodeAdd(commands: Commands, x: RowView, y: RowView, m: number): RowView {
-  const { width } = x, out = fresh(commands, m, width);
-  dispatch(commands, add, { x: readRows(x, m), y: readRows(y, m), out: out.tensor }, { ...at(x), y_at: y.at, y_stride: y.stride, width }, m * width);
+  const { width } = x,
+    out = fresh(commands, m, width);
+  dispatch(
+    commands,
+    add,
+    { x: readRows(x, m), y: readRows(y, m), out: out.tensor },
+    { ...at(x), y_at: y.at, y_stride: y.stride, width },
+    m * width,
+  );
   return out;
 }
 
 /** Records `cap * tanh(x / cap)`. */
 export function encodeSoftcap(commands: Commands, x: RowView, m: number, cap: number): RowView {
-  const { width } = x, out = fresh(commands, m, width);
+  const { width } = x,
+    out = fresh(commands, m, width);
   dispatch(commands, softcap, { x: readRows(x, m), out: out.tensor }, { ...at(x), width, cap }, m * width);
   return out;
 }
@@ -82,17 +129,46 @@ export function encodeArgmax(commands: Commands, x: RowView, m: number): Tensor 
 }
 
 /**
- * Records the compaction of `data [rows, capacity, ...channels]`, in place or into `out [rows, out capacity, ...channels]`, to the slots `kept [kept rows, stride]` of which
- * `counts [kept rows]` are valid, `most` of a row; several rows may share one of `kept`. Slots ascend and lie below `capacity`.
+ * Records the compaction of `data [rows, capacity, ...channels]`, in place or into `out [rows, out capacity,
+ * ...channels]`, to the slots `kept [kept rows, stride]` of which
+ * `counts [kept rows]` are valid, `most` of a row; several rows may share one of `kept`. Slots ascend and lie below
+ * `capacity`.
  */
-export function encodeCompact(commands: Commands, data: Tensor, kept: Tensor, counts: Tensor, { most = data.shape[1]!, out }: { readonly most?: number; readonly out?: Tensor } = {}): void {
-  const [rows = 1, capacity = 1, ...rest] = data.shape, channels = rest.reduce((a, b) => a * b, 1), [keptRows = 1, stride = 1] = kept.shape;
-  const scalars = { capacity, channels, stride, group: rows / keptRows }, read = { kept: firstSlots(kept, Math.min(most, stride)), counts, data: firstSlots(data, most) };
-  if (out) dispatch(commands, gather, { ...read, out: firstSlots(out, most) }, { ...scalars, slots: out.shape[1]! }, rows * out.shape[1]! * channels);
-  else dispatch(commands, compact, read, scalars, rows * Math.ceil(channels / COMPACT_CHANNELS), 4 * rows * most * channels);
+export function encodeCompact(
+  commands: Commands,
+  data: Tensor,
+  kept: Tensor,
+  counts: Tensor,
+  { most = data.shape[1]!, out }: { readonly most?: number; readonly out?: Tensor } = {},
+): void {
+  const [rows = 1, capacity = 1, ...rest] = data.shape,
+    channels = rest.reduce((a, b) => a * b, 1),
+    [keptRows = 1, stride = 1] = kept.shape;
+  const scalars = { capacity, channels, stride, group: rows / keptRows },
+    read = { kept: firstSlots(kept, Math.min(most, stride)), counts, data: firstSlots(data, most) };
+  if (out)
+    dispatch(
+      commands,
+      gather,
+      { ...read, out: firstSlots(out, most) },
+      { ...scalars, slots: out.shape[1]! },
+      rows * out.shape[1]! * channels,
+    );
+  else
+    dispatch(
+      commands,
+      compact,
+      read,
+      scalars,
+      rows * Math.ceil(channels / COMPACT_CHANNELS),
+      4 * rows * most * channels,
+    );
 }
 
-/** A layer's cache as kernels see it: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths u32 `[G]`. */
+/**
+ * A layer's cache as kernels see it: keys and values `[G, capacity, d]`, positions u32 `[G, capacity]`, lengths u32
+ * `[G]`.
+ */
 export interface DeviceSlots {
   readonly keys: Tensor;
   readonly values: Tensor;
@@ -100,29 +176,95 @@ export interface DeviceSlots {
   readonly lengths: Tensor;
 }
 
-/** Records keys and values `[G, m, d]` at positions `added [m]` behind what every head holds: each at its own length, which there must be room for. `next [G]` becomes the new lengths. */
-export function encodeAppend(commands: Commands, { keys, values, positions, lengths }: DeviceSlots, k: Tensor, v: Tensor, added: Tensor, next: Tensor): void {
-  const [heads = 1, capacity = 1, size = 1] = keys.shape, m = added.shape[0]!;
-  dispatch(commands, append, { k, v, added, lengths, keys: firstSlots(keys, m), values: firstSlots(values, m), positions: firstSlots(positions, m), next }, { m, size, capacity }, heads * m * size);
+/**
+ * Records keys and values `[G, m, d]` at positions `added [m]` behind what every head holds: each at its own length,
+ * which there must be room for. `next [G]` becomes the new lengths.
+ */
+export function encodeAppend(
+  commands: Commands,
+  { keys, values, positions, lengths }: DeviceSlots,
+  k: Tensor,
+  v: Tensor,
+  added: Tensor,
+  next: Tensor,
+): void {
+  const [heads = 1, capacity = 1, size = 1] = keys.shape,
+    m = added.shape[0]!;
+  dispatch(
+    commands,
+    append,
+    {
+      k,
+      v,
+      added,
+      lengths,
+      keys: firstSlots(keys, m),
+      values: firstSlots(values, m),
+      positions: firstSlots(positions, m),
+      next,
+    },
+    { m, size, capacity },
+    heads * m * size,
+  );
 }
 
-/** Records `count` slots of every row of `x [rows, size, ...channels]`, which begins at element `x_at`, from `first` on to `out [rows, out size, ...channels]` from `to` on; both go round at a row's end. */
-export function encodeSlots(commands: Commands, x: Tensor, out: Tensor, count: number, first = 0, to = 0, x_at = 0): void {
-  const [rows = 1, size = 1, ...rest] = x.shape, channels = rest.reduce((a, b) => a * b, 1);
-  dispatch(commands, slots, { x: firstSlots(x, count), out: firstSlots(out, count) }, { x_at, slots: count, channels, first, size, to, out_size: out.shape[1]! }, rows * count * channels);
+/**
+ * Records `count` slots of every row of `x [rows, size, ...channels]`, which begins at element `x_at`, from `first` on
+ * to `out [rows, out size, ...channels]` from `to` on; both go round at a row's end.
+ */
+export function encodeSlots(
+  commands: Commands,
+  x: Tensor,
+  out: Tensor,
+  count: number,
+  first = 0,
+  to = 0,
+  x_at = 0,
+): void {
+  const [rows = 1, size = 1, ...rest] = x.shape,
+    channels = rest.reduce((a, b) => a * b, 1);
+  dispatch(
+    commands,
+    slots,
+    { x: firstSlots(x, count), out: firstSlots(out, count) },
+    { x_at, slots: count, channels, first, size, to, out_size: out.shape[1]! },
+    rows * count * channels,
+  );
 }
 
 /** Records `value` into what follows each row's first `counts [rows / group]` slots of `data [rows, capacity]`, f32. */
 export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, value: number): void {
   const [rows = 1, capacity = 1] = data.shape;
-  dispatch(commands, rest, { counts, data }, { capacity, group: rows / counts.shape[0]!, value: floatBits(value) }, rows * capacity);
+  dispatch(
+    commands,
+    rest,
+    { counts, data },
+    { capacity, group: rows / counts.shape[0]!, value: floatBits(value) },
+    rows * capacity,
+  );
 }
 
-/** Records |v W_O|_1 of the first `slots` values of every head through each query head's columns of the output product `[D, H * d]`: `[H, slots]`. */
-export function encodeOutputNorms(commands: Commands, { values, lengths }: Pick<DeviceSlots, 'values' | 'lengths'>, { inputs, parts }: DeviceMatrix, slots: number): Tensor {
-  const [kv_heads = 1, capacity = 1, size = 1] = values.shape, heads = inputs / size, out = commands.make([heads, slots]);
+/**
+ * Records |v W_O|_1 of the first `slots` values of every head through each query head's columns of the output product
+ * `[D, H * d]`: `[H, slots]`.
+ */
+export function encodeOutputNorms(
+  commands: Commands,
+  { values, lengths }: Pick<DeviceSlots, 'values' | 'lengths'>,
+  { inputs, parts }: DeviceMatrix,
+  slots: number,
+): Tensor {
+  const [kv_heads = 1, capacity = 1, size = 1] = values.shape,
+    heads = inputs / size,
+    out = commands.make([heads, slots]);
   for (const [i, { form, rows, weights, scales }] of parts.entries())
-    dispatch(commands, outputNorms(form, size), { values: firstSlots(values, slots), lengths, weights, scales, out }, { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 }, heads * Math.ceil(slots / outputSlots(size)));
+    dispatch(
+      commands,
+      outputNorms(form, size),
+      { values: firstSlots(values, slots), lengths, weights, scales, out },
+      { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 },
+      heads * Math.ceil(slots / outputSlots(size)),
+    );
   return out;
 }
 

@@ -1,6 +1,9 @@
 import type { Instruction, Program, Rows } from '@kv/models';
 
-/** An instruction with the one it absorbs: a rotation that goes into the layout of heads, a product to which a residual is added. */
+/**
+ * An instruction with the one it absorbs: a rotation that goes into the layout of heads, a product to which a residual
+ * is added.
+ */
 export interface Step {
   readonly instruction: Instruction;
   readonly absorbed: Instruction | undefined;
@@ -8,28 +11,44 @@ export interface Step {
   readonly spent: readonly number[];
 }
 
-/** Orders a program's dispatches: what is absorbed has none of its own, columns are views, and every value knows its last reader. */
+/**
+ * Orders a program's dispatches: what is absorbed has none of its own, columns are views, and every value knows its
+ * last reader.
+ */
 export function plan(program: Program): Step[] {
   const { instructions, outputs, inputs } = program;
   const taken = new Map<Instruction, Instruction>();
   for (const instruction of instructions) {
     const { op } = instruction;
-    const found = op === 'heads' ? only(program, instruction.x, 'rope') : op === 'add' && instruction.x.id !== instruction.y.id ? only(program, instruction.y, 'linear') ?? only(program, instruction.x, 'linear') : undefined;
+    const found =
+      op === 'heads'
+        ? only(program, instruction.x, 'rope')
+        : op === 'add' && instruction.x.id !== instruction.y.id
+          ? (only(program, instruction.y, 'linear') ?? only(program, instruction.x, 'linear'))
+          : undefined;
     if (found !== undefined) taken.set(instruction, found);
   }
-  const absorbed = new Set(taken.values()), kept = instructions.filter((instruction) => !absorbed.has(instruction));
-  const source = new Map<number, number>(), last = new Map<number, number>();
+  const absorbed = new Set(taken.values()),
+    kept = instructions.filter((instruction) => !absorbed.has(instruction));
+  const source = new Map<number, number>(),
+    last = new Map<number, number>();
   const root = (id: number): number => source.get(id) ?? id;
   for (const [index, instruction] of kept.entries()) {
     const inner = taken.get(instruction);
     if (instruction.op === 'columns') source.set(instruction.out.id, root(instruction.x.id));
-    for (const { id } of [...operands(instruction), ...(inner ? operands(inner) : []), instruction.out]) if (id !== inner?.out.id) last.set(root(id), index);
+    for (const { id } of [...operands(instruction), ...(inner ? operands(inner) : []), instruction.out])
+      if (id !== inner?.out.id) last.set(root(id), index);
   }
   for (const { id } of [...outputs, ...inputs]) last.delete(root(id));
-  return kept.map((instruction, index) => ({ instruction, absorbed: taken.get(instruction), spent: [...last].flatMap(([id, at]) => (at === index ? [id] : [])) }));
+  return kept.map((instruction, index) => ({
+    instruction,
+    absorbed: taken.get(instruction),
+    spent: [...last].flatMap(([id, at]) => (at === index ? [id] : [])),
+  }));
 }
 
-const operands = (instruction: Instruction): readonly Rows[] => (instruction.op === 'add' ? [instruction.x, instruction.y] : [instruction.x]);
+const operands = (instruction: Instruction): readonly Rows[] =>
+  instruction.op === 'add' ? [instruction.x, instruction.y] : [instruction.x];
 
 /** The instruction that makes a value, if it is of this kind and nothing but one instruction reads the value. */
 function only({ instructions, outputs }: Program, { id }: Rows, op: Instruction['op']): Instruction | undefined {

@@ -1,7 +1,10 @@
 import { sizeOf } from '@kv/core';
 import type { Tensor } from '@kv/core';
 
-/** Rows inside a tensor of f32 numbers: row r is the `width` numbers from element `at + r * stride`. Columns are such a view, so that nothing is copied. */
+/**
+ * Rows inside a tensor of f32 numbers: row r is the `width` numbers from element `at + r * stride`. Columns are such a
+ * view, so that nothing is copied.
+ */
 export interface RowView {
   readonly tensor: Tensor;
   readonly at: number;
@@ -13,10 +16,16 @@ export interface RowView {
 export const rowsOf = (tensor: Tensor, width: number): RowView => ({ tensor, at: 0, stride: width, width });
 
 /** Columns `[from, from + width)` of rows. */
-export const columns = ({ tensor, at, stride }: RowView, from: number, width: number): RowView => ({ tensor, at: at + from, stride, width });
+export const columns = ({ tensor, at, stride }: RowView, from: number, width: number): RowView => ({
+  tensor,
+  at: at + from,
+  stride,
+  width,
+});
 
 /** The tensor in the shape of m rows, which are what is read of it. */
 export const readRows = ({ tensor, width }: RowView, m: number): Tensor => ({ ...tensor, shape: [m, width] });
 
 /** Whether m rows are their tensor, no more and no less. */
-export const isWhole = ({ tensor, at, stride, width }: RowView, m: number): boolean => at === 0 && stride === width && sizeOf(tensor.shape) === m * width;
+export const isWhole = ({ tensor, at, stride, width }: RowView, m: number): boolean =>
+  at === 0 && stride === width && sizeOf(tensor.shape) === m * width;

@@ -4,8 +4,19 @@ import { dispatch } from './kernel.ts';
 import { turn } from './kernels/turn.wgsl.ts';
 import type { DeviceAngles } from './operations.ts';
 
-/** Records the turning of the first slots of every row of `x [rows, size, d]`, in place: `turns [rows, slots, 2]` are the rows of the angles to turn on from, and to. */
+/**
+ * Records the turning of the first slots of every row of `x [rows, size, d]`, in place: `turns [rows, slots, 2]` are
+ * the rows of the angles to turn on from, and to.
+ */
 export function encodeTurn(commands: Commands, x: Tensor, turns: Tensor, { rotary, cos, sin }: DeviceAngles): void {
-  const [rows = 1, size = 1, channels = 1] = x.shape, slots = turns.shape[1]!, half = rotary / 2;
-  dispatch(commands, turn, { turns, cosines: cos, sines: sin, x }, { slots, size, channels, half }, rows * slots * half);
+  const [rows = 1, size = 1, channels = 1] = x.shape,
+    slots = turns.shape[1]!,
+    half = rotary / 2;
+  dispatch(
+    commands,
+    turn,
+    { turns, cosines: cos, sines: sin, x },
+    { slots, size, channels, half },
+    rows * slots * half,
+  );
 }

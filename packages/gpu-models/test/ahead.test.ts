@@ -12,44 +12,78 @@ const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
 const streaming = policies['streaming']!.make();
 
-gpuTest('steps ahead of their tokens change nothing but when they start: tokens, kept sets, bytes, counts, submits and read-backs', (gpu) => both(gpu, fixture('llama'), async (host, device) => {
-  for (const more of [{}, { policy: streaming, budget: 16, every: 3 }, { policy: policies['h2o']!.make({ recent: 4 }), budget: 16, every: 4 }]) {
-    const options = { ids: ids(24), maxNewTokens: 9, ...more }, want = await generate(host, options);
-    for (const inFlight of [1, 3]) {
-      const got = await onDevice(gpu, device, { ...options, inFlight }, ({ events = 0 }) => events);
-      expect([got.tokens, said(got.report)]).toEqual([want.tokens, said(want.report)]);
-    }
-  }
-  const drawn = async (inFlight: number): Promise<readonly number[]> => (await onDevice(gpu, device, { ids: ids(9), maxNewTokens: 12, temperature: 1.5, topP: 0.9, seed: 5, inFlight }, () => 0)).tokens;
-  expect(await drawn(3)).toEqual(await drawn(1));
-}));
+gpuTest(
+  'steps ahead of their tokens change nothing but when they start: tokens, kept sets, bytes, counts, submits and read-backs',
+  (gpu) =>
+    both(gpu, fixture('llama'), async (host, device) => {
+      for (const more of [
+        {},
+        { policy: streaming, budget: 16, every: 3 },
+        { policy: policies['h2o']!.make({ recent: 4 }), budget: 16, every: 4 },
+      ]) {
+        const options = { ids: ids(24), maxNewTokens: 9, ...more },
+          want = await generate(host, options);
+        for (const inFlight of [1, 3]) {
+          const got = await onDevice(gpu, device, { ...options, inFlight }, ({ events = 0 }) => events);
+          expect([got.tokens, said(got.report)]).toEqual([want.tokens, said(want.report)]);
+        }
+      }
+      const drawn = async (inFlight: number): Promise<readonly number[]> =>
+        (
+          await onDevice(
+            gpu,
+            device,
+            { ids: ids(9), maxNewTokens: 12, temperature: 1.5, topP: 0.9, seed: 5, inFlight },
+            () => 0,
+          )
+        ).tokens;
+      expect(await drawn(3)).toEqual(await drawn(1));
+    }),
+);
 
 /** Submits by the time that each token is given. */
 async function submitsBy(gpu: Gpu, sequence: Sequence, options: DecodeOptions): Promise<number[]> {
-  const before = gpu.counters.submits, out: number[] = [];
+  const before = gpu.counters.submits,
+    out: number[] = [];
   for await (const _ of decode(sequence, { stopAtEos: false, ...options })) out.push(gpu.counters.submits - before);
   return out;
 }
 
-gpuTest('a step is under way when its token is given, but where storage grows, an event follows or the policy looks at every token', (gpu) => both(gpu, fixture('llama'), async (_, device) => {
-  const run = async (prompt: number, options: DecodeOptions, policy?: typeof streaming): Promise<number[]> => {
-    const sequence = new Sequence(device);
-    await sequence.prefill(ids(prompt), policy ? { policy, budget: 16 } : {});
-    const out = await submitsBy(gpu, sequence, { maxNewTokens: 7, ...options });
-    sequence.destroy();
-    return out.map((n, i) => n - i - 1); // reads that the tokens so far did not need
-  };
-  expect(await run(16, { inFlight: 1 })).toEqual([0, 0, 0, 0, 0, 0, 0]);
-  expect(await run(16, {})).toEqual([0, 1, 1, 1, 0, 1, 0]); // room for 16, for 20, for 25; none is started that nobody asks for
-  expect(await run(16, { inFlight: 3 })).toEqual([0, 2, 2, 1, 0, 1, 0]);
-  expect(await run(24, { every: 3 }, streaming)).toEqual([1, 1, 0, 1 + 1, 1 + 1, 1, 2]); // an event is read with the third and the sixth step, which are not started ahead
-  expect(await run(16, {}, policies['quest']!.make({ page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
-}));
+gpuTest(
+  'a step is under way when its token is given, but where storage grows, an event follows or the policy looks at every token',
+  (gpu) =>
+    both(gpu, fixture('llama'), async (_, device) => {
+      const run = async (prompt: number, options: DecodeOptions, policy?: typeof streaming): Promise<number[]> => {
+        const sequence = new Sequence(device);
+        await sequence.prefill(ids(prompt), policy ? { policy, budget: 16 } : {});
+        const out = await submitsBy(gpu, sequence, { maxNewTokens: 7, ...options });
+        sequence.destroy();
+        return out.map((n, i) => n - i - 1); // reads that the tokens so far did not need
+      };
+      expect(await run(16, { inFlight: 1 })).toEqual([0, 0, 0, 0, 0, 0, 0]);
+      // room for 16, for 20, for 25; none is started that nobody asks for
+      expect(await run(16, {})).toEqual([0, 1, 1, 1, 0, 1, 0]);
+      expect(await run(16, { inFlight: 3 })).toEqual([0, 2, 2, 1, 0, 1, 0]);
+      // an event is read with the third and the sixth step, which are not started ahead
+      expect(await run(24, { every: 3 }, streaming)).toEqual([1, 1, 0, 1 + 1, 1 + 1, 1, 2]);
+      expect(await run(16, {}, policies['quest']!.make({ page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
+    }),
+);
 
 /** What can be seen of a sequence. */
-const seen = (sequence: Sequence): object => ({ kept: sequence.kept(), bytes: sequence.bytes(), length: sequence.length, text: sequence.tokens.text, mostSlots: sequence.mostSlots, counters: { ...sequence.counters }, counts: { ...sequence.counts, takenBack: 0 } });
+const seen = (sequence: Sequence): object => ({
+  kept: sequence.kept(),
+  bytes: sequence.bytes(),
+  length: sequence.length,
+  text: sequence.tokens.text,
+  mostSlots: sequence.mostSlots,
+  counters: { ...sequence.counters },
+  counts: { ...sequence.counts, takenBack: 0 },
+});
 
-const keydiff = policies['keydiff']!.make(), drawing = { temperature: 1.5, topP: 0.9, seed: 3 }, draw = { ...drawing, pick: sampler(drawing) };
+const keydiff = policies['keydiff']!.make(),
+  drawing = { temperature: 1.5, topP: 0.9, seed: 3 },
+  draw = { ...drawing, pick: sampler(drawing) };
 /** What may be asked of a sequence while steps are under way. */
 const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>> = {
   'goes on': async () => {},
@@ -69,50 +103,88 @@ const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>
   },
 };
 
-gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes instead', (gpu) => both(gpu, fixture('llama'), async (_, device) => {
-  const went = async (ahead: number, act: (sequence: Sequence) => Promise<unknown>, { every, ...options }: { readonly every?: number }): Promise<{ at: unknown[]; taken: number }> => {
-    const sequence = new Sequence(device), at: unknown[] = [];
-    await sequence.prefill(ids(16), options);
-    for (const tokens of [3, 4]) {
-      for (let made = 0; made < tokens; made++) {
-        const token = await sequence.next(undefined, { ahead, every });
-        at.push({ token, ...seen(sequence) });
-        if (made + 1 < tokens) await sequence.step(token, every);
+gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes instead', (gpu) =>
+  both(gpu, fixture('llama'), async (_, device) => {
+    const went = async (
+      ahead: number,
+      act: (sequence: Sequence) => Promise<unknown>,
+      { every, ...options }: { readonly every?: number },
+    ): Promise<{ at: unknown[]; taken: number }> => {
+      const sequence = new Sequence(device),
+        at: unknown[] = [];
+      await sequence.prefill(ids(16), options);
+      for (const tokens of [3, 4]) {
+        for (let made = 0; made < tokens; made++) {
+          const token = await sequence.next(undefined, { ahead, every });
+          at.push({ token, ...seen(sequence) });
+          if (made + 1 < tokens) await sequence.step(token, every);
+        }
+        at.push(await act(sequence), await sequence.readLogits(), seen(sequence));
       }
-      at.push(await act(sequence), await sequence.readLogits(), seen(sequence));
+      const taken = sequence.counts.takenBack;
+      sequence.destroy();
+      return { at, taken };
+    };
+    for (const [i, [name, act]] of Object.entries(actions).entries()) {
+      const options = i % 2 === 0 ? {} : { policy: streaming, budget: 10, every: 5 },
+        want = await went(0, act, options),
+        got = await went(2, act, options);
+      expect(got.at, name).toEqual(want.at);
+      expect(want.taken).toBe(0);
+      if (!['goes on', 'fork'].includes(name)) expect(got.taken, name).toBeGreaterThan(0);
     }
-    const taken = sequence.counts.takenBack;
-    sequence.destroy();
-    return { at, taken };
-  };
-  for (const [i, [name, act]] of Object.entries(actions).entries()) {
-    const options = i % 2 === 0 ? {} : { policy: streaming, budget: 10, every: 5 }, want = await went(0, act, options), got = await went(2, act, options);
-    expect(got.at, name).toEqual(want.at);
-    expect(want.taken).toBe(0);
-    if (!['goes on', 'fork'].includes(name)) expect(got.taken, name).toBeGreaterThan(0);
-  }
-}));
+  }),
+);
 
-gpuTest('a stop string and an abort with steps under way: what they gave is as on the host, and what ran ahead is counted', (gpu) => both(gpu, fixture('llama'), async (host, device) => {
-  const options = { ids: ids(12), maxNewTokens: 20 }, whole = await generate(host, options), stop = [whole.text.slice(10, 12)], before = { ...gpu.counters };
-  const want = await generate(host, { ...options, stop }), got = await generate(device, { ...options, stop, inFlight: 3 }), { takenBack = 0, ...counts } = got.report.counts;
-  expect([got.text, got.tokens, got.report.finish, got.report.kept, got.report.bytes, { takenBack: 0, ...counts }]).toEqual([want.text, want.tokens, 'stop', want.report.kept, want.report.bytes, want.report.counts]);
-  expect(takenBack).toBeGreaterThan(0);
-  expect(takenBack).toBeLessThanOrEqual(2);
-  expect([gpu.counters.readbacks - before.readbacks, gpu.counters.submits - before.submits]).toEqual([got.tokens.length + takenBack, got.tokens.length + takenBack]);
-  const abort = new AbortController(), chunks: Chunk[] = [], sequence = new Sequence(device);
-  await sequence.prefill(options.ids);
-  for await (const chunk of decode(sequence, { signal: abort.signal, stopAtEos: false })) if (chunks.push(chunk) === 5) abort.abort();
-  expect(chunks.map(({ token }) => token)).toEqual(whole.tokens.slice(0, 5));
-  expect(sequence.length).toBe(17); // the fifth was fed before the abort was seen
-  sequence.destroy();
-}));
+gpuTest(
+  'a stop string and an abort with steps under way: what they gave is as on the host, and what ran ahead is counted',
+  (gpu) =>
+    both(gpu, fixture('llama'), async (host, device) => {
+      const options = { ids: ids(12), maxNewTokens: 20 },
+        whole = await generate(host, options),
+        stop = [whole.text.slice(10, 12)],
+        before = { ...gpu.counters };
+      const want = await generate(host, { ...options, stop }),
+        got = await generate(device, { ...options, stop, inFlight: 3 }),
+        { takenBack = 0, ...counts } = got.report.counts;
+      expect([
+        got.text,
+        got.tokens,
+        got.report.finish,
+        got.report.kept,
+        got.report.bytes,
+        { takenBack: 0, ...counts },
+      ]).toEqual([want.text, want.tokens, 'stop', want.report.kept, want.report.bytes, want.report.counts]);
+      expect(takenBack).toBeGreaterThan(0);
+      expect(takenBack).toBeLessThanOrEqual(2);
+      expect([gpu.counters.readbacks - before.readbacks, gpu.counters.submits - before.submits]).toEqual([
+        got.tokens.length + takenBack,
+        got.tokens.length + takenBack,
+      ]);
+      const abort = new AbortController(),
+        chunks: Chunk[] = [],
+        sequence = new Sequence(device);
+      await sequence.prefill(options.ids);
+      for await (const chunk of decode(sequence, { signal: abort.signal, stopAtEos: false }))
+        if (chunks.push(chunk) === 5) abort.abort();
+      expect(chunks.map(({ token }) => token)).toEqual(whole.tokens.slice(0, 5));
+      expect(sequence.length).toBe(17); // the fifth was fed before the abort was seen
+      sequence.destroy();
+    }),
+);
 
 test('a device that is lost with steps under way: one clear error, and nothing is left', async () => {
-  const gpu = await openGpu(), model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) }), sequence = new Sequence(model);
+  const gpu = await openGpu(),
+    model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) }),
+    sequence = new Sequence(model);
   await sequence.prefill(ids(5));
   let given = 0;
-  await expect((async () => { for await (const _ of decode(sequence, { inFlight: 4, stopAtEos: false })) if (++given === 3) gpu.device.destroy(); })()).rejects.toThrow(/^gpu: the device was lost \(.*\): open another one; what was on it is gone$/);
+  await expect(
+    (async () => {
+      for await (const _ of decode(sequence, { inFlight: 4, stopAtEos: false }))
+        if (++given === 3) gpu.device.destroy();
+    })(),
+  ).rejects.toThrow(/^gpu: the device was lost \(.*\): open another one; what was on it is gone$/);
   expect(given).toBeGreaterThanOrEqual(3);
   sequence.destroy();
   model.decoder.destroy();

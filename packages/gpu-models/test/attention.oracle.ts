@@ -12,7 +12,10 @@ export interface Head {
 }
 
 export interface HeadAttended {
-  /** By query: probabilities of all slots, what they mix, the log-sum-exp (undefined where nothing is seen), and how far a score may be off for each 2^-24 of f32. */
+  /**
+   * By query: probabilities of all slots, what they mix, the log-sum-exp (undefined where nothing is seen), and how far
+   * a score may be off for each 2^-24 of f32.
+   */
   readonly probabilities: readonly (readonly number[])[];
   readonly mixed: readonly (readonly number[])[];
   readonly lse: readonly (number | undefined)[];
@@ -24,20 +27,44 @@ export interface HeadAttended {
 }
 
 /** Softmax attention by its formula. */
-export function attendHead({ queries, queryPositions, keys, values, positions, scale, softcap, visible }: Head): HeadAttended {
+export function attendHead({
+  queries,
+  queryPositions,
+  keys,
+  values,
+  positions,
+  scale,
+  softcap,
+  visible,
+}: Head): HeadAttended {
   const rows = queries.map((q, r) => {
-    const own = queryPositions[r]!, seen = positions.map((p, j) => p === own || (p < own && visible(own, j)));
+    const own = queryPositions[r]!,
+      seen = positions.map((p, j) => p === own || (p < own && visible(own, j)));
     const cap = (s: number): number => (softcap === undefined ? s : softcap * Math.tanh(s / softcap));
     const scores = keys.map((k) => cap(scale * q.reduce((sum, v, i) => sum + v * k[i]!, 0)));
     const sizes = keys.map((k) => scale * q.reduce((sum, v, i) => sum + Math.abs(v * k[i]!), 0));
-    const all = scores.filter((_, j) => seen[j]), top = Math.max(...all), total = all.reduce((sum, s) => sum + Math.exp(s - top), 0);
+    const all = scores.filter((_, j) => seen[j]),
+      top = Math.max(...all),
+      total = all.reduce((sum, s) => sum + Math.exp(s - top), 0);
     const probabilities = scores.map((s, j) => (seen[j] ? Math.exp(s - top) / total : 0));
     return {
-      probabilities, seen: all.length, lse: all.length === 0 ? undefined : top + Math.log(total), spread: all.length === 0 ? 0 : top - Math.min(...all),
+      probabilities,
+      seen: all.length,
+      lse: all.length === 0 ? undefined : top + Math.log(total),
+      spread: all.length === 0 ? 0 : top - Math.min(...all),
       mixed: q.map((_, c) => probabilities.reduce((sum, p, j) => sum + p * values[j]![c]!, 0)),
-      scoreError: (q.length + 4) * Math.max(0, ...sizes.filter((_, j) => seen[j])) + (softcap === undefined ? 0 : 16 * Math.max(0, ...all.map(Math.abs))),
+      scoreError:
+        (q.length + 4) * Math.max(0, ...sizes.filter((_, j) => seen[j])) +
+        (softcap === undefined ? 0 : 16 * Math.max(0, ...all.map(Math.abs))),
     };
   });
   const of = <K extends keyof (typeof rows)[number]>(key: K): (typeof rows)[number][K][] => rows.map((row) => row[key]);
-  return { probabilities: of('probabilities'), mixed: of('mixed'), lse: of('lse'), scoreError: of('scoreError'), spread: of('spread'), seen: of('seen') };
+  return {
+    probabilities: of('probabilities'),
+    mixed: of('mixed'),
+    lse: of('lse'),
+    scoreError: of('scoreError'),
+    spread: of('spread'),
+    seen: of('seen'),
+  };
 }

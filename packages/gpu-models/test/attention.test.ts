@@ -11,135 +11,330 @@ import { everywhere, gpuTests, near, twice, ulp } from './device.ts';
 const gpuTest = await gpuTests();
 
 const shapes = fc.record({
-  seed: fc.nat(), m: fc.constantFrom(1, 2, 5, 15, 16, 17, 33), kvHeads: fc.constantFrom(1, 2), group: fc.constantFrom(1, 2, 3), headDim: fc.constantFrom(12, 80),
-  slots: fc.constantFrom(1, 31, 32, 33, 65, 150), spare: fc.constantFrom(0, 7), softcap: fc.constantFrom(undefined, 2), window: fc.constantFrom(undefined, 1, 20),
-  views: fc.constantFrom(0, 1, 2), mask: fc.constantFrom('none', 'one', 'kv', 'query'),
+  seed: fc.nat(),
+  m: fc.constantFrom(1, 2, 5, 15, 16, 17, 33),
+  kvHeads: fc.constantFrom(1, 2),
+  group: fc.constantFrom(1, 2, 3),
+  headDim: fc.constantFrom(12, 80),
+  slots: fc.constantFrom(1, 31, 32, 33, 65, 150),
+  spare: fc.constantFrom(0, 7),
+  softcap: fc.constantFrom(undefined, 2),
+  window: fc.constantFrom(undefined, 1, 20),
+  views: fc.constantFrom(0, 1, 2),
+  mask: fc.constantFrom('none', 'one', 'kv', 'query'),
 });
 type Shape = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 
-/** A cache of ragged heads with gaps in its positions, queries at its end, what they may see; on the host and on the device. */
-function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask }: Shape): { readonly heads: HeadAttended[]; readonly values: number[]; readonly H: number; readonly scale: number; readonly queryPositions: Uint32Array; readonly cache: { position: number; key: number[] }[][]; readonly on: (commands: Commands) => DeviceAttention } {
-  const next = random(seed), H = G * group, capacity = slots + spare, scale = 0.7 / Math.sqrt(d);
+/**
+ * A cache of ragged heads with gaps in its positions, queries at its end, what they may see; on the host and on the
+ * device.
+ */
+function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, window, views, mask }: Shape): {
+  readonly heads: HeadAttended[];
+  readonly values: number[];
+  readonly H: number;
+  readonly scale: number;
+  readonly queryPositions: Uint32Array;
+  readonly cache: { position: number; key: number[] }[][];
+  readonly on: (commands: Commands) => DeviceAttention;
+} {
+  const next = random(seed),
+    H = G * group,
+    capacity = slots + spare,
+    scale = 0.7 / Math.sqrt(d);
   const lengths = Uint32Array.from({ length: G }, (_, g) => (g === 0 ? slots : Math.floor(next() * (slots + 1))));
   const positions = new Uint32Array(G * capacity).fill(0xffff_ffff);
-  for (let g = 0; g < G; g++) for (let j = 0, p = 0; j < lengths[g]!; j++) positions[g * capacity + j] = p += j === 0 ? Math.floor(next() * 3) : 1 + Math.floor(next() * 2);
-  const end = positions[slots - 1]!, queryPositions = Uint32Array.from({ length: m }, (_, i) => Math.max(i, end - Math.floor(m / 2) + i)); // some before, some after the last slot
+  for (let g = 0; g < G; g++)
+    for (let j = 0, p = 0; j < lengths[g]!; j++)
+      positions[g * capacity + j] = p += j === 0 ? Math.floor(next() * 3) : 1 + Math.floor(next() * 2);
+  const end = positions[slots - 1]!,
+    // some before, some after the last slot
+    queryPositions = Uint32Array.from({ length: m }, (_, i) => Math.max(i, end - Math.floor(m / 2) + i));
   const data = (salt: number, size: number): Float32Array => numbers(seed + salt, size).map((x) => x / 4);
-  const q = data(1, H * m * d), keys = data(2, G * capacity * d), values = data(3, G * capacity * d);
-  const bounds = Array.from({ length: m * views }, () => { const from = Math.floor(next() * (end + 1)); return [from, from + Math.floor(next() * end)] as const; });
-  const maskRows = { none: 0, one: 1, kv: G, query: H }[mask]!, hidden = Uint32Array.from({ length: maskRows * (slots + 2) }, () => (next() < 0.3 ? 0 : next() < 0.5 ? 1 : 0x3f80_0000));
+  const q = data(1, H * m * d),
+    keys = data(2, G * capacity * d),
+    values = data(3, G * capacity * d);
+  const bounds = Array.from({ length: m * views }, () => {
+    const from = Math.floor(next() * (end + 1));
+    return [from, from + Math.floor(next() * end)] as const;
+  });
+  const maskRows = { none: 0, one: 1, kv: G, query: H }[mask]!,
+    hidden = Uint32Array.from({ length: maskRows * (slots + 2) }, () =>
+      next() < 0.3 ? 0 : next() < 0.5 ? 1 : 0x3f80_0000,
+    );
   const row = (all: Float32Array, at: number): number[] => [...all.subarray(at * d, (at + 1) * d)];
   const heads = Array.from({ length: H }, (_, h) => {
-    const g = Math.floor(h / group), list = Array.from({ length: lengths[g]! }, (_, j) => g * capacity + j);
+    const g = Math.floor(h / group),
+      list = Array.from({ length: lengths[g]! }, (_, j) => g * capacity + j);
     return attendHead({
-      queries: Array.from({ length: m }, (_, r) => row(q, h * m + r)), queryPositions: [...queryPositions], keys: list.map((at) => row(keys, at)), values: list.map((at) => row(values, at)),
-      positions: list.map((at) => positions[at]!), scale, softcap,
+      queries: Array.from({ length: m }, (_, r) => row(q, h * m + r)),
+      queryPositions: [...queryPositions],
+      keys: list.map((at) => row(keys, at)),
+      values: list.map((at) => row(values, at)),
+      positions: list.map((at) => positions[at]!),
+      scale,
+      softcap,
       visible: (own, j) => {
-        const p = positions[g * capacity + j]!, r = queryPositions.indexOf(own);
+        const p = positions[g * capacity + j]!,
+          r = queryPositions.indexOf(own);
         if (window !== undefined && own - p >= window) return false;
         if (bounds.slice(r * views, (r + 1) * views).some(([from, below]) => p >= from && p < below)) return false;
         return maskRows === 0 || hidden[(maskRows === 1 ? 0 : maskRows === G ? g : h) * (slots + 2) + j] !== 0;
       },
     });
   });
-  const cache = Array.from({ length: G }, (_, g) => Array.from({ length: lengths[g]! }, (_, j) => ({ position: positions[g * capacity + j]!, key: row(keys, g * capacity + j) })));
-  const rows = Uint32Array.from([...queryPositions].flatMap((p, r) => [p, ...bounds.slice(r * views, (r + 1) * views).flat()]));
+  const cache = Array.from({ length: G }, (_, g) =>
+    Array.from({ length: lengths[g]! }, (_, j) => ({
+      position: positions[g * capacity + j]!,
+      key: row(keys, g * capacity + j),
+    })),
+  );
+  const rows = Uint32Array.from(
+    [...queryPositions].flatMap((p, r) => [p, ...bounds.slice(r * views, (r + 1) * views).flat()]),
+  );
   const on = (commands: Commands): DeviceAttention => ({
-    m, heads: H, kvHeads: G, headDim: d, capacity, slots, views, scale, ...(softcap !== undefined && { softcap }), ...(window !== undefined && { window }),
-    q: commands.upload(q, [H, m, d]), keys: commands.upload(keys, [G, capacity, d]), values: commands.upload(values, [G, capacity, d]),
-    positions: commands.upload(positions, [G, capacity]), lengths: commands.upload(lengths, [G]), rows: commands.upload(rows, [m, 1 + 2 * views]),
+    m,
+    heads: H,
+    kvHeads: G,
+    headDim: d,
+    capacity,
+    slots,
+    views,
+    scale,
+    ...(softcap !== undefined && { softcap }),
+    ...(window !== undefined && { window }),
+    q: commands.upload(q, [H, m, d]),
+    keys: commands.upload(keys, [G, capacity, d]),
+    values: commands.upload(values, [G, capacity, d]),
+    positions: commands.upload(positions, [G, capacity]),
+    lengths: commands.upload(lengths, [G]),
+    rows: commands.upload(rows, [m, 1 + 2 * views]),
     ...(maskRows > 0 && { mask: commands.upload(hidden, [maskRows, slots + 2]) }),
   });
   return { heads, values: [...values].map(Math.abs), H, scale, queryPositions, cache, on };
 }
 
 /**
- * How far a probability may be off, as a share of it: a score by its sum of d products (and a soft cap), and so the difference of two; exp by 3 + 2 |x| ULP, |x| up to the
+ * How far a probability may be off, as a share of it: a score by its sum of d products (and a soft cap), and so the
+ * difference of two; exp by 3 + 2 |x| ULP, |x| up to the
  * spread and again where a maximum moves or parts are joined; sums over n slots; a division.
  */
-const share = ({ scoreError, spread }: HeadAttended, r: number, slots: number): number => (2 * scoreError[r]! + 4 * (3 + 2 * spread[r]!) + slots + 16) * 2 ** -24;
+const share = ({ scoreError, spread }: HeadAttended, r: number, slots: number): number =>
+  (2 * scoreError[r]! + 4 * (3 + 2 * spread[r]!) + slots + 16) * 2 ** -24;
 
-function check(got: ArrayLike<number>, { heads, H }: ReturnType<typeof scene>, { m, headDim: d, slots }: Shape, { lseAt, last }: Pick<Attended, 'lseAt' | 'last'>): void {
-  const [mixed, lse]: [number[], number[]] = [[], []], [slack, lseSlack]: [number[], number[]] = [[], []], largest = 4;
-  for (let r = 0; r < m; r++) for (let h = 0; h < H; h++) for (let c = 0; c < d; c++) { mixed.push(heads[h]!.mixed[r]![c]!); slack.push(largest * share(heads[h]!, r, slots) * heads[h]!.probabilities[r]!.reduce((a, b) => a + b, 0)); }
+function check(
+  got: ArrayLike<number>,
+  { heads, H }: ReturnType<typeof scene>,
+  { m, headDim: d, slots }: Shape,
+  { lseAt, last }: Pick<Attended, 'lseAt' | 'last'>,
+): void {
+  const [mixed, lse]: [number[], number[]] = [[], []],
+    [slack, lseSlack]: [number[], number[]] = [[], []],
+    largest = 4;
+  for (let r = 0; r < m; r++)
+    for (let h = 0; h < H; h++)
+      for (let c = 0; c < d; c++) {
+        mixed.push(heads[h]!.mixed[r]![c]!);
+        slack.push(largest * share(heads[h]!, r, slots) * heads[h]!.probabilities[r]!.reduce((a, b) => a + b, 0));
+      }
   near(Float32Array.from(got).subarray(0, mixed.length), mixed, (at, y) => slack[at]! + ulp(y), 'attended');
-  for (let h = 0; h < H; h++) for (let r = m - last; r < m; r++) { lse.push(heads[h]!.lse[r] ?? -3.4028234663852886e38); lseSlack.push(share(heads[h]!, r, slots) + 2 ** -21); }
-  near(Float32Array.from(got).subarray(lseAt, lseAt + lse.length), lse, (at, y) => lseSlack[at]! + 4 * ulp(y), 'log-sum-exp');
+  for (let h = 0; h < H; h++)
+    for (let r = m - last; r < m; r++) {
+      lse.push(heads[h]!.lse[r] ?? -3.4028234663852886e38);
+      lseSlack.push(share(heads[h]!, r, slots) + 2 ** -21);
+    }
+  near(
+    Float32Array.from(got).subarray(lseAt, lseAt + lse.length),
+    lse,
+    (at, y) => lseSlack[at]! + 4 * ulp(y),
+    'log-sum-exp',
+  );
 }
 
-gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom<AttentionOptions>({}, { last: 1 }, { splits: 1 }, { splits: 1, last: 1 }, { splits: 3 }, { splits: 2, scores: true })), async ([shape, options]) => {
-  const s = scene(shape);
-  let attended: Attended | undefined;
-  const [got] = await twice(gpu, (commands) => [(attended = encodeAttention(commands, s.on(commands), options)).out]);
-  check(got!, s, shape, attended!);
-}, 11));
+gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu) =>
+  everywhere(
+    fc.tuple(
+      shapes,
+      fc.constantFrom<AttentionOptions>(
+        {},
+        { last: 1 },
+        { splits: 1 },
+        { splits: 1, last: 1 },
+        { splits: 3 },
+        { splits: 2, scores: true },
+      ),
+    ),
+    async ([shape, options]) => {
+      const s = scene(shape);
+      let attended: Attended | undefined;
+      const [got] = await twice(gpu, (commands) => [
+        (attended = encodeAttention(commands, s.on(commands), options)).out,
+      ]);
+      check(got!, s, shape, attended!);
+    },
+    11,
+  ),
+);
 
-const summed = (s: ReturnType<typeof scene>, { m, slots }: Shape, last: number, of: 'sum' | 'max'): { readonly want: number[]; readonly slack: number[] } => {
+const summed = (
+  s: ReturnType<typeof scene>,
+  { m, slots }: Shape,
+  last: number,
+  of: 'sum' | 'max',
+): { readonly want: number[]; readonly slack: number[] } => {
   const [want, slack]: [number[], number[]] = [[], []];
-  for (const head of s.heads) for (let j = 0; j < slots; j++) {
-    const received = head.probabilities.slice(m - last).map((p) => p[j] ?? 0);
-    want.push(of === 'sum' ? received.reduce((a, b) => a + b, 0) : Math.max(0, ...received));
-    slack.push(received.reduce((a, p, i) => a + p * (2 * share(head, m - last + i, slots) + (last + 8) * 2 ** -24), 0));
-  }
+  for (const head of s.heads)
+    for (let j = 0; j < slots; j++) {
+      const received = head.probabilities.slice(m - last).map((p) => p[j] ?? 0);
+      want.push(of === 'sum' ? received.reduce((a, b) => a + b, 0) : Math.max(0, ...received));
+      slack.push(
+        received.reduce((a, p, i) => a + p * (2 * share(head, m - last + i, slots) + (last + 8) * 2 ** -24), 0),
+      );
+    }
   return { want, slack };
 };
 
-gpuTest('column sums and maxima of a window, and joined with what is there, of query heads and of KV heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom<'sum' | 'max'>('sum', 'max'), fc.constantFrom(1, 3, 100), fc.boolean(), fc.boolean()), async ([shape, of, window, join, folded]) => {
-  const s = scene(shape), last = Math.min(window, shape.m), stride = shape.slots + 3, rows = folded ? shape.kvHeads : s.H, fold = s.H / rows, before = numbers(shape.seed, rows * stride).map(Math.abs);
-  const [got] = await twice(gpu, (commands) => {
-    const inputs = s.on(commands), columns = commands.upload(before, [rows, stride]);
-    encodeColumns(commands, inputs, encodeAttention(commands, inputs, { last, splits: 1 }), columns, { of, join });
-    return [columns];
-  });
-  const { want, slack } = summed(s, shape, last, of), both = Array.from(before), error = new Float64Array(before.length);
-  want.forEach((w, i) => {
-    const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots), old = !join && Math.floor(i / shape.slots) % fold === 0 ? 0 : both[at]!;
-    both[at] = of === 'sum' ? old + w : Math.max(old, w);
-    error[at] = error[at]! + slack[i]! + ulp(both[at]!);
-  });
-  near(got!, both, (at) => error[at]!, 'columns');
-}, 10));
+gpuTest('column sums and maxima of a window, and joined with what is there, of query heads and of KV heads', (gpu) =>
+  everywhere(
+    fc.tuple(
+      shapes,
+      fc.constantFrom<'sum' | 'max'>('sum', 'max'),
+      fc.constantFrom(1, 3, 100),
+      fc.boolean(),
+      fc.boolean(),
+    ),
+    async ([shape, of, window, join, folded]) => {
+      const s = scene(shape),
+        last = Math.min(window, shape.m),
+        stride = shape.slots + 3,
+        rows = folded ? shape.kvHeads : s.H,
+        fold = s.H / rows,
+        before = numbers(shape.seed, rows * stride).map(Math.abs);
+      const [got] = await twice(gpu, (commands) => {
+        const inputs = s.on(commands),
+          columns = commands.upload(before, [rows, stride]);
+        encodeColumns(commands, inputs, encodeAttention(commands, inputs, { last, splits: 1 }), columns, { of, join });
+        return [columns];
+      });
+      const { want, slack } = summed(s, shape, last, of),
+        both = Array.from(before),
+        error = new Float64Array(before.length);
+      want.forEach((w, i) => {
+        const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots),
+          old = !join && Math.floor(i / shape.slots) % fold === 0 ? 0 : both[at]!;
+        both[at] = of === 'sum' ? old + w : Math.max(old, w);
+        error[at] = error[at]! + slack[i]! + ulp(both[at]!);
+      });
+      near(got!, both, (at) => error[at]!, 'columns');
+    },
+    10,
+  ),
+);
 
-/** What becomes of a weight of a query that sees so many slots, and how far that may be off where the weight is by a share of itself. */
-const STATISTICS: Readonly<Record<WindowStatistic, (p: number, seen: number, share: number) => readonly [value: number, slack: number]>> = {
+/**
+ * What becomes of a weight of a query that sees so many slots, and how far that may be off where the weight is by a
+ * share of itself.
+ */
+const STATISTICS: Readonly<
+  Record<WindowStatistic, (p: number, seen: number, share: number) => readonly [value: number, slack: number]>
+> = {
   squares: (p, _, share) => [p * p, 2 * p * p * share],
-  votes: (p, seen, share) => [Number(p * seen > 1), seen > 1 && Math.abs(p * seen - 1) < share + 2 ** -17 ? 1 : 0], // within rounding of the mean weight
+  // within rounding of the mean weight
+  votes: (p, seen, share) => [Number(p * seen > 1), seen > 1 && Math.abs(p * seen - 1) < share + 2 ** -17 ? 1 : 0],
   normalized: (p, seen, share) => [p * (seen - 1), p * (seen - 1) * share],
   entropy: (p, _, share) => (p === 0 ? [0, 0] : [-p * Math.log(p), p * share * (1 - Math.log(p))]),
 };
 const KINDS = Object.keys(STATISTICS) as WindowStatistic[];
-const everyStatistic = (gpu: Gpu) => async ([shape, window, folded]: readonly [Shape, number, boolean]): Promise<void> => {
-  const s = scene(shape), last = Math.min(window, shape.m), from = shape.m - last, rows = folded ? shape.kvHeads : s.H, fold = s.H / rows;
-  const got = await twice(gpu, (commands) => {
-    const inputs = s.on(commands), attended = encodeAttention(commands, inputs, { last, splits: 1 });
-    return KINDS.map((of) => {
-      const columns = commands.make([rows, shape.slots]);
-      encodeColumns(commands, inputs, attended, columns, { of, over: last });
-      return columns;
+const everyStatistic =
+  (gpu: Gpu) =>
+  async ([shape, window, folded]: readonly [Shape, number, boolean]): Promise<void> => {
+    const s = scene(shape),
+      last = Math.min(window, shape.m),
+      from = shape.m - last,
+      rows = folded ? shape.kvHeads : s.H,
+      fold = s.H / rows;
+    const got = await twice(gpu, (commands) => {
+      const inputs = s.on(commands),
+        attended = encodeAttention(commands, inputs, { last, splits: 1 });
+      return KINDS.map((of) => {
+        const columns = commands.make([rows, shape.slots]);
+        encodeColumns(commands, inputs, attended, columns, { of, over: last });
+        return columns;
+      });
     });
-  });
-  for (const [k, of] of KINDS.entries()) {
-    const [want, slack]: [number[], number[]] = [[], []];
-    for (let row = 0; row < rows; row++) for (let j = 0; j < shape.slots; j++) {
-      const terms = s.heads.slice(row * fold, (row + 1) * fold).flatMap((head) => Array.from({ length: last }, (_, i) => STATISTICS[of](head.probabilities[from + i]![j] ?? 0, head.seen[from + i]!, 2 * share(head, from + i, shape.slots))));
-      const value = terms.reduce((sum, [term]) => sum + term, 0) / last;
-      want.push(value);
-      slack.push(terms.reduce((sum, [, term]) => sum + term, 0) / last + value * (last + fold + 8) * 2 ** -24 + ulp(value));
+    for (const [k, of] of KINDS.entries()) {
+      const [want, slack]: [number[], number[]] = [[], []];
+      for (let row = 0; row < rows; row++)
+        for (let j = 0; j < shape.slots; j++) {
+          const terms = s.heads
+            .slice(row * fold, (row + 1) * fold)
+            .flatMap((head) =>
+              Array.from({ length: last }, (_, i) =>
+                STATISTICS[of](
+                  head.probabilities[from + i]![j] ?? 0,
+                  head.seen[from + i]!,
+                  2 * share(head, from + i, shape.slots),
+                ),
+              ),
+            );
+          const value = terms.reduce((sum, [term]) => sum + term, 0) / last;
+          want.push(value);
+          slack.push(
+            terms.reduce((sum, [, term]) => sum + term, 0) / last + value * (last + fold + 8) * 2 ** -24 + ulp(value),
+          );
+        }
+      near(got[k]!, want, (at) => slack[at]!, of);
     }
-    near(got[k]!, want, (at) => slack[at]!, of);
-  }
-};
+  };
 gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) => {
-  await everywhere(fc.tuple(shapes.map((shape) => ({ ...shape, headDim: 12 as const })), fc.constantFrom(1, 3, 100), fc.boolean()), everyStatistic(gpu), 5);
-  const plain: Shape = { seed: 7, m: 33, kvHeads: 2, group: 2, headDim: 12, slots: 65, spare: 7, softcap: 2, window: undefined, views: 0, mask: 'none' };
-  for (const hidden of [{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const) await everyStatistic(gpu)([{ ...plain, ...hidden }, 20, false]);
+  await everywhere(
+    fc.tuple(
+      shapes.map((shape) => ({ ...shape, headDim: 12 as const })),
+      fc.constantFrom(1, 3, 100),
+      fc.boolean(),
+    ),
+    everyStatistic(gpu),
+    5,
+  );
+  const plain: Shape = {
+    seed: 7,
+    m: 33,
+    kvHeads: 2,
+    group: 2,
+    headDim: 12,
+    slots: 65,
+    spare: 7,
+    softcap: 2,
+    window: undefined,
+    views: 0,
+    mask: 'none',
+  };
+  for (const hidden of [{ window: 20 }, { views: 2 }, { mask: 'query' }, { window: 1, mask: 'kv' }] as const)
+    await everyStatistic(gpu)([{ ...plain, ...hidden }, 20, false]);
 });
 
 gpuTest('keys alike get no votes, whoever sees how many of them', async (gpu) => {
   for (const slots of [1, 33, 150] as const) {
-    const shape: Shape = { seed: slots, m: 17, kvHeads: 2, group: 2, headDim: 12, slots, spare: 0, softcap: undefined, window: undefined, views: 0, mask: 'none' }, s = scene(shape);
+    const shape: Shape = {
+        seed: slots,
+        m: 17,
+        kvHeads: 2,
+        group: 2,
+        headDim: 12,
+        slots,
+        spare: 0,
+        softcap: undefined,
+        window: undefined,
+        views: 0,
+        mask: 'none',
+      },
+      s = scene(shape);
     const [votes] = await twice(gpu, (commands) => {
-      const inputs = { ...s.on(commands), keys: commands.upload(new Float32Array(2 * slots * 12).fill(1.7), [2, slots, 12]) }, columns = commands.make([4, slots]);
+      const inputs = {
+          ...s.on(commands),
+          keys: commands.upload(new Float32Array(2 * slots * 12).fill(1.7), [2, slots, 12]),
+        },
+        columns = commands.make([4, slots]);
       encodeColumns(commands, inputs, encodeAttention(commands, inputs, { last: 17 }), columns, { of: 'votes' });
       return [columns];
     });
@@ -147,55 +342,189 @@ gpuTest('keys alike get no votes, whoever sees how many of them', async (gpu) =>
   }
 });
 
-gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom(1, 2), fc.boolean(), fc.constantFrom(1, 2)), async ([given, m, folded, splits]) => {
-  const shape = { ...given, m }, s = scene(shape), rows = folded ? shape.kvHeads : s.H, stride = shape.slots + 3, before = numbers(shape.seed, rows * stride).map(Math.abs);
-  const [got] = await twice(gpu, (commands) => {
-    const inputs = s.on(commands), sums: Tensor = commands.upload(before, [rows, stride]), { scores, ...attended } = encodeAttention(commands, inputs, { scores: true, splits });
-    encodeAccumulate(commands, inputs, { ...attended, scores: scores! }, sums);
-    return [sums];
-  });
-  const { want, slack } = summed(s, shape, m, 'sum'), fold = s.H / rows, both = Array.from(before), error = new Float64Array(before.length);
-  want.forEach((w, i) => {
-    const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots);
-    both[at] = both[at]! + w;
-    error[at] = error[at]! + slack[i]! + 2 * ulp(8);
-  });
-  near(got!, both, (at) => error[at]!, 'sums');
-}, 8));
+gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu) =>
+  everywhere(
+    fc.tuple(shapes, fc.constantFrom(1, 2), fc.boolean(), fc.constantFrom(1, 2)),
+    async ([given, m, folded, splits]) => {
+      const shape = { ...given, m },
+        s = scene(shape),
+        rows = folded ? shape.kvHeads : s.H,
+        stride = shape.slots + 3,
+        before = numbers(shape.seed, rows * stride).map(Math.abs);
+      const [got] = await twice(gpu, (commands) => {
+        const inputs = s.on(commands),
+          sums: Tensor = commands.upload(before, [rows, stride]),
+          { scores, ...attended } = encodeAttention(commands, inputs, { scores: true, splits });
+        encodeAccumulate(commands, inputs, { ...attended, scores: scores! }, sums);
+        return [sums];
+      });
+      const { want, slack } = summed(s, shape, m, 'sum'),
+        fold = s.H / rows,
+        both = Array.from(before),
+        error = new Float64Array(before.length);
+      want.forEach((w, i) => {
+        const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots);
+        both[at] = both[at]! + w;
+        error[at] = error[at]! + slack[i]! + 2 * ulp(8);
+      });
+      near(got!, both, (at) => error[at]!, 'sums');
+    },
+    8,
+  ),
+);
 
-const addsBefore = (gpu: Gpu) => async ([given, folded, splits, scores, later]: readonly [Shape, boolean, number | undefined, boolean, number]): Promise<void> => {
-  const shape = { ...given, m: 2, views: 0, mask: 'none' } as const, s = scene(shape), [G, d] = [shape.kvHeads, shape.headDim], rows = folded ? G : s.H, stride = shape.slots + 3, before = numbers(shape.seed, rows * stride).map(Math.abs);
-  const own = s.queryPositions[1]!, pastAt = Math.max(0, s.queryPositions[0]! - later), past = s.heads.map((_, h) => numbers(shape.seed + 5 + h, d + 1).map((x) => x / 4));
-  let attended: Attended | undefined;
-  const [out, sums, left] = await twice(gpu, (commands) => {
-    const all = s.on(commands), q = commands.make([s.H, 1, d]), leave = commands.make([s.H * (d + 1)]);
-    const sums = commands.upload(before, [rows, stride]), held = commands.upload(Float32Array.from([...past.flatMap((x) => [...x.subarray(0, d)]), ...past.map((x) => x[d]!)]), [s.H * (d + 1)]);
-    encodeSlots(commands, all.q, q, 1, 1);
-    attended = encodeAttention(commands, { ...all, m: 1, q, rows: commands.upload(Uint32Array.of(own), [1]) }, { add: { past: held, pastAt, own, sums }, leave, ...(scores && { scores }), ...(splits && { splits }) });
-    return [attended.out, sums, leave];
-  });
-  check(out!, { ...s, heads: s.heads.map((head) => Object.fromEntries(Object.entries(head).map(([key, of]) => [key, [(of as unknown[])[1]]])) as unknown as HeadAttended) }, { ...shape, m: 1 }, attended!);
-  const cap = (x: number): number => (shape.softcap === undefined ? x : shape.softcap * Math.tanh(x / shape.softcap)), want = Array.from(before), error = new Float64Array(before.length), fold = s.H / rows;
-  s.cache.forEach((slots, g) => slots.forEach(({ position, key }, j) => {
-    if (position > pastAt || (position < pastAt && pastAt - position >= (shape.window ?? Infinity))) return;
-    for (let h = g * (s.H / G); h < (g + 1) * (s.H / G); h++) {
-      const terms = key.map((x, c) => s.scale * x * past[h]![c]!), score = cap(terms.reduce((a, b) => a + b, 0)), lse = past[h]![d]!, at = Math.floor(h / fold) * stride + j, weight = Math.exp(score - lse);
-      want[at] = want[at]! + weight;
-      error[at] = error[at]! + weight * ((d + 4) * terms.reduce((a, b) => a + Math.abs(b), 0) + 16 * Math.abs(score) + 4 * (3 + 2 * Math.abs(score - lse)) + fold + 4) * 2 ** -24;
-    }
-  }));
-  near(sums!, want, (at, y) => error[at]! + fold * ulp(y), 'sums');
-  near(left!.subarray(s.H * d) as Float32Array, s.heads.map((head) => head.lse[1] ?? -3.4028234663852886e38), (h, y) => share({ ...s.heads[h]!, scoreError: [s.heads[h]!.scoreError[1]!], spread: [s.heads[h]!.spread[1]!] }, 0, shape.slots) + 2 ** -21 + 4 * ulp(y), 'log-sum-exp that is left');
-};
-gpuTest('the query before is added to running sums by the attention of the next, of query heads and of KV heads', async (gpu) => {
-  await everywhere(fc.tuple(shapes, fc.boolean(), fc.constantFrom(undefined, 1, 2), fc.boolean(), fc.constantFrom(0, 1, 30)), addsBefore(gpu), 10);
-  for (const seed of [1, 2, 3]) await addsBefore(gpu)([{ seed, m: 1, kvHeads: 1, group: 2, headDim: 12, slots: 150, spare: 0, softcap: undefined, window: 20, views: 0, mask: 'none' }, false, 1, false, 30]); // tiles that only the query before sees
-});
+const addsBefore =
+  (gpu: Gpu) =>
+  async ([given, folded, splits, scores, later]: readonly [
+    Shape,
+    boolean,
+    number | undefined,
+    boolean,
+    number,
+  ]): Promise<void> => {
+    const shape = { ...given, m: 2, views: 0, mask: 'none' } as const,
+      s = scene(shape),
+      [G, d] = [shape.kvHeads, shape.headDim],
+      rows = folded ? G : s.H,
+      stride = shape.slots + 3,
+      before = numbers(shape.seed, rows * stride).map(Math.abs);
+    const own = s.queryPositions[1]!,
+      pastAt = Math.max(0, s.queryPositions[0]! - later),
+      past = s.heads.map((_, h) => numbers(shape.seed + 5 + h, d + 1).map((x) => x / 4));
+    let attended: Attended | undefined;
+    const [out, sums, left] = await twice(gpu, (commands) => {
+      const all = s.on(commands),
+        q = commands.make([s.H, 1, d]),
+        leave = commands.make([s.H * (d + 1)]);
+      const sums = commands.upload(before, [rows, stride]),
+        held = commands.upload(
+          Float32Array.from([...past.flatMap((x) => [...x.subarray(0, d)]), ...past.map((x) => x[d]!)]),
+          [s.H * (d + 1)],
+        );
+      encodeSlots(commands, all.q, q, 1, 1);
+      attended = encodeAttention(
+        commands,
+        { ...all, m: 1, q, rows: commands.upload(Uint32Array.of(own), [1]) },
+        { add: { past: held, pastAt, own, sums }, leave, ...(scores && { scores }), ...(splits && { splits }) },
+      );
+      return [attended.out, sums, leave];
+    });
+    check(
+      out!,
+      {
+        ...s,
+        heads: s.heads.map(
+          (head) =>
+            Object.fromEntries(
+              Object.entries(head).map(([key, of]) => [key, [(of as unknown[])[1]]]),
+            ) as unknown as HeadAttended,
+        ),
+      },
+      { ...shape, m: 1 },
+      attended!,
+    );
+    const cap = (x: number): number => (shape.softcap === undefined ? x : shape.softcap * Math.tanh(x / shape.softcap)),
+      want = Array.from(before),
+      error = new Float64Array(before.length),
+      fold = s.H / rows;
+    s.cache.forEach((slots, g) =>
+      slots.forEach(({ position, key }, j) => {
+        if (position > pastAt || (position < pastAt && pastAt - position >= (shape.window ?? Infinity))) return;
+        for (let h = g * (s.H / G); h < (g + 1) * (s.H / G); h++) {
+          const terms = key.map((x, c) => s.scale * x * past[h]![c]!),
+            score = cap(terms.reduce((a, b) => a + b, 0)),
+            lse = past[h]![d]!,
+            at = Math.floor(h / fold) * stride + j,
+            weight = Math.exp(score - lse);
+          want[at] = want[at]! + weight;
+          error[at] =
+            error[at]! +
+            weight *
+              ((d + 4) * terms.reduce((a, b) => a + Math.abs(b), 0) +
+                16 * Math.abs(score) +
+                4 * (3 + 2 * Math.abs(score - lse)) +
+                fold +
+                4) *
+              2 ** -24;
+        }
+      }),
+    );
+    near(sums!, want, (at, y) => error[at]! + fold * ulp(y), 'sums');
+    near(
+      left!.subarray(s.H * d) as Float32Array,
+      s.heads.map((head) => head.lse[1] ?? -3.4028234663852886e38),
+      (h, y) =>
+        share(
+          { ...s.heads[h]!, scoreError: [s.heads[h]!.scoreError[1]!], spread: [s.heads[h]!.spread[1]!] },
+          0,
+          shape.slots,
+        ) +
+        2 ** -21 +
+        4 * ulp(y),
+      'log-sum-exp that is left',
+    );
+  };
+gpuTest(
+  'the query before is added to running sums by the attention of the next, of query heads and of KV heads',
+  async (gpu) => {
+    await everywhere(
+      fc.tuple(shapes, fc.boolean(), fc.constantFrom(undefined, 1, 2), fc.boolean(), fc.constantFrom(0, 1, 30)),
+      addsBefore(gpu),
+      10,
+    );
+    for (const seed of [1, 2, 3])
+      await addsBefore(gpu)([
+        {
+          seed,
+          m: 1,
+          kvHeads: 1,
+          group: 2,
+          headDim: 12,
+          slots: 150,
+          spare: 0,
+          softcap: undefined,
+          window: 20,
+          views: 0,
+          mask: 'none',
+        },
+        false,
+        1,
+        false,
+        30,
+      ]); // tiles that only the query before sees
+  },
+);
 
-gpuTest('what cannot wait for the next query is refused', (gpu) => gpu.scope(({ commands }) => {
-  const a = scene({ seed: 1, m: 2, kvHeads: 1, group: 2, headDim: 12, slots: 1, spare: 0, softcap: undefined, window: undefined, views: 0, mask: 'none' }).on(commands), sums = commands.make([2, 5]), add = { past: commands.make([26]), pastAt: 0, own: 1, sums };
-  expect(() => encodeAttention(commands, a, { add })).toThrow(/^attention: expected one query where sums wait for the next, got 2$/);
-  expect(() => encodeAttention(commands, { ...a, m: 1, views: 1 }, { add })).toThrow(/^attention: expected no mask and no hidden ranges/);
-  expect(() => encodeAttention(commands, { ...a, m: 1, heads: 40, headDim: 512 }, { add: { ...add, sums: commands.make([1, 5]) } })).toThrow(/^attention: expected at most 4 query heads a KV head of 512 numbers/);
-  return Promise.resolve();
-}));
+gpuTest('what cannot wait for the next query is refused', (gpu) =>
+  gpu.scope(({ commands }) => {
+    const a = scene({
+        seed: 1,
+        m: 2,
+        kvHeads: 1,
+        group: 2,
+        headDim: 12,
+        slots: 1,
+        spare: 0,
+        softcap: undefined,
+        window: undefined,
+        views: 0,
+        mask: 'none',
+      }).on(commands),
+      sums = commands.make([2, 5]),
+      add = { past: commands.make([26]), pastAt: 0, own: 1, sums };
+    expect(() => encodeAttention(commands, a, { add })).toThrow(
+      /^attention: expected one query where sums wait for the next, got 2$/,
+    );
+    expect(() => encodeAttention(commands, { ...a, m: 1, views: 1 }, { add })).toThrow(
+      /^attention: expected no mask and no hidden ranges/,
+    );
+    expect(() =>
+      encodeAttention(
+        commands,
+        { ...a, m: 1, heads: 40, headDim: 512 },
+        { add: { ...add, sums: commands.make([1, 5]) } },
+      ),
+    ).toThrow(/^attention: expected at most 4 query heads a KV head of 512 numbers/);
+    return Promise.resolve();
+  }),
+);

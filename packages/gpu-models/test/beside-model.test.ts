@@ -10,21 +10,37 @@ import { both, fixture, onDevice, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
-gpuTest('what a file beside the model says is there before the prompt: in blocks every layer evicts as it passes, as on the host', async (gpu) => {
-  const from = fixture('llama'), folder = mkdtempSync(join(tmpdir(), 'kv-beside-'));
-  for (const file of readdirSync(from)) symlinkSync(join(from, file), join(folder, file));
-  try {
-    await both(gpu, folder, async (host, device) => {
-      const { layers, kvHeads, headDim } = host.config, random = (seed: number): Float32Array => Float32Array.from({ length: kvHeads * headDim }, (_, i) => Math.sin(seed + i * i));
-      writeFileSync(join(folder, Q_FILTERS_FILE), qFiltersFile(Array.from({ length: layers }, (_, l) => ({ kvHeads, headDim, filters: random(l) }))));
-      const options = { ids: Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64), policy: parsePolicy('qfilter'), budget: 16, block: 12, maxNewTokens: 3 };
-      const want = await generate(host, options), got = await onDevice(gpu, device, options, ({ events = 0 }) => events);
-      expect(want.report.counts['events']).toBe(3); // after 24, 36 and 48 tokens
-      expect(want.report.mostSlots).toBe(16 + 12);
-      expect(got.tokens).toEqual(want.tokens);
-      expect(said(got.report)).toEqual(said(want.report));
-    });
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-});
+gpuTest(
+  'what a file beside the model says is there before the prompt: in blocks every layer evicts as it passes, as on the host',
+  async (gpu) => {
+    const from = fixture('llama'),
+      folder = mkdtempSync(join(tmpdir(), 'kv-beside-'));
+    for (const file of readdirSync(from)) symlinkSync(join(from, file), join(folder, file));
+    try {
+      await both(gpu, folder, async (host, device) => {
+        const { layers, kvHeads, headDim } = host.config,
+          random = (seed: number): Float32Array =>
+            Float32Array.from({ length: kvHeads * headDim }, (_, i) => Math.sin(seed + i * i));
+        writeFileSync(
+          join(folder, Q_FILTERS_FILE),
+          qFiltersFile(Array.from({ length: layers }, (_, l) => ({ kvHeads, headDim, filters: random(l) }))),
+        );
+        const options = {
+          ids: Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64),
+          policy: parsePolicy('qfilter'),
+          budget: 16,
+          block: 12,
+          maxNewTokens: 3,
+        };
+        const want = await generate(host, options),
+          got = await onDevice(gpu, device, options, ({ events = 0 }) => events);
+        expect(want.report.counts['events']).toBe(3); // after 24, 36 and 48 tokens
+        expect(want.report.mostSlots).toBe(16 + 12);
+        expect(got.tokens).toEqual(want.tokens);
+        expect(said(got.report)).toEqual(said(want.report));
+      });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  },
+);

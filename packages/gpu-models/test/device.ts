@@ -17,18 +17,28 @@ export async function twice(gpu: Gpu, build: (commands: Commands) => readonly Te
   expect(again.map(bits)).toEqual(first.map(bits));
   return first;
 }
-const bits = ({ buffer, byteOffset, length }: Numbers): Uint32Array => new Uint32Array(buffer, byteOffset, length).slice();
+const bits = ({ buffer, byteOffset, length }: Numbers): Uint32Array =>
+  new Uint32Array(buffer, byteOffset, length).slice();
 
 async function once(gpu: Gpu, build: (commands: Commands) => readonly Tensor[], dirt: number): Promise<Numbers[]> {
-  await gpu.scope(async ({ commands }) => { for (let size = 64; size <= 16_384; size *= 2) for (let i = 0; i < 3; i++) commands.upload(new Uint32Array(size).fill(dirt), [size]); });
+  await gpu.scope(async ({ commands }) => {
+    for (let size = 64; size <= 16_384; size *= 2)
+      for (let i = 0; i < 3; i++) commands.upload(new Uint32Array(size).fill(dirt), [size]);
+  });
   return gpu.scope(async ({ commands, read }) => (await read(build(commands))).map(({ data }) => data));
 }
 
 /** The distance to the next f32, at least the smallest normal one: WGSL may flush subnormals. */
-export const ulp = (x: number): number => Math.max(2 ** (Math.floor(Math.log2(Math.max(Math.abs(x), 2 ** -126))) - 23), 2 ** -126);
+export const ulp = (x: number): number =>
+  Math.max(2 ** (Math.floor(Math.log2(Math.max(Math.abs(x), 2 ** -126))) - 23), 2 ** -126);
 
 /** Every number is as near as `tolerance` says; fails with the worst one. */
-export function near(got: Numbers, want: ArrayLike<number>, tolerance: (at: number, want: number) => number, what = 'numbers'): void {
+export function near(
+  got: Numbers,
+  want: ArrayLike<number>,
+  tolerance: (at: number, want: number) => number,
+  what = 'numbers',
+): void {
   let worst = { at: -1, over: 0 };
   for (let at = 0; at < want.length; at++) {
     const over = Math.abs(got[at]! - want[at]!) - tolerance(at, want[at]!);
@@ -36,10 +46,13 @@ export function near(got: Numbers, want: ArrayLike<number>, tolerance: (at: numb
     if (Number.isNaN(over)) break;
   }
   const { at } = worst;
-  if (at >= 0) expect.fail(`worst of ${what} at ${at}: expected ${want[at]} within ${tolerance(at, want[at]!)}, got ${got[at]}`);
+  if (at >= 0)
+    expect.fail(`worst of ${what} at ${at}: expected ${want[at]} within ${tolerance(at, want[at]!)}, got ${got[at]}`);
   expect(got.length).toBeGreaterThanOrEqual(want.length);
 }
 
 /** A property on the device over random cases; FC_RUNS scales the number. */
 export const everywhere = <C>(cases: fc.Arbitrary<C>, check: (c: C) => Promise<void>, runs = 12): Promise<void> =>
-  fc.assert(fc.asyncProperty(cases, check), { numRuns: Math.ceil((runs * (fc.readConfigureGlobal().numRuns ?? 100)) / 100) });
+  fc.assert(fc.asyncProperty(cases, check), {
+    numRuns: Math.ceil((runs * (fc.readConfigureGlobal().numRuns ?? 100)) / 100),
+  });

@@ -1,6 +1,15 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { columns, encodeAdd, encodeArgmax, encodeGated, encodeHeads, encodeNorm, encodeSoftcap, rowsOf } from '../src/index.ts';
+import {
+  columns,
+  encodeAdd,
+  encodeArgmax,
+  encodeGated,
+  encodeHeads,
+  encodeNorm,
+  encodeSoftcap,
+  rowsOf,
+} from '../src/index.ts';
 import type { RowView } from '../src/index.ts';
 import type { Commands, Gpu } from '@kv/gpu';
 import { numbers, random } from '@kv/gpu-testing';
@@ -10,80 +19,202 @@ import { gelu, inHeads, normed, silu, turnedParts, viewed } from './rows.oracle.
 const gpuTest = await gpuTests();
 
 const widths = fc.oneof(fc.constantFrom(1, 63, 64, 65, 255, 256, 257), fc.integer({ min: 1, max: 300 }));
-const shapes = fc.record({ seed: fc.nat(), m: fc.constantFrom(0, 1, 2, 5), width: widths, before: fc.constantFrom(0, 1, 3), after: fc.constantFrom(0, 5) });
+const shapes = fc.record({
+  seed: fc.nat(),
+  m: fc.constantFrom(0, 1, 2, 5),
+  width: widths,
+  before: fc.constantFrom(0, 1, 3),
+  after: fc.constantFrom(0, 5),
+});
 type Shape = typeof shapes extends fc.Arbitrary<infer S> ? S : never;
 
 /** Columns of a wider tensor, and the same on the host. */
-function view({ seed, m, width, before, after }: Shape, salt = 0, as: 'any' | 'ties' = 'any'): { readonly data: Float32Array; readonly on: (commands: Commands) => RowView; readonly rows: ReturnType<typeof viewed> } {
-  const stride = before + width + after, data = numbers(seed + salt, m * stride, as);
-  return { data, on: (commands) => columns(rowsOf(commands.upload(data, [m, stride]), stride), before, width), rows: viewed(data, m, before, stride, width) };
+function view(
+  { seed, m, width, before, after }: Shape,
+  salt = 0,
+  as: 'any' | 'ties' = 'any',
+): {
+  readonly data: Float32Array;
+  readonly on: (commands: Commands) => RowView;
+  readonly rows: ReturnType<typeof viewed>;
+} {
+  const stride = before + width + after,
+    data = numbers(seed + salt, m * stride, as);
+  return {
+    data,
+    on: (commands) => columns(rowsOf(commands.upload(data, [m, stride]), stride), before, width),
+    rows: viewed(data, m, before, stride, width),
+  };
 }
-const first = async (gpu: Gpu, build: (commands: Commands) => RowView): Promise<Float32Array> => (await twice(gpu, (commands) => [build(commands).tensor]))[0] as Float32Array;
+const first = async (gpu: Gpu, build: (commands: Commands) => RowView): Promise<Float32Array> =>
+  (await twice(gpu, (commands) => [build(commands).tensor]))[0] as Float32Array;
 
-// the sum of squares is within n 2^-24 of itself, so its root within half of that; inverseSqrt 2 ULP, division 2.5, two products
-gpuTest('RMSNorm of rows and of heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom(1, 3)), async ([shape, runs]) => {
-  const wide = { ...shape, width: shape.width * runs }, x = view(wide), gain = numbers(shape.seed + 7, shape.width);
-  const got = await first(gpu, (commands) => encodeNorm(commands, x.on(commands), shape.m, commands.upload(gain, [shape.width]), 1e-5));
-  near(got, normed(x.rows, gain, 1e-5).flat(), (_, want) => (shape.width / 2 + 16) * 2 ** -24 * Math.abs(want) + ulp(want));
-}));
+// the sum of squares is within n 2^-24 of itself, so its root within half of that; inverseSqrt 2 ULP, division 2.5, two
+// products
+gpuTest('RMSNorm of rows and of heads', (gpu) =>
+  everywhere(fc.tuple(shapes, fc.constantFrom(1, 3)), async ([shape, runs]) => {
+    const wide = { ...shape, width: shape.width * runs },
+      x = view(wide),
+      gain = numbers(shape.seed + 7, shape.width);
+    const got = await first(gpu, (commands) =>
+      encodeNorm(commands, x.on(commands), shape.m, commands.upload(gain, [shape.width]), 1e-5),
+    );
+    near(
+      got,
+      normed(x.rows, gain, 1e-5).flat(),
+      (_, want) => (shape.width / 2 + 16) * 2 ** -24 * Math.abs(want) + ulp(want),
+    );
+  }),
+);
 
 // two products and their sum: 1 ULP each of what is added
-gpuTest('rotation, and the layouts of rows and heads', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom(1, 3), fc.constantFrom(0, 2, 4, 6)), async ([shape, heads, turn]) => {
-  const size = Math.max(2 * Math.ceil(shape.width / 6), turn), rotary = turn === 6 ? size : turn, x = view({ ...shape, width: heads * size });
-  const angles = numbers(shape.seed + 9, (shape.m * rotary) / 2), cos = angles.map(Math.cos), sin = angles.map(Math.sin);
-  const parts = turnedParts(x.rows, size, rotary, cos, sin), turned = parts.map((row) => row.map(([a, b]) => a + b)), scale = parts.map((row) => row.map(([a, b]) => Math.abs(a) + Math.abs(b)));
-  for (const layout of ['rows', 'heads'] as const) {
-    const got = await first(gpu, (commands) => encodeHeads(commands, x.on(commands), shape.m, size, layout, rotary === 0 ? undefined : { rotary, cos: commands.upload(cos, [shape.m, rotary / 2]), sin: commands.upload(sin, [shape.m, rotary / 2]) }));
-    const laid = (rows: readonly (readonly number[])[]): number[] => (layout === 'rows' ? rows.flat() : inHeads(rows, size));
-    const of = laid(scale);
-    near(got, laid(turned), (at) => (rotary === 0 ? 0 : 3 * ulp(of[at]!)));
-  }
-}));
+gpuTest('rotation, and the layouts of rows and heads', (gpu) =>
+  everywhere(fc.tuple(shapes, fc.constantFrom(1, 3), fc.constantFrom(0, 2, 4, 6)), async ([shape, heads, turn]) => {
+    const size = Math.max(2 * Math.ceil(shape.width / 6), turn),
+      rotary = turn === 6 ? size : turn,
+      x = view({ ...shape, width: heads * size });
+    const angles = numbers(shape.seed + 9, (shape.m * rotary) / 2),
+      cos = angles.map(Math.cos),
+      sin = angles.map(Math.sin);
+    const parts = turnedParts(x.rows, size, rotary, cos, sin),
+      turned = parts.map((row) => row.map(([a, b]) => a + b)),
+      scale = parts.map((row) => row.map(([a, b]) => Math.abs(a) + Math.abs(b)));
+    for (const layout of ['rows', 'heads'] as const) {
+      const got = await first(gpu, (commands) =>
+        encodeHeads(
+          commands,
+          x.on(commands),
+          shape.m,
+          size,
+          layout,
+          rotary === 0
+            ? undefined
+            : {
+                rotary,
+                cos: commands.upload(cos, [shape.m, rotary / 2]),
+                sin: commands.upload(sin, [shape.m, rotary / 2]),
+              },
+        ),
+      );
+      const laid = (rows: readonly (readonly number[])[]): number[] =>
+        layout === 'rows' ? rows.flat() : inHeads(rows, size);
+      const of = laid(scale);
+      near(got, laid(turned), (at) => (rotary === 0 ? 0 : 3 * ulp(of[at]!)));
+    }
+  }),
+);
 
-// exp is within 3 + 2 |x| ULP, which 1 + e^-x passes on in part; gelu's exponent carries 4 roundings of its own; division 2.5 ULP, products 1;
+// exp is within 3 + 2 |x| ULP, which 1 + e^-x passes on in part; gelu's exponent carries 4 roundings of its own;
+// division 2.5 ULP, products 1;
 // the reference's 1 + tanh cancels to 2^-52
-gpuTest('SwiGLU and GeGLU', (gpu) => everywhere(shapes, async (shape) => {
-  const x = view({ ...shape, width: 2 * shape.width });
-  for (const [activation, act] of [['silu', silu], ['gelu', gelu]] as const) {
-    const got = await first(gpu, (commands) => encodeGated(commands, x.on(commands), shape.m, activation));
-    const inner = x.rows.flatMap((row) => row.slice(0, shape.width)), up = x.rows.flatMap((row) => row.slice(shape.width));
-    near(got, inner.map((g, i) => act(g) * up[i]!), (at, want) => {
-      const g = Math.abs(inner[at]!), exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
-      return (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) + 2 ** -52 * Math.abs(inner[at]! * up[at]!) + 2 ** -120;
-    });
-  }
-}));
+gpuTest('SwiGLU and GeGLU', (gpu) =>
+  everywhere(shapes, async (shape) => {
+    const x = view({ ...shape, width: 2 * shape.width });
+    for (const [activation, act] of [
+      ['silu', silu],
+      ['gelu', gelu],
+    ] as const) {
+      const got = await first(gpu, (commands) => encodeGated(commands, x.on(commands), shape.m, activation));
+      const inner = x.rows.flatMap((row) => row.slice(0, shape.width)),
+        up = x.rows.flatMap((row) => row.slice(shape.width));
+      near(
+        got,
+        inner.map((g, i) => act(g) * up[i]!),
+        (at, want) => {
+          const g = Math.abs(inner[at]!),
+            exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
+          return (
+            (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) +
+            2 ** -52 * Math.abs(inner[at]! * up[at]!) +
+            2 ** -120
+          );
+        },
+      );
+    }
+  }),
+);
 
-gpuTest('a sum is the nearest f32', (gpu) => everywhere(shapes, async (shape) => {
-  const [x, y] = [view(shape), view({ ...shape, before: 1, after: 0 }, 4)];
-  const got = await first(gpu, (commands) => encodeAdd(commands, x.on(commands), y.on(commands), shape.m));
-  const want = x.rows.flat().map((v, i) => v + y.rows.flat()[i]!);
-  near(got, want, (_, w) => ulp(w));
-}));
+gpuTest('a sum is the nearest f32', (gpu) =>
+  everywhere(shapes, async (shape) => {
+    const [x, y] = [view(shape), view({ ...shape, before: 1, after: 0 }, 4)];
+    const got = await first(gpu, (commands) => encodeAdd(commands, x.on(commands), y.on(commands), shape.m));
+    const want = x.rows.flat().map((v, i) => v + y.rows.flat()[i]!);
+    near(got, want, (_, w) => ulp(w));
+  }),
+);
 
-// tanh by its series is within 6 ULP below a quarter; beyond, exp within 3 + 2 |2x| ULP and a division, both damped by 1 - tanh²
-gpuTest('soft cap', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom(0.5, 3, 50)), async ([shape, cap]) => {
-  const x = view(shape), got = await first(gpu, (commands) => encodeSoftcap(commands, x.on(commands), shape.m, cap));
-  near(got, x.rows.flat().map((v) => cap * Math.tanh(v / cap)), (_, want) => 16 * 2 ** -23 * Math.abs(want) + 2 ** -120);
-}));
+// tanh by its series is within 6 ULP below a quarter; beyond, exp within 3 + 2 |2x| ULP and a division, both damped by
+// 1 - tanh²
+gpuTest('soft cap', (gpu) =>
+  everywhere(fc.tuple(shapes, fc.constantFrom(0.5, 3, 50)), async ([shape, cap]) => {
+    const x = view(shape),
+      got = await first(gpu, (commands) => encodeSoftcap(commands, x.on(commands), shape.m, cap));
+    near(
+      got,
+      x.rows.flat().map((v) => cap * Math.tanh(v / cap)),
+      (_, want) => 16 * 2 ** -23 * Math.abs(want) + 2 ** -120,
+    );
+  }),
+);
 
 gpuTest('infinities and NaN where they have a meaning', async (gpu) => {
-  const data = Float32Array.of(Infinity, -Infinity, NaN, 1e38, -1e38, 100, -100, 0, -0), x = rowsOf;
-  const [capped, sum, same] = await gpu.scope(async ({ commands, read }) => {
-    const rows = x(commands.upload(data, [1, 9]), 9), ones = x(commands.upload(new Float32Array(9).fill(1), [1, 9]), 9);
-    return (await read([encodeSoftcap(commands, rows, 1, 5).tensor, encodeAdd(commands, rows, ones, 1).tensor, encodeHeads(commands, rows, 1, 9, 'rows').tensor])).map((r) => [...r.data]);
-  }) as [number[], number[], number[]];
+  const data = Float32Array.of(Infinity, -Infinity, NaN, 1e38, -1e38, 100, -100, 0, -0),
+    x = rowsOf;
+  const [capped, sum, same] = (await gpu.scope(async ({ commands, read }) => {
+    const rows = x(commands.upload(data, [1, 9]), 9),
+      ones = x(commands.upload(new Float32Array(9).fill(1), [1, 9]), 9);
+    return (
+      await read([
+        encodeSoftcap(commands, rows, 1, 5).tensor,
+        encodeAdd(commands, rows, ones, 1).tensor,
+        encodeHeads(commands, rows, 1, 9, 'rows').tensor,
+      ])
+    ).map((r) => [...r.data]);
+  })) as [number[], number[], number[]];
   expect([capped[3], capped[4], capped[5], capped[6]]).toEqual([5, -5, 5, -5]);
   expect([sum[0], sum[1], sum[2], sum[7]]).toEqual([Infinity, -Infinity, NaN, 1]);
   expect(same).toEqual([...data]);
-  const silus = await gpu.scope(async ({ commands, read }) => [...(await read([encodeGated(commands, x(commands.upload(Float32Array.of(200, -200, 1e30, -1e30, 1, 1, 1, 1), [1, 8]), 8), 1, 'silu').tensor, encodeGated(commands, x(commands.upload(Float32Array.of(200, -200, 50, -50, 1, 1, 1, 1), [1, 8]), 8), 1, 'gelu').tensor])).flatMap((r) => [...r.data])]);
-  near(Float32Array.from(silus), [200, 0, 1e30, 0, 200, 0, 50, 0], (_, want) => 4 * ulp(want) + (want === 0 ? 1e-6 : 0));
+  const silus = await gpu.scope(async ({ commands, read }) => [
+    ...(
+      await read([
+        encodeGated(
+          commands,
+          x(commands.upload(Float32Array.of(200, -200, 1e30, -1e30, 1, 1, 1, 1), [1, 8]), 8),
+          1,
+          'silu',
+        ).tensor,
+        encodeGated(commands, x(commands.upload(Float32Array.of(200, -200, 50, -50, 1, 1, 1, 1), [1, 8]), 8), 1, 'gelu')
+          .tensor,
+      ])
+    ).flatMap((r) => [...r.data]),
+  ]);
+  near(
+    Float32Array.from(silus),
+    [200, 0, 1e30, 0, 200, 0, 50, 0],
+    (_, want) => 4 * ulp(want) + (want === 0 ? 1e-6 : 0),
+  );
 });
 
-gpuTest('argmax: ties to the lower place, NaN below all, infinities in order', (gpu) => everywhere(fc.tuple(shapes, fc.constantFrom('any', 'ties', 'odd')), async ([shape, kind]) => {
-  const x = view(shape, 0, kind === 'any' ? 'any' : 'ties'), next = random(shape.seed + 3), stride = shape.before + shape.width + shape.after;
-  if (kind === 'odd') x.data.forEach((_, i) => { const p = next(); if (p < 0.5) x.data[i] = NaN; else if (p < 0.6) x.data[i] = -Infinity; else if (p < 0.61) x.data[i] = Infinity; });
-  const want = viewed(x.data, shape.m, shape.before, stride, shape.width).map((row) => row.reduce((best, v, i) => (v > row[best]! || (Number.isNaN(row[best]) && !Number.isNaN(v)) ? i : best), 0));
-  const [got] = await twice(gpu, (commands) => [encodeArgmax(commands, x.on(commands), shape.m)]);
-  expect([...got!]).toEqual(want);
-}, 20));
+gpuTest('argmax: ties to the lower place, NaN below all, infinities in order', (gpu) =>
+  everywhere(
+    fc.tuple(shapes, fc.constantFrom('any', 'ties', 'odd')),
+    async ([shape, kind]) => {
+      const x = view(shape, 0, kind === 'any' ? 'any' : 'ties'),
+        next = random(shape.seed + 3),
+        stride = shape.before + shape.width + shape.after;
+      if (kind === 'odd')
+        x.data.forEach((_, i) => {
+          const p = next();
+          if (p < 0.5) x.data[i] = NaN;
+          else if (p < 0.6) x.data[i] = -Infinity;
+          else if (p < 0.61) x.data[i] = Infinity;
+        });
+      const want = viewed(x.data, shape.m, shape.before, stride, shape.width).map((row) =>
+        row.reduce((best, v, i) => (v > row[best]! || (Number.isNaN(row[best]) && !Number.isNaN(v)) ? i : best), 0),
+      );
+      const [got] = await twice(gpu, (commands) => [encodeArgmax(commands, x.on(commands), shape.m)]);
+      expect([...got!]).toEqual(want);
+    },
+    20,
+  ),
+);

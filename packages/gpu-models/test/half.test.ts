@@ -8,10 +8,20 @@ const gpuTest = await gpuTests();
 gpuTest('tiles in f16 where the adapter has them, else a sentence', async (gpu) => {
   if (!gpu.device.features.has('shader-f16')) {
     expect(process.env['KV_REQUIRE_F16'], 'this adapter has no shader-f16').not.toBe('1'); // set by .ci/full.d/lavapipe
-    expect(() => gpuEngine(gpu, { half: true })).toThrow(/^gpuEngine: expected an adapter with shader-f16 for half, got ./);
+    expect(() => gpuEngine(gpu, { half: true })).toThrow(
+      /^gpuEngine: expected an adapter with shader-f16 for half, got ./,
+    );
     return;
   }
   expect(gpuEngine(gpu, { half: true }).name).toMatch(/, f16$/);
-  for (const [type, m, outputs, inputs] of [['F32', 9, 1, 8], ['F32', 65, 63, 264], ['Q4_K', 64, 65, 512]] as const) // one variant each: software adapters compile them for seconds
-    await product(gpu, { inputs, parts: [[type, outputs]] }, { seed: m, m, before: 4, after: 0, bias: false, residual: false, binding: 2 ** 30, half: true });
+  for (const [type, m, outputs, inputs] of [
+    ['F32', 9, 1, 8],
+    ['F32', 65, 63, 264],
+    ['Q4_K', 64, 65, 512],
+  ] as const) // one variant each: software adapters compile them for seconds
+    await product(
+      gpu,
+      { inputs, parts: [[type, outputs]] },
+      { seed: m, m, before: 4, after: 0, bias: false, residual: false, binding: 2 ** 30, half: true },
+    );
 });

@@ -7,21 +7,46 @@ import { both, fixture, golden, json, relative, said } from './sequences.ts';
 const gpuTest = await gpuTests();
 
 for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
-  gpuTest(`${name}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) => both(gpu, fixture(name), async (host, device) => {
-    const [{ ids, logits }] = json<{ sequences: [{ ids: number[]; logits: Record<string, number[]> }] }>(`${fixture(name)}/golden.json`).sequences;
-    const options = { ids, policy: policies['h2o']!.make({ recent: 4 }), budget: 12, block: 16, every: 3, maxNewTokens: 6, logits: 7 };
-    const want = await generate(host, options), got = await generate(device, options);
+  gpuTest(`${name}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
+    both(gpu, fixture(name), async (host, device) => {
+      const [{ ids, logits }] = json<{ sequences: [{ ids: number[]; logits: Record<string, number[]> }] }>(
+        `${fixture(name)}/golden.json`,
+      ).sequences;
+      const options = {
+        ids,
+        policy: policies['h2o']!.make({ recent: 4 }),
+        budget: 12,
+        block: 16,
+        every: 3,
+        maxNewTokens: 6,
+        logits: 7,
+      };
+      const want = await generate(host, options),
+        got = await generate(device, options);
+      expect(got.tokens).toEqual(want.tokens);
+      for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i]!, row)).toBeLessThan(2e-5);
+      expect(said(got.report)).toEqual(said(want.report));
+      const whole = await generate(device, { ids, maxNewTokens: 0, logits: 1 });
+      expect(relative(whole.logits![0]!, logits[ids.length - 1]!)).toBeLessThan(1e-5);
+    }),
+  );
+
+gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
+  both(gpu, golden('qwen3'), async (host, device) => {
+    const { ids } = json<{ ids: number[] }>(`${golden('qwen3')}/golden.json`),
+      options = {
+        ids: ids.slice(0, 30),
+        policy: policies['snapkv']!.make({ window: 4 }),
+        budget: 12,
+        block: 16,
+        every: 3,
+        maxNewTokens: 4,
+        logits: 2,
+      };
+    const want = await generate(host, options),
+      got = await generate(device, options);
     expect(got.tokens).toEqual(want.tokens);
     for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i]!, row)).toBeLessThan(2e-5);
     expect(said(got.report)).toEqual(said(want.report));
-    const whole = await generate(device, { ids, maxNewTokens: 0, logits: 1 });
-    expect(relative(whole.logits![0]!, logits[ids.length - 1]!)).toBeLessThan(1e-5);
-  }));
-
-gpuTest('qwen3: tokens, logits and report as on the host', (gpu) => both(gpu, golden('qwen3'), async (host, device) => {
-  const { ids } = json<{ ids: number[] }>(`${golden('qwen3')}/golden.json`), options = { ids: ids.slice(0, 30), policy: policies['snapkv']!.make({ window: 4 }), budget: 12, block: 16, every: 3, maxNewTokens: 4, logits: 2 };
-  const want = await generate(host, options), got = await generate(device, options);
-  expect(got.tokens).toEqual(want.tokens);
-  for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i]!, row)).toBeLessThan(2e-5);
-  expect(said(got.report)).toEqual(said(want.report));
-}));
+  }),
+);

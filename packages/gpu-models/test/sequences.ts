@@ -9,12 +9,14 @@ import { gpuEngine } from '../src/index.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 export const fixture = (path: string): string => here(`../../models/test/fixtures/${path}`);
-export const golden = (kind: string): string => `${process.env['KV_SHARED'] ?? here('../../../../shared')}/data/goldens/${kind}`;
+export const golden = (kind: string): string =>
+  `${process.env['KV_SHARED'] ?? here('../../../../shared')}/data/goldens/${kind}`;
 export const json = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8')) as T;
 
 /** The same model twice, its caches on the host over plain loops and on the device, for as long as `run` takes. */
 export async function both(gpu: Gpu, path: string, run: (host: Model, device: Model) => Promise<void>): Promise<void> {
-  const host = await loadModel(path, { engine: linearEngine(referenceLinear) }), device = await loadModel(path, { engine: gpuEngine(gpu, { resident: true }) });
+  const host = await loadModel(path, { engine: linearEngine(referenceLinear) }),
+    device = await loadModel(path, { engine: gpuEngine(gpu, { resident: true }) });
   try {
     await run(host, device);
   } finally {
@@ -28,19 +30,47 @@ export const said = ({ times: _, ...report }: Report): Omit<Report, 'times'> => 
 /** max |a - b| over max |b|. */
 export function relative(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let [difference, size] = [0, 0];
-  for (let i = 0; i < b.length; i++) [difference, size] = [Math.max(difference, Math.abs(a[i]! - b[i]!)), Math.max(size, Math.abs(b[i]!))];
+  for (let i = 0; i < b.length; i++)
+    [difference, size] = [Math.max(difference, Math.abs(a[i]! - b[i]!)), Math.max(size, Math.abs(b[i]!))];
   return difference / size;
 }
 
-const refuse = (what: string) => (): never => { throw new Error(`${what} ran on the host`); };
+const refuse = (what: string) => (): never => {
+  throw new Error(`${what} ran on the host`);
+};
 
-/** Generates on the device while nothing on the host computes: neither the decoder's own arithmetic nor an operation of the CPU backend. One submit a read, a read a token and an event. */
-export async function onDevice(gpu: Gpu, model: Model, options: GenerateOptions, events: (counts: Readonly<Record<string, number>>) => number): Promise<Generated & { readonly spent: { readonly dispatches: number; readonly submits: number; readonly readbacks: number } }> {
-  const { decoder } = model, host = { project: refuse('project'), finish: refuse('finish'), logits: refuse('logits'), attend: refuse('attend'), embed: refuse('embed') };
-  const spies = (Object.keys(cpu.ops) as (keyof typeof cpu.ops)[]).filter((name) => name !== 'from').map((name) => vi.spyOn(cpu.ops, name).mockImplementation(refuse(name)));
+/**
+ * Generates on the device while nothing on the host computes: neither the decoder's own arithmetic nor an operation of
+ * the CPU backend. One submit a read, a read a token and an event.
+ */
+export async function onDevice(
+  gpu: Gpu,
+  model: Model,
+  options: GenerateOptions,
+  events: (counts: Readonly<Record<string, number>>) => number,
+): Promise<
+  Generated & { readonly spent: { readonly dispatches: number; readonly submits: number; readonly readbacks: number } }
+> {
+  const { decoder } = model,
+    host = {
+      project: refuse('project'),
+      finish: refuse('finish'),
+      logits: refuse('logits'),
+      attend: refuse('attend'),
+      embed: refuse('embed'),
+    };
+  const spies = (Object.keys(cpu.ops) as (keyof typeof cpu.ops)[])
+    .filter((name) => name !== 'from')
+    .map((name) => vi.spyOn(cpu.ops, name).mockImplementation(refuse(name)));
   try {
-    const before = { ...gpu.counters }, generated = await generate({ ...model, decoder: { ...decoder, ...host } }, options), { dispatches, submits, readbacks } = gpu.counters;
-    const spent = { dispatches: dispatches - before.dispatches, submits: submits - before.submits, readbacks: readbacks - before.readbacks };
+    const before = { ...gpu.counters },
+      generated = await generate({ ...model, decoder: { ...decoder, ...host } }, options),
+      { dispatches, submits, readbacks } = gpu.counters;
+    const spent = {
+      dispatches: dispatches - before.dispatches,
+      submits: submits - before.submits,
+      readbacks: readbacks - before.readbacks,
+    };
     expect(spent.readbacks, 'read-backs').toBe(generated.tokens.length + events(generated.report.counts));
     expect(spent.submits, 'submits').toBe(spent.readbacks);
     return { ...generated, spent };
@@ -50,21 +80,36 @@ export async function onDevice(gpu: Gpu, model: Model, options: GenerateOptions,
 }
 
 /** Rows whose sets differ; each must be a tie: what differs scores the same within `tie` of the row's largest score. */
-export function ties(ours: readonly (readonly (readonly number[])[])[], theirs: readonly (readonly (readonly number[])[])[], scores: (layer: number, head: number) => readonly number[] | undefined, tie = 1e-5): number {
+export function ties(
+  ours: readonly (readonly (readonly number[])[])[],
+  theirs: readonly (readonly (readonly number[])[])[],
+  scores: (layer: number, head: number) => readonly number[] | undefined,
+  tie = 1e-5,
+): number {
   let count = 0;
   expect(ours.length).toBe(theirs.length);
-  for (const [l, heads] of theirs.entries()) for (const [g, want] of heads.entries()) {
-    const got = ours[l]![g]!, odd = [...got.filter((p) => !want.includes(p)), ...want.filter((p) => !got.includes(p))];
-    if (odd.length === 0) continue;
-    const row = scores(l, g), at = odd.map((p) => row?.[p] ?? NaN);
-    expect(Math.max(...at) - Math.min(...at), `layer ${l}, head ${g} differs by more than a tie: ${got} against ${want}`).toBeLessThan(tie * Math.max(...(row ?? []).map(Math.abs)));
-    count++;
-  }
+  for (const [l, heads] of theirs.entries())
+    for (const [g, want] of heads.entries()) {
+      const got = ours[l]![g]!,
+        odd = [...got.filter((p) => !want.includes(p)), ...want.filter((p) => !got.includes(p))];
+      if (odd.length === 0) continue;
+      const row = scores(l, g),
+        at = odd.map((p) => row?.[p] ?? NaN);
+      expect(
+        Math.max(...at) - Math.min(...at),
+        `layer ${l}, head ${g} differs by more than a tie: ${got} against ${want}`,
+      ).toBeLessThan(tie * Math.max(...(row ?? []).map(Math.abs)));
+      count++;
+    }
   return count;
 }
 
 /** Scores of a whole prompt on the host, `[layer][kvHead]`. */
-export async function hostScores(model: Model, ids: readonly number[], policy: NonNullable<GenerateOptions['policy']>): Promise<number[][][]> {
+export async function hostScores(
+  model: Model,
+  ids: readonly number[],
+  policy: NonNullable<GenerateOptions['policy']>,
+): Promise<number[][][]> {
   const sequence = new Sequence(model, cpu);
   await sequence.prefill(ids, { policies: [policy] });
   const scores: number[][][] = [];

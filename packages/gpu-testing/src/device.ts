@@ -36,26 +36,41 @@ export async function firstDevice<G>(open: () => Promise<G>): Promise<G | undefi
   }
 }
 
-/** `test` with one device for the file, inside error scopes: what the device reports fails the test, and so does a buffer that is not given back. */
-export async function deviceTests<G extends TestDevice>(open: () => Promise<G>, { release = false }: DeviceTestOptions = {}): Promise<DeviceTest<G>> {
+/**
+ * `test` with one device for the file, inside error scopes: what the device reports fails the test, and so does a
+ * buffer that is not given back.
+ */
+export async function deviceTests<G extends TestDevice>(
+  open: () => Promise<G>,
+  { release = false }: DeviceTestOptions = {},
+): Promise<DeviceTest<G>> {
   const gpu = await firstDevice(open);
   afterAll(() => {
     gpu?.destroy();
     if (gpu) expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
   });
   return (name, run) => {
-    test.skipIf(!gpu)(name, async () => {
-      const { device, ledger } = gpu!, filters = ['internal', 'out-of-memory', 'validation'] as const, live = ledger.live;
-      for (const filter of filters) device.pushErrorScope(filter);
-      try {
-        await run(gpu!);
-        if (release) gpu!.release();
-        expect(ledger.live - live, 'bytes that the test left behind').toBeLessThanOrEqual(SCALARS);
-      } finally {
-        if (release) gpu!.release();
-        const errors = await Promise.all(filters.map(() => device.popErrorScope()));
-        expect(errors.flatMap((e) => (e ? [e.message] : [])), 'what the device reported').toEqual([]);
-      }
-    }, timeLimit);
+    test.skipIf(!gpu)(
+      name,
+      async () => {
+        const { device, ledger } = gpu!,
+          filters = ['internal', 'out-of-memory', 'validation'] as const,
+          live = ledger.live;
+        for (const filter of filters) device.pushErrorScope(filter);
+        try {
+          await run(gpu!);
+          if (release) gpu!.release();
+          expect(ledger.live - live, 'bytes that the test left behind').toBeLessThanOrEqual(SCALARS);
+        } finally {
+          if (release) gpu!.release();
+          const errors = await Promise.all(filters.map(() => device.popErrorScope()));
+          expect(
+            errors.flatMap((e) => (e ? [e.message] : [])),
+            'what the device reported',
+          ).toEqual([]);
+        }
+      },
+      timeLimit,
+    );
   };
 }

@@ -9,7 +9,10 @@ import type { KernelDef, Shader } from './shader.ts';
 import { sizes } from './tensor.ts';
 import type { GpuTensor } from './tensor.ts';
 
-/** One dispatch. `space` is the result's rows, slots and channels; `count` elements or workgroups, the whole space if left out. */
+/**
+ * One dispatch. `space` is the result's rows, slots and channels; `count` elements or workgroups, the whole space if
+ * left out.
+ */
 interface Call {
   readonly space: readonly [rows: number, slots: number, channels: number];
   readonly count?: number;
@@ -21,7 +24,10 @@ interface Call {
 
 /** Commands beside `Ops`, for kernels that are not pieces': recorded in one order with what the operations record. */
 export interface Commands {
-  /** A new tensor that this scope owns; its elements are whatever they were. @throws KvError for one larger than the adapter binds. */
+  /**
+   * A new tensor that this scope owns; its elements are whatever they were. @throws KvError for one larger than the
+   * adapter binds.
+   */
   make(shape: readonly number[], dtype?: DType): Tensor;
   upload(data: Float32Array | Uint32Array, shape: readonly number[]): Tensor;
   /** Host numbers into a tensor, from element `at` on. */
@@ -60,12 +66,19 @@ function steps(x: GpuTensor): [number, number, number] {
   const [rows, slots, channels] = sizes(x);
   return [rows === 1 ? 0 : slots * channels, slots === 1 ? 0 : channels, channels === 1 ? 0 : 1];
 }
-const view = (x: GpuTensor | undefined): readonly number[] => (x ? [sizes(x)[0], ...steps(x), sizes(x)[1], x.lengths?.shape[0] ?? 0] : [0, 0, 0, 0, 0, 0]);
+const view = (x: GpuTensor | undefined): readonly number[] =>
+  x ? [sizes(x)[0], ...steps(x), sizes(x)[1], x.lengths?.shape[0] ?? 0] : [0, 0, 0, 0, 0, 0];
 
-const bytesOf = (tensors: readonly (Tensor | undefined)[]): number => tensors.reduce((sum, x) => sum + (x ? 4 * sizeOf(x.shape) : 0), 0);
+const bytesOf = (tensors: readonly (Tensor | undefined)[]): number =>
+  tensors.reduce((sum, x) => sum + (x ? 4 * sizeOf(x.shape) : 0), 0);
 
 /** What all scopes of a device have in common. */
-export interface Shared { readonly device: GPUDevice; readonly pool: Pool; readonly pipelines: Pipelines; readonly recorder: Recorder }
+export interface Shared {
+  readonly device: GPUDevice;
+  readonly pool: Pool;
+  readonly pipelines: Pipelines;
+  readonly recorder: Recorder;
+}
 
 /** The recording of one scope: `owned` collects the memory that it has to give back. */
 export function recording({ device, pool, pipelines, recorder }: Shared, owned: Set<Memory>): Recording {
@@ -74,9 +87,19 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
     if (!blank?.alive) owned.add((blank = pool.take(4)));
     return blank;
   };
-  const made = (shape: readonly number[], dtype: DType, lengths: GpuTensor | undefined, not?: (memory: Memory) => boolean): GpuTensor => {
-    const bytes = 4 * sizeOf(shape), most = device.limits.maxStorageBufferBindingSize;
-    if (bytes > most) throw new KvError('gpu', `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${most}: expected a smaller one`);
+  const made = (
+    shape: readonly number[],
+    dtype: DType,
+    lengths: GpuTensor | undefined,
+    not?: (memory: Memory) => boolean,
+  ): GpuTensor => {
+    const bytes = 4 * sizeOf(shape),
+      most = device.limits.maxStorageBufferBindingSize;
+    if (bytes > most)
+      throw new KvError(
+        'gpu',
+        `a tensor of shape [${shape}] needs ${bytes} bytes, but this adapter binds at most ${most}: expected a smaller one`,
+      );
     const memory = pool.take(bytes, 'storage', not);
     owned.add(memory);
     return { shape, dtype, memory, ...(lengths && { lengths }) };
@@ -96,28 +119,62 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
       if (owned.delete(memory)) pool.give(memory);
     },
     dispatch(kernel, buffers, values, groups, bytes = bytesOf(buffers)) {
-      if (values.length * 4 > UNIFORM_BYTES) throw new KvError(kernel.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      if (groups > 0) recorder.dispatch(pipelines.get(kernel.id, () => kernel), buffers.map((x) => self.own(x).memory), values, groups, bytes);
+      if (values.length * 4 > UNIFORM_BYTES)
+        throw new KvError(kernel.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
+      if (groups > 0)
+        recorder.dispatch(
+          pipelines.get(kernel.id, () => kernel),
+          buffers.map((x) => self.own(x).memory),
+          values,
+          groups,
+          bytes,
+        );
     },
     own(x) {
       const memory = (x as Partial<GpuTensor>).memory;
-      if (memory?.pool !== pool) throw new KvError('gpu', 'a tensor of another backend came in, expected one made by these operations');
-      if (!memory.alive) throw new KvError('gpu', 'a tensor came in whose scope has ended, expected one that is still held: keep() it before the scope ends');
+      if (memory?.pool !== pool)
+        throw new KvError('gpu', 'a tensor of another backend came in, expected one made by these operations');
+      if (!memory.alive)
+        throw new KvError(
+          'gpu',
+          'a tensor came in whose scope has ended, expected one that is still held: keep() it before the scope ends',
+        );
       return x as GpuTensor;
     },
     run(def, { space, inputs = {}, outputs, params = {}, count = space[0] * space[1] * space[2] }) {
       if (count === 0) return;
       const names = Object.keys(def.inputs);
       const types = Object.fromEntries(names.map((x) => [x, inputs[x]?.dtype ?? 'f32']));
-      const pipeline = pipelines.get(`${def.id}|${names.map((x) => (followsTensor(def.inputs[x]) ? types[x] : '')).join()}`, () => shader(def, types));
+      const pipeline = pipelines.get(
+        `${def.id}|${names.map((x) => (followsTensor(def.inputs[x]) ? types[x] : '')).join()}`,
+        () => shader(def, types),
+      );
       const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name]!, type));
       const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
-      if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length) throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      const bound = [...names.map((x) => (def.shapes?.includes(x) ? undefined : inputs[x])), ...(def.ragged ?? []).map((x) => inputs[x]?.lengths), ...Object.keys(def.outputs).map((x) => outputs[x]!)];
-      recorder.dispatch(pipeline, bound.map((x) => x?.memory ?? nothing()), Uint32Array.from(values), def.per === 'element' ? Math.ceil(count / 256) : count, bytesOf(bound));
+      if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length)
+        throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
+      const bound = [
+        ...names.map((x) => (def.shapes?.includes(x) ? undefined : inputs[x])),
+        ...(def.ragged ?? []).map((x) => inputs[x]?.lengths),
+        ...Object.keys(def.outputs).map((x) => outputs[x]!),
+      ];
+      recorder.dispatch(
+        pipeline,
+        bound.map((x) => x?.memory ?? nothing()),
+        Uint32Array.from(values),
+        def.per === 'element' ? Math.ceil(count / 256) : count,
+        bytesOf(bound),
+      );
     },
     runRaw(key, make, tensors, uniform, groups) {
-      if (groups > 0) recorder.dispatch(pipelines.get(key, make), tensors.map((t) => t.memory), uniform, groups, bytesOf(tensors));
+      if (groups > 0)
+        recorder.dispatch(
+          pipelines.get(key, make),
+          tensors.map((t) => t.memory),
+          uniform,
+          groups,
+          bytesOf(tensors),
+        );
     },
   };
   return self;

@@ -13,13 +13,18 @@ export function gpuOps(g: Recording): Ops {
   const elementwise = elementwiseOps(g);
   const numeric = (x: Tensor): GpuTensor => g.own(x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
   return {
-    ...elementwise, ...reduceOps(g), ...slotOps(numeric, g), ...rankOp(numeric, g), ...kernelOp(numeric, g),
+    ...elementwise,
+    ...reduceOps(g),
+    ...slotOps(numeric, g),
+    ...rankOp(numeric, g),
+    ...kernelOp(numeric, g),
     from(array, dtype, lengths) {
       const { data, shape } = readCpu(cpu.ops.from(array, dtype)); // checked and row-major
       return g.upload(data, shape, lengths && g.own(lengths));
     },
     reshape(x, shape) {
-      if (sizeOf(shape) !== sizeOf(x.shape)) throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
+      if (sizeOf(shape) !== sizeOf(x.shape))
+        throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
       const { memory, dtype } = g.own(x);
       return { shape, dtype, memory } as typeof x;
     },

@@ -24,7 +24,10 @@ export interface OpenScope extends Scope {
   end(): void;
 }
 
-/** The device. Tensors that its own `ops` make live until `release()` or `destroy()`; those of an event belong in a `scope`. */
+/**
+ * The device. Tensors that its own `ops` make live until `release()` or `destroy()`; those of an event belong in a
+ * `scope`.
+ */
 export interface Gpu extends Backend {
   readonly ledger: Ledger;
   readonly counters: Counters;
@@ -36,9 +39,15 @@ export interface Gpu extends Backend {
   /** Runs with operations of its own and gives back every tensor they made, whatever happens, except what it kept. */
   scope<T>(run: (scope: Scope) => T | Promise<T>): Promise<T>;
   open(): OpenScope;
-  /** What is recorded from here on is timed under this label, until the next one; gives the label before. Nothing on a device without timestamps. */
+  /**
+   * What is recorded from here on is timed under this label, until the next one; gives the label before. Nothing on a
+   * device without timestamps.
+   */
   label(name: string): string;
-  /** Submits what is recorded and waits for it: what the device took since the last call, the longest first. @throws KvError on a device without timestamps */
+  /**
+   * Submits what is recorded and waits for it: what the device took since the last call, the longest first. @throws
+   * KvError on a device without timestamps
+   */
   timings(): Promise<readonly Timing[]>;
   /** Gives back every tensor made or kept outside a scope. */
   release(): void;
@@ -61,11 +70,19 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
   const fault: Fault = { error: undefined };
   const onError = (event: GPUUncapturedErrorEvent): void => {
     event.preventDefault(); // the next read throws it, so that it need not be printed
-    fault.error ??= new KvError('gpu', event.error.constructor.name === 'GPUOutOfMemoryError' ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${event.error.message.split('\n')[0]!}): open another device, with smaller buffers or fewer` : event.error.message);
+    fault.error ??= new KvError(
+      'gpu',
+      event.error.constructor.name === 'GPUOutOfMemoryError'
+        ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${event.error.message.split('\n')[0]!}): open another device, with smaller buffers or fewer`
+        : event.error.message,
+    );
   };
   device.addEventListener('uncapturederror', onError);
   let destroyed = false;
-  void device.lost.then(({ message }) => { if (!destroyed) fault.error ??= new KvError('gpu', `the device was lost (${message}): open another one; what was on it is gone`); });
+  void device.lost.then(({ message }) => {
+    if (!destroyed)
+      fault.error ??= new KvError('gpu', `the device was lost (${message}): open another one; what was on it is gone`);
+  });
 
   const pipelines = pipelineCache(device, UNIFORM_BYTES);
   const record = recorder(device, () => pool, pipelines, timed);
@@ -80,7 +97,11 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
       for (const memory of memories) pool.give(memory);
       memories.clear();
     };
-    return { memories, end, backend: { name, ops: gpuOps(g), commands: g, read: (tensors) => read(tensors, g.own, shared) } };
+    return {
+      memories,
+      end,
+      backend: { name, ops: gpuOps(g), commands: g, read: (tensors) => read(tensors, g.own, shared) },
+    };
   };
   const root = begin();
   const { commands: _, ...backend } = root.backend;
@@ -91,13 +112,23 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
       if (memory && memories.delete(memory)) root.memories.add(memory);
       if (tensor.lengths) keep(tensor.lengths);
     };
-    const scope: OpenScope = { ...backend, keep, end: () => { if (scopes.delete(scope)) end(); } };
+    const scope: OpenScope = {
+      ...backend,
+      keep,
+      end: () => {
+        if (scopes.delete(scope)) end();
+      },
+    };
     scopes.add(scope);
     return scope;
   };
   return {
     ...backend,
-    device, instance, software: device.adapterInfo?.isFallbackAdapter ?? false, ledger: pool.ledger, counters: record.counters,
+    device,
+    instance,
+    software: device.adapterInfo?.isFallbackAdapter ?? false,
+    ledger: pool.ledger,
+    counters: record.counters,
     open,
     async scope(run) {
       const scope = open();
@@ -109,9 +140,15 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
     },
     label: record.label,
     async timings() {
-      if (!record.timer) throw new KvError('gpu', "expected a device opened with { timestamps: 'kernels' } or 'passes', got one without timestamps");
+      if (!record.timer)
+        throw new KvError(
+          'gpu',
+          "expected a device opened with { timestamps: 'kernels' } or 'passes', got one without timestamps",
+        );
       record.submit();
-      return record.timer.read().catch((error: unknown) => { throw fault.error ?? error; });
+      return record.timer.read().catch((error: unknown) => {
+        throw fault.error ?? error;
+      });
     },
     release: root.end,
     destroy() {

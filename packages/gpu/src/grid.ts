@@ -1,4 +1,7 @@
-/** Workgroups as a grid of at most `limit` a dimension (65,535 by default in WebGPU); kernels skip what lies beyond `groups`. */
+/**
+ * Workgroups as a grid of at most `limit` a dimension (65,535 by default in WebGPU); kernels skip what lies beyond
+ * `groups`.
+ */
 export function grid(groups: number, limit: number): [x: number, y: number] {
   const y = Math.ceil(groups / limit);
   return [Math.ceil(groups / y), y];

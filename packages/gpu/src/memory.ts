@@ -24,7 +24,12 @@ export interface Memory {
 }
 type Kind = 'storage' | 'uniform' | 'read' | 'resolve';
 /** GPUBufferUsage is a global in browsers only. */
-const USAGE: Readonly<Record<Kind, number>> = { storage: 0x80 | 0x08 | 0x04, uniform: 0x40 | 0x08, read: 0x01 | 0x08, resolve: 0x200 | 0x04 };
+const USAGE: Readonly<Record<Kind, number>> = {
+  storage: 0x80 | 0x08 | 0x04,
+  uniform: 0x40 | 0x08,
+  read: 0x01 | 0x08,
+  resolve: 0x200 | 0x04,
+};
 
 export interface Pool {
   readonly ledger: Ledger;
@@ -42,7 +47,8 @@ export function sizeClass(bytes: number): number {
 }
 
 /**
- * Buffers that are used again by size instead of being freed, since Dawn frees only at `destroy()` and a submit. At most
+ * Buffers that are used again by size instead of being freed, since Dawn frees only at `destroy()` and a submit. At
+ * most
  * `idleBytes` wait; `beforeDestroy` submits what still refers to one that has to go.
  */
 export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: () => void): Pool {

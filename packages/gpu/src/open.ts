@@ -11,19 +11,31 @@ export interface GpuOptions {
   readonly device?: GPUDevice;
   /** Bytes of idle buffers that wait to be used again. @defaultValue 256 MiB */
   readonly idleBytes?: number;
-  /** Times what runs by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised. @defaultValue nothing is timed */
+  /**
+   * Times what runs by timestamp queries: each kernel in a pass of its own, or passes as they are. In Node unquantised.
+   * @defaultValue nothing is timed
+   */
   readonly timestamps?: Timed;
 }
 
-const MISSING = 'no WebGPU adapter was found: install a Vulkan driver for the GPU, or SwiftShader (it comes with Chromium) and point VK_ICD_FILENAMES to its vk_swiftshader_icd.json';
+const MISSING =
+  'no WebGPU adapter was found: install a Vulkan driver for the GPU, or SwiftShader (it comes with Chromium) and point VK_ICD_FILENAMES to its vk_swiftshader_icd.json';
 
 /**
  * Opens a device, with the largest buffers that its adapter allows and `shader-f16` where it has it.
  *
- * @throws KvError with one sentence that says what to install, where there is no adapter or, in Node, no package `webgpu`.
+ * @throws KvError with one sentence that says what to install, where there is no adapter or, in Node, no package
+ * `webgpu`.
  */
-export async function openGpu({ instance, adapter, device, idleBytes = 2 ** 28, timestamps: timed }: GpuOptions = {}): Promise<Gpu> {
-  if (timed !== undefined && timed !== 'kernels' && timed !== 'passes') throw new KvError('gpu', `timestamps must be 'kernels' or 'passes', got ${String(timed)}`);
+export async function openGpu({
+  instance,
+  adapter,
+  device,
+  idleBytes = 2 ** 28,
+  timestamps: timed,
+}: GpuOptions = {}): Promise<Gpu> {
+  if (timed !== undefined && timed !== 'kernels' && timed !== 'passes')
+    throw new KvError('gpu', `timestamps must be 'kernels' or 'passes', got ${String(timed)}`);
   if (device) {
     expectTimed(timed, device, nameOf(device.adapterInfo));
     return createGpu({ name: nameOf(device.adapterInfo), device, owned: false, instance, idleBytes, timed });
@@ -33,16 +45,28 @@ export async function openGpu({ instance, adapter, device, idleBytes = 2 ** 28, 
   if (!found) throw new KvError('gpu', MISSING);
   expectTimed(timed, found, nameOf(found.info));
   const { maxBufferSize, maxStorageBufferBindingSize } = found.limits;
-  const requiredFeatures: GPUFeatureName[] = [...(found.features.has('shader-f16') ? ['shader-f16' as const] : []), ...(timed ? ['timestamp-query' as const] : [])];
-  const opened = await found.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize }, requiredFeatures });
+  const requiredFeatures: GPUFeatureName[] = [
+    ...(found.features.has('shader-f16') ? ['shader-f16' as const] : []),
+    ...(timed ? ['timestamp-query' as const] : []),
+  ];
+  const opened = await found.requestDevice({
+    requiredLimits: { maxBufferSize, maxStorageBufferBindingSize },
+    requiredFeatures,
+  });
   return createGpu({ name: nameOf(found.info), device: opened, owned: true, instance: gpu, idleBytes, timed });
 }
 
-function expectTimed(timed: Timed | undefined, { features }: { readonly features: GPUSupportedFeatures }, name: string): void {
-  if (timed && !features.has('timestamp-query')) throw new KvError('gpu', `expected an adapter or device with timestamp-query for timestamps, got ${name}`);
+function expectTimed(
+  timed: Timed | undefined,
+  { features }: { readonly features: GPUSupportedFeatures },
+  name: string,
+): void {
+  if (timed && !features.has('timestamp-query'))
+    throw new KvError('gpu', `expected an adapter or device with timestamp-query for timestamps, got ${name}`);
 }
 
-const nameOf = ({ description, vendor, architecture }: GPUAdapterInfo): string => description || [vendor, architecture].filter(Boolean).join(' ') || 'webgpu';
+const nameOf = ({ description, vendor, architecture }: GPUAdapterInfo): string =>
+  description || [vendor, architecture].filter(Boolean).join(' ') || 'webgpu';
 
 async function findInstance(timed: boolean): Promise<GPU> {
   const here = (globalThis as { navigator?: { gpu?: GPU } }).navigator?.gpu;
@@ -51,6 +75,9 @@ async function findInstance(timed: boolean): Promise<GPU> {
     const { create } = await import('webgpu');
     return create(timed ? ['disable-dawn-features=timestamp_quantization'] : []); // steps of 65 us otherwise
   } catch (cause) {
-    throw new KvError('gpu', `there is no navigator.gpu, and the npm package 'webgpu' did not load (${cause instanceof Error ? cause.message.split('\n')[0] : String(cause)}): install it, or open this in a browser with WebGPU`);
+    throw new KvError(
+      'gpu',
+      `there is no navigator.gpu, and the npm package 'webgpu' did not load (${cause instanceof Error ? cause.message.split('\n')[0] : String(cause)}): install it, or open this in a browser with WebGPU`,
+    );
   }
 }

@@ -1,20 +1,34 @@
 import { KvError } from '@kv/core';
 import type { Shader } from './shader.ts';
 
-export interface Pipeline { readonly pipeline: GPUComputePipeline; readonly layout: GPUBindGroupLayout }
+export interface Pipeline {
+  readonly pipeline: GPUComputePipeline;
+  readonly layout: GPUBindGroupLayout;
+}
 export interface Pipelines {
   /** Group 1 of every pipeline: the uniform, at a dynamic offset. */
   readonly uniform: GPUBindGroupLayout;
   /** The pipeline called `key`, compiled at its first use. */
   get(key: string, make: () => Shader): Pipeline;
-  /** Waits for the compiler's word on everything compiled so far. @throws KvError with the kernel's name and the first message. */
+  /**
+   * Waits for the compiler's word on everything compiled so far. @throws KvError with the kernel's name and the first
+   * message.
+   */
   compiled(): Promise<void>;
 }
 
 const COMPUTE = 0x4; // GPUShaderStage.COMPUTE, a global in browsers only
 
 export function pipelineCache(device: GPUDevice, uniformBytes: number): Pipelines {
-  const uniform = device.createBindGroupLayout({ entries: [{ binding: 0, visibility: COMPUTE, buffer: { type: 'uniform', hasDynamicOffset: true, minBindingSize: uniformBytes } }] });
+  const uniform = device.createBindGroupLayout({
+    entries: [
+      {
+        binding: 0,
+        visibility: COMPUTE,
+        buffer: { type: 'uniform', hasDynamicOffset: true, minBindingSize: uniformBytes },
+      },
+    ],
+  });
   const cache = new Map<string, Pipeline>();
   let pending: { readonly id: string; readonly info: Promise<GPUCompilationInfo> }[] = [];
   const build = ({ id, code, writes }: Shader): Pipeline => {
@@ -23,9 +37,18 @@ export function pipelineCache(device: GPUDevice, uniformBytes: number): Pipeline
     const module = device.createShaderModule({ label: id, code });
     pending.push({ id, info: module.getCompilationInfo() });
     const layout = device.createBindGroupLayout({
-      label: id, entries: writes.map((write, binding) => ({ binding, visibility: COMPUTE, buffer: { type: write ? 'storage' : 'read-only-storage' } })),
+      label: id,
+      entries: writes.map((write, binding) => ({
+        binding,
+        visibility: COMPUTE,
+        buffer: { type: write ? 'storage' : 'read-only-storage' },
+      })),
     });
-    const pipeline = device.createComputePipeline({ label: id, layout: device.createPipelineLayout({ bindGroupLayouts: [layout, uniform] }), compute: { module, entryPoint: 'main' } });
+    const pipeline = device.createComputePipeline({
+      label: id,
+      layout: device.createPipelineLayout({ bindGroupLayouts: [layout, uniform] }),
+      compute: { module, entryPoint: 'main' },
+    });
     return { pipeline, layout };
   };
   return {

@@ -4,10 +4,19 @@ import type { Recording, Shared } from './encode.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** The first thing that went wrong on the device. */
-export interface Fault { error: KvError | undefined }
+export interface Fault {
+  error: KvError | undefined;
+}
 
-/** Everything recorded so far, then all tensors and their lengths: one submit, one mapped buffer. @throws KvError for what the device reported. */
-export async function read(tensors: readonly Tensor[], own: Recording['own'], { pool, pipelines, recorder, fault }: Shared & { readonly fault: Fault }): ReturnType<Backend['read']> {
+/**
+ * Everything recorded so far, then all tensors and their lengths: one submit, one mapped buffer. @throws KvError for
+ * what the device reported.
+ */
+export async function read(
+  tensors: readonly Tensor[],
+  own: Recording['own'],
+  { pool, pipelines, recorder, fault }: Shared & { readonly fault: Fault },
+): ReturnType<Backend['read']> {
   const places = new Map<GpuTensor['memory'], readonly [offset: number, bytes: number]>();
   let end = 0;
   const place = (x: GpuTensor): void => {
@@ -28,8 +37,13 @@ export async function read(tensors: readonly Tensor[], own: Recording['own'], { 
     const copy = staging.buffer.getMappedRange().slice(0);
     staging.buffer.unmap();
     if (fault.error) throw fault.error;
-    const numbers = ({ memory, dtype, shape }: GpuTensor): Float32Array | Uint32Array => new (dtype === 'u32' ? Uint32Array : Float32Array)(copy, places.get(memory)![0], sizeOf(shape));
-    return all.map((x) => ({ data: numbers(x), shape: x.shape, lengths: x.lengths && (numbers(x.lengths) as Uint32Array) }));
+    const numbers = ({ memory, dtype, shape }: GpuTensor): Float32Array | Uint32Array =>
+      new (dtype === 'u32' ? Uint32Array : Float32Array)(copy, places.get(memory)![0], sizeOf(shape));
+    return all.map((x) => ({
+      data: numbers(x),
+      shape: x.shape,
+      lengths: x.lengths && (numbers(x.lengths) as Uint32Array),
+    }));
   } finally {
     pool.give(staging);
   }
@@ -41,6 +55,9 @@ async function mapped(buffer: GPUBuffer, fault: Fault): Promise<void> {
     await buffer.mapAsync(1 /* GPUMapMode.READ */);
   } catch (cause) {
     await new Promise((resolve) => setTimeout(resolve, 0)); // the report of the loss comes in its own task
-    throw fault.error ?? new KvError('gpu', `reading back failed: ${cause instanceof Error ? cause.message : String(cause)}`);
+    throw (
+      fault.error ??
+      new KvError('gpu', `reading back failed: ${cause instanceof Error ? cause.message : String(cause)}`)
+    );
   }
 }

@@ -8,14 +8,18 @@ export interface Counters {
   readonly dispatches: number;
   readonly submits: number;
   readonly readbacks: number;
-  /** That dispatches read and wrote: of the tensors that they bound, each once a dispatch, where a kernel does not count more closely. */
+  /**
+   * That dispatches read and wrote: of the tensors that they bound, each once a dispatch, where a kernel does not count
+   * more closely.
+   */
   readonly bytes: number;
 }
 
 /** Bytes of one dispatch's scalars: the alignment that every adapter grants. */
 export const UNIFORM_BYTES = 256;
 /** Dispatches of one submit at most, and those whose scalars share a buffer. */
-const BATCH = 2048, PAGE = 256;
+const BATCH = 2048,
+  PAGE = 256;
 /** Bytes of writes that may wait for a submit: the driver holds a copy of them until then. */
 const WAITING = 2 ** 26;
 
@@ -34,12 +38,18 @@ export interface Recorder {
   label(name: string): string;
 }
 
-/** One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the submit. */
+/**
+ * One open command encoder with one compute pass; the scalars of its dispatches go up in a few writes before the
+ * submit.
+ */
 export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelines, timed?: Timed): Recorder {
   const counters = { dispatches: 0, submits: 0, readbacks: 0, bytes: 0 };
-  const pages: { readonly memory: Memory; readonly group: GPUBindGroup; readonly values: Uint32Array<ArrayBuffer> }[] = [];
+  const pages: { readonly memory: Memory; readonly group: GPUBindGroup; readonly values: Uint32Array<ArrayBuffer> }[] =
+    [];
   let encoder: GPUCommandEncoder | undefined, pass: GPUComputePassEncoder | undefined;
-  let batch = 0, used = 0, waiting = 0;
+  let batch = 0,
+    used = 0,
+    waiting = 0;
   const timer = timed && createTimer(device, pool, timed, BATCH);
   const endPass = (): void => {
     pass?.end();
@@ -49,22 +59,38 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
   const page = (): (typeof pages)[number] => {
     const at = Math.floor(used / PAGE);
     if (!pages[at]) {
-      const values = new Uint32Array((PAGE * UNIFORM_BYTES) / 4), memory = pool().take(values.byteLength, 'uniform');
-      pages[at] = { memory, values, group: device.createBindGroup({ layout: pipelines.uniform, entries: [{ binding: 0, resource: { buffer: memory.buffer, size: UNIFORM_BYTES } }] }) };
+      const values = new Uint32Array((PAGE * UNIFORM_BYTES) / 4),
+        memory = pool().take(values.byteLength, 'uniform');
+      pages[at] = {
+        memory,
+        values,
+        group: device.createBindGroup({
+          layout: pipelines.uniform,
+          entries: [{ binding: 0, resource: { buffer: memory.buffer, size: UNIFORM_BYTES } }],
+        }),
+      };
     }
     return pages[at];
   };
   const self: Recorder = {
-    counters, timer,
+    counters,
+    timer,
     dispatch({ pipeline, layout }, memories, scalars, groups, bytes) {
       if (used === BATCH) self.submit();
-      const { group, values } = page(), offset = (used % PAGE) * UNIFORM_BYTES;
+      const { group, values } = page(),
+        offset = (used % PAGE) * UNIFORM_BYTES;
       values.set(scalars, offset / 4);
       encoder ??= device.createCommandEncoder();
       if (pass) timer?.count();
       else pass = encoder.beginComputePass(timer?.begin(pipeline.label));
       pass.setPipeline(pipeline);
-      pass.setBindGroup(0, device.createBindGroup({ layout, entries: memories.map(({ buffer }, binding) => ({ binding, resource: { buffer } })) }));
+      pass.setBindGroup(
+        0,
+        device.createBindGroup({
+          layout,
+          entries: memories.map(({ buffer }, binding) => ({ binding, resource: { buffer } })),
+        }),
+      );
       pass.setBindGroup(1, group, [offset]);
       pass.dispatchWorkgroups(...grid(groups, device.limits.maxComputeWorkgroupsPerDimension));
       if (timer?.timed === 'kernels') endPass();
@@ -92,7 +118,9 @@ export function recorder(device: GPUDevice, pool: () => Pool, pipelines: Pipelin
       if (!encoder) return;
       endPass();
       const submitted = timer?.end(encoder);
-      for (const [i, { memory, values }] of pages.entries()) if (used > i * PAGE) device.queue.writeBuffer(memory.buffer, 0, values, 0, (Math.min(PAGE, used - i * PAGE) * UNIFORM_BYTES) / 4);
+      for (const [i, { memory, values }] of pages.entries())
+        if (used > i * PAGE)
+          device.queue.writeBuffer(memory.buffer, 0, values, 0, (Math.min(PAGE, used - i * PAGE) * UNIFORM_BYTES) / 4);
       device.queue.submit([encoder.finish()]);
       submitted?.();
       encoder = undefined;

@@ -3,13 +3,18 @@ import type { DType } from '@kv/core';
 /** Threads of a workgroup, everywhere: the default limit of WebGPU. */
 export const THREADS = 256;
 
-/** How a kernel sees elements: of f32 and u32 tensors, `number` reads f32, `index` u32 of the same value, `bits` the raw 32 bits. */
+/**
+ * How a kernel sees elements: of f32 and u32 tensors, `number` reads f32, `index` u32 of the same value, `bits` the raw
+ * 32 bits.
+ */
 export type Element = DType | 'number' | 'index' | 'bits';
 
 /**
- * A kernel as data. Of every input `x` there is in scope: `x_rows` (0 where it was left out) to `x_channel_step` in `params`,
+ * A kernel as data. Of every input `x` there is in scope: `x_rows` (0 where it was left out) to `x_channel_step` in
+ * `params`,
  * `x_base(row)` (where the row that stands for result row `row` begins), `x_get(at)` (an element as it is declared),
- * `x_at(row, slot, channel)`, and for those in `ragged` `x_valid(row)`. `params` also holds the result's `rows`, `slots` and
+ * `x_at(row, slot, channel)`, and for those in `ragged` `x_valid(row)`. `params` also holds the result's `rows`,
+ * `slots` and
  * `channels`, and `count`.
  */
 export interface KernelDef {
@@ -22,7 +27,10 @@ export interface KernelDef {
   readonly shapes?: readonly string[];
   readonly outputs: Readonly<Record<string, DType>>;
   readonly params?: Readonly<Record<string, DType>>;
-  /** `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count` workgroups. */
+  /**
+   * `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count`
+   * workgroups.
+   */
   readonly per: 'element' | 'group';
   readonly source: string;
 }
@@ -37,20 +45,31 @@ export interface Shader {
 const VIEW = ['rows', 'row_step', 'slot_step', 'channel_step', 'slots', 'lengths'] as const;
 
 /** Names of all scalars in the uniform, in order. */
-export const scalars = ({ inputs, params = {} }: KernelDef): readonly string[] =>
-  ['count', 'rows', 'slots', 'channels', ...Object.keys(inputs).flatMap((x) => VIEW.map((v) => `${x}_${v}`)), ...Object.keys(params)];
+export const scalars = ({ inputs, params = {} }: KernelDef): readonly string[] => [
+  'count',
+  'rows',
+  'slots',
+  'channels',
+  ...Object.keys(inputs).flatMap((x) => VIEW.map((v) => `${x}_${v}`)),
+  ...Object.keys(params),
+];
 
 /** Whether the text differs by the element type of the tensor. */
 export const followsTensor = (element: Element | undefined): boolean => element === 'number' || element === 'index';
-const stored = (element: Element, actual: DType): DType => (element === 'number' || element === 'index' ? actual : element === 'bits' ? 'u32' : element);
+const stored = (element: Element, actual: DType): DType =>
+  element === 'number' || element === 'index' ? actual : element === 'bits' ? 'u32' : element;
 
 function view(name: string, element: Element, ragged: boolean): string {
   const type = element === 'number' ? 'f32' : element === 'bits' || element === 'index' ? 'u32' : element;
   return `
 fn ${name}_base(row: u32) -> u32 { return row * params.${name}_rows / params.rows * params.${name}_row_step; }
 fn ${name}_get(at: u32) -> ${type} { return ${type}(${name}[at]); }
-fn ${name}_at(row: u32, slot: u32, channel: u32) -> ${type} { return ${name}_get(${name}_base(row) + slot * params.${name}_slot_step + channel * params.${name}_channel_step); }${ragged ? `
-fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return params.${name}_slots; } return ${name}_lengths[row * params.${name}_lengths / params.rows]; }` : ''}`;
+fn ${name}_at(row: u32, slot: u32, channel: u32) -> ${type} { return ${name}_get(${name}_base(row) + slot * params.${name}_slot_step + channel * params.${name}_channel_step); }${
+    ragged
+      ? `
+fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return params.${name}_slots; } return ${name}_lengths[row * params.${name}_lengths / params.rows]; }`
+      : ''
+  }`;
 }
 
 /** The whole text of a kernel for inputs of the given element types. */
@@ -61,12 +80,19 @@ export function shader(def: KernelDef, actual: Readonly<Record<string, DType>>):
     ...ragged.map((x) => [`${x}_lengths`, 'u32', 'read']),
     ...Object.entries(outputs).map(([x, e]) => [x, e, 'read_write']),
   ];
-  const start = per === 'element' ? `let index = at * ${THREADS}u + lane; if (index < params.count) { run(index); }` : 'if (at < params.count) { run(at, lane); }';
+  const start =
+    per === 'element'
+      ? `let index = at * ${THREADS}u + lane; if (index < params.count) { run(index); }`
+      : 'if (at < params.count) { run(at, lane); }';
   const code = /* wgsl */ `
-struct Params { ${scalars(def).map((s) => `${s}: ${params[s] ?? 'u32'}`).join(', ')} }
+struct Params { ${scalars(def)
+    .map((s) => `${s}: ${params[s] ?? 'u32'}`)
+    .join(', ')} }
 @group(1) @binding(0) var<uniform> params: Params;
 ${arrays.map(([name, type, access], i) => `@group(0) @binding(${i}) var<storage, ${access}> ${name}: array<${type}>;`).join('\n')}
-${Object.entries(inputs).map(([x, e]) => view(x, e, ragged.includes(x))).join('')}
+${Object.entries(inputs)
+  .map(([x, e]) => view(x, e, ragged.includes(x)))
+  .join('')}
 ${def.source}
 @compute @workgroup_size(${THREADS})
 fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {

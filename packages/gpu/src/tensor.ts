@@ -9,7 +9,9 @@ export interface GpuTensor extends Tensor {
 }
 
 /** Sizes with trailing 1s: rows, slots, channels. */
-export function sizes({ shape: [rows = 1, slots = 1, channels = 1] }: Tensor): [rows: number, slots: number, channels: number] {
+export function sizes({
+  shape: [rows = 1, slots = 1, channels = 1],
+}: Tensor): [rows: number, slots: number, channels: number] {
   return [rows, slots, channels];
 }
 
@@ -18,6 +20,7 @@ export function sharedRows(at: string, ...tensors: readonly (Tensor | undefined)
   const counts = tensors.filter((t) => t !== undefined).map((t) => t.shape[0] ?? 1);
   const rows = Math.max(1, ...counts);
   const odd = counts.find((n) => n > 0 && rows % n !== 0);
-  if (odd !== undefined) throw new KvError(at, `${odd} rows do not divide ${rows} rows: expected query heads to be a multiple of KV heads`);
+  if (odd !== undefined)
+    throw new KvError(at, `${odd} rows do not divide ${rows} rows: expected query heads to be a multiple of KV heads`);
   return counts.includes(0) ? 0 : rows;
 }

@@ -16,7 +16,8 @@ export function up(c: number): number {
 export const down = (c: number): number => -up(-c);
 
 /** A device may read subnormals as 0: a threshold among them moves to their border on its own side. */
-export const aboveSubnormals = (x: number): number => (x > 0 && x < 2 ** -126 ? 2 ** -126 : x < 0 && x > -(2 ** -126) ? 0 : x);
+export const aboveSubnormals = (x: number): number =>
+  x > 0 && x < 2 ** -126 ? 2 ** -126 : x < 0 && x > -(2 ** -126) ? 0 : x;
 export const belowSubnormals = (x: number): number => -aboveSubnormals(-x);
 
 /** Whether `c` is a number that f32 holds. */

@@ -32,13 +32,16 @@ export interface Timer {
 export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, passes: number): Timer {
   const queries = device.createQuerySet({ type: 'timestamp', count: 2 * passes });
   const sums = new Map<string, { -readonly [K in keyof Timing]: Timing[K] }>();
-  let open: { label: string; kernel: string; dispatches: number }[] = [], waiting: Promise<void>[] = [], resolved: Memory | undefined;
+  let open: { label: string; kernel: string; dispatches: number }[] = [],
+    waiting: Promise<void>[] = [],
+    resolved: Memory | undefined;
   const add = async (staging: Memory, spans: typeof open): Promise<void> => {
     try {
       await staging.buffer.mapAsync(1 /* GPUMapMode.READ */);
       const times = new BigUint64Array(staging.buffer.getMappedRange(0, 16 * spans.length));
       for (const [i, { label, kernel, dispatches }] of spans.entries()) {
-        const key = `${label}\n${kernel}`, sum = sums.get(key) ?? { label, kernel, dispatches: 0, nanoseconds: 0 };
+        const key = `${label}\n${kernel}`,
+          sum = sums.get(key) ?? { label, kernel, dispatches: 0, nanoseconds: 0 };
         sum.dispatches += dispatches;
         sum.nanoseconds += Math.max(0, Number(times[2 * i + 1]! - times[2 * i]!)); // an adapter may set its clock back
         sums.set(key, sum);
@@ -49,7 +52,8 @@ export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, p
     }
   };
   const self: Timer = {
-    timed, label: '',
+    timed,
+    label: '',
     begin(kernel) {
       const at = 2 * open.length;
       open.push({ label: self.label, kernel: timed === 'kernels' ? kernel : '', dispatches: 1 });
@@ -59,7 +63,8 @@ export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, p
       open.at(-1)!.dispatches++;
     },
     end(encoder) {
-      const spans = open, bytes = 16 * spans.length;
+      const spans = open,
+        bytes = 16 * spans.length;
       if (bytes === 0) return () => {};
       open = [];
       resolved ??= pool().take(16 * passes, 'resolve');
@@ -78,7 +83,10 @@ export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, p
       try {
         await Promise.all(all);
       } catch (cause) {
-        throw new KvError('gpu', `reading timestamps failed: ${cause instanceof Error ? cause.message : String(cause)}`);
+        throw new KvError(
+          'gpu',
+          `reading timestamps failed: ${cause instanceof Error ? cause.message : String(cause)}`,
+        );
       }
       const timings = [...sums.values()].sort((a, b) => b.nanoseconds - a.nanoseconds);
       sums.clear();

@@ -10,12 +10,16 @@ import { testGpu } from './device.ts';
 const first = await testGpu();
 afterAll(() => first?.destroy());
 
-const policy = compose(snapkv({ window: 4 }), topK()), attention = numbers(1, 2 * 50, 'weights'), inputs = { attention: { data: attention, shape: [2, 50] }, budget: 20 } satisfies Inputs;
-const event = async (gpu: Gpu): Promise<readonly (readonly number[])[]> => (await gpu.scope((scope) => applyOn(scope, policy, inputs))).kept!;
+const policy = compose(snapkv({ window: 4 }), topK()),
+  attention = numbers(1, 2 * 50, 'weights'),
+  inputs = { attention: { data: attention, shape: [2, 50] }, budget: 20 } satisfies Inputs;
+const event = async (gpu: Gpu): Promise<readonly (readonly number[])[]> =>
+  (await gpu.scope((scope) => applyOn(scope, policy, inputs))).kept!;
 
 /** The event fails with one sentence, again and again; the host has what it had; another device goes on. */
 async function failsOn(gpu: Gpu, sentence: RegExp): Promise<void> {
-  const before = attention.slice(), { kept } = await applyOn(cpu, policy, inputs);
+  const before = attention.slice(),
+    { kept } = await applyOn(cpu, policy, inputs);
   for (let turn = 0; turn < 2; turn++) await expect(event(gpu)).rejects.toThrow(sentence);
   expect(attention).toEqual(before);
   gpu.destroy();
@@ -34,18 +38,28 @@ describe.skipIf(!first)('one clear error, and another device goes on', () => {
     await failsOn(gpu, /^gpu: the device was lost \(.*\): open another one; what was on it is gone$/);
   });
   test('a device that is lost in the middle of an event', async () => {
-    const gpu = (await testGpu())!, running = event(gpu);
+    const gpu = (await testGpu())!,
+      running = event(gpu);
     gpu.device.destroy();
     await expect(running).rejects.toThrow(/^gpu: the device was lost/);
     await failsOn(gpu, /^gpu: the device was lost/);
   });
   test('memory that runs out, and a tensor beyond the limits, which costs nothing', async () => {
-    const gpu = (await testGpu())!, { maxStorageBufferBindingSize: most } = gpu.device.limits, before = { ...gpu.ledger };
-    expect(() => gpu.ops.fill({ shape: [1, most / 4 + 1], dtype: 'f32' }, 1)).toThrow(`gpu: a tensor of shape [1,${most / 4 + 1}] needs ${most + 4} bytes, but this adapter binds at most ${most}`);
+    const gpu = (await testGpu())!,
+      { maxStorageBufferBindingSize: most } = gpu.device.limits,
+      before = { ...gpu.ledger };
+    expect(() => gpu.ops.fill({ shape: [1, most / 4 + 1], dtype: 'f32' }, 1)).toThrow(
+      `gpu: a tensor of shape [1,${most / 4 + 1}] needs ${most + 4} bytes, but this adapter binds at most ${most}`,
+    );
     expect({ ...gpu.ledger }).toEqual(before);
     await event(gpu);
     if (most < 2 ** 30) return gpu.destroy(); // what SwiftShader does not have
-    await gpu.scope(({ ops }) => { ops.fill({ shape: [1, 2 ** 28], dtype: 'f32' }, 1); });
-    await failsOn(gpu, /^gpu: a buffer did not fit into the memory of SwiftShader.*, where \d+ bytes are allocated \(.*OUT_OF_DEVICE_MEMORY.*\): open another device, with smaller buffers or fewer$/);
+    await gpu.scope(({ ops }) => {
+      ops.fill({ shape: [1, 2 ** 28], dtype: 'f32' }, 1);
+    });
+    await failsOn(
+      gpu,
+      /^gpu: a buffer did not fit into the memory of SwiftShader.*, where \d+ bytes are allocated \(.*OUT_OF_DEVICE_MEMORY.*\): open another device, with smaller buffers or fewer$/,
+    );
   });
 });

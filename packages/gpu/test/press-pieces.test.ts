@@ -16,26 +16,92 @@ import { share } from './differential.ts';
 const gpuTest = await gpuTests();
 
 /** What lies beside a model, and what a second pass saw. */
-function signals(signal: AnySignal, { at: { queryHeads, kvHeads, headDim: d, slots, aligned }, attention, lengths }: Layer, ops: Ops): unknown {
+function signals(
+  signal: AnySignal,
+  { at: { queryHeads, kvHeads, headDim: d, slots, aligned }, attention, lengths }: Layer,
+  ops: Ops,
+): unknown {
   const sines = (count: number) => Float32Array.from({ length: count }, (_, i) => Math.sin(i + 1));
-  if (signal.id === 'queryStatistics') return { queryHeads, headDim: d, mean: sines(queryHeads * d), covariance: Float32Array.from({ length: queryHeads * d * d }, (_, i) => (i % (d + 1) === 0 ? 1 : 0.1)) };
+  if (signal.id === 'queryStatistics')
+    return {
+      queryHeads,
+      headDim: d,
+      mean: sines(queryHeads * d),
+      covariance: Float32Array.from({ length: queryHeads * d * d }, (_, i) => (i % (d + 1) === 0 ? 1 : 0.1)),
+    };
   if (signal.id === 'qFilters') return { kvHeads, headDim: d, filters: sines(kvHeads * d) };
-  if (signal.id === 'preRope') return { queryHeads, headDim: d, half: Math.floor(d / 2), mean: sines(queryHeads * d), size: sines(queryHeads * Math.floor(d / 2)).map((x) => 2 + x) };
-  const ragged = (): Tensor => ops.from({ data: Uint32Array.from({ length: queryHeads }, (_, h) => lengths[Math.floor((h * kvHeads) / queryHeads)]!), shape: [queryHeads] }, 'u32');
-  return signal.id === rereading.id ? ops.from({ data: attention, shape: [queryHeads, slots] }, 'f32', aligned ? undefined : ragged()) : undefined;
+  if (signal.id === 'preRope')
+    return {
+      queryHeads,
+      headDim: d,
+      half: Math.floor(d / 2),
+      mean: sines(queryHeads * d),
+      size: sines(queryHeads * Math.floor(d / 2)).map((x) => 2 + x),
+    };
+  const ragged = (): Tensor =>
+    ops.from(
+      {
+        data: Uint32Array.from({ length: queryHeads }, (_, h) => lengths[Math.floor((h * kvHeads) / queryHeads)]!),
+        shape: [queryHeads],
+      },
+      'u32',
+    );
+  return signal.id === rereading.id
+    ? ops.from({ data: attention, shape: [queryHeads, slots] }, 'f32', aligned ? undefined : ragged())
+    : undefined;
 }
 /** Odds of a weight next to 1 have few digits in f32, and DropKV squares them. */
 const pieces: readonly (readonly [piece: Piece<any, any>, tolerance: number])[] = [
-  [cap({ window: 6, future: 3, sinks: 1 }), 1e-3], [expectedAttentionStats({ future: 3, sinks: 1 }), 1e-3], [qfilter(), 1e-4], [compose(triattention({ horizon: 8 }), zScore()), 1e-2], [finch({ question: 2 }), 1e-4], [dropkv({ window: 2 }), 0.1], [kvcompose(), 1e-5], [entropyGate({ size: 3, low: 1 }), 1e-5],
+  [cap({ window: 6, future: 3, sinks: 1 }), 1e-3],
+  [expectedAttentionStats({ future: 3, sinks: 1 }), 1e-3],
+  [qfilter(), 1e-4],
+  [compose(triattention({ horizon: 8 }), zScore()), 1e-2],
+  [finch({ question: 2 }), 1e-4],
+  [dropkv({ window: 2 }), 0.1],
+  [kvcompose(), 1e-5],
+  [entropyGate({ size: 3, low: 1 }), 1e-5],
 ];
-for (const [piece, tolerance] of pieces) gpuTest(`${piece.label} as on the CPU`, async (gpu) => {
-  for (const law of Object.values(backendLaws(piece, { backend: gpu, runs: share(4), tolerance, signals }))) await law();
+for (const [piece, tolerance] of pieces)
+  gpuTest(`${piece.label} as on the CPU`, async (gpu) => {
+    for (const law of Object.values(backendLaws(piece, { backend: gpu, runs: share(4), tolerance, signals })))
+      await law();
+  });
+const put = (f: (i: number) => number, ...shape: number[]) => ({
+  data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)),
+  shape,
 });
-const put = (f: (i: number) => number, ...shape: number[]) => ({ data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)), shape });
 const made: readonly (readonly [typeof byRank, (size: KernelSize) => KernelInputs])[] = [
-  [byRank, ({ rows, slots, lengths }) => ({ inputs: { x: { ...put((i) => Math.sin(i), rows, slots), lengths }, rank: put((i) => { const n = lengths?.[Math.floor(i / slots)] ?? slots, at = i % slots; return at < n ? n - 1 - at : 0; }, rows, slots) } })],
-  [placeInChunk, ({ rows, slots, lengths }) => ({ inputs: { x: { ...put((i) => (i * 7) % 5, rows, slots), lengths }, chunk: { data: Uint32Array.from({ length: rows * slots }, (_, i) => Math.floor((i % Math.max(1, slots)) / 3)), shape: [rows, slots] } } })],
+  [
+    byRank,
+    ({ rows, slots, lengths }) => ({
+      inputs: {
+        x: { ...put((i) => Math.sin(i), rows, slots), lengths },
+        rank: put(
+          (i) => {
+            const n = lengths?.[Math.floor(i / slots)] ?? slots,
+              at = i % slots;
+            return at < n ? n - 1 - at : 0;
+          },
+          rows,
+          slots,
+        ),
+      },
+    }),
+  ],
+  [
+    placeInChunk,
+    ({ rows, slots, lengths }) => ({
+      inputs: {
+        x: { ...put((i) => (i * 7) % 5, rows, slots), lengths },
+        chunk: {
+          data: Uint32Array.from({ length: rows * slots }, (_, i) => Math.floor((i % Math.max(1, slots)) / 3)),
+          shape: [rows, slots],
+        },
+      },
+    }),
+  ],
 ];
-for (const [kernel, make] of made) gpuTest(`the kernel ${kernel.id} as its reference`, async (gpu) => {
-  for (const law of Object.values(kernelLaws(kernel, { backend: gpu, runs: share(8), make }))) await law();
-});
+for (const [kernel, make] of made)
+  gpuTest(`the kernel ${kernel.id} as its reference`, async (gpu) => {
+    for (const law of Object.values(kernelLaws(kernel, { backend: gpu, runs: share(8), make }))) await law();
+  });

@@ -7,29 +7,51 @@ import { everywhere, same, tensor } from './differential.ts';
 
 const gpuTest = await gpuTests();
 
-gpuTest('select with forced, banned and inactive rows, ties to the lower slot', (gpu) => everywhere(async (c) => {
-  const dense = { ...c, ragged: false }, rows = c.kv * c.group, kind = c.seed % 3 === 0 ? 'any' : 'ties';
-  const mask = (ops: Ops, n: number, salt: number, share: number, of = c): Tensor => ops.less(tensor(ops, of, [n, c.slots], 'any', salt), share);
-  const budgets = (ops: Ops): Tensor => ops.map('abs', ops.mul(tensor(ops, dense, [rows, 1], 'any', 17), c.slots / (c.seed % 2 === 0 ? 4 : 40)));
-  const scores = (ops: Ops): Tensor => tensor(ops, c, [c.seed % 5 === 0 ? c.kv : rows, c.slots], kind);
-  await same(gpu, (ops) => ops.select(scores(ops), budgets(ops)));
-  await same(gpu, (ops) => ops.select(scores(ops), budgets(ops), { forced: mask(ops, c.kv, 3, -10), banned: mask(ops, 1, 4, 0, dense) }));
-  await same(gpu, (ops) => ops.select(scores(ops), budgets(ops), { banned: mask(ops, rows, 5, 3), active: ops.less(tensor(ops, dense, [rows, 1], 'any', 6), 0) }));
-}, { runs: 25 }));
+gpuTest('select with forced, banned and inactive rows, ties to the lower slot', (gpu) =>
+  everywhere(
+    async (c) => {
+      const dense = { ...c, ragged: false },
+        rows = c.kv * c.group,
+        kind = c.seed % 3 === 0 ? 'any' : 'ties';
+      const mask = (ops: Ops, n: number, salt: number, share: number, of = c): Tensor =>
+        ops.less(tensor(ops, of, [n, c.slots], 'any', salt), share);
+      const budgets = (ops: Ops): Tensor =>
+        ops.map('abs', ops.mul(tensor(ops, dense, [rows, 1], 'any', 17), c.slots / (c.seed % 2 === 0 ? 4 : 40)));
+      const scores = (ops: Ops): Tensor => tensor(ops, c, [c.seed % 5 === 0 ? c.kv : rows, c.slots], kind);
+      await same(gpu, (ops) => ops.select(scores(ops), budgets(ops)));
+      await same(gpu, (ops) =>
+        ops.select(scores(ops), budgets(ops), { forced: mask(ops, c.kv, 3, -10), banned: mask(ops, 1, 4, 0, dense) }),
+      );
+      await same(gpu, (ops) =>
+        ops.select(scores(ops), budgets(ops), {
+          banned: mask(ops, rows, 5, 3),
+          active: ops.less(tensor(ops, dense, [rows, 1], 'any', 6), 0),
+        }),
+      );
+    },
+    { runs: 25 },
+  ),
+);
 
 gpuTest('budgets below 0, fractional, enormous and of one row for all', async (gpu) => {
   const scores = (ops: Ops): Tensor => ops.from({ data: numbers(3, 600), shape: [6, 100] });
-  for (const budget of [-5, 0, 0.99, 1.5, 99.5, 100, 1e30]) await same(gpu, (ops) => ops.select(scores(ops), ops.from({ data: [budget], shape: [1, 1] })));
+  for (const budget of [-5, 0, 0.99, 1.5, 99.5, 100, 1e30])
+    await same(gpu, (ops) => ops.select(scores(ops), ops.from({ data: [budget], shape: [1, 1] })));
 });
 
 gpuTest('zeros of both signs tie, subnormal scores do not', async (gpu) => {
   const data = [-0, 0, 1e-45, -1e-45, 0, 1e-39, -0, -1e30, 1e30, 2e-45];
-  for (let k = 0; k <= data.length; k++) await same(gpu, (ops) => ops.select(ops.from({ data, shape: [1, data.length] }), ops.from({ data: [k], shape: [1, 1] })));
+  for (let k = 0; k <= data.length; k++)
+    await same(gpu, (ops) =>
+      ops.select(ops.from({ data, shape: [1, data.length] }), ops.from({ data: [k], shape: [1, 1] })),
+    );
 });
 
 gpuTest('131,072 slots: the set of a full sort, many ties', async (gpu) => {
-  const slots = 131_072, data = numbers(11, slots).map((x) => Math.fround(Math.round(x * 100) / 100));
-  const build = (ops: Ops): Tensor => ops.select(ops.from({ data, shape: [1, slots] }), ops.from({ data: [30_000], shape: [1, 1] }));
+  const slots = 131_072,
+    data = numbers(11, slots).map((x) => Math.fround(Math.round(x * 100) / 100));
+  const build = (ops: Ops): Tensor =>
+    ops.select(ops.from({ data, shape: [1, slots] }), ops.from({ data: [30_000], shape: [1, 1] }));
   const kept = await gpu.scope(async ({ ops, read }) => (await read([build(ops)]))[0]!);
   const want = readCpu(build(cpu.ops));
   expect([...kept.lengths!]).toEqual([30_000]);
@@ -38,7 +60,8 @@ gpuTest('131,072 slots: the set of a full sort, many ties', async (gpu) => {
 
 const full = Number(process.env['FC_RUNS'] ?? 0) > 100; // a software adapter needs 5 s for the larger one
 gpuTest(`${full ? 131_072 : 32_768} slots in two rows: every rank`, async (gpu) => {
-  const slots = full ? 65_536 : 16_384, data = numbers(12, 2 * slots).map((x) => Math.fround(Math.round(x * 100) / 100));
+  const slots = full ? 65_536 : 16_384,
+    data = numbers(12, 2 * slots).map((x) => Math.fround(Math.round(x * 100) / 100));
   const build = (ops: Ops): Tensor => ops.rank(ops.from({ data, shape: [2, slots] }), 'all');
   const got = await gpu.scope(async ({ ops, read }) => (await read([build(ops)]))[0]!);
   expect(got.data).toEqual(readCpu(build(cpu.ops)).data);

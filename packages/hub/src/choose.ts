@@ -6,8 +6,15 @@ import type { RepoName } from './model-name.ts';
 
 /** Beside the weights; the first two must be there. */
 const NEEDED = ['config.json', 'tokenizer.json'];
-const BESIDE: readonly string[] = [...NEEDED, 'tokenizer_config.json', 'chat_template.jinja', 'special_tokens_map.json', 'generation_config.json'];
-const WEIGHTS = 'model.safetensors', INDEX = 'model.safetensors.index.json';
+const BESIDE: readonly string[] = [
+  ...NEEDED,
+  'tokenizer_config.json',
+  'chat_template.jinja',
+  'special_tokens_map.json',
+  'generation_config.json',
+];
+const WEIGHTS = 'model.safetensors',
+  INDEX = 'model.safetensors.index.json';
 const MAX_INDEX = 64 * 2 ** 20;
 
 /** What of a repository is downloaded. */
@@ -29,45 +36,72 @@ export function choose(name: RepoName, files: readonly RepoFile[]): Chosen {
     return { files: [gguf], gguf };
   }
   const missing = NEEDED.filter((needed) => !at.has(needed));
-  if (missing.length > 0) throw new KvError(repo, `expected ${missing.join(' and ')} beside ${weights.path}, got ${list(files.map(({ path }) => path))}`);
+  if (missing.length > 0)
+    throw new KvError(
+      repo,
+      `expected ${missing.join(' and ')} beside ${weights.path}, got ${list(files.map(({ path }) => path))}`,
+    );
   const chosen = [...BESIDE.flatMap((path) => at.get(path) ?? []), weights];
   return { files: chosen, ...(weights.path === INDEX && { index: weights }) };
 }
 
 function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): RepoFile {
   const all = ggufs(files.map(({ path }) => path));
-  const fitting = file === undefined ? all.filter((path) => quant === undefined || isQuant(path, quant)) : files.map(({ path }) => path).filter((path) => path === file);
+  const fitting =
+    file === undefined
+      ? all.filter((path) => quant === undefined || isQuant(path, quant))
+      : files.map(({ path }) => path).filter((path) => path === file);
   if (fitting.length === 0) {
-    const wanted = file ?? (quant === undefined ? `${WEIGHTS}, ${INDEX} or a .gguf file` : `a .gguf file of type ${quant}`);
-    throw new KvError(repo, `expected ${wanted}, got ${all.length > 0 ? list(all) : `only ${list(files.map(({ path }) => path).filter((path) => !path.startsWith('.')))}`}`);
+    const wanted =
+      file ?? (quant === undefined ? `${WEIGHTS}, ${INDEX} or a .gguf file` : `a .gguf file of type ${quant}`);
+    throw new KvError(
+      repo,
+      `expected ${wanted}, got ${all.length > 0 ? list(all) : `only ${list(files.map(({ path }) => path).filter((path) => !path.startsWith('.')))}`}`,
+    );
   }
-  if (fitting.length > 1) throw new KvError(repo, `expected the name of one .gguf file (${repo}:Q4_K_M or ${repo}/file.gguf), got ${list(fitting)}`);
+  if (fitting.length > 1)
+    throw new KvError(
+      repo,
+      `expected the name of one .gguf file (${repo}:Q4_K_M or ${repo}/file.gguf), got ${list(fitting)}`,
+    );
   const path = checkPath(fitting[0]!, repo);
-  if (/-\d{5}-of-\d{5}\.gguf$/i.test(path)) throw new KvError(repo, `expected a model in one .gguf file, got a part of it: ${path}`);
+  if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
+    throw new KvError(repo, `expected a model in one .gguf file, got a part of it: ${path}`);
   return files.find((found) => found.path === path)!;
 }
 
 /** Names of the GGUF files that are models: not the projectors of a vision model. */
-export const ggufs = (paths: readonly string[]): readonly string[] => paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path));
+export const ggufs = (paths: readonly string[]): readonly string[] =>
+  paths.filter((path) => /\.gguf$/i.test(path) && !/(^|\/)mmproj/i.test(path));
 
 /** Whether a GGUF file's name holds a type, as a word of it: Q4_K is not in model-Q4_K_M.gguf. */
-export const isQuant = (path: string, quant: string): boolean => new RegExp(`(^|[/.-])${quant.replace(/\./g, '\\.')}[/.-]`, 'i').test(path);
+export const isQuant = (path: string, quant: string): boolean =>
+  new RegExp(`(^|[/.-])${quant.replace(/\./g, '\\.')}[/.-]`, 'i').test(path);
 
 /**
  * The files that an index on disk names.
- * @throws KvError for an index that is no such thing, a name that leaves the folder, a file that is not in the repository
+ * @throws KvError for an index that is no such thing, a name that leaves the folder, a file that is not in the
+ * repository
  */
-export async function shardsOf(repo: string, { size }: RepoFile, read: () => Promise<string>, files: readonly RepoFile[]): Promise<readonly RepoFile[]> {
+export async function shardsOf(
+  repo: string,
+  { size }: RepoFile,
+  read: () => Promise<string>,
+  files: readonly RepoFile[],
+): Promise<readonly RepoFile[]> {
   if (size > MAX_INDEX) throw new KvError(repo, `expected an index of at most ${MAX_INDEX} bytes, got ${size}`);
   const at = new Map(files.map((file) => [file.path, file]));
-  return shardNames(await read(), repo).map((path) => at.get(path) ?? fail(repo, `expected the file ${path} that ${INDEX} names, got none in the repository`));
+  return shardNames(await read(), repo).map(
+    (path) => at.get(path) ?? fail(repo, `expected the file ${path} that ${INDEX} names, got none in the repository`),
+  );
 }
 
 function shardNames(text: string, repo: string): readonly string[] {
   const parsed = json(text) as { readonly weight_map?: unknown } | null;
   const map = parsed !== null && typeof parsed === 'object' ? parsed.weight_map : undefined;
   const names = map !== null && typeof map === 'object' ? [...new Set(Object.values(map))] : [];
-  if (names.length === 0 || names.some((name) => typeof name !== 'string')) throw new KvError(repo, `expected ${INDEX} to map weights to files, got ${text.slice(0, 80)}`);
+  if (names.length === 0 || names.some((name) => typeof name !== 'string'))
+    throw new KvError(repo, `expected ${INDEX} to map weights to files, got ${text.slice(0, 80)}`);
   return (names as string[]).map((name) => checkPath(name, repo));
 }
 
@@ -81,11 +115,12 @@ function json(text: string): unknown {
 
 /** Whether a folder has all files of a checkpoint, by what `has` says of a path in it. */
 export async function isCheckpoint(folder: string, has: (path: string) => Promise<boolean>): Promise<boolean> {
-  for (const path of NEEDED) if (!await has(path)) return false;
+  for (const path of NEEDED) if (!(await has(path))) return false;
   if (await has(WEIGHTS)) return true;
-  if (!await has(INDEX)) return false;
+  if (!(await has(INDEX))) return false;
   try {
-    for (const path of shardNames(await readFile(`${folder}/${INDEX}`, 'utf8'), folder)) if (!await has(path)) return false;
+    for (const path of shardNames(await readFile(`${folder}/${INDEX}`, 'utf8'), folder))
+      if (!(await has(path))) return false;
     return true;
   } catch {
     return false;
@@ -93,7 +128,9 @@ export async function isCheckpoint(folder: string, has: (path: string) => Promis
 }
 
 function checkPath(path: string, repo: string): string {
-  return isSafePath(path) ? path : fail(repo, `expected file names that stay in their folder, got ${JSON.stringify(path.slice(0, 200))}`);
+  return isSafePath(path)
+    ? path
+    : fail(repo, `expected file names that stay in their folder, got ${JSON.stringify(path.slice(0, 200))}`);
 }
 
 function fail(at: string, message: string): never {
@@ -101,4 +138,7 @@ function fail(at: string, message: string): never {
 }
 
 /** Up to eight names. */
-const list = (paths: readonly string[]): string => (paths.length === 0 ? 'no files' : `${paths.slice(0, 8).join(', ')}${paths.length > 8 ? ` and ${paths.length - 8} more` : ''}`);
+const list = (paths: readonly string[]): string =>
+  paths.length === 0
+    ? 'no files'
+    : `${paths.slice(0, 8).join(', ')}${paths.length > 8 ? ` and ${paths.length - 8} more` : ''}`;

@@ -6,27 +6,39 @@ import { KvError } from '@kv/core';
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** A variable; set to nothing counts as not set. `~` is the home folder. */
-const path = (env: Environment, name: string): string | undefined => env[name]?.replace(/^~(?=$|\/)/, homedir()) || undefined;
+const path = (env: Environment, name: string): string | undefined =>
+  env[name]?.replace(/^~(?=$|\/)/, homedir()) || undefined;
 
-const home = (env: Environment): string => path(env, 'HF_HOME') ?? join(path(env, 'XDG_CACHE_HOME') ?? join(homedir(), '.cache'), 'huggingface');
+const home = (env: Environment): string =>
+  path(env, 'HF_HOME') ?? join(path(env, 'XDG_CACHE_HOME') ?? join(homedir(), '.cache'), 'huggingface');
 
 /** The cache folder that huggingface_hub uses. */
-export const cacheFolder = (env: Environment): string => path(env, 'HF_HUB_CACHE') ?? path(env, 'HUGGINGFACE_HUB_CACHE') ?? join(home(env), 'hub');
+export const cacheFolder = (env: Environment): string =>
+  path(env, 'HF_HUB_CACHE') ?? path(env, 'HUGGINGFACE_HUB_CACHE') ?? join(home(env), 'hub');
 
 /** Whether the environment forbids the network. */
-export const isOffline = (env: Environment): boolean => /^(1|on|yes|true)$/i.test(env.HF_HUB_OFFLINE || env.TRANSFORMERS_OFFLINE || '');
+export const isOffline = (env: Environment): boolean =>
+  /^(1|on|yes|true)$/i.test(env.HF_HUB_OFFLINE || env.TRANSFORMERS_OFFLINE || '');
 
 /** Where the hub is: `HF_ENDPOINT`, without a slash at its end. @throws KvError if it is no http(s) URL */
 export function endpointOf(env: Environment): string {
   const text = env.HF_ENDPOINT || 'https://huggingface.co';
-  if (!/^https?:/.test(text) || !URL.canParse(text)) throw new KvError('HF_ENDPOINT', `expected an http(s) URL, got ${JSON.stringify(text)}`);
+  if (!/^https?:/.test(text) || !URL.canParse(text))
+    throw new KvError('HF_ENDPOINT', `expected an http(s) URL, got ${JSON.stringify(text)}`);
   return text.replace(/\/+$/, '');
 }
 
-/** The access token, from a variable or the file that `hf auth login` writes. @throws KvError, without showing it, if it cannot be sent */
+/**
+ * The access token, from a variable or the file that `hf auth login` writes. @throws KvError, without showing it, if it
+ * cannot be sent
+ */
 export async function tokenOf(env: Environment): Promise<string | undefined> {
   const file = path(env, 'HF_TOKEN_PATH') ?? join(home(env), 'token');
-  const given = (env.HF_TOKEN || env.HUGGING_FACE_HUB_TOKEN || await readFile(file, 'utf8').catch(() => '')).trim();
-  if (/[^\x21-\x7e]/.test(given)) throw new KvError('HF_TOKEN', 'expected a token of printable characters without spaces, got others (in the variable, or in the token file)');
+  const given = (env.HF_TOKEN || env.HUGGING_FACE_HUB_TOKEN || (await readFile(file, 'utf8').catch(() => ''))).trim();
+  if (/[^\x21-\x7e]/.test(given))
+    throw new KvError(
+      'HF_TOKEN',
+      'expected a token of printable characters without spaces, got others (in the variable, or in the token file)',
+    );
   return given || undefined;
 }

@@ -29,7 +29,10 @@ export interface FetchOptions {
   readonly onWait?: () => void;
   /** Aborted, a download ends with the signal's reason, and the next call goes on where it stopped. */
   readonly signal?: AbortSignal;
-  /** Where `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY` and the like are read. @defaultValue `process.env` */
+  /**
+   * Where `HF_HOME`, `HF_HUB_CACHE`, `HF_ENDPOINT`, `HF_TOKEN`, `HTTPS_PROXY` and the like are read. @defaultValue
+   * `process.env`
+   */
   readonly env?: Environment;
   /** Attempts that bring nothing before giving up. @defaultValue 5 */
   readonly attempts?: number;
@@ -40,21 +43,33 @@ export interface FetchOptions {
 }
 
 /**
- * The local folder of a repository's checkpoint (`org/name`), or its .gguf file (`org/name:Q4_K_M`, `org/name/file.gguf`, or the only one there is),
- * in the cache that huggingface_hub uses. What is there is used without network; the rest is downloaded, checked, and entered when all of it is complete.
+ * The local folder of a repository's checkpoint (`org/name`), or its .gguf file (`org/name:Q4_K_M`,
+ * `org/name/file.gguf`, or the only one there is),
+ * in the cache that huggingface_hub uses. What is there is used without network; the rest is downloaded, checked, and
+ * entered when all of it is complete.
  * @throws KvError in one sentence for whatever stands in the way; the signal's reason when aborted
  */
 export async function fetchModel(model: string, options: FetchOptions = {}): Promise<string> {
   const { revision = 'main', signal, onWait, env = process.env } = options;
-  const name = parseRepo(model), folder = repoFolder(cacheFolder(env), name.repo);
+  const name = parseRepo(model),
+    folder = repoFolder(cacheFolder(env), name.repo);
   const cached = await findCached(folder, checkRevision(revision), name);
   if (cached !== undefined) return cached;
-  if (options.offline ?? isOffline(env)) throw new KvError(name.repo, `expected the model in ${folder.path}, since no network may be used, got ${await offlineState(folder)} (revision ${revision})`);
+  if (options.offline ?? isOffline(env))
+    throw new KvError(
+      name.repo,
+      `expected the model in ${folder.path}, since no network may be used, got ${await offlineState(folder)} (revision ${revision})`,
+    );
   const route = await routeOf(env);
   try {
     const hub = await hubOf(env, route, options);
     // Another process may have brought it while this one waited.
-    return await withLock(folder.lock, signal, onWait, async () => await findCached(folder, revision, name) ?? download(hub, name, revision, folder, options));
+    return await withLock(
+      folder.lock,
+      signal,
+      onWait,
+      async () => (await findCached(folder, revision, name)) ?? download(hub, name, revision, folder, options),
+    );
   } catch (error) {
     throw asSentence(error, folder);
   } finally {
@@ -62,44 +77,86 @@ export async function fetchModel(model: string, options: FetchOptions = {}): Pro
   }
 }
 
-async function hubOf(env: Environment, { fetch }: Route, { signal, attempts = 5, backoffMs = 500, timeoutMs = 30_000 }: FetchOptions): Promise<Hub> {
+async function hubOf(
+  env: Environment,
+  { fetch }: Route,
+  { signal, attempts = 5, backoffMs = 500, timeoutMs = 30_000 }: FetchOptions,
+): Promise<Hub> {
   return { endpoint: endpointOf(env), token: await tokenOf(env), signal, attempts, backoffMs, timeoutMs, fetch };
 }
 
 async function offlineState(folder: RepoFolder): Promise<string> {
-  return statfs(folder.path).then(() => 'only a part of it', () => 'no such folder');
+  return statfs(folder.path).then(
+    () => 'only a part of it',
+    () => 'no such folder',
+  );
 }
 
-async function download(hub: Hub, name: RepoName, revision: string, folder: RepoFolder, { onProgress }: FetchOptions): Promise<string> {
+async function download(
+  hub: Hub,
+  name: RepoName,
+  revision: string,
+  folder: RepoFolder,
+  { onProgress }: FetchOptions,
+): Promise<string> {
   const found = await listing(hub, name.repo, revision);
   const { files, index, gguf } = choose(name, found.files);
   await mkdir(dirname(folder.blob('x')), { recursive: true });
   const shards = index ? await indexed(hub, name.repo, folder, found, index) : [];
   const all = [...files, ...shards];
-  await bring(hub, all.map((file) => wantedOf(name.repo, folder, found, file)), folder, onProgress);
+  await bring(
+    hub,
+    all.map((file) => wantedOf(name.repo, folder, found, file)),
+    folder,
+    onProgress,
+  );
   await enter(folder, revision, found, all);
   const snapshot = folder.snapshot(found.commit);
   return gguf ? join(snapshot, gguf.path) : snapshot;
 }
 
 /** Brings the index of a checkpoint in parts first, since it says which they are. */
-async function indexed(hub: Hub, repo: string, folder: RepoFolder, found: Listing, index: RepoFile): Promise<readonly RepoFile[]> {
-  return shardsOf(repo, index, async () => {
-    await bring(hub, [wantedOf(repo, folder, found, index)], folder, undefined);
-    return readFile(folder.blob(index.etag), 'utf8');
-  }, found.files);
+async function indexed(
+  hub: Hub,
+  repo: string,
+  folder: RepoFolder,
+  found: Listing,
+  index: RepoFile,
+): Promise<readonly RepoFile[]> {
+  return shardsOf(
+    repo,
+    index,
+    async () => {
+      await bring(hub, [wantedOf(repo, folder, found, index)], folder, undefined);
+      return readFile(folder.blob(index.etag), 'utf8');
+    },
+    found.files,
+  );
 }
 
-const wantedOf = (repo: string, folder: RepoFolder, { commit }: Listing, file: RepoFile): Wanted => ({ ...file, repo, commit, blob: folder.blob(file.etag) });
+const wantedOf = (repo: string, folder: RepoFolder, { commit }: Listing, file: RepoFile): Wanted => ({
+  ...file,
+  repo,
+  commit,
+  blob: folder.blob(file.etag),
+});
 
-async function bring(hub: Hub, wanted: readonly Wanted[], folder: RepoFolder, onProgress: FetchOptions['onProgress']): Promise<void> {
+async function bring(
+  hub: Hub,
+  wanted: readonly Wanted[],
+  folder: RepoFolder,
+  onProgress: FetchOptions['onProgress'],
+): Promise<void> {
   // Two files with the same bytes are one blob.
   const files = [...new Map(wanted.map((file) => [file.etag, file])).values()];
-  const total = files.reduce((sum, { size }) => sum + size, 0), meter = startMeter(total, onProgress);
+  const total = files.reduce((sum, { size }) => sum + size, 0),
+    meter = startMeter(total, onProgress);
   let here = 0;
   for (const file of files) here += await bytesHere(file);
-  const { bavail, bsize, blocks } = await statfs(folder.path), free = bavail * bsize;
-  if (blocks > 0 && total - here > free) throw new KvError(folder.path, `expected room for ${total - here} bytes, got ${free} on this disk`);
+  const { bavail, bsize, blocks } = await statfs(folder.path),
+    free = bavail * bsize;
+  if (blocks > 0 && total - here > free)
+    throw new KvError(folder.path, `expected room for ${total - here} bytes, got ${free} on this disk`);
   meter.had(here);
   for (const file of files) await downloadBlob(hub, file, meter);
 }
@@ -108,5 +165,10 @@ async function bring(hub: Hub, wanted: readonly Wanted[], folder: RepoFolder, on
 function asSentence(error: unknown, { path }: RepoFolder): unknown {
   const { code, syscall } = (error ?? {}) as NodeJS.ErrnoException;
   if (code === undefined || syscall === undefined) return error;
-  return new KvError(path, code === 'ENOSPC' || code === 'EDQUOT' ? 'expected room for the model, got a full disk (what has come is kept, and continued next time)' : `expected a cache folder that can be written, got ${code}`);
+  return new KvError(
+    path,
+    code === 'ENOSPC' || code === 'EDQUOT'
+      ? 'expected room for the model, got a full disk (what has come is kept, and continued next time)'
+      : `expected a cache folder that can be written, got ${code}`,
+  );
 }

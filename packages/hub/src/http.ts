@@ -26,7 +26,10 @@ export interface Answer {
 const REDIRECTS = new Set([301, 302, 303, 307, 308]);
 const MAX_REDIRECTS = 10;
 
-/** A GET that follows redirects itself, since every hop decides anew who may see the token. @throws Lost, or KvError for a redirect that must not be followed */
+/**
+ * A GET that follows redirects itself, since every hop decides anew who may see the token. @throws Lost, or KvError for
+ * a redirect that must not be followed
+ */
 export async function get(hub: Hub, url: string, headers: Readonly<Record<string, string>>): Promise<Answer> {
   const quiet = new AbortController();
   let timer: NodeJS.Timeout | undefined;
@@ -51,7 +54,13 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
   let at = new URL(url);
   for (let hops = 0; hops <= MAX_REDIRECTS; hops++) {
     wait();
-    const response = await step(hub.fetch(at, { headers: { 'accept-encoding': 'identity', ...headers, ...authorization(hub, at) }, redirect: 'manual', signal }));
+    const response = await step(
+      hub.fetch(at, {
+        headers: { 'accept-encoding': 'identity', ...headers, ...authorization(hub, at) },
+        redirect: 'manual',
+        signal,
+      }),
+    );
     if (REDIRECTS.has(response.status)) {
       at = target(at, response.headers.get('location'));
       response.body?.cancel().catch(() => {});
@@ -59,7 +68,9 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
     }
     const reader = response.body?.getReader();
     return {
-      status: response.status, headers: response.headers, end,
+      status: response.status,
+      headers: response.headers,
+      end,
       async read() {
         wait();
         return (await step<{ readonly value?: Uint8Array | undefined }>(reader?.read() ?? Promise.resolve({}))).value;
@@ -72,12 +83,15 @@ export async function get(hub: Hub, url: string, headers: Readonly<Record<string
 
 /** The token goes to the endpoint's own scheme, host and port, nowhere else. */
 const authorization = ({ endpoint, token }: Hub, at: URL): { readonly authorization?: string } =>
-  (token !== undefined && at.origin === new URL(endpoint).origin ? { authorization: `Bearer ${token}` } : {});
+  token !== undefined && at.origin === new URL(endpoint).origin ? { authorization: `Bearer ${token}` } : {};
 
 function target(from: URL, location: string | null): URL {
   const to = location !== null && URL.canParse(location, from) ? new URL(location, from) : undefined;
   if (to === undefined || !/^https?:$/.test(to.protocol) || (from.protocol === 'https:' && to.protocol === 'http:'))
-    throw new KvError(from.origin, `expected a redirect to an address that is as safe, got ${JSON.stringify(location?.slice(0, 200) ?? null)}`);
+    throw new KvError(
+      from.origin,
+      `expected a redirect to an address that is as safe, got ${JSON.stringify(location?.slice(0, 200) ?? null)}`,
+    );
   return to;
 }
 

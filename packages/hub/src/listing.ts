@@ -9,7 +9,10 @@ export interface RepoFile {
   readonly path: string;
   /** Bytes. */
   readonly size: number;
-  /** What it is checked against, and the name of its blob: sha256 (64 digits) of a large file, git's sha1 (40) of a small one. */
+  /**
+   * What it is checked against, and the name of its blob: sha256 (64 digits) of a large file, git's sha1 (40) of a
+   * small one.
+   */
   readonly etag: string;
 }
 
@@ -19,43 +22,84 @@ export interface Listing {
 }
 
 export const COMMIT: RegExp = /^[0-9a-f]{40}$/;
-const MAX_ANSWER = 32 * 2 ** 20, MAX_FILES = 100_000;
+const MAX_ANSWER = 32 * 2 ** 20,
+  MAX_FILES = 100_000;
 
-/** The commit of a revision and the files in it. @throws KvError in one sentence for what the hub refuses or gets wrong */
+/**
+ * The commit of a revision and the files in it. @throws KvError in one sentence for what the hub refuses or gets wrong
+ */
 export async function listing(hub: Hub, repo: string, revision: string): Promise<Listing> {
   // Not needed by whoever has the model: loaded here.
   const { listFiles, modelInfo } = await import('@huggingface/hub');
   const options = { hubUrl: hub.endpoint, fetch: apiFetch(hub, repo, revision) };
   try {
     const { sha: commit } = await modelInfo({ ...options, name: repo, revision, additionalFields: ['sha'] });
-    if (typeof commit !== 'string' || !COMMIT.test(commit)) throw new KvError(hub.endpoint, `expected the commit of ${repo}, got ${JSON.stringify(commit)}`);
+    if (typeof commit !== 'string' || !COMMIT.test(commit))
+      throw new KvError(hub.endpoint, `expected the commit of ${repo}, got ${JSON.stringify(commit)}`);
     const files: RepoFile[] = [];
     let entries = 0;
-    for await (const entry of listFiles({ ...options, repo: { type: 'model', name: repo }, revision: commit, recursive: true })) {
+    for await (const entry of listFiles({
+      ...options,
+      repo: { type: 'model', name: repo },
+      revision: commit,
+      recursive: true,
+    })) {
       if (++entries > MAX_FILES) throw new KvError(repo, `expected at most ${MAX_FILES} files, got more`);
       if (entry.type === 'file') files.push(checkedFile(entry, repo));
     }
     return { commit, files };
   } catch (error) {
     // What the library makes of an answer that is no JSON, or JSON of another shape.
-    if (error instanceof SyntaxError || error instanceof TypeError) throw new KvError(hub.endpoint, `expected the hub's answers about ${repo}, got ${error.message}`);
+    if (error instanceof SyntaxError || error instanceof TypeError)
+      throw new KvError(hub.endpoint, `expected the hub's answers about ${repo}, got ${error.message}`);
     throw error;
   }
 }
 
-function checkedFile({ path, size, oid, lfs }: { readonly path: unknown; readonly size: unknown; readonly oid?: unknown; readonly lfs?: { readonly oid: unknown; readonly size: unknown } | null }, repo: string): RepoFile {
-  const bytes = lfs ? lfs.size : size, etag = lfs ? lfs.oid : oid;
-  if (typeof path !== 'string' || typeof etag !== 'string' || !(lfs ? /^[0-9a-f]{64}$/ : COMMIT).test(etag) || !Number.isSafeInteger(bytes) || (bytes as number) < 0)
-    throw new KvError(repo, `expected files with path, size and checksum, got ${JSON.stringify({ path, size: bytes, oid: etag }).slice(0, 300)}`);
+function checkedFile(
+  {
+    path,
+    size,
+    oid,
+    lfs,
+  }: {
+    readonly path: unknown;
+    readonly size: unknown;
+    readonly oid?: unknown;
+    readonly lfs?: { readonly oid: unknown; readonly size: unknown } | null;
+  },
+  repo: string,
+): RepoFile {
+  const bytes = lfs ? lfs.size : size,
+    etag = lfs ? lfs.oid : oid;
+  if (
+    typeof path !== 'string' ||
+    typeof etag !== 'string' ||
+    !(lfs ? /^[0-9a-f]{64}$/ : COMMIT).test(etag) ||
+    !Number.isSafeInteger(bytes) ||
+    (bytes as number) < 0
+  )
+    throw new KvError(
+      repo,
+      `expected files with path, size and checksum, got ${JSON.stringify({ path, size: bytes, oid: etag }).slice(0, 300)}`,
+    );
   return { path, size: bytes as number, etag };
 }
 
 /** What the library fetches with: our token rule, retries, timeouts and sentences, and an end to long answers. */
-const apiFetch = (hub: Hub, repo: string, revision: string): typeof fetch => (input) => {
-  const url = String(input);
-  if (new URL(url).origin !== new URL(hub.endpoint).origin) throw new KvError(hub.endpoint, `expected the next page on the same host, got ${JSON.stringify(url.slice(0, 200))}`);
-  return retrying(hub, hub.endpoint, async () => {
-    const answer = accepted(await get(hub, url, { accept: 'application/json' }), hub, { repo, revision });
-    return new Response(await readAll(answer, hub.endpoint, MAX_ANSWER), { headers: { link: answer.headers.get('link') ?? '' } });
-  });
-};
+const apiFetch =
+  (hub: Hub, repo: string, revision: string): typeof fetch =>
+  (input) => {
+    const url = String(input);
+    if (new URL(url).origin !== new URL(hub.endpoint).origin)
+      throw new KvError(
+        hub.endpoint,
+        `expected the next page on the same host, got ${JSON.stringify(url.slice(0, 200))}`,
+      );
+    return retrying(hub, hub.endpoint, async () => {
+      const answer = accepted(await get(hub, url, { accept: 'application/json' }), hub, { repo, revision });
+      return new Response(await readAll(answer, hub.endpoint, MAX_ANSWER), {
+        headers: { link: answer.headers.get('link') ?? '' },
+      });
+    });
+  };

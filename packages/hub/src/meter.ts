@@ -18,14 +18,23 @@ export interface Meter {
   came(file: string, bytes: number): void;
 }
 
-const EVERY_MS = 100, WINDOW_MS = 5000;
+const EVERY_MS = 100,
+  WINDOW_MS = 5000;
 
 /** Reports at most every 100 ms, and at the end. Speed is that of the last 5 s. */
-export function startMeter(total: number, report: ((progress: Progress) => void) | undefined, now: () => number = () => performance.now()): Meter {
-  let done = 0, fresh = 0, said = -Infinity;
+export function startMeter(
+  total: number,
+  report: ((progress: Progress) => void) | undefined,
+  now: () => number = () => performance.now(),
+): Meter {
+  let done = 0,
+    fresh = 0,
+    said = -Infinity;
   const marks: { readonly at: number; readonly fresh: number }[] = [{ at: now(), fresh: 0 }];
   return {
-    had: (bytes) => { done += bytes; },
+    had: (bytes) => {
+      done += bytes;
+    },
     came(file, bytes) {
       done += bytes;
       fresh += Math.max(0, bytes);
@@ -34,8 +43,15 @@ export function startMeter(total: number, report: ((progress: Progress) => void)
       said = at;
       marks.push({ at, fresh });
       while (marks.length > 2 && at - marks[1]!.at >= WINDOW_MS) marks.shift();
-      const seconds = (at - marks[0]!.at) / 1000, bytesPerSecond = seconds > 0 ? (fresh - marks[0]!.fresh) / seconds : undefined;
-      report?.({ file, done, total, bytesPerSecond, secondsLeft: bytesPerSecond ? (total - done) / bytesPerSecond : undefined });
+      const seconds = (at - marks[0]!.at) / 1000,
+        bytesPerSecond = seconds > 0 ? (fresh - marks[0]!.fresh) / seconds : undefined;
+      report?.({
+        file,
+        done,
+        total,
+        bytesPerSecond,
+        secondsLeft: bytesPerSecond ? (total - done) / bytesPerSecond : undefined,
+      });
     },
   };
 }

@@ -23,7 +23,8 @@ export type ModelName =
 const REPO = /^([\w-][\w.-]{0,95})\/([\w-][\w.-]{0,95})(?::([\w.-]+)|\/(.+\.gguf))?$/i;
 
 /**
- * Tells `embedded`, an http(s) or file URL, a path and a repository (`org/name`, `org/name:Q4_K_M`, `org/name/file.gguf`) apart.
+ * Tells `embedded`, an http(s) or file URL, a path and a repository (`org/name`, `org/name:Q4_K_M`,
+ * `org/name/file.gguf`) apart.
  * What exists under `cwd` is a path, and so is whatever starts with `.`, `/` or `~`, holds a backslash or has no `/`.
  */
 export function parseModelName(text: string, cwd: string = process.cwd()): ModelName {
@@ -36,7 +37,11 @@ export function parseModelName(text: string, cwd: string = process.cwd()): Model
 /** The name of a repository. @throws KvError for anything else */
 export function parseRepo(text: string): RepoName {
   const repo = repoOf(text);
-  if (repo === undefined) throw new KvError('model', `expected a repository such as org/name, org/name:Q4_K_M or org/name/file.gguf, got ${JSON.stringify(text)}`);
+  if (repo === undefined)
+    throw new KvError(
+      'model',
+      `expected a repository such as org/name, org/name:Q4_K_M or org/name/file.gguf, got ${JSON.stringify(text)}`,
+    );
   return repo;
 }
 
@@ -50,4 +55,6 @@ function repoOf(text: string): RepoName | undefined {
 
 /** A relative path with plain parts: nothing that leaves its folder, on any system. */
 export const isSafePath = (path: string): boolean =>
-  path.length <= 1024 && !/[\\:\0-\x1f]/.test(path) && path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');
+  path.length <= 1024 &&
+  !/[\\:\0-\x1f]/.test(path) &&
+  path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');

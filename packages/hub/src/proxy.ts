@@ -12,23 +12,33 @@ export interface Route {
 const variable = (env: Environment, name: string): string => env[name.toLowerCase()] || env[name] || '';
 
 /**
- * Through the proxies of `HTTP_PROXY` and `HTTPS_PROXY`, but for the hosts of `NO_PROXY`: undici, whose core is Node's own fetch, which does not read them in Node 20.
+ * Through the proxies of `HTTP_PROXY` and `HTTPS_PROXY`, but for the hosts of `NO_PROXY`: undici, whose core is Node's
+ * own fetch, which does not read them in Node 20.
  * Without these variables it is that fetch. @throws KvError for a proxy that is no http(s) URL, or without undici
  */
 export async function routeOf(env: Environment): Promise<Route> {
-  const http = proxyOf(env, 'HTTP_PROXY'), https = proxyOf(env, 'HTTPS_PROXY');
+  const http = proxyOf(env, 'HTTP_PROXY'),
+    https = proxyOf(env, 'HTTPS_PROXY');
   if (http === undefined && https === undefined) return { fetch, close: async () => {} };
   const undici = await import('undici').catch((cause: NodeJS.ErrnoException) => {
-    throw new KvError('HTTPS_PROXY', `expected the package undici beside @kv/hub, which speaks to proxies, got ${cause.code ?? cause.message}`);
+    throw new KvError(
+      'HTTPS_PROXY',
+      `expected the package undici beside @kv/hub, which speaks to proxies, got ${cause.code ?? cause.message}`,
+    );
   });
-  const agent = new undici.EnvHttpProxyAgent({ httpProxy: http?.href ?? '', httpsProxy: https?.href ?? '', noProxy: variable(env, 'NO_PROXY'), proxyTunnel: false });
+  const agent = new undici.EnvHttpProxyAgent({
+    httpProxy: http?.href ?? '',
+    httpsProxy: https?.href ?? '',
+    noProxy: variable(env, 'NO_PROXY'),
+    proxyTunnel: false,
+  });
   return {
     fetch: async (input, init) => {
       const proxy = new URL(String(input)).protocol === 'https:' ? https : http;
       // Without one for https the agent would take that of http.
       if (proxy === undefined) return fetch(input, init);
       try {
-        return await undici.fetch(String(input), { ...init, dispatcher: agent } as object) as unknown as Response;
+        return (await undici.fetch(String(input), { ...init, dispatcher: agent } as object)) as unknown as Response;
       } catch (cause) {
         throw new Error(`${reasonOf(cause)} (a proxy is set: ${proxy.host})`);
       }
@@ -42,6 +52,10 @@ function proxyOf(env: Environment, name: string): URL | undefined {
   if (text === '') return undefined;
   const url = URL.canParse(text) ? new URL(text) : undefined;
   // The text may hold a password.
-  if (url === undefined || !/^https?:$/.test(url.protocol)) throw new KvError(name, `expected an http(s) URL of a proxy, got ${url === undefined ? 'text that is no URL' : `one of ${url.protocol}`}`);
+  if (url === undefined || !/^https?:$/.test(url.protocol))
+    throw new KvError(
+      name,
+      `expected an http(s) URL of a proxy, got ${url === undefined ? 'text that is no URL' : `one of ${url.protocol}`}`,
+    );
   return url;
 }

@@ -13,31 +13,62 @@ const PASSING = new Set([408, 425, 429, 500, 502, 503, 504]);
 /** Longer than this nobody waits at a terminal. */
 const MAX_WAIT_S = 120;
 
-/** Gives an answer with a status of 200 or 206 back. @throws Lost for trouble that may pass; KvError in one sentence for a refusal */
+/**
+ * Gives an answer with a status of 200 or 206 back. @throws Lost for trouble that may pass; KvError in one sentence for
+ * a refusal
+ */
 export function accepted(answer: Answer, hub: Hub, asked: Asked): Answer {
   const { status, headers } = answer;
   if (status === 200 || status === 206) return answer;
   answer.end();
-  throw PASSING.has(status) ? passing(status, headers.get('retry-after'), hub) : refusal(status, headers.get('x-error-code'), hub, asked);
+  throw PASSING.has(status)
+    ? passing(status, headers.get('retry-after'), hub)
+    : refusal(status, headers.get('x-error-code'), hub, asked);
 }
 
 function passing(status: number, after: string | null, { endpoint }: Hub): Error {
   if (after === null) return new Lost(`HTTP status ${status}`);
   const seconds = /^\d+$/.test(after.trim()) ? Number(after) : (Date.parse(after) - Date.now()) / 1000;
-  if (seconds > MAX_WAIT_S) return new KvError(endpoint, `expected an answer, got HTTP status ${status} and the request to wait ${Math.ceil(seconds)} s`);
+  if (seconds > MAX_WAIT_S)
+    return new KvError(
+      endpoint,
+      `expected an answer, got HTTP status ${status} and the request to wait ${Math.ceil(seconds)} s`,
+    );
   return new Lost(`HTTP status ${status}`, Number.isFinite(seconds) ? Math.max(0, 1000 * seconds) : undefined);
 }
 
-function refusal(status: number, code: string | null, { endpoint, token }: Hub, { repo, revision, file }: Asked): KvError {
+function refusal(
+  status: number,
+  code: string | null,
+  { endpoint, token }: Hub,
+  { repo, revision, file }: Asked,
+): KvError {
   const page = `${endpoint}/${repo}`;
-  if (code === 'GatedRepo') return new KvError(repo, token === undefined
-    ? `expected access to a gated repository, got no token: accept its terms at ${page} and set HF_TOKEN`
-    : `expected access to a gated repository, got a token without it: accept its terms at ${page}`);
-  if (code === 'RevisionNotFound') return new KvError(repo, `expected a branch, tag or commit of the repository, got '${revision}'`);
-  if (code === 'EntryNotFound') return new KvError(repo, `expected the file ${file ?? ''} at revision ${revision}, got none`);
-  if (code === 'DisabledRepo') return new KvError(repo, `expected a repository that ${endpoint} offers, got one that it has disabled`);
+  if (code === 'GatedRepo')
+    return new KvError(
+      repo,
+      token === undefined
+        ? `expected access to a gated repository, got no token: accept its terms at ${page} and set HF_TOKEN`
+        : `expected access to a gated repository, got a token without it: accept its terms at ${page}`,
+    );
+  if (code === 'RevisionNotFound')
+    return new KvError(repo, `expected a branch, tag or commit of the repository, got '${revision}'`);
+  if (code === 'EntryNotFound')
+    return new KvError(repo, `expected the file ${file ?? ''} at revision ${revision}, got none`);
+  if (code === 'DisabledRepo')
+    return new KvError(repo, `expected a repository that ${endpoint} offers, got one that it has disabled`);
   // The hub answers 401 for a repository that does not exist too, so as not to say which private ones do.
-  if (code === 'RepoNotFound' || status === 404) return new KvError(repo, `expected a repository on ${endpoint}, got none of this name${token === undefined ? ' (a private one needs HF_TOKEN)' : ' that the token may see'}`);
-  if (status === 401 || status === 403) return new KvError(repo, token === undefined ? `expected access, got HTTP status ${status} and no token: set HF_TOKEN` : `expected access, got HTTP status ${status} for the token: is it still valid?`);
+  if (code === 'RepoNotFound' || status === 404)
+    return new KvError(
+      repo,
+      `expected a repository on ${endpoint}, got none of this name${token === undefined ? ' (a private one needs HF_TOKEN)' : ' that the token may see'}`,
+    );
+  if (status === 401 || status === 403)
+    return new KvError(
+      repo,
+      token === undefined
+        ? `expected access, got HTTP status ${status} and no token: set HF_TOKEN`
+        : `expected access, got HTTP status ${status} for the token: is it still valid?`,
+    );
   return new KvError(repo, `expected an answer of ${endpoint}, got HTTP status ${status}`);
 }

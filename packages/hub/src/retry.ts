@@ -26,8 +26,13 @@ const MAX_BACKOFF_MS = 30_000;
  * Tries until it works; an attempt that `progressed` counts as the first.
  * @throws KvError at `at` after the last attempt; at once what is not `Lost`; the signal's reason once it is aborted
  */
-export async function retrying<T>({ signal, attempts, backoffMs }: Patience, at: string, attempt: () => Promise<T>, progressed: () => boolean = () => false): Promise<T> {
-  for (let failures = 0; ;) {
+export async function retrying<T>(
+  { signal, attempts, backoffMs }: Patience,
+  at: string,
+  attempt: () => Promise<T>,
+  progressed: () => boolean = () => false,
+): Promise<T> {
+  for (let failures = 0; ; ) {
     signal?.throwIfAborted();
     try {
       return await attempt();
@@ -35,7 +40,8 @@ export async function retrying<T>({ signal, attempts, backoffMs }: Patience, at:
       signal?.throwIfAborted();
       if (!(error instanceof Lost)) throw error;
       failures = progressed() ? 1 : failures + 1;
-      if (failures >= attempts) throw new KvError(at, `expected an answer, got ${error.message} (${attempts} attempts)`);
+      if (failures >= attempts)
+        throw new KvError(at, `expected an answer, got ${error.message} (${attempts} attempts)`);
       const backoff = Math.min(MAX_BACKOFF_MS, backoffMs * 2 ** (failures - 1));
       // Half of it at random, so that many clients do not come back together.
       await pause(error.waitMs ?? backoff * (0.5 + Math.random() / 2), signal);
@@ -53,6 +59,9 @@ export async function pause(ms: number, signal: AbortSignal | undefined): Promis
 
 /** The code of a failed request, or its message. */
 export function reasonOf(error: unknown): string {
-  const { cause, message } = error as { readonly cause?: { readonly code?: string; readonly message?: string }; readonly message?: string };
+  const { cause, message } = error as {
+    readonly cause?: { readonly code?: string; readonly message?: string };
+    readonly message?: string;
+  };
   return cause?.code ?? (cause?.message || message || String(error));
 }

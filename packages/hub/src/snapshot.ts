@@ -17,8 +17,14 @@ export interface RepoFolder {
 }
 
 export function repoFolder(cache: string, repo: string): RepoFolder {
-  const name = `models--${repo.replace('/', '--')}`, path = join(cache, name);
-  return { path, lock: join(cache, '.locks', name, 'kv.lock'), blob: (etag) => join(path, 'blobs', etag), snapshot: (commit) => join(path, 'snapshots', commit) };
+  const name = `models--${repo.replace('/', '--')}`,
+    path = join(cache, name);
+  return {
+    path,
+    lock: join(cache, '.locks', name, 'kv.lock'),
+    blob: (etag) => join(path, 'blobs', etag),
+    snapshot: (commit) => join(path, 'snapshots', commit),
+  };
 }
 
 /** A branch, tag or commit, which becomes part of a path. @throws KvError if it would lead elsewhere */
@@ -28,21 +34,38 @@ export function checkRevision(revision: string): string {
 }
 
 /** The model as it lies in the cache: its folder, or its .gguf file; undefined if any of it is missing. */
-export async function findCached(folder: RepoFolder, revision: string, { file, quant }: RepoName): Promise<string | undefined> {
-  const commit = COMMIT.test(revision) ? revision : (await readFile(join(folder.path, 'refs', revision), 'utf8').catch(() => '')).trim();
+export async function findCached(
+  folder: RepoFolder,
+  revision: string,
+  { file, quant }: RepoName,
+): Promise<string | undefined> {
+  const commit = COMMIT.test(revision)
+    ? revision
+    : (await readFile(join(folder.path, 'refs', revision), 'utf8').catch(() => '')).trim();
   if (!COMMIT.test(commit)) return undefined;
   const snapshot = folder.snapshot(commit);
   // A link whose blob is gone counts as missing.
-  const has = (path: string): Promise<boolean> => stat(join(snapshot, path)).then((found) => found.isFile(), () => false);
-  if (file !== undefined) return await has(file) ? join(snapshot, file) : undefined;
-  if (quant === undefined && await isCheckpoint(snapshot, has)) return snapshot;
-  const all = ggufs((await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')));
+  const has = (path: string): Promise<boolean> =>
+    stat(join(snapshot, path)).then(
+      (found) => found.isFile(),
+      () => false,
+    );
+  if (file !== undefined) return (await has(file)) ? join(snapshot, file) : undefined;
+  if (quant === undefined && (await isCheckpoint(snapshot, has))) return snapshot;
+  const all = ggufs(
+    (await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')),
+  );
   const fitting = all.filter((path) => quant === undefined || isQuant(path, quant));
-  return fitting.length === 1 && await has(fitting[0]!) ? join(snapshot, fitting[0]!) : undefined;
+  return fitting.length === 1 && (await has(fitting[0]!)) ? join(snapshot, fitting[0]!) : undefined;
 }
 
 /** Enters files whose blobs are complete into the snapshot of their commit, and the name of the commit. */
-export async function enter(folder: RepoFolder, revision: string, { commit }: Listing, files: readonly RepoFile[]): Promise<void> {
+export async function enter(
+  folder: RepoFolder,
+  revision: string,
+  { commit }: Listing,
+  files: readonly RepoFile[],
+): Promise<void> {
   for (const { path, etag } of files) await link(folder.blob(etag), join(folder.snapshot(commit), path));
   if (revision === commit) return;
   const ref = join(folder.path, 'refs', revision);
@@ -53,10 +76,12 @@ export async function enter(folder: RepoFolder, revision: string, { commit }: Li
 /** A relative link, as huggingface_hub makes it; a copy where the system has no links. */
 async function link(blob: string, path: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
-  await replace(path, (fresh) => symlink(relative(dirname(path), blob), fresh).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EPERM' && error.code !== 'ENOSYS') throw error;
-    return copyFile(blob, fresh);
-  }));
+  await replace(path, (fresh) =>
+    symlink(relative(dirname(path), blob), fresh).catch((error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPERM' && error.code !== 'ENOSYS') throw error;
+      return copyFile(blob, fresh);
+    }),
+  );
 }
 
 /** Makes a file under another name, then puts it in its place at once. */

@@ -7,7 +7,9 @@ import { startHub } from './server.ts';
 import type { FakeHub } from './server.ts';
 
 let hub: FakeHub, home: string;
-beforeAll(async () => { hub = await startHub({ 'org/tiny': single(), 'org/parts': sharded(), 'org/tiny-GGUF': quantised() }); });
+beforeAll(async () => {
+  hub = await startHub({ 'org/tiny': single(), 'org/parts': sharded(), 'org/tiny-GGUF': quantised() });
+});
 afterAll(() => hub.close());
 beforeEach(() => {
   home = cache();
@@ -37,10 +39,16 @@ describe('a checkpoint', () => {
     expect(hub.seen).toEqual([]);
   });
   it('of which a part is there is completed with the rest alone', async () => {
-    const snapshot = await fetchFrom(hub, home), before = hub.seen.length;
+    const snapshot = await fetchFrom(hub, home),
+      before = hub.seen.length;
     rmSync(join(snapshot, '../../blobs', below(join(snapshot, '../../blobs')).find((name) => name.length === 64)!));
     expect(await fetchFrom(hub, home)).toBe(snapshot);
-    expect(hub.seen.slice(before).filter(({ path }) => path.includes('resolve')).map(({ path }) => path.split('/').at(-1))).toEqual(['model.safetensors']);
+    expect(
+      hub.seen
+        .slice(before)
+        .filter(({ path }) => path.includes('resolve'))
+        .map(({ path }) => path.split('/').at(-1)),
+    ).toEqual(['model.safetensors']);
     expect(holds(snapshot, hub.repos['org/tiny']!, CHECKPOINT)).toBe(true);
   });
   it('in parts comes with all of them', async () => {
@@ -55,7 +63,9 @@ describe('a checkpoint', () => {
     expect(await fetchFrom(hub, home, 'org/tiny', { revision: 'refs/pr/1' })).toBe(snapshot);
     expect(await fetchFrom(hub, home, 'org/tiny', { revision: 'refs/pr/1', offline: true })).toBe(snapshot);
     expect(await fetchFrom(hub, home, 'org/tiny', { revision: COMMIT, offline: true })).toBe(snapshot);
-    await expect(fetchFrom(hub, home, 'org/tiny', { offline: true })).rejects.toThrow(/^org\/tiny: expected the model in .*, since no network may be used, got only a part of it \(revision main\)$/);
+    await expect(fetchFrom(hub, home, 'org/tiny', { offline: true })).rejects.toThrow(
+      /^org\/tiny: expected the model in .*, since no network may be used, got only a part of it \(revision main\)$/,
+    );
   });
   it('tells how far it is, up to the last byte', async () => {
     const seen: Progress[] = [];
@@ -68,7 +78,12 @@ describe('a checkpoint', () => {
 });
 
 describe('a .gguf file', () => {
-  it.each([['org/tiny-GGUF:q4_k_m', 'tiny-Q4_K_M.gguf'], ['org/tiny-GGUF/tiny-Q8_0.gguf', 'tiny-Q8_0.gguf'], ['org/tiny-GGUF:Q8_0', 'tiny-Q8_0.gguf'], ['org/tiny-GGUF:F16', 'f16/tiny.f16.gguf']])('%s', async (name, path) => {
+  it.each([
+    ['org/tiny-GGUF:q4_k_m', 'tiny-Q4_K_M.gguf'],
+    ['org/tiny-GGUF/tiny-Q8_0.gguf', 'tiny-Q8_0.gguf'],
+    ['org/tiny-GGUF:Q8_0', 'tiny-Q8_0.gguf'],
+    ['org/tiny-GGUF:F16', 'f16/tiny.f16.gguf'],
+  ])('%s', async (name, path) => {
     const file = await fetchFrom(hub, home, name);
     expect(file).toBe(join(home, `hub/models--org--tiny-GGUF/snapshots/${COMMIT}`, path));
     expect(readFileSync(file)).toEqual(hub.repos['org/tiny-GGUF']!.files[path]);
@@ -77,7 +92,10 @@ describe('a .gguf file', () => {
     expect(hub.seen).toEqual([]);
   });
   it.each([
-    ['org/tiny-GGUF', /^org\/tiny-GGUF: expected the name of one \.gguf file .*, got tiny-Q4_K_M\.gguf, tiny-Q8_0\.gguf, f16\/tiny\.f16\.gguf$/],
+    [
+      'org/tiny-GGUF',
+      /^org\/tiny-GGUF: expected the name of one \.gguf file .*, got tiny-Q4_K_M\.gguf, tiny-Q8_0\.gguf, f16\/tiny\.f16\.gguf$/,
+    ],
     ['org/tiny-GGUF:Q4_K', /^org\/tiny-GGUF: expected a \.gguf file of type Q4_K, got tiny-Q4_K_M\.gguf, /],
     ['org/tiny-GGUF/other.gguf', /^org\/tiny-GGUF: expected other\.gguf, got tiny-Q4_K_M\.gguf, /],
   ])('%s is one sentence', async (name, sentence) => expect(fetchFrom(hub, home, name)).rejects.toThrow(sentence));
@@ -88,24 +106,37 @@ describe('the token', () => {
   it('goes to the hub and never to the CDN, from every usual place', async () => {
     writeFileSync(join(home, 'token'), `${token}\n`);
     writeFileSync(join(home, 'mine'), token);
-    for (const env of [{ HF_TOKEN: token }, { HUGGING_FACE_HUB_TOKEN: token }, { HF_TOKEN_PATH: join(home, 'mine') }, {}]) {
+    for (const env of [
+      { HF_TOKEN: token },
+      { HUGGING_FACE_HUB_TOKEN: token },
+      { HF_TOKEN_PATH: join(home, 'mine') },
+      {},
+    ]) {
       hub.seen.length = 0;
       await fetchFrom(hub, home, 'org/tiny', { env: { ...env, HF_HUB_CACHE: cache() } });
-      const at = (on: string): Set<string | undefined> => new Set(hub.seen.filter((request) => request.on === on).map(({ authorization }) => authorization));
+      const at = (on: string): Set<string | undefined> =>
+        new Set(hub.seen.filter((request) => request.on === on).map(({ authorization }) => authorization));
       expect([...at('hub')]).toEqual([`Bearer ${token}`]);
       expect([...at('cdn')]).toEqual([undefined]);
     }
   });
   it('that cannot be sent is not shown', async () => {
-    const error = await fetchFrom(hub, home, 'org/tiny', { env: { HF_TOKEN: 'hf_sec\nret' } }).catch((cause: Error) => cause) as Error;
+    const error = (await fetchFrom(hub, home, 'org/tiny', { env: { HF_TOKEN: 'hf_sec\nret' } }).catch(
+      (cause: Error) => cause,
+    )) as Error;
     expect(error.message).toMatch(/^HF_TOKEN: expected a token of printable characters/);
     expect(error.message).not.toContain('sec');
   });
 });
 
 describe('without network', () => {
-  it.each([[{ HF_HUB_OFFLINE: '1' }, {}], [{}, { offline: true }]])('what is not there is one sentence, and no request (%j, %j)', async (env, options) => {
-    await expect(fetchFrom(hub, home, 'org/tiny', { ...options, env })).rejects.toThrow(/^org\/tiny: expected the model in .*models--org--tiny, since no network may be used, got no such folder \(revision main\)$/);
+  it.each([
+    [{ HF_HUB_OFFLINE: '1' }, {}],
+    [{}, { offline: true }],
+  ])('what is not there is one sentence, and no request (%j, %j)', async (env, options) => {
+    await expect(fetchFrom(hub, home, 'org/tiny', { ...options, env })).rejects.toThrow(
+      /^org\/tiny: expected the model in .*models--org--tiny, since no network may be used, got no such folder \(revision main\)$/,
+    );
     expect(hub.seen).toEqual([]);
   });
   it('what is there is used', async () => {
@@ -121,19 +152,43 @@ describe('without network', () => {
 
 describe('what the hub refuses is one sentence', () => {
   it.each([
-    ['org/none', {}, /^org\/none: expected a repository on http:.*, got none of this name \(a private one needs HF_TOKEN\)$/],
+    [
+      'org/none',
+      {},
+      /^org\/none: expected a repository on http:.*, got none of this name \(a private one needs HF_TOKEN\)$/,
+    ],
     ['org/none', { env: { HF_TOKEN: 'hf_x' } }, /^org\/none: .* got none of this name that the token may see$/],
     ['org/tiny', { revision: 'v9' }, /^org\/tiny: expected a branch, tag or commit of the repository, got 'v9'$/],
-    ['org/gated', {}, /^org\/gated: expected access to a gated repository, got no token: accept its terms at http:.*\/org\/gated and set HF_TOKEN$/],
-    ['org/gated', { env: { HF_TOKEN: 'hf_x' } }, /^org\/gated: expected access to a gated repository, got a token without it: accept its terms at /],
-    ['org/old', {}, /^org\/old: expected model\.safetensors, model\.safetensors\.index\.json or a \.gguf file, got only README\.md, pytorch_model\.bin$/],
-    ['org/bare', {}, /^org\/bare: expected tokenizer\.json beside model\.safetensors, got config\.json, model\.safetensors$/],
+    [
+      'org/gated',
+      {},
+      /^org\/gated: expected access to a gated repository, got no token: accept its terms at http:.*\/org\/gated and set HF_TOKEN$/,
+    ],
+    [
+      'org/gated',
+      { env: { HF_TOKEN: 'hf_x' } },
+      /^org\/gated: expected access to a gated repository, got a token without it: accept its terms at /,
+    ],
+    [
+      'org/old',
+      {},
+      /^org\/old: expected model\.safetensors, model\.safetensors\.index\.json or a \.gguf file, got only README\.md, pytorch_model\.bin$/,
+    ],
+    [
+      'org/bare',
+      {},
+      /^org\/bare: expected tokenizer\.json beside model\.safetensors, got config\.json, model\.safetensors$/,
+    ],
     ['org/empty', {}, /^org\/empty: .* got only no files$/],
   ])('%s %j', async (name, options, sentence) => {
     const { files } = single();
     Object.assign(hub.repos, {
-      'org/gated': { ...single(), gated: 'hf_let_me_in' }, 'org/empty': { commit: COMMIT, files: {} },
-      'org/old': { commit: COMMIT, files: { '.gitattributes': bytes(2), 'README.md': bytes(3), 'pytorch_model.bin': bytes(9) } },
+      'org/gated': { ...single(), gated: 'hf_let_me_in' },
+      'org/empty': { commit: COMMIT, files: {} },
+      'org/old': {
+        commit: COMMIT,
+        files: { '.gitattributes': bytes(2), 'README.md': bytes(3), 'pytorch_model.bin': bytes(9) },
+      },
       'org/bare': { commit: COMMIT, files: { 'config.json': files['config.json']!, 'model.safetensors': bytes(9) } },
     });
     await expect(fetchFrom(hub, home, name, options)).rejects.toThrow(sentence);
@@ -141,6 +196,8 @@ describe('what the hub refuses is one sentence', () => {
   });
   it('but a gated repository opens with its token', async () => {
     hub.repos['org/gated'] = { ...single(), gated: 'hf_let_me_in' };
-    expect(holds(await fetchFrom(hub, home, 'org/gated', { env: { HF_TOKEN: 'hf_let_me_in' } }), single(), CHECKPOINT)).toBe(true);
+    expect(
+      holds(await fetchFrom(hub, home, 'org/gated', { env: { HF_TOKEN: 'hf_let_me_in' } }), single(), CHECKPOINT),
+    ).toBe(true);
   });
 });

@@ -16,19 +16,51 @@ const sleep = (ms: number): Promise<void> => new Promise((done) => setTimeout(do
 describe('a lock', () => {
   it('lets one in at a time, and is gone afterwards', async () => {
     const path = join(cache(), 'a/kv.lock');
-    let inside = 0, most = 0, waited = 0;
-    await Promise.all(Array.from({ length: 8 }, () => withLock(path, undefined, () => waited++, async () => {
-      most = Math.max(most, ++inside);
-      await sleep(10);
-      inside--;
-    }, QUICK)));
+    let inside = 0,
+      most = 0,
+      waited = 0;
+    await Promise.all(
+      Array.from({ length: 8 }, () =>
+        withLock(
+          path,
+          undefined,
+          () => waited++,
+          async () => {
+            most = Math.max(most, ++inside);
+            await sleep(10);
+            inside--;
+          },
+          QUICK,
+        ),
+      ),
+    );
     expect([most, waited, below(join(path, '..'))]).toEqual([1, 7, []]);
   });
   it('holds for as long as the work takes', async () => {
-    const path = join(cache(), 'kv.lock'), order: string[] = [];
+    const path = join(cache(), 'kv.lock'),
+      order: string[] = [];
     await Promise.all([
-      withLock(path, undefined, undefined, async () => { await sleep(600); order.push('first'); }, QUICK),
-      sleep(20).then(() => withLock(path, undefined, undefined, async () => { order.push('second'); }, QUICK)),
+      withLock(
+        path,
+        undefined,
+        undefined,
+        async () => {
+          await sleep(600);
+          order.push('first');
+        },
+        QUICK,
+      ),
+      sleep(20).then(() =>
+        withLock(
+          path,
+          undefined,
+          undefined,
+          async () => {
+            order.push('second');
+          },
+          QUICK,
+        ),
+      ),
     ]);
     expect(order).toEqual(['first', 'second']);
   });
@@ -41,12 +73,34 @@ describe('a lock', () => {
   });
   it('is given back when the work fails, and not waited for after an abort', async () => {
     const path = join(cache(), 'kv.lock');
-    await expect(withLock(path, undefined, undefined, async () => { throw new Error('no'); }, QUICK)).rejects.toThrow('no');
+    await expect(
+      withLock(
+        path,
+        undefined,
+        undefined,
+        async () => {
+          throw new Error('no');
+        },
+        QUICK,
+      ),
+    ).rejects.toThrow('no');
     const stop = new AbortController();
-    await withLock(path, undefined, undefined, async () => {
-      const waiting = withLock(path, stop.signal, () => stop.abort(new Error('enough')), async () => 'in', QUICK);
-      await expect(waiting).rejects.toThrow('enough');
-    }, QUICK);
+    await withLock(
+      path,
+      undefined,
+      undefined,
+      async () => {
+        const waiting = withLock(
+          path,
+          stop.signal,
+          () => stop.abort(new Error('enough')),
+          async () => 'in',
+          QUICK,
+        );
+        await expect(waiting).rejects.toThrow('enough');
+      },
+      QUICK,
+    );
     expect(below(join(path, '..'))).toEqual([]);
   });
 });
@@ -59,9 +113,26 @@ describe('two processes', () => {
     // @huggingface/hub stays out of the bundle, found from here.
     const library = import.meta.resolve('@huggingface/hub');
     await build({
-      stdin: { contents: "import { fetchModel } from './src/index.ts'; console.log(await fetchModel('org/tiny', { backoffMs: 1, onWait: () => console.error('waits') }));", resolveDir: fileURLToPath(new URL('..', import.meta.url)), loader: 'ts' },
-      bundle: true, format: 'esm', platform: 'node', target: 'node20', conditions: ['@kv/source'], outfile: script, logLevel: 'silent',
-      plugins: [{ name: 'library', setup: (bundler) => bundler.onResolve({ filter: /^@huggingface\/hub$/ }, () => ({ path: library, external: true })) }],
+      stdin: {
+        contents:
+          "import { fetchModel } from './src/index.ts'; console.log(await fetchModel('org/tiny', { backoffMs: 1, onWait: () => console.error('waits') }));",
+        resolveDir: fileURLToPath(new URL('..', import.meta.url)),
+        loader: 'ts',
+      },
+      bundle: true,
+      format: 'esm',
+      platform: 'node',
+      target: 'node20',
+      conditions: ['@kv/source'],
+      outfile: script,
+      logLevel: 'silent',
+      plugins: [
+        {
+          name: 'library',
+          setup: (bundler) =>
+            bundler.onResolve({ filter: /^@huggingface\/hub$/ }, () => ({ path: library, external: true })),
+        },
+      ],
     });
   });
   afterAll(() => hub.close());
@@ -69,12 +140,23 @@ describe('two processes', () => {
     home = cache();
     hub.seen.length = hub.faults.length = 0;
   });
-  const start = (): { readonly pid: { kill(signal: NodeJS.Signals): unknown }; readonly ended: Promise<{ code: number | null; out: string; err: string }> } => {
+  const start = (): {
+    readonly pid: { kill(signal: NodeJS.Signals): unknown };
+    readonly ended: Promise<{ code: number | null; out: string; err: string }>;
+  } => {
     const child = spawn(process.execPath, [script], { env: { PATH: process.env.PATH, ...envOf(hub, home) } });
-    let out = '', err = '';
-    child.stdout.on('data', (text: Buffer) => { out += text.toString(); });
-    child.stderr.on('data', (text: Buffer) => { err += text.toString(); });
-    return { pid: child, ended: new Promise((done) => child.on('close', (code) => done({ code, out: out.trim(), err: err.trim() }))) };
+    let out = '',
+      err = '';
+    child.stdout.on('data', (text: Buffer) => {
+      out += text.toString();
+    });
+    child.stderr.on('data', (text: Buffer) => {
+      err += text.toString();
+    });
+    return {
+      pid: child,
+      ended: new Promise((done) => child.on('close', (code) => done({ code, out: out.trim(), err: err.trim() }))),
+    };
   };
   const fetched = (): number => hub.seen.filter(({ on }) => on === 'cdn').length;
 

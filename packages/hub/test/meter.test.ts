@@ -3,10 +3,28 @@ import { startMeter } from '../src/meter.ts';
 import type { Progress } from '../src/meter.ts';
 
 /** A meter whose clock a test moves, and what it said last. */
-function metered(total: number): { readonly came: (seconds: number, bytes: number) => Progress | undefined; readonly had: (bytes: number) => void } {
-  let now = 0, said: Progress | undefined;
-  const meter = startMeter(total, (progress) => { said = progress; }, () => now);
-  return { had: meter.had, came: (seconds, bytes) => { said = undefined; now += 1000 * seconds; meter.came('x', bytes); return said; } };
+function metered(total: number): {
+  readonly came: (seconds: number, bytes: number) => Progress | undefined;
+  readonly had: (bytes: number) => void;
+} {
+  let now = 0,
+    said: Progress | undefined;
+  const meter = startMeter(
+    total,
+    (progress) => {
+      said = progress;
+    },
+    () => now,
+  );
+  return {
+    had: meter.had,
+    came: (seconds, bytes) => {
+      said = undefined;
+      now += 1000 * seconds;
+      meter.came('x', bytes);
+      return said;
+    },
+  };
 }
 
 it('counts what was there as done and not as speed', () => {

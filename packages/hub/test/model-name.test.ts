@@ -17,8 +17,29 @@ describe('the name of a model', () => {
     ['unsloth/x-GGUF:UD-Q4_K_XL', repo('unsloth/x-GGUF', { quant: 'UD-Q4_K_XL' })],
     ['org/name/file.gguf', repo('org/name', { file: 'file.gguf' })],
     ['org/name/BF16/file.GGUF', repo('org/name', { file: 'BF16/file.GGUF' })],
-    ...['./org/name', '../org/name', '/org/name', '~/org/name', 'name', 'a/b/c', 'org\\name', 'C:\\x', 'C:/x', 'org/', '/', '', '.', 'a//b', 'org/name:', 'org/..', 'org/na--me', 'org/name.git'].map((path) => [path, { kind: 'folder', path }] as const),
-    ...['file.gguf', './org/name/file.gguf', 'models/file.gguf', '/x/y.gguf', 'org/name/../x.gguf'].map((path) => [path, { kind: 'gguf', path }] as const),
+    ...[
+      './org/name',
+      '../org/name',
+      '/org/name',
+      '~/org/name',
+      'name',
+      'a/b/c',
+      'org\\name',
+      'C:\\x',
+      'C:/x',
+      'org/',
+      '/',
+      '',
+      '.',
+      'a//b',
+      'org/name:',
+      'org/..',
+      'org/na--me',
+      'org/name.git',
+    ].map((path) => [path, { kind: 'folder', path }] as const),
+    ...['file.gguf', './org/name/file.gguf', 'models/file.gguf', '/x/y.gguf', 'org/name/../x.gguf'].map(
+      (path) => [path, { kind: 'gguf', path }] as const,
+    ),
     ['https://host/x', { kind: 'url', url: 'https://host/x' }],
     ['file:///x', { kind: 'url', url: 'file:///x' }],
   ];
@@ -32,13 +53,26 @@ describe('the name of a model', () => {
     expect(parseModelName('org/other', cwd)).toMatchObject({ kind: 'repo' });
   });
   it('never throws, and a repository has no part that leads elsewhere', () => {
-    const part = fc.oneof(fc.string({ unit: 'binary', maxLength: 6 }), fc.constantFrom('..', '.', 'a', '.gguf', ':', '\0', '--', '%2e%2e'));
-    fc.assert(fc.property(fc.array(part, { maxLength: 5 }).map((parts) => parts.join('/')), (text) => {
-      const name = parseModelName(text, '/nowhere');
-      if (name.kind === 'repo') for (const piece of `${name.repo}/${name.file ?? 'x'}`.split('/')) expect(piece).not.toMatch(/^\.{0,2}$|[\\\0:]/);
-    }), { numRuns: 300 });
+    const part = fc.oneof(
+      fc.string({ unit: 'binary', maxLength: 6 }),
+      fc.constantFrom('..', '.', 'a', '.gguf', ':', '\0', '--', '%2e%2e'),
+    );
+    fc.assert(
+      fc.property(
+        fc.array(part, { maxLength: 5 }).map((parts) => parts.join('/')),
+        (text) => {
+          const name = parseModelName(text, '/nowhere');
+          if (name.kind === 'repo')
+            for (const piece of `${name.repo}/${name.file ?? 'x'}`.split('/'))
+              expect(piece).not.toMatch(/^\.{0,2}$|[\\\0:]/);
+        },
+      ),
+      { numRuns: 300 },
+    );
   });
-  it.each(['name', '../x/y', 'a/b/c', 'embedded'])('that must be a repository is not %j', (text) => expect(() => parseRepo(text)).toThrow(/^model: expected a repository such as /));
+  it.each(['name', '../x/y', 'a/b/c', 'embedded'])('that must be a repository is not %j', (text) =>
+    expect(() => parseRepo(text)).toThrow(/^model: expected a repository such as /),
+  );
 });
 
 describe('the environment', () => {

@@ -7,11 +7,16 @@ import { startHub } from './server.ts';
 import type { FakeHub } from './server.ts';
 
 let hub: FakeHub, proxy: Proxy;
-beforeAll(async () => { [hub, proxy] = await Promise.all([startHub({ 'org/tiny': single() }), startProxy()]); });
+beforeAll(async () => {
+  [hub, proxy] = await Promise.all([startHub({ 'org/tiny': single() }), startProxy()]);
+});
 afterAll(() => Promise.all([hub.close(), proxy.close()]));
-beforeEach(() => { hub.seen.length = proxy.seen.length = 0; });
+beforeEach(() => {
+  hub.seen.length = proxy.seen.length = 0;
+});
 
-const through = async (env: Record<string, string>): Promise<boolean> => holds(await fetchFrom(hub, cache(), 'org/tiny', { env }), single(), CHECKPOINT);
+const through = async (env: Record<string, string>): Promise<boolean> =>
+  holds(await fetchFrom(hub, cache(), 'org/tiny', { env }), single(), CHECKPOINT);
 const authorization = `Basic ${Buffer.from('me:secret').toString('base64')}`;
 
 describe('a proxy', () => {
@@ -19,16 +24,25 @@ describe('a proxy', () => {
     expect(await through({ [name]: proxy.url })).toBe(true);
     expect(proxy.seen).toHaveLength(hub.seen.length);
     expect(hub.seen.length).toBeGreaterThan(CHECKPOINT.length);
-    for (const { line, authorization: given } of proxy.seen) expect([line.split('?')[0]!.slice(0, 21), given]).toEqual(['GET http://127.0.0.1:', authorization]);
+    for (const { line, authorization: given } of proxy.seen)
+      expect([line.split('?')[0]!.slice(0, 21), given]).toEqual(['GET http://127.0.0.1:', authorization]);
   });
   it('is left out for the hosts of NO_PROXY, for https, and where none is named', async () => {
-    for (const env of [{ HTTP_PROXY: proxy.url, NO_PROXY: 'example.org,127.0.0.1' }, { HTTP_PROXY: proxy.url, no_proxy: '*' }, { HTTPS_PROXY: proxy.url }, { HTTP_PROXY: '' }]) expect(await through(env as Record<string, string>)).toBe(true);
+    for (const env of [
+      { HTTP_PROXY: proxy.url, NO_PROXY: 'example.org,127.0.0.1' },
+      { HTTP_PROXY: proxy.url, no_proxy: '*' },
+      { HTTPS_PROXY: proxy.url },
+      { HTTP_PROXY: '' },
+    ])
+      expect(await through(env as Record<string, string>)).toBe(true);
     expect(proxy.seen).toEqual([]);
   });
   it('tunnels https', async () => {
     const route = await routeOf({ HTTPS_PROXY: proxy.url });
     // The hub speaks no TLS: the tunnel stands, and the handshake in it fails.
-    await expect(route.fetch(hub.url.replace('http:', 'https:'))).rejects.toThrow(/^.+ \(a proxy is set: 127\.0\.0\.1:\d+\)$/);
+    await expect(route.fetch(hub.url.replace('http:', 'https:'))).rejects.toThrow(
+      /^.+ \(a proxy is set: 127\.0\.0\.1:\d+\)$/,
+    );
     expect(proxy.seen).toEqual([{ line: `CONNECT ${new URL(hub.url).host}`, authorization }]);
     await route.close();
     const plain = await routeOf({ HTTP_PROXY: proxy.url });
@@ -39,9 +53,14 @@ describe('a proxy', () => {
   it('that does not answer is named, without its password', async () => {
     const gone = await startProxy();
     await gone.close();
-    await expect(through({ HTTP_PROXY: gone.url })).rejects.toThrow(`expected an answer, got ECONNREFUSED (a proxy is set: ${new URL(gone.url).host}) (3 attempts)`);
+    await expect(through({ HTTP_PROXY: gone.url })).rejects.toThrow(
+      `expected an answer, got ECONNREFUSED (a proxy is set: ${new URL(gone.url).host}) (3 attempts)`,
+    );
   });
-  it.each([['socks5://me:secret@host:1080', 'HTTP_PROXY: expected an http(s) URL of a proxy, got one of socks5:'], ['me secret', 'HTTP_PROXY: expected an http(s) URL of a proxy, got text that is no URL']])('%j is refused', async (url, message) => {
+  it.each([
+    ['socks5://me:secret@host:1080', 'HTTP_PROXY: expected an http(s) URL of a proxy, got one of socks5:'],
+    ['me secret', 'HTTP_PROXY: expected an http(s) URL of a proxy, got text that is no URL'],
+  ])('%j is refused', async (url, message) => {
     await expect(through({ HTTP_PROXY: url })).rejects.toThrow(message);
   });
 });

@@ -12,26 +12,53 @@ export interface AllocatorOptions extends LawOptions {
   readonly slack?: ((layers: number, heads: number) => number) | undefined;
 }
 
-interface PlanSpec { readonly layers: number; readonly heads: number; readonly slots: number; readonly ragged: boolean; readonly budget: number; readonly floor: number; readonly seed: number }
-const specs: fc.Arbitrary<PlanSpec> = fc.integer({ min: 1, max: 60 }).chain((slots) => fc.record({
-  layers: fc.integer({ min: 1, max: 8 }), heads: fc.integer({ min: 1, max: 4 }), slots: fc.constant(slots), ragged: fc.boolean(), budget: fc.nat(slots + 3), floor: fc.nat(6), seed: fc.nat(0xffff),
-}));
+interface PlanSpec {
+  readonly layers: number;
+  readonly heads: number;
+  readonly slots: number;
+  readonly ragged: boolean;
+  readonly budget: number;
+  readonly floor: number;
+  readonly seed: number;
+}
+const specs: fc.Arbitrary<PlanSpec> = fc.integer({ min: 1, max: 60 }).chain((slots) =>
+  fc.record({
+    layers: fc.integer({ min: 1, max: 8 }),
+    heads: fc.integer({ min: 1, max: 4 }),
+    slots: fc.constant(slots),
+    ragged: fc.boolean(),
+    budget: fc.nat(slots + 3),
+    floor: fc.nat(6),
+    seed: fc.nat(0xffff),
+  }),
+);
 const lengths = ({ layers, heads, slots, ragged, seed }: PlanSpec): number[][] => {
   const next = random(seed);
-  return Array.from({ length: layers }, () => Array.from({ length: heads }, () => (ragged ? 1 + Math.floor(next() * slots) : slots)));
+  return Array.from({ length: layers }, () =>
+    Array.from({ length: heads }, () => (ragged ? 1 + Math.floor(next() * slots) : slots)),
+  );
 };
 /** What the allocator makes of uniform budgets, beside pieces that force `floor` slots. */
 function plan(piece: AnyAllocator, spec: PlanSpec): Plan & { readonly spec: PlanSpec } {
-  const all = lengths(spec), start: Plan = { budgets: all.map((heads) => heads.map(() => spec.budget)), lengths: all, floor: Math.min(spec.floor, spec.slots), notes: [] };
+  const all = lengths(spec),
+    start: Plan = {
+      budgets: all.map((heads) => heads.map(() => spec.budget)),
+      lengths: all,
+      floor: Math.min(spec.floor, spec.slots),
+      notes: [],
+    };
   const steps = compile(piece).steps.filter((s) => s.kind === 'allocator' && s.plan);
   claim(steps.length > 0, () => `'${piece.label}' shares nothing out: expected a piece made by allocator()`);
   return { ...steps.reduce((made, s) => s.plan!(made), start), spec };
 }
 type Judge = (budget: number, slots: number, plan: Plan & { readonly spec: PlanSpec }) => void;
-const budgetsAre = (judge: Judge): Claims<'any', AnyAllocator, AllocatorOptions>['any'] => (piece) => fc.property(specs, (spec) => {
-  const made = plan(piece, spec);
-  lengths(spec).forEach((heads, l) => heads.forEach((n, g) => judge(made.budgets[l]?.[g] ?? Number.NaN, n, made)));
-});
+const budgetsAre =
+  (judge: Judge): Claims<'any', AnyAllocator, AllocatorOptions>['any'] =>
+  (piece) =>
+    fc.property(specs, (spec) => {
+      const made = plan(piece, spec);
+      lengths(spec).forEach((heads, l) => heads.forEach((n, g) => judge(made.budgets[l]?.[g] ?? Number.NaN, n, made)));
+    });
 const fits = (lengths: Plan['lengths'], { budget }: PlanSpec): boolean => lengths.flat().every((n) => n >= budget);
 const sum = (rows: readonly (readonly number[])[]): number => rows.flat().reduce((a, b) => a + b, 0);
 
@@ -39,26 +66,48 @@ export type AllocatorLaw = 'shape' | 'whole' | 'total' | 'cap' | 'floor' | 'dete
 /** Claims about an allocator that needs no scores. */
 export const allocator: Claims<AllocatorLaw, AnyAllocator, AllocatorOptions> = {
   /** One budget for every layer and KV head. */
-  shape: (piece) => fc.property(specs, (spec) => {
-    const { budgets } = plan(piece, spec);
-    claim(budgets.length === spec.layers && budgets.every((row) => row.length === spec.heads), () => `expected budgets of ${spec.layers} layers and ${spec.heads} heads, got ${JSON.stringify(budgets)}`);
-  }),
+  shape: (piece) =>
+    fc.property(specs, (spec) => {
+      const { budgets } = plan(piece, spec);
+      claim(
+        budgets.length === spec.layers && budgets.every((row) => row.length === spec.heads),
+        () => `expected budgets of ${spec.layers} layers and ${spec.heads} heads, got ${JSON.stringify(budgets)}`,
+      );
+    }),
   /** Whole numbers of at least 0. */
-  whole: budgetsAre((b) => claim(Number.isNaN(b) || (Number.isInteger(b) && b >= 0), () => `expected whole budgets, got ${b}`)),
+  whole: budgetsAre((b) =>
+    claim(Number.isNaN(b) || (Number.isInteger(b) && b >= 0), () => `expected whole budgets, got ${b}`),
+  ),
   /** The sum is the total asked for wherever every head has that many slots, and never above it. */
-  total: (piece, { slack = () => 0 } = {}) => fc.property(specs, (spec) => {
-    const { budgets, lengths } = plan(piece, spec), want = spec.budget * spec.layers * spec.heads, got = sum(budgets), off = slack(spec.layers, spec.heads);
-    claim(got <= want + off && (!fits(lengths, spec) || got >= want - off), () => `expected budgets that add up to ${want}, got ${got}`);
-  }),
+  total: (piece, { slack = () => 0 } = {}) =>
+    fc.property(specs, (spec) => {
+      const { budgets, lengths } = plan(piece, spec),
+        want = spec.budget * spec.layers * spec.heads,
+        got = sum(budgets),
+        off = slack(spec.layers, spec.heads);
+      claim(
+        got <= want + off && (!fits(lengths, spec) || got >= want - off),
+        () => `expected budgets that add up to ${want}, got ${got}`,
+      );
+    }),
   /** No head gets more than it has, where no head was offered more. */
-  cap: budgetsAre((b, n, { lengths, spec }) => claim(!fits(lengths, spec) || !(b > n), () => `a head of ${n} slots got a budget of ${b}`)),
+  cap: budgetsAre((b, n, { lengths, spec }) =>
+    claim(!fits(lengths, spec) || !(b > n), () => `a head of ${n} slots got a budget of ${b}`),
+  ),
   /** No head gets less than the slots forced in it, where the mean covers them. */
-  floor: budgetsAre((b, n, { spec }) => claim(spec.budget < spec.floor || !(b < Math.min(spec.floor, n)), () => `a head of ${n} slots, ${spec.floor} of them forced, got a budget of ${b}`)),
+  floor: budgetsAre((b, n, { spec }) =>
+    claim(
+      spec.budget < spec.floor || !(b < Math.min(spec.floor, n)),
+      () => `a head of ${n} slots, ${spec.floor} of them forced, got a budget of ${b}`,
+    ),
+  ),
   /** The same question gets the same answer. */
-  deterministic: (piece) => fc.property(specs, (spec) => {
-    const [a, b] = [plan(piece, spec).budgets, plan(piece, spec).budgets].map((x) => JSON.stringify(x));
-    claim(a === b, () => `the same plan gave ${a}, then ${b}`);
-  }),
+  deterministic: (piece) =>
+    fc.property(specs, (spec) => {
+      const [a, b] = [plan(piece, spec).budgets, plan(piece, spec).budgets].map((x) => JSON.stringify(x));
+      claim(a === b, () => `the same plan gave ${a}, then ${b}`);
+    }),
 };
 /** The laws of an allocator that needs no scores. */
-export const allocatorLaws = (piece: AnyAllocator, options: AllocatorOptions = {}): Suite => suite(allocator, piece, options);
+export const allocatorLaws = (piece: AnyAllocator, options: AllocatorOptions = {}): Suite =>
+  suite(allocator, piece, options);

@@ -15,7 +15,13 @@ export interface BackendOptions extends LawOptions {
   /** The backend under test. @defaultValue the CPU itself */
   readonly backend?: Backend | undefined;
 }
-const compare = (piece: Piece, got: readonly Draft[], want: readonly Draft[], layers: readonly Layer[], tolerance: number): void => {
+const compare = (
+  piece: Piece,
+  got: readonly Draft[],
+  want: readonly Draft[],
+  layers: readonly Layer[],
+  tolerance: number,
+): void => {
   const expected = results(piece, want, layers);
   results(piece, got, layers).forEach(([name, x], i) => agree(name, x, expected[i]![1], tolerance));
 };
@@ -24,21 +30,37 @@ type Property = Claims<'any', Piece<any, any>, BackendOptions>['any'];
 /** A scorer or a transform gives the same scores and masks on two backends. */
 const scores: Property = (piece, { backend = cpu, tolerance = TOLERANCE, ...options } = {}) =>
   fc.asyncProperty(fc.record({ spec: sceneSpecs(), from: scoreSpecs(piece) }), async ({ spec, from }) => {
-    const on: Scene = scene(spec), start = piece.from.includes('start') ? undefined : given(on, from);
-    compare(piece, await onBackend(piece, on, backend, options, start), onCpu(piece, on, options, start), on.layers, tolerance);
+    const on: Scene = scene(spec),
+      start = piece.from.includes('start') ? undefined : given(on, from);
+    compare(
+      piece,
+      await onBackend(piece, on, backend, options, start),
+      onCpu(piece, on, options, start),
+      on.layers,
+      tolerance,
+    );
   });
 /** A selector keeps the same slots on two backends, given the same bits. */
-const kept: Property = (piece, { backend = cpu, ...options } = {}) => fc.asyncProperty(selectSpecs(piece), async (spec) => {
-  const { on, given } = realise(spec), sets = [await onBackend(piece, on, backend, options, given), onCpu(piece, on, options, given)].map((drafts) => drafts.map((d, l) => {
-    if (!d.kept) return [];
-    const { rows, slots, data, valid } = rowsOf(d.kept!, on.layers[l]!);
-    return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r]!)));
-  }));
-  claim(JSON.stringify(sets[0]) === JSON.stringify(sets[1]), () => `kept on ${backend.name}: ${JSON.stringify(sets[0])}, on the CPU: ${JSON.stringify(sets[1])}`);
-});
+const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
+  fc.asyncProperty(selectSpecs(piece), async (spec) => {
+    const { on, given } = realise(spec),
+      sets = [await onBackend(piece, on, backend, options, given), onCpu(piece, on, options, given)].map((drafts) =>
+        drafts.map((d, l) => {
+          if (!d.kept) return [];
+          const { rows, slots, data, valid } = rowsOf(d.kept!, on.layers[l]!);
+          return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r]!)));
+        }),
+      );
+    claim(
+      JSON.stringify(sets[0]) === JSON.stringify(sets[1]),
+      () => `kept on ${backend.name}: ${JSON.stringify(sets[0])}, on the CPU: ${JSON.stringify(sets[1])}`,
+    );
+  });
 
 /** What a piece gives on one backend it gives on the CPU. */
 export const backend: Claims<'scores' | 'kept', Piece<any, any>, BackendOptions> = { scores, kept };
 /** The law that a scorer, transform or selector does on a backend what it does on the CPU. */
-export const backendLaws = (piece: Piece<'start' | Scored, any> | Piece<any, any>, options: BackendOptions = {}): Suite =>
-  suite(backend, piece, options, { scores: piece.to === 'kept', kept: piece.to !== 'kept' });
+export const backendLaws = (
+  piece: Piece<'start' | Scored, any> | Piece<any, any>,
+  options: BackendOptions = {},
+): Suite => suite(backend, piece, options, { scores: piece.to === 'kept', kept: piece.to !== 'kept' });

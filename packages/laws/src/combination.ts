@@ -18,44 +18,93 @@ export type Combination = (...scorers: AnyScorer[]) => AnyScorer;
 export type WeightedCombination = (...terms: (readonly [weight: number, scorer: AnyScorer])[]) => AnyScorer;
 
 /** A scorer with fixed random scores in KV rows. */
-const part = (name: string, seed: number): AnyScorer => scorer(name, [], ({ ops, at }) => {
-  const next = random(seed + at.layer);
-  return ops.from({ data: Float32Array.from({ length: at.kvHeads * at.slots }, () => (next() - 0.5) * 8), shape: [at.kvHeads, at.slots] });
-});
-interface Parts { readonly on: Scene; readonly a: AnyScorer; readonly b: AnyScorer; readonly c: AnyScorer }
-const parts: fc.Arbitrary<Parts> = fc.record({ spec: sceneSpecs(), seed: fc.nat(0xffff) }).map(({ spec, seed }) => ({ on: scene(spec), a: part('a', seed), b: part('b', seed + 101), c: part('c', seed + 202) }));
+const part = (name: string, seed: number): AnyScorer =>
+  scorer(name, [], ({ ops, at }) => {
+    const next = random(seed + at.layer);
+    return ops.from({
+      data: Float32Array.from({ length: at.kvHeads * at.slots }, () => (next() - 0.5) * 8),
+      shape: [at.kvHeads, at.slots],
+    });
+  });
+interface Parts {
+  readonly on: Scene;
+  readonly a: AnyScorer;
+  readonly b: AnyScorer;
+  readonly c: AnyScorer;
+}
+const parts: fc.Arbitrary<Parts> = fc.record({ spec: sceneSpecs(), seed: fc.nat(0xffff) }).map(({ spec, seed }) => ({
+  on: scene(spec),
+  a: part('a', seed),
+  b: part('b', seed + 101),
+  c: part('c', seed + 202),
+}));
 const scores = (piece: AnyScorer, on: Scene): readonly Rows[] => scoresOf(piece, onCpu(piece, on, {}), on.layers);
 const alike = (on: Scene, a: AnyScorer, b: AnyScorer, { tolerance = TOLERANCE }: LawOptions): void => {
   const y = scores(b, on);
   scores(a, on).forEach((x, l) => agree(`${a.label} against ${b.label}, layer ${l}`, x, y[l]!, tolerance));
 };
 type Of<S> = Claims<'any', S>['any'];
-const zero = (nothing: number): Of<Combination> => (join) => fc.property(parts, ({ on }) => scores(join(), on).forEach((x) => all('a combination of nothing', x, String(nothing), (s) => s === nothing)));
-const commutative: Of<Combination> = (join, options = {}) => fc.property(parts, ({ on, a, b }) => alike(on, join(a, b), join(b, a), options));
-const associative: Of<Combination> = (join, options = {}) => fc.property(parts, ({ on, a, b, c }) => {
-  alike(on, join(join(a, b), c), join(a, join(b, c)), options);
-  alike(on, join(a, b, c), join(a, join(b, c)), options);
-});
-const idempotent: Of<Combination> = (join) => fc.property(parts, ({ on, a }) => alike(on, join(a, a), a, { tolerance: 0 }));
+const zero =
+  (nothing: number): Of<Combination> =>
+  (join) =>
+    fc.property(parts, ({ on }) =>
+      scores(join(), on).forEach((x) => all('a combination of nothing', x, String(nothing), (s) => s === nothing)),
+    );
+const commutative: Of<Combination> = (join, options = {}) =>
+  fc.property(parts, ({ on, a, b }) => alike(on, join(a, b), join(b, a), options));
+const associative: Of<Combination> = (join, options = {}) =>
+  fc.property(parts, ({ on, a, b, c }) => {
+    alike(on, join(join(a, b), c), join(a, join(b, c)), options);
+    alike(on, join(a, b, c), join(a, join(b, c)), options);
+  });
+const idempotent: Of<Combination> = (join) =>
+  fc.property(parts, ({ on, a }) => alike(on, join(a, a), a, { tolerance: 0 }));
 
 /** Claims about a sum: 0 over nothing, commutative, associative. */
-export const sum: Claims<'zero' | 'commutative' | 'associative', Combination> = { zero: zero(0), commutative, associative };
+export const sum: Claims<'zero' | 'commutative' | 'associative', Combination> = {
+  zero: zero(0),
+  commutative,
+  associative,
+};
 /** Claims about a maximum: the lowest finite number over nothing, commutative, associative, idempotent. */
-export const max: Claims<'zero' | 'commutative' | 'associative' | 'idempotent', Combination> = { zero: zero(LOWEST), commutative, associative, idempotent };
-/** Claims about a weighted sum: 0 over nothing, a lone scorer of weight 1 as it is, linear in the weights, the order of terms open. */
+export const max: Claims<'zero' | 'commutative' | 'associative' | 'idempotent', Combination> = {
+  zero: zero(LOWEST),
+  commutative,
+  associative,
+  idempotent,
+};
+/**
+ * Claims about a weighted sum: 0 over nothing, a lone scorer of weight 1 as it is, linear in the weights, the order of
+ * terms open.
+ */
 export const weighted: Claims<'zero' | 'unit' | 'linear' | 'commutative', WeightedCombination> = {
-  zero: (join) => fc.property(parts, ({ on }) => scores(join(), on).forEach((x) => all('a combination of nothing', x, '0', (s) => s === 0))),
+  zero: (join) =>
+    fc.property(parts, ({ on }) =>
+      scores(join(), on).forEach((x) => all('a combination of nothing', x, '0', (s) => s === 0)),
+    ),
   unit: (join) => fc.property(parts, ({ on, a }) => alike(on, join([1, a]), a, { tolerance: 0 })),
   linear: (join, { tolerance = TOLERANCE } = {}) => {
-    const weight = fc.integer({ min: -8, max: 8 }).map((x) => x / 4), pair = fc.tuple(weight, weight);
+    const weight = fc.integer({ min: -8, max: 8 }).map((x) => x / 4),
+      pair = fc.tuple(weight, weight);
     return fc.property(parts, pair, pair, weight, ({ on, a, b }, [p, q], [r, s], t) => {
-      const [x, y, z] = [join([p, a], [q, b]), join([r, a], [s, b]), join([p + t * r, a], [q + t * s, b])].map((piece) => scores(piece, on));
-      z!.forEach((rows, l) => agree('weights p + t r', rows, { ...rows, data: x![l]!.data.map((v, i) => v + t * y![l]!.data[i]!) as Float32Array }, tolerance * 8));
+      const [x, y, z] = [join([p, a], [q, b]), join([r, a], [s, b]), join([p + t * r, a], [q + t * s, b])].map(
+        (piece) => scores(piece, on),
+      );
+      z!.forEach((rows, l) =>
+        agree(
+          'weights p + t r',
+          rows,
+          { ...rows, data: x![l]!.data.map((v, i) => v + t * y![l]!.data[i]!) as Float32Array },
+          tolerance * 8,
+        ),
+      );
     });
   },
-  commutative: (join, options = {}) => fc.property(parts, ({ on, a, b }) => alike(on, join([2, a], [-3, b]), join([-3, b], [2, a]), options)),
+  commutative: (join, options = {}) =>
+    fc.property(parts, ({ on, a, b }) => alike(on, join([2, a], [-3, b]), join([-3, b], [2, a]), options)),
 };
 
 export const sumLaws = (join: Combination, options: LawOptions = {}): Suite => suite(sum, join, options);
 export const maxLaws = (join: Combination, options: LawOptions = {}): Suite => suite(max, join, options);
-export const weightedLaws = (join: WeightedCombination, options: LawOptions = {}): Suite => suite(weighted, join, options);
+export const weightedLaws = (join: WeightedCombination, options: LawOptions = {}): Suite =>
+  suite(weighted, join, options);

@@ -2,28 +2,41 @@ import { claim } from './law.ts';
 import type { Rows } from './stage.ts';
 
 /**
- * Valid entries agree, slot i of `a` against slot `order[i]` of `b`, to within `tolerance` of the row's largest magnitude (of 1
+ * Valid entries agree, slot i of `a` against slot `order[i]` of `b`, to within `tolerance` of the row's largest
+ * magnitude (of 1
  * where that is smaller).
  */
 export function agree(what: string, a: Rows, b: Rows, tolerance: number, order?: readonly number[]): void {
-  claim(a.rows === b.rows && a.slots === b.slots, () => `${what}: expected shape [${b.rows}, ${b.slots}], got [${a.rows}, ${a.slots}]`);
+  claim(
+    a.rows === b.rows && a.slots === b.slots,
+    () => `${what}: expected shape [${b.rows}, ${b.slots}], got [${a.rows}, ${a.slots}]`,
+  );
   for (let r = 0; r < a.rows; r++) {
     const at = (x: Rows, i: number): number => x.data[r * x.slots + i]!;
-    const largest = Math.max(1, ...Array.from({ length: b.valid[r]! }, (_, i) => Math.abs(at(b, i))).filter(Number.isFinite));
+    const largest = Math.max(
+      1,
+      ...Array.from({ length: b.valid[r]! }, (_, i) => Math.abs(at(b, i))).filter(Number.isFinite),
+    );
     for (let i = 0; i < Math.min(a.valid[r]!, b.valid[r]!); i++) {
-      const x = at(a, i), y = at(b, order?.[i] ?? i);
-      claim(Object.is(x, y) || Math.abs(x - y) <= tolerance * largest, () => `${what}: row ${r}, slot ${i} is ${x}, expected ${y} within ${tolerance * largest}`);
+      const x = at(a, i),
+        y = at(b, order?.[i] ?? i);
+      claim(
+        Object.is(x, y) || Math.abs(x - y) <= tolerance * largest,
+        () => `${what}: row ${r}, slot ${i} is ${x}, expected ${y} within ${tolerance * largest}`,
+      );
     }
   }
 }
 
 /** Every valid entry satisfies a predicate. */
 export function all(what: string, { rows, slots, data, valid }: Rows, want: string, ok: (x: number) => boolean): void {
-  for (let r = 0; r < rows; r++) for (let i = 0; i < valid[r]!; i++) {
-    const x = data[r * slots + i]!;
-    claim(ok(x), () => `${what}: row ${r}, slot ${i} must be ${want}, got ${x}`);
-  }
+  for (let r = 0; r < rows; r++)
+    for (let i = 0; i < valid[r]!; i++) {
+      const x = data[r * slots + i]!;
+      claim(ok(x), () => `${what}: row ${r}, slot ${i} must be ${want}, got ${x}`);
+    }
 }
 
 /** Same bits. */
-export const same = (a: Float32Array | Uint32Array, b: Float32Array | Uint32Array): boolean => a.length === b.length && a.every((x, i) => Object.is(x, b[i]));
+export const same = (a: Float32Array | Uint32Array, b: Float32Array | Uint32Array): boolean =>
+  a.length === b.length && a.every((x, i) => Object.is(x, b[i]));

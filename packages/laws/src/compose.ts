@@ -1,5 +1,23 @@
 import fc from 'fast-check';
-import { allocator, attentionWindow, compile, compose as real, cpu, id, keys, mandatory, minMax, normalize, pool, reduceHeads, scorer, selector, softmax, weigher, zScore } from '@kv/core';
+import {
+  allocator,
+  attentionWindow,
+  compile,
+  compose as real,
+  cpu,
+  id,
+  keys,
+  mandatory,
+  minMax,
+  normalize,
+  pool,
+  reduceHeads,
+  scorer,
+  selector,
+  softmax,
+  weigher,
+  zScore,
+} from '@kv/core';
 import type { Piece } from '@kv/core';
 import { claim, suite } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
@@ -14,39 +32,87 @@ export type Compose = (...pieces: Piece[]) => Piece;
 const short = (layer: number): number => (layer % 2 === 0 ? 1 : 2);
 /** Small pieces of every kind, the pool that partial policies are drawn from. */
 const POOL: readonly Piece[] = [
-  weigher('window', [attentionWindow(4)], ({ attention }) => attention), scorer('norm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k))),
-  pool({ kernel: 3 }), zScore(), softmax(), minMax(), normalize(), reduceHeads('max'), mandatory({ sinks: 1, recent: 1 }),
-  allocator('short', (plan) => ({ ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b) => Math.max(0, b - short(l)))) })),
+  weigher('window', [attentionWindow(4)], ({ attention }) => attention),
+  scorer('norm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k))),
+  pool({ kernel: 3 }),
+  zScore(),
+  softmax(),
+  minMax(),
+  normalize(),
+  reduceHeads('max'),
+  mandatory({ sinks: 1, recent: 1 }),
+  allocator('short', (plan) => ({
+    ...plan,
+    budgets: plan.budgets.map((heads, l) => heads.map((b) => Math.max(0, b - short(l)))),
+  })),
   selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks)),
 ] as readonly unknown[] as readonly Piece[];
 
 /** A run of pieces that fit, of length 1 to 6, with two places to cut it. */
-interface Chain { readonly pieces: readonly Piece[]; readonly cuts: readonly [number, number] }
-const fits = (pieces: readonly Piece[]): boolean => { try { (real as Compose)(...pieces); return true; } catch { return false; } };
-const chains: fc.Arbitrary<Chain> = fc.record({ picks: fc.array(fc.nat(POOL.length - 1), { minLength: 1, maxLength: 12 }), a: fc.nat(6), b: fc.nat(6) }).map(({ picks, a, b }) => {
-  const pieces = picks.map((i) => POOL[i]!).reduce<readonly Piece[]>((run, p) => (run.length < 6 && fits([...run, p]) ? [...run, p] : run), []);
-  const [low = 0, high = 0] = [a % (pieces.length + 1), b % (pieces.length + 1)].sort((x, y) => x - y);
-  return { pieces, cuts: [low, high] as const };
-});
+interface Chain {
+  readonly pieces: readonly Piece[];
+  readonly cuts: readonly [number, number];
+}
+const fits = (pieces: readonly Piece[]): boolean => {
+  try {
+    (real as Compose)(...pieces);
+    return true;
+  } catch {
+    return false;
+  }
+};
+const chains: fc.Arbitrary<Chain> = fc
+  .record({ picks: fc.array(fc.nat(POOL.length - 1), { minLength: 1, maxLength: 12 }), a: fc.nat(6), b: fc.nat(6) })
+  .map(({ picks, a, b }) => {
+    const pieces = picks
+      .map((i) => POOL[i]!)
+      .reduce<readonly Piece[]>((run, p) => (run.length < 6 && fits([...run, p]) ? [...run, p] : run), []);
+    const [low = 0, high = 0] = [a % (pieces.length + 1), b % (pieces.length + 1)].sort((x, y) => x - y);
+    return { pieces, cuts: [low, high] as const };
+  });
 const grouped = (compose: Compose, { pieces, cuts: [a, b] }: Chain): readonly Piece[] => {
-  const [x, y, z] = [pieces.slice(0, a), pieces.slice(a, b), pieces.slice(b)].map((part) => part.length === 1 ? part[0]! : part.length === 0 ? undefined : compose(...part));
-  const join = (...parts: (Piece | undefined)[]): Piece => { const there = parts.filter((p) => p !== undefined); return there.length === 1 ? there[0]! : compose(...there); };
-  return [join(x && y ? join(x, y) : x ?? y, z), join(x, y && z ? join(y, z) : y ?? z)];
+  const [x, y, z] = [pieces.slice(0, a), pieces.slice(a, b), pieces.slice(b)].map((part) =>
+    part.length === 1 ? part[0]! : part.length === 0 ? undefined : compose(...part),
+  );
+  const join = (...parts: (Piece | undefined)[]): Piece => {
+    const there = parts.filter((p) => p !== undefined);
+    return there.length === 1 ? there[0]! : compose(...there);
+  };
+  return [join(x && y ? join(x, y) : (x ?? y), z), join(x, y && z ? join(y, z) : (y ?? z))];
 };
 
 /** Everything that running a piece on a scene shows, as text. */
 function seen(piece: Piece, on: Scene): string {
-  const from = piece.from.includes('start') ? undefined : given(on, { rows: 'kv', phase: piece.from.includes('scores') ? 'scores' : 'weights', kind: 'spread', coarse: false });
-  const plans = compile(piece).steps.map((s) => s.plan?.({ budgets: [[5]], lengths: [[5]], floor: 0, notes: [] }).budgets);
-  return JSON.stringify([plans, play(piece, stage(on, cpu.ops, {}, from), cpu.ops).map((d, l) => (['scores', 'forced', 'banned', 'kept'] as const).map((k) => d[k] && [...rowsOf(d[k], on.layers[l]!).data]))]);
+  const from = piece.from.includes('start')
+    ? undefined
+    : given(on, {
+        rows: 'kv',
+        phase: piece.from.includes('scores') ? 'scores' : 'weights',
+        kind: 'spread',
+        coarse: false,
+      });
+  const plans = compile(piece).steps.map(
+    (s) => s.plan?.({ budgets: [[5]], lengths: [[5]], floor: 0, notes: [] }).budgets,
+  );
+  return JSON.stringify([
+    plans,
+    play(piece, stage(on, cpu.ops, {}, from), cpu.ops).map((d, l) =>
+      (['scores', 'forced', 'banned', 'kept'] as const).map((k) => d[k] && [...rowsOf(d[k], on.layers[l]!).data]),
+    ),
+  ]);
 }
-const same = (what: string, got: string, want: string): void => claim(got === want, () => `${what}: ${got} is not ${want}`);
+const same = (what: string, got: string, want: string): void =>
+  claim(got === want, () => `${what}: ${got} is not ${want}`);
 const phases = ({ from, to }: Piece): string => `${[...from].sort().join('|')} -> ${to}`;
 type Property = Claims<'any', Compose>['any'];
-const regrouped = (what: string, show: (piece: Piece, on: Scene) => string): Property => (compose) => fc.property(chains, sceneSpecs(), (chain, spec) => {
-  const on = scene(spec), flat = chain.pieces.length === 1 ? chain.pieces[0]! : compose(...chain.pieces);
-  for (const piece of grouped(compose, chain)) same(what, show(piece, on), show(flat, on));
-});
+const regrouped =
+  (what: string, show: (piece: Piece, on: Scene) => string): Property =>
+  (compose) =>
+    fc.property(chains, sceneSpecs(), (chain, spec) => {
+      const on = scene(spec),
+        flat = chain.pieces.length === 1 ? chain.pieces[0]! : compose(...chain.pieces);
+      for (const piece of grouped(compose, chain)) same(what, show(piece, on), show(flat, on));
+    });
 
 export type ComposeLaw = 'behaviour' | 'label' | 'phases' | 'unit' | 'empty';
 /** Claims about `compose`, over partial policies drawn from real pieces. */
@@ -58,12 +124,22 @@ export const composition: Claims<ComposeLaw, Compose> = {
   /** Regrouping changes no phase. */
   phases: regrouped('phases', phases),
   /** `id` before or after a piece changes nothing. */
-  unit: (compose) => fc.property(chains, sceneSpecs(), ({ pieces: [piece = id as Piece] }, spec) => {
-    const on = scene(spec), show = (p: Piece): string => `${p.label}: ${phases(p)} ${seen(p, on)}`;
-    for (const beside of [compose(id as Piece, piece), compose(piece, id as Piece)]) same('beside id', show(beside), show(piece));
-  }),
+  unit: (compose) =>
+    fc.property(chains, sceneSpecs(), ({ pieces: [piece = id as Piece] }, spec) => {
+      const on = scene(spec),
+        show = (p: Piece): string => `${p.label}: ${phases(p)} ${seen(p, on)}`;
+      for (const beside of [compose(id as Piece, piece), compose(piece, id as Piece)])
+        same('beside id', show(beside), show(piece));
+    }),
   /** Nothing composes to `id`. */
-  empty: (compose) => fc.property(fc.constant(0), () => same('compose()', `${compose().label}${phases(compose())}${compose().atoms.length}`, `${id.label}${phases(id as Piece)}0`)),
+  empty: (compose) =>
+    fc.property(fc.constant(0), () =>
+      same(
+        'compose()',
+        `${compose().label}${phases(compose())}${compose().atoms.length}`,
+        `${id.label}${phases(id as Piece)}0`,
+      ),
+    ),
 };
 
 /** The laws of `compose`. */

@@ -7,47 +7,97 @@ import type { Claims, LawOptions, Suite } from './law.ts';
 import { random } from './random.ts';
 
 /** Host inputs of one kernel call; `lengths` makes an input ragged. */
-export interface KernelInputs { readonly inputs: Readonly<Record<string, HostArray & { readonly lengths?: readonly number[] | undefined }>>; readonly params?: Readonly<Record<string, number>> | undefined }
+export interface KernelInputs {
+  readonly inputs: Readonly<Record<string, HostArray & { readonly lengths?: readonly number[] | undefined }>>;
+  readonly params?: Readonly<Record<string, number>> | undefined;
+}
 /** Rows, slots and, if ragged, the valid slots of each row. */
-export interface KernelSize { readonly rows: number; readonly slots: number; readonly lengths?: readonly number[] | undefined; readonly seed: number }
+export interface KernelSize {
+  readonly rows: number;
+  readonly slots: number;
+  readonly lengths?: readonly number[] | undefined;
+  readonly seed: number;
+}
 export interface KernelOptions extends LawOptions {
   /** The backend under test. @defaultValue the CPU, whose kernels are the references */
   readonly backend?: Backend | undefined;
-  /** Inputs of a size that the kernel accepts. @defaultValue every input `[rows, slots]`: f32 in -1 .. 1, u32 ascending in each row; every parameter 1 */
+  /**
+   * Inputs of a size that the kernel accepts. @defaultValue every input `[rows, slots]`: f32 in -1 .. 1, u32 ascending
+   * in each row; every parameter 1
+   */
   readonly make?: ((size: KernelSize) => KernelInputs) | undefined;
 }
 
 /** Sizes around the border of a workgroup, where kernels go wrong. */
 export const SIZES: readonly number[] = [0, 1, 2, 63, 64, 65, 127, 128, 129];
-const ragged: fc.Arbitrary<KernelSize> = fc.record({ lengths: fc.array(fc.nat(20), { minLength: 1, maxLength: 4 }), seed: fc.nat(0xffff) }).map(({ lengths, seed }) => ({ rows: lengths.length, slots: Math.max(1, ...lengths), lengths, seed }));
-const dense: fc.Arbitrary<KernelSize> = fc.record({ rows: fc.integer({ min: 1, max: 4 }), slots: fc.oneof(fc.constantFrom(...SIZES), fc.nat(20)), seed: fc.nat(0xffff) });
+const ragged: fc.Arbitrary<KernelSize> = fc
+  .record({ lengths: fc.array(fc.nat(20), { minLength: 1, maxLength: 4 }), seed: fc.nat(0xffff) })
+  .map(({ lengths, seed }) => ({ rows: lengths.length, slots: Math.max(1, ...lengths), lengths, seed }));
+const dense: fc.Arbitrary<KernelSize> = fc.record({
+  rows: fc.integer({ min: 1, max: 4 }),
+  slots: fc.oneof(fc.constantFrom(...SIZES), fc.nat(20)),
+  seed: fc.nat(0xffff),
+});
 
-const anything = (kernel: Kernel) => ({ rows, slots, lengths, seed }: KernelSize): KernelInputs => {
-  const next = random(seed);
-  return {
-    inputs: Object.fromEntries(Object.entries(kernel.inputs).map(([name, dtype]) => [name, {
-      data: dtype === 'f32' ? Float32Array.from({ length: rows * slots }, () => next() * 2 - 1) : Uint32Array.from({ length: rows * slots }, (_, i) => i % Math.max(1, slots)), shape: [rows, slots], lengths,
-    }])),
-    params: Object.fromEntries(Object.keys(kernel.params).map((name) => [name, 1])),
+const anything =
+  (kernel: Kernel) =>
+  ({ rows, slots, lengths, seed }: KernelSize): KernelInputs => {
+    const next = random(seed);
+    return {
+      inputs: Object.fromEntries(
+        Object.entries(kernel.inputs).map(([name, dtype]) => [
+          name,
+          {
+            data:
+              dtype === 'f32'
+                ? Float32Array.from({ length: rows * slots }, () => next() * 2 - 1)
+                : Uint32Array.from({ length: rows * slots }, (_, i) => i % Math.max(1, slots)),
+            shape: [rows, slots],
+            lengths,
+          },
+        ]),
+      ),
+      params: Object.fromEntries(Object.keys(kernel.params).map((name) => [name, 1])),
+    };
   };
-};
 function call(ops: Ops, kernel: Kernel, { inputs, params }: KernelInputs): Tensor {
-  const tensors = Object.entries(inputs).map(([name, { lengths, ...array }]) => [name, ops.from(array, kernel.inputs[name], lengths && ops.from({ data: Uint32Array.from(lengths), shape: [lengths.length] }, 'u32'))]);
+  const tensors = Object.entries(inputs).map(([name, { lengths, ...array }]) => [
+    name,
+    ops.from(
+      array,
+      kernel.inputs[name],
+      lengths && ops.from({ data: Uint32Array.from(lengths), shape: [lengths.length] }, 'u32'),
+    ),
+  ]);
   return ops.kernel(kernel, Object.fromEntries(tensors) as Record<string, Tensor>, params);
 }
-const differs = (sizes: fc.Arbitrary<KernelSize>): Claims<'any', Kernel, KernelOptions>['any'] => (kernel, { backend = cpu, make = anything(kernel), tolerance = TOLERANCE } = {}) =>
-  fc.asyncProperty(sizes, async (size) => {
-    const given = make(size), results = [];
-    for (const b of [backend, cpu]) {
-      const [read] = await b.read([call(b.ops, kernel, given)]), { data, shape, lengths } = read!, [rows = 0, ...rest] = shape;
-      const width = rest.reduce((a, c) => a * c, 1), inner = width / Math.max(1, rest[0] ?? 1);
-      results.push({ rows, slots: width, data, valid: Array.from({ length: rows }, (_, r) => (lengths?.[r] ?? rest[0] ?? 1) * inner) });
-    }
-    agree(`${kernel.id} on ${backend.name}`, results[0]!, results[1]!, tolerance);
-  });
+const differs =
+  (sizes: fc.Arbitrary<KernelSize>): Claims<'any', Kernel, KernelOptions>['any'] =>
+  (kernel, { backend = cpu, make = anything(kernel), tolerance = TOLERANCE } = {}) =>
+    fc.asyncProperty(sizes, async (size) => {
+      const given = make(size),
+        results = [];
+      for (const b of [backend, cpu]) {
+        const [read] = await b.read([call(b.ops, kernel, given)]),
+          { data, shape, lengths } = read!,
+          [rows = 0, ...rest] = shape;
+        const width = rest.reduce((a, c) => a * c, 1),
+          inner = width / Math.max(1, rest[0] ?? 1);
+        results.push({
+          rows,
+          slots: width,
+          data,
+          valid: Array.from({ length: rows }, (_, r) => (lengths?.[r] ?? rest[0] ?? 1) * inner),
+        });
+      }
+      agree(`${kernel.id} on ${backend.name}`, results[0]!, results[1]!, tolerance);
+    });
 
 export type KernelLaw = 'sizes' | 'ragged';
-/** A device kernel against its reference: dense inputs of sizes around a workgroup (0, 1, 63, 64, 65, ...); ragged rows, empty ones among them. */
+/**
+ * A device kernel against its reference: dense inputs of sizes around a workgroup (0, 1, 63, 64, 65, ...); ragged rows,
+ * empty ones among them.
+ */
 export const kernel: Claims<KernelLaw, Kernel, KernelOptions> = { sizes: differs(dense), ragged: differs(ragged) };
 
 /** The laws of a kernel on a backend. They are asynchronous. */

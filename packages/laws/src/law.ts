@@ -8,7 +8,10 @@ export type Law = () => void | Promise<void>;
 export type Suite = Readonly<Record<string, Law>>;
 
 export interface LawOptions {
-  /** Largest difference allowed, relative to the largest magnitude of the two results (absolute below 1). @defaultValue 1e-5 */
+  /**
+   * Largest difference allowed, relative to the largest magnitude of the two results (absolute below 1). @defaultValue
+   * 1e-5
+   */
   readonly tolerance?: number | undefined;
   /** Cases a law. @defaultValue fast-check's own, 100 unless configured */
   readonly runs?: number | undefined;
@@ -18,14 +21,23 @@ export interface LawOptions {
 export const TOLERANCE = 1e-5;
 
 /** A property as a law. Async properties give a promise, which a test runner waits for. */
-export const law = <T>(property: fc.IRawProperty<T>, { runs }: LawOptions): Law => () =>
-  fc.assert(property, runs === undefined ? {} : { numRuns: runs });
+export const law =
+  <T>(property: fc.IRawProperty<T>, { runs }: LawOptions): Law =>
+  () =>
+    fc.assert(property, runs === undefined ? {} : { numRuns: runs });
 
 /** Claims about subjects of a kind, by name, each a property. */
-export type Claims<N extends string, Subject, O extends LawOptions = LawOptions> = Readonly<Record<N, (subject: Subject, options?: O) => fc.IRawProperty<unknown>>>;
+export type Claims<N extends string, Subject, O extends LawOptions = LawOptions> = Readonly<
+  Record<N, (subject: Subject, options?: O) => fc.IRawProperty<unknown>>
+>;
 
 /** Claims about one subject as laws, without those whose `unless` is true. */
-export function suite<N extends string, Subject, O extends LawOptions>(claims: Claims<N, Subject, O>, subject: Subject, options: O, unless: Partial<Record<N, boolean>> = {}): Suite {
+export function suite<N extends string, Subject, O extends LawOptions>(
+  claims: Claims<N, Subject, O>,
+  subject: Subject,
+  options: O,
+  unless: Partial<Record<N, boolean>> = {},
+): Suite {
   const held = Object.entries<Claims<N, Subject, O>[N]>(claims).filter(([name]) => !unless[name as N]);
   return Object.fromEntries(held.map(([name, of]) => [name, law(of(subject, options), options)]));
 }

@@ -19,7 +19,10 @@ export function shuffled(n: number, next: () => number): number[] {
   return order;
 }
 
-/** How the weights of a row lie: spread out, with exact zeros, with ties, nearly all on one slot, all equal, or no mass at all. */
+/**
+ * How the weights of a row lie: spread out, with exact zeros, with ties, nearly all on one slot, all equal, or no mass
+ * at all.
+ */
 export const WEIGHTS = ['spread', 'zeros', 'ties', 'dominant', 'uniform', 'none'] as const;
 export type Weights = (typeof WEIGHTS)[number];
 /** `n` numbers of at least 0. */
@@ -35,7 +38,8 @@ export function weights(kind: Weights, n: number, next: () => number): number[] 
 }
 /** A row of weights that sums to 1. */
 export function simplex(kind: Weights, n: number, next: () => number): number[] {
-  const row = weights(kind === 'none' ? 'uniform' : kind, n, next), total = row.reduce((a, b) => a + b, 0);
+  const row = weights(kind === 'none' ? 'uniform' : kind, n, next),
+    total = row.reduce((a, b) => a + b, 0);
   return total > 0 ? row.map((x) => x / total) : row.map(() => 1 / n);
 }
 
@@ -47,6 +51,14 @@ export function vectors(kind: Vectors, count: number, dim: number, next: () => n
   const first = Array.from({ length: dim }, () => next() * 2 - 1);
   return Array.from({ length: count }, () => {
     const zero = kind === 'zeros' && next() < 0.4;
-    return first.map((x) => (zero ? 0 : kind === 'same' ? x : kind === 'grid' ? Math.floor(next() * 3) - 1 : (next() * 2 - 1) * (kind === 'long' ? 1000 : 1)));
+    return first.map((x) =>
+      zero
+        ? 0
+        : kind === 'same'
+          ? x
+          : kind === 'grid'
+            ? Math.floor(next() * 3) - 1
+            : (next() * 2 - 1) * (kind === 'long' ? 1000 : 1),
+    );
   }).flat();
 }

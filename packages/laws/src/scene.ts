@@ -34,56 +34,128 @@ export interface Layer {
   readonly tokens: Tokens;
   readonly seed: number;
 }
-export interface Scene { readonly spec: SceneSpec; readonly layers: readonly Layer[] }
+export interface Scene {
+  readonly spec: SceneSpec;
+  readonly layers: readonly Layer[];
+}
 
-export interface SceneOptions { readonly layers?: number; /** @defaultValue true */ readonly ragged?: boolean; /** @defaultValue 12 */ readonly slots?: number }
+export interface SceneOptions {
+  readonly layers?: number /** @defaultValue true */;
+  readonly ragged?: boolean /** @defaultValue 12 */;
+  readonly slots?: number;
+}
 /** Sizes of random caches: 1 to 12 slots, 1 to 3 KV heads of 1 to 3 query heads each, aligned or ragged. */
-export function sceneSpecs({ layers = 2, ragged = true, slots: most = 12 }: SceneOptions = {}): fc.Arbitrary<SceneSpec> {
+export function sceneSpecs({
+  layers = 2,
+  ragged = true,
+  slots: most = 12,
+}: SceneOptions = {}): fc.Arbitrary<SceneSpec> {
   const size = (max: number): fc.Arbitrary<number> => fc.integer({ min: 1, max });
-  return size(most).chain((slots) => fc.record({
-    layers: size(layers), kvHeads: size(3), group: size(3), slots: fc.constant(slots), dim: size(4),
-    ragged: ragged ? fc.boolean() : fc.constant(false), evicted: fc.nat(3), budget: fc.nat(slots + 3),
-    weights: fc.constantFrom(...WEIGHTS), vectors: fc.constantFrom(...VECTORS), seed: fc.nat(0xffff),
-  }));
+  return size(most).chain((slots) =>
+    fc.record({
+      layers: size(layers),
+      kvHeads: size(3),
+      group: size(3),
+      slots: fc.constant(slots),
+      dim: size(4),
+      ragged: ragged ? fc.boolean() : fc.constant(false),
+      evicted: fc.nat(3),
+      budget: fc.nat(slots + 3),
+      weights: fc.constantFrom(...WEIGHTS),
+      vectors: fc.constantFrom(...VECTORS),
+      seed: fc.nat(0xffff),
+    }),
+  );
 }
 
 const WORDS = ['The', ' key', ':', ' XK7', '.', ' said', '\n', ' password', ' is', ' the'];
 function text(length: number, next: () => number): Tokens {
-  const ids = Array.from({ length }, () => Math.floor(next() * WORDS.length)), offsets: [number, number][] = [];
+  const ids = Array.from({ length }, () => Math.floor(next() * WORDS.length)),
+    offsets: [number, number][] = [];
   let all = '';
-  for (const i of ids) { offsets.push([all.length, all.length + WORDS[i]!.length]); all += WORDS[i]!; }
+  for (const i of ids) {
+    offsets.push([all.length, all.length + WORDS[i]!.length]);
+    all += WORDS[i]!;
+  }
   return { ids, text: all, offsets };
 }
 
 /** The numbers of a scene; `pad` stands in every slot beyond a row's length. */
 export function scene(spec: SceneSpec, pad = 0): Scene {
-  const { kvHeads, group, slots, dim, ragged, evicted } = spec, heads = kvHeads * group, length = slots + evicted;
+  const { kvHeads, group, slots, dim, ragged, evicted } = spec,
+    heads = kvHeads * group,
+    length = slots + evicted;
   const tokens = text(length, random(spec.seed));
   const layers = Array.from({ length: spec.layers }, (_, layer): Layer => {
     const next = random(spec.seed * 31 + layer + 1);
     const longest = Math.floor(next() * kvHeads);
-    const lengths = Array.from({ length: kvHeads }, (_, g) => (ragged && g !== longest ? 1 + Math.floor(next() * slots) : slots));
+    const lengths = Array.from({ length: kvHeads }, (_, g) =>
+      ragged && g !== longest ? 1 + Math.floor(next() * slots) : slots,
+    );
     const alike = shuffled(length, next);
-    const positions = lengths.flatMap((n) => row(slots, (ragged ? shuffled(length, next) : alike).slice(0, n).sort((a, b) => a - b), 0));
+    const positions = lengths.flatMap((n) =>
+      row(
+        slots,
+        (ragged ? shuffled(length, next) : alike).slice(0, n).sort((a, b) => a - b),
+        0,
+      ),
+    );
     const padded = (): number[] => lengths.flatMap((n) => row(slots * dim, vectors(spec.vectors, n, dim, next), pad));
     return {
-      lengths, tokens, seed: spec.seed * 31 + layer + 7, positions: Uint32Array.from(positions),
-      keys: Float32Array.from(padded()), values: Float32Array.from(padded()),
-      attention: Float32Array.from(Array.from({ length: heads }, (_, h) => row(slots, simplex(spec.weights, lengths[Math.floor(h / group)]!, next), pad)).flat()),
-      at: { layer, layers: spec.layers, queryHeads: heads, kvHeads, headDim: dim, step: 0, promptLength: length, length, slots, aligned: !ragged, budget: spec.budget, selectRows: kvHeads },
+      lengths,
+      tokens,
+      seed: spec.seed * 31 + layer + 7,
+      positions: Uint32Array.from(positions),
+      keys: Float32Array.from(padded()),
+      values: Float32Array.from(padded()),
+      attention: Float32Array.from(
+        Array.from({ length: heads }, (_, h) =>
+          row(slots, simplex(spec.weights, lengths[Math.floor(h / group)]!, next), pad),
+        ).flat(),
+      ),
+      at: {
+        layer,
+        layers: spec.layers,
+        queryHeads: heads,
+        kvHeads,
+        headDim: dim,
+        step: 0,
+        promptLength: length,
+        length,
+        slots,
+        aligned: !ragged,
+        budget: spec.budget,
+        selectRows: kvHeads,
+      },
     };
   });
   return { spec, layers };
 }
-const row = (size: number, numbers: readonly number[], pad: number): number[] => [...numbers, ...new Array<number>(size - numbers.length).fill(pad)];
+const row = (size: number, numbers: readonly number[], pad: number): number[] => [
+  ...numbers,
+  ...new Array<number>(size - numbers.length).fill(pad),
+];
 
-/** The same cache with its slots in another order, alike in every head: slot i holds what slot `order[i]` held. Aligned scenes only. */
+/**
+ * The same cache with its slots in another order, alike in every head: slot i holds what slot `order[i]` held. Aligned
+ * scenes only.
+ */
 export function permuted({ spec, layers }: Scene, order: readonly number[]): Scene {
   const { kvHeads, group, slots, dim } = spec;
   const move = <A extends Float32Array | Uint32Array>(from: A, rows: number, width: number): A => {
     const to = from.slice() as A;
-    for (let r = 0; r < rows; r++) for (let i = 0; i < slots; i++) for (let c = 0; c < width; c++) to[(r * slots + i) * width + c] = from[(r * slots + order[i]!) * width + c]!;
+    for (let r = 0; r < rows; r++)
+      for (let i = 0; i < slots; i++)
+        for (let c = 0; c < width; c++) to[(r * slots + i) * width + c] = from[(r * slots + order[i]!) * width + c]!;
     return to;
   };
-  return { spec, layers: layers.map((l) => ({ ...l, keys: move(l.keys, kvHeads, dim), values: move(l.values, kvHeads, dim), attention: move(l.attention, kvHeads * group, 1) })) };
+  return {
+    spec,
+    layers: layers.map((l) => ({
+      ...l,
+      keys: move(l.keys, kvHeads, dim),
+      values: move(l.values, kvHeads, dim),
+      attention: move(l.attention, kvHeads * group, 1),
+    })),
+  };
 }

@@ -12,42 +12,92 @@ export interface ScheduleOptions extends LawOptions {
 }
 
 /** Positions from `sinks` up to, not including, `below` are out of sight of the query at `t`, or frozen. */
-interface Hidden { readonly sinks: number; readonly below: number }
-interface Place { readonly layer: number; readonly layers: number; readonly t: number }
+interface Hidden {
+  readonly sinks: number;
+  readonly below: number;
+}
+interface Place {
+  readonly layer: number;
+  readonly layers: number;
+  readonly t: number;
+}
 const isSchedule = (a: Piece['atoms'][number]): a is ViewHook | FreezeHook => a.at === 'view' || a.at === 'freeze';
 
 function hidden(piece: Piece, { layer, layers, t }: Place): readonly Hidden[] {
   const length = t + 1;
-  const at: At = { layer, layers, queryHeads: 2, kvHeads: 1, headDim: 2, step: 1, promptLength: length, length, slots: length, aligned: true, budget: length, selectRows: 1 };
+  const at: At = {
+    layer,
+    layers,
+    queryHeads: 2,
+    kvHeads: 1,
+    headDim: 2,
+    step: 1,
+    promptLength: length,
+    length,
+    slots: length,
+    aligned: true,
+    budget: length,
+    selectRows: 1,
+  };
   return piece.atoms.filter(isSchedule).map((hook) => {
     if (hook.at === 'freeze') return hook.run(at);
-    const { sinks = 0, lower } = hook.run({ at, ops: cpu.ops, draft: { budgets: cpu.ops.from({ data: [length], shape: [1, 1] }), state: new Map(), checks: [] }, read: () => { throw new Error(`'${hook.label}' reads a signal: it is no schedule of layer and place alone`); } });
+    const { sinks = 0, lower } = hook.run({
+      at,
+      ops: cpu.ops,
+      draft: { budgets: cpu.ops.from({ data: [length], shape: [1, 1] }), state: new Map(), checks: [] },
+      read: () => {
+        throw new Error(`'${hook.label}' reads a signal: it is no schedule of layer and place alone`);
+      },
+    });
     return { sinks, below: lower?.(t) ?? 0 };
   });
 }
-const places: fc.Arbitrary<Place> = fc.integer({ min: 1, max: 12 }).chain((layers) => fc.record({ layers: fc.constant(layers), layer: fc.nat(layers - 1), t: fc.nat(300) }));
+const places: fc.Arbitrary<Place> = fc
+  .integer({ min: 1, max: 12 })
+  .chain((layers) => fc.record({ layers: fc.constant(layers), layer: fc.nat(layers - 1), t: fc.nat(300) }));
 type Property = Claims<'any', AnySchedule, ScheduleOptions>['any'];
-const everywhere = (judge: (hidden: Hidden, place: Place, options: ScheduleOptions) => void): Property => (piece, options = {}) =>
-  fc.property(places, (place) => hidden(piece, place).forEach((h) => judge(h, place, options)));
-const grows = (what: string, further: (place: Place) => Place): Property => (piece) => fc.property(places, (place) => {
-  const far = hidden(piece, further(place));
-  hidden(piece, place).forEach((h, i) => claim(far[i]!.below >= h.below, () => `${what}: below ${h.below} is out of sight, then only below ${far[i]!.below}`));
-});
+const everywhere =
+  (judge: (hidden: Hidden, place: Place, options: ScheduleOptions) => void): Property =>
+  (piece, options = {}) =>
+    fc.property(places, (place) => hidden(piece, place).forEach((h) => judge(h, place, options)));
+const grows =
+  (what: string, further: (place: Place) => Place): Property =>
+  (piece) =>
+    fc.property(places, (place) => {
+      const far = hidden(piece, further(place));
+      hidden(piece, place).forEach((h, i) =>
+        claim(
+          far[i]!.below >= h.below,
+          () => `${what}: below ${h.below} is out of sight, then only below ${far[i]!.below}`,
+        ),
+      );
+    });
 
 export type ScheduleLaw = 'acts' | 'depth' | 'time' | 'sinks' | 'current';
 /** Claims about a schedule. */
 export const schedule: Claims<ScheduleLaw, AnySchedule, ScheduleOptions> = {
   /** It hides or freezes at all. */
-  acts: (piece) => fc.property(fc.constant(0), () => claim(piece.atoms.some(isSchedule), () => `'${piece.label}' neither hides nor freezes`)),
+  acts: (piece) =>
+    fc.property(fc.constant(0), () =>
+      claim(piece.atoms.some(isSchedule), () => `'${piece.label}' neither hides nor freezes`),
+    ),
   /** A deeper layer sees no more. */
   depth: grows('in the next layer', (p) => ({ ...p, layer: Math.min(p.layer + 1, p.layers - 1) })),
   /** What is out of sight stays so: the bound never falls as tokens come. */
   time: grows('one token later', (p) => ({ ...p, t: p.t + 1 })),
   /** The first positions stay in sight. */
-  sinks: everywhere(({ sinks, below }, _, { sinks: want = 1 }) => claim(below <= sinks || sinks >= want, () => `expected ${want} sinks in sight, got ${sinks} and a bound of ${below}`)),
+  sinks: everywhere(({ sinks, below }, _, { sinks: want = 1 }) =>
+    claim(
+      below <= sinks || sinks >= want,
+      () => `expected ${want} sinks in sight, got ${sinks} and a bound of ${below}`,
+    ),
+  ),
   /** The newest token stays in sight. */
-  current: everywhere(({ sinks, below }, { t }) => claim(below <= t || sinks > t, () => `the query at ${t} sees positions from ${below} on only`)),
+  current: everywhere(({ sinks, below }, { t }) =>
+    claim(below <= t || sinks > t, () => `the query at ${t} sees positions from ${below} on only`),
+  ),
 };
 
 /** The laws of a schedule: a piece that hides or freezes by layer and place. */
-export const scheduleLaws = (piece: AnySchedule, options: ScheduleOptions = {}): Suite => suite(schedule, piece, options);
+export const scheduleLaws = (piece: AnySchedule, options: ScheduleOptions = {}): Suite =>
+  suite(schedule, piece, options);

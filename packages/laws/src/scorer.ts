@@ -10,12 +10,17 @@ import { onCpu } from './stage.ts';
 
 type AnyScorer = Piece<'start', Scored>;
 export interface ScorerOptions extends LawOptions {
-  /** The score of a slot depends on where it stands, so no equivariance is asked for. @defaultValue whether it needs positions, tokens or state of slots or positions */
+  /**
+   * The score of a slot depends on where it stands, so no equivariance is asked for. @defaultValue whether it needs
+   * positions, tokens or state of slots or positions
+   */
   readonly positional?: boolean | undefined;
 }
 type Check = (piece: Piece, on: scoring.ScoreCase, options: LawOptions) => void;
-const onScenes = (check: Check) => (piece: AnyScorer, options: ScorerOptions = {}): fc.IRawProperty<unknown> =>
-  fc.property(sceneSpecs(), (spec) => check(piece, { on: scene(spec) }, options));
+const onScenes =
+  (check: Check) =>
+  (piece: AnyScorer, options: ScorerOptions = {}): fc.IRawProperty<unknown> =>
+    fc.property(sceneSpecs(), (spec) => check(piece, { on: scene(spec) }, options));
 
 export type ScorerLaw = 'shape' | 'finite' | 'pure' | 'traced' | 'padding' | 'floor' | 'equivariant' | 'weights';
 /** Claims about a scorer, each a property of it alone. */
@@ -34,11 +39,18 @@ export const scorer: Claims<ScorerLaw, AnyScorer, ScorerOptions> = {
   /** No head has more forced slots than the declared floor. */
   floor: onScenes(scoring.floor),
   /** Permuting the slots permutes the scores. For scorers that read no places. */
-  equivariant: (piece, options = {}) => fc.property(sceneSpecs({ ragged: false }), fc.nat(0xffff), (spec, seed) => {
-    const on = scene(spec), order = shuffled(spec.slots, random(seed)), scores = (s: typeof on) => scoring.scoresOf(piece, onCpu(piece, s, options), s.layers);
-    const straight = scores(on), moved = scores(permuted(on, order));
-    moved.forEach((x, i) => { if (x.slots === spec.slots) agree(`scores of permuted slots, layer ${i}`, x, straight[i]!, options.tolerance ?? TOLERANCE, order); });
-  }),
+  equivariant: (piece, options = {}) =>
+    fc.property(sceneSpecs({ ragged: false }), fc.nat(0xffff), (spec, seed) => {
+      const on = scene(spec),
+        order = shuffled(spec.slots, random(seed)),
+        scores = (s: typeof on) => scoring.scoresOf(piece, onCpu(piece, s, options), s.layers);
+      const straight = scores(on),
+        moved = scores(permuted(on, order));
+      moved.forEach((x, i) => {
+        if (x.slots === spec.slots)
+          agree(`scores of permuted slots, layer ${i}`, x, straight[i]!, options.tolerance ?? TOLERANCE, order);
+      });
+    }),
   /** Weights are at least 0. For scorers that leave weights. */
   weights: onScenes(scoring.atLeast0),
 };

@@ -8,27 +8,81 @@ import { given, scoreSpecs } from './transform.ts';
 import type { ScoreSpec } from './transform.ts';
 
 /** A random selection: a cache, scores, and how many slots are forced, banned and to spare. */
-export interface SelectSpec { readonly spec: SceneSpec; readonly scores: ScoreSpec; readonly forced: number; readonly banned: number; readonly spare: number }
+export interface SelectSpec {
+  readonly spec: SceneSpec;
+  readonly scores: ScoreSpec;
+  readonly forced: number;
+  readonly banned: number;
+  readonly spare: number;
+}
 /** What one KV head is asked. */
-export interface Row { readonly n: number; readonly budget: number; readonly scores: readonly number[]; readonly forced: readonly boolean[]; readonly banned: readonly boolean[] }
-export interface SelectCase { readonly on: Scene; readonly given: readonly Given[]; /** `[layer][head]` */ readonly rows: readonly (readonly Row[])[] }
+export interface Row {
+  readonly n: number;
+  readonly budget: number;
+  readonly scores: readonly number[];
+  readonly forced: readonly boolean[];
+  readonly banned: readonly boolean[];
+}
+export interface SelectCase {
+  readonly on: Scene;
+  readonly given: readonly Given[] /** `[layer][head]` */;
+  readonly rows: readonly (readonly Row[])[];
+}
 
 export const selectSpecs = (piece: Piece): fc.Arbitrary<SelectSpec> =>
-  fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece).map((s) => ({ ...s, rows: 'kv' as const })), forced: fc.nat(3), banned: fc.nat(3), spare: fc.nat(5) });
+  fc.record({
+    spec: sceneSpecs(),
+    scores: scoreSpecs(piece).map((s) => ({ ...s, rows: 'kv' as const })),
+    forced: fc.nat(3),
+    banned: fc.nat(3),
+    spare: fc.nat(5),
+  });
 export const has = (set: readonly number[], i: number): boolean => set.includes(i);
 
-/** Scores, masks and budgets of KV rows: forced and banned slots are disjoint, budgets cover the forced ones; `all` covers every slot. */
-export function realise({ spec, scores, forced, banned, spare }: SelectSpec, { budget = 'some', pad = 0, more = 0 }: { readonly budget?: 'some' | 'all'; readonly pad?: number; readonly more?: number } = {}): SelectCase {
-  const on = scene(spec, pad), base = given(on, scores, pad);
+/**
+ * Scores, masks and budgets of KV rows: forced and banned slots are disjoint, budgets cover the forced ones; `all`
+ * covers every slot.
+ */
+export function realise(
+  { spec, scores, forced, banned, spare }: SelectSpec,
+  {
+    budget = 'some',
+    pad = 0,
+    more = 0,
+  }: { readonly budget?: 'some' | 'all'; readonly pad?: number; readonly more?: number } = {},
+): SelectCase {
+  const on = scene(spec, pad),
+    base = given(on, scores, pad);
   const rows = on.layers.map(({ lengths, seed }, l) => {
     const next = random(seed + 11);
     return lengths.map((n, g): Row => {
-      const order = Array.from({ length: n }, (_, i) => [next(), i] as const).sort((a, b) => a[0] - b[0]).map(([, i]) => i);
-      const f = order.slice(0, Math.min(forced, n)), b = order.slice(f.length, f.length + banned);
+      const order = Array.from({ length: n }, (_, i) => [next(), i] as const)
+        .sort((a, b) => a[0] - b[0])
+        .map(([, i]) => i);
+      const f = order.slice(0, Math.min(forced, n)),
+        b = order.slice(f.length, f.length + banned);
       const flags = (set: readonly number[]): boolean[] => Array.from({ length: n }, (_, i) => has(set, i));
-      return { n, budget: (budget === 'all' ? n : f.length) + spare + more, forced: flags(f), banned: flags(b), scores: Array.from(base[l]!.scores!.subarray(g * spec.slots, g * spec.slots + n)) };
+      return {
+        n,
+        budget: (budget === 'all' ? n : f.length) + spare + more,
+        forced: flags(f),
+        banned: flags(b),
+        scores: Array.from(base[l]!.scores!.subarray(g * spec.slots, g * spec.slots + n)),
+      };
     });
   });
-  const mask = (heads: readonly Row[], of: 'forced' | 'banned'): Float32Array => Float32Array.from(heads.flatMap((r) => Array.from({ length: spec.slots }, (_, i) => (i < r.n ? Number(r[of][i]) : pad))));
-  return { on, rows, given: rows.map((heads, l) => ({ ...base[l]!, budgets: heads.map((r) => r.budget), ...(forced > 0 && { forced: mask(heads, 'forced') }), ...(banned > 0 && { banned: mask(heads, 'banned') }) })) };
+  const mask = (heads: readonly Row[], of: 'forced' | 'banned'): Float32Array =>
+    Float32Array.from(
+      heads.flatMap((r) => Array.from({ length: spec.slots }, (_, i) => (i < r.n ? Number(r[of][i]) : pad))),
+    );
+  return {
+    on,
+    rows,
+    given: rows.map((heads, l) => ({
+      ...base[l]!,
+      budgets: heads.map((r) => r.budget),
+      ...(forced > 0 && { forced: mask(heads, 'forced') }),
+      ...(banned > 0 && { banned: mask(heads, 'banned') }),
+    })),
+  };
 }

@@ -14,37 +14,83 @@ const newest = weigher('newest', [attentionLast], ({ attention }) => attention);
 const best = selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 
 /** Kept slots of every layer and query head over some decoding steps, with the wrap or without it. */
-function decode(piece: Piece | undefined, spec: SceneSpec, steps: number, options: LawOptions): readonly (readonly (readonly number[])[])[] {
-  const policy = compile(compose(newest, best, ...(piece ? [piece as AnyPiece] : [])) as Piece), wrap = policy.hooks('wrapSelect')[0];
+function decode(
+  piece: Piece | undefined,
+  spec: SceneSpec,
+  steps: number,
+  options: LawOptions,
+): readonly (readonly (readonly number[])[])[] {
+  const policy = compile(compose(newest, best, ...(piece ? [piece as AnyPiece] : [])) as Piece),
+    wrap = policy.hooks('wrapSelect')[0];
   if (piece && !wrap) throw new KvError(piece.label, 'has no wrapSelect hook, expected a piece made by wrapSelect()');
-  const state = new Map<string, Tensor>(), budget = Math.min(spec.budget + 1, spec.slots);
+  const state = new Map<string, Tensor>(),
+    budget = Math.min(spec.budget + 1, spec.slots);
   return Array.from({ length: steps }, (_, step) => {
-    const on = scene({ ...spec, seed: spec.seed + step }), layers = on.layers.map((l) => ({ ...l, at: { ...l.at, step: step + 1, selectRows: l.at.queryHeads, budget } }));
+    const on = scene({ ...spec, seed: spec.seed + step }),
+      layers = on.layers.map((l) => ({ ...l, at: { ...l.at, step: step + 1, selectRows: l.at.queryHeads, budget } }));
     /** State of rows `model` is one for all layers, which come one after another. */
-    const place = (signal: AnySignal | undefined, id: string, layer: number): string => (signal && isState(signal) && signal.state.rows === 'model' ? id : `${id}/${layer}`);
-    const kept = (signal: AnySignal, layer: number): Tensor | undefined => (isState(signal) ? state.get(place(signal, signal.id, layer)) : undefined);
-    const set = stage({ ...on, layers }, cpu.ops, { ...options, signals: (s, layer, ops) => options.signals?.(s, layer, ops) ?? kept(s, layer.at.layer) }, layers.map((l) => ({ rows: 1, budgets: new Array<number>(l.at.queryHeads).fill(budget) })));
+    const place = (signal: AnySignal | undefined, id: string, layer: number): string =>
+      signal && isState(signal) && signal.state.rows === 'model' ? id : `${id}/${layer}`;
+    const kept = (signal: AnySignal, layer: number): Tensor | undefined =>
+      isState(signal) ? state.get(place(signal, signal.id, layer)) : undefined;
+    const set = stage(
+      { ...on, layers },
+      cpu.ops,
+      { ...options, signals: (s, layer, ops) => options.signals?.(s, layer, ops) ?? kept(s, layer.at.layer) },
+      layers.map((l) => ({ rows: 1, budgets: new Array<number>(l.at.queryHeads).fill(budget) })),
+    );
     return layers.flatMap((layer, l) => {
       const draft = runEvent(policy, [set.layers[l]!], cpu.ops, wrap)[0]!;
-      for (const [id, tensor] of draft.state) state.set(place(wrap?.needs.find((s) => s.id === id), id, layer.at.layer), tensor);
+      for (const [id, tensor] of draft.state)
+        state.set(
+          place(
+            wrap?.needs.find((s) => s.id === id),
+            id,
+            layer.at.layer,
+          ),
+          tensor,
+        );
       const { rows, slots, data, valid } = rowsOf(draft.kept!, layer);
       return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r]!)));
     });
   });
 }
 const specs: fc.Arbitrary<SceneSpec> = sceneSpecs({ ragged: false });
-const same = (got: unknown, want: unknown, what: string): void => claim(JSON.stringify(got) === JSON.stringify(want), () => `${what}: ${JSON.stringify(got)} is not ${JSON.stringify(want)}`);
+const same = (got: unknown, want: unknown, what: string): void =>
+  claim(
+    JSON.stringify(got) === JSON.stringify(want),
+    () => `${what}: ${JSON.stringify(got)} is not ${JSON.stringify(want)}`,
+  );
 
 export type SharingLaw = 'retrieves' | 'first' | 'valid';
 /** Claims about a piece that shares selections between steps. */
 export const sharing: Claims<SharingLaw, Sharing> = {
   /** With a threshold above 1 every step retrieves: what it keeps is what the inner selector keeps. */
-  retrieves: (make, options = {}) => fc.property(specs, fc.integer({ min: 101, max: 300 }), (spec, percent) => same(decode(make(percent / 100), spec, 3, options), decode(undefined, spec, 3, options), 'kept over three steps')),
+  retrieves: (make, options = {}) =>
+    fc.property(specs, fc.integer({ min: 101, max: 300 }), (spec, percent) =>
+      same(decode(make(percent / 100), spec, 3, options), decode(undefined, spec, 3, options), 'kept over three steps'),
+    ),
   /** With nothing to share yet the first step retrieves, whatever the threshold. */
-  first: (make, options = {}) => fc.property(specs, fc.integer({ min: -100, max: 100 }), (spec, percent) => same(decode(make(percent / 100), spec, 1, options), decode(undefined, spec, 1, options), 'kept in the first step')),
+  first: (make, options = {}) =>
+    fc.property(specs, fc.integer({ min: -100, max: 100 }), (spec, percent) =>
+      same(
+        decode(make(percent / 100), spec, 1, options),
+        decode(undefined, spec, 1, options),
+        'kept in the first step',
+      ),
+    ),
   /** Every set ascends strictly over slots that exist. */
-  valid: (make, options = {}) => fc.property(specs, fc.integer({ min: -100, max: 100 }), (spec, percent) => decode(make(percent / 100), spec, 3, options).flat().forEach((set) =>
-    claim(set.every((s, i) => s >= 0 && s < spec.slots && (i === 0 || s > set[i - 1]!)), () => `expected ascending slots below ${spec.slots}, got [${set.join(', ')}]`))),
+  valid: (make, options = {}) =>
+    fc.property(specs, fc.integer({ min: -100, max: 100 }), (spec, percent) =>
+      decode(make(percent / 100), spec, 3, options)
+        .flat()
+        .forEach((set) =>
+          claim(
+            set.every((s, i) => s >= 0 && s < spec.slots && (i === 0 || s > set[i - 1]!)),
+            () => `expected ascending slots below ${spec.slots}, got [${set.join(', ')}]`,
+          ),
+        ),
+    ),
 };
 
 /** The laws of sharing. */

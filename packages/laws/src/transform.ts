@@ -16,16 +16,25 @@ import type { Given } from './stage.ts';
 export type AnyTransform = Piece<Scored, Scored | 'same'> | Piece<'weights', Scored | 'same'>;
 
 /** Scores to start from: on whose rows, and whether they may be negative. */
-export interface ScoreSpec { readonly rows: 'query' | 'kv' | 'layer'; readonly phase: Scored; readonly kind: Weights; readonly coarse: boolean }
-export const scoreSpecs = (piece: Piece): fc.Arbitrary<ScoreSpec> => fc.record({
-  rows: fc.constantFrom('query', 'kv', 'layer'), phase: piece.from.includes('scores') ? fc.constantFrom('scores', 'weights') : fc.constant('weights'),
-  kind: fc.constantFrom(...WEIGHTS), coarse: fc.boolean(),
-});
+export interface ScoreSpec {
+  readonly rows: 'query' | 'kv' | 'layer';
+  readonly phase: Scored;
+  readonly kind: Weights;
+  readonly coarse: boolean;
+}
+export const scoreSpecs = (piece: Piece): fc.Arbitrary<ScoreSpec> =>
+  fc.record({
+    rows: fc.constantFrom('query', 'kv', 'layer'),
+    phase: piece.from.includes('scores') ? fc.constantFrom('scores', 'weights') : fc.constant('weights'),
+    kind: fc.constantFrom(...WEIGHTS),
+    coarse: fc.boolean(),
+  });
 /** Random scores of every layer, `[H | G | 1, n]`; a ragged layer has no layer row. */
 export function given({ spec, layers }: Scene, { rows, phase, kind, coarse }: ScoreSpec, pad = 0): readonly Given[] {
   const count = rows === 'query' ? spec.kvHeads * spec.group : rows === 'layer' && !spec.ragged ? 1 : spec.kvHeads;
   return layers.map(({ lengths, seed }) => {
-    const next = random(seed + 3), data = new Float32Array(count * spec.slots).fill(pad);
+    const next = random(seed + 3),
+      data = new Float32Array(count * spec.slots).fill(pad);
     for (let r = 0; r < count; r++) {
       const n = count === 1 ? spec.slots : lengths[Math.floor((r * lengths.length) / count)]!;
       const row = weights(kind, n, next).map((x) => (phase === 'weights' ? x : (x - 0.5) * 8));
@@ -37,12 +46,30 @@ export function given({ spec, layers }: Scene, { rows, phase, kind, coarse }: Sc
 
 type Case = { readonly spec: SceneSpec; readonly scores: ScoreSpec };
 const cases = (piece: Piece): fc.Arbitrary<Case> => fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece) });
-const at = ({ spec, scores }: Case, pad = 0): scoring.ScoreCase => { const on = scene(spec, pad); return { on, given: given(on, scores, pad) }; };
+const at = ({ spec, scores }: Case, pad = 0): scoring.ScoreCase => {
+  const on = scene(spec, pad);
+  return { on, given: given(on, scores, pad) };
+};
 type Property = (piece: AnyTransform, options?: LawOptions) => fc.IRawProperty<unknown>;
-const onCases = (check: (piece: Piece, on: scoring.ScoreCase, options: LawOptions) => void, keep: (piece: Piece, c: Case) => boolean = () => true): Property => (piece, options = {}) =>
-  fc.property(cases(piece).filter((c) => keep(piece, c)), (c) => check(piece, at(c), options));
+const onCases =
+  (
+    check: (piece: Piece, on: scoring.ScoreCase, options: LawOptions) => void,
+    keep: (piece: Piece, c: Case) => boolean = () => true,
+  ): Property =>
+  (piece, options = {}) =>
+    fc.property(
+      cases(piece).filter((c) => keep(piece, c)),
+      (c) => check(piece, at(c), options),
+    );
 
-function agreeing(what: string, a: AnyPiece, b: AnyPiece, { on, given }: scoring.ScoreCase, tolerance: number, options: LawOptions): void {
+function agreeing(
+  what: string,
+  a: AnyPiece,
+  b: AnyPiece,
+  { on, given }: scoring.ScoreCase,
+  tolerance: number,
+  options: LawOptions,
+): void {
   const [x, y] = [a, b].map((piece) => scoring.results(piece, onCpu(piece, on, options, given), on.layers));
   x!.forEach(([name, rows], i) => agree(`${what}, ${name}`, rows, y![i]![1], tolerance));
 }
@@ -50,7 +77,17 @@ function agreeing(what: string, a: AnyPiece, b: AnyPiece, { on, given }: scoring
 const order = (a: number, b: number): number => Number(a > b) - Number(a < b);
 const WORDS = ['falling', 'equal', 'rising'] as const;
 
-export type TransformLaw = 'shape' | 'finite' | 'pure' | 'traced' | 'padding' | 'floor' | 'unit' | 'associative' | 'weights' | 'monotone';
+export type TransformLaw =
+  | 'shape'
+  | 'finite'
+  | 'pure'
+  | 'traced'
+  | 'padding'
+  | 'floor'
+  | 'unit'
+  | 'associative'
+  | 'weights'
+  | 'monotone';
 /** Claims about a transform. */
 export const transform: Claims<TransformLaw, AnyTransform> = {
   /** Scores keep their columns and have H, G or 1 rows. */
@@ -62,42 +99,71 @@ export const transform: Claims<TransformLaw, AnyTransform> = {
   /** Runs where every host read throws, with the same result. */
   traced: onCases(scoring.traced),
   /** What stands beyond a row's valid slots changes nothing. */
-  padding: (piece, options = {}) => fc.property(cases(piece), (c) => scoring.padding(piece, at(c), at(c, NaN), options)),
+  padding: (piece, options = {}) =>
+    fc.property(cases(piece), (c) => scoring.padding(piece, at(c), at(c, NaN), options)),
   /** No head has more forced slots than the declared floor. */
   floor: onCases(scoring.floor),
   /** `id ∘ f = f ∘ id = f`: the same label, atoms and scores. */
-  unit: (piece, options = {}) => fc.property(cases(piece), (c) => {
-    for (const same of [compose(id, piece as AnyPiece), compose(piece as AnyPiece, id)] as Piece[]) {
-      claim(same.label === piece.label && same.atoms.length === piece.atoms.length, () => `expected '${piece.label}' with ${piece.atoms.length} atoms, got '${same.label}' with ${same.atoms.length}`);
-      agreeing('beside id', same, piece, at(c), 0, options);
-    }
-  }),
+  unit: (piece, options = {}) =>
+    fc.property(cases(piece), (c) => {
+      for (const same of [compose(id, piece as AnyPiece), compose(piece as AnyPiece, id)] as Piece[]) {
+        claim(
+          same.label === piece.label && same.atoms.length === piece.atoms.length,
+          () =>
+            `expected '${piece.label}' with ${piece.atoms.length} atoms, got '${same.label}' with ${same.atoms.length}`,
+        );
+        agreeing('beside id', same, piece, at(c), 0, options);
+      }
+    }),
   /** `(f ∘ g) ∘ h = f ∘ (g ∘ h)`, also where the two halves run one after the other. */
-  associative: (piece, options = {}) => fc.property(cases(piece), (c) => {
-    const before: AnyPiece = piece.from.includes('scores' as never) ? pool({ kernel: 3 }) : compose(pool({ kernel: 3 }), softmax()), after: AnyPiece = zScore(), f = piece as AnyPiece, on = at(c);
-    agreeing('regrouped', compose(compose(before, f), after), compose(before, compose(f, after)), on, 0, options);
-    const half = onCpu(before, on.on, options, on.given).map((d, i) => ({ rows: d.scores!.shape[0]!, scores: scoring.scoresOf(before, [d], [on.on.layers[i]!])[0]!.data as Float32Array }));
-    const whole = scoring.scoresOf(f, onCpu(compose(before, f, after), on.on, options, on.given), on.on.layers);
-    scoring.scoresOf(f, onCpu(compose(f, after), on.on, options, half), on.on.layers).forEach((rows, i) => agree('one after the other', rows, whole[i]!, options.tolerance ?? TOLERANCE));
-  }),
+  associative: (piece, options = {}) =>
+    fc.property(cases(piece), (c) => {
+      const before: AnyPiece = piece.from.includes('scores' as never)
+          ? pool({ kernel: 3 })
+          : compose(pool({ kernel: 3 }), softmax()),
+        after: AnyPiece = zScore(),
+        f = piece as AnyPiece,
+        on = at(c);
+      agreeing('regrouped', compose(compose(before, f), after), compose(before, compose(f, after)), on, 0, options);
+      const half = onCpu(before, on.on, options, on.given).map((d, i) => ({
+        rows: d.scores!.shape[0]!,
+        scores: scoring.scoresOf(before, [d], [on.on.layers[i]!])[0]!.data as Float32Array,
+      }));
+      const whole = scoring.scoresOf(f, onCpu(compose(before, f, after), on.on, options, on.given), on.on.layers);
+      scoring
+        .scoresOf(f, onCpu(compose(f, after), on.on, options, half), on.on.layers)
+        .forEach((rows, i) => agree('one after the other', rows, whole[i]!, options.tolerance ?? TOLERANCE));
+    }),
   /** Weights in, weights out. For transforms that leave weights. */
   weights: onCases(scoring.atLeast0, (piece, c) => piece.to !== 'same' || c.scores.phase === 'weights'),
   /** Order and ties of every row stay: every top-k does. For transforms that declare it. */
-  monotone: (piece, options = {}) => fc.property(cases(piece).map((c) => ({ ...c, scores: { ...c.scores, coarse: true } })), (c) => {
-    const on = at(c), out = scoring.scoresOf(piece, onCpu(piece, on.on, options, on.given), on.on.layers);
-    out.forEach(({ rows, slots, data, valid }, l) => {
-      const from = on.given![l]!;
-      claim(rows === from.rows, () => `layer ${l}: expected ${from.rows} rows, got ${rows}`);
-      for (let r = 0; r < rows; r++) for (let i = 0; i < valid[r]!; i++) for (let j = 0; j < i; j++) {
-        const was = order(from.scores![r * slots + i]!, from.scores![r * slots + j]!), is = order(data[r * slots + i]!, data[r * slots + j]!);
-        claim(was === is, () => `layer ${l}, row ${r}: slots ${j} and ${i} were ${WORDS[was + 1]}, now ${WORDS[is + 1]}`);
-      }
-    });
-  }),
+  monotone: (piece, options = {}) =>
+    fc.property(
+      cases(piece).map((c) => ({ ...c, scores: { ...c.scores, coarse: true } })),
+      (c) => {
+        const on = at(c),
+          out = scoring.scoresOf(piece, onCpu(piece, on.on, options, on.given), on.on.layers);
+        out.forEach(({ rows, slots, data, valid }, l) => {
+          const from = on.given![l]!;
+          claim(rows === from.rows, () => `layer ${l}: expected ${from.rows} rows, got ${rows}`);
+          for (let r = 0; r < rows; r++)
+            for (let i = 0; i < valid[r]!; i++)
+              for (let j = 0; j < i; j++) {
+                const was = order(from.scores![r * slots + i]!, from.scores![r * slots + j]!),
+                  is = order(data[r * slots + i]!, data[r * slots + j]!);
+                claim(
+                  was === is,
+                  () => `layer ${l}, row ${r}: slots ${j} and ${i} were ${WORDS[was + 1]}, now ${WORDS[is + 1]}`,
+                );
+              }
+        });
+      },
+    ),
 };
 
 /** The laws that hold for this transform by its declarations. */
 export function transformLaws(piece: AnyTransform, options: LawOptions = {}): Suite {
-  const { steps } = compile(piece as Piece), monotone = steps.length > 0 && steps.every((s) => s.monotone);
+  const { steps } = compile(piece as Piece),
+    monotone = steps.length > 0 && steps.every((s) => s.monotone);
   return suite(transform, piece, options, { weights: piece.to === 'scores', monotone: !monotone });
 }

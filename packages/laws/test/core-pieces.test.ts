@@ -3,7 +3,19 @@ import * as core from '@kv/core';
 import * as laws from '../src/index.ts';
 
 /** The pieces that core itself brings keep the laws of their kind. */
-describe.each([core.pool(), core.pool({ kernel: 3, kind: 'max', except: 2 }), core.normalize(), core.minMax(), core.zScore(), core.softmax(), core.log1p(), core.reduceHeads(), core.reduceHeads('sum'), core.perLayer(), core.mandatory({ sinks: 2, recent: 1 })])('$label', (piece) => laws.each(laws.transformLaws(piece), test));
+describe.each([
+  core.pool(),
+  core.pool({ kernel: 3, kind: 'max', except: 2 }),
+  core.normalize(),
+  core.minMax(),
+  core.zScore(),
+  core.softmax(),
+  core.log1p(),
+  core.reduceHeads(),
+  core.reduceHeads('sum'),
+  core.perLayer(),
+  core.mandatory({ sinks: 2, recent: 1 }),
+])('$label', (piece) => laws.each(laws.transformLaws(piece), test));
 describe('sum', () => laws.each(laws.sumLaws(core.sum as laws.Combination), test));
 describe('max', () => laws.each(laws.maxLaws(core.max as laws.Combination), test));
 describe('weighted', () => laws.each(laws.weightedLaws(core.weighted as laws.WeightedCombination), test));
@@ -12,13 +24,35 @@ describe('mean-by-position', () => laws.each(laws.kernelLaws(core.meanByPosition
 /** Vectors of 2 channels, a matrix a row, and angles of 3 positions. */
 const vectors = ({ rows, slots, lengths }: laws.KernelSize): laws.KernelInputs => ({
   inputs: {
-    x: { data: Float32Array.from({ length: rows * slots * 2 }, (_, i) => Math.sin(i * 3)), shape: [rows, slots, 2], lengths }, m: { data: Float32Array.from({ length: rows * 4 }, (_, i) => [2, 0.5, 0.5, 1][i % 4]!), shape: [rows, 2, 2] },
-    cos: { data: Float32Array.of(1, 0.5, -1), shape: [1, 3, 1] }, sin: { data: Float32Array.of(0, 0.8, 0.1), shape: [1, 3, 1] }, index: { data: Uint32Array.from({ length: slots }, (_, i) => i % 3), shape: [1, slots] },
-  }, params: { jitter: 0.01, back: 1 },
+    x: {
+      data: Float32Array.from({ length: rows * slots * 2 }, (_, i) => Math.sin(i * 3)),
+      shape: [rows, slots, 2],
+      lengths,
+    },
+    m: { data: Float32Array.from({ length: rows * 4 }, (_, i) => [2, 0.5, 0.5, 1][i % 4]!), shape: [rows, 2, 2] },
+    cos: { data: Float32Array.of(1, 0.5, -1), shape: [1, 3, 1] },
+    sin: { data: Float32Array.of(0, 0.8, 0.1), shape: [1, 3, 1] },
+    index: { data: Uint32Array.from({ length: slots }, (_, i) => i % 3), shape: [1, slots] },
+  },
+  params: { jitter: 0.01, back: 1 },
 });
-const of = (make: typeof vectors, kernel: core.Kernel): typeof vectors => (size) => { const { inputs, params } = make(size); return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k]!])), params }; };
-describe.each([core.gram, core.inverse, core.quadratic, core.turned])('$id', (kernel) => laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test));
+const of =
+  (make: typeof vectors, kernel: core.Kernel): typeof vectors =>
+  (size) => {
+    const { inputs, params } = make(size);
+    return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k]!])), params };
+  };
+describe.each([core.gram, core.inverse, core.quadratic, core.turned])('$id', (kernel) =>
+  laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),
+);
 
 const norm = core.scorer('norm', [core.keys], ({ ops, keys }) => ops.sub(0, ops.norm(keys)));
 const window = core.weigher('window', [core.attentionWindow(2)], ({ attention }) => attention);
-describe.each([norm, window, core.sum(norm, window), core.max(norm, window), core.weighted([2, norm], [-1, window]), core.sum()])('$label', (piece) => laws.each(laws.scorerLaws(piece), test));
+describe.each([
+  norm,
+  window,
+  core.sum(norm, window),
+  core.max(norm, window),
+  core.weighted([2, norm], [-1, window]),
+  core.sum(),
+])('$label', (piece) => laws.each(laws.scorerLaws(piece), test));

@@ -12,13 +12,35 @@ import { sharings } from './mutants/sharing.ts';
 import { transforms } from './mutants/transform.ts';
 import { units } from './mutants/unit.ts';
 
-const fields = [scorers, transforms, sums, maxima, weightedSums, units, selectors, allocators, scoreAllocators, schedules, sharings, kernels, backends, compositions];
+const fields = [
+  scorers,
+  transforms,
+  sums,
+  maxima,
+  weightedSums,
+  units,
+  selectors,
+  allocators,
+  scoreAllocators,
+  schedules,
+  sharings,
+  kernels,
+  backends,
+  compositions,
+];
 
 /** Rows are mutants, columns laws; `x` where the law catches the mutant. */
 function table(kind: string, laws: readonly string[], caught: ReadonlyMap<string, readonly string[]>): string {
   const wide = Math.max(...laws.map((l) => l.length), 4);
-  const rows = [...caught].map(([mutant, by]) => `  ${mutant.padEnd(wide)} ${laws.map((l) => (by.includes(l) ? 'x' : '.').padStart(Math.floor((l.length + 1) / 2)).padEnd(l.length)).join(' ')}`);
-  return [`${kind}: mutant of a law (row) against law (column)`, `  ${' '.repeat(wide)} ${laws.join(' ')}`, ...rows].join('\n');
+  const rows = [...caught].map(
+    ([mutant, by]) =>
+      `  ${mutant.padEnd(wide)} ${laws.map((l) => (by.includes(l) ? 'x' : '.').padStart(Math.floor((l.length + 1) / 2)).padEnd(l.length)).join(' ')}`,
+  );
+  return [
+    `${kind}: mutant of a law (row) against law (column)`,
+    `  ${' '.repeat(wide)} ${laws.join(' ')}`,
+    ...rows,
+  ].join('\n');
 }
 
 describe.each(fields)('$kind', ({ kind, laws, broken }) => {

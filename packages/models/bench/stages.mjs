@@ -1,16 +1,24 @@
-// Where the time goes: milliseconds of each stage of a prefill (blocks of 512) and of a decoded token, on the picked engine.
+// Where the time goes: milliseconds of each stage of a prefill (blocks of 512) and of a decoded token, on the picked
+// engine.
 //   pnpm --filter @kv/models build && node packages/models/bench/stages.mjs MODEL [tokens] [turns] [exact]
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { greedy, LayerCache, layerAttention, Ledger, loadModel, pickEngine } from '../dist/index.js';
 
 const [path, tokens = '1024', turns = '3', exact] = process.argv.slice(2);
-const { decoder, config } = await loadModel(path, { engine: await pickEngine({ exact: exact === 'exact', from: fileURLToPath(new URL('../../../bench', import.meta.url)) }) });
-const count = Number(tokens), decoded = 48;
+const { decoder, config } = await loadModel(path, {
+  engine: await pickEngine({
+    exact: exact === 'exact',
+    from: fileURLToPath(new URL('../../../bench', import.meta.url)),
+  }),
+});
+const count = Number(tokens),
+  decoded = 48;
 let spent = {};
 
 async function timed(stage, work) {
-  const start = performance.now(), value = await work();
+  const start = performance.now(),
+    value = await work();
   spent[stage] = (spent[stage] ?? 0) + performance.now() - start;
   return value;
 }
@@ -22,7 +30,8 @@ async function step(caches, ids, start) {
     const { q, k, v } = await timed('project', () => decoder.project(l, x, positions));
     await timed('append', () => cache.append(k, v, positions));
     const attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
-    if (ids.length === 1) x = await timed('attention, finish and project', () => decoder.attendAndFinish(l, x, attention));
+    if (ids.length === 1)
+      x = await timed('attention, finish and project', () => decoder.attendAndFinish(l, x, attention));
     else {
       const attended = await timed('attention', () => decoder.attend(attention));
       x = await timed('finish and project', () => decoder.finish(l, x, attended));
@@ -32,12 +41,20 @@ async function step(caches, ids, start) {
 }
 
 const show = (name, per) => {
-  console.log(name, Object.entries(spent).map(([stage, ms]) => `${stage} ${(ms / per).toFixed(2)}`).join(', '));
+  console.log(
+    name,
+    Object.entries(spent)
+      .map(([stage, ms]) => `${stage} ${(ms / per).toFixed(2)}`)
+      .join(', '),
+  );
   spent = {};
 };
 console.log(`${cpus()[0].model}, ${decoder.engine}, ${count} tokens, ms`);
 for (let turn = 0; turn < Number(turns); turn++) {
-  const caches = Array.from({ length: config.layers }, () => new LayerCache(config.kvHeads, config.headDim, new Ledger()));
+  const caches = Array.from(
+    { length: config.layers },
+    () => new LayerCache(config.kvHeads, config.headDim, new Ledger()),
+  );
   for (const cache of caches) cache.reserve(count + decoded);
   const ids = Array.from({ length: count }, (_, i) => (i * 7919) % config.vocab);
   let logits;

@@ -1,4 +1,5 @@
-// Rebuilds src/simd/kernel-bytes.ts from kernel/kernel.ts with a pinned AssemblyScript (fetched by npx, no dependency of the package).
+// Rebuilds src/simd/kernel-bytes.ts from kernel/kernel.ts with a pinned AssemblyScript (fetched by npx, no dependency
+// of the package).
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
@@ -11,11 +12,29 @@ const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
 const out = join(mkdtempSync(join(tmpdir(), 'kv-kernel-')), 'kernel.wasm');
 execFileSync(
   'npx',
-  ['--yes', '-p', compiler, 'asc', at('kernel/kernel.ts'), '-o', out, '--runtime', 'stub', '-O3', '--noAssert', '--enable', 'simd', '--enable', 'bulk-memory'],
+  [
+    '--yes',
+    '-p',
+    compiler,
+    'asc',
+    at('kernel/kernel.ts'),
+    '-o',
+    out,
+    '--runtime',
+    'stub',
+    '-O3',
+    '--noAssert',
+    '--enable',
+    'simd',
+    '--enable',
+    'bulk-memory',
+  ],
   { stdio: 'inherit' },
 );
 const bytes = readFileSync(out);
-const hash = createHash('sha256').update(readFileSync(at('kernel/kernel.ts'))).digest('hex');
+const hash = createHash('sha256')
+  .update(readFileSync(at('kernel/kernel.ts')))
+  .digest('hex');
 const lines = bytes.toString('base64').match(/.{1,140}/g) ?? [];
 writeFileSync(
   at('src/simd/kernel-bytes.ts'),

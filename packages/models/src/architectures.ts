@@ -14,14 +14,26 @@ export interface Architecture {
   readonly softcaps: boolean;
   /** Products with a bias: always, never, or as the field of config.json says. */
   readonly biases: { readonly qkv: Bias; readonly output: Bias; readonly ffn: Bias };
-  /** Layers with a sliding window: all, the even ones, or from `max_window_layers` on where `use_sliding_window` says so. */
+  /**
+   * Layers with a sliding window: all, the even ones, or from `max_window_layers` on where `use_sliding_window` says
+   * so.
+   */
   readonly windows: 'none' | 'all' | 'even' | 'from';
   /** Only a leading part of each head may be turned. */
   readonly partialRotary: boolean;
   /** GGUF files hold the rows of q and k in the order of interleaved pairs. */
   readonly interleavedInGguf: boolean;
-  /** What an absent field of config.json means, as in transformers; `headDim` absent is hidden_size / num_attention_heads. */
-  readonly defaults: { readonly normEps: number; readonly maxPositions: number; readonly tied: boolean; readonly headDim?: number; readonly window?: number };
+  /**
+   * What an absent field of config.json means, as in transformers; `headDim` absent is hidden_size /
+   * num_attention_heads.
+   */
+  readonly defaults: {
+    readonly normEps: number;
+    readonly maxPositions: number;
+    readonly tied: boolean;
+    readonly headDim?: number;
+    readonly window?: number;
+  };
 }
 
 export type ArchitectureName = 'llama' | 'mistral' | 'qwen2' | 'qwen3' | 'phi3' | 'gemma2';
@@ -44,25 +56,51 @@ const llama: Architecture = {
 
 const unbiased = { qkv: false, output: false, ffn: false } as const;
 
-/** The architectures, by the `model_type` of config.json and the `general.architecture` of GGUF, with what sets each apart from Llama. */
+/**
+ * The architectures, by the `model_type` of config.json and the `general.architecture` of GGUF, with what sets each
+ * apart from Llama.
+ */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
-  mistral: { ...llama, biases: unbiased, windows: 'all', defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 } },
+  mistral: {
+    ...llama,
+    biases: unbiased,
+    windows: 'all',
+    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: false, window: 4096 },
+  },
   qwen2: {
-    ...llama, biases: { ...unbiased, qkv: true }, windows: 'from', interleavedInGguf: false,
+    ...llama,
+    biases: { ...unbiased, qkv: true },
+    windows: 'from',
+    interleavedInGguf: false,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, window: 4096 },
   },
   qwen3: {
-    ...llama, qkNorm: true, biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' }, windows: 'from', interleavedInGguf: false,
+    ...llama,
+    qkNorm: true,
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+    windows: 'from',
+    interleavedInGguf: false,
     defaults: { normEps: 1e-6, maxPositions: 32_768, tied: false, headDim: 128, window: 4096 },
   },
   phi3: {
-    ...llama, fused: true, biases: unbiased, windows: 'all', partialRotary: true, interleavedInGguf: false,
+    ...llama,
+    fused: true,
+    biases: unbiased,
+    windows: 'all',
+    partialRotary: true,
+    interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 4096, tied: false },
   },
   gemma2: {
-    ...llama, postNorms: true, gainsFromOne: true, scaledEmbedding: true, softcaps: true,
-    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' }, windows: 'even', interleavedInGguf: false,
+    ...llama,
+    postNorms: true,
+    gainsFromOne: true,
+    scaledEmbedding: true,
+    softcaps: true,
+    biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+    windows: 'even',
+    interleavedInGguf: false,
     defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
   },
 };

@@ -9,7 +9,10 @@ import type { CacheView } from './cache.ts';
 /** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
 export interface AttentionStats {
   readonly stride: number;
-  /** += the probability that each slot receives, over the queries (summed in f64 within a call); of `[G, stride]` a row takes all its query heads. */
+  /**
+   * += the probability that each slot receives, over the queries (summed in f64 within a call); of `[G, stride]` a row
+   * takes all its query heads.
+   */
   readonly columnSum?: Float32Array;
   /** = the largest probability that each slot received. */
   readonly columnMax?: Float32Array;
@@ -53,8 +56,10 @@ export interface WindowOptions extends Common {
 }
 
 /**
- * Causal softmax attention, `[m, H * d]` f32: query head h reads KV head floor(h / (H / G)), a query sees slots of at most its position,
- * scores are q·k / sqrt(d) unless `scale` or `softcap` say otherwise. A query that sees nothing gets zeros. O(m n d) for each head.
+ * Causal softmax attention, `[m, H * d]` f32: query head h reads KV head floor(h / (H / G)), a query sees slots of at
+ * most its position,
+ * scores are q·k / sqrt(d) unless `scale` or `softcap` say otherwise. A query that sees nothing gets zeros. O(m n d)
+ * for each head.
  * @throws KvError if the arrays do not fit the cache.
  */
 export function attend(options: AttendOptions): Float32Array {
@@ -70,7 +75,8 @@ export function attend(options: AttendOptions): Float32Array {
 }
 
 /**
- * The mean over the last w queries of the causal softmax over all slots of the cache that are visible, or another statistic of it, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length.
+ * The mean over the last w queries of the causal softmax over all slots of the cache that are visible, or another
+ * statistic of it, `[H, n]` f32, n the longest head's slots; 0 beyond a head's length.
  * Sums in f64. O(w n d) for each head.
  */
 export function windowAttention(options: WindowOptions): Float32Array {
@@ -79,7 +85,14 @@ export function windowAttention(options: WindowOptions): Float32Array {
   const heads = headCount(queries, queryPositions.length, cache, 'windowAttention');
   const stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
   const columns = new Float32Array(heads * stride);
-  rows(options, queries, heads, of === 'max' ? { stats: { stride, columnMax: columns } } : { stats: { stride, columnSum: columns }, ...(of && { weigh: weighs[of] }) });
+  rows(
+    options,
+    queries,
+    heads,
+    of === 'max'
+      ? { stats: { stride, columnMax: columns } }
+      : { stats: { stride, columnSum: columns }, ...(of && { weigh: weighs[of] }) },
+  );
   return of === 'max' ? columns : columns.map((sum) => sum / queryPositions.length);
 }
 
@@ -102,7 +115,12 @@ interface Wanted {
   readonly weigh?: Weigh;
 }
 
-function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common, q: Float32Array, heads: number, { out, stats, weigh }: Wanted): void {
+function rows(
+  { cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common,
+  q: Float32Array,
+  heads: number,
+  { out, stats, weigh }: Wanted,
+): void {
   const { headDim: d, capacity } = cache;
   const m = queryPositions.length;
   const group = heads / cache.heads;
@@ -122,7 +140,9 @@ function rows({ cache, queryPositions, visible, softcap, scale = cache.headDim *
         if (softcap !== undefined) cap(scores, count, end, softcap);
         for (let r = 0; r < count; r++) {
           hide?.(scores, r, queryPositions[b + r]!, seen[b + r]!, h, g);
-          const from = scores.at + r * scores.stride, row = weigh && scores.data.subarray(from, from + seen[b + r]!), visible = row?.reduce((count, score) => count + Number(score > -Infinity), 0);
+          const from = scores.at + r * scores.stride,
+            row = weigh && scores.data.subarray(from, from + seen[b + r]!),
+            visible = row?.reduce((count, score) => count + Number(score > -Infinity), 0);
           engine.softmax(r, seen[b + r]!, end);
           if (row) weigh!(row, visible!);
         }
@@ -143,15 +163,27 @@ function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap
 }
 
 /** Adds columns of query head h of `heads`, from slot 0 on, to the statistics that are kept. */
-export function addColumns({ stride, columnSum, columnMax }: AttentionStats, heads: number, h: number, sum: ArrayLike<number> | undefined, max: ArrayLike<number> | undefined): void {
-  const at = h * stride, to = columnSum === undefined ? 0 : Math.floor((h * columnSum.length) / (heads * stride)) * stride;
-  if (columnSum !== undefined && sum !== undefined) for (let j = 0; j < sum.length; j++) columnSum[to + j] = columnSum[to + j]! + sum[j]!;
-  if (columnMax !== undefined && max !== undefined) for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
+export function addColumns(
+  { stride, columnSum, columnMax }: AttentionStats,
+  heads: number,
+  h: number,
+  sum: ArrayLike<number> | undefined,
+  max: ArrayLike<number> | undefined,
+): void {
+  const at = h * stride,
+    to = columnSum === undefined ? 0 : Math.floor((h * columnSum.length) / (heads * stride)) * stride;
+  if (columnSum !== undefined && sum !== undefined)
+    for (let j = 0; j < sum.length; j++) columnSum[to + j] = columnSum[to + j]! + sum[j]!;
+  if (columnMax !== undefined && max !== undefined)
+    for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
 }
 
 /** Query heads of q `[H, m, d]`. @throws KvError unless they are a multiple of the cache's heads. */
 export function headCount(q: Float32Array, m: number, cache: CacheView, at: string): number {
   const heads = q.length / (m * cache.headDim);
   if (m > 0 && Number.isInteger(heads) && heads > 0 && heads % cache.heads === 0) return heads;
-  throw new KvError(at, `queries must be [H, ${m}, ${cache.headDim}] with H a multiple of ${cache.heads}, got ${q.length} numbers`);
+  throw new KvError(
+    at,
+    `queries must be [H, ${m}, ${cache.headDim}] with H a multiple of ${cache.heads}, got ${q.length} numbers`,
+  );
 }

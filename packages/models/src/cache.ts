@@ -1,16 +1,28 @@
 import { KvError } from '@kv/core';
-import { compactSlots, copySlots, createStorage, packSlots, slotBytes, type Slots, type Storage } from './cache/storage.ts';
+import {
+  compactSlots,
+  copySlots,
+  createStorage,
+  packSlots,
+  slotBytes,
+  type Slots,
+  type Storage,
+} from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
 
-/** What attention reads of a layer's cache: keys turned by their position, the original one unless rebased; slots ascend in position. */
+/**
+ * What attention reads of a layer's cache: keys turned by their position, the original one unless rebased; slots ascend
+ * in position.
+ */
 export interface CacheView extends Storage {
   /** Slots in use `[G]`; heads may differ, and what lies beyond is never read. */
   readonly lengths: Uint32Array;
 }
 
 /**
- * The keys and values of one layer, one sequence. Storage is replaced, never stretched: when it grows or shrinks the old arrays are dropped, and the ledger counts both while both exist.
+ * The keys and values of one layer, one sequence. Storage is replaced, never stretched: when it grows or shrinks the
+ * old arrays are dropped, and the ledger counts both while both exist.
  */
 export class LayerCache implements CacheView {
   readonly heads: number;
@@ -42,7 +54,9 @@ export class LayerCache implements CacheView {
   get positions(): Uint32Array {
     return this.#storage.positions;
   }
-  /** Positions that the keys are turned by `[G, capacity]`, once `rebase` has moved them away from the original ones. */
+  /**
+   * Positions that the keys are turned by `[G, capacity]`, once `rebase` has moved them away from the original ones.
+   */
   get rotations(): Uint32Array | undefined {
     return this.#storage.rotations;
   }
@@ -67,14 +81,18 @@ export class LayerCache implements CacheView {
     if (slots > this.capacity) this.#resize(slots);
   }
 
-  /** Before m more slots: storage that is too small for them, or of which they leave a third unused, is replaced by one with an eighth to spare. For readers of whole storage. */
+  /**
+   * Before m more slots: storage that is too small for them, or of which they leave a third unused, is replaced by one
+   * with an eighth to spare. For readers of whole storage.
+   */
   fit(m: number): void {
     const need = this.length + m;
     if (need > this.capacity || this.capacity > 1.5 * need + 64) this.#resize(Math.ceil(1.125 * need));
   }
 
   /**
-   * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a quarter.
+   * Adds m slots to every head: k and v `[G, m, d]`, original positions `[m]`. Capacity grows to what is needed or by a
+   * quarter.
    * @param shift how far the keys' rotations lie below their positions; 0 until the cache is rebased
    * @throws KvError, before anything changes, unless the arrays fit and the positions ascend from the last one.
    */
@@ -89,7 +107,10 @@ export class LayerCache implements CacheView {
       this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.positions.set(positions, at);
-      this.rotations?.set(positions.map((p) => p - shift), at);
+      this.rotations?.set(
+        positions.map((p) => p - shift),
+        at,
+      );
       this.lengths[g] = this.lengths[g]! + m;
     }
     this.#ledger.use(this.#name, this.#slotBytes * this.heads * m);
@@ -113,7 +134,8 @@ export class LayerCache implements CacheView {
   }
 
   /**
-   * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are turned on from where
+   * Moves every head's slots together: their rotations become consecutive and end before `next`, and their keys are
+   * turned on from where
    * they were (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
   rebase(next: number, turn: Turn): void {
@@ -121,7 +143,8 @@ export class LayerCache implements CacheView {
     const rotations = this.rotations!;
     for (let g = 0; g < this.heads; g++)
       for (let i = 0, n = this.lengths[g]!; i < n; i++) {
-        const slot = g * this.capacity + i, to = next - n + i;
+        const slot = g * this.capacity + i,
+          to = next - n + i;
         turn(this.keys, slot * this.headDim, rotations[slot]!, to);
         rotations[slot] = to;
       }
@@ -140,7 +163,8 @@ export class LayerCache implements CacheView {
 
   /** The slots in use, head after head, as copies. */
   slots(): Slots {
-    const count = this.lengths.reduce((a, b) => a + b, 0), out = createStorage(1, this.headDim, count, this.rotations !== undefined);
+    const count = this.lengths.reduce((a, b) => a + b, 0),
+      out = createStorage(1, this.headDim, count, this.rotations !== undefined);
     packSlots(this.#storage, this.lengths, out);
     return out;
   }
@@ -187,7 +211,10 @@ export class LayerCache implements CacheView {
   #checkAppend(k: Float32Array, v: Float32Array, positions: Uint32Array): void {
     const size = this.heads * positions.length * this.headDim;
     if (k.length !== size || v.length !== size)
-      throw new KvError('cache', `append expects keys and values of ${size} numbers for ${positions.length} positions, got ${k.length} and ${v.length}`);
+      throw new KvError(
+        'cache',
+        `append expects keys and values of ${size} numbers for ${positions.length} positions, got ${k.length} and ${v.length}`,
+      );
     let last = -1;
     for (let g = 0; g < this.heads; g++)
       if (this.lengths[g]! > 0) last = Math.max(last, this.positions[g * this.capacity + this.lengths[g]! - 1]!);
@@ -198,10 +225,14 @@ export class LayerCache implements CacheView {
   }
 
   #checkKeep(slots: readonly Uint32Array[]): void {
-    if (slots.length !== this.heads) throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
+    if (slots.length !== this.heads)
+      throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
     for (const [g, list] of slots.entries())
       for (let i = 0; i < list.length; i++)
         if (list[i]! >= this.lengths[g]! || (i > 0 && list[i]! <= list[i - 1]!))
-          throw new KvError('cache', `kept slots must ascend below ${this.lengths[g]!} in head ${g}, got ${list[i]} at ${i}`);
+          throw new KvError(
+            'cache',
+            `kept slots must ascend below ${this.lengths[g]!} in head ${g}, got ${list[i]} at ${i}`,
+          );
   }
 }

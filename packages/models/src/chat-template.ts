@@ -20,27 +20,44 @@ export interface ChatOptions {
   readonly tools?: readonly unknown[];
 }
 
-/** A conversation as the text that a model was trained on. @throws KvError with what the template says against the conversation. */
+/**
+ * A conversation as the text that a model was trained on. @throws KvError with what the template says against the
+ * conversation.
+ */
 export type ChatTemplate = (messages: readonly ChatMessage[], options?: ChatOptions) => string;
 
 /**
- * The most that a template from outside may do: characters of source, expressions evaluated, characters or items of a value,
- * characters of all values together. One call of a filter runs to its end before its result is seen; what it makes is limited
+ * The most that a template from outside may do: characters of source, expressions evaluated, characters or items of a
+ * value,
+ * characters of all values together. One call of a filter runs to its end before its result is seen; what it makes is
+ * limited
  * by the values that go in and by the longest string of the JavaScript engine.
  */
 const LIMITS = { source: 2 ** 20, steps: 2 ** 19, value: 2 ** 23, characters: 2 ** 28, range: 100_000 } as const;
 
 /** A chat template, rendered by `@huggingface/jinja` under limits. @throws KvError if it does not parse. */
 export function chatTemplate(source: string, where: string): ChatTemplate {
-  if (source.length > LIMITS.source) throw new KvError(where, `expected a chat template of at most ${LIMITS.source} characters, got ${source.length}`);
+  if (source.length > LIMITS.source)
+    throw new KvError(where, `expected a chat template of at most ${LIMITS.source} characters, got ${source.length}`);
   const program = sentence(where, () => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
   return (messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
     sentence(where, () => {
       const environment = new Environment();
       const values = {
         ...{ true: true, false: false, none: null, True: true, False: false, None: null },
-        ...{ range, strftime_now: (format: string) => strftime(new Date(), format), raise_exception: (message: unknown) => refuse(message, where) },
-        ...{ messages, tools: tools ?? null, documents: null, add_generation_prompt: addGenerationPrompt, bos_token: bosToken, eos_token: eosToken },
+        ...{
+          range,
+          strftime_now: (format: string) => strftime(new Date(), format),
+          raise_exception: (message: unknown) => refuse(message, where),
+        },
+        ...{
+          messages,
+          tools: tools ?? null,
+          documents: null,
+          add_generation_prompt: addGenerationPrompt,
+          bos_token: bosToken,
+          eos_token: eosToken,
+        },
       };
       for (const [name, value] of Object.entries(values)) environment.set(name, value);
       return String(limited(environment).run(program).value);
@@ -57,8 +74,14 @@ export interface ChatTemplateSources {
   readonly metadata?: ReadonlyMap<string, unknown> | undefined;
 }
 
-/** The chat template of a checkpoint with its own special tokens filled in, if it has one. @throws KvError if it does not parse. */
-export function readChatTemplate({ jinja, config, metadata }: ChatTemplateSources, where: string): ChatTemplate | undefined {
+/**
+ * The chat template of a checkpoint with its own special tokens filled in, if it has one. @throws KvError if it does
+ * not parse.
+ */
+export function readChatTemplate(
+  { jinja, config, metadata }: ChatTemplateSources,
+  where: string,
+): ChatTemplate | undefined {
   const fields: Fields = config == null ? {} : object(config, where, 'tokenizer_config.json');
   const source = jinja ?? named(fields.chat_template, where) ?? named(metadata?.get('tokenizer.chat_template'), where);
   if (source === undefined) return undefined;
@@ -82,10 +105,16 @@ function named(template: unknown, where: string): string | undefined {
   throw new KvError(where, `chat_template must be a string or a list of { name, template }, got ${show(template)}`);
 }
 
-/** The library's interpreter, which calls `evaluate` for every expression and statement: here the steps and what they make are counted. */
+/**
+ * The library's interpreter, which calls `evaluate` for every expression and statement: here the steps and what they
+ * make are counted.
+ */
 function limited(environment: Environment): Interpreter {
   const interpreter = new Interpreter(environment);
-  const evaluate = interpreter.evaluate.bind(interpreter) as (statement: unknown, scope: unknown) => { readonly value: unknown };
+  const evaluate = interpreter.evaluate.bind(interpreter) as (
+    statement: unknown,
+    scope: unknown,
+  ) => { readonly value: unknown };
   let steps = 0;
   let characters = 0;
   interpreter.evaluate = (statement: unknown, scope: unknown) => {
@@ -128,7 +157,10 @@ function strftime(now: Date, format: string): string {
 }
 
 function refuse(message: unknown, where: string): never {
-  throw new KvError(where, `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(String(message).slice(0, 200))}`);
+  throw new KvError(
+    where,
+    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(String(message).slice(0, 200))}`,
+  );
 }
 
 /** Whatever the library or the template throws, as one sentence. */
@@ -137,6 +169,9 @@ function sentence<T>(where: string, use: () => T): T {
     return use();
   } catch (cause) {
     if (KvError.is(cause)) throw cause;
-    throw new KvError(where, `expected a chat template that renders, got ${(cause as Error).message.split('\n', 1)[0]?.slice(0, 200)}`);
+    throw new KvError(
+      where,
+      `expected a chat template that renders, got ${(cause as Error).message.split('\n', 1)[0]?.slice(0, 200)}`,
+    );
   }
 }

@@ -1,5 +1,6 @@
 /** Pieces of each array that are looked at, spread evenly, and their bytes. */
-const PIECES = 64, BYTES = 64;
+const PIECES = 64,
+  BYTES = 64;
 
 /** Collects a sample of weights as they are read, and names a checkpoint by it. */
 interface Fingerprint<W> {
@@ -9,19 +10,34 @@ interface Fingerprint<W> {
   digest(config: object): Promise<string>;
 }
 
-/** Tells checkpoints apart without reading them twice: of every array that a decoder takes, its size and 4 KB spread over it. */
+/**
+ * Tells checkpoints apart without reading them twice: of every array that a decoder takes, its size and 4 KB spread
+ * over it.
+ */
 export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
   const samples = new Map<string, Uint8Array[]>();
   const note = <T>(name: string, value: T): T => {
     samples.set(name, [...sample(value)]);
     return value;
   };
-  const tapped = Object.entries(weights).map(([name, value]: [string, unknown]) => [name, typeof value !== 'function' ? note(name, value)
-    : async (...args: unknown[]) => note(`${name}(${args.join()})`, await (value as (...given: unknown[]) => unknown).apply(weights, args))] as const);
+  const tapped = Object.entries(weights).map(
+    ([name, value]: [string, unknown]) =>
+      [
+        name,
+        typeof value !== 'function'
+          ? note(name, value)
+          : async (...args: unknown[]) =>
+              note(`${name}(${args.join()})`, await (value as (...given: unknown[]) => unknown).apply(weights, args)),
+      ] as const,
+  );
   return {
     weights: Object.fromEntries(tapped) as W,
     async digest(config) {
-      const names = [...samples.keys()].sort(), parts = [new TextEncoder().encode(canonical(config)), ...names.flatMap((name) => [new TextEncoder().encode(name), ...samples.get(name)!])];
+      const names = [...samples.keys()].sort(),
+        parts = [
+          new TextEncoder().encode(canonical(config)),
+          ...names.flatMap((name) => [new TextEncoder().encode(name), ...samples.get(name)!]),
+        ];
       const hash = await crypto.subtle.digest('SHA-256', await new Blob(parts as BlobPart[]).arrayBuffer());
       return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
     },
@@ -37,10 +53,18 @@ function* sample(value: unknown): Generator<Uint8Array> {
       const at = Math.floor((i * bytes.length) / PIECES);
       yield bytes.slice(at, at + BYTES);
     }
-  } else if (typeof value === 'object' && value !== null) for (const [name, field] of Object.entries(value)) { yield new TextEncoder().encode(name); yield* sample(field); }
+  } else if (typeof value === 'object' && value !== null)
+    for (const [name, field] of Object.entries(value)) {
+      yield new TextEncoder().encode(name);
+      yield* sample(field);
+    }
   else yield new TextEncoder().encode(String(value));
 }
 
 /** JSON with sorted names. */
-const canonical = (value: unknown): string => JSON.stringify(value, (_, field: unknown) =>
-  (typeof field === 'object' && field !== null && !Array.isArray(field) ? Object.fromEntries(Object.entries(field).sort(([a], [b]) => (a < b ? -1 : 1))) : field));
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, field: unknown) =>
+    typeof field === 'object' && field !== null && !Array.isArray(field)
+      ? Object.fromEntries(Object.entries(field).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : field,
+  );

@@ -10,7 +10,8 @@ export interface LedgerEntry {
 }
 
 /**
- * Counts bytes by name (cache, rings, states): `allocated` is capacity, `live` what is in use. Peaks are kept; means are over samples.
+ * Counts bytes by name (cache, rings, states): `allocated` is capacity, `live` what is in use. Peaks are kept; means
+ * are over samples.
  * @throws KvError from any method that would make a count negative or is given no byte count.
  */
 export class Ledger {
@@ -81,7 +82,10 @@ export class Ledger {
     const entry = this.#entries.get(name) ?? { allocated: 0, live: 0 };
     const next = entry[field] + bytes;
     if (!Number.isSafeInteger(bytes) || next < 0)
-      throw new KvError('Ledger', `the ${field} bytes of ${name} must stay an integer of at least 0, got ${entry[field]} and then ${next}`);
+      throw new KvError(
+        'Ledger',
+        `the ${field} bytes of ${name} must stay an integer of at least 0, got ${entry[field]} and then ${next}`,
+      );
     entry[field] = next;
     this.#entries.set(name, entry);
     if (field === 'live') this.#peak = Math.max(this.#peak, (this.#live += bytes));

@@ -32,16 +32,26 @@ export interface LoadOptions extends OpenOptions {
 }
 
 /**
- * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint: config.json, model.safetensors (or its
- * shards), tokenizer.json. Tensors are read one at a time: beside the weights as the engine holds them there is never more than a layer.
+ * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint:
+ * config.json, model.safetensors (or its
+ * shards), tokenizer.json. Tensors are read one at a time: beside the weights as the engine holds them there is never
+ * more than a layer.
  * The end of a turn in its chat template is one of its `eosIds`.
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */
 export async function loadModel(name: string, { engine, linear, files }: LoadOptions = {}): Promise<Model> {
-  const { config: stored, weights, tokenizer, chatTemplate, close } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, { files });
+  const {
+    config: stored,
+    weights,
+    tokenizer,
+    chatTemplate,
+    close,
+  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, { files });
   try {
-    const end = turnEnd(chatTemplate, tokenizer), config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
-    const print = fingerprinted(weights), decoder = await createDecoder(config, print.weights, engine ?? linearEngine(linear ?? defaultLinear()));
+    const end = turnEnd(chatTemplate, tokenizer),
+      config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
+    const print = fingerprinted(weights),
+      decoder = await createDecoder(config, print.weights, engine ?? linearEngine(linear ?? defaultLinear()));
     return { name, config, tokenizer, decoder, chatTemplate, fingerprint: await print.digest(stored) };
   } finally {
     await close();
@@ -56,6 +66,9 @@ export function embeddedFolder(): string {
   try {
     return builtin('node:path').dirname(require.resolve('@kv/model-embedded/config.json'));
   } catch {
-    throw new KvError('embedded', 'expected the package @kv/model-embedded with its config.json beside @kv/models, got neither it nor KV_EMBEDDED_DIR');
+    throw new KvError(
+      'embedded',
+      'expected the package @kv/model-embedded with its config.json beside @kv/models, got neither it nor KV_EMBEDDED_DIR',
+    );
   }
 }

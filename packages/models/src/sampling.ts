@@ -16,14 +16,22 @@ export interface SamplerOptions {
   readonly seed?: number;
 }
 
-/** How ids are drawn: over logits on the host, `pick`; a device draws by the same options, from random numbers of its own. */
+/**
+ * How ids are drawn: over logits on the host, `pick`; a device draws by the same options, from random numbers of its
+ * own.
+ */
 export interface Draw extends Required<SamplerOptions> {
   pick(logits: Float32Array): number;
 }
 
 /** Draws ids from logits `[vocab]` with temperature and nucleus. @throws KvError for options out of range. */
-export function sampler({ temperature = 1, topP = 1, seed = 0 }: SamplerOptions = {}): (logits: Float32Array) => number {
-  if (!(temperature >= 0 && Number.isFinite(temperature))) throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);
+export function sampler({
+  temperature = 1,
+  topP = 1,
+  seed = 0,
+}: SamplerOptions = {}): (logits: Float32Array) => number {
+  if (!(temperature >= 0 && Number.isFinite(temperature)))
+    throw new KvError('sampler', `temperature must be a number of at least 0, got ${temperature}`);
   if (!(topP > 0 && topP <= 1)) throw new KvError('sampler', `topP must be above 0 and at most 1, got ${topP}`);
   const random = mulberry(seed);
   return (logits) => {

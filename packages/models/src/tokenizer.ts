@@ -9,7 +9,10 @@ import { postProcessor } from './tokenizer/post-processor.ts';
 import { preTokenizer, SPACE } from './tokenizer/pre-tokenizer.ts';
 import { tokenBytes } from './tokenizer/token-bytes.ts';
 
-/** Token ids with, for each, the `[start, end)` of its text in UTF-16 code units; empty for tokens that the text does not hold. */
+/**
+ * Token ids with, for each, the `[start, end)` of its text in UTF-16 code units; empty for tokens that the text does
+ * not hold.
+ */
 export interface Encoded {
   readonly ids: readonly number[];
   readonly offsets: readonly (readonly [number, number])[];
@@ -19,7 +22,10 @@ export interface Encoded {
 export interface EncodeOptions {
   /** Whether the tokenizer's own post-processor may add tokens (default true); nothing else ever does. */
   readonly special?: boolean;
-  /** Whether a special token that is written in the text becomes its id (default true). Set false for text that is not trusted: it stays text. */
+  /**
+   * Whether a special token that is written in the text becomes its id (default true). Set false for text that is not
+   * trusted: it stays text.
+   */
   readonly parse?: boolean;
 }
 
@@ -41,11 +47,15 @@ export interface Tokenizer {
   readonly bosId?: number;
   readonly eosId?: number;
   /**
-   * Ids and offsets. A token covers every character of the text that its bytes come from: all of a multi-byte character of which it holds a part,
+   * Ids and offsets. A token covers every character of the text that its bytes come from: all of a multi-byte character
+   * of which it holds a part,
    * and all that a normalizer joined into one. Starts and ends never go back.
    */
   encode(text: string, options?: EncodeOptions): Encoded;
-  /** The text of the ids; special tokens are left out unless `special`. @throws KvError for an id outside the vocabulary. */
+  /**
+   * The text of the ids; special tokens are left out unless `special`. @throws KvError for an id outside the
+   * vocabulary.
+   */
   decode(ids: Iterable<number>, options?: { readonly special?: boolean }): string;
   /** The UTF-8 bytes of a token; a special token's are its name. @throws KvError for an id outside the vocabulary. */
   bytesOf(id: number): Uint8Array;
@@ -54,8 +64,10 @@ export interface Tokenizer {
 }
 
 /**
- * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. The library applies the regular expressions and the merges;
- * added tokens, normalizers and prefixes are applied here, because the library does not tell where their text comes from.
+ * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. The library applies the regular
+ * expressions and the merges;
+ * added tokens, normalizers and prefixes are applied here, because the library does not tell where their text comes
+ * from.
  * @throws KvError naming what is of another kind.
  */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
@@ -64,16 +76,29 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
   const decoders = parts(root.decoder, 'decoders', where);
   const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
   if (!byteLevel && !decoders.some((part) => part.type === 'Metaspace' || literal(part) === SPACE))
-    throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`);
+    throw new KvError(
+      where,
+      `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`,
+    );
   const { prepare, cut } = preTokenizer(root.pre_tokenizer, where);
-  const engine = readable(where, () => new Engine({ model, pre_tokenizer: cut, normalizer: null, post_processor: null, decoder: null, added_tokens: [] }, {}));
+  const engine = readable(
+    where,
+    () =>
+      new Engine(
+        { model, pre_tokenizer: cut, normalizer: null, post_processor: null, decoder: null, added_tokens: [] },
+        {},
+      ),
+  );
 
   const toBytes = tokenBytes(byteLevel);
   const bytes: Uint8Array[] = [];
   for (const [token, id] of Object.entries(vocab)) bytes[tokenId(id, token, where)] = toBytes(token);
   const added = addedTokens(root.added_tokens, where);
   for (const { id, content } of added) bytes[id] = new TextEncoder().encode(content);
-  const unknown = typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token) ? (vocab[model.unk_token] as number) : undefined;
+  const unknown =
+    typeof model.unk_token === 'string' && Object.hasOwn(vocab, model.unk_token)
+      ? (vocab[model.unk_token] as number)
+      : undefined;
 
   return assemble(
     {
@@ -82,7 +107,10 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       normalize: normalizer(root.normalizer, where),
       prepare,
       ids: (text) => readable(where, () => engine.encode(text, { add_special_tokens: false }).ids),
-      unknown: unknown === undefined ? undefined : { id: unknown, covers: model.fuse_unk === true ? 'run' : byteLevel ? 'byte' : 'character' },
+      unknown:
+        unknown === undefined
+          ? undefined
+          : { id: unknown, covers: model.fuse_unk === true ? 'run' : byteLevel ? 'byte' : 'character' },
       spaces: !byteLevel,
       dummyPrefix: decoders.some(dropsSpace),
       around: postProcessor(root.post_processor, where),
@@ -94,11 +122,13 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
 /** The model and its vocabulary. @throws KvError unless it is a BPE whose merges are all there is to it. */
 function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
   const model = object(root.model, where, 'model');
-  if (model.type !== 'BPE') throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
+  if (model.type !== 'BPE')
+    throw new KvError(where, `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}`);
   const vocab = object(model.vocab, where, 'model.vocab');
   if (!Array.isArray(model.merges)) throw new KvError(where, `model.merges must be a list, got ${show(model.merges)}`);
   for (const name of ['dropout', 'continuing_subword_prefix', 'end_of_word_suffix'])
-    if (model[name] != null && model[name] !== '' && model[name] !== 0) throw new KvError(where, `expected a BPE model without ${name}, got ${show(model[name])}`);
+    if (model[name] != null && model[name] !== '' && model[name] !== 0)
+      throw new KvError(where, `expected a BPE model without ${name}, got ${show(model[name])}`);
   return { model, vocab };
 }
 
@@ -113,6 +143,9 @@ function readable<T>(where: string, use: () => T): T {
   try {
     return use();
   } catch (cause) {
-    throw new KvError(where, `expected a tokenizer.json that @huggingface/tokenizers can use, got ${(cause as Error).message}`);
+    throw new KvError(
+      where,
+      `expected a tokenizer.json that @huggingface/tokenizers can use, got ${(cause as Error).message}`,
+    );
   }
 }

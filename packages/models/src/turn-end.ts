@@ -5,21 +5,36 @@ import type { Tokenizer } from './tokenizer.ts';
 const ANSWER = '\u2063answer\u2063';
 
 /**
- * The special token that a chat template writes after an answer, such as `<|im_end|>`; configurations often name only the end of a whole text.
+ * The special token that a chat template writes after an answer, such as `<|im_end|>`; configurations often name only
+ * the end of a whole text.
  * Undefined for a template that has none there, or that does not render.
  */
-export function turnEnd(template: () => ChatTemplate | undefined, { specials }: Pick<Tokenizer, 'specials'>): number | undefined {
-  const text = rendered(template), at = text.lastIndexOf(ANSWER);
+export function turnEnd(
+  template: () => ChatTemplate | undefined,
+  { specials }: Pick<Tokenizer, 'specials'>,
+): number | undefined {
+  const text = rendered(template),
+    at = text.lastIndexOf(ANSWER);
   if (at < 0) return undefined;
   const after = text.slice(at + ANSWER.length).trimStart();
-  const [longest] = [...specials.keys()].filter((special) => special !== '' && after.startsWith(special)).sort((a, b) => b.length - a.length);
+  const [longest] = [...specials.keys()]
+    .filter((special) => special !== '' && after.startsWith(special))
+    .sort((a, b) => b.length - a.length);
   return longest === undefined ? undefined : specials.get(longest);
 }
 
 /** A template that does not parse or render is a chat's to refuse. */
 function rendered(template: () => ChatTemplate | undefined): string {
   try {
-    return template()?.([{ role: 'user', content: 'a' }, { role: 'assistant', content: ANSWER }], { addGenerationPrompt: false }) ?? '';
+    return (
+      template()?.(
+        [
+          { role: 'user', content: 'a' },
+          { role: 'assistant', content: ANSWER },
+        ],
+        { addGenerationPrompt: false },
+      ) ?? ''
+    );
   } catch {
     return '';
   }

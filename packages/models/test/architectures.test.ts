@@ -15,8 +15,12 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
   test('logits are those of transformers within 1e-5 of the largest, in blocks of any size', async () => {
     for (const { ids, logits } of wanted(name, file))
       for (const block of [ids.length, 1, 7]) {
-        const want = Object.keys(logits).map(Number), rows = await run(model.decoder, emptyCaches(model.decoder), ids, { want, block });
-        for (const [i, at] of want.entries()) expect(relative(rows[i]!, logits[at]!), `position ${at} of ${ids.length}, blocks of ${block}`).toBeLessThan(1e-5);
+        const want = Object.keys(logits).map(Number),
+          rows = await run(model.decoder, emptyCaches(model.decoder), ids, { want, block });
+        for (const [i, at] of want.entries())
+          expect(relative(rows[i]!, logits[at]!), `position ${at} of ${ids.length}, blocks of ${block}`).toBeLessThan(
+            1e-5,
+          );
       }
   });
 

@@ -15,7 +15,10 @@ export interface Case {
   readonly n: number;
 }
 
-/** Caches with ragged heads that hold at least the queries' own slots; numbers from a seeded generator, scaled so that softmax is far from uniform. */
+/**
+ * Caches with ragged heads that hold at least the queries' own slots; numbers from a seeded generator, scaled so that
+ * softmax is far from uniform.
+ */
 export const cases: fc.Arbitrary<Case> = fc
   .record({
     seed: fc.integer(),
@@ -30,28 +33,43 @@ export const cases: fc.Arbitrary<Case> = fc
   .map(({ seed, G, R, d, n, m: wanted, size, share }): Case => {
     const random = mulberry(seed);
     const m = Math.min(n, wanted);
-    const numbers = (count: number): Float32Array => Float32Array.from({ length: count }, () => (random() - 0.5) * 2 * size);
+    const numbers = (count: number): Float32Array =>
+      Float32Array.from({ length: count }, () => (random() - 0.5) * 2 * size);
     const positions = Uint32Array.from({ length: n }, (_, i) => 3 * i + 1);
     const [k, v] = [numbers(G * n * d), numbers(G * n * d)];
     const cache = new LayerCache(G, d, new Ledger());
     cache.append(k, v, positions);
-    const slots = Array.from({ length: G }, () => Uint32Array.from([...positions.keys()].filter((j) => j >= n - m || random() < share)));
+    const slots = Array.from({ length: G }, () =>
+      Uint32Array.from([...positions.keys()].filter((j) => j >= n - m || random() < share)),
+    );
     cache.keep(slots);
-    const vector = (all: Float32Array, g: number, j: number): number[] => [...all.subarray((g * n + j) * d, (g * n + j + 1) * d)];
+    const vector = (all: Float32Array, g: number, j: number): number[] => [
+      ...all.subarray((g * n + j) * d, (g * n + j + 1) * d),
+    ];
     const heads = slots.map((list, g) => ({
       keys: Array.from(list, (j) => vector(k, g, j)),
       values: Array.from(list, (j) => vector(v, g, j)),
       positions: Array.from(list, (j) => positions[j]!),
     }));
-    return { cache, heads, q: numbers(G * R * m * d), queryPositions: positions.slice(n - m), H: G * R, n: cache.length };
+    return {
+      cache,
+      heads,
+      q: numbers(G * R * m * d),
+      queryPositions: positions.slice(n - m),
+      H: G * R,
+      n: cache.length,
+    };
   });
 
 /** The queries in float64, `[H, m, d]`. */
-export const query = ({ q, H, queryPositions, cache }: Case): NdArray<Float64Array> => ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
+export const query = ({ q, H, queryPositions, cache }: Case): NdArray<Float64Array> =>
+  ndarray(Float64Array.from(q), [H, queryPositions.length, cache.headDim]);
 
 /** Within 1e-5 of the largest expected number. */
 export function close(got: ArrayLike<number>, want: ArrayLike<number>): void {
   expect(got.length).toBe(want.length);
   const size = Array.from(want).reduce((a, b) => Math.max(a, Math.abs(b)), 1e-30);
-  for (let i = 0; i < want.length; i++) if (!(Math.abs(got[i]! - want[i]!) <= 1e-5 * size)) expect.fail(`at ${i}: ${got[i]} for ${want[i]} (largest ${size})`);
+  for (let i = 0; i < want.length; i++)
+    if (!(Math.abs(got[i]! - want[i]!) <= 1e-5 * size))
+      expect.fail(`at ${i}: ${got[i]} for ${want[i]} (largest ${size})`);
 }

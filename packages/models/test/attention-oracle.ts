@@ -13,7 +13,13 @@ export interface OracleHead {
 export type Sees = (slot: number, position: number, query: number, h: number, g: number) => boolean;
 
 /** Causal probabilities in float64, `[H][m]` of `[n_g]`; a query that sees nothing has zeros. */
-export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly number[], heads: readonly OracleHead[], sees: Sees = () => true, { scale, softcap }: { readonly scale?: number; readonly softcap?: number } = {}): NdArray<Float64Array>[][] {
+export function probabilities(
+  q: NdArray<Float64Array>,
+  queryPositions: readonly number[],
+  heads: readonly OracleHead[],
+  sees: Sees = () => true,
+  { scale, softcap }: { readonly scale?: number; readonly softcap?: number } = {},
+): NdArray<Float64Array>[][] {
   const [H = 0, m = 0, d = 0] = q.shape;
   return Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / (H / heads.length));
@@ -22,7 +28,9 @@ export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly
     return Array.from({ length: m }, (_, i) => {
       const query = queryPositions[i]!;
       const row = ndarray(new Float64Array(n), [n]);
-      const visible = positions.map((position, j) => position <= query && (position === query || sees(j, position, query, h, g)));
+      const visible = positions.map(
+        (position, j) => position <= query && (position === query || sees(j, position, query, h, g)),
+      );
       for (let j = 0; j < n; j++) {
         const products = ndarray(new Float64Array(d), [d]);
         ops.mul(products, q.pick(h, i, null), ndarray(Float64Array.from(keys[j]!), [d]));
@@ -39,7 +47,8 @@ export function probabilities(q: NdArray<Float64Array>, queryPositions: readonly
 }
 
 type Asked = (rows: readonly (readonly number[])[], slot: number, seen: readonly number[]) => number;
-const mean = (rows: readonly (readonly number[])[], of: (row: readonly number[], query: number) => number): number => rows.reduce((sum, row, i) => sum + of(row, i), 0) / rows.length;
+const mean = (rows: readonly (readonly number[])[], of: (row: readonly number[], query: number) => number): number =>
+  rows.reduce((sum, row, i) => sum + of(row, i), 0) / rows.length;
 /** What a window is asked about a slot: of its queries' rows of probabilities, and how many slots each of them sees. */
 export const windowOracle: Readonly<Record<WindowStatistic, Asked>> = {
   squares: (rows, j) => mean(rows, (row) => row[j]! ** 2),
@@ -47,11 +56,18 @@ export const windowOracle: Readonly<Record<WindowStatistic, Asked>> = {
   normalized: (rows, j, seen) => mean(rows, (row, i) => row[j]! * (seen[i]! - 1)),
   entropy: (rows, j) => mean(rows, (row) => (row[j]! === 0 ? 0 : row[j]! * Math.log(1 / row[j]!))),
 };
-/** Whether a query gives a slot the mean weight but for rounding, where it sees others: a vote that may count or not. */
-export const undecided: (...asked: Parameters<Asked>) => boolean = (rows, j, seen) => rows.some((row, i) => seen[i]! > 1 && Math.abs(row[j]! * seen[i]! - 1) < 1e-4);
+/**
+ * Whether a query gives a slot the mean weight but for rounding, where it sees others: a vote that may count or not.
+ */
+export const undecided: (...asked: Parameters<Asked>) => boolean = (rows, j, seen) =>
+  rows.some((row, i) => seen[i]! > 1 && Math.abs(row[j]! * seen[i]! - 1) < 1e-4);
 
 /** Outputs `[m, H, d]` in float64. */
-export function outputs(rows: readonly (readonly NdArray<Float64Array>[])[], heads: readonly OracleHead[], d: number): NdArray<Float64Array> {
+export function outputs(
+  rows: readonly (readonly NdArray<Float64Array>[])[],
+  heads: readonly OracleHead[],
+  d: number,
+): NdArray<Float64Array> {
   const H = rows.length;
   const m = rows[0]?.length ?? 0;
   const out = ndarray(new Float64Array(m * H * d), [m, H, d]);

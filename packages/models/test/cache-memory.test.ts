@@ -24,7 +24,12 @@ test('the ledger agrees with the process at 16,384 tokens: filled, forked, evict
   const caches = Array.from({ length: layers }, () => new LayerCache(heads, d, ledger));
   const part = new Float32Array(heads * block * d);
   for (let at = 0; at < n; at += block)
-    for (const cache of caches) cache.append(part, part, Uint32Array.from({ length: block }, (_, i) => at + i));
+    for (const cache of caches)
+      cache.append(
+        part,
+        part,
+        Uint32Array.from({ length: block }, (_, i) => at + i),
+      );
   const live = layers * heads * n * 4 * (2 * d + 1);
   expect(ledger.live).toBe(live);
   expect(ledger.allocated).toBeLessThanOrEqual(1.25 * live);

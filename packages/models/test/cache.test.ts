@@ -60,7 +60,11 @@ class Append implements fc.Command<Model, Real> {
     model.position += 2 * count;
     const before = real.cache.capacity;
     const need = real.cache.length + count;
-    real.cache.append(k, k.map((x) => -x), positions);
+    real.cache.append(
+      k,
+      k.map((x) => -x),
+      positions,
+    );
     expect(real.cache.capacity).toBeLessThanOrEqual(Math.max(before, need, Math.floor(1.25 * before)));
     check(model, real);
   }
@@ -81,7 +85,10 @@ class Keep implements fc.Command<Model, Real> {
   }
   run(model: Model, real: Real): void {
     const keeps = (slot: Slot): boolean => (slot.key * 0.618034) % 1 < this.share;
-    real.cache.keep(model.heads.map((slots) => Uint32Array.from(slots.flatMap((slot, j) => (keeps(slot) ? [j] : [])))), this.room);
+    real.cache.keep(
+      model.heads.map((slots) => Uint32Array.from(slots.flatMap((slot, j) => (keeps(slot) ? [j] : [])))),
+      this.room,
+    );
     model.heads = model.heads.map((slots) => slots.filter(keeps));
     expect(real.cache.capacity).toBeLessThanOrEqual(Math.max(2 * (real.cache.length + this.room), 0));
     check(model, real);
@@ -131,7 +138,12 @@ describe('LayerCache', () => {
       [
         fc.integer({ min: 0, max: 30 }).map((n) => new Append(n)),
         fc.tuple(share, fc.integer({ min: 0, max: 8 })).map(([s, room]) => new Keep(s, room)),
-        fc.tuple(fc.constantFrom('reserve' as const, 'clear' as const, 'fork' as const), fc.integer({ min: 0, max: 40 })).map(([kind, room]) => new Other(kind, room)),
+        fc
+          .tuple(
+            fc.constantFrom('reserve' as const, 'clear' as const, 'fork' as const),
+            fc.integer({ min: 0, max: 40 }),
+          )
+          .map(([kind, room]) => new Other(kind, room)),
       ],
       { maxCommands: 30 },
     );
@@ -154,11 +166,21 @@ describe('LayerCache', () => {
     const numbers = Float32Array.from({ length: 3 * G * d }, (_, i) => i);
     cache.append(numbers, numbers, Uint32Array.of(4, 5, 9));
     const before = [ledger.live, ledger.allocated, [...cache.keys], [...cache.positions], [...cache.lengths]];
-    expect(() => cache.append(numbers, numbers, Uint32Array.of(10, 11))).toThrowErrorMatchingInlineSnapshot(`[KvError: cache: append expects keys and values of 12 numbers for 2 positions, got 18 and 18]`);
-    expect(() => cache.append(numbers, numbers, Uint32Array.of(9, 10, 11))).toThrowErrorMatchingInlineSnapshot(`[KvError: cache: positions must ascend, got 9 after 9]`);
-    expect(() => cache.keep([Uint32Array.of(0)])).toThrowErrorMatchingInlineSnapshot(`[KvError: cache: keep expects one list of slots for each of 2 heads, got 1]`);
-    expect(() => cache.keep([Uint32Array.of(0), Uint32Array.of(1, 1)])).toThrowErrorMatchingInlineSnapshot(`[KvError: cache: kept slots must ascend below 3 in head 1, got 1 at 1]`);
-    expect(() => cache.keep([Uint32Array.of(0), Uint32Array.of(3)])).toThrowErrorMatchingInlineSnapshot(`[KvError: cache: kept slots must ascend below 3 in head 1, got 3 at 0]`);
+    expect(() => cache.append(numbers, numbers, Uint32Array.of(10, 11))).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: cache: append expects keys and values of 12 numbers for 2 positions, got 18 and 18]`,
+    );
+    expect(() => cache.append(numbers, numbers, Uint32Array.of(9, 10, 11))).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: cache: positions must ascend, got 9 after 9]`,
+    );
+    expect(() => cache.keep([Uint32Array.of(0)])).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: cache: keep expects one list of slots for each of 2 heads, got 1]`,
+    );
+    expect(() => cache.keep([Uint32Array.of(0), Uint32Array.of(1, 1)])).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: cache: kept slots must ascend below 3 in head 1, got 1 at 1]`,
+    );
+    expect(() => cache.keep([Uint32Array.of(0), Uint32Array.of(3)])).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: cache: kept slots must ascend below 3 in head 1, got 3 at 0]`,
+    );
     expect([ledger.live, ledger.allocated, [...cache.keys], [...cache.positions], [...cache.lengths]]).toEqual(before);
   });
 });
@@ -174,13 +196,21 @@ describe('Ledger', () => {
     ledger.release('cache', 40);
     ledger.sample('decode');
     expect([ledger.mean('prefill'), ledger.mean('decode'), ledger.mean('prefill', 'allocated')]).toEqual([55, 20, 100]);
-    expect([ledger.peak, ledger.peakAllocated, ledger.live, ledger.entry('cache'), ledger.names()]).toEqual([60, 100, 20, { allocated: 100, live: 0 }, ['cache', 'ring']]);
+    expect([ledger.peak, ledger.peakAllocated, ledger.live, ledger.entry('cache'), ledger.names()]).toEqual([
+      60,
+      100,
+      20,
+      { allocated: 100, live: 0 },
+      ['cache', 'ring'],
+    ]);
   });
 
   test('never goes below zero', () => {
     const ledger = new Ledger();
     ledger.use('cache', 4);
-    expect(() => ledger.release('cache', 8)).toThrowErrorMatchingInlineSnapshot(`[KvError: Ledger: the live bytes of cache must stay an integer of at least 0, got 4 and then -4]`);
+    expect(() => ledger.release('cache', 8)).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: Ledger: the live bytes of cache must stay an integer of at least 0, got 4 and then -4]`,
+    );
     expect(() => ledger.allocate('cache', NaN)).toThrow('must stay an integer');
     expect(ledger.live).toBe(4);
   });

@@ -12,25 +12,61 @@ interface Case {
   readonly text?: string;
   readonly error?: string;
 }
-const reference = fixtureJson<readonly { name: string; source: string; cases: readonly Case[] }[]>('chat-templates.json');
+const reference =
+  fixtureJson<readonly { name: string; source: string; cases: readonly Case[] }[]>('chat-templates.json');
 
 test.each(reference)('$name: every conversation as transformers renders it', ({ name, source, cases }) => {
   const template = chatTemplate(source, name);
   for (const { messages, tools, prompt, text, error } of cases) {
-    const render = (): string => template(messages, { addGenerationPrompt: prompt, bosToken: '<bos>', eosToken: '<eos>', ...(tools !== null && { tools }) });
+    const render = (): string =>
+      template(messages, {
+        addGenerationPrompt: prompt,
+        bosToken: '<bos>',
+        eosToken: '<eos>',
+        ...(tools !== null && { tools }),
+      });
     if (text !== undefined) expect(render()).toBe(text);
-    else expect(render).toThrow(`${name}: expected a conversation that the chat template accepts, got its answer ${JSON.stringify(error)}`);
+    else
+      expect(render).toThrow(
+        `${name}: expected a conversation that the chat template accepts, got its answer ${JSON.stringify(error)}`,
+      );
   }
 });
 
 test('an answer ends with the special token that the template writes after it', () => {
-  const specials = new Map(['<bos>', '<eos>', '<|im_end|>', '<|im', '<|eot_id|>', '<end_of_turn>', '<|end|>', '<|endoftext|>', '<|im_start|>'].map((text, id) => [text, id]));
+  const specials = new Map(
+    [
+      '<bos>',
+      '<eos>',
+      '<|im_end|>',
+      '<|im',
+      '<|eot_id|>',
+      '<end_of_turn>',
+      '<|end|>',
+      '<|endoftext|>',
+      '<|im_start|>',
+    ].map((text, id) => [text, id]),
+  );
   const endOf = (source: string): string | undefined => {
-    const id = turnEnd(() => { const template = chatTemplate(source, 't'); return (messages, options) => template(messages, { bosToken: '<bos>', eosToken: '<eos>', ...options }); }, { specials });
+    const id = turnEnd(
+      () => {
+        const template = chatTemplate(source, 't');
+        return (messages, options) => template(messages, { bosToken: '<bos>', eosToken: '<eos>', ...options });
+      },
+      { specials },
+    );
     return [...specials].find(([, other]) => other === id)?.[0];
   };
   const ends = Object.fromEntries(reference.map(({ name, source }) => [name, endOf(source)]));
-  expect(ends).toMatchObject({ smollm2: '<|im_end|>', llama3: '<|eot_id|>', gemma2: '<end_of_turn>', mistral: '<eos>', phi3: '<|end|>', 'qwen2.5': '<|im_end|>', blocks: undefined });
+  expect(ends).toMatchObject({
+    smollm2: '<|im_end|>',
+    llama3: '<|eot_id|>',
+    gemma2: '<end_of_turn>',
+    mistral: '<eos>',
+    phi3: '<|end|>',
+    'qwen2.5': '<|im_end|>',
+    blocks: undefined,
+  });
   expect(endOf('{{ nothing() }}')).toBeUndefined();
   expect(endOf('{% for message in messages %}{{ message.content }} and more<eos>{% endfor %}')).toBeUndefined();
   expect(turnEnd(() => undefined, { specials })).toBeUndefined();
@@ -38,16 +74,31 @@ test('an answer ends with the special token that the template writes after it', 
 
 test('the reference has conversations that are refused and ones with tools', () => {
   const cases = reference.flatMap((one) => one.cases);
-  expect([cases.filter((one) => one.error !== undefined).length > 0, cases.filter((one) => one.tools !== null && one.text?.includes('<tools>')).length > 0]).toEqual([true, true]);
+  expect([
+    cases.filter((one) => one.error !== undefined).length > 0,
+    cases.filter((one) => one.tools !== null && one.text?.includes('<tools>')).length > 0,
+  ]).toEqual([true, true]);
 });
 
 describe('a template from outside ends in one sentence', () => {
   test.each([
     ['a long range', '{% for i in range(10**9) %}x{% endfor %}', /a range of 1000000000 items/],
     ['a range of nothing known', "{% for i in range('a') %}x{% endfor %}", /a range of NaN items/],
-    ['nested loops', '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}', /more than 524288 steps/],
-    ['doubling text', "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", /a value of 16777216 characters or items/],
-    ['long text again and again', "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}", /values of more than 268435456 characters together/],
+    [
+      'nested loops',
+      '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}',
+      /more than 524288 steps/,
+    ],
+    [
+      'doubling text',
+      "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
+      /a value of 16777216 characters or items/,
+    ],
+    [
+      'long text again and again',
+      "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}",
+      /values of more than 268435456 characters together/,
+    ],
     ['recursion', '{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}', /call stack|steps/],
     ['deep nesting', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`, /call stack/],
     ['an unknown function', '{{ nothing() }}', /got .+/],
@@ -65,7 +116,36 @@ describe('a template from outside ends in one sentence', () => {
   });
 
   test('whatever it says', () => {
-    const pieces = ['{{', '}}', '{%', '%}', ' for i in messages ', ' endfor ', ' if ', 'endif', 'messages', '[0]', '.content', "'a'", '|', 'tojson', '(', ')', '-', '+', ' set x = ', '1', '{#', '#}', 'text', '\n', '~', 'is defined', 'not', 'loop.first'];
+    const pieces = [
+      '{{',
+      '}}',
+      '{%',
+      '%}',
+      ' for i in messages ',
+      ' endfor ',
+      ' if ',
+      'endif',
+      'messages',
+      '[0]',
+      '.content',
+      "'a'",
+      '|',
+      'tojson',
+      '(',
+      ')',
+      '-',
+      '+',
+      ' set x = ',
+      '1',
+      '{#',
+      '#}',
+      'text',
+      '\n',
+      '~',
+      'is defined',
+      'not',
+      'loop.first',
+    ];
     fc.assert(
       fc.property(fc.array(fc.constantFrom(...pieces), { maxLength: 12 }), (parts) => {
         try {
@@ -85,7 +165,12 @@ describe('where a checkpoint keeps its template', () => {
 
   test('a file of its own comes before tokenizer_config.json, and that before GGUF; special tokens come from the same place', () => {
     const config = { chat_template: `c${source}`, bos_token: { content: '<s>' }, eos_token: '</s>' };
-    const metadata = new Map<string, unknown>([['tokenizer.chat_template', `g${source}`], ['tokenizer.ggml.tokens', ['u', 'B', 'E']], ['tokenizer.ggml.bos_token_id', 1], ['tokenizer.ggml.eos_token_id', 2]]);
+    const metadata = new Map<string, unknown>([
+      ['tokenizer.chat_template', `g${source}`],
+      ['tokenizer.ggml.tokens', ['u', 'B', 'E']],
+      ['tokenizer.ggml.bos_token_id', 1],
+      ['tokenizer.ggml.eos_token_id', 2],
+    ]);
     expect(readChatTemplate({ jinja: `j${source}`, config, metadata }, 't')?.(messages)).toBe('j<s>x</s>');
     expect(readChatTemplate({ config, metadata }, 't')?.(messages)).toBe('c<s>x</s>');
     expect(readChatTemplate({ metadata }, 't')?.(messages)).toBe('gBxE');
@@ -94,11 +179,18 @@ describe('where a checkpoint keeps its template', () => {
   });
 
   test('of a list of templates the default one, else the first', () => {
-    const list = [{ name: 'tool_use', template: 't' }, { name: 'default', template: 'd' }];
+    const list = [
+      { name: 'tool_use', template: 't' },
+      { name: 'default', template: 'd' },
+    ];
     expect(readChatTemplate({ config: { chat_template: list } }, 't')?.(messages)).toBe('d');
     expect(readChatTemplate({ config: { chat_template: list.slice(0, 1) } }, 't')?.(messages)).toBe('t');
-    expect(() => readChatTemplate({ config: { chat_template: [{}] } }, 't')).toThrow('t: chat_template must be a string or a list of { name, template }, got [{}]');
-    expect(() => readChatTemplate({ config: [] }, 't')).toThrow('t: tokenizer_config.json must be a JSON object, got []');
+    expect(() => readChatTemplate({ config: { chat_template: [{}] } }, 't')).toThrow(
+      't: chat_template must be a string or a list of { name, template }, got [{}]',
+    );
+    expect(() => readChatTemplate({ config: [] }, 't')).toThrow(
+      't: tokenizer_config.json must be a JSON object, got []',
+    );
   });
 });
 

@@ -4,7 +4,16 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { bytesSource, checkpointWeights, dense, loadModel, parseConfig, readSafetensors, type ModelConfig, type Weights } from '../src/index.ts';
+import {
+  bytesSource,
+  checkpointWeights,
+  dense,
+  loadModel,
+  parseConfig,
+  readSafetensors,
+  type ModelConfig,
+  type Weights,
+} from '../src/index.ts';
 import { f32Bytes, writeSafetensors, type Written } from './safetensors-file.ts';
 import { shared, sharedJson } from './shared.ts';
 
@@ -14,12 +23,31 @@ describe('parseConfig', () => {
   test('reads both places of rope_theta, one end id or several', () => {
     const config = parseConfig(good(), 'c');
     expect(config).toEqual({
-      architecture: 'llama', layers: 4, queryHeads: 4, kvHeads: 2, headDim: 16, hidden: 64, ffn: 144, vocab: 512, rope: { theta: 10_000, rotary: 16 },
-      attention: { scale: 0.25, windows: [Infinity, Infinity, Infinity, Infinity] }, biases: { qkv: false, output: false, ffn: false }, activation: 'silu', embeddingScale: 1,
-      normEps: 1e-6, maxPositions: 2048, tied: true, bosId: 0, eosIds: [0],
+      architecture: 'llama',
+      layers: 4,
+      queryHeads: 4,
+      kvHeads: 2,
+      headDim: 16,
+      hidden: 64,
+      ffn: 144,
+      vocab: 512,
+      rope: { theta: 10_000, rotary: 16 },
+      attention: { scale: 0.25, windows: [Infinity, Infinity, Infinity, Infinity] },
+      biases: { qkv: false, output: false, ffn: false },
+      activation: 'silu',
+      embeddingScale: 1,
+      normEps: 1e-6,
+      maxPositions: 2048,
+      tied: true,
+      bosId: 0,
+      eosIds: [0],
     });
     const { rope_parameters: _, head_dim: __, bos_token_id: ___, ...rest } = good();
-    expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({ ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')), rope: { theta: 5e5, rotary: 16 }, eosIds: [1, 2] });
+    expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({
+      ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')),
+      rope: { theta: 5e5, rotary: 16 },
+      eosIds: [1, 2],
+    });
   });
 
   test.each<[Record<string, unknown> | string | null]>([
@@ -39,7 +67,17 @@ describe('parseConfig', () => {
     [{ rope_parameters: { rope_theta: -1 } }],
     [{ rope_parameters: { rope_theta: 1e4, rope_type: 'yarn', factor: 4 } }],
     [{ rope_parameters: null, rope_scaling: { type: 'linear' } }],
-    [{ rope_parameters: { rope_type: 'llama3', factor: 8, low_freq_factor: 4, high_freq_factor: 1, original_max_position_embeddings: 64 } }],
+    [
+      {
+        rope_parameters: {
+          rope_type: 'llama3',
+          factor: 8,
+          low_freq_factor: 4,
+          high_freq_factor: 1,
+          original_max_position_embeddings: 64,
+        },
+      },
+    ],
     [{ rope_parameters: { rope_type: 'longrope', short_factor: [1, 2], long_factor: [1, 2] } }],
     [{ rope_parameters: { rope_type: 'longrope', short_factor: [1, 1, 1, 1, 1, 1, 1, 0], long_factor: [1, 2] } }],
     [{ partial_rotary_factor: 0.5 }],
@@ -61,35 +99,82 @@ describe('parseConfig', () => {
     [{ eos_token_id: [1, -1] }],
     [{ vocab_size: 2 ** 40 }],
   ])('refuses %j', (change) => {
-    expect(() => parseConfig(typeof change === 'object' && change !== null ? { ...good(), ...change } : change, 'config.json')).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      parseConfig(typeof change === 'object' && change !== null ? { ...good(), ...change } : change, 'config.json'),
+    ).toThrowErrorMatchingSnapshot();
   });
 });
 
 describe('checkpointWeights', () => {
   const config: ModelConfig = {
-    architecture: 'llama', layers: 1, queryHeads: 2, kvHeads: 1, headDim: 2, hidden: 4, ffn: 3, vocab: 5, rope: { theta: 1e4, rotary: 2 }, attention: { scale: 2 ** -0.5, windows: [] },
-    biases: { qkv: false, output: false, ffn: false }, activation: 'silu', embeddingScale: 1, normEps: 1e-5, maxPositions: 8, tied: false, eosIds: [],
+    architecture: 'llama',
+    layers: 1,
+    queryHeads: 2,
+    kvHeads: 1,
+    headDim: 2,
+    hidden: 4,
+    ffn: 3,
+    vocab: 5,
+    rope: { theta: 1e4, rotary: 2 },
+    attention: { scale: 2 ** -0.5, windows: [] },
+    biases: { qkv: false, output: false, ffn: false },
+    activation: 'silu',
+    embeddingScale: 1,
+    normEps: 1e-5,
+    maxPositions: 8,
+    tied: false,
+    eosIds: [],
   };
   let next = 0;
-  const tensor = (...shape: number[]): Written => ({ dtype: 'F32', shape, bytes: f32Bytes(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => next++)) });
+  const tensor = (...shape: number[]): Written => ({
+    dtype: 'F32',
+    shape,
+    bytes: f32Bytes(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, () => next++)),
+  });
   const layer = 'model.layers.0';
   const all = (): Record<string, Written> => {
     next = 0;
     return {
       'model.embed_tokens.weight': tensor(5, 4),
-      [`${layer}.self_attn.q_proj.weight`]: tensor(4, 4), [`${layer}.self_attn.k_proj.weight`]: tensor(2, 4), [`${layer}.self_attn.v_proj.weight`]: tensor(2, 4),
-      [`${layer}.self_attn.o_proj.weight`]: tensor(4, 4), [`${layer}.mlp.gate_proj.weight`]: tensor(3, 4), [`${layer}.mlp.up_proj.weight`]: tensor(3, 4), [`${layer}.mlp.down_proj.weight`]: tensor(4, 3),
-      [`${layer}.input_layernorm.weight`]: tensor(4), [`${layer}.post_attention_layernorm.weight`]: tensor(4), 'model.norm.weight': tensor(4), 'lm_head.weight': tensor(5, 4),
+      [`${layer}.self_attn.q_proj.weight`]: tensor(4, 4),
+      [`${layer}.self_attn.k_proj.weight`]: tensor(2, 4),
+      [`${layer}.self_attn.v_proj.weight`]: tensor(2, 4),
+      [`${layer}.self_attn.o_proj.weight`]: tensor(4, 4),
+      [`${layer}.mlp.gate_proj.weight`]: tensor(3, 4),
+      [`${layer}.mlp.up_proj.weight`]: tensor(3, 4),
+      [`${layer}.mlp.down_proj.weight`]: tensor(4, 3),
+      [`${layer}.input_layernorm.weight`]: tensor(4),
+      [`${layer}.post_attention_layernorm.weight`]: tensor(4),
+      'model.norm.weight': tensor(4),
+      'lm_head.weight': tensor(5, 4),
     };
   };
-  const open = async (tensors: Record<string, Written>, changed: Partial<ModelConfig> = {}): Promise<Weights> => checkpointWeights(await readSafetensors(bytesSource(writeSafetensors(tensors), 'w')), { ...config, ...changed });
-  const count = (from: number, to: number): Float32Array => Float32Array.from({ length: to - from }, (_, i) => from + i);
+  const open = async (tensors: Record<string, Written>, changed: Partial<ModelConfig> = {}): Promise<Weights> =>
+    checkpointWeights(await readSafetensors(bytesSource(writeSafetensors(tensors), 'w')), { ...config, ...changed });
+  const count = (from: number, to: number): Float32Array =>
+    Float32Array.from({ length: to - from }, (_, i) => from + i);
 
   test('stacks q|k|v and gate|up as they are stored; the head is the embedding when tied', async () => {
-    const weights = await open(all()), { qkv, norm } = await weights.project(0), { output, gateUp, down } = await weights.finish(0);
-    expect([qkv, output, gateUp, down, await weights.head(), await weights.embed()].map(dense)).toEqual([count(20, 52), count(52, 68), count(68, 92), count(92, 104), count(116, 136), count(0, 20)]);
-    expect([norm, (await weights.finish(0)).norm, await weights.norm()]).toEqual([count(104, 108), count(108, 112), count(112, 116)]);
-    expect([qkv, gateUp].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([[4, 2, 2], [3, 3]]);
+    const weights = await open(all()),
+      { qkv, norm } = await weights.project(0),
+      { output, gateUp, down } = await weights.finish(0);
+    expect([qkv, output, gateUp, down, await weights.head(), await weights.embed()].map(dense)).toEqual([
+      count(20, 52),
+      count(52, 68),
+      count(68, 92),
+      count(92, 104),
+      count(116, 136),
+      count(0, 20),
+    ]);
+    expect([norm, (await weights.finish(0)).norm, await weights.norm()]).toEqual([
+      count(104, 108),
+      count(108, 112),
+      count(112, 116),
+    ]);
+    expect([qkv, gateUp].map(({ parts }) => parts.map(({ rows }) => rows))).toEqual([
+      [4, 2, 2],
+      [3, 3],
+    ]);
     expect(dense(await (await open(all(), { tied: true })).head())).toEqual(count(0, 20));
   });
 
@@ -101,7 +186,11 @@ describe('checkpointWeights', () => {
     ['a bias', (t) => (t[`${layer}.self_attn.k_proj.bias`] = tensor(2)), {}],
     ['a layer too many', (t) => (t['model.layers.1.input_layernorm.weight'] = tensor(4)), {}],
     ['a layer too few', () => undefined, { layers: 2 }],
-    ['a number that is not finite', (t) => (t['model.norm.weight'] = { dtype: 'F32', shape: [4], bytes: f32Bytes([1, 2, NaN, 4]) }), {}],
+    [
+      'a number that is not finite',
+      (t) => (t['model.norm.weight'] = { dtype: 'F32', shape: [4], bytes: f32Bytes([1, 2, NaN, 4]) }),
+      {},
+    ],
   ])('refuses %s', async (_, change, changed) => {
     const tensors = all();
     change(tensors);
@@ -115,19 +204,39 @@ describe('loadModel', () => {
     folder = mkdtempSync(join(tmpdir(), 'kv-model-'));
   });
   afterAll(() => rmSync(folder, { recursive: true }));
-  const named = async (promise: Promise<unknown>): Promise<string> => promise.then(() => 'loaded', (error: Error) => error.message.replaceAll(folder, 'FOLDER'));
+  const named = async (promise: Promise<unknown>): Promise<string> =>
+    promise.then(
+      () => 'loaded',
+      (error: Error) => error.message.replaceAll(folder, 'FOLDER'),
+    );
 
   test('says what it expected: no such folder, a missing or broken file, a tokenizer of another model', async () => {
-    expect(await named(loadModel(join(folder, 'nowhere')))).toMatchInlineSnapshot(`"model: expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got "FOLDER/nowhere""`);
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/config.json: expected a readable file, got ENOENT"`);
-    for (const file of ['config.json', 'tokenizer.json']) cpSync(shared(`data/goldens/llama/${file}`), join(folder, file));
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER: expected model.safetensors or model.safetensors.index.json, got neither"`);
-    writeFileSync(join(folder, 'model.safetensors'), readFileSync(shared('data/goldens/llama/model.safetensors')).subarray(0, 5000));
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/model.safetensors "model.embed_tokens.weight": data_offsets must end within the 1072 bytes of data, got 131072: the file is cut"`);
+    expect(await named(loadModel(join(folder, 'nowhere')))).toMatchInlineSnapshot(
+      `"model: expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got "FOLDER/nowhere""`,
+    );
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(
+      `"FOLDER/config.json: expected a readable file, got ENOENT"`,
+    );
+    for (const file of ['config.json', 'tokenizer.json'])
+      cpSync(shared(`data/goldens/llama/${file}`), join(folder, file));
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(
+      `"FOLDER: expected model.safetensors or model.safetensors.index.json, got neither"`,
+    );
+    writeFileSync(
+      join(folder, 'model.safetensors'),
+      readFileSync(shared('data/goldens/llama/model.safetensors')).subarray(0, 5000),
+    );
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(
+      `"FOLDER/model.safetensors "model.embed_tokens.weight": data_offsets must end within the 1072 bytes of data, got 131072: the file is cut"`,
+    );
     writeFileSync(join(folder, 'tokenizer.json'), '{"model": ');
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER/tokenizer.json: expected JSON, got Unexpected end of JSON input"`);
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(
+      `"FOLDER/tokenizer.json: expected JSON, got Unexpected end of JSON input"`,
+    );
     cpSync(shared('data/models/retriever-1.3m/tokenizer.json'), join(folder, 'tokenizer.json'), { force: true });
-    expect(await named(loadModel(folder))).toMatchInlineSnapshot(`"FOLDER: tokenizer.json must have at most vocab_size (512) ids, got 1024"`);
+    expect(await named(loadModel(folder))).toMatchInlineSnapshot(
+      `"FOLDER: tokenizer.json must have at most vocab_size (512) ids, got 1024"`,
+    );
   });
 
   test('a URL serves as well as a folder', async () => {
@@ -139,7 +248,9 @@ describe('loadModel', () => {
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
     const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
     expect((await loadModel(`${base}/model`)).config.layers).toBe(4);
-    expect((await named(loadModel(`${base}/other/`))).replace(base, 'BASE')).toMatchInlineSnapshot(`"BASE/other/config.json: expected a file, got HTTP status 404"`);
+    expect((await named(loadModel(`${base}/other/`))).replace(base, 'BASE')).toMatchInlineSnapshot(
+      `"BASE/other/config.json: expected a file, got HTTP status 404"`,
+    );
     await new Promise((closed) => server.close(closed));
     expect(await named(loadModel(base))).toContain('/config.json: expected a file, got no answer');
   });
@@ -152,11 +263,14 @@ describe('loadModel', () => {
       response.end(existsSync(path) ? readFileSync(path) : '<!doctype html>');
     });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-    const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`, files = ['config.json', 'tokenizer.json', 'model.safetensors'];
+    const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      files = ['config.json', 'tokenizer.json', 'model.safetensors'];
     const model = await loadModel(base, { files });
     expect([model.config.layers, model.chatTemplate?.()]).toEqual([4, undefined]);
     expect(asked).toEqual(files.map((file) => `GET /${file}`));
-    expect(await named(loadModel(base, { files: files.slice(0, 2) }))).toContain('expected model.safetensors or model.safetensors.index.json, got neither');
+    expect(await named(loadModel(base, { files: files.slice(0, 2) }))).toContain(
+      'expected model.safetensors or model.safetensors.index.json, got neither',
+    );
     await new Promise((closed) => server.close(closed));
   });
 
@@ -175,5 +289,7 @@ describe('loadModel', () => {
 test('no source imports a module of Node, so that a browser can load all of them', () => {
   const src = new URL('../src/', import.meta.url);
   for (const file of readdirSync(src, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')))
-    expect(readFileSync(new URL(file, src), 'utf8').replaceAll(/typeof import\('node:/g, ''), file).not.toMatch(/(?:from|import\() ?['"]node:/);
+    expect(readFileSync(new URL(file, src), 'utf8').replaceAll(/typeof import\('node:/g, ''), file).not.toMatch(
+      /(?:from|import\() ?['"]node:/,
+    );
 });

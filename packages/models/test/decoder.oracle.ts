@@ -1,7 +1,10 @@
 import { readFileSync } from 'node:fs';
 
 /** A weight of a checkpoint as numbers, row-major. */
-interface Weight { readonly shape: readonly number[]; readonly data: readonly number[] }
+interface Weight {
+  readonly shape: readonly number[];
+  readonly data: readonly number[];
+}
 export type Weights = Readonly<Record<string, Weight>>;
 /** config.json as it lies; this oracle reads it by itself. */
 export type Json = Readonly<Record<string, unknown>>;
@@ -9,58 +12,122 @@ type Vector = readonly number[];
 
 /** An f16 safetensors file: the oracle's own reader. */
 export function halfWeights(file: string): Weights {
-  const bytes = readFileSync(file), start = 8 + Number(bytes.readBigUInt64LE(0));
-  const header = JSON.parse(bytes.toString('utf8', 8, start)) as Record<string, { shape: number[]; data_offsets: [number, number] }>;
-  const half = (x: number): number => (x & 0x8000 ? -1 : 1) * ((x >> 10) & 31 ? 2 ** (((x >> 10) & 31) - 15) * (1 + (x & 1023) / 1024) : 2 ** -24 * (x & 1023));
-  return Object.fromEntries(Object.entries(header).filter(([name]) => name !== '__metadata__').map(([name, { shape, data_offsets: [from, to] }]) =>
-    [name, { shape, data: Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))) }]));
+  const bytes = readFileSync(file),
+    start = 8 + Number(bytes.readBigUInt64LE(0));
+  const header = JSON.parse(bytes.toString('utf8', 8, start)) as Record<
+    string,
+    { shape: number[]; data_offsets: [number, number] }
+  >;
+  const half = (x: number): number =>
+    (x & 0x8000 ? -1 : 1) *
+    ((x >> 10) & 31 ? 2 ** (((x >> 10) & 31) - 15) * (1 + (x & 1023) / 1024) : 2 ** -24 * (x & 1023));
+  return Object.fromEntries(
+    Object.entries(header)
+      .filter(([name]) => name !== '__metadata__')
+      .map(
+        ([
+          name,
+          {
+            shape,
+            data_offsets: [from, to],
+          },
+        ]) => [
+          name,
+          {
+            shape,
+            data: Array.from({ length: (to - from) / 2 }, (_, i) => half(bytes.readUInt16LE(start + from + 2 * i))),
+          },
+        ],
+      ),
+  );
 }
 
 const dot = (a: Vector, b: Vector): number => a.reduce((sum, x, i) => sum + x * b[i]!, 0);
 const add = (a: Vector, b: Vector): number[] => a.map((x, i) => x + b[i]!);
-const chunk = (x: Vector, size: number): number[][] => Array.from({ length: x.length / size }, (_, i) => x.slice(i * size, (i + 1) * size));
+const chunk = (x: Vector, size: number): number[][] =>
+  Array.from({ length: x.length / size }, (_, i) => x.slice(i * size, (i + 1) * size));
 const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * Math.tanh(x / by) : x);
 
-/** Logits of every position in float64, the whole sequence at once: written from the formulas of the models' papers and of transformers' configuration, sharing no code with the engine. */
+/**
+ * Logits of every position in float64, the whole sequence at once: written from the formulas of the models' papers and
+ * of transformers' configuration, sharing no code with the engine.
+ */
 export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): number[][] {
   const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
-  const gemma = config.model_type === 'gemma2', H = n('num_attention_heads'), G = n('num_key_value_heads'), D = n('hidden_size'), d = n('head_dim', D / H);
+  const gemma = config.model_type === 'gemma2',
+    H = n('num_attention_heads'),
+    G = n('num_key_value_heads'),
+    D = n('hidden_size'),
+    d = n('head_dim', D / H);
   const times = (name: string, x: Vector, from = 0, rows = w[`${name}.weight`]!.shape[0]!): number[] => {
     const bias = w[`${name}.bias`]?.data;
-    return Array.from({ length: rows }, (_, r) => dot(w[`${name}.weight`]!.data.slice((from + r) * x.length, (from + r + 1) * x.length), x) + (bias?.[from + r] ?? 0));
+    return Array.from(
+      { length: rows },
+      (_, r) =>
+        dot(w[`${name}.weight`]!.data.slice((from + r) * x.length, (from + r + 1) * x.length), x) +
+        (bias?.[from + r] ?? 0),
+    );
   };
-  const norm = (name: string, x: Vector): number[] => x.map((v, i) => (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`]!.data[i]! + (gemma ? 1 : 0)));
+  const norm = (name: string, x: Vector): number[] =>
+    x.map(
+      (v, i) =>
+        (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`]!.data[i]! + (gemma ? 1 : 0)),
+    );
   const turn = rotation(config, d, ids.length);
   const slides = (l: number): boolean => {
     if (config.sliding_window == null || config.model_type === 'llama') return false;
     if (config.model_type === 'mistral' || config.model_type === 'phi3') return true;
     return (config.layer_types as string[])[l] === 'sliding_attention' && (gemma || config.use_sliding_window === true);
   };
-  let x: number[][] = ids.map((id) => w['model.embed_tokens.weight']!.data.slice(id * D, (id + 1) * D).map((v) => v * (gemma ? Math.sqrt(D) : 1)));
+  let x: number[][] = ids.map((id) =>
+    w['model.embed_tokens.weight']!.data.slice(id * D, (id + 1) * D).map((v) => v * (gemma ? Math.sqrt(D) : 1)),
+  );
   for (let l = 0; l < n('num_hidden_layers'); l++) {
     const at = (name: string): string => `model.layers.${l}.${name}`;
     const fused = w[`${at('self_attn.qkv_proj')}.weight`] !== undefined;
     const heads = x.map((row, t) => {
       const y = norm(at('input_layernorm'), row);
-      const part = (name: string, from: number, count: number): number[][] => chunk(fused ? times(at('self_attn.qkv_proj'), y, from * d, count * d) : times(at(`self_attn.${name}_proj`), y), d);
+      const part = (name: string, from: number, count: number): number[][] =>
+        chunk(
+          fused ? times(at('self_attn.qkv_proj'), y, from * d, count * d) : times(at(`self_attn.${name}_proj`), y),
+          d,
+        );
       const [q, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)];
       return { q: q.map((head) => turn(head, t)), k: k.map((head) => turn(head, t)), v };
     });
     const scale = 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       const attended = Array.from({ length: H }, (_, h) => {
-        const g = Math.floor(h / (H / G)), first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0;
-        const scores = heads.slice(first, t + 1).map(({ k }) => cap(dot(heads[t]!.q[h]!, k[g]!) * scale, config.attn_logit_softcapping));
-        const top = Math.max(...scores), e = scores.map((s) => Math.exp(s - top)), total = e.reduce((a, b) => a + b);
-        return Array.from({ length: d }, (_, c) => e.reduce((sum, p, j) => sum + (p / total) * heads[first + j]!.v[g]![c]!, 0));
+        const g = Math.floor(h / (H / G)),
+          first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0;
+        const scores = heads
+          .slice(first, t + 1)
+          .map(({ k }) => cap(dot(heads[t]!.q[h]!, k[g]!) * scale, config.attn_logit_softcapping));
+        const top = Math.max(...scores),
+          e = scores.map((s) => Math.exp(s - top)),
+          total = e.reduce((a, b) => a + b);
+        return Array.from({ length: d }, (_, c) =>
+          e.reduce((sum, p, j) => sum + (p / total) * heads[first + j]!.v[g]![c]!, 0),
+        );
       }).flat();
       const after = (name: string, y: Vector): Vector => (gemma ? norm(at(name), y) : y);
       const y = add(row, after('post_attention_layernorm', times(at('self_attn.o_proj'), attended)));
       const z = norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y);
       const ffn = n('intermediate_size');
-      const gate = fused ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z), up = fused ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
-      const act = (v: number): number => (gemma ? (v / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v * v * v))) : v / (1 + Math.exp(-v)));
-      return add(y, after('post_feedforward_layernorm', times(at('mlp.down_proj'), gate.map((v, i) => act(v) * up[i]!))));
+      const gate = fused ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
+        up = fused ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
+      const act = (v: number): number =>
+        gemma ? (v / 2) * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (v + 0.044715 * v * v * v))) : v / (1 + Math.exp(-v));
+      return add(
+        y,
+        after(
+          'post_feedforward_layernorm',
+          times(
+            at('mlp.down_proj'),
+            gate.map((v, i) => act(v) * up[i]!),
+          ),
+        ),
+      );
     });
   }
   const head = config.tie_word_embeddings === true ? 'model.embed_tokens' : 'lm_head';
@@ -69,8 +136,11 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
 
 /** Rotary position embedding by the scaling that config.json names. */
 function rotation(config: Json, d: number, length: number): (x: Vector, position: number) => number[] {
-  const rope = config.rope_parameters as Json, n = (name: string): number => rope[name] as number;
-  const rotary = d * ((rope.partial_rotary_factor as number | undefined) ?? 1), half = rotary / 2, plain = Array.from({ length: half }, (_, i) => n('rope_theta') ** ((-2 * i) / rotary));
+  const rope = config.rope_parameters as Json,
+    n = (name: string): number => rope[name] as number;
+  const rotary = d * ((rope.partial_rotary_factor as number | undefined) ?? 1),
+    half = rotary / 2,
+    plain = Array.from({ length: half }, (_, i) => n('rope_theta') ** ((-2 * i) / rotary));
   let [frequencies, size] = [plain, 1];
   if (rope.rope_type === 'linear') frequencies = plain.map((f) => f / n('factor'));
   if (rope.rope_type === 'llama3') {
@@ -84,14 +154,16 @@ function rotation(config: Json, d: number, length: number): (x: Vector, position
     });
   }
   if (rope.rope_type === 'longrope') {
-    const original = n('original_max_position_embeddings'), by = (length > original ? rope.long_factor : rope.short_factor) as number[];
+    const original = n('original_max_position_embeddings'),
+      by = (length > original ? rope.long_factor : rope.short_factor) as number[];
     frequencies = plain.map((f, i) => f / by[i]!);
     const ratio = (config.max_position_embeddings as number) / original;
     size = ratio > 1 ? Math.sqrt(1 + Math.log(ratio) / Math.log(original)) : 1;
   }
-  return (x, position) => x.map((v, i) => {
-    if (i >= rotary) return v;
-    const angle = position * frequencies[i % half]!;
-    return size * (v * Math.cos(angle) + (i < half ? -x[i + half]! : x[i - half]!) * Math.sin(angle));
-  });
+  return (x, position) =>
+    x.map((v, i) => {
+      if (i >= rotary) return v;
+      const angle = position * frequencies[i % half]!;
+      return size * (v * Math.cos(angle) + (i < half ? -x[i + half]! : x[i - half]!) * Math.sin(angle));
+    });
 }

@@ -1,6 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { checkpointWeights, createDecoder, fileSource, linearEngine, parseConfig, readSafetensors, referenceLinear } from '../src/index.ts';
+import {
+  checkpointWeights,
+  createDecoder,
+  fileSource,
+  linearEngine,
+  parseConfig,
+  readSafetensors,
+  referenceLinear,
+} from '../src/index.ts';
 import { halfWeights, oracleLogits, type Json } from './decoder.oracle.ts';
 import { fixture, fixtureJson, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';
@@ -20,7 +28,14 @@ const number = (min: number, max: number): fc.Arbitrary<number> => fc.double({ m
 const scaling = fc.oneof(
   fc.record({ rope_type: fc.constant('default'), rope_theta: number(50, 1e6) }),
   fc.record({ rope_type: fc.constant('linear'), rope_theta: number(50, 1e6), factor: number(1, 8) }),
-  fc.record({ rope_type: fc.constant('llama3'), rope_theta: number(50, 1e6), factor: number(1, 16), low_freq_factor: number(0.5, 2), high_freq_factor: number(2.5, 8), original_max_position_embeddings: fc.integer({ min: 4, max: 200 }) }),
+  fc.record({
+    rope_type: fc.constant('llama3'),
+    rope_theta: number(50, 1e6),
+    factor: number(1, 16),
+    low_freq_factor: number(0.5, 2),
+    high_freq_factor: number(2.5, 8),
+    original_max_position_embeddings: fc.integer({ min: 4, max: 200 }),
+  }),
 );
 const divisors = fc.array(number(0.5, 20), { minLength: 4, maxLength: 4 });
 const window = fc.integer({ min: 1, max: 30 });
@@ -29,13 +44,31 @@ const window = fc.integer({ min: 1, max: 30 });
 const variants: Readonly<Record<(typeof names)[number], fc.Arbitrary<Json>>> = {
   llama: fc.record({ rope_parameters: scaling, rms_norm_eps: number(1e-6, 1e-2) }),
   mistral: fc.record({ rope_parameters: scaling, sliding_window: fc.option(window) }),
-  qwen2: fc.record({ sliding_window: window, use_sliding_window: fc.boolean(), layer_types: fc.array(fc.constantFrom('sliding_attention', 'full_attention'), { minLength: 2, maxLength: 2 }) }),
-  phi3: fc.integer({ min: 2, max: 60 }).chain((original) => fc.record({
-    sliding_window: fc.option(window), original_max_position_embeddings: fc.constant(original), max_position_embeddings: fc.integer({ min: 40, max: 500 }),
-    rope_parameters: fc.record({ rope_type: fc.constant('longrope'), rope_theta: number(50, 1e6), partial_rotary_factor: fc.constant(0.5), original_max_position_embeddings: fc.constant(original), short_factor: divisors, long_factor: divisors }),
-  })),
+  qwen2: fc.record({
+    sliding_window: window,
+    use_sliding_window: fc.boolean(),
+    layer_types: fc.array(fc.constantFrom('sliding_attention', 'full_attention'), { minLength: 2, maxLength: 2 }),
+  }),
+  phi3: fc.integer({ min: 2, max: 60 }).chain((original) =>
+    fc.record({
+      sliding_window: fc.option(window),
+      original_max_position_embeddings: fc.constant(original),
+      max_position_embeddings: fc.integer({ min: 40, max: 500 }),
+      rope_parameters: fc.record({
+        rope_type: fc.constant('longrope'),
+        rope_theta: number(50, 1e6),
+        partial_rotary_factor: fc.constant(0.5),
+        original_max_position_embeddings: fc.constant(original),
+        short_factor: divisors,
+        long_factor: divisors,
+      }),
+    }),
+  ),
   gemma2: fc.record({
-    attn_logit_softcapping: fc.option(number(0.5, 50)), final_logit_softcapping: fc.option(number(0.5, 50)), query_pre_attn_scalar: fc.integer({ min: 1, max: 64 }), sliding_window: window,
+    attn_logit_softcapping: fc.option(number(0.5, 50)),
+    final_logit_softcapping: fc.option(number(0.5, 50)),
+    query_pre_attn_scalar: fc.integer({ min: 1, max: 64 }),
+    sliding_window: window,
     layer_types: fc.array(fc.constantFrom('sliding_attention', 'full_attention'), { minLength: 3, maxLength: 3 }),
   }),
 };
@@ -43,13 +76,25 @@ const variants: Readonly<Record<(typeof names)[number], fc.Arbitrary<Json>>> = {
 describe.each(names)('every difference of %s', (name) => {
   test('logits of all positions are those of the float64 oracle, whatever the configuration says', async () => {
     await fc.assert(
-      fc.asyncProperty(variants[name], fc.array(fc.integer({ min: 0, max: 63 }), { minLength: 1, maxLength: 40 }), fc.integer({ min: 1, max: 12 }), async (changed, ids, block) => {
-        const json = { ...config(name), ...changed }, parsed = parseConfig(json, name), file = await readSafetensors(await fileSource(fixture(`${name}/model.safetensors`)));
-        const decoder = await createDecoder(parsed, checkpointWeights(file, parsed), linearEngine(referenceLinear)).finally(() => file.close());
-        const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
-        for (const [i, want] of oracleLogits(json, weights[name]!, ids).entries()) expect(relative(rows[i]!, want), `position ${i}`).toBeLessThan(2e-5);
-        decoder.destroy();
-      }),
+      fc.asyncProperty(
+        variants[name],
+        fc.array(fc.integer({ min: 0, max: 63 }), { minLength: 1, maxLength: 40 }),
+        fc.integer({ min: 1, max: 12 }),
+        async (changed, ids, block) => {
+          const json = { ...config(name), ...changed },
+            parsed = parseConfig(json, name),
+            file = await readSafetensors(await fileSource(fixture(`${name}/model.safetensors`)));
+          const decoder = await createDecoder(
+            parsed,
+            checkpointWeights(file, parsed),
+            linearEngine(referenceLinear),
+          ).finally(() => file.close());
+          const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
+          for (const [i, want] of oracleLogits(json, weights[name]!, ids).entries())
+            expect(relative(rows[i]!, want), `position ${i}`).toBeLessThan(2e-5);
+          decoder.destroy();
+        },
+      ),
       { numRuns: 25 },
     );
   });

@@ -18,7 +18,8 @@ import { shared, sharedJson } from './shared.ts';
 let model: Model, ids: number[], plain: Generated;
 /** Quest. */
 const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBounds(), topK()), { budget });
-const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> => generate(model, { ids, policy, maxNewTokens: 12, ...options });
+const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> =>
+  generate(model, { ids, policy, maxNewTokens: 12, ...options });
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
@@ -27,7 +28,8 @@ beforeAll(async () => {
 
 describe('quest: a view', () => {
   test('hides, and evicts nothing', async () => {
-    const all = await answer(quest({ budget: 4096 })), few = await answer(quest({ budget: 16 }));
+    const all = await answer(quest({ budget: 4096 })),
+      few = await answer(quest({ budget: 16 }));
     expect(all.tokens).toEqual(plain.tokens);
     expect(few.tokens).not.toEqual(plain.tokens);
     expect(few.report.mostSlots).toBe(ids.length + 11);
@@ -37,7 +39,8 @@ describe('quest: a view', () => {
 describe('PSAW: a view from layer and step alone', () => {
   test('phi = 1 hides nothing; phi = 0.7 changes the top layer only, and costs no statistics', async () => {
     expect((await answer(psaw({ phi: 1 }))).tokens).toEqual(plain.tokens);
-    const run = await generate(model, { ids, policy: psaw(), maxNewTokens: 0, logits: 1 }), full = await generate(model, { ids, maxNewTokens: 0, logits: 1 });
+    const run = await generate(model, { ids, policy: psaw(), maxNewTokens: 0, logits: 1 }),
+      full = await generate(model, { ids, maxNewTokens: 0, logits: 1 });
     expect(run.logits![0]).not.toEqual(full.logits![0]);
     expect(run.report.counts.statistics).toBe(0);
   });
@@ -46,7 +49,8 @@ describe('PSAW: a view from layer and step alone', () => {
 describe('ETF: freeze', () => {
   test('frozen rows go through no matrix product of the layer; psi = 1 freezes nothing', async () => {
     const { rows } = model.decoder;
-    const before = [...rows.qkv], gate = [...rows.gateUp];
+    const before = [...rows.qkv],
+      gate = [...rows.gateUp];
     await generate(model, { ids, policy: etf({ psi: 0.5 }), maxNewTokens: 0 });
     const live = 4 + ids.length - ids.length / 2;
     expect([...rows.qkv].map((x, l) => x - before[l]!)).toEqual([240, 240, 240, live]);
@@ -54,12 +58,19 @@ describe('ETF: freeze', () => {
     expect((await answer(etf({ psi: 1 }))).tokens).toEqual(plain.tokens);
   });
 
-  test.each<[string, Policy]>([['alone', etf({ psi: 0.5 })], ['beside running sums', compose(h2o(), topK(), etf({ psi: 0.5 }))]])('a block that a layer freezes whole goes through it too: blocks give what the whole prompt gives, %s', async (_, policy) => {
-    const run = (block?: number): PromiseLike<Generated> => generate(model, { ids, policy, budget: 300, maxNewTokens: 4, logits: 1, ...(block && { block }) });
-    const [whole, blocks] = [await run(), await run(40)]; // of 240 positions the top layer freezes 4 to 119
-    expect(blocks.tokens).toEqual(whole.tokens);
-    blocks.logits![0]!.forEach((x, i) => expect(Math.abs(x - whole.logits![0]![i]!)).toBeLessThan(1e-4));
-  });
+  test.each<[string, Policy]>([
+    ['alone', etf({ psi: 0.5 })],
+    ['beside running sums', compose(h2o(), topK(), etf({ psi: 0.5 }))],
+  ])(
+    'a block that a layer freezes whole goes through it too: blocks give what the whole prompt gives, %s',
+    async (_, policy) => {
+      const run = (block?: number): PromiseLike<Generated> =>
+        generate(model, { ids, policy, budget: 300, maxNewTokens: 4, logits: 1, ...(block && { block }) });
+      const [whole, blocks] = [await run(), await run(40)]; // of 240 positions the top layer freezes 4 to 119
+      expect(blocks.tokens).toEqual(whole.tokens);
+      blocks.logits![0]!.forEach((x, i) => expect(Math.abs(x - whole.logits![0]![i]!)).toBeLessThan(1e-4));
+    },
+  );
 });
 
 describe('Ada-KV: an allocator that reads scores, over a second event', () => {
@@ -76,7 +87,8 @@ describe('Ada-KV: an allocator that reads scores, over a second event', () => {
 
 describe('a merging compaction', () => {
   test('keeps the same slots with other values', async () => {
-    const base = compose(streaming(), topK()), options = { budget: 40 };
+    const base = compose(streaming(), topK()),
+      options = { budget: 40 };
     const [dropped, merged] = [await answer(base, options), await answer(compose(base, merge()), options)];
     expect(merged.report.kept).toEqual(dropped.report.kept);
     expect(merged.tokens).not.toEqual(dropped.tokens);
@@ -90,33 +102,72 @@ describe('trunks with a two-level selector', () => {
     const { text, offsets } = sequence.tokens;
     let s = 0;
     const of = offsets.map(([a, b]) => (/[.!?]\s*$|\n/.test(text.slice(a, b)) ? s++ : s));
-    for (const heads of sequence.lastKept!) for (const kept of heads) {
-      expect(kept).toHaveLength(100);
-      const free = kept.filter((p) => p < ids.length - 8);
-      const cut = [...new Set(free.map((p) => of[p]!))].filter((u) => of.some((v, p) => v === u && p < ids.length - 8 && !kept.includes(p)));
-      expect(cut.length).toBeLessThanOrEqual(1);
-    }
+    for (const heads of sequence.lastKept!)
+      for (const kept of heads) {
+        expect(kept).toHaveLength(100);
+        const free = kept.filter((p) => p < ids.length - 8);
+        const cut = [...new Set(free.map((p) => of[p]!))].filter((u) =>
+          of.some((v, p) => v === u && p < ids.length - 8 && !kept.includes(p)),
+        );
+        expect(cut.length).toBeLessThanOrEqual(1);
+      }
     sequence.destroy();
   });
   test('CrystalCache: the first layer runs once more for all layers, and B - 2 to B slots stay', async () => {
-    const policy = compose(saliency(), clip(), mandatory({ sinks: 4, recent: 32 }), trunks(), crystallization(), branchDissolution());
+    const policy = compose(
+      saliency(),
+      clip(),
+      mandatory({ sinks: 4, recent: 32 }),
+      trunks(),
+      crystallization(),
+      branchDissolution(),
+    );
     const { report } = await answer(policy, { budget: 120 });
     expect(report.counts.providerPasses).toBe(1);
-    for (const heads of report.kept) for (const kept of heads) { expect(kept.length).toBeGreaterThanOrEqual(118); expect(kept.length).toBeLessThanOrEqual(120); expect(kept.slice(0, 4)).toEqual([0, 1, 2, 3]); }
+    for (const heads of report.kept)
+      for (const kept of heads) {
+        expect(kept.length).toBeGreaterThanOrEqual(118);
+        expect(kept.length).toBeLessThanOrEqual(120);
+        expect(kept.slice(0, 4)).toEqual([0, 1, 2, 3]);
+      }
   });
   test('attention rows of the provider add up to the accumulated attention of the first layer', async () => {
-    const sequence = new Sequence(model), policy = compose(h2o({ recent: 0 }), topK());
+    const sequence = new Sequence(model),
+      policy = compose(h2o({ recent: 0 }), topK());
     await sequence.prefill(ids, { policies: [policy] });
-    const want = await sequence.scores(policy, 0), { queryHeads: H } = model.config, group = H / want.length, sums = Array.from({ length: H }, () => new Float64Array(ids.length));
+    const want = await sequence.scores(policy, 0),
+      { queryHeads: H } = model.config,
+      group = H / want.length,
+      sums = Array.from({ length: H }, () => new Float64Array(ids.length));
     let seen = 0;
-    const rows: Signal<'rows', number> = { id: 'rows', as: 'rows', cost: 'pass', provide: async (engine) => {
-      await engine.attentionRows(0, (q, weights) => { expect(q).toBe(seen++ % ids.length); for (let h = 0; h < H; h++) for (let i = 0; i <= q; i++) sums[h]![i]! += weights[h * (q + 1) + i]!; });
-      return seen;
-    } };
-    const zero = weigher('rows', [rows], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }));
+    const rows: Signal<'rows', number> = {
+      id: 'rows',
+      as: 'rows',
+      cost: 'pass',
+      provide: async (engine) => {
+        await engine.attentionRows(0, (q, weights) => {
+          expect(q).toBe(seen++ % ids.length);
+          for (let h = 0; h < H; h++) for (let i = 0; i <= q; i++) sums[h]![i]! += weights[h * (q + 1) + i]!;
+        });
+        return seen;
+      },
+    };
+    const zero = weigher('rows', [rows], ({ ops, at }) =>
+      ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
+    );
     await generate(model, { ids, policy: compose(zero, topK()), budget: 100, maxNewTokens: 0 });
     expect(seen).toBe(ids.length * model.config.layers);
-    for (const [row, heads] of want.entries()) heads.forEach((x, i) => expect(Math.abs(x - sums.slice(row * group, (row + 1) * group).reduce((t, sum) => t + sum[i]!, 0) / group / model.config.layers)).toBeLessThan(1e-4));
+    for (const [row, heads] of want.entries())
+      heads.forEach((x, i) =>
+        expect(
+          Math.abs(
+            x -
+              sums.slice(row * group, (row + 1) * group).reduce((t, sum) => t + sum[i]!, 0) /
+                group /
+                model.config.layers,
+          ),
+        ).toBeLessThan(1e-4),
+      );
     sequence.destroy();
   });
   test('unequal head budgets cut each head by itself: units are looked up by position', async () => {
@@ -130,7 +181,8 @@ describe('sponsorship over blocks: position state and a step hook', () => {
   test('an anchor evicted before its value still sponsors it', async () => {
     const text = `${'a b c. '.repeat(12)}password: XK7M9P2Q ${'d e f. '.repeat(20)}`;
     const { ids: tokens, offsets } = model.tokenizer.encode(text);
-    const start = text.indexOf('XK7'), value = offsets.flatMap(([a], i) => (a >= start && a < start + 2 ? [i] : []));
+    const start = text.indexOf('XK7'),
+      value = offsets.flatMap(([a], i) => (a >= start && a < start + 2 ? [i] : []));
     const policy = compose(sponsorship(), topK());
     for (const block of [tokens.length, 16]) {
       const { report } = await generate(model, { ids: tokens, policy, budget: 12, block, maxNewTokens: 4 });
@@ -140,10 +192,13 @@ describe('sponsorship over blocks: position state and a step hook', () => {
 });
 
 test('vouchers decay with every generated token, in state that a fork takes along', async () => {
-  const { ids: tokens } = model.tokenizer.encode('a b c. password: XK7M9P2Q d e f.'), policy = compose(sponsorship(), topK()), sequence = new Sequence(model);
+  const { ids: tokens } = model.tokenizer.encode('a b c. password: XK7M9P2Q d e f.'),
+    policy = compose(sponsorship(), topK()),
+    sequence = new Sequence(model);
   await sequence.prefill(tokens, { policy, policies: [policy] });
   const total = async (of: Sequence): Promise<number> => (await of.scores(policy, 0))[0]!.reduce((a, b) => a + b);
-  const before = await total(sequence), fork = sequence.fork();
+  const before = await total(sequence),
+    fork = sequence.fork();
   for (const token of [5, 6, 7]) await fork.step(token);
   expect(before).toBeGreaterThan(15);
   expect((await total(fork)) / before).toBeCloseTo(0.9 ** 3, 5);
@@ -161,12 +216,18 @@ describe('KVzip: a signal with a second pass', () => {
 
 describe('all of them record only: an event and a view over handles that throw on any host read', () => {
   test.each([
-    ['adaKV', () => compose(snapkv({ window: 8 }), adaKV(), topK())], ['quest', () => quest({ budget: 32 })], ['merge', () => compose(streaming(), topK(), merge())],
-    ['twoLevel', () => compose(snapkv({ window: 8 }), sentences(), twoLevel())], ['kvzip', () => compose(kvzip(), topK())], ['sponsorship', () => compose(sponsorship(), topK())],
-    ['psaw', () => psaw()], ['etf', () => etf()],
+    ['adaKV', () => compose(snapkv({ window: 8 }), adaKV(), topK())],
+    ['quest', () => quest({ budget: 32 })],
+    ['merge', () => compose(streaming(), topK(), merge())],
+    ['twoLevel', () => compose(snapkv({ window: 8 }), sentences(), twoLevel())],
+    ['kvzip', () => compose(kvzip(), topK())],
+    ['sponsorship', () => compose(sponsorship(), topK())],
+    ['psaw', () => psaw()],
+    ['etf', () => etf()],
   ] as [string, () => Policy][])('%s', async (_, make) => {
     const trace = traceOps();
-    const traced = await answer(make(), { budget: 60, maxNewTokens: 4, backend: trace.backend }), direct = await answer(make(), { budget: 60, maxNewTokens: 4 });
+    const traced = await answer(make(), { budget: 60, maxNewTokens: 4, backend: trace.backend }),
+      direct = await answer(make(), { budget: 60, maxNewTokens: 4 });
     expect(traced.tokens).toEqual(direct.tokens);
     expect(traced.report.kept).toEqual(direct.report.kept);
   });

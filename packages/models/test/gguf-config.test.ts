@@ -1,37 +1,87 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { bytesSource, checkpointWeights, configFromGguf, parseConfig, readGguf, type GgufFile, type GgufValue } from '../src/index.ts';
+import {
+  bytesSource,
+  checkpointWeights,
+  configFromGguf,
+  parseConfig,
+  readGguf,
+  type GgufFile,
+  type GgufValue,
+} from '../src/index.ts';
 import { fixture, fixtureJson } from './fixture.ts';
 
 const files = new Map<string, GgufFile>();
 beforeAll(async () => {
-  for (const name of ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2']) files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
+  for (const name of ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'])
+    files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
 
 /** A file whose metadata says otherwise; undefined takes a key away. */
 const changed = (name: string, change: Readonly<Record<string, GgufValue | undefined>>): GgufFile => {
   const metadata = new Map(files.get(name)!.metadata);
-  for (const [key, value] of Object.entries(change)) if (value === undefined) metadata.delete(key); else metadata.set(key, value);
+  for (const [key, value] of Object.entries(change))
+    if (value === undefined) metadata.delete(key);
+    else metadata.set(key, value);
   return { ...files.get(name)!, metadata };
 };
 
 test.each(['llama', 'qwen3', 'phi3', 'gemma2'])('%s: metadata say what config.json says', async (name) => {
-  const got = await configFromGguf(files.get(name)!), want = parseConfig(fixtureJson(`${name}/config.json`), name);
+  const got = await configFromGguf(files.get(name)!),
+    want = parseConfig(fixtureJson(`${name}/config.json`), name);
   const plain = ({ rope, attention, normEps, ...rest }: typeof got): unknown => rest;
   expect(plain(got)).toEqual(plain(want));
   expect(got.attention.windows).toEqual(want.attention.windows);
-  expect([got.normEps, got.attention.scale, got.attention.softcap ?? 0, got.rope.theta, got.rope.rotary, got.rope.attentionFactor ?? 1, ...got.rope.divisors ?? [], ...got.rope.long?.divisors ?? []].map((x) => Number(x.toPrecision(6))))
-    .toEqual([want.normEps, want.attention.scale, want.attention.softcap ?? 0, want.rope.theta, want.rope.rotary, want.rope.attentionFactor ?? 1, ...want.rope.divisors ?? [], ...want.rope.long?.divisors ?? []].map((x) => Number(x.toPrecision(6))));
+  expect(
+    [
+      got.normEps,
+      got.attention.scale,
+      got.attention.softcap ?? 0,
+      got.rope.theta,
+      got.rope.rotary,
+      got.rope.attentionFactor ?? 1,
+      ...(got.rope.divisors ?? []),
+      ...(got.rope.long?.divisors ?? []),
+    ].map((x) => Number(x.toPrecision(6))),
+  ).toEqual(
+    [
+      want.normEps,
+      want.attention.scale,
+      want.attention.softcap ?? 0,
+      want.rope.theta,
+      want.rope.rotary,
+      want.rope.attentionFactor ?? 1,
+      ...(want.rope.divisors ?? []),
+      ...(want.rope.long?.divisors ?? []),
+    ].map((x) => Number(x.toPrecision(6))),
+  );
 });
 
 test('keys that converters leave out, or that only some write', async () => {
-  const read = async (name: string, change: Record<string, GgufValue | undefined>) => configFromGguf(changed(name, change));
+  const read = async (name: string, change: Record<string, GgufValue | undefined>) =>
+    configFromGguf(changed(name, change));
   expect((await read('llama', { 'llama.attention.sliding_window': 6 })).attention.windows).toEqual([6, 6]);
   expect((await read('phi3', { 'phi3.attention.sliding_window': 0 })).attention.windows).toEqual([Infinity, Infinity]);
-  expect((await read('gemma2', { 'gemma2.attention.sliding_window': undefined })).attention.windows).toEqual([4096, Infinity, 4096]);
+  expect((await read('gemma2', { 'gemma2.attention.sliding_window': undefined })).attention.windows).toEqual([
+    4096,
+    Infinity,
+    4096,
+  ]);
   expect((await read('gemma2', { 'gemma2.attention.scale': undefined })).attention.scale).toBe(8 ** -0.5);
   // Gemma 2 of 27B is told by its layers: 4608 / 32 = 144, not its head width of 128
-  expect((await read('gemma2', { 'gemma2.attention.scale': undefined, 'gemma2.block_count': 46, 'gemma2.attention.key_length': 128, 'gemma2.attention.value_length': 128, 'gemma2.embedding_length': 4608, 'gemma2.attention.head_count': 32, 'gemma2.attention.head_count_kv': 16 })).attention.scale).toBe(144 ** -0.5);
+  expect(
+    (
+      await read('gemma2', {
+        'gemma2.attention.scale': undefined,
+        'gemma2.block_count': 46,
+        'gemma2.attention.key_length': 128,
+        'gemma2.attention.value_length': 128,
+        'gemma2.embedding_length': 4608,
+        'gemma2.attention.head_count': 32,
+        'gemma2.attention.head_count_kv': 16,
+      })
+    ).attention.scale,
+  ).toBe(144 ** -0.5);
   expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).rope.divisors).toEqual([4, 4, 4, 4]);
   expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).rope).toEqual({ theta: 10_000, rotary: 8 });
   expect((await read('llama', { 'tokenizer.ggml.eot_token_id': 5 })).eosIds).toEqual([2, 5]);
@@ -57,11 +107,33 @@ describe('refuses in one sentence', () => {
   });
 
   test('a tensor that is missing, or that nothing reads', async () => {
-    const file = files.get('qwen2')!, config = await configFromGguf(file);
-    const without = (tensor: string): GgufFile => ({ ...file, tensors: new Map([...file.tensors].filter(([name]) => name !== tensor)) });
+    const file = files.get('qwen2')!,
+      config = await configFromGguf(file);
+    const without = (tensor: string): GgufFile => ({
+      ...file,
+      tensors: new Map([...file.tensors].filter(([name]) => name !== tensor)),
+    });
     expect(() => checkpointWeights(without('blk.1.attn_k.bias'), config, 'gguf')).toThrowErrorMatchingSnapshot();
-    expect(() => checkpointWeights({ ...file, tensors: new Map([...file.tensors, ['blk.0.attn_sinks.weight', { type: 'F32', shape: [4] }]]) }, config, 'gguf')).toThrowErrorMatchingSnapshot();
-    expect(() => checkpointWeights({ ...file, tensors: new Map([...file.tensors, ['token_embd.weight', { type: 'IQ2_XS', shape: [64, 32] }]]) }, config, 'gguf')).toThrowErrorMatchingSnapshot();
-    expect(() => checkpointWeights({ ...file, tensors: new Map([...file.tensors, ['token_embd.weight', { type: 'Q4_K', shape: [64, 32] }]]) }, config, 'gguf')).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      checkpointWeights(
+        { ...file, tensors: new Map([...file.tensors, ['blk.0.attn_sinks.weight', { type: 'F32', shape: [4] }]]) },
+        config,
+        'gguf',
+      ),
+    ).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      checkpointWeights(
+        { ...file, tensors: new Map([...file.tensors, ['token_embd.weight', { type: 'IQ2_XS', shape: [64, 32] }]]) },
+        config,
+        'gguf',
+      ),
+    ).toThrowErrorMatchingSnapshot();
+    expect(() =>
+      checkpointWeights(
+        { ...file, tensors: new Map([...file.tensors, ['token_embd.weight', { type: 'Q4_K', shape: [64, 32] }]]) },
+        config,
+        'gguf',
+      ),
+    ).toThrowErrorMatchingSnapshot();
   });
 });

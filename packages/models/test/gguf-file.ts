@@ -1,5 +1,19 @@
 /** Kinds of metadata by the number that a file gives. */
-export const kind = { u8: 0, i8: 1, u16: 2, i16: 3, u32: 4, i32: 5, f32: 6, bool: 7, string: 8, list: 9, u64: 10, i64: 11, f64: 12 } as const;
+export const kind = {
+  u8: 0,
+  i8: 1,
+  u16: 2,
+  i16: 3,
+  u32: 4,
+  i32: 5,
+  f32: 6,
+  bool: 7,
+  string: 8,
+  list: 9,
+  u64: 10,
+  i64: 11,
+  f64: 12,
+} as const;
 
 /** A value to write: its kind and its bytes. */
 export interface Value {
@@ -35,15 +49,33 @@ export const f32 = (x: number): Value => ({ kind: kind.f32, bytes: little(4, (vi
 export const bool = (x: number): Value => ({ kind: kind.bool, bytes: Uint8Array.of(x) });
 export const string = (text: string): Value => ({ kind: kind.string, bytes: written(text) });
 /** A list of elements of one kind; `count` may lie. */
-export const list = (of: number, values: readonly Value[], count: number | bigint = values.length): Value =>
-  ({ kind: kind.list, bytes: joinAll([word(of), long(count)].concat(values.map(({ bytes }) => bytes))) });
+export const list = (of: number, values: readonly Value[], count: number | bigint = values.length): Value => ({
+  kind: kind.list,
+  bytes: joinAll([word(of), long(count)].concat(values.map(({ bytes }) => bytes))),
+});
 
 /** A little-endian GGUF file; whatever is given is written, right or wrong. */
-export function writeGguf({ version = 3, metadata = [], tensors = [], data = 0, tensorCount, metadataCount }: GgufParts): Uint8Array<ArrayBuffer> {
+export function writeGguf({
+  version = 3,
+  metadata = [],
+  tensors = [],
+  data = 0,
+  tensorCount,
+  metadataCount,
+}: GgufParts): Uint8Array<ArrayBuffer> {
   const header = join(
-    new TextEncoder().encode('GGUF'), word(version), long(tensorCount ?? tensors.length), long(metadataCount ?? metadata.length),
+    new TextEncoder().encode('GGUF'),
+    word(version),
+    long(tensorCount ?? tensors.length),
+    long(metadataCount ?? metadata.length),
     ...metadata.flatMap(([name, value]) => [written(name), word(value.kind), value.bytes]),
-    ...tensors.flatMap(({ name, dimensions, type, offset }) => [written(name), word(dimensions.length), ...dimensions.map(long), word(type), long(offset)]),
+    ...tensors.flatMap(({ name, dimensions, type, offset }) => [
+      written(name),
+      word(dimensions.length),
+      ...dimensions.map(long),
+      word(type),
+      long(offset),
+    ]),
   );
   return join(header, new Uint8Array((data === 0 ? 0 : -header.length & 31) + data));
 }
@@ -67,7 +99,8 @@ function little(bytes: number, set: (view: DataView) => void): Uint8Array {
 }
 
 const word = (x: number): Uint8Array => little(4, (view) => view.setUint32(0, x, true));
-const long = (x: number | bigint): Uint8Array => little(8, (view) => view.setBigUint64(0, BigInt.asUintN(64, BigInt(x)), true));
+const long = (x: number | bigint): Uint8Array =>
+  little(8, (view) => view.setBigUint64(0, BigInt.asUintN(64, BigInt(x)), true));
 const written = (text: string): Uint8Array => {
   const bytes = new TextEncoder().encode(text);
   return join(long(bytes.length), bytes);

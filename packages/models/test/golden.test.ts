@@ -13,9 +13,14 @@ interface Golden {
   readonly greedy16_last_logits_first32: number[];
 }
 
-const engines = [['simd', simdLinear()], ['reference', referenceLinear]] as const;
+const engines = [
+  ['simd', simdLinear()],
+  ['reference', referenceLinear],
+] as const;
 
-describe.each(['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, linear]) => [kind, name, linear] as const)))('the %s golden with the %s product', (kind, _, linear) => {
+describe.each(
+  ['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, linear]) => [kind, name, linear] as const)),
+)('the %s golden with the %s product', (kind, _, linear) => {
   const golden = (): Golden => sharedJson<Golden>(`data/goldens/${kind}/golden.json`);
   let model: Model;
   beforeAll(async () => {
@@ -29,7 +34,8 @@ describe.each(['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, 
 
   test.each([240, 1, 7, 64])('logits, one key, one value and 16 greedy tokens in blocks of %i', async (block) => {
     const { ids, logits, greedy16, ...want } = golden();
-    const layers = emptyCaches(model.decoder), d = model.config.headDim;
+    const layers = emptyCaches(model.decoder),
+      d = model.config.headDim;
     const rows = await run(model.decoder, layers, ids, { block, want: [0, 100, 239] });
     for (const [i, at] of ['0', '100', '239'].entries()) expect(relative(rows[i]!, logits[at]!)).toBeLessThan(1e-4);
     const vector = (all: Float32Array, layer: number, head: number, slot: number): Float32Array =>

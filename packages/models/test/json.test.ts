@@ -15,32 +15,63 @@ function levels(value: unknown): number {
 
 describe('parseJson', () => {
   test('gives what JSON.parse gives, to the depth and not deeper', () => {
-    fc.assert(fc.property(fc.jsonValue({ maxDepth: 6 }), fc.nat(6), fc.constantFrom(undefined, 1, '\t\r\n '), (value, depth, space) => {
-      const text = JSON.stringify(value, null, space);
-      if (levels(value) > depth) expect(() => parse(text, depth)).toThrow(`expected at most ${depth} levels of lists and objects, got more`);
-      else expect(parse(text, depth)).toEqual(JSON.parse(text));
-    }));
+    fc.assert(
+      fc.property(
+        fc.jsonValue({ maxDepth: 6 }),
+        fc.nat(6),
+        fc.constantFrom(undefined, 1, '\t\r\n '),
+        (value, depth, space) => {
+          const text = JSON.stringify(value, null, space);
+          if (levels(value) > depth)
+            expect(() => parse(text, depth)).toThrow(`expected at most ${depth} levels of lists and objects, got more`);
+          else expect(parse(text, depth)).toEqual(JSON.parse(text));
+        },
+      ),
+    );
   });
 
   test('refuses exactly the texts that JSON.parse refuses, and names that come twice in one object', () => {
-    const pieces = fc.array(fc.constantFrom('{', '}', '[', ']', ':', ',', '"a"', '"\\u0061"', '"\\', '"', 'a', '1', ' ', 'null', '"b\\""', '\\'), { maxLength: 12 });
-    fc.assert(fc.property(pieces, (list) => {
-      const text = list.join('');
-      let want: unknown;
-      try {
-        want = JSON.parse(text);
-      } catch {
-        expect(() => parse(text)).toThrow(KvError);
-        return;
-      }
-      try {
-        expect(parse(text)).toEqual(want);
-      } catch (error) {
-        // Only a name that is twice in the text can be twice in an object.
-        if (!KvError.is(error) || !error.message.includes('twice')) throw error;
-        expect(text.match(/"a"|"\\u0061"|"b\\""/g)!.length).toBeGreaterThan(1);
-      }
-    }), { numRuns: 3000 });
+    const pieces = fc.array(
+      fc.constantFrom(
+        '{',
+        '}',
+        '[',
+        ']',
+        ':',
+        ',',
+        '"a"',
+        '"\\u0061"',
+        '"\\',
+        '"',
+        'a',
+        '1',
+        ' ',
+        'null',
+        '"b\\""',
+        '\\',
+      ),
+      { maxLength: 12 },
+    );
+    fc.assert(
+      fc.property(pieces, (list) => {
+        const text = list.join('');
+        let want: unknown;
+        try {
+          want = JSON.parse(text);
+        } catch {
+          expect(() => parse(text)).toThrow(KvError);
+          return;
+        }
+        try {
+          expect(parse(text)).toEqual(want);
+        } catch (error) {
+          // Only a name that is twice in the text can be twice in an object.
+          if (!KvError.is(error) || !error.message.includes('twice')) throw error;
+          expect(text.match(/"a"|"\\u0061"|"b\\""/g)!.length).toBeGreaterThan(1);
+        }
+      }),
+      { numRuns: 3000 },
+    );
   });
 
   test.each<[string, string]>([
@@ -60,10 +91,16 @@ describe('parseJson', () => {
   });
 
   test('refuses bytes that are no UTF-8', () => {
-    expect(() => parseJson(Uint8Array.of(34, 255, 34), 'f')).toThrowErrorMatchingInlineSnapshot(`[KvError: f: expected JSON in UTF-8, got "\\"�\\""]`);
+    expect(() => parseJson(Uint8Array.of(34, 255, 34), 'f')).toThrowErrorMatchingInlineSnapshot(
+      `[KvError: f: expected JSON in UTF-8, got "\\"�\\""]`,
+    );
   });
 });
 
 test('readJson refuses a file too long before it reads it', async () => {
-  await expect(readJson({ ...bytesSource(bytes('{}'), 'f'), size: 2 ** 40 })).rejects.toThrowErrorMatchingInlineSnapshot(`[KvError: f: expected JSON of at most 134217728 bytes, got 1099511627776]`);
+  await expect(
+    readJson({ ...bytesSource(bytes('{}'), 'f'), size: 2 ** 40 }),
+  ).rejects.toThrowErrorMatchingInlineSnapshot(
+    `[KvError: f: expected JSON of at most 134217728 bytes, got 1099511627776]`,
+  );
 });

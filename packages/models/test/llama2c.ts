@@ -1,14 +1,38 @@
-import { createDecoder, linearEngine, matrixOf, type Decoder, type LinearFactory, type ModelConfig } from '../src/index.ts';
+import {
+  createDecoder,
+  linearEngine,
+  matrixOf,
+  type Decoder,
+  type LinearFactory,
+  type ModelConfig,
+} from '../src/index.ts';
 
-/** A decoder from a llama2.c checkpoint: its pairs (2i, 2i + 1) become (i, i + d/2) by permuting the rows of q and k. */
+/**
+ * A decoder from a llama2.c checkpoint: its pairs (2i, 2i + 1) become (i, i + d/2) by permuting the rows of q and k.
+ */
 export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Promise<Decoder> {
   const file = Uint8Array.from(bytes).buffer;
   const header = new Int32Array(file, 0, 7);
   const [hidden = 0, ffn = 0, layers = 0, queryHeads = 0, kvHeads = 0, vocab = 0, maxPositions = 0] = header;
   const headDim = hidden / queryHeads;
   const config: ModelConfig = {
-    architecture: 'llama', layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab: Math.abs(vocab), rope: { theta: 10_000, rotary: headDim }, activation: 'silu', embeddingScale: 1,
-    attention: { scale: headDim ** -0.5, windows: [] }, biases: { qkv: false, output: false, ffn: false }, normEps: 1e-5, maxPositions, tied: vocab > 0, eosIds: [],
+    architecture: 'llama',
+    layers,
+    queryHeads,
+    kvHeads,
+    headDim,
+    hidden,
+    ffn,
+    vocab: Math.abs(vocab),
+    rope: { theta: 10_000, rotary: headDim },
+    activation: 'silu',
+    embeddingScale: 1,
+    attention: { scale: headDim ** -0.5, windows: [] },
+    biases: { qkv: false, output: false, ffn: false },
+    normEps: 1e-5,
+    maxPositions,
+    tied: vocab > 0,
+    eosIds: [],
   };
   const all = new Float32Array(file, 28);
   let at = 0;
@@ -26,13 +50,25 @@ export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Pro
   const down = perLayer(hidden * ffn);
   const up = perLayer(ffn * hidden);
   const norm = take(hidden);
-  return createDecoder(config, {
-    project: async (i) => ({ norm: attentionNorm[i]!, qkv: matrixOf(join(q[i]!, k[i]!, v[i]!), hidden + 2 * kv, hidden) }),
-    finish: async (i) => ({ output: matrixOf(output[i]!, hidden, hidden), norm: ffnNorm[i]!, gateUp: matrixOf(join(gate[i]!, up[i]!), 2 * ffn, hidden), down: matrixOf(down[i]!, hidden, ffn) }),
-    norm: async () => norm,
-    embed: async () => matrixOf(embed, config.vocab, hidden),
-    head: async () => matrixOf(embed, config.vocab, hidden),
-  }, linearEngine(linear));
+  return createDecoder(
+    config,
+    {
+      project: async (i) => ({
+        norm: attentionNorm[i]!,
+        qkv: matrixOf(join(q[i]!, k[i]!, v[i]!), hidden + 2 * kv, hidden),
+      }),
+      finish: async (i) => ({
+        output: matrixOf(output[i]!, hidden, hidden),
+        norm: ffnNorm[i]!,
+        gateUp: matrixOf(join(gate[i]!, up[i]!), 2 * ffn, hidden),
+        down: matrixOf(down[i]!, hidden, ffn),
+      }),
+      norm: async () => norm,
+      embed: async () => matrixOf(embed, config.vocab, hidden),
+      head: async () => matrixOf(embed, config.vocab, hidden),
+    },
+    linearEngine(linear),
+  );
 }
 
 function toHalves(w: Float32Array, heads: number, d: number, inputs: number): Float32Array {

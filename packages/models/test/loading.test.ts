@@ -1,38 +1,75 @@
 import { expect, test } from 'vitest';
-import { checkpointWeights, createDecoder, fileSource, linearEngine, parseConfig, readSafetensors, referenceLinear, type Engine, type TensorFile } from '../src/index.ts';
+import {
+  checkpointWeights,
+  createDecoder,
+  fileSource,
+  linearEngine,
+  parseConfig,
+  readSafetensors,
+  referenceLinear,
+  type Engine,
+  type TensorFile,
+} from '../src/index.ts';
 import { fixture, fixtureJson } from './fixture.ts';
 
 test('weights are read a layer at a time, each once, and dropped before the next is read', async () => {
-  const config = parseConfig(fixtureJson('gemma2/config.json'), 'gemma2'), file = await readSafetensors(await fileSource(fixture('gemma2/model.safetensors')));
-  const events: string[] = [], inner = linearEngine(referenceLinear);
+  const config = parseConfig(fixtureJson('gemma2/config.json'), 'gemma2'),
+    file = await readSafetensors(await fileSource(fixture('gemma2/model.safetensors')));
+  const events: string[] = [],
+    inner = linearEngine(referenceLinear);
   let [waiting, most] = [0, 0];
-  const watched: TensorFile = { ...file, bytes: async (name) => {
-    const bytes = await file.bytes(name);
-    events.push(name);
-    most = Math.max(most, (waiting += bytes.length));
-    return bytes;
-  } };
-  const engine: Engine = { name: 'watched', prepare: async (program) => {
-    const runnable = await inner.prepare(program);
-    events.push(program.name);
-    waiting = 0;
-    return runnable;
-  } };
+  const watched: TensorFile = {
+    ...file,
+    bytes: async (name) => {
+      const bytes = await file.bytes(name);
+      events.push(name);
+      most = Math.max(most, (waiting += bytes.length));
+      return bytes;
+    },
+  };
+  const engine: Engine = {
+    name: 'watched',
+    prepare: async (program) => {
+      const runnable = await inner.prepare(program);
+      events.push(program.name);
+      waiting = 0;
+      return runnable;
+    },
+  };
   const decoder = await createDecoder(config, checkpointWeights(watched, config), engine);
   await file.close();
   expect(events.filter((name) => file.tensors.has(name)).toSorted()).toEqual([...file.tensors.keys()].toSorted());
-  expect(events.filter((name) => !file.tensors.has(name))).toEqual(['project 0', 'finish 0', 'project 1', 'finish 1', 'project 2', 'finish 2', 'head']);
-  // what one layer has after its attention and the next before its own: four norms, the output product, gate|up, down, q|k|v, f16
+  expect(events.filter((name) => !file.tensors.has(name))).toEqual([
+    'project 0',
+    'finish 0',
+    'project 1',
+    'finish 1',
+    'project 2',
+    'finish 2',
+    'head',
+  ]);
+  // what one layer has after its attention and the next before its own: four norms, the output product, gate|up, down,
+  // q|k|v, f16
   expect(most).toBe(2 * (4 * 32 + 32 * 32 + 3 * 48 * 32 + 64 * 32));
   decoder.destroy();
 });
 
 test('what was prepared is destroyed when a later weight is broken', async () => {
-  const config = parseConfig(fixtureJson('llama/config.json'), 'llama'), file = await readSafetensors(await fileSource(fixture('llama/model.safetensors')));
-  const spoilt: TensorFile = { ...file, bytes: async (name) => (name.includes('layers.1.mlp.down_proj.weight') ? (await file.bytes(name)).fill(0x7c) : file.bytes(name)) };
+  const config = parseConfig(fixtureJson('llama/config.json'), 'llama'),
+    file = await readSafetensors(await fileSource(fixture('llama/model.safetensors')));
+  const spoilt: TensorFile = {
+    ...file,
+    bytes: async (name) =>
+      name.includes('layers.1.mlp.down_proj.weight') ? (await file.bytes(name)).fill(0x7c) : file.bytes(name),
+  };
   let alive = 0;
-  const engine: Engine = { name: 'counting', prepare: async () => ({ run: async () => [], destroy: () => void alive--, ...(void alive++, {}) }) };
-  await expect(createDecoder(config, checkpointWeights(spoilt, config), engine)).rejects.toThrow('model.layers.1.mlp.down_proj.weight must hold finite numbers, got one that is not at 0');
+  const engine: Engine = {
+    name: 'counting',
+    prepare: async () => ({ run: async () => [], destroy: () => void alive--, ...(void alive++, {}) }),
+  };
+  await expect(createDecoder(config, checkpointWeights(spoilt, config), engine)).rejects.toThrow(
+    'model.layers.1.mlp.down_proj.weight must hold finite numbers, got one that is not at 0',
+  );
   expect(alive).toBe(0);
   await file.close();
 });

@@ -25,38 +25,86 @@ function noise(count: number, scale: number): Float32Array {
   return out;
 }
 
-/** Random weights in these layers, and the embedded model's small vocabulary instead of SmolLM2's 49,152 words: what is measured stands above the weights, which this engine holds once. */
+/**
+ * Random weights in these layers, and the embedded model's small vocabulary instead of SmolLM2's 49,152 words: what is
+ * measured stands above the weights, which this engine holds once.
+ */
 async function randomModel(layers: number, window: number): Promise<{ model: Model; bytes: number }> {
-  const { tokenizer, config: base } = await loadModel('embedded'), vocab = base.vocab, matrix = (outputs: number, inputs: number) => matrixOf(noise(outputs * inputs, Math.sqrt(3 / inputs)), outputs, inputs);
-  const ones = new Float32Array(D).fill(1), embed = matrix(vocab, D);
+  const { tokenizer, config: base } = await loadModel('embedded'),
+    vocab = base.vocab,
+    matrix = (outputs: number, inputs: number) =>
+      matrixOf(noise(outputs * inputs, Math.sqrt(3 / inputs)), outputs, inputs);
+  const ones = new Float32Array(D).fill(1),
+    embed = matrix(vocab, D);
   const weights: Weights = {
-    embed: async () => embed, head: async () => embed, norm: async () => ones,
+    embed: async () => embed,
+    head: async () => embed,
+    norm: async () => ones,
     project: async () => ({ norm: ones, qkv: matrix((H + 2 * G) * d, D) }),
     finish: async () => ({ norm: ones, output: matrix(D, H * d), gateUp: matrix(2 * FFN, D), down: matrix(D, FFN) }),
   };
-  const config = { ...base, layers, queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn: FFN, maxPositions: window, tied: true, rope: { ...base.rope, rotary: d } };
+  const config = {
+    ...base,
+    layers,
+    queryHeads: H,
+    kvHeads: G,
+    headDim: d,
+    hidden: D,
+    ffn: FFN,
+    maxPositions: window,
+    tied: true,
+    rope: { ...base.rope, rotary: d },
+  };
   const decoder = await createDecoder(config, weights, linearEngine(simdLinear()));
-  return { model: { name: 'random', config, tokenizer, decoder, fingerprint: 'random' }, bytes: 4 * (layers * ((H + 2 * G) * d * D + D * H * d + 3 * FFN * D) + vocab * D) };
+  return {
+    model: { name: 'random', config, tokenizer, decoder, fingerprint: 'random' },
+    bytes: 4 * (layers * ((H + 2 * G) * d * D + D * H * d + 3 * FFN * D) + vocab * D),
+  };
 }
 
 /** Feeds a long prompt in blocks; the process's memory above what it had before and the weights. */
-async function measure(layers: number, tokens: number, budget: number, block: number, window: number): Promise<{ ledger: number; above: number; growth: number; text: string }> {
-  const before = process.memoryUsage().rss, { model, bytes } = await randomModel(layers, window), sequence = new Sequence(model);
+async function measure(
+  layers: number,
+  tokens: number,
+  budget: number,
+  block: number,
+  window: number,
+): Promise<{ ledger: number; above: number; growth: number; text: string }> {
+  const before = process.memoryUsage().rss,
+    { model, bytes } = await randomModel(layers, window),
+    sequence = new Sequence(model);
   collect();
-  let most = 0, first = 0;
+  let most = 0,
+    first = 0;
   const ids = Array.from({ length: tokens }, (_, i) => 3 + ((i * 7919) % (model.config.vocab - 3)));
   const started = performance.now();
   for (let at = 0; at < tokens; at += 16 * block) {
-    await sequence.prefill(ids.slice(at, at + 16 * block), { policy: compose(snapkv({ window: 32 }), topK()), budget, block });
+    await sequence.prefill(ids.slice(at, at + 16 * block), {
+      policy: compose(snapkv({ window: 32 }), topK()),
+      budget,
+      block,
+    });
     most = Math.max(most, process.memoryUsage().rss);
     first ||= most;
   }
-  expect(sequence.kept().flat().every((row) => row.length === budget && row.at(-1) === tokens - 1)).toBe(true);
+  expect(
+    sequence
+      .kept()
+      .flat()
+      .every((row) => row.length === budget && row.at(-1) === tokens - 1),
+  ).toBe(true);
   expect(sequence.length).toBe(tokens);
-  const { peakAllocated: ledger } = sequence.ledger, above = most - before - bytes, peak = 1024 * process.resourceUsage().maxRSS - before - bytes;
+  const { peakAllocated: ledger } = sequence.ledger,
+    above = most - before - bytes,
+    peak = 1024 * process.resourceUsage().maxRSS - before - bytes;
   sequence.destroy();
   model.decoder.destroy();
-  return { ledger, growth: most - first, above: tokens > 10_000 ? peak : above, text: `${tokens} tokens, ${layers} layers, ${budget} slots, blocks of ${block}: weights ${(bytes / MB).toFixed(0)} MB; above them ledger ${(ledger / MB).toFixed(0)} MB, process ${(above / MB).toFixed(0)} MB (${((most - first) / MB).toFixed(0)} MB of them after the first 16 blocks), its own peak ${(peak / MB).toFixed(0)} MB; ${(tokens / ((performance.now() - started) / 1000)).toFixed(0)} tokens/s` };
+  return {
+    ledger,
+    growth: most - first,
+    above: tokens > 10_000 ? peak : above,
+    text: `${tokens} tokens, ${layers} layers, ${budget} slots, blocks of ${block}: weights ${(bytes / MB).toFixed(0)} MB; above them ledger ${(ledger / MB).toFixed(0)} MB, process ${(above / MB).toFixed(0)} MB (${((most - first) / MB).toFixed(0)} MB of them after the first 16 blocks), its own peak ${(peak / MB).toFixed(0)} MB; ${(tokens / ((performance.now() - started) / 1000)).toFixed(0)} tokens/s`,
+  };
 }
 
 test('memory of a long prompt is that of its budget and one block, whatever its length', async () => {
@@ -69,9 +117,13 @@ test('memory of a long prompt is that of its budget and one block, whatever its 
   expect(above).toBeLessThan(250 * MB);
 });
 
-test.runIf(process.env.KV_LONG === '1')('32,768 tokens through 30 layers with 1,024 slots stay within 600 MB above the weights', async () => {
-  const { ledger, above, text } = await measure(30, 32_768, 1024, 512, 40_960);
-  console.log(text);
-  expect(ledger).toBeLessThan(150 * MB);
-  expect(above).toBeLessThan(600 * MB);
-}, 7_200_000);
+test.runIf(process.env.KV_LONG === '1')(
+  '32,768 tokens through 30 layers with 1,024 slots stay within 600 MB above the weights',
+  async () => {
+    const { ledger, above, text } = await measure(30, 32_768, 1024, 512, 40_960);
+    console.log(text);
+    expect(ledger).toBeLessThan(150 * MB);
+    expect(above).toBeLessThan(600 * MB);
+  },
+  7_200_000,
+);

@@ -6,7 +6,17 @@ import { compose } from '@kv/core';
 import { h2o } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
-import { generate, linearEngine, loadModel, onnxEngine, pickEngine, referenceLinear, type Engine, type Generated, type Model } from '../src/index.ts';
+import {
+  generate,
+  linearEngine,
+  loadModel,
+  onnxEngine,
+  pickEngine,
+  referenceLinear,
+  type Engine,
+  type Generated,
+  type Model,
+} from '../src/index.ts';
 import { ort, ortFolder } from './ort.ts';
 import { shared } from './shared.ts';
 
@@ -14,14 +24,22 @@ const open = (kind: string, engine: Engine): Promise<Model> => loadModel(shared(
 
 describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
   test('projects and finishes as the plain loops do, in and out of turn', async () => {
-    const [want, got] = await Promise.all([open(kind, linearEngine(referenceLinear)), open(kind, onnxEngine(ort, { threads: 2 }))]);
+    const [want, got] = await Promise.all([
+      open(kind, linearEngine(referenceLinear)),
+      open(kind, onnxEngine(ort, { threads: 2 })),
+    ]);
     const close = (a: Float32Array, b: Float32Array): void => {
       const size = b.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
       expect(a.length).toBe(b.length);
       expect(a.reduce((most, x, i) => Math.max(most, Math.abs(x - b[i]!)), 0)).toBeLessThan(1e-5 * size);
     };
-    const { config: { hidden, queryHeads, headDim } } = want, m = 5, attended = Float32Array.from({ length: m * queryHeads * headDim }, (_, i) => Math.sin(i));
-    const positions = Uint32Array.of(0, 1, 2, 3, 9), later = positions.map((p) => p + 20);
+    const {
+        config: { hidden, queryHeads, headDim },
+      } = want,
+      m = 5,
+      attended = Float32Array.from({ length: m * queryHeads * headDim }, (_, i) => Math.sin(i));
+    const positions = Uint32Array.of(0, 1, 2, 3, 9),
+      later = positions.map((p) => p + 20);
     const compare = async (x: readonly [Float32Array, Float32Array], layer: number, at: Uint32Array): Promise<void> => {
       const [a, b] = [await got.decoder.project(layer, x[0], at), await want.decoder.project(layer, x[1], at)];
       for (const name of ['q', 'k', 'v'] as const) close(a[name], b[name]);
@@ -33,7 +51,10 @@ describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
     await compare(one, 1, positions); // computed ahead
     await compare(one, 1, later); // other positions
     await compare([one[0].subarray(hidden), one[1].subarray(hidden)], 1, positions.subarray(1)); // other rows
-    const two = [await got.decoder.finish(1, one[0], attended), await want.decoder.finish(1, one[1], attended)] as const;
+    const two = [
+      await got.decoder.finish(1, one[0], attended),
+      await want.decoder.finish(1, one[1], attended),
+    ] as const;
     close(...two); // more rows than were turned last
     close(await got.decoder.logits(two[0]), await want.decoder.logits(two[1]));
     got.decoder.destroy();
@@ -41,15 +62,18 @@ describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
 });
 
 test('a policy keeps the same slots and writes the same tokens on either engine', async () => {
-  const ids = Array.from({ length: 120 }, (_, i) => (i * 37) % 500), policy = compose(h2o(), topK());
-  const run = async (engine: Engine): Promise<Generated> => generate(await open('llama', engine), { ids, policy, budget: 48, block: 32, maxNewTokens: 12 });
+  const ids = Array.from({ length: 120 }, (_, i) => (i * 37) % 500),
+    policy = compose(h2o(), topK());
+  const run = async (engine: Engine): Promise<Generated> =>
+    generate(await open('llama', engine), { ids, policy, budget: 48, block: 32, maxNewTokens: 12 });
   const [want, got] = [await run(linearEngine(referenceLinear)), await run(onnxEngine(ort))];
   expect(got.tokens).toEqual(want.tokens);
   expect(got.report.kept).toEqual(want.report.kept);
 });
 
 test('the picked engine is ONNX Runtime where it is installed, and says how it computes; one that does not load is named', async () => {
-  const from = fileURLToPath(ortFolder), empty = mkdtempSync(join(tmpdir(), 'kv-pick-'));
+  const from = fileURLToPath(ortFolder),
+    empty = mkdtempSync(join(tmpdir(), 'kv-pick-'));
   expect((await pickEngine({ from, threads: 2 })).name).toBe('onnxruntime-node, stored weights, 2 threads');
   expect((await pickEngine({ from, exact: true, threads: 1 })).name).toBe('onnxruntime-node, f32, 1 thread');
   mkdirSync(join(empty, 'node_modules/onnxruntime-node'), { recursive: true });

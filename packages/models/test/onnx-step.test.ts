@@ -12,13 +12,26 @@ import { relative } from './run.ts';
 /** The same weights, attention and what follows it apart. */
 const layerwise = (model: Model): Model => {
   const { decoder } = model;
-  return { ...model, decoder: { ...decoder, attendAndFinish: async (layer, x, attention) => decoder.finish(layer, x, await decoder.attend(attention)) } };
+  return {
+    ...model,
+    decoder: {
+      ...decoder,
+      attendAndFinish: async (layer, x, attention) => decoder.finish(layer, x, await decoder.attend(attention)),
+    },
+  };
 };
 const open = (name: string): Promise<Model> => loadModel(fixture(name), { engine: onnxEngine(ort, { threads: 2 }) });
 
 /** Tokens after a prompt, on either path: logits within 1e-5 of the largest, the same slots, the same counts. */
 async function compare(one: Sequence, other: Sequence, tokens: readonly number[]): Promise<void> {
-  const before = [one, other].map(({ counters, model: { decoder: { rows } } }) => ({ fused: counters.fused, head: rows.head, down: rows.down.slice(), qkv: rows.qkv.slice() }));
+  const before = [one, other].map(
+    ({
+      counters,
+      model: {
+        decoder: { rows },
+      },
+    }) => ({ fused: counters.fused, head: rows.head, down: rows.down.slice(), qkv: rows.qkv.slice() }),
+  );
   for (const token of tokens) {
     await one.step(token);
     await other.step(token);
@@ -32,27 +45,45 @@ async function compare(one: Sequence, other: Sequence, tokens: readonly number[]
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());
 
-describe.each(['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'])('%s: attention of a token inside its layer is what both give apart', (name) => {
-  test.each([['full', id, undefined], ['ragged', ragged, 12]] as const)('over a %s cache that grows, and over copies of it', async (_, policy, budget) => {
-    const model = await open(name), { ids } = wanted(name, '.')[0]!, prompt = [...ids, ...ids].slice(0, 24);
-    const start = async (of: Model): Promise<Sequence> => {
-      const sequence = new Sequence(of);
-      await sequence.prefill(prompt, { policy, budget, block: 10 });
-      sequence.settle();
-      return sequence;
-    };
-    const pair = [await start(model), await start(layerwise(model))] as const;
-    if (budget !== undefined && name === 'llama') expect(new Set(pair[0].kept().flat().map((slots) => slots.length)).size).toBeGreaterThan(1);
-    const forks = [pair[0].fork(), pair[1].fork()] as const;
-    await compare(...pair, ids.slice(0, 12));
-    await compare(...forks, ids.slice(3, 8));
-    for (const sequence of [...pair, ...forks]) sequence.destroy();
-    model.decoder.destroy();
-  });
-});
+describe.each(['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'])(
+  '%s: attention of a token inside its layer is what both give apart',
+  (name) => {
+    test.each([
+      ['full', id, undefined],
+      ['ragged', ragged, 12],
+    ] as const)('over a %s cache that grows, and over copies of it', async (_, policy, budget) => {
+      const model = await open(name),
+        { ids } = wanted(name, '.')[0]!,
+        prompt = [...ids, ...ids].slice(0, 24);
+      const start = async (of: Model): Promise<Sequence> => {
+        const sequence = new Sequence(of);
+        await sequence.prefill(prompt, { policy, budget, block: 10 });
+        sequence.settle();
+        return sequence;
+      };
+      const pair = [await start(model), await start(layerwise(model))] as const;
+      if (budget !== undefined && name === 'llama')
+        expect(
+          new Set(
+            pair[0]
+              .kept()
+              .flat()
+              .map((slots) => slots.length),
+          ).size,
+        ).toBeGreaterThan(1);
+      const forks = [pair[0].fork(), pair[1].fork()] as const;
+      await compare(...pair, ids.slice(0, 12));
+      await compare(...forks, ids.slice(3, 8));
+      for (const sequence of [...pair, ...forks]) sequence.destroy();
+      model.decoder.destroy();
+    });
+  },
+);
 
 test('past the window, after a prefix, under a view, and with something that looks on', async () => {
-  const model = await open('llama'), plain = layerwise(model), { ids } = wanted('llama', '.')[0]!;
+  const model = await open('llama'),
+    plain = layerwise(model),
+    { ids } = wanted('llama', '.')[0]!;
   const moved = [model, plain].map((of) => new Sequence(of, undefined, { window: 24 })) as [Sequence, Sequence];
   for (const sequence of moved) await sequence.prefill(ids.slice(0, 20), { policy: ragged, budget: 10, block: 10 });
   for (const sequence of moved) sequence.settle();

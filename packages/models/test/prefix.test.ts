@@ -19,30 +19,48 @@ const rows = (): number => model.decoder.rows.qkv[0]!;
 
 describe('whole caches', () => {
   test('the prefix is not computed again, and the answer is that of a run of its own', async () => {
-    const store = createPrefixStore(model, { maxBytes: full(400) }), [system, a, b] = [ids.slice(0, 50), ids.slice(50, 60), ids.slice(90, 105)];
+    const store = createPrefixStore(model, { maxBytes: full(400) }),
+      [system, a, b] = [ids.slice(0, 50), ids.slice(50, 60), ids.slice(90, 105)];
     await store.add([...system, ...a]);
-    for (const [prompt, reused] of [[[...system, ...b], 50], [[...system, ...a, ...b], 60], [[...system, ...a], 59], [system, 49], [ids.slice(3, 9), 0]] as const) {
-      const before = rows(), taken = store.counts.reused, sequence = await store.sequence(prompt), own = new Sequence(model);
+    for (const [prompt, reused] of [
+      [[...system, ...b], 50],
+      [[...system, ...a, ...b], 60],
+      [[...system, ...a], 59],
+      [system, 49],
+      [ids.slice(3, 9), 0],
+    ] as const) {
+      const before = rows(),
+        taken = store.counts.reused,
+        sequence = await store.sequence(prompt),
+        own = new Sequence(model);
       expect([rows() - before, store.counts.reused - taken]).toEqual([prompt.length - reused, reused]);
       await own.prefill(prompt.slice(0, reused || prompt.length));
       if (reused > 0) await own.append(prompt.slice(reused));
       expect(sequence.kept()).toEqual(own.kept());
       expect(sequence.tokens.text).toBe(own.tokens.text);
       sequence.logits[0]!.forEach((x, i) => expect(Math.abs(x - own.logits[0]![i]!)).toBeLessThan(1e-5));
-      for (const each of [sequence, own]) { each.destroy(); expect(each.ledger.allocated).toBe(0); }
+      for (const each of [sequence, own]) {
+        each.destroy();
+        expect(each.ledger.allocated).toBe(0);
+      }
     }
     store.destroy();
     expect(store.bytes).toBe(0);
   });
   test('what was used least recently is dropped, and bytes stay within the bound', async () => {
-    const store = createPrefixStore(model, { maxBytes: full(75) }), [a, b, c] = [ids.slice(0, 30), ids.slice(40, 70), ids.slice(80, 110)];
+    const store = createPrefixStore(model, { maxBytes: full(75) }),
+      [a, b, c] = [ids.slice(0, 30), ids.slice(40, 70), ids.slice(80, 110)];
     await store.add(a);
     await store.add(b);
     (await store.sequence([...a, 5])).destroy();
     await store.add(c);
     expect(store.bytes).toBeLessThanOrEqual(full(75));
     expect(store.counts).toEqual({ fed: 91, reused: 30, dropped: 1 });
-    for (const [prefix, found] of [[a, 30], [c, 30], [b, 0]] as const) {
+    for (const [prefix, found] of [
+      [a, 30],
+      [c, 30],
+      [b, 0],
+    ] as const) {
       const taken = store.counts.reused;
       (await store.sequence([...prefix, 5])).destroy();
       expect(store.counts.reused - taken).toBe(found);
@@ -54,11 +72,14 @@ describe('whole caches', () => {
 });
 
 test('compacted prefixes are shared whole or not at all, and equal a document evicted by itself', async () => {
-  const policy = compose(snapkv({ window: 8 }), topK()), store = createPrefixStore(model, { maxBytes: full(100), policy, budget: 20, block: 16 });
+  const policy = compose(snapkv({ window: 8 }), topK()),
+    store = createPrefixStore(model, { maxBytes: full(100), policy, budget: 20, block: 16 });
   const [document, question] = [ids.slice(0, 80), ids.slice(100, 108)];
   await store.add(document);
   expect(store.bytes).toBeLessThan(full(80));
-  const before = rows(), sequence = await store.sequence([...document, ...question]), own = new Sequence(model);
+  const before = rows(),
+    sequence = await store.sequence([...document, ...question]),
+    own = new Sequence(model);
   expect(rows() - before).toBe(question.length);
   await own.prefill(document, { policy, budget: 20, block: 16 });
   await own.append(question);
@@ -71,22 +92,35 @@ test('compacted prefixes are shared whole or not at all, and equal a document ev
 });
 test('errors name the option', () => {
   expect(() => createPrefixStore(model, { maxBytes: -1 })).toThrow('maxBytes: must be a whole number of bytes, got -1');
-  expect(() => createPrefixStore(model, { maxBytes: 1, policy: compose(snapkv(), topK()) })).toThrow('evicts, so a budget is expected');
+  expect(() => createPrefixStore(model, { maxBytes: 1, policy: compose(snapkv(), topK()) })).toThrow(
+    'evicts, so a budget is expected',
+  );
 });
 
-test('a prompt on the other side of LongRoPE\'s switch shares nothing, and is what it would be without the store', async () => {
-  const phi3 = await loadModel(fixture('phi3')), { beyond } = phi3.config.rope.long!, prompt = Array.from({ length: beyond + 8 }, (_, i) => 3 + ((7 * i) % 58));
+test("a prompt on the other side of LongRoPE's switch shares nothing, and is what it would be without the store", async () => {
+  const phi3 = await loadModel(fixture('phi3')),
+    { beyond } = phi3.config.rope.long!,
+    prompt = Array.from({ length: beyond + 8 }, (_, i) => 3 + ((7 * i) % 58));
   const store = createPrefixStore(phi3, { maxBytes: 1e9 });
   await store.add(prompt.slice(0, beyond - 4));
-  for (const [length, reused] of [[beyond, beyond - 4], [beyond + 1, 0], [beyond + 8, 0]] as const) {
-    const before = store.counts.reused, sequence = await store.sequence(prompt.slice(0, length)), alone = new Sequence(phi3);
+  for (const [length, reused] of [
+    [beyond, beyond - 4],
+    [beyond + 1, 0],
+    [beyond + 8, 0],
+  ] as const) {
+    const before = store.counts.reused,
+      sequence = await store.sequence(prompt.slice(0, length)),
+      alone = new Sequence(phi3);
     await alone.prefill(prompt.slice(0, length));
     expect(store.counts.reused - before).toBe(reused);
     expect(relative(sequence.logits[0]!, alone.logits[0]!)).toBeLessThan(1e-5);
     for (const each of [sequence, alone]) each.destroy();
   }
   await store.add(prompt);
-  for (const [length, reused] of [[beyond + 4, beyond + 3], [beyond, beyond - 4]] as const) {
+  for (const [length, reused] of [
+    [beyond + 4, beyond + 3],
+    [beyond, beyond - 4],
+  ] as const) {
     const before = store.counts.reused;
     (await store.sequence(prompt.slice(0, length))).destroy();
     expect(store.counts.reused - before).toBe(reused);

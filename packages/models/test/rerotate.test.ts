@@ -9,7 +9,9 @@ import type { Model } from '../src/index.ts';
 import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
-const LENGTH = 120, BUDGET = 24, MORE = [11, 25, 7, 300, 3];
+const LENGTH = 120,
+  BUDGET = 24,
+  MORE = [11, 25, 7, 300, 3];
 let model: Model, ids: number[];
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
@@ -17,30 +19,51 @@ beforeAll(async () => {
 });
 /** Logits of every token of MORE after the prompt, and what the cache then holds. */
 async function run(policy: ReturnType<typeof compose>, options: { window?: number; block?: number; every?: number }) {
-  const sequence = new Sequence(model, undefined, { ...(options.window !== undefined && { window: options.window }) }), logits: Float32Array[] = [];
+  const sequence = new Sequence(model, undefined, { ...(options.window !== undefined && { window: options.window }) }),
+    logits: Float32Array[] = [];
   await sequence.prefill(ids, { policy: policy as never, budget: BUDGET, block: options.block });
-  for (const id of MORE) { await sequence.step(id, options.every); logits.push(sequence.logits.at(-1)!); }
-  const { layers, shift, length } = hostMemoryOf(sequence), rotations = layers.map(({ cache }) => Array.from({ length: cache.heads }, (_, g) => Array.from((cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]!))));
+  for (const id of MORE) {
+    await sequence.step(id, options.every);
+    logits.push(sequence.logits.at(-1)!);
+  }
+  const { layers, shift, length } = hostMemoryOf(sequence),
+    rotations = layers.map(({ cache }) =>
+      Array.from({ length: cache.heads }, (_, g) =>
+        Array.from(
+          (cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]!),
+        ),
+      ),
+    );
   const kept = sequence.kept();
   sequence.destroy();
   return { logits, rotations, kept, shift, length };
 }
 
-describe.each([['streaming', streaming()], ['knorm, heads with other slots each', knorm()]])('%s', (_, scorer) => {
+describe.each([
+  ['streaming', streaming()],
+  ['knorm, heads with other slots each', knorm()],
+])('%s', (_, scorer) => {
   test('the kept slots stand at positions 0 .. n - 1 of the cache, and the tokens after them follow; original positions stay', async () => {
     const { rotations, kept, shift, length } = await run(compose(scorer, topK(), rerotate()) as never, {});
-    for (const heads of rotations) for (const head of heads) expect(head).toEqual(Array.from({ length: BUDGET + MORE.length }, (_u, i) => i));
+    for (const heads of rotations)
+      for (const head of heads) expect(head).toEqual(Array.from({ length: BUDGET + MORE.length }, (_u, i) => i));
     expect(length - shift).toBe(BUDGET + MORE.length);
     expect(kept[0]![0]!.at(-1)).toBe(LENGTH + MORE.length - 1);
   });
   test('the logits are those of a sequence whose window is full, which is moved together for that reason', async () => {
-    const got = await run(compose(scorer, topK(), rerotate()) as never, {}), want = await run(compose(scorer, topK()) as never, { window: LENGTH }), other = await run(compose(scorer, topK()) as never, {});
+    const got = await run(compose(scorer, topK(), rerotate()) as never, {}),
+      want = await run(compose(scorer, topK()) as never, { window: LENGTH }),
+      other = await run(compose(scorer, topK()) as never, {});
     got.logits.forEach((row, i) => expect(relative(row, want.logits[i]!)).toBeLessThan(1e-5));
     expect(relative(got.logits[0]!, other.logits[0]!)).toBeGreaterThan(1e-3);
   });
 });
 test('after every block and every token, as StreamingLLM does', async () => {
-  const { rotations, shift, length } = await run(compose(streaming(), topK(), rerotate()) as never, { block: 16, every: 1 });
-  expect(Math.max(...rotations.flat(2))).toBeLessThanOrEqual(BUDGET); // turned before the next token, which stands behind them
+  const { rotations, shift, length } = await run(compose(streaming(), topK(), rerotate()) as never, {
+    block: 16,
+    every: 1,
+  });
+  // turned before the next token, which stands behind them
+  expect(Math.max(...rotations.flat(2))).toBeLessThanOrEqual(BUDGET);
   expect(length - shift).toBe(BUDGET + 1);
 });

@@ -10,7 +10,9 @@ export interface RunOptions {
   readonly watch?: (layer: number, projected: Projected, positions: Uint32Array) => void;
 }
 
-/** The least host that there can be: ids through the decoder in blocks; logits of the rows in `want` (indices into ids). */
+/**
+ * The least host that there can be: ids through the decoder in blocks; logits of the rows in `want` (indices into ids).
+ */
 export async function run(
   decoder: Decoder,
   caches: readonly LayerCache[],
@@ -27,15 +29,24 @@ export async function run(
       const projected = await decoder.project(layer, x, positions, start + ids.length);
       cache.append(projected.k, projected.v, positions);
       watch?.(layer, projected, positions);
-      x = await decoder.finish(layer, x, attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder.config, layer) }));
+      x = await decoder.finish(
+        layer,
+        x,
+        attend({ q: projected.q, queryPositions: positions, cache, ...layerAttention(decoder.config, layer) }),
+      );
     }
-    for (const row of want) if (row >= at && row < at + part.length) out.push(await decoder.logits(x.subarray((row - at) * D, (row - at + 1) * D)));
+    for (const row of want)
+      if (row >= at && row < at + part.length)
+        out.push(await decoder.logits(x.subarray((row - at) * D, (row - at + 1) * D)));
   }
   return out;
 }
 
 /** Empty caches for every layer of a decoder. */
-export function emptyCaches({ config: { layers, kvHeads, headDim } }: Decoder, ledger: Ledger = new Ledger()): LayerCache[] {
+export function emptyCaches(
+  { config: { layers, kvHeads, headDim } }: Decoder,
+  ledger: Ledger = new Ledger(),
+): LayerCache[] {
   return Array.from({ length: layers }, () => new LayerCache(kvHeads, headDim, ledger));
 }
 

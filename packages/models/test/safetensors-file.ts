@@ -6,10 +6,14 @@ export interface Written {
 }
 
 /** A safetensors file of these tensors; `edit` may spoil the header. */
-export function writeSafetensors(tensors: Readonly<Record<string, Written>>, edit: (header: Record<string, Record<string, unknown>>) => unknown = (header) => header): Uint8Array<ArrayBuffer> {
+export function writeSafetensors(
+  tensors: Readonly<Record<string, Written>>,
+  edit: (header: Record<string, Record<string, unknown>>) => unknown = (header) => header,
+): Uint8Array<ArrayBuffer> {
   const header: Record<string, Record<string, unknown>> = { __metadata__: { format: 'pt' } };
   let at = 0;
-  for (const [name, { dtype, shape, bytes }] of Object.entries(tensors)) header[name] = { dtype, shape, data_offsets: [at, (at += bytes.length)] };
+  for (const [name, { dtype, shape, bytes }] of Object.entries(tensors))
+    header[name] = { dtype, shape, data_offsets: [at, (at += bytes.length)] };
   const json = new TextEncoder().encode(JSON.stringify(edit(header)));
   const file = new Uint8Array(8 + json.length + at);
   new DataView(file.buffer).setBigUint64(0, BigInt(json.length), true);

@@ -6,10 +6,19 @@ import { f32Bytes, writeSafetensors } from './safetensors-file.ts';
 type Files = Record<string, Uint8Array<ArrayBuffer>>;
 const index = 'model.safetensors.index.json';
 const json = (value: unknown): Uint8Array<ArrayBuffer> => new TextEncoder().encode(JSON.stringify(value));
-const shard = (...names: string[]) => writeSafetensors(Object.fromEntries(names.map((name) => [name, { dtype: 'F32', shape: [2], bytes: f32Bytes([name.charCodeAt(0), 1]) }])));
+const shard = (...names: string[]) =>
+  writeSafetensors(
+    Object.fromEntries(
+      names.map((name) => [name, { dtype: 'F32', shape: [2], bytes: f32Bytes([name.charCodeAt(0), 1]) }]),
+    ),
+  );
 const one = 'model-00001-of-00002.safetensors';
 const two = 'model-00002-of-00002.safetensors';
-const map = (weight_map: unknown): Files => ({ [one]: shard('a', 'b'), [two]: shard('c'), [index]: json({ metadata: { total_size: 24 }, weight_map }) });
+const map = (weight_map: unknown): Files => ({
+  [one]: shard('a', 'b'),
+  [two]: shard('c'),
+  [index]: json({ metadata: { total_size: 24 }, weight_map }),
+});
 const good = { a: one, b: one, c: two };
 
 /** A folder in memory that counts what is open. */
@@ -29,8 +38,13 @@ test('shards are one file; the index is closed, the shards with the whole', asyn
   const { open, opened } = folder(map(good));
   const file = await openSafetensors(open, 'F');
   expect([file.name, [...file.tensors.keys()].sort(), opened]).toEqual([index, ['a', 'b', 'c'], [one, two]]);
-  for (const name of ['a', 'b', 'c']) expect(new Float32Array(Uint8Array.from(await file.bytes(name)).buffer)).toEqual(Float32Array.of(name.charCodeAt(0), 1));
-  await expect(file.bytes('d')).rejects.toThrowErrorMatchingInlineSnapshot(`[KvError: model.safetensors.index.json: expected a tensor d, got a file without it]`);
+  for (const name of ['a', 'b', 'c'])
+    expect(new Float32Array(Uint8Array.from(await file.bytes(name)).buffer)).toEqual(
+      Float32Array.of(name.charCodeAt(0), 1),
+    );
+  await expect(file.bytes('d')).rejects.toThrowErrorMatchingInlineSnapshot(
+    `[KvError: model.safetensors.index.json: expected a tensor d, got a file without it]`,
+  );
   await file.close();
   expect(opened).toEqual([]);
 });
@@ -59,7 +73,10 @@ describe('a checkpoint that is not right: one sentence, nothing left open', () =
     ['a shard on a line of its own', map({ ...good, c: `${two}\n` })],
     ['a shard of another kind', map({ ...good, c: 'pytorch_model.bin' })],
     ['a shard that is a number', map({ ...good, c: 2 })],
-    ['a thousand and one shards', map(Object.fromEntries(Array.from({ length: 1001 }, (_, i) => [`t${i}`, `s${i}.safetensors`])))],
+    [
+      'a thousand and one shards',
+      map(Object.fromEntries(Array.from({ length: 1001 }, (_, i) => [`t${i}`, `s${i}.safetensors`]))),
+    ],
   ])('%s', async (_, files) => {
     const { open, opened } = folder(files);
     await expect(openSafetensors(open, 'F')).rejects.toThrowErrorMatchingSnapshot();

@@ -15,10 +15,16 @@ const read = async (file: TensorFile, name: string): Promise<Float32Array> => {
 const shapes = fc.array(fc.integer({ min: 0, max: 4 }), { maxLength: 3 });
 const tensors = fc.dictionary(
   fc.string({ minLength: 1, maxLength: 8 }).filter((name) => name !== '__metadata__' && name !== '__proto__'),
-  shapes.chain((shape) => fc.uint8Array({ minLength: 0, maxLength: 256 }).map((bytes): Written => {
-    const size = 4 * shape.reduce((a, b) => a * b, 1);
-    return { dtype: 'F32', shape, bytes: Uint8Array.from({ length: size }, (_, i) => bytes[i % Math.max(1, bytes.length)] ?? 0) };
-  })),
+  shapes.chain((shape) =>
+    fc.uint8Array({ minLength: 0, maxLength: 256 }).map((bytes): Written => {
+      const size = 4 * shape.reduce((a, b) => a * b, 1);
+      return {
+        dtype: 'F32',
+        shape,
+        bytes: Uint8Array.from({ length: size }, (_, i) => bytes[i % Math.max(1, bytes.length)] ?? 0),
+      };
+    }),
+  ),
   { maxKeys: 5, noNullPrototype: true },
 );
 
@@ -32,7 +38,9 @@ describe('round trips', () => {
           expect(file.tensors.get(name)?.shape).toEqual(shape);
           const values = await read(file, name);
           const view = new DataView(bytes.buffer);
-          expect(values).toEqual(Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true)));
+          expect(values).toEqual(
+            Float32Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true)),
+          );
         }
       }),
     );
@@ -43,7 +51,12 @@ describe('round trips', () => {
     for (const [dtype, size] of Object.entries(types)) {
       const shape = size === 1.5 ? [4] : [2];
       const bytes = new Uint8Array(size === 1.5 ? 3 : size);
-      const file = await open(writeSafetensors({ a: { dtype: 'F32', shape: [1], bytes: f32Bytes([7]) }, b: { dtype: 'F32', shape, bytes } }, (h) => ({ ...h, b: { ...h.b, dtype } })));
+      const file = await open(
+        writeSafetensors(
+          { a: { dtype: 'F32', shape: [1], bytes: f32Bytes([7]) }, b: { dtype: 'F32', shape, bytes } },
+          (h) => ({ ...h, b: { ...h.b, dtype } }),
+        ),
+      );
       expect(file.tensors.get('b')).toMatchObject({ type: dtype, shape });
       expect(await read(file, 'a')).toEqual(Float32Array.of(7));
       await expect(file.bytes('b')).rejects.toThrow(`type must be one of F32, F16, BF16`);
@@ -56,7 +69,8 @@ describe('a file that is not right', () => {
     a: { dtype: 'F32', shape: [2, 2], bytes: f32Bytes([1, 2, 3, 4]) },
     b: { dtype: 'F32', shape: [3], bytes: f32Bytes([5, 6, 7]) },
   };
-  const spoilt = (name: string, fields: Record<string, unknown>) => writeSafetensors(good, (header) => ({ ...header, [name]: { ...header[name], ...fields } }));
+  const spoilt = (name: string, fields: Record<string, unknown>) =>
+    writeSafetensors(good, (header) => ({ ...header, [name]: { ...header[name], ...fields } }));
   const headerLength = (length: bigint): Uint8Array<ArrayBuffer> => {
     const file = writeSafetensors(good);
     new DataView(file.buffer).setBigUint64(0, length, true);
@@ -105,8 +119,17 @@ describe('a file that is not right', () => {
   });
 
   test('a missing tensor and a type that is not read', async () => {
-    const file = await open(writeSafetensors({ t: { dtype: 'F32', shape: [2], bytes: f32Bytes([1, 2]) } }, (h) => ({ ...h, t: { ...h.t, dtype: 'I32' } })));
-    await expect(file.bytes('u')).rejects.toThrowErrorMatchingInlineSnapshot(`[KvError: f: expected a tensor u, got a file without it]`);
-    await expect(file.bytes('t')).rejects.toThrowErrorMatchingInlineSnapshot(`[KvError: f "t": type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, got I32]`);
+    const file = await open(
+      writeSafetensors({ t: { dtype: 'F32', shape: [2], bytes: f32Bytes([1, 2]) } }, (h) => ({
+        ...h,
+        t: { ...h.t, dtype: 'I32' },
+      })),
+    );
+    await expect(file.bytes('u')).rejects.toThrowErrorMatchingInlineSnapshot(
+      `[KvError: f: expected a tensor u, got a file without it]`,
+    );
+    await expect(file.bytes('t')).rejects.toThrowErrorMatchingInlineSnapshot(
+      `[KvError: f "t": type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, got I32]`,
+    );
   });
 });

@@ -38,6 +38,10 @@ test('frequencies are softmax(logits / temperature) within the nucleus', () => {
 });
 
 test('refuses options out of range', () => {
-  expect(() => sampler({ temperature: -1 })).toThrowErrorMatchingInlineSnapshot(`[KvError: sampler: temperature must be a number of at least 0, got -1]`);
-  expect(() => sampler({ topP: 0 })).toThrowErrorMatchingInlineSnapshot(`[KvError: sampler: topP must be above 0 and at most 1, got 0]`);
+  expect(() => sampler({ temperature: -1 })).toThrowErrorMatchingInlineSnapshot(
+    `[KvError: sampler: temperature must be a number of at least 0, got -1]`,
+  );
+  expect(() => sampler({ topP: 0 })).toThrowErrorMatchingInlineSnapshot(
+    `[KvError: sampler: topP must be above 0 and at most 1, got 0]`,
+  );
 });

@@ -19,7 +19,15 @@ beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
-const policies: readonly Policy[] = [compose(streaming(), topK()), compose(knorm(), topK()), compose(snapkv({ window: 8 }), topK()), compose(h2o({ recent: 4 }), topK()), compose(snapkv({ window: 6 }), caote(), topK()), compose(sponsorship(), topK()), compose(h2o({ recent: 4, rows: 'kv' }), topK())];
+const policies: readonly Policy[] = [
+  compose(streaming(), topK()),
+  compose(knorm(), topK()),
+  compose(snapkv({ window: 8 }), topK()),
+  compose(h2o({ recent: 4 }), topK()),
+  compose(snapkv({ window: 6 }), caote(), topK()),
+  compose(sponsorship(), topK()),
+  compose(h2o({ recent: 4, rows: 'kv' }), topK()),
+];
 const saved = async (policy = policies[2]!, budget = 20): Promise<{ sequence: Sequence; bytes: Uint8Array }> => {
   const sequence = new Sequence(model, undefined, { window: 48 });
   await sequence.prefill(ids.slice(0, 70), { policy, budget, block: 16 });
@@ -28,22 +36,40 @@ const saved = async (policy = policies[2]!, budget = 20): Promise<{ sequence: Se
 
 describe('a saved cache', () => {
   test('goes on bit for bit as the sequence does, whatever policy, budget, block and window', async () => {
-    await fc.assert(fc.asyncProperty(fc.constantFrom(...policies), fc.integer({ min: 12, max: 30 }), fc.integer({ min: 5, max: 20 }), fc.constantFrom(52, 2048), fc.integer({ min: 40, max: 90 }), async (policy, budget, block, window, n) => {
-      const sequence = new Sequence(model, undefined, { window });
-      await sequence.prefill(ids.slice(0, n), { policy, budget, block: window < n ? block : n });
-      for (const id of ids.slice(n, n + 3)) await sequence.step(id, 2);
-      const bytes = await saveCache(sequence), loaded = await loadCache(model, bytes, { policy, window });
-      expect(await saveCache(loaded)).toEqual(bytes);
-      expect(loaded.ledger.live).toBe(sequence.ledger.live);
-      for (const each of [sequence, loaded]) {
-        await each.prefill(ids.slice(100, 112));
-        for (const id of ids.slice(112, 120)) await each.step(id, 3);
-      }
-      expect(loaded.logits).toEqual(sequence.logits);
-      expect(loaded.kept()).toEqual(sequence.kept());
-      expect([loaded.lastKept, loaded.lastBudgets, loaded.tokens.text]).toEqual([sequence.lastKept, sequence.lastBudgets, sequence.tokens.text]);
-      for (const each of [sequence, loaded]) { each.destroy(); expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]); }
-    }), { numRuns: Math.min(12, Number(process.env.FC_RUNS ?? 12)) });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...policies),
+        fc.integer({ min: 12, max: 30 }),
+        fc.integer({ min: 5, max: 20 }),
+        fc.constantFrom(52, 2048),
+        fc.integer({ min: 40, max: 90 }),
+        async (policy, budget, block, window, n) => {
+          const sequence = new Sequence(model, undefined, { window });
+          await sequence.prefill(ids.slice(0, n), { policy, budget, block: window < n ? block : n });
+          for (const id of ids.slice(n, n + 3)) await sequence.step(id, 2);
+          const bytes = await saveCache(sequence),
+            loaded = await loadCache(model, bytes, { policy, window });
+          expect(await saveCache(loaded)).toEqual(bytes);
+          expect(loaded.ledger.live).toBe(sequence.ledger.live);
+          for (const each of [sequence, loaded]) {
+            await each.prefill(ids.slice(100, 112));
+            for (const id of ids.slice(112, 120)) await each.step(id, 3);
+          }
+          expect(loaded.logits).toEqual(sequence.logits);
+          expect(loaded.kept()).toEqual(sequence.kept());
+          expect([loaded.lastKept, loaded.lastBudgets, loaded.tokens.text]).toEqual([
+            sequence.lastKept,
+            sequence.lastBudgets,
+            sequence.tokens.text,
+          ]);
+          for (const each of [sequence, loaded]) {
+            each.destroy();
+            expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]);
+          }
+        },
+      ),
+      { numRuns: Math.min(12, Number(process.env.FC_RUNS ?? 12)) },
+    );
   });
   test('holds a ring that began after the slots were moved together', async () => {
     const sequence = new Sequence(model, undefined, { window: 48 });
@@ -55,7 +81,8 @@ describe('a saved cache', () => {
     for (const each of [sequence, loaded]) each.destroy();
   });
   test('is a safetensors file that others can read, and loads from disk', async () => {
-    const { sequence, bytes } = await saved(), file = await readSafetensors(bytesSource(bytes, 'saved'));
+    const { sequence, bytes } = await saved(),
+      file = await readSafetensors(bytesSource(bytes, 'saved'));
     expect(file.tensors.get('layers.0.keys')!.shape).toEqual([2 * 20, 16]);
     expect(file.tensors.has('layers.3.rotations')).toBe(true);
     const path = join(mkdtempSync(join(tmpdir(), 'kv-saved-')), 'cache.safetensors');
@@ -70,36 +97,64 @@ describe('a saved cache', () => {
 describe('is refused in one sentence', () => {
   test('for another model', async () => {
     const { bytes, sequence } = await saved();
-    await expect(loadCache({ ...model, fingerprint: 'f'.repeat(64) }, bytes)).rejects.toThrow(/^saved cache: expected a cache of .* \(fingerprint ffffffffffff\), got one of another model \([0-9a-f]{12}\)$/);
+    await expect(loadCache({ ...model, fingerprint: 'f'.repeat(64) }, bytes)).rejects.toThrow(
+      /^saved cache: expected a cache of .* \(fingerprint ffffffffffff\), got one of another model \([0-9a-f]{12}\)$/,
+    );
     sequence.destroy();
   });
   test('for a policy that reads what was not remembered', async () => {
     const { bytes, sequence } = await saved();
-    await expect(loadCache(model, bytes, { policy: policies[3]! })).rejects.toThrow("the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`");
-    await expect(loadCache(model, bytes, { policy: compose(snapkv({ window: 9 }), topK()) })).rejects.toThrow('attention.window(w=9) was not remembered');
+    await expect(loadCache(model, bytes, { policy: policies[3]! })).rejects.toThrow(
+      "the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`",
+    );
+    await expect(loadCache(model, bytes, { policy: compose(snapkv({ window: 9 }), topK()) })).rejects.toThrow(
+      'attention.window(w=9) was not remembered',
+    );
     (await loadCache(model, bytes, { policy: policies[1]!, budget: 12 })).destroy();
     sequence.destroy();
   });
   test('for sums of query heads where those of KV heads were remembered; the other way round they are summed', async () => {
-    const [query, kv] = [policies[3]!, policies[6]!], [byQuery, byKv] = [await saved(query), await saved(kv)], layers = async (bytes: Uint8Array): Promise<unknown> => (await readSafetensors(bytesSource(bytes, 'saved'))).tensors.get('layers.0.accumulated')!.shape;
-    expect([await layers(byQuery.bytes), await layers(byKv.bytes)]).toEqual([[4, 20], [2, 20]]);
-    await expect(loadCache(model, byKv.bytes, { policy: query })).rejects.toThrow("the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`");
-    const loaded = await loadCache(model, byQuery.bytes, { policy: kv }), want = await byQuery.sequence.scores(query, 1);
-    for (const [g, row] of (await loaded.scores(kv, 1)).entries()) row.forEach((x, i) => expect(x).toBeCloseTo(want[g]![i]!, 5));
+    const [query, kv] = [policies[3]!, policies[6]!],
+      [byQuery, byKv] = [await saved(query), await saved(kv)],
+      layers = async (bytes: Uint8Array): Promise<unknown> =>
+        (await readSafetensors(bytesSource(bytes, 'saved'))).tensors.get('layers.0.accumulated')!.shape;
+    expect([await layers(byQuery.bytes), await layers(byKv.bytes)]).toEqual([
+      [4, 20],
+      [2, 20],
+    ]);
+    await expect(loadCache(model, byKv.bytes, { policy: query })).rejects.toThrow(
+      "the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`",
+    );
+    const loaded = await loadCache(model, byQuery.bytes, { policy: kv }),
+      want = await byQuery.sequence.scores(query, 1);
+    for (const [g, row] of (await loaded.scores(kv, 1)).entries())
+      row.forEach((x, i) => expect(x).toBeCloseTo(want[g]![i]!, 5));
     for (const each of [byQuery.sequence, byKv.sequence, loaded]) each.destroy();
   });
   test('when it is cut at any byte, longer, or changed in its header', async () => {
     const { bytes, sequence } = await saved();
-    const refused = async (other: Uint8Array): Promise<void> => { await expect(loadCache(model, other)).rejects.toThrow(/^saved cache: [^\n]+$/); };
-    await fc.assert(fc.asyncProperty(fc.integer({ min: 0, max: bytes.length - 1 }), (length) => refused(bytes.subarray(0, length))), { numRuns: 60 });
+    const refused = async (other: Uint8Array): Promise<void> => {
+      await expect(loadCache(model, other)).rejects.toThrow(/^saved cache: [^\n]+$/);
+    };
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 0, max: bytes.length - 1 }), (length) => refused(bytes.subarray(0, length))),
+      { numRuns: 60 },
+    );
     await refused(Uint8Array.of(...bytes.subarray(0, 9000), 0));
     const size = 8 + Number(new DataView(bytes.buffer).getBigUint64(0, true));
-    await fc.assert(fc.asyncProperty(fc.integer({ min: 0, max: size - 1 }), fc.integer({ min: 1, max: 255 }), async (at, by) => {
-      const other = bytes.slice();
-      other[at] = other[at]! ^ by;
-      // A flip may leave another number that is as good, such as the count of tokens made; it never leaves one that does not fit.
-      await loadCache(model, other).then((loaded) => loaded.destroy(), (error: Error) => expect(error.message).toMatch(/^saved cache: [^\n]+$/));
-    }), { numRuns: 150 });
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 0, max: size - 1 }), fc.integer({ min: 1, max: 255 }), async (at, by) => {
+        const other = bytes.slice();
+        other[at] = other[at]! ^ by;
+        // A flip may leave another number that is as good, such as the count of tokens made; it never leaves one that
+        // does not fit.
+        await loadCache(model, other).then(
+          (loaded) => loaded.destroy(),
+          (error: Error) => expect(error.message).toMatch(/^saved cache: [^\n]+$/),
+        );
+      }),
+      { numRuns: 150 },
+    );
     sequence.destroy();
   });
   test.each([
@@ -112,16 +167,25 @@ describe('is refused in one sentence', () => {
     ['layers.3.values', 2, 0x7f800000, /layers.3.values must hold finite numbers, got Infinity at 2/],
     ['logits', 9, 0xff800000, /logits must hold finite numbers, got -Infinity at 9/],
   ])('for %s[%i] = %i', async (name, index, bits, message) => {
-    const { bytes, sequence } = await saved(), size = Number(new DataView(bytes.buffer).getBigUint64(0, true));
-    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size))) as Record<string, { data_offsets: [number, number] }>;
+    const { bytes, sequence } = await saved(),
+      size = Number(new DataView(bytes.buffer).getBigUint64(0, true));
+    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size))) as Record<
+      string,
+      { data_offsets: [number, number] }
+    >;
     new DataView(bytes.buffer).setUint32(8 + size + header[name]!.data_offsets[0] + 4 * index, bits, true);
     await expect(loadCache(model, bytes)).rejects.toThrow(message);
     sequence.destroy();
   });
   test('a manifest that asks for more than the file has allocates nothing', async () => {
-    const { bytes, sequence } = await saved(), size = Number(new DataView(bytes.buffer).getBigUint64(0, true));
-    const text = new TextDecoder().decode(bytes.subarray(8, 8 + size)).replaceAll('\\"window\\":8', '\\"window\\":2147483647').replaceAll('"shape":[8,', '"shape":[2147483647,');
-    const header = new TextEncoder().encode(text), other = new Uint8Array(8 + header.length + bytes.length - 8 - size);
+    const { bytes, sequence } = await saved(),
+      size = Number(new DataView(bytes.buffer).getBigUint64(0, true));
+    const text = new TextDecoder()
+      .decode(bytes.subarray(8, 8 + size))
+      .replaceAll('\\"window\\":8', '\\"window\\":2147483647')
+      .replaceAll('"shape":[8,', '"shape":[2147483647,');
+    const header = new TextEncoder().encode(text),
+      other = new Uint8Array(8 + header.length + bytes.length - 8 - size);
     new DataView(other.buffer).setBigUint64(0, BigInt(header.length), true);
     other.set(header, 8);
     other.set(bytes.subarray(8 + size), 8 + header.length);
@@ -129,6 +193,8 @@ describe('is refused in one sentence', () => {
     sequence.destroy();
   });
   test('an empty sequence has nothing to save', async () => {
-    await expect(saveCache(new Sequence(model))).rejects.toThrow('saveCache: expected a sequence with at least one token, got an empty one');
+    await expect(saveCache(new Sequence(model))).rejects.toThrow(
+      'saveCache: expected a sequence with at least one token, got an empty one',
+    );
   });
 });

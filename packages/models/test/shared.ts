@@ -8,7 +8,8 @@ const repository = join(dirname(fileURLToPath(import.meta.url)), '../../..');
 export function shared(path: string): string {
   const root = process.env.KV_SHARED ?? join(repository, '../shared');
   const full = join(root, path);
-  if (!existsSync(full)) throw new Error(`expected the shared fixtures at ${full}: set KV_SHARED or put them beside the repository`);
+  if (!existsSync(full))
+    throw new Error(`expected the shared fixtures at ${full}: set KV_SHARED or put them beside the repository`);
   return full;
 }
 

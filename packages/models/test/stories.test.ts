@@ -19,8 +19,16 @@ interface Stories {
 
 const golden = (): Stories => sharedJson<Stories>('data/models/stories260K.golden.json');
 
-/** The sum of -log p of each id after the first, the cache held at `budget` by dropping its oldest non-sink slot after each step. */
-async function negativeLogLikelihood(decoder: Decoder, ids: readonly number[], sinks = 0, budget = Infinity): Promise<number> {
+/**
+ * The sum of -log p of each id after the first, the cache held at `budget` by dropping its oldest non-sink slot after
+ * each step.
+ */
+async function negativeLogLikelihood(
+  decoder: Decoder,
+  ids: readonly number[],
+  sinks = 0,
+  budget = Infinity,
+): Promise<number> {
   const caches = emptyCaches(decoder);
   let sum = 0;
   for (let t = 0; t + 1 < ids.length; t++) {
@@ -29,13 +37,20 @@ async function negativeLogLikelihood(decoder: Decoder, ids: readonly number[], s
     sum += max + Math.log(row.reduce((total, x) => total + Math.exp(x - max), 0)) - row[ids[t + 1]!]!;
     for (const cache of caches) {
       const n = cache.length;
-      if (n > budget) cache.keep(Array.from({ length: cache.heads }, () => Uint32Array.from([...Array(n).keys()].filter((j) => j !== sinks))), 1);
+      if (n > budget)
+        cache.keep(
+          Array.from({ length: cache.heads }, () => Uint32Array.from([...Array(n).keys()].filter((j) => j !== sinks))),
+          1,
+        );
     }
   }
   return sum;
 }
 
-describe.each([['simd', simdLinear()], ['reference', referenceLinear]] as const)('stories260K with the %s product', (_, linear) => {
+describe.each([
+  ['simd', simdLinear()],
+  ['reference', referenceLinear],
+] as const)('stories260K with the %s product', (_, linear) => {
   let decoder: Decoder;
   beforeAll(async () => {
     decoder = await loadLlama2c(readFileSync(shared('data/models/stories260K.bin')), linear);
@@ -53,7 +68,10 @@ describe.each([['simd', simdLinear()], ['reference', referenceLinear]] as const)
     await run(decoder, caches, golden().greedy_from_bos.ids.slice(0, 16), {
       watch(layer, { q }, positions) {
         const want = golden().attention_at_pos15[layer];
-        if (want !== undefined) expect(relative(lastAttention({ queries: q, queryPositions: positions, cache: caches[layer]! }), want.flat())).toBeLessThan(1e-5);
+        if (want !== undefined)
+          expect(
+            relative(lastAttention({ queries: q, queryPositions: positions, cache: caches[layer]! }), want.flat()),
+          ).toBeLessThan(1e-5);
       },
     });
   });

@@ -41,7 +41,12 @@ describe('SentencePiece vocabulary of Llama 2', () => {
   test('the beginning token as the file says; a control token is not made of text', () => {
     expect([tokenizer.bosId, tokenizer.eosId]).toEqual([1, 2]);
     expect(tokenizer.encode('Hello').ids).toEqual([1, 15043]);
-    expect(ggufTokenizer(new Map([...metadata, ['tokenizer.ggml.add_bos_token', false], ['tokenizer.ggml.add_eos_token', true]]), 't').encode('Hello').ids).toEqual([15043, 2]);
+    expect(
+      ggufTokenizer(
+        new Map([...metadata, ['tokenizer.ggml.add_bos_token', false], ['tokenizer.ggml.add_eos_token', true]]),
+        't',
+      ).encode('Hello').ids,
+    ).toEqual([15043, 2]);
     expect(tokenizer.encode('a</s>b', { special: false }).ids).toContain(2);
     const kept = tokenizer.encode('</s> <0x41>', { parse: false, special: false });
     expect(kept.ids.filter((id) => id < 259)).toEqual([]);
@@ -74,7 +79,9 @@ describe('SentencePiece vocabulary of Llama 2', () => {
     const unit = fc.constantFrom(' ', 'a', 'e', 't', 'h', 'n', 'r', 's', 'in', 'the', '\n', '1', '=', '-', '.');
     fc.assert(
       fc.property(fc.string({ unit, minLength: 1, maxLength: 40 }), (text) => {
-        const want = slow(`\u2581${text.replaceAll(' ', '\u2581')}`).map((symbol) => ids.get(symbol) ?? 3 + symbol.charCodeAt(0));
+        const want = slow(`\u2581${text.replaceAll(' ', '\u2581')}`).map(
+          (symbol) => ids.get(symbol) ?? 3 + symbol.charCodeAt(0),
+        );
         expect(tokenizer.encode(text, { special: false }).ids).toEqual(want);
       }),
     );
@@ -88,7 +95,11 @@ describe('SentencePiece vocabulary of Llama 2', () => {
       ['tokenizer.ggml.token_type', [2, 3, 1, 1, 1, 1, 1]],
       ['tokenizer.ggml.scores', [0, 0, -1, -1, -1, -1, -1]],
     ]);
-    expect(ggufTokenizer(small, 't').encode('<s>', { parse: false }).ids.map((id) => tokens[id])).toEqual(['\u2581', '<s', '>']);
+    expect(
+      ggufTokenizer(small, 't')
+        .encode('<s>', { parse: false })
+        .ids.map((id) => tokens[id]),
+    ).toEqual(['\u2581', '<s', '>']);
     expect(ggufTokenizer(small, 't').encode('<s>').ids).toEqual([1]);
   });
 
@@ -103,13 +114,18 @@ describe('SentencePiece vocabulary of Llama 2', () => {
     ['another pre-tokenizer', { model: 'gpt2', pre: 'klingon', merges: [] }],
     ['a merge of one', { model: 'gpt2', pre: 'gpt-2', merges: ['ab'] }],
   ])('refuses %s', (_, changes) => {
-    const changed = new Map([...metadata, ...Object.entries(changes).map(([key, value]) => [`tokenizer.ggml.${key}`, value] as const)]);
+    const changed = new Map([
+      ...metadata,
+      ...Object.entries(changes).map(([key, value]) => [`tokenizer.ggml.${key}`, value] as const),
+    ]);
     expect(() => ggufTokenizer(changed, 't')).toThrowErrorMatchingSnapshot();
   });
 });
 
 describe('byte-level vocabularies', () => {
-  const letters = [...new Set([...'abcdefghijklmnopqrstuvwxyz0123456789 .,!'].map((char) => (char === ' ' ? '\u0120' : char)))];
+  const letters = [
+    ...new Set([...'abcdefghijklmnopqrstuvwxyz0123456789 .,!'].map((char) => (char === ' ' ? '\u0120' : char))),
+  ];
   const tokens = [...letters, 'ab', '12', '123', '1234', '\u0120a', '<B>', '<E>', 'abc'];
   const metadata = (pre: string): ReadonlyMap<string, unknown> =>
     new Map<string, unknown>([
@@ -121,14 +137,37 @@ describe('byte-level vocabularies', () => {
       ['tokenizer.ggml.bos_token_id', tokens.indexOf('<B>')],
       ['tokenizer.ggml.eos_token_id', tokens.indexOf('<E>')],
     ]);
-  const words = (pre: string, text: string): string[] => ggufTokenizer(metadata(pre), 't').encode(text).ids.map((id) => tokens[id]!);
+  const words = (pre: string, text: string): string[] =>
+    ggufTokenizer(metadata(pre), 't')
+      .encode(text)
+      .ids.map((id) => tokens[id]!);
 
   test('every kind cuts digits as llama.cpp does', () => {
-    const cut = (pre: string): string => words(pre, 'x1234').filter((token) => token !== '<B>').join(' ');
+    const cut = (pre: string): string =>
+      words(pre, 'x1234')
+        .filter((token) => token !== '<B>')
+        .join(' ');
     expect(Object.fromEntries([...WORDS.keys()].map((pre) => [pre, cut(pre)]))).toEqual({
       ...Object.fromEntries(['gpt-2', 'phi-2', 'mpt', 'olmo'].map((pre) => [pre, 'x 1234'])),
-      ...Object.fromEntries(['llama3', 'llama-v3', 'llama-bpe', 'dbrx', 'smaug-bpe', 'gpt-4o', 'llama4', 'default', 'falcon'].map((pre) => [pre, 'x 123 4'])),
-      ...Object.fromEntries(['qwen2', 'deepseek-r1-qwen', 'stablelm2', 'smollm', 'starcoder', 'refact', 'command-r', 'codeshell', 'tekken'].map((pre) => [pre, 'x 1 2 3 4'])),
+      ...Object.fromEntries(
+        ['llama3', 'llama-v3', 'llama-bpe', 'dbrx', 'smaug-bpe', 'gpt-4o', 'llama4', 'default', 'falcon'].map((pre) => [
+          pre,
+          'x 123 4',
+        ]),
+      ),
+      ...Object.fromEntries(
+        [
+          'qwen2',
+          'deepseek-r1-qwen',
+          'stablelm2',
+          'smollm',
+          'starcoder',
+          'refact',
+          'command-r',
+          'codeshell',
+          'tekken',
+        ].map((pre) => [pre, 'x 1 2 3 4']),
+      ),
     });
   });
 
@@ -141,7 +180,10 @@ describe('byte-level vocabularies', () => {
 const real = smollm2File('the vocabulary of SmolLM2');
 
 describe.skipIf(real === undefined)('SmolLM2-135M-Instruct', () => {
-  const reference = fixtureJson<{ texts: { text: string; ids: number[] }[]; excerpts: { file: string; start: number; length: number; ids: number[] }[] }>('smollm2-ids.json');
+  const reference = fixtureJson<{
+    texts: { text: string; ids: number[] }[];
+    excerpts: { file: string; start: number; length: number; ids: number[] }[];
+  }>('smollm2-ids.json');
   let metadata: ReadonlyMap<string, unknown>;
   let tokenizer: Tokenizer;
   beforeAll(async () => {
@@ -150,7 +192,10 @@ describe.skipIf(real === undefined)('SmolLM2-135M-Instruct', () => {
   });
 
   test('ids and text of hard texts and prose', () => {
-    const prose = reference.excerpts.map(({ file, start, length, ids }) => ({ text: readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length), ids }));
+    const prose = reference.excerpts.map(({ file, start, length, ids }) => ({
+      text: readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length),
+      ids,
+    }));
     for (const { text, ids } of [...reference.texts, ...prose]) {
       const own = tokenizer.encode(text);
       expect(own.ids).toEqual(ids);
@@ -160,7 +205,9 @@ describe.skipIf(real === undefined)('SmolLM2-135M-Instruct', () => {
 
   test('its chat template, whose turns become single tokens', () => {
     const text = readChatTemplate({ metadata }, 'smollm2')!([{ role: 'user', content: 'Hi' }]);
-    expect(text).toBe('<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n');
+    expect(text).toBe(
+      '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n',
+    );
     expect(tokenizer.encode(text).ids.filter((id) => id === 1 || id === 2)).toEqual([1, 2, 1, 2, 1]);
   });
 });

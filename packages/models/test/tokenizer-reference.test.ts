@@ -4,7 +4,10 @@ import { describe, expect, test } from 'vitest';
 import { createTokenizer } from '../src/tokenizer.ts';
 import { fixtureJson } from './fixture.ts';
 
-/** What the Rust library says of a text; offsets in pairs of UTF-16 units, `literal` without special tokens read or added. */
+/**
+ * What the Rust library says of a text; offsets in pairs of UTF-16 units, `literal` without special tokens read or
+ * added.
+ */
 interface Case {
   readonly text: string;
   readonly ids: readonly number[];
@@ -13,13 +16,50 @@ interface Case {
   readonly decoded: string;
 }
 const names = readdirSync(new URL('fixtures/tokenizers/', import.meta.url)).map((file) => file.replace('.json', ''));
-const units = ['a', 'the', ' ', '  ', '\n', '\r\n', '\t', 'é', 'e\u0301', 'ß', '文', '𝄞', '👩‍👩‍👧', '\uFEFF', '\u00A0', '\u0085', '7', '12', 'Q', '<|im_start|>', '<s', '|>', "'s", '\u1112\u1161\u11ab', '\uFF76\uFF9E', '\u0301', '\u0000', '\uD800', '<0x41>', 'word', '<left>'];
-const texts = fc.string({ unit: fc.oneof(fc.constantFrom(...units), fc.string({ unit: 'grapheme', maxLength: 2 })), maxLength: 20 });
+const units = [
+  'a',
+  'the',
+  ' ',
+  '  ',
+  '\n',
+  '\r\n',
+  '\t',
+  'é',
+  'e\u0301',
+  'ß',
+  '文',
+  '𝄞',
+  '👩‍👩‍👧',
+  '\uFEFF',
+  '\u00A0',
+  '\u0085',
+  '7',
+  '12',
+  'Q',
+  '<|im_start|>',
+  '<s',
+  '|>',
+  "'s",
+  '\u1112\u1161\u11ab',
+  '\uFF76\uFF9E',
+  '\u0301',
+  '\u0000',
+  '\uD800',
+  '<0x41>',
+  'word',
+  '<left>',
+];
+const texts = fc.string({
+  unit: fc.oneof(fc.constantFrom(...units), fc.string({ unit: 'grapheme', maxLength: 2 })),
+  maxLength: 20,
+});
 
 const wellFormed = (text: string): string => text.replace(/\p{Surrogate}/gu, '\uFFFD');
 
 describe.each(names)('%s', (name) => {
-  const { tokenizer: json, cases } = fixtureJson<{ tokenizer: Record<string, unknown>; cases: readonly Case[] }>(`tokenizers/${name}.json`);
+  const { tokenizer: json, cases } = fixtureJson<{ tokenizer: Record<string, unknown>; cases: readonly Case[] }>(
+    `tokenizers/${name}.json`,
+  );
   const tokenizer = createTokenizer(json, name);
 
   test('ids and text as in the Rust library', () => {
@@ -36,14 +76,16 @@ describe.each(names)('%s', (name) => {
       const own = tokenizer.encode(text);
       own.offsets.forEach(([start, end], i) => {
         const theirs = offsets.slice(2 * i, 2 * i + 2) as [number, number];
-        if (start === end && theirs[0] === start && new TextDecoder().decode(tokenizer.bytesOf(own.ids[i]!)) === ' ') return;
+        if (start === end && theirs[0] === start && new TextDecoder().decode(tokenizer.bytesOf(own.ids[i]!)) === ' ')
+          return;
         if (text === text.normalize('NFC')) expect([start, end]).toEqual(theirs);
         else expect([start <= theirs[0], end >= theirs[1]]).toEqual([true, true]);
       });
     }
   });
 
-  const folds = json.normalizer !== null && ['NFC', 'NFKD'].some((form) => JSON.stringify(json.normalizer).includes(form));
+  const folds =
+    json.normalizer !== null && ['NFC', 'NFKD'].some((form) => JSON.stringify(json.normalizer).includes(form));
 
   test('offsets ascend and, where nothing is folded, cover the text and hold the bytes of their tokens', () => {
     fc.assert(
@@ -56,7 +98,10 @@ describe.each(names)('%s', (name) => {
           [start, end] = [from, to];
           if (folds || unknown.has(ids[i]!) || added.has(ids[i]!)) continue;
           const bytes = Buffer.from(wellFormed(text.slice(from, to)).replaceAll('\u2581', ' '));
-          const token = Buffer.from(Buffer.from(tokenizer.bytesOf(ids[i]!)).toString('latin1').replaceAll('\u00e2\u0096\u0081', ' '), 'latin1');
+          const token = Buffer.from(
+            Buffer.from(tokenizer.bytesOf(ids[i]!)).toString('latin1').replaceAll('\u00e2\u0096\u0081', ' '),
+            'latin1',
+          );
           // A dummy prefix may come before what is written.
           expect(bytes.includes(token) || (token[0] === 32 && bytes.includes(token.subarray(1)))).toBe(true);
         }
@@ -75,8 +120,12 @@ describe.each(names)('%s', (name) => {
       fc.assert(
         fc.property(texts, (any) => {
           const text = wellFormed(any).replaceAll(/<|\u2581|word/g, '');
-          // `Metaspace` adds no space to a text that has one but takes that one off; `ByteLevel` leaves the one that it adds.
-          const lossy: Readonly<Record<string, string>> = { first: text.replace(/^ /, ''), gpt2: text.replace(/^(?=[^ ])/, ' ') };
+          // `Metaspace` adds no space to a text that has one but takes that one off; `ByteLevel` leaves the one that it
+          // adds.
+          const lossy: Readonly<Record<string, string>> = {
+            first: text.replace(/^ /, ''),
+            gpt2: text.replace(/^(?=[^ ])/, ' '),
+          };
           expect(tokenizer.decode(tokenizer.encode(text).ids)).toBe(lossy[name] ?? text);
         }),
       );
@@ -118,20 +167,47 @@ describe('what the library alone would cut otherwise', () => {
   test('Metaspace cuts before every U+2581 unless told not to', () => {
     const tokens = ['\u2581', 'a', 'a\u2581'];
     const cut = (split: boolean | undefined): string[] => {
-      const metaspace = { type: 'Metaspace', replacement: '\u2581', prepend_scheme: 'always', ...(split !== undefined && { split }) };
-      const model = { ...unknown, vocab: Object.fromEntries(tokens.map((token, id) => [token, id])), merges: [['a', '\u2581']] };
-      return createTokenizer({ ...base, pre_tokenizer: metaspace, decoder: metaspace, model }, 't').encode('a a').ids.map((id) => tokens[id]!);
+      const metaspace = {
+        type: 'Metaspace',
+        replacement: '\u2581',
+        prepend_scheme: 'always',
+        ...(split !== undefined && { split }),
+      };
+      const model = {
+        ...unknown,
+        vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
+        merges: [['a', '\u2581']],
+      };
+      return createTokenizer({ ...base, pre_tokenizer: metaspace, decoder: metaspace, model }, 't')
+        .encode('a a')
+        .ids.map((id) => tokens[id]!);
     };
-    expect([cut(true), cut(undefined), cut(false)]).toEqual([['\u2581', 'a', '\u2581', 'a'], ['\u2581', 'a', '\u2581', 'a'], ['\u2581', 'a\u2581', 'a']]);
+    expect([cut(true), cut(undefined), cut(false)]).toEqual([
+      ['\u2581', 'a', '\u2581', 'a'],
+      ['\u2581', 'a', '\u2581', 'a'],
+      ['\u2581', 'a\u2581', 'a'],
+    ]);
   });
 
   test('Digits are all of Unicode, alone or in runs', () => {
     // U+00B2 U+00B3 is C2 B2 C2 B3; the merge joins the middle two bytes.
     const tokens = ['\u00C2', '\u00B2', '\u00B3', '\u00B2\u00C2'];
     const count = (individual: boolean): number => {
-      const pre = { type: 'Sequence', pretokenizers: [{ type: 'Digits', individual_digits: individual }, { type: 'ByteLevel', add_prefix_space: false, use_regex: false }] };
-      const model = { ...unknown, vocab: Object.fromEntries(tokens.map((token, id) => [token, id])), merges: [['\u00B2', '\u00C2']] };
-      return createTokenizer({ ...base, pre_tokenizer: pre, decoder: { type: 'ByteLevel' }, model }, 't').encode('\u00B2\u00B3').ids.length;
+      const pre = {
+        type: 'Sequence',
+        pretokenizers: [
+          { type: 'Digits', individual_digits: individual },
+          { type: 'ByteLevel', add_prefix_space: false, use_regex: false },
+        ],
+      };
+      const model = {
+        ...unknown,
+        vocab: Object.fromEntries(tokens.map((token, id) => [token, id])),
+        merges: [['\u00B2', '\u00C2']],
+      };
+      return createTokenizer({ ...base, pre_tokenizer: pre, decoder: { type: 'ByteLevel' }, model }, 't').encode(
+        '\u00B2\u00B3',
+      ).ids.length;
     };
     expect([count(true), count(false)]).toEqual([4, 3]);
   });

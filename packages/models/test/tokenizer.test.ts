@@ -10,11 +10,36 @@ const load = (path: string): Tokenizer => createTokenizer(sharedJson(path), path
 
 /** Letters of one to four bytes, joined and combining characters, spaces, digits, what looks special and isn't. */
 const texts = fc.string({
-  unit: fc.oneof(fc.constantFrom('a', 'The', ' ', '\n', 'é', 'ß', '文', '𝄞', '👩‍👩‍👧', 'e\u0301', '\uFEFF', '\u00A0', '7', 'Q', '<s', '|>', '-', '\u0000'), fc.string({ unit: 'grapheme', maxLength: 2 })),
+  unit: fc.oneof(
+    fc.constantFrom(
+      'a',
+      'The',
+      ' ',
+      '\n',
+      'é',
+      'ß',
+      '文',
+      '𝄞',
+      '👩‍👩‍👧',
+      'e\u0301',
+      '\uFEFF',
+      '\u00A0',
+      '7',
+      'Q',
+      '<s',
+      '|>',
+      '-',
+      '\u0000',
+    ),
+    fc.string({ unit: 'grapheme', maxLength: 2 }),
+  ),
   maxLength: 30,
 });
 
-/** UTF-16 start and end of the character that holds each UTF-8 byte of a well-formed text, by decoding ever longer prefixes. */
+/**
+ * UTF-16 start and end of the character that holds each UTF-8 byte of a well-formed text, by decoding ever longer
+ * prefixes.
+ */
 function bytesOf(text: string): [number, number][] {
   let at = 0;
   return [...text].flatMap((char) => {
@@ -69,7 +94,10 @@ describe.each(names)('%s', (name) => {
   test('a lone surrogate is U+FFFD, an unfinished character too', () => {
     const { ids, offsets } = tokenizer.encode('a\uD834b', { special: false });
     expect(tokenizer.decode(ids)).toBe('a\uFFFDb');
-    expect([offsets[0], offsets.at(-1)]).toEqual([[0, 1], [2, 3]]);
+    expect([offsets[0], offsets.at(-1)]).toEqual([
+      [0, 1],
+      [2, 3],
+    ]);
     expect(tokenizer.decode(tokenizer.encode('文', { special: false }).ids.slice(0, 1))).toMatch(/^(文|\uFFFD)$/);
   });
 
@@ -89,7 +117,11 @@ describe('special tokens', () => {
     expect(tokenizer.encode('').ids).toEqual([0]);
     const written = tokenizer.encode('a</s>b', { special: false });
     expect(written.ids[1]).toBe(1);
-    expect(written.offsets).toEqual([[0, 1], [1, 5], [5, 6]]);
+    expect(written.offsets).toEqual([
+      [0, 1],
+      [1, 5],
+      [5, 6],
+    ]);
     expect([tokenizer.decode(all.ids), tokenizer.decode(all.ids, { special: true })]).toEqual(['Alice', '<s>Alice']);
   });
 
@@ -99,21 +131,75 @@ describe('special tokens', () => {
 });
 
 describe('SentencePiece', () => {
-  const vocab = ['<unk>', '<s>', '</s>', ...Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`), '▁', 'a', 'b', 'ab', '▁ab', '▁a'];
+  const vocab = [
+    '<unk>',
+    '<s>',
+    '</s>',
+    ...Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`),
+    '▁',
+    'a',
+    'b',
+    'ab',
+    '▁ab',
+    '▁a',
+  ];
   const json = {
-    added_tokens: ['<unk>', '<s>', '</s>'].map((content, id) => ({ id, content, special: true, normalized: false, lstrip: false, rstrip: false, single_word: false })),
-    normalizer: { type: 'Sequence', normalizers: [{ type: 'Prepend', prepend: '▁' }, { type: 'Replace', pattern: { String: ' ' }, content: '▁' }] },
+    added_tokens: ['<unk>', '<s>', '</s>'].map((content, id) => ({
+      id,
+      content,
+      special: true,
+      normalized: false,
+      lstrip: false,
+      rstrip: false,
+      single_word: false,
+    })),
+    normalizer: {
+      type: 'Sequence',
+      normalizers: [
+        { type: 'Prepend', prepend: '▁' },
+        { type: 'Replace', pattern: { String: ' ' }, content: '▁' },
+      ],
+    },
     pre_tokenizer: null,
-    post_processor: { type: 'TemplateProcessing', single: [{ SpecialToken: { id: '<s>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }], pair: [], special_tokens: { '<s>': { id: '<s>', ids: [1], tokens: ['<s>'] } } },
-    decoder: { type: 'Sequence', decoders: [{ type: 'Replace', pattern: { String: '▁' }, content: ' ' }, { type: 'ByteFallback' }, { type: 'Fuse' }, { type: 'Strip', content: ' ', start: 1, stop: 0 }] },
-    model: { type: 'BPE', unk_token: '<unk>', fuse_unk: true, byte_fallback: true, vocab: Object.fromEntries(vocab.map((token, id) => [token, id])), merges: ['a b', '▁ ab', '▁ a'] },
+    post_processor: {
+      type: 'TemplateProcessing',
+      single: [{ SpecialToken: { id: '<s>', type_id: 0 } }, { Sequence: { id: 'A', type_id: 0 } }],
+      pair: [],
+      special_tokens: { '<s>': { id: '<s>', ids: [1], tokens: ['<s>'] } },
+    },
+    decoder: {
+      type: 'Sequence',
+      decoders: [
+        { type: 'Replace', pattern: { String: '▁' }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+        { type: 'Strip', content: ' ', start: 1, stop: 0 },
+      ],
+    },
+    model: {
+      type: 'BPE',
+      unk_token: '<unk>',
+      fuse_unk: true,
+      byte_fallback: true,
+      vocab: Object.fromEntries(vocab.map((token, id) => [token, id])),
+      merges: ['a b', '▁ ab', '▁ a'],
+    },
   };
   const tokenizer = createTokenizer(json, 't');
 
   test('the space that nobody wrote has no offset and does not come back', () => {
     const { ids, offsets } = tokenizer.encode('ab a 文 ab');
     expect(ids.map((id) => vocab[id])).toEqual(['<s>', '▁ab', '▁a', '▁', '<0xE6>', '<0x96>', '<0x87>', '▁ab']);
-    expect(offsets).toEqual([[0, 0], [0, 2], [2, 4], [4, 5], [5, 6], [5, 6], [5, 6], [6, 9]]);
+    expect(offsets).toEqual([
+      [0, 0],
+      [0, 2],
+      [2, 4],
+      [4, 5],
+      [5, 6],
+      [5, 6],
+      [5, 6],
+      [6, 9],
+    ]);
     expect(tokenizer.decode(ids)).toBe('ab a 文 ab');
     const stream = tokenizer.streamDecoder();
     expect(ids.map((id) => stream.push(id))).toEqual(['', 'ab', ' a', ' ', '', '', '文', ' ab']);
@@ -132,7 +218,9 @@ test.each<[string, (json: Record<string, unknown>) => unknown]>([
   ['an id that is none', (json) => ({ ...json, model: { type: 'BPE', vocab: { a: -1 }, merges: [] } })],
   ['no merges', (json) => ({ ...json, model: { type: 'BPE', vocab: { a: 1 } } })],
 ])('refuses %s', (_, change) => {
-  expect(() => createTokenizer(change(sharedJson('data/goldens/llama/tokenizer.json')), 't')).toThrowErrorMatchingSnapshot();
+  expect(() =>
+    createTokenizer(change(sharedJson('data/goldens/llama/tokenizer.json')), 't'),
+  ).toThrowErrorMatchingSnapshot();
 });
 
 test('a tokenizer.json with anything replaced or left out works or is one sentence', () => {

@@ -1,4 +1,18 @@
-import { as, attentionAccumulated, attentionAccumulatedKv, attentionBlock, attentionLast, attentionMax, attentionWindow, compose, scorer, signalKey, type Policy, type Signal, type WindowStatistic } from '@kv/core';
+import {
+  as,
+  attentionAccumulated,
+  attentionAccumulatedKv,
+  attentionBlock,
+  attentionLast,
+  attentionMax,
+  attentionWindow,
+  compose,
+  scorer,
+  signalKey,
+  type Policy,
+  type Signal,
+  type WindowStatistic,
+} from '@kv/core';
 import { h2o, observed } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import ndarray from 'ndarray';
@@ -9,59 +23,133 @@ import { fixture, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';
 
 /** A scorer whose scores are a signal's values. */
-const probe = (signal: Signal): Policy => compose(scorer('probe', [as('attention', signal)], ({ attention }) => attention), topK());
+const probe = (signal: Signal): Policy =>
+  compose(
+    scorer('probe', [as('attention', signal)], ({ attention }) => attention),
+    topK(),
+  );
 
 type Of = (rows: readonly (readonly number[])[], slot: number, seen: readonly number[]) => number;
-const statistic = (w: number, of: WindowStatistic): readonly [Signal, Of] => [attentionWindow(w, of), (rows, j, seen) => windowOracle[of](rows.slice(-w), j, seen.slice(-w))];
-/** What each signal is of rows of probabilities, `[m][n]`, and of how many slots each query sees, as the mean over the heads of a group, or their sum. */
+const statistic = (w: number, of: WindowStatistic): readonly [Signal, Of] => [
+  attentionWindow(w, of),
+  (rows, j, seen) => windowOracle[of](rows.slice(-w), j, seen.slice(-w)),
+];
+/**
+ * What each signal is of rows of probabilities, `[m][n]`, and of how many slots each query sees, as the mean over the
+ * heads of a group, or their sum.
+ */
 const signals: readonly (readonly [Signal, Of, 'sum'?])[] = [
   [attentionLast, (rows, j) => rows.at(-1)![j]!],
   [attentionWindow(4), (rows, j) => rows.slice(-4).reduce((sum, row) => sum + row[j]! / 4, 0)],
   [attentionMax(4), (rows, j) => Math.max(...rows.slice(-4).map((row) => row[j]!))],
-  ...[4, 1, 1000].flatMap((w) => (['squares', 'votes', 'normalized', 'entropy'] as const).map((of) => statistic(w, of))), // more queries than there are
+  ...[4, 1, 1000].flatMap((w) =>
+    (['squares', 'votes', 'normalized', 'entropy'] as const).map((of) => statistic(w, of)),
+  ), // more queries than there are
   [attentionAccumulated, (rows, j) => rows.reduce((sum, row) => sum + row[j]!, 0)],
   [attentionBlock, (rows, j) => rows.slice(-10).reduce((sum, row) => sum + row[j]!, 0)],
   [attentionAccumulatedKv, (rows, j) => rows.reduce((sum, row) => sum + row[j]!, 0), 'sum'],
 ];
 
-test.each(['mistral', 'gemma2', 'qwen2'])('signals of %s are those of its own attention: windows, scale and soft cap', async (name) => {
-  const model = await loadModel(fixture(name)), { ids } = wanted(name, '.')[0]!, { queryHeads: H, kvHeads: G, headDim: d, attention } = model.config;
-  const caches = emptyCaches(model.decoder), queries: Float32Array[] = [];
-  await run(model.decoder, caches, ids, { watch: (l, { q }) => void (queries[l] = q) });
-  const policies = signals.map(([signal]) => probe(signal)), kv = signals.length - 1, block = kv - 1;
-  /** All of them; and sums that nobody wants by query head, beside those of a block, and alone. */
-  const runs = [[...signals.keys()], [block, kv], [kv]].map((read) => ({ read, sequence: new Sequence(model) }));
-  for (const { read, sequence } of runs) await sequence.prefill(ids, { policies: read.map((i) => policies[i]!), block: 10 });
-  expect(runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * caches.length * ids.length))).toEqual([2 * H, H + G, G]);
-  await expect(runs[2]!.sequence.scores(probe(attentionAccumulated), 0)).rejects.toThrow('sequence: the signal attention.accumulated was not remembered');
-  await expect(runs[0]!.sequence.scores(probe(attentionWindow(4, 'cubes' as never)), 0)).rejects.toThrow("sequence: no signal attention.window(of=cubes,w=4): expected 'of' to be one of squares, votes, normalized, entropy, got 'cubes'");
-  for (const [l, cache] of caches.entries()) {
-    const heads = Array.from({ length: G }, (_, g) => ({ positions: [...ids.keys()], values: [], keys: ids.map((_, j) => [...cache.keys.subarray((g * cache.capacity + j) * d, (g * cache.capacity + j + 1) * d)]) }));
-    const window = attention.windows[l]!, rows = probabilities(ndarray(Float64Array.from(queries[l]!), [H, ids.length, d]), [...ids.keys()], heads, (_, position, query) => position > query - window, attention);
-    const seen = ids.map((_, i) => Math.min(i + 1, window));
-    for (const { read, sequence } of runs) for (const i of read) {
-      const [signal, of, together] = signals[i]!;
-      const want = Array.from({ length: G }, (_, g) => ids.map((_, j) => rows.slice((g * H) / G, ((g + 1) * H) / G).reduce((sum, each) => sum + of(each.map((row) => [...row.data]), j, seen) / (together ? 1 : H / G), 0)));
-      const got = await sequence.scores(policies[i]!, l);
-      for (const [g, row] of want.entries()) expect(relative(got[g]!, row), `${signalKey(signal)}, layer ${l}`).toBeLessThan(1e-5);
+test.each(['mistral', 'gemma2', 'qwen2'])(
+  'signals of %s are those of its own attention: windows, scale and soft cap',
+  async (name) => {
+    const model = await loadModel(fixture(name)),
+      { ids } = wanted(name, '.')[0]!,
+      { queryHeads: H, kvHeads: G, headDim: d, attention } = model.config;
+    const caches = emptyCaches(model.decoder),
+      queries: Float32Array[] = [];
+    await run(model.decoder, caches, ids, { watch: (l, { q }) => void (queries[l] = q) });
+    const policies = signals.map(([signal]) => probe(signal)),
+      kv = signals.length - 1,
+      block = kv - 1;
+    /** All of them; and sums that nobody wants by query head, beside those of a block, and alone. */
+    const runs = [[...signals.keys()], [block, kv], [kv]].map((read) => ({ read, sequence: new Sequence(model) }));
+    for (const { read, sequence } of runs)
+      await sequence.prefill(ids, { policies: read.map((i) => policies[i]!), block: 10 });
+    expect(
+      runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * caches.length * ids.length)),
+    ).toEqual([2 * H, H + G, G]);
+    await expect(runs[2]!.sequence.scores(probe(attentionAccumulated), 0)).rejects.toThrow(
+      'sequence: the signal attention.accumulated was not remembered',
+    );
+    await expect(runs[0]!.sequence.scores(probe(attentionWindow(4, 'cubes' as never)), 0)).rejects.toThrow(
+      "sequence: no signal attention.window(of=cubes,w=4): expected 'of' to be one of squares, votes, normalized, entropy, got 'cubes'",
+    );
+    for (const [l, cache] of caches.entries()) {
+      const heads = Array.from({ length: G }, (_, g) => ({
+        positions: [...ids.keys()],
+        values: [],
+        keys: ids.map((_, j) => [
+          ...cache.keys.subarray((g * cache.capacity + j) * d, (g * cache.capacity + j + 1) * d),
+        ]),
+      }));
+      const window = attention.windows[l]!,
+        rows = probabilities(
+          ndarray(Float64Array.from(queries[l]!), [H, ids.length, d]),
+          [...ids.keys()],
+          heads,
+          (_, position, query) => position > query - window,
+          attention,
+        );
+      const seen = ids.map((_, i) => Math.min(i + 1, window));
+      for (const { read, sequence } of runs)
+        for (const i of read) {
+          const [signal, of, together] = signals[i]!;
+          const want = Array.from({ length: G }, (_, g) =>
+            ids.map((_, j) =>
+              rows.slice((g * H) / G, ((g + 1) * H) / G).reduce(
+                (sum, each) =>
+                  sum +
+                  of(
+                    each.map((row) => [...row.data]),
+                    j,
+                    seen,
+                  ) /
+                    (together ? 1 : H / G),
+                0,
+              ),
+            ),
+          );
+          const got = await sequence.scores(policies[i]!, l);
+          for (const [g, row] of want.entries())
+            expect(relative(got[g]!, row), `${signalKey(signal)}, layer ${l}`).toBeLessThan(1e-5);
+        }
     }
-  }
-  for (const { sequence } of runs) sequence.destroy();
-});
+    for (const { sequence } of runs) sequence.destroy();
+  },
+);
 
-test.each(['mistral', 'gemma2', 'qwen2'])('%s keeps by sums of KV heads what it keeps by those of query heads, at their share of the memory', async (name) => {
-  const model = await loadModel(fixture(name)), { ids } = wanted(name, '.')[0]!, { queryHeads: H, kvHeads: G } = model.config;
-  for (const make of [h2o, observed]) {
-    const ran = await Promise.all((['query', 'kv'] as const).map(async (rows) => {
-      const policy = compose(make({ rows }), topK()), sequence = new Sequence(model), kept: unknown[] = [];
-      await sequence.prefill(ids, { policy, budget: 9, block: 7 });
-      for (let i = 0; i < 8; i++) { await sequence.step(ids[i]!, 3); kept.push(sequence.kept()); }
-      const fork = sequence.fork(), scores = await fork.scores(policy, 1), [statistics] = [sequence.ledger.entry('statistics').live];
-      for (const each of [sequence, fork]) { each.destroy(); expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]); }
-      return { kept, scores, statistics };
-    })), [query, kv] = ran as [typeof ran[0], typeof ran[0]];
-    expect(kv.kept).toEqual(query.kept);
-    for (const [g, row] of query.scores.entries()) expect(relative(kv.scores[g]!, row)).toBeLessThan(1e-6);
-    expect(query.statistics / kv.statistics).toBe(H / G);
-  }
-});
+test.each(['mistral', 'gemma2', 'qwen2'])(
+  '%s keeps by sums of KV heads what it keeps by those of query heads, at their share of the memory',
+  async (name) => {
+    const model = await loadModel(fixture(name)),
+      { ids } = wanted(name, '.')[0]!,
+      { queryHeads: H, kvHeads: G } = model.config;
+    for (const make of [h2o, observed]) {
+      const ran = await Promise.all(
+          (['query', 'kv'] as const).map(async (rows) => {
+            const policy = compose(make({ rows }), topK()),
+              sequence = new Sequence(model),
+              kept: unknown[] = [];
+            await sequence.prefill(ids, { policy, budget: 9, block: 7 });
+            for (let i = 0; i < 8; i++) {
+              await sequence.step(ids[i]!, 3);
+              kept.push(sequence.kept());
+            }
+            const fork = sequence.fork(),
+              scores = await fork.scores(policy, 1),
+              [statistics] = [sequence.ledger.entry('statistics').live];
+            for (const each of [sequence, fork]) {
+              each.destroy();
+              expect([each.ledger.live, each.ledger.allocated]).toEqual([0, 0]);
+            }
+            return { kept, scores, statistics };
+          }),
+        ),
+        [query, kv] = ran as [(typeof ran)[0], (typeof ran)[0]];
+      expect(kv.kept).toEqual(query.kept);
+      for (const [g, row] of query.scores.entries()) expect(relative(kv.scores[g]!, row)).toBeLessThan(1e-6);
+      expect(query.statistics / kv.statistics).toBe(H / G);
+    }
+  },
+);

@@ -14,4 +14,5 @@ export interface AdakvOptions {
 }
 
 /** Ada-KV over SnapKV: the slots of a layer go to the best of all its heads. Feng et al. 2024, arXiv:2407.11550. */
-export const adakv = ({ window = 64, kernel = 5, safeguard = 0.2 }: AdakvOptions = {}): Policy => compose(snapkv({ window, kernel }), adaKV({ safeguard }), topK());
+export const adakv = ({ window = 64, kernel = 5, safeguard = 0.2 }: AdakvOptions = {}): Policy =>
+  compose(snapkv({ window, kernel }), adaKV({ safeguard }), topK());

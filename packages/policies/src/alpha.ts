@@ -12,5 +12,9 @@ export interface AlphaOptions {
   readonly kernel?: number;
 }
 
-/** SnapKV's weights in standard deviations, then set-conditioned diversity. On the paper's own base scorer: `alphaTriattention`. */
-export const alpha = ({ lambda = 0.5, window = 64, kernel = 5 }: AlphaOptions = {}): Policy => compose(snapkv({ window, kernel }), zScore(), diversity({ lambda }));
+/**
+ * SnapKV's weights in standard deviations, then set-conditioned diversity. On the paper's own base scorer:
+ * `alphaTriattention`.
+ */
+export const alpha = ({ lambda = 0.5, window = 64, kernel = 5 }: AlphaOptions = {}): Policy =>
+  compose(snapkv({ window, kernel }), zScore(), diversity({ lambda }));

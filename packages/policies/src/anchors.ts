@@ -12,6 +12,11 @@ function detector(where: string, name: Anchors): Detector {
 }
 
 /** `sponsorship` of `@kv/scorers-sponsorship`, with its detector by name, as labels print it. */
-export const sponsorship = ({ anchors = 'regex', ...rest }: Omit<SponsorshipOptions, 'anchors'> & { readonly anchors?: Anchors } = {}): ReturnType<typeof vouch> => vouch({ ...rest, anchors: detector('sponsorship', anchors) });
+export const sponsorship = ({
+  anchors = 'regex',
+  ...rest
+}: Omit<SponsorshipOptions, 'anchors'> & { readonly anchors?: Anchors } = {}): ReturnType<typeof vouch> =>
+  vouch({ ...rest, anchors: detector('sponsorship', anchors) });
 /** `structure` of `@kv/scorers-sponsorship`, with its detector by name. */
-export const structure = ({ anchors = 'regex' }: { readonly anchors?: Anchors } = {}): ReturnType<typeof mark> => mark({ anchors: detector('structure', anchors) });
+export const structure = ({ anchors = 'regex' }: { readonly anchors?: Anchors } = {}): ReturnType<typeof mark> =>
+  mark({ anchors: detector('structure', anchors) });

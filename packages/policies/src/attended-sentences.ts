@@ -14,11 +14,18 @@ export interface AttendedSentencesOptions {
 }
 
 /**
- * Whole sentences that the question looks at, each by its three best slots; the last one that no longer fits fills the room with its best slots.
+ * Whole sentences that the question looks at, each by its three best slots; the last one that no longer fits fills the
+ * room with its best slots.
  *
- * @remarks Ours, from SnapKV's window and CrystalCache's sentences: a question looks at the beginning of a number, and what follows is looked at only while it is being said.
+ * @remarks Ours, from SnapKV's window and CrystalCache's sentences: a question looks at the beginning of a number, and
+ * what follows is looked at only while it is being said.
  * Measured in studies/smollm2-needle.
  */
 export function attendedSentences({ window = 8, maxSize = 32, sinks = 4 }: AttendedSentencesOptions = {}): Policy {
-  return compose(snapkv({ window, kernel: 1 }), mandatory({ sinks }), sentences({ maxSize }), wholeUnits({ last: 'fill' }));
+  return compose(
+    snapkv({ window, kernel: 1 }),
+    mandatory({ sinks }),
+    sentences({ maxSize }),
+    wholeUnits({ last: 'fill' }),
+  );
 }

@@ -14,6 +14,16 @@ export interface CompactorOptions {
   readonly recent?: number;
 }
 
-/** Compactor: leverage of the keys, times the share that goes, plus non-causal attention, each standardised over the layer. Chari and Van Durme 2025, arXiv:2507.08143. */
+/**
+ * Compactor: leverage of the keys, times the share that goes, plus non-causal attention, each standardised over the
+ * layer. Chari and Van Durme 2025, arXiv:2507.08143.
+ */
 export const compactor = ({ chunk = 256, window = 4096, sinks = 8, recent = 4 }: CompactorOptions = {}): Policy =>
-  compose(weighted([1, compose(leverage(), zScore({ over: 'layer' }), byEviction())], [1, compose(noncausal({ chunk, window }), zScore({ over: 'layer' }))]), mandatory({ sinks, recent }), topK());
+  compose(
+    weighted(
+      [1, compose(leverage(), zScore({ over: 'layer' }), byEviction())],
+      [1, compose(noncausal({ chunk, window }), zScore({ over: 'layer' }))],
+    ),
+    mandatory({ sinks, recent }),
+    topK(),
+  );

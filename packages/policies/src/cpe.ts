@@ -28,7 +28,21 @@ export interface CpeOptions {
  *
  * @remarks PrHS, section IV; the defaults are its GSM8K setting, 8 + 88 + 32. CIS alone is phi = 1 and psi = 1.
  */
-export function cpe({ budget = 128, sinks = 8, local = 32, block = 8, threshold = 0.8, compare = 'queries', phi = 0.7, psi = 0.5 }: CpeOptions = {}): Policy {
-  const shared = compose(dots(), mandatory({ sinks, recent: local }), topK(), cis({ block, threshold, compare, sinks, local }));
+export function cpe({
+  budget = 128,
+  sinks = 8,
+  local = 32,
+  block = 8,
+  threshold = 0.8,
+  compare = 'queries',
+  phi = 0.7,
+  psi = 0.5,
+}: CpeOptions = {}): Policy {
+  const shared = compose(
+    dots(),
+    mandatory({ sinks, recent: local }),
+    topK(),
+    cis({ block, threshold, compare, sinks, local }),
+  );
   return compose(view(shared, { budget }), psaw({ sinks, phi }), etf({ sinks, psi }));
 }

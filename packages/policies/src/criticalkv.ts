@@ -13,5 +13,9 @@ export interface CriticalkvPolicyOptions {
   readonly first?: number;
 }
 
-/** CriticalKV over SnapKV: half of the budget by SnapKV, the rest by score times |v W_O|. Feng et al. 2025, arXiv:2502.03805. */
-export const criticalkv = ({ window = 64, kernel = 5, first = 0.5 }: CriticalkvPolicyOptions = {}): Policy => compose(snapkv({ window, kernel }), again({ first }), topK());
+/**
+ * CriticalKV over SnapKV: half of the budget by SnapKV, the rest by score times |v W_O|. Feng et al. 2025,
+ * arXiv:2502.03805.
+ */
+export const criticalkv = ({ window = 64, kernel = 5, first = 0.5 }: CriticalkvPolicyOptions = {}): Policy =>
+  compose(snapkv({ window, kernel }), again({ first }), topK());

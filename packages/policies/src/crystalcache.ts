@@ -17,10 +17,18 @@ export interface CrystalCacheOptions {
 /**
  * CrystalCache: encoding impact of tokens, trunks of linked sentences, max(centrality, content), branch dissolution.
  *
- * @remarks CrystalCache, algorithm 2, prefill. Keeps up to two slots fewer than the budget. Costs the first layer once more.
+ * @remarks CrystalCache, algorithm 2, prefill. Keeps up to two slots fewer than the budget. Costs the first layer once
+ * more.
  */
 export function crystalcache({ alpha = 1, maxSize = 32, sinks = 4, recent = 128 }: CrystalCacheOptions = {}): Policy {
-  return compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory({ sinks, recent }), trunks({ maxSize }), crystallization({ alpha }), branchDissolution());
+  return compose(
+    weighted([10, saliency()], [10, rarity()]),
+    clip(),
+    mandatory({ sinks, recent }),
+    trunks({ maxSize }),
+    crystallization({ alpha }),
+    branchDissolution(),
+  );
 }
 
 export interface CrystalCacheBreathOptions extends CrystalCacheOptions {
@@ -29,11 +37,24 @@ export interface CrystalCacheBreathOptions extends CrystalCacheOptions {
 }
 
 /**
- * CrystalCache with its breath cycle: every 64 generated tokens trunks that matter now pull related ones up, and the cache is dissolved to its budget again, nothing protected.
+ * CrystalCache with its breath cycle: every 64 generated tokens trunks that matter now pull related ones up, and the
+ * cache is dissolved to its budget again, nothing protected.
  *
  * @remarks CrystalCache, section 3.8, which its authors never ran; the budget is the prompt's.
  */
-export function crystalcacheBreath({ alpha = 1, maxSize = 32, sinks = 4, recent = 128, interval = 64 }: CrystalCacheBreathOptions = {}): Policy {
+export function crystalcacheBreath({
+  alpha = 1,
+  maxSize = 32,
+  sinks = 4,
+  recent = 128,
+  interval = 64,
+}: CrystalCacheBreathOptions = {}): Policy {
   const impact = compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory({ sinks, recent }));
-  return compose(impact, trunks({ maxSize, run: interval }), breath({ interval, alpha }), branchDissolution(), cadence({ every: interval }));
+  return compose(
+    impact,
+    trunks({ maxSize, run: interval }),
+    breath({ interval, alpha }),
+    branchDissolution(),
+    cadence({ every: interval }),
+  );
 }

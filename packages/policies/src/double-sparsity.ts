@@ -9,5 +9,9 @@ export interface DoubleSparsityOptions extends LabelsOptions {
   readonly slots?: number;
 }
 
-/** Double Sparsity: every decoded query sees the slots whose few heavy channels score highest; nothing is evicted. Yang et al. 2024, arXiv:2408.07092. */
-export const doubleSparsity = ({ channels = 16, window = 32, slots = 1024 }: DoubleSparsityOptions = {}): Policy => view(compose(labels({ channels, window }), topK()), { budget: slots });
+/**
+ * Double Sparsity: every decoded query sees the slots whose few heavy channels score highest; nothing is evicted. Yang
+ * et al. 2024, arXiv:2408.07092.
+ */
+export const doubleSparsity = ({ channels = 16, window = 32, slots = 1024 }: DoubleSparsityOptions = {}): Policy =>
+  view(compose(labels({ channels, window }), topK()), { budget: slots });

@@ -14,4 +14,5 @@ export interface DynamickvPolicyOptions {
 }
 
 /** DynamicKV over SnapKV: layers by their share of the best scores of the model. Zhou et al. 2024, arXiv:2412.14838. */
-export const dynamickv = ({ window = 32, kernel = 7, most = 10 }: DynamickvPolicyOptions = {}): Policy => compose(snapkv({ window, kernel }), budgets({ window, most }), topK());
+export const dynamickv = ({ window = 32, kernel = 7, most = 10 }: DynamickvPolicyOptions = {}): Policy =>
+  compose(snapkv({ window, kernel }), budgets({ window, most }), topK());

@@ -21,6 +21,25 @@ export interface HSharePolicyOptions {
   readonly layers?: number;
 }
 
-/** HShare: Double Sparsity's sets, shared between tokens, layers and heads; hides, evicts nothing. ICLR 2025, with the authors' 8 + 88 + 32 slots and half of the heads and layers. */
-export const hshare = ({ slots = 128, sinks = 8, local = 32, channels = 32, query = 2, heads = 0.5, layers = 0.5 }: HSharePolicyOptions = {}): Policy =>
-  view(compose(labels({ channels }), mandatory({ sinks, recent: local }), topK(), sharedSets({ query, heads, layers, sinks, local })), { budget: slots });
+/**
+ * HShare: Double Sparsity's sets, shared between tokens, layers and heads; hides, evicts nothing. ICLR 2025, with the
+ * authors' 8 + 88 + 32 slots and half of the heads and layers.
+ */
+export const hshare = ({
+  slots = 128,
+  sinks = 8,
+  local = 32,
+  channels = 32,
+  query = 2,
+  heads = 0.5,
+  layers = 0.5,
+}: HSharePolicyOptions = {}): Policy =>
+  view(
+    compose(
+      labels({ channels }),
+      mandatory({ sinks, recent: local }),
+      topK(),
+      sharedSets({ query, heads, layers, sinks, local }),
+    ),
+    { budget: slots },
+  );

@@ -1,4 +1,20 @@
-import { cadence, log1p, mandatory, max, minMax, normalize, perLayer, pool, reduceHeads, rerotate, softmax, sum, view, weighted, zScore } from '@kv/core';
+import {
+  cadence,
+  log1p,
+  mandatory,
+  max,
+  minMax,
+  normalize,
+  perLayer,
+  pool,
+  reduceHeads,
+  rerotate,
+  softmax,
+  sum,
+  view,
+  weighted,
+  zScore,
+} from '@kv/core';
 import type { Piece, Scored } from '@kv/core';
 import { adaKV } from '@kv/allocators-ada-kv';
 import { duoAttention, given, lukv } from '@kv/allocators-given';
@@ -32,9 +48,61 @@ import { sharedSets } from '@kv/sharing-hshare';
 import { criticalkv, outputShare } from '@kv/transforms-critical';
 import { cam, merge } from '@kv/transforms-merging';
 import { chunks, entropyGate } from '@kv/units-chunks';
-import { branchDissolution, breath, centrality, clip, coverage, crystallization, saliency, sentences, standout, trunks } from '@kv/units-trunks';
+import {
+  branchDissolution,
+  breath,
+  centrality,
+  clip,
+  coverage,
+  crystallization,
+  saliency,
+  sentences,
+  standout,
+  trunks,
+} from '@kv/units-trunks';
 import { sponsorship, structure } from './anchors.ts';
-import { AKULOV, CAI, CAI25, CC, CHARI, CORALLO, DEVOTO, DEVOTO25, DROPKV, FENG24, FENG25, FENG25D, GODEY, GOEL, HSHARE, KIM, KVPRESS, DMS, LI, LIANG, LIU, LIU23, LUKV, MAO, OREN, PARK, PRHS, QIN, SCD, SENGUPTA, TA, TANG, XIAO, XIAO24, YANG, YANG26, ZHANG, ZHANG24, ZHANG24M, ZHOU } from './sources.ts';
+import {
+  AKULOV,
+  CAI,
+  CAI25,
+  CC,
+  CHARI,
+  CORALLO,
+  DEVOTO,
+  DEVOTO25,
+  DROPKV,
+  FENG24,
+  FENG25,
+  FENG25D,
+  GODEY,
+  GOEL,
+  HSHARE,
+  KIM,
+  KVPRESS,
+  DMS,
+  LI,
+  LIANG,
+  LIU,
+  LIU23,
+  LUKV,
+  MAO,
+  OREN,
+  PARK,
+  PRHS,
+  QIN,
+  SCD,
+  SENGUPTA,
+  TA,
+  TANG,
+  XIAO,
+  XIAO24,
+  YANG,
+  YANG26,
+  ZHANG,
+  ZHANG24,
+  ZHANG24M,
+  ZHOU,
+} from './sources.ts';
 
 export type OptionValue = number | string | boolean;
 export type OptionValues = Readonly<Record<string, OptionValue>>;
@@ -48,13 +116,24 @@ export interface PieceEntry {
   readonly source: string;
   /** Defaults by name. */
   readonly options: OptionValues;
-  /** It stands around other scorers: any number, any number with weights, or the one under the name `by`, or, around a whole policy, `of`. */
+  /**
+   * It stands around other scorers: any number, any number with weights, or the one under the name `by`, or, around a
+   * whole policy, `of`.
+   */
   readonly around?: 'scorers' | 'weighted' | 'by' | 'of';
 }
 
-const entry = <O>(make: (options?: O) => Piece, source: string, options: OptionValues = {}): PieceEntry => ({ make: (given) => make(given as O | undefined), source, options });
-const around = (kind: 'scorers' | 'weighted' | 'by' | 'of', make: (terms: readonly Term[], options: OptionValues) => Piece, source: string, options: OptionValues = {}): PieceEntry =>
-  ({ make: (given = {}, terms = []) => make(terms, given), source, options, around: kind });
+const entry = <O>(make: (options?: O) => Piece, source: string, options: OptionValues = {}): PieceEntry => ({
+  make: (given) => make(given as O | undefined),
+  source,
+  options,
+});
+const around = (
+  kind: 'scorers' | 'weighted' | 'by' | 'of',
+  make: (terms: readonly Term[], options: OptionValues) => Piece,
+  source: string,
+  options: OptionValues = {},
+): PieceEntry => ({ make: (given = {}, terms = []) => make(terms, given), source, options, around: kind });
 const scorers = (terms: readonly Term[]): readonly AnyScorer[] => terms.map(([, scorer]) => scorer);
 const CORE = '@kv/core';
 
@@ -72,8 +151,21 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   qfilter: entry(qfilter, GODEY),
   kvzip: entry(kvzip, KIM, { sinks: 4 }),
   kvcompose: entry(kvcompose, AKULOV),
-  expectedAttention: entry(expectedAttention, DEVOTO25, { window: 1024, future: 512, sinks: 4, covariance: true, valueNorm: true, epsilon: 0 }),
-  expectedAttentionStats: entry(expectedAttentionStats, DEVOTO25, { future: 512, sinks: 4, covariance: true, valueNorm: true, epsilon: 0 }),
+  expectedAttention: entry(expectedAttention, DEVOTO25, {
+    window: 1024,
+    future: 512,
+    sinks: 4,
+    covariance: true,
+    valueNorm: true,
+    epsilon: 0,
+  }),
+  expectedAttentionStats: entry(expectedAttentionStats, DEVOTO25, {
+    future: 512,
+    sinks: 4,
+    covariance: true,
+    valueNorm: true,
+    epsilon: 0,
+  }),
   cap: entry(cap, YANG26, { tau: 5, window: 1024, future: 512, sinks: 4 }),
   leverage: entry(leverage, CHARI, { jitter: 0.01 }),
   noncausal: entry(noncausal, CHARI, { chunk: 256, window: 4096, kernel: 3 }),
@@ -117,7 +209,12 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   mandatory: entry(mandatory, CORE, { sinks: 4, recent: 0 }),
   clip: entry(clip, `${CC}, eq. 22`, { low: 0.1, high: 20 }),
   coverage: entry(coverage, `${CC}, section 8`, { share: 0.1 }),
-  cadence: entry((o: { block?: number; every?: number } = {}) => cadence({ ...(o.block && { block: o.block }), ...(o.every && { every: o.every }) }), CORE, { block: 0, every: 0 }),
+  cadence: entry(
+    (o: { block?: number; every?: number } = {}) =>
+      cadence({ ...(o.block && { block: o.block }), ...(o.every && { every: o.every }) }),
+    CORE,
+    { block: 0, every: 0 },
+  ),
   uniform: entry(uniform, 'what an engine starts from'),
   given: entry(given, 'by hand', { shares: '1' }),
   pyramidal: entry(pyramidal, CAI, { beta: 20 }),
@@ -132,7 +229,12 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   adaKV: entry(adaKV, FENG24, { safeguard: 0.2 }),
   mass: entry(mass, `${PRHS}, Lemma 1`, { epsilon: 0.05 }),
   threshold: entry(threshold, DMS, { at: 0, window: 128 }),
-  protectedPartition: around('by', (terms, options) => protectedPartition(scorers(terms)[0]!, options), `${TA}, section 3.3`, { slots: 4 }),
+  protectedPartition: around(
+    'by',
+    (terms, options) => protectedPartition(scorers(terms)[0]!, options),
+    `${TA}, section 3.3`,
+    { slots: 4 },
+  ),
   chunks: entry(chunks, LIU, { size: 10, shared: true }),
   quota: entry(quota, CORALLO),
   wholeUnits: entry(wholeUnits, LIU, { last: 'drop' }),
@@ -141,7 +243,15 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   centrality: entry(centrality, `${CC}, eq. 27`),
   standout: entry(standout, `${CC}, eq. 28`),
   crystallization: entry(crystallization, `${CC}, eq. 29`, { alpha: 1 }),
-  breath: entry(breath, `${CC}, section 3.8`, { interval: 64, alpha: 1, decay: 0.05, hops: 2, gain: 0.15, bond: 0.05, fade: 0.99 }),
+  breath: entry(breath, `${CC}, section 3.8`, {
+    interval: 64,
+    alpha: 1,
+    decay: 0.05,
+    hops: 2,
+    gain: 0.15,
+    bond: 0.05,
+    fade: 0.99,
+  }),
   branchDissolution: entry(branchDissolution, `${CC}, algorithm 1`, { least: 3, protect: 'units' }),
   jointEviction: entry(jointEviction, `${GOEL}, eq. 24`),
   diversity: entry(diversity, `${SCD}, algorithm 1`, { lambda: 0.5, signature: 'model', last: 0.5, decay: 1 }),
@@ -149,8 +259,24 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   merge: entry(merge, KVPRESS, { threshold: 0 }),
   cam: entry(cam, ZHANG24M, { slots: 32, most: 512, seed: 0 }),
   rerotate: entry(rerotate, XIAO),
-  view: around('of', (terms, { budget, rows }) => view(terms[0]![1] as unknown as Piece<'start', 'kept'>, { budget: Number(budget ?? 1024), rows: String(rows ?? 'query') as 'query' | 'kv' }), CORE, { budget: 1024, rows: 'query' }),
-  cis: entry(cis, `${PRHS}, section IV-A`, { block: 8, threshold: 0.8, compare: 'queries', dilation: 1, sinks: 4, local: 32 }),
+  view: around(
+    'of',
+    (terms, { budget, rows }) =>
+      view(terms[0]![1] as unknown as Piece<'start', 'kept'>, {
+        budget: Number(budget ?? 1024),
+        rows: String(rows ?? 'query') as 'query' | 'kv',
+      }),
+    CORE,
+    { budget: 1024, rows: 'query' },
+  ),
+  cis: entry(cis, `${PRHS}, section IV-A`, {
+    block: 8,
+    threshold: 0.8,
+    compare: 'queries',
+    dilation: 1,
+    sinks: 4,
+    local: 32,
+  }),
   sharedSets: entry(sharedSets, HSHARE, { query: 2, heads: 0.5, layers: 0.5, measure: 8, sinks: 8, local: 32 }),
   psaw: entry(psaw, `${PRHS}, eq. 15`, { sinks: 4, phi: 0.7, alpha: 1 }),
   etf: entry(etf, `${PRHS}, eq. 16`, { sinks: 4, psi: 0.5, gamma: 1 }),

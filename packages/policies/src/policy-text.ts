@@ -10,7 +10,10 @@ export interface Call {
   readonly args?: readonly Arg[];
 }
 /** One argument: calls with `∘` between them, behind `key=` or alone. */
-export interface Arg { readonly key?: string; readonly calls: readonly Call[] }
+export interface Arg {
+  readonly key?: string;
+  readonly calls: readonly Call[];
+}
 
 /** Enough for any policy that runs; what reads the calls may recurse, and compare each with each. */
 const LIMITS = { characters: 16_384, names: 512, depth: 32 };
@@ -18,16 +21,22 @@ const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;
 const BARE = /^[^\s()=,"∘](?:[^()=,"∘]*[^\s()=,"∘])?$/;
 
 /**
- * A policy's text as calls: `chain = call {∘ call}`, `call = name [(arg {, arg})]`, `arg = [key=] chain`, where a name is bare or a JSON string.
+ * A policy's text as calls: `chain = call {∘ call}`, `call = name [(arg {, arg})]`, `arg = [key=] chain`, where a name
+ * is bare or a JSON string.
  *
  * @throws KvError in one sentence for any other text. Takes time linear in its length.
  */
 export function policyCalls(text: string): readonly Call[] {
-  let at = 0, names = 0;
+  let at = 0,
+    names = 0;
   const refuse = (expected: string): KvError => new KvError('policy', `expected ${expected}, got ${excerpt(text)}`);
   const misshapen = (): KvError => {
     const rest = text.slice(at).trim();
-    return refuse(rest === '' || rest.startsWith(')') ? "as many '(' as ')'" : 'a name with options such as snapkv(window=16,kernel=5)');
+    return refuse(
+      rest === '' || rest.startsWith(')')
+        ? "as many '(' as ')'"
+        : 'a name with options such as snapkv(window=16,kernel=5)',
+    );
   };
   const match = (pattern: RegExp): string => {
     pattern.lastIndex = at;
@@ -54,7 +63,8 @@ export function policyCalls(text: string): readonly Call[] {
     }
   };
   // Outside all brackets nothing but a bracket, a quote or ∘ ends a name: it may be the path of a module.
-  const head = (depth: number): Call => (eat('"') ? { name: quoted(), quoted: true } : { name: match(depth === 0 ? /[^()"∘]*/y : /[^()=,"∘]*/y).trim() });
+  const head = (depth: number): Call =>
+    eat('"') ? { name: quoted(), quoted: true } : { name: match(depth === 0 ? /[^()"∘]*/y : /[^()=,"∘]*/y).trim() };
   const call = (depth: number): Call => {
     const first = head(depth);
     if (first.name === '' && !first.quoted) throw refuse('a name with options such as snapkv(window=16,kernel=5)');
@@ -68,7 +78,8 @@ export function policyCalls(text: string): readonly Call[] {
   };
   const chain = (depth: number): readonly Call[] => several('∘', () => call(depth));
   const arg = (depth: number): Arg => {
-    const start = at, { name, quoted: text } = head(depth);
+    const start = at,
+      { name, quoted: text } = head(depth);
     if (!text && name !== '' && eat('=')) return { key: name, calls: chain(depth) };
     at = start;
     return { calls: chain(depth) };
@@ -88,7 +99,12 @@ export function policyCalls(text: string): readonly Call[] {
 
 /** Writes what `policyCalls` reads back. */
 export const printCalls = (calls: readonly Call[]): string =>
-  calls.map(({ name, quoted, args }) => `${quoted ? JSON.stringify(name) : name}${args ? `(${args.map(printArg).join(',')})` : ''}`).join(' ∘ ');
+  calls
+    .map(
+      ({ name, quoted, args }) =>
+        `${quoted ? JSON.stringify(name) : name}${args ? `(${args.map(printArg).join(',')})` : ''}`,
+    )
+    .join(' ∘ ');
 export const printArg = ({ key, calls }: Arg): string => `${key === undefined ? '' : `${key}=`}${printCalls(calls)}`;
 
 /** A piece with its options as text; what would be read as something else stands in quotes. */
@@ -98,14 +114,20 @@ export const printPiece = (name: string, options: OptionValues): string => {
 };
 
 /** A name or value, in quotes where a bare one would not be read as it. */
-const word = (name: string, meant: OptionValue): Call => (optionValue({ name }) === meant && (typeof meant !== 'string' || BARE.test(name)) ? { name } : { name, quoted: true });
+const word = (name: string, meant: OptionValue): Call =>
+  optionValue({ name }) === meant && (typeof meant !== 'string' || BARE.test(name)) ? { name } : { name, quoted: true };
 
 /** A value by its look: true, false, a number or text; undefined for a call with brackets. */
 export function optionValue({ name, quoted, args }: Call): OptionValue | undefined {
   if (args) return undefined;
   if (quoted) return name;
-  return name === 'true' || name === 'false' ? name === 'true' : NUMBER.test(name) && Number.isFinite(Number(name)) ? Number(name) : name;
+  return name === 'true' || name === 'false'
+    ? name === 'true'
+    : NUMBER.test(name) && Number.isFinite(Number(name))
+      ? Number(name)
+      : name;
 }
 
 /** The start of a text, on one line. */
-export const excerpt = (text: string): string => `'${text.slice(0, 120).trim().replace(/\s+/g, ' ')}${text.length > 120 ? '…' : ''}'`;
+export const excerpt = (text: string): string =>
+  `'${text.slice(0, 120).trim().replace(/\s+/g, ' ')}${text.length > 120 ? '…' : ''}'`;

@@ -14,4 +14,5 @@ export interface PyramidOptions {
 }
 
 /** PyramidKV by the authors' line, above the window, with a sum that is exact. Cai et al. 2024, arXiv:2406.02069. */
-export const pyramidal = ({ window = 64, kernel = 5, beta = 20 }: PyramidOptions = {}): Policy => compose(snapkv({ window, kernel }), budgets({ beta }), topK());
+export const pyramidal = ({ window = 64, kernel = 5, beta = 20 }: PyramidOptions = {}): Policy =>
+  compose(snapkv({ window, kernel }), budgets({ beta }), topK());

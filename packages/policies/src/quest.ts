@@ -10,5 +10,9 @@ export interface QuestOptions {
   readonly slots?: number;
 }
 
-/** Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. Tang et al. 2024, arXiv:2406.10774. */
-export const quest = ({ page = 16, slots = 1024 }: QuestOptions = {}): Policy => view(compose(pageBounds({ page }), topK()), { budget: slots });
+/**
+ * Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. Tang et al. 2024,
+ * arXiv:2406.10774.
+ */
+export const quest = ({ page = 16, slots = 1024 }: QuestOptions = {}): Policy =>
+  view(compose(pageBounds({ page }), topK()), { budget: slots });

@@ -13,4 +13,5 @@ export interface RkvOptions {
 }
 
 /** R-KV: importance against redundancy. Cai et al. 2025, arXiv:2505.24133. */
-export const rkv = ({ window = 8, kernel = 7, lambda = 0.1 }: RkvOptions = {}): Policy => compose(weighted([lambda, importance({ window, kernel })], [lambda - 1, redundancy()]), topK());
+export const rkv = ({ window = 8, kernel = 7, lambda = 0.1 }: RkvOptions = {}): Policy =>
+  compose(weighted([lambda, importance({ window, kernel })], [lambda - 1, redundancy()]), topK());

@@ -13,5 +13,9 @@ export interface SnapkvMergeOptions {
   readonly threshold?: number;
 }
 
-/** SnapKV, with every evicted value folded into the kept slot of the nearest key. kvpress' MergingPress, after arXiv:2210.09461. */
-export const snapkvMerge = ({ window = 64, kernel = 5, threshold = 0 }: SnapkvMergeOptions = {}): Policy => compose(snapkv({ window, kernel }), topK(), merge({ threshold }));
+/**
+ * SnapKV, with every evicted value folded into the kept slot of the nearest key. kvpress' MergingPress, after
+ * arXiv:2210.09461.
+ */
+export const snapkvMerge = ({ window = 64, kernel = 5, threshold = 0 }: SnapkvMergeOptions = {}): Policy =>
+  compose(snapkv({ window, kernel }), topK(), merge({ threshold }));

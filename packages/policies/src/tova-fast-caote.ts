@@ -5,4 +5,5 @@ import { fastCaote } from '@kv/scorers-caote';
 import { topK } from '@kv/selectors-top-k';
 
 /** TOVA's scores as weights of FastCAOTE's eviction error. Goel et al. 2025, arXiv:2504.14051. */
-export const tovaFastCaote = (options?: Parameters<typeof tova>[0]): Policy => compose(tova(options), fastCaote(), topK());
+export const tovaFastCaote = (options?: Parameters<typeof tova>[0]): Policy =>
+  compose(tova(options), fastCaote(), topK());

@@ -8,19 +8,38 @@ import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys'
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
 
 /** A checkpoint in a folder of its own, with every file of statistics beside it, calibrated on `ids`. */
-export async function calibrated(folder: string, ids: readonly number[]): Promise<{ readonly model: Model; remove(): void }> {
+export async function calibrated(
+  folder: string,
+  ids: readonly number[],
+): Promise<{ readonly model: Model; remove(): void }> {
   const beside = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
-  const model = await loadModel(beside), { layers, queryHeads, kvHeads, headDim } = model.config;
-  const all = Array.from({ length: layers }, () => ({ turned: calibration(queryHeads, headDim), moments: queryMoments(queryHeads, headDim), directions: queryDirections(queryHeads, kvHeads, headDim) }));
-  await watchLayers(model, ids, { queries: (l, q, { rotary, cos, sin }) => {
-    const each = all[l]!, turned = { q, cos, sin, half: rotary / 2 };
-    each.turned.add(turned);
-    each.moments.add(turned);
-    each.directions.add(q);
-  } });
-  writeFileSync(join(beside, PRE_ROPE_FILE), preRopeFile({ tokens: ids.length, rows: all.map((each) => each.turned.take()) }, { queryHeads, headDim }));
+  const model = await loadModel(beside),
+    { layers, queryHeads, kvHeads, headDim } = model.config;
+  const all = Array.from({ length: layers }, () => ({
+    turned: calibration(queryHeads, headDim),
+    moments: queryMoments(queryHeads, headDim),
+    directions: queryDirections(queryHeads, kvHeads, headDim),
+  }));
+  await watchLayers(model, ids, {
+    queries: (l, q, { rotary, cos, sin }) => {
+      const each = all[l]!,
+        turned = { q, cos, sin, half: rotary / 2 };
+      each.turned.add(turned);
+      each.moments.add(turned);
+      each.directions.add(q);
+    },
+  });
+  writeFileSync(
+    join(beside, PRE_ROPE_FILE),
+    preRopeFile({ tokens: ids.length, rows: all.map((each) => each.turned.take()) }, { queryHeads, headDim }),
+  );
   writeFileSync(join(beside, QUERY_STATISTICS_FILE), queryStatisticsFile(all.map((each) => each.moments.take())));
   writeFileSync(join(beside, Q_FILTERS_FILE), qFiltersFile(all.map((each) => each.directions.take())));
-  return { model, remove: () => { rmSync(beside, { recursive: true }); } };
+  return {
+    model,
+    remove: () => {
+      rmSync(beside, { recursive: true });
+    },
+  };
 }

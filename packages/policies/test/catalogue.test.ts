@@ -4,16 +4,30 @@ import * as all from '../src/index.ts';
 import { parsePolicy, pieces, policies } from '../src/index.ts';
 
 test('every exported policy is in the catalogue, under its name', () => {
-  const factories = Object.entries(all).filter(([name, x]) => typeof x === 'function' && !['parsePolicy', 'unknownName', 'optionValue', 'policyCalls', 'printCalls', 'printPiece'].includes(name)).map(([name]) => name);
+  const factories = Object.entries(all)
+    .filter(
+      ([name, x]) =>
+        typeof x === 'function' &&
+        !['parsePolicy', 'unknownName', 'optionValue', 'policyCalls', 'printCalls', 'printPiece'].includes(name),
+    )
+    .map(([name]) => name);
   expect(Object.keys(policies).sort()).toEqual(factories.sort());
 });
 
 describe.each(Object.entries(policies))('%s', (name, { make, options, about, source }) => {
-  test('its listed defaults are its defaults', () => { expect(make(options).label).toBe(make().label); });
-  test('is said and sourced', () => { expect(about.length * source.length).toBeGreaterThan(0); });
-  test('its label is read back', () => { expect(parsePolicy(make().label).label).toBe(make().label); });
+  test('its listed defaults are its defaults', () => {
+    expect(make(options).label).toBe(make().label);
+  });
+  test('is said and sourced', () => {
+    expect(about.length * source.length).toBeGreaterThan(0);
+  });
+  test('its label is read back', () => {
+    expect(parsePolicy(make().label).label).toBe(make().label);
+  });
   test('is parsed with every option', () => {
-    const said = Object.entries(options).map(([k, v]) => `${k}=${v}`).join(',');
+    const said = Object.entries(options)
+      .map(([k, v]) => `${k}=${v}`)
+      .join(',');
     expect(parsePolicy(said === '' ? name : `${name}(${said})`).label).toBe(make(options).label);
   });
 });
@@ -29,8 +43,13 @@ test.each([
   ['h2o(rows=kv)', 'h2o(recent=0.5,rows=kv) ∘ topK'],
   ['observed(rows=kv)', 'observed(rows=kv) ∘ topK'],
   ['tovaCaote(forceLast=false)', 'tova(forceLast=false) ∘ caote ∘ topK'],
-  ['taFast(reach=8)', 'weighted(0.5*recency,0.3*structure,-0.1*frequency,1*sponsorship(reach=8)) ∘ mandatory(sinks=1,recent=2) ∘ protectedPartition(slots=4,by=sponsorship(reach=8)) ∘ topK'],
-])('%s', (text, label) => { expect(parsePolicy(text).label).toBe(label); });
+  [
+    'taFast(reach=8)',
+    'weighted(0.5*recency,0.3*structure,-0.1*frequency,1*sponsorship(reach=8)) ∘ mandatory(sinks=1,recent=2) ∘ protectedPartition(slots=4,by=sponsorship(reach=8)) ∘ topK',
+  ],
+])('%s', (text, label) => {
+  expect(parsePolicy(text).label).toBe(label);
+});
 
 test.each([
   ['snapkvv', 'policy: expected pieces joined by ∘, or NAME or NAME(option=value,...) with one of full, streaming, '],
@@ -52,15 +71,25 @@ test.each([
   ['tova(forceLast=yes)', "tova: forceLast must be true or false, got 'yes'"],
   ['h2o(over=all)', "h2o: over must be 'accumulated' or 'block', got 'all'"],
   ['h2o(over=block,rows=kv)', "h2o: expected rows 'query' over a block, got 'kv'"],
-  ['snapkv ∘ caote', "policy: 'snapkv(window=64,kernel=5) ∘ caote' leaves no kept slots, expected a selector such as topK at its end"],
-  ['knorm ∘ caote ∘ topK', "compose: 'caote' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative"],
+  [
+    'snapkv ∘ caote',
+    "policy: 'snapkv(window=64,kernel=5) ∘ caote' leaves no kept slots, expected a selector such as topK at its end",
+  ],
+  [
+    'knorm ∘ caote ∘ topK',
+    "compose: 'caote' needs weights (scores of at least 0), but 'knorm' before it leaves scores that may be negative",
+  ],
   ['snapkv ∘ topk', 'policy: expected one of the pieces streaming, '],
   ['weighted(snapkv) ∘ topK', "weighted: expected WEIGHT*SCORER, got 'snapkv'"],
   ['knorm ∘ protectedPartition(slots=4) ∘ topK', 'protectedPartition: expected one scorer as by=SCORER, got 0'],
   ['sum(topK) ∘ topK', "sum: takes scorers, but 'topK' leaves kept"],
 ])('%s is refused in a sentence', (text, sentence) => {
   expect(() => parsePolicy(text)).toThrow(sentence);
-  try { parsePolicy(text); } catch (error) { expect(KvError.is(error)).toBe(true); }
+  try {
+    parsePolicy(text);
+  } catch (error) {
+    expect(KvError.is(error)).toBe(true);
+  }
 });
 
 test.each([
@@ -68,10 +97,15 @@ test.each([
   'max(snapkv(window=8,kernel=3),sum(rarity,streaming(sinks=4))) ∘ pool(kernel=3,kind=max,except=2) ∘ mandatory(sinks=1,recent=0) ∘ uniform ∘ topK',
   'weighted(0.5*knorm ∘ softmax,-2*tova) ∘ zScore ∘ topK',
   'observed ∘ reduceHeads(kind=max) ∘ log1p ∘ normalize ∘ perLayer ∘ minMax ∘ fastCaote ∘ topK',
-])('%s is read back', (label) => { expect(parsePolicy(label).label).toBe(label); });
-
-test.each(Object.entries(pieces).filter(([, { around }]) => around === undefined))('the piece %s has the defaults that are listed', (name, { make, options }) => {
-  expect(make(options).label).toBe(make().label);
-  expect(make().name).toBe(name);
-  expect(compile(make()).steps.length).toBe(make().atoms.some((atom) => atom.at === 'event') ? 1 : 0);
+])('%s is read back', (label) => {
+  expect(parsePolicy(label).label).toBe(label);
 });
+
+test.each(Object.entries(pieces).filter(([, { around }]) => around === undefined))(
+  'the piece %s has the defaults that are listed',
+  (name, { make, options }) => {
+    expect(make(options).label).toBe(make().label);
+    expect(make().name).toBe(name);
+    expect(compile(make()).steps.length).toBe(make().atoms.some((atom) => atom.at === 'event') ? 1 : 0);
+  },
+);

@@ -7,17 +7,33 @@ import { parsePolicy } from '../src/index.ts';
 import { llamaGolden } from './goldens.ts';
 
 let model: Model, ids: number[];
-beforeAll(async () => { ({ model, ids } = await llamaGolden()); });
+beforeAll(async () => {
+  ({ model, ids } = await llamaGolden());
+});
 /** A run with all that a witness is shown. */
 async function watched(text: string, options: object, constants?: Constants) {
-  const rows: (WitnessedRow & { readonly ago: number | undefined })[] = [], all = certificates({ constants }), policy = parsePolicy(text);
-  const { report } = await generate(model, { ids, policy, ...options, certify: { row: (row) => { rows.push({ ...row, ago: row.state('state.cis.ago') }); all.row(row); }, conclude: (run) => all.conclude(run) } });
+  const rows: (WitnessedRow & { readonly ago: number | undefined })[] = [],
+    all = certificates({ constants }),
+    policy = parsePolicy(text);
+  const { report } = await generate(model, {
+    ids,
+    policy,
+    ...options,
+    certify: {
+      row: (row) => {
+        rows.push({ ...row, ago: row.state('state.cis.ago') });
+        all.row(row);
+      },
+      conclude: (run) => all.conclude(run),
+    },
+  });
   return { rows, report, found: report.certificates as Certificates };
 }
-const heads = (): number => model.config.queryHeads, group = (h: number): number => Math.floor((h * model.config.kvHeads) / heads());
+const heads = (): number => model.config.queryHeads,
+  group = (h: number): number => Math.floor((h * model.config.kvHeads) / heads());
 
 describe('certificates in the report', () => {
-  test('an eviction: every query head\'s newest weights over what was there, and what stays', async () => {
+  test("an eviction: every query head's newest weights over what was there, and what stays", async () => {
     const { rows, report, found } = await watched('snapkv(window=8)', { budget: 48, maxNewTokens: 0 });
     expect(rows).toHaveLength(model.config.layers * heads());
     for (const { layer, head, weights, positions, kept, query } of rows) {
@@ -25,7 +41,10 @@ describe('certificates in the report', () => {
       expect([positions.length, query]).toEqual([ids.length, ids.length - 1]);
       expect(kept.map((i) => positions[i]!)).toEqual(report.kept[layer]![group(head)]!);
     }
-    expect(found.events!.dropped.mean).toBeCloseTo(rows.reduce((s, r) => s + droppedMass(r.weights, r.kept), 0) / rows.length, 6);
+    expect(found.events!.dropped.mean).toBeCloseTo(
+      rows.reduce((s, r) => s + droppedMass(r.weights, r.kept), 0) / rows.length,
+      6,
+    );
     expect(found.events!.best.mean).toBeLessThan(found.events!.dropped.mean);
     expect(found.fading!.ages.length).toBeGreaterThan(3);
     expect(found.views).toBeUndefined();
@@ -33,7 +52,8 @@ describe('certificates in the report', () => {
   test('the true top-k of one head drops exactly δ*, and overlaps the oracle fully', async () => {
     const { found, rows } = await watched('topKOracle(slots=32)', { maxNewTokens: 5 });
     expect(found.views!.rows).toBe(4 * model.config.layers * heads()); // the last token is not fed
-    expect(found.views!.dropped.mean - found.views!.best.mean).toBeLessThan(2e-3); // the token itself is seen whatever its weight
+    // the token itself is seen whatever its weight
+    expect(found.views!.dropped.mean - found.views!.best.mean).toBeLessThan(2e-3);
     expect(found.views!.overlap.mean).toBeGreaterThan(0.96);
     expect(rows.every((r) => r.kept.includes(r.weights.length - 1))).toBe(true);
   });
@@ -41,7 +61,9 @@ describe('certificates in the report', () => {
     const cis = await watched('cpe(budget=64,sinks=2,local=8,block=4,phi=1,psi=1)', { maxNewTokens: 9 });
     expect(cis.found.retrievalRatio).toBeGreaterThanOrEqual(0.25);
     expect(cis.found.retrievalRatio).toBeLessThanOrEqual(1);
-    const byKeys = await watched('cpe(budget=64,sinks=2,local=8,block=4,compare=keys,phi=1,psi=1)', { maxNewTokens: 9 });
+    const byKeys = await watched('cpe(budget=64,sinks=2,local=8,block=4,compare=keys,phi=1,psi=1)', {
+      maxNewTokens: 9,
+    });
     expect(byKeys.found.retrievalRatio).toBeGreaterThanOrEqual(0.25);
     expect(byKeys.found.retrievalRatio).not.toBe(cis.found.retrievalRatio);
     const psaw = await watched('psaw(phi=0.2)', { maxNewTokens: 3 });
@@ -50,9 +72,13 @@ describe('certificates in the report', () => {
     expect(byLayer.at(-1)).toBeGreaterThan(0);
   });
   test('CIS bounds what reuse costs by the distance of the very queries', async () => {
-    const { rows, found } = await watched('cpe(budget=64,sinks=2,local=8,block=4,threshold=0.2,phi=1,psi=1)', { maxNewTokens: 9 }), reused = rows.filter(({ ago }) => ago! > 0);
+    const { rows, found } = await watched('cpe(budget=64,sinks=2,local=8,block=4,threshold=0.2,phi=1,psi=1)', {
+        maxNewTokens: 9,
+      }),
+      reused = rows.filter(({ ago }) => ago! > 0);
     const bounds = reused.map(({ layer, head, step, ago, vector, keyNorm }) => {
-      const past = rows.find((r) => r.layer === layer && r.head === head && r.step === step - ago!)!, dot = vector.reduce((s, x, c) => s + x * past.vector[c]!, 0);
+      const past = rows.find((r) => r.layer === layer && r.head === head && r.step === step - ago!)!,
+        dot = vector.reduce((s, x, c) => s + x * past.vector[c]!, 0);
       expect(past.ago).toBe(0); // it retrieved
       expect(Math.floor(past.step / 4)).toBe(Math.floor(step / 4));
       expect(dot / Math.hypot(...vector) / Math.hypot(...past.vector)).toBeGreaterThan(0.2);
@@ -65,7 +91,11 @@ describe('certificates in the report', () => {
     expect(found.reuse!.beyond.mean).toBeGreaterThanOrEqual(0);
   });
   test('Double Sparsity as a surrogate: no row drops more than δ* + 2 ε and δ* + 2 η', async () => {
-    const { rows, found } = await watched('view(budget=48,of=labels(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK)', { maxNewTokens: 4 }), { surrogate } = found;
+    const { rows, found } = await watched(
+        'view(budget=48,of=labels(channels=6,window=1) ∘ mandatory(sinks=2,recent=4) ∘ topK)',
+        { maxNewTokens: 4 },
+      ),
+      { surrogate } = found;
     expect(surrogate!.rows).toBe(rows.length);
     expect(surrogate!.dropped.mean).toBeCloseTo(found.views!.dropped.mean, 9);
     expect(surrogate!.dropped.max).toBeLessThanOrEqual(surrogate!.byVariation.max);
@@ -78,40 +108,59 @@ describe('certificates in the report', () => {
   test('PSAW and ETF by constants that were fitted on a calibration run', async () => {
     const all = fitConstants(model.config, { sinks: 4 });
     await watchLayers(model, ids, all);
-    const constants = all.take(ids.length), { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 3 }, constants), [layer, ...rest] = found.schedules!;
+    const constants = all.take(ids.length),
+      { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 3 }, constants),
+      [layer, ...rest] = found.schedules!;
     expect(rest).toEqual([]); // of four layers the top one alone
     expect(layer!.layer).toBe(3);
     expect(layer!.window!.dropped.mean).toBeCloseTo(found.views!.byLayer[3]!, 5);
     expect(layer!.freezing!.positions).toBe(Math.floor(0.8 * ids.length) - 4);
     expect(layer!.joint).toBe(Math.min(1, layer!.window!.fitted.max + layer!.freezing!.worst));
     expect(constants.fading.every((fit) => fit!.rate > 0 && fit!.error > 0)).toBe(true);
-    expect(rows.every(({ window, layer: l, query }) => (l === 3 ? window!.sinks === 4 && window!.from === Math.floor(0.8 * query) : !window || window.from === 0))).toBe(true);
-    // what freezing moved in the top layer, whose input it did not change, is at most the bound of its largest key change
-    const [plain, frozen] = [await watched('psaw(phi=1)', { maxNewTokens: 2 }), await watched('psaw(phi=1) ∘ etf(psi=0.2)', { maxNewTokens: 2 })], top = (r: typeof plain) => r.rows.filter((row) => row.layer === 3);
-    const moved = top(plain).map((row, i) => row.weights.reduce((s, w, j) => s + Math.abs(w - top(frozen)[i]!.weights[j]!), 0) / 2);
+    expect(
+      rows.every(({ window, layer: l, query }) =>
+        l === 3 ? window!.sinks === 4 && window!.from === Math.floor(0.8 * query) : !window || window.from === 0,
+      ),
+    ).toBe(true);
+    // what freezing moved in the top layer, whose input it did not change, is at most the bound of its largest key
+    // change
+    const [plain, frozen] = [
+        await watched('psaw(phi=1)', { maxNewTokens: 2 }),
+        await watched('psaw(phi=1) ∘ etf(psi=0.2)', { maxNewTokens: 2 }),
+      ],
+      top = (r: typeof plain) => r.rows.filter((row) => row.layer === 3);
+    const moved = top(plain).map(
+      (row, i) => row.weights.reduce((s, w, j) => s + Math.abs(w - top(frozen)[i]!.weights[j]!), 0) / 2,
+    );
     expect(Math.max(...moved)).toBeGreaterThan(1e-3);
     expect(Math.max(...moved)).toBeLessThanOrEqual(layer!.freezing!.covering + 1e-9);
   });
   test('nothing is shown without being asked', async () => {
-    expect((await generate(model, { ids, policy: parsePolicy('tova'), budget: 48, maxNewTokens: 1 })).report.certificates).toBeUndefined();
+    expect(
+      (await generate(model, { ids, policy: parsePolicy('tova'), budget: 48, maxNewTokens: 1 })).report.certificates,
+    ).toBeUndefined();
   });
 });
 
 describe('budgets by certified mass, in the engine', () => {
-  test.each([0.3, 0.05])('no query head drops more than %d, without a budget, and a smaller ε costs more slots', async (epsilon) => {
-    const { rows, report } = await watched(`tova ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 2 });
-    const one = await watched(`observed ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 0, budget: '100%' });
-    expect(rows).toHaveLength(model.config.layers * heads());
-    expect(report.kept.flat().every((set, i) => set.length === report.budgets.flat()[i])).toBe(true);
-    expect(Math.max(...report.kept.flat().map((s) => s.length))).toBeLessThan(ids.length);
-    expect(one.report.counts['events']).toBe(1);
-  });
-  test('over each query head\'s own newest weights ε bounds what each of them drops, and the sizes differ by layer', async () => {
+  test.each([0.3, 0.05])(
+    'no query head drops more than %d, without a budget, and a smaller ε costs more slots',
+    async (epsilon) => {
+      const { rows, report } = await watched(`tova ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 2 });
+      const one = await watched(`observed ∘ mass(epsilon=${epsilon}) ∘ topK`, { maxNewTokens: 0, budget: '100%' });
+      expect(rows).toHaveLength(model.config.layers * heads());
+      expect(report.kept.flat().every((set, i) => set.length === report.budgets.flat()[i])).toBe(true);
+      expect(Math.max(...report.kept.flat().map((s) => s.length))).toBeLessThan(ids.length);
+      expect(one.report.counts['events']).toBe(1);
+    },
+  );
+  test("over each query head's own newest weights ε bounds what each of them drops, and the sizes differ by layer", async () => {
     const { rows, report, found } = await watched('exact ∘ mass(epsilon=0.1) ∘ topK', { maxNewTokens: 0 });
     for (const { weights, kept } of rows) expect(droppedMass(weights, kept)).toBeLessThanOrEqual(0.1 + 1e-4);
     expect(found.events!.dropped.max).toBeLessThanOrEqual(0.1 + 1e-4);
     expect(new Set(report.kept.flat().map((s) => s.length)).size).toBeGreaterThan(1);
-    const larger = await watched('exact ∘ mass(epsilon=0.02) ∘ topK', { maxNewTokens: 0 }), total = (r: typeof report): number => r.kept.flat().reduce((s, k) => s + k.length, 0);
+    const larger = await watched('exact ∘ mass(epsilon=0.02) ∘ topK', { maxNewTokens: 0 }),
+      total = (r: typeof report): number => r.kept.flat().reduce((s, k) => s + k.length, 0);
     expect(total(larger.report)).toBeGreaterThan(total(report));
   });
   test('while decoding in blocks and at a cadence, too', async () => {

@@ -5,13 +5,31 @@ import { parsePolicy } from '../src/index.ts';
 import { llamaGolden } from './goldens.ts';
 
 let model: Model, ids: number[];
-beforeAll(async () => { ({ model, ids } = await llamaGolden()); });
-const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK', shared = (options: string): string => `view(budget=32,of=${SETS} ∘ sharedSets(sinks=2,local=8,${options}))`;
+beforeAll(async () => {
+  ({ model, ids } = await llamaGolden());
+});
+const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ topK',
+  shared = (options: string): string => `view(budget=32,of=${SETS} ∘ sharedSets(sinks=2,local=8,${options}))`;
 /** A run with what every query head saw, and how often heads retrieved. */
 async function run(text: string, maxNewTokens = 14) {
-  const rows: WitnessedRow[] = [], totals = new Map<string, number | undefined>();
-  const { tokens } = await generate(model, { ids, policy: parsePolicy(text), maxNewTokens, certify: { row: (row) => rows.push(row), conclude: ({ total }) => { totals.set('retrievals', total('state.hshare.retrievals')); return {}; } } });
-  const sets = (layer: number, step: number): (readonly number[])[] => rows.filter((r) => r.layer === layer && r.step === step).map(({ kept, query }) => kept.filter((slot) => slot >= 2 && slot <= query - 8));
+  const rows: WitnessedRow[] = [],
+    totals = new Map<string, number | undefined>();
+  const { tokens } = await generate(model, {
+    ids,
+    policy: parsePolicy(text),
+    maxNewTokens,
+    certify: {
+      row: (row) => rows.push(row),
+      conclude: ({ total }) => {
+        totals.set('retrievals', total('state.hshare.retrievals'));
+        return {};
+      },
+    },
+  });
+  const sets = (layer: number, step: number): (readonly number[])[] =>
+    rows
+      .filter((r) => r.layer === layer && r.step === step)
+      .map(({ kept, query }) => kept.filter((slot) => slot >= 2 && slot <= query - 8));
   return { rows, tokens, sets, retrievals: totals.get('retrievals') };
 }
 
@@ -22,15 +40,25 @@ test('without sharing it is Double Sparsity with sinks and a local window: the s
   expect(one.retrievals).toBe(13 * 4 * 4); // the last token is not fed
 });
 test('layers that share see the sets of a lower layer once overlap is known, and retrieve no more', async () => {
-  const { sets, retrievals, rows } = await run(shared('query=1,heads=0,layers=0.5,measure=3')), steps = [...new Set(rows.map((r) => r.step))], late = steps.slice(3);
-  const followers = [1, 2, 3].filter((l) => late.every((step) => [0, 1, 2].some((j) => j < l && JSON.stringify(sets(l, step)) === JSON.stringify(sets(j, step)))));
+  const { sets, retrievals, rows } = await run(shared('query=1,heads=0,layers=0.5,measure=3')),
+    steps = [...new Set(rows.map((r) => r.step))],
+    late = steps.slice(3);
+  const followers = [1, 2, 3].filter((l) =>
+    late.every((step) =>
+      [0, 1, 2].some((j) => j < l && JSON.stringify(sets(l, step)) === JSON.stringify(sets(j, step))),
+    ),
+  );
   expect(followers).toHaveLength(2); // of four layers, half
-  expect(followers.every((l) => [0, 1, 2].some((j) => j < l && JSON.stringify(sets(l, steps[0]!)) === JSON.stringify(sets(j, steps[0]!))))).toBe(false);
+  expect(
+    followers.every((l) =>
+      [0, 1, 2].some((j) => j < l && JSON.stringify(sets(l, steps[0]!)) === JSON.stringify(sets(j, steps[0]!))),
+    ),
+  ).toBe(false);
   expect(retrievals).toBe(3 * 16 + 10 * 8);
 });
-test('the policy of that name runs with the authors\' numbers', async () => {
+test("the policy of that name runs with the authors' numbers", async () => {
   const { retrievals, rows } = await run('hshare(slots=48,sinks=4,local=16,channels=8)', 24);
   expect(rows).toHaveLength(23 * 16);
-  expect(retrievals!).toBeLessThan(23 * 16 / 2);
+  expect(retrievals!).toBeLessThan((23 * 16) / 2);
   expect(rows.every(({ kept }) => kept.length <= 48)).toBe(true);
 });

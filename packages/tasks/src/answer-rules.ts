@@ -9,7 +9,8 @@ export interface AnswerRule {
 }
 
 /**
- * `cued`: the answer is the value and nothing else. `free`: a model says it in words of its own ("The Sofia code is: XK7M9P2Q"), so it is right if it names the
+ * `cued`: the answer is the value and nothing else. `free`: a model says it in words of its own ("The Sofia code is:
+ * XK7M9P2Q"), so it is right if it names the
  * value and the caller stops at the model's end of turn.
  */
 export const answerRules: Readonly<Record<Asking, AnswerRule>> = {
@@ -18,10 +19,12 @@ export const answerRules: Readonly<Record<Asking, AnswerRule>> = {
 };
 
 /**
- * Whether an answer names the value as a word of its own, not inside a longer one, and names none of the same form before it: a word of its length with a
+ * Whether an answer names the value as a word of its own, not inside a longer one, and names none of the same form
+ * before it: a word of its length with a
  * digit in it. An answer that lists many values would be right by a substring alone.
  */
 export function namesValue(answer: string, value: string): boolean {
-  const words: readonly string[] = answer.match(/[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu) ?? [], at = words.indexOf(value);
+  const words: readonly string[] = answer.match(/[\p{L}\p{N}]+(?:[-_][\p{L}\p{N}]+)*/gu) ?? [],
+    at = words.indexOf(value);
   return at >= 0 && words.slice(0, at).every((word) => word.length !== value.length || !/\d/.test(word));
 }

@@ -19,7 +19,8 @@ interface Form {
 }
 
 const DIGITS = '0123456789';
-const draw = (random: Random, from: string, length: number): string => Array.from({ length }, () => random.pick([...from])).join('');
+const draw = (random: Random, from: string, length: number): string =>
+  Array.from({ length }, () => random.pick([...from])).join('');
 
 /** The templates that the embedded model was trained on: tools/embedded/FORMS.md. */
 const FORMS: Readonly<Record<NeedleForm, Form>> = {
@@ -39,9 +40,10 @@ const FORMS: Readonly<Record<NeedleForm, Form>> = {
 
 /** Keys that occur in no fact of the embedded model's training. */
 export const HELD_OUT_KEYS: readonly string[] = (
-  'Paris Rome London Berlin Madrid Vienna Lisbon Oslo Cairo Tokyo Delhi Lima Havana Dublin Athens Prague Warsaw Zurich Geneva Milan Naples '
-  + 'Boston Denver Chicago Seattle Austin Toronto Sydney Kyoto Seoul Nairobi Tunis Quito Bogota Hanoi Manila Helsinki Riga Tallinn Sofia '
-  + 'Nightingale Aurora').split(' ');
+  'Paris Rome London Berlin Madrid Vienna Lisbon Oslo Cairo Tokyo Delhi Lima Havana Dublin Athens Prague Warsaw Zurich Geneva Milan Naples ' +
+  'Boston Denver Chicago Seattle Austin Toronto Sydney Kyoto Seoul Nairobi Tunis Quito Bogota Hanoi Manila Helsinki Riga Tallinn Sofia ' +
+  'Nightingale Aurora'
+).split(' ');
 
 /** `count` facts of one form with different keys and values; half of the first codes are "the secret code". */
 export function drawFacts(random: Random, form: NeedleForm, count: number, absentFrom: string): readonly Fact[] {
@@ -52,12 +54,18 @@ export function drawFacts(random: Random, form: NeedleForm, count: number, absen
     const value = FORMS[form].value(random);
     if (!absentFrom.includes(value)) values.add(value);
   }
-  return [...values].map((value, i) => ({ key: keys[i]!, value, statement: fill(FORMS[form].statement, keys[i]!).replace('{v}', value) }));
+  return [...values].map((value, i) => ({
+    key: keys[i]!,
+    value,
+    statement: fill(FORMS[form].statement, keys[i]!).replace('{v}', value),
+  }));
 }
 
 /** What stands after the document, from its line break to the last character before the answer. */
 export function ask(form: NeedleForm, key: string, asking: Asking): string {
-  return asking === 'cued' ? `\n${fill(FORMS[form].cue, key)}` : `\nQuestion: ${fill(FORMS[form].question, key)}\nAnswer:`;
+  return asking === 'cued'
+    ? `\n${fill(FORMS[form].cue, key)}`
+    : `\nQuestion: ${fill(FORMS[form].question, key)}\nAnswer:`;
 }
 
 const fill = (template: string, key: string): string => template.replace('{k}', key);

@@ -1,31 +1,62 @@
 import type { Random } from './random.ts';
 
-/** Text to ids with the UTF-16 span of each; `special` (default true) lets the tokenizer add what stands at the start of a document. */
-export type Encode = (text: string, options?: { readonly special?: boolean }) => { readonly ids: readonly number[]; readonly offsets: readonly (readonly [number, number])[] };
+/**
+ * Text to ids with the UTF-16 span of each; `special` (default true) lets the tokenizer add what stands at the start of
+ * a document.
+ */
+export type Encode = (
+  text: string,
+  options?: { readonly special?: boolean },
+) => { readonly ids: readonly number[]; readonly offsets: readonly (readonly [number, number])[] };
 
-/** Where statements stand in a haystack: each at the boundary of two sentences that lies nearest to its share of the prose. */
-export interface Hidden { readonly text: string; readonly depth: number }
+/**
+ * Where statements stand in a haystack: each at the boundary of two sentences that lies nearest to its share of the
+ * prose.
+ */
+export interface Hidden {
+  readonly text: string;
+  readonly depth: number;
+}
 
-interface Prose { readonly pieces: readonly string[]; readonly sizes: readonly number[] }
+interface Prose {
+  readonly pieces: readonly string[];
+  readonly sizes: readonly number[];
+}
 
 /** Starts tried before a sentence may be cut inside a word. */
 const WHOLE_WORD_STARTS = 24;
 const MAX_STARTS = 400;
 
 /**
- * A document of exactly `tokens` tokens: consecutive sentences, the first of them cut from the left to make the length exact, with statements between them.
+ * A document of exactly `tokens` tokens: consecutive sentences, the first of them cut from the left to make the length
+ * exact, with statements between them.
  * @throws RangeError if the statements alone are longer, or no cut gives that length
  */
-export function buildHaystack(sentences: readonly string[], hidden: readonly Hidden[], tokens: number, encode: Encode, random: Random): string {
+export function buildHaystack(
+  sentences: readonly string[],
+  hidden: readonly Hidden[],
+  tokens: number,
+  encode: Encode,
+  random: Random,
+): string {
   const size = (text: string): number => encode(` ${text}`, { special: false }).ids.length;
   const own = encode('').ids.length + hidden.reduce((sum, { text }) => sum + size(text), 0);
-  if (own > tokens) throw new RangeError(`needle: tokens must leave room for ${own} tokens of facts in the document, got ${tokens}`);
-  // Parts are counted with a space before them, which the first one has not: the first miss tells by how much that is wrong.
+  if (own > tokens)
+    throw new RangeError(`needle: tokens must leave room for ${own} tokens of facts in the document, got ${tokens}`);
+  // Parts are counted with a space before them, which the first one has not: the first miss tells by how much that is
+  // wrong.
   let correction = 0;
   for (let tries = 0; tries < MAX_STARTS; tries++) {
-    const prose = run(sentences, random.below(sentences.length), tokens - own + correction, size, tries < WHOLE_WORD_STARTS);
+    const prose = run(
+      sentences,
+      random.below(sentences.length),
+      tokens - own + correction,
+      size,
+      tries < WHOLE_WORD_STARTS,
+    );
     if (!prose) continue;
-    const document = place(prose, hidden), length = encode(document).ids.length;
+    const document = place(prose, hidden),
+      length = encode(document).ids.length;
     if (length === tokens) return document;
     correction += tokens - length;
   }
@@ -33,8 +64,15 @@ export function buildHaystack(sentences: readonly string[], hidden: readonly Hid
 }
 
 /** Sentences from `start` on that fill `room` tokens, the first one cut; undefined if no cut fits. */
-function run(sentences: readonly string[], start: number, room: number, size: (text: string) => number, wholeWords: boolean): Prose | undefined {
-  const pieces: string[] = [], sizes: number[] = [];
+function run(
+  sentences: readonly string[],
+  start: number,
+  room: number,
+  size: (text: string) => number,
+  wholeWords: boolean,
+): Prose | undefined {
+  const pieces: string[] = [],
+    sizes: number[] = [];
   let left = room;
   for (let i = 1; ; i++) {
     const sentence = sentences[(start + i) % sentences.length]!;
@@ -50,7 +88,12 @@ function run(sentences: readonly string[], start: number, room: number, size: (t
 }
 
 /** The end of a sentence that is `tokens` tokens long, whole words if it must be. */
-function suffix(sentence: string, tokens: number, size: (text: string) => number, wholeWords: boolean): string | undefined {
+function suffix(
+  sentence: string,
+  tokens: number,
+  size: (text: string) => number,
+  wholeWords: boolean,
+): string | undefined {
   for (let at = sentence.length - 1; at >= 0; at--) {
     if (sentence[at] === ' ' || (wholeWords && at > 0 && sentence[at - 1] !== ' ')) continue;
     const text = sentence.slice(at);

@@ -1,4 +1,7 @@
-/** The opening of The Adventures of Tom Sawyer (public domain), which the embedded model has never seen: a file in Node, a request in a browser. */
+/**
+ * The opening of The Adventures of Tom Sawyer (public domain), which the embedded model has never seen: a file in Node,
+ * a request in a browser.
+ */
 export async function heldOutBook(): Promise<string> {
   const book = new URL('../data/tom-sawyer.txt', import.meta.url);
   // no import that a bundler for browsers would have to resolve

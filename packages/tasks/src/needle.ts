@@ -42,25 +42,49 @@ export interface Needle {
  * A needle prompt: the same options, the same prompt. The value occurs once in it.
  * @throws RangeError for a length that cannot be met or a depth outside [0, 1]
  */
-export function needle({ encode, sentences, tokens, depth, seed, form = 'code', asking = 'cued', distractors = 0 }: NeedleOptions): Needle {
+export function needle({
+  encode,
+  sentences,
+  tokens,
+  depth,
+  seed,
+  form = 'code',
+  asking = 'cued',
+  distractors = 0,
+}: NeedleOptions): Needle {
   if (!(depth >= 0 && depth <= 1)) throw new RangeError(`needle: depth must be from 0 to 1, got ${depth}`);
-  if (!(Number.isInteger(tokens) && tokens > 0)) throw new RangeError(`needle: tokens must be a positive whole number, got ${tokens}`);
+  if (!(Number.isInteger(tokens) && tokens > 0))
+    throw new RangeError(`needle: tokens must be a positive whole number, got ${tokens}`);
   const draw = random(`needle/${seed}`);
   const [fact, ...others] = drawFacts(draw, form, 1 + distractors, sentences.join(' '));
   const { key, value, statement } = fact!;
   const question = ask(form, key, asking);
   const questionIds = encode(question, { special: false }).ids;
-  const hidden = [{ text: statement, depth }, ...others.map((other) => ({ text: other.statement, depth: draw.next() }))];
+  const hidden = [
+    { text: statement, depth },
+    ...others.map((other) => ({ text: other.statement, depth: draw.next() })),
+  ];
   const document = buildHaystack(sentences, hidden, tokens - questionIds.length, encode, draw);
   const start = document.indexOf(statement) + statement.indexOf(value);
   const { ids, offsets } = encode(document);
   return {
-    document, question, key, value, valueSpan: [start, start + value.length], documentIds: ids, questionIds, offsets,
+    document,
+    question,
+    key,
+    value,
+    valueSpan: [start, start + value.length],
+    documentIds: ids,
+    questionIds,
+    offsets,
     valueTokens: tokensOf(offsets, start, start + value.length),
   };
 }
 
 /** Positions whose span overlaps `[start, end)`. */
-export function tokensOf(offsets: readonly (readonly [number, number])[], start: number, end: number): readonly number[] {
+export function tokensOf(
+  offsets: readonly (readonly [number, number])[],
+  start: number,
+  end: number,
+): readonly number[] {
   return offsets.flatMap(([from, to], i) => (from < end && to > start && to > from ? [i] : []));
 }

@@ -25,14 +25,19 @@ export interface BootstrapOptions {
  * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai.
  * @throws RangeError without any difference, or for a level outside (0, 1)
  */
-export function pairedDifference(clusters: readonly (readonly number[])[], { resamples = 10_000, seed = 0, level = 0.95 }: BootstrapOptions = {}): PairedDifference {
+export function pairedDifference(
+  clusters: readonly (readonly number[])[],
+  { resamples = 10_000, seed = 0, level = 0.95 }: BootstrapOptions = {},
+): PairedDifference {
   const sums = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0));
   const size = clusters.reduce((n, cluster) => n + cluster.length, 0);
   if (size === 0) throw new RangeError('pairedDifference: expected at least one difference, got none');
-  if (!(level > 0 && level < 1)) throw new RangeError(`pairedDifference: expected a level between 0 and 1, got ${level}`);
+  if (!(level > 0 && level < 1))
+    throw new RangeError(`pairedDifference: expected a level between 0 and 1, got ${level}`);
   const { below } = random(seed);
   const means = Float64Array.from({ length: resamples }, () => {
-    let sum = 0, members = 0;
+    let sum = 0,
+      members = 0;
     for (let i = 0; i < clusters.length; i++) {
       const drawn = below(clusters.length);
       sum += sums[drawn]!;
@@ -45,12 +50,20 @@ export function pairedDifference(clusters: readonly (readonly number[])[], { res
     difference: sums.reduce((a, b) => a + b, 0) / size,
     low: quantile(means, (1 - level) / 2),
     high: quantile(means, (1 + level) / 2),
-    p: Math.min(1, 2 * Math.min(share((m) => m <= 0), share((m) => m >= 0))),
+    p: Math.min(
+      1,
+      2 *
+        Math.min(
+          share((m) => m <= 0),
+          share((m) => m >= 0),
+        ),
+    ),
   };
 }
 
 /** Linear between order statistics, as numpy's default. */
 function quantile(sorted: Float64Array, q: number): number {
-  const at = q * (sorted.length - 1), below = Math.floor(at);
+  const at = q * (sorted.length - 1),
+    below = Math.floor(at);
   return sorted[below]! + (at - below) * ((sorted[below + 1] ?? sorted[below]!) - sorted[below]!);
 }

@@ -8,7 +8,12 @@ const path = new URL('../../../../shared/data/conformance/stats_vectors.json', i
 interface Vectors {
   mcnemar_exact: { b: number; c: number; p: number }[];
   wilson: { k: number; n: number; conf: Confidence; lo: number; hi: number }[];
-  exact_cluster_bootstrap: { clusters: number[][]; delta: number; ci95_percentile_linear: [number, number]; p_two_sided_percentile: number }[];
+  exact_cluster_bootstrap: {
+    clusters: number[][];
+    delta: number;
+    ci95_percentile_linear: [number, number];
+    p_two_sided_percentile: number;
+  }[];
 }
 const vectors = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Vectors) : undefined;
 
@@ -21,18 +26,25 @@ describe('wilson', () => {
   it.runIf(vectors)('agrees with every vector of the conformance file', () => {
     for (const { k, n, conf, lo, hi } of vectors!.wilson) {
       const { low, high } = wilson(k, n, conf);
-      expect([low, high].map((x, i) => Math.abs(x - [lo, hi][i]!) < 1e-14), `${k}/${n}`).toEqual([true, true]);
+      expect(
+        [low, high].map((x, i) => Math.abs(x - [lo, hi][i]!) < 1e-14),
+        `${k}/${n}`,
+      ).toEqual([true, true]);
     }
   });
-  it('stays inside [0, 1] and around the proportion, and mirrors', () => fc.assert(fc.property(fc.integer({ min: 1, max: 500 }), fc.nat(500), (n, draw) => {
-    const hits = draw % (n + 1);
-    const { low, high } = wilson(hits, n), mirror = wilson(n - hits, n);
-    expect(low).toBeGreaterThanOrEqual(0);
-    expect(high).toBeLessThanOrEqual(1);
-    expect(low).toBeLessThanOrEqual(hits / n);
-    expect(high).toBeGreaterThanOrEqual(hits / n);
-    expect(mirror.low).toBeCloseTo(1 - high, 12);
-  })));
+  it('stays inside [0, 1] and around the proportion, and mirrors', () =>
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 500 }), fc.nat(500), (n, draw) => {
+        const hits = draw % (n + 1);
+        const { low, high } = wilson(hits, n),
+          mirror = wilson(n - hits, n);
+        expect(low).toBeGreaterThanOrEqual(0);
+        expect(high).toBeLessThanOrEqual(1);
+        expect(low).toBeLessThanOrEqual(hits / n);
+        expect(high).toBeGreaterThanOrEqual(hits / n);
+        expect(mirror.low).toBeCloseTo(1 - high, 12);
+      }),
+    ));
   it('says nothing without observations and refuses impossible counts', () => {
     expect(wilson(0, 0)).toEqual({ low: 0, high: 1 });
     expect(() => wilson(3, 2)).toThrow('wilson: hits must be a whole number from 0 to n (2), got 3');
@@ -41,7 +53,12 @@ describe('wilson', () => {
 
 describe('pairedDifference', () => {
   it.runIf(vectors)('converges to the full enumeration of the conformance file', () => {
-    for (const { clusters, delta, ci95_percentile_linear: [low, high], p_two_sided_percentile: p } of vectors!.exact_cluster_bootstrap) {
+    for (const {
+      clusters,
+      delta,
+      ci95_percentile_linear: [low, high],
+      p_two_sided_percentile: p,
+    } of vectors!.exact_cluster_bootstrap) {
       const found = pairedDifference(clusters, { resamples: 40_000, seed: 7 });
       expect(found.difference).toBeCloseTo(delta, 12);
       expect(Math.abs(found.p - p)).toBeLessThan(0.01);
@@ -49,15 +66,20 @@ describe('pairedDifference', () => {
       expect(Math.abs(found.high - high)).toBeLessThan(0.02);
     }
   });
-  it('of equal arms is nothing, with p = 1', () => expect(pairedDifference([[0], [0, 0], [0]])).toEqual({ difference: 0, low: 0, high: 0, p: 1 }));
+  it('of equal arms is nothing, with p = 1', () =>
+    expect(pairedDifference([[0], [0, 0], [0]])).toEqual({ difference: 0, low: 0, high: 0, p: 1 }));
   it('has a wider interval at a higher level, and the same difference', () => {
-    const clusters = [[0.1], [0.4], [-0.2], [0.3], [0.05]], [one, two] = [0.9, 0.999].map((level) => pairedDifference(clusters, { level }));
+    const clusters = [[0.1], [0.4], [-0.2], [0.3], [0.05]],
+      [one, two] = [0.9, 0.999].map((level) => pairedDifference(clusters, { level }));
     expect(two!.low).toBeLessThan(one!.low);
     expect(two!.high).toBeGreaterThan(one!.high);
     expect(two!.difference).toBe(one!.difference);
-    expect(() => pairedDifference(clusters, { level: 1 })).toThrow('pairedDifference: expected a level between 0 and 1, got 1');
+    expect(() => pairedDifference(clusters, { level: 1 })).toThrow(
+      'pairedDifference: expected a level between 0 and 1, got 1',
+    );
   });
-  it('refuses no data', () => expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
+  it('refuses no data', () =>
+    expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
 });
 
 describe('mcnemar', () => {
@@ -65,7 +87,7 @@ describe('mcnemar', () => {
     for (const { b, c, p } of vectors!.mcnemar_exact) expect(mcnemar(b, c), `${b}, ${c}`).toBeCloseTo(p, 12);
   });
   it('counts by hand, is symmetric, at most 1, and finite for many pairs', () => {
-    expect(mcnemar(3, 1)).toBeCloseTo(2 * (1 + 4) / 16, 12);
+    expect(mcnemar(3, 1)).toBeCloseTo((2 * (1 + 4)) / 16, 12);
     expect([mcnemar(5, 2) - mcnemar(2, 5), mcnemar(4, 4)]).toEqual([0, 1]);
     expect(mcnemar(1000, 1100)).toBeGreaterThan(0.02);
     expect(mcnemar(1000, 1100)).toBeLessThan(0.04);

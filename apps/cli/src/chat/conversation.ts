@@ -18,22 +18,35 @@ interface ConversationOptions extends Pick<DecodeOptions, 'maxNewTokens' | 'temp
 /** A conversation over one cache. */
 export interface Conversation {
   readonly sequence: Sequence;
-  /** Feeds a turn and writes the answer as it comes. @throws KvError, with the conversation as it was, if the turn has no room in the model's context. */
+  /**
+   * Feeds a turn and writes the answer as it comes. @throws KvError, with the conversation as it was, if the turn has
+   * no room in the model's context.
+   */
   say(said: string, write: (text: string) => void, signal: AbortSignal): Promise<Finish>;
   save(file: string, cwd: string): Promise<void>;
 }
 
-export function createConversation(sequence: Sequence, turns: Turns, { policy, budget, block, cadence, ...sampling }: ConversationOptions): Conversation {
+export function createConversation(
+  sequence: Sequence,
+  turns: Turns,
+  { policy, budget, block, cadence, ...sampling }: ConversationOptions,
+): Conversation {
   const { tokenizer } = sequence.model;
   /** Generated, and not fed yet. */
   let pending: readonly number[] = [];
   const textSoFar = (): string => sequence.tokens.text + tokenizer.decode(pending);
-  const evict = async (): Promise<void> => { if (budget !== undefined) await sequence.evict(policy, budget); };
+  const evict = async (): Promise<void> => {
+    if (budget !== undefined) await sequence.evict(policy, budget);
+  };
   return {
     sequence,
     async say(said, write, signal) {
       const fed = [...pending, ...turns.turn(said, textSoFar())];
-      if (budget === undefined && !sequence.fits(fed.length)) throw new KvError('chat', `expected a turn that fits the model's context, got ${fed.length} tokens over ${sequence.length}: a policy and a budget keep a conversation going`);
+      if (budget === undefined && !sequence.fits(fed.length))
+        throw new KvError(
+          'chat',
+          `expected a turn that fits the model's context, got ${fed.length} tokens over ${sequence.length}: a policy and a budget keep a conversation going`,
+        );
       const made: number[] = [];
       try {
         await sequence.prefill(fed, { policy, budget, ...(budget !== undefined && { block }), signal });
@@ -41,7 +54,8 @@ export function createConversation(sequence: Sequence, turns: Turns, { policy, b
         if (signal.aborted) return 'aborted';
         throw error;
       }
-      const start = sequence.length, answer = decode(sequence, { ...sampling, every: cadence, remember: true, stop: turns.stop, signal });
+      const start = sequence.length,
+        answer = decode(sequence, { ...sampling, every: cadence, remember: true, stop: turns.stop, signal });
       let next = await answer.next();
       for (; !next.done; next = await answer.next()) {
         if (next.value.token !== undefined) made.push(next.value.token);

@@ -2,26 +2,38 @@ import type { Sequence } from '@kv/models';
 
 /** The conversation with what its policy has dropped marked, and the numbers under it. */
 export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (text: string) => string): string {
-  const { text, offsets } = sequence.tokens, shares = heldShares(sequence.kept(), offsets.length);
-  let out = '', run = '', low = false, end = 0;
-  const flush = (): void => { out += low && run !== '' ? mark(run) : run; run = ''; };
+  const { text, offsets } = sequence.tokens,
+    shares = heldShares(sequence.kept(), offsets.length);
+  let out = '',
+    run = '',
+    low = false,
+    end = 0;
+  const flush = (): void => {
+    out += low && run !== '' ? mark(run) : run;
+    run = '';
+  };
   for (const [i, [from, to]] of offsets.entries()) {
     // Tokens that share a character: the first of them shows it.
     const piece = text.slice(Math.max(from, end), to);
     end = Math.max(end, to);
     if (piece === '') continue;
-    if (shares[i]! < 0.5 !== low) { flush(); low = !low; }
+    if (shares[i]! < 0.5 !== low) {
+      flush();
+      low = !low;
+    }
     run += piece;
   }
   flush();
   const percent = (count: number): string => `${Math.round((100 * count) / Math.max(1, shares.length))} %`;
-  const half = shares.filter((share) => share >= 0.5).length, none = shares.filter((share) => share === 0).length;
+  const half = shares.filter((share) => share >= 0.5).length,
+    none = shares.filter((share) => share === 0).length;
   return `${out}\n${shares.length} tokens: ${percent(half)} are still held by half of the layers and KV heads or more, ${percent(none)} by none; a token is held by ${percent(shares.reduce((a, b) => a + b, 0))} of them on average\n`;
 }
 
 /** Share of the layers and KV heads that still hold each token. */
 export function heldShares(kept: readonly (readonly (readonly number[])[])[], tokens: number): readonly number[] {
-  const rows = kept.flat(), counts = new Array<number>(tokens).fill(0);
+  const rows = kept.flat(),
+    counts = new Array<number>(tokens).fill(0);
   for (const row of rows) for (const position of row) counts[position]!++;
   return counts.map((count) => count / rows.length);
 }

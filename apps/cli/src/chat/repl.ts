@@ -13,11 +13,20 @@ const HELP = `/dropped     the conversation, with what the policy has dropped ma
 /quit        leave; so does Ctrl-D, Ctrl-C at an empty prompt, or Ctrl-C twice within a second
 `;
 
-/** Reads turns line by line until the input ends, /quit or Ctrl-C; a first Ctrl-C during an answer ends the answer alone. */
+/**
+ * Reads turns line by line until the input ends, /quit or Ctrl-C; a first Ctrl-C during an answer ends the answer
+ * alone.
+ */
 export async function repl(conversation: Conversation, terminal: Terminal & { readonly input: Input }): Promise<void> {
-  const { stdout, stderr, input, signal } = terminal, tty = input.stream.isTTY === true;
-  const lines = createInterface({ input: input.stream, ...(tty && { output: process.stderr, terminal: true, prompt: '> ' }) });
-  let answering: AbortController | undefined, last = -Infinity, left = false;
+  const { stdout, stderr, input, signal } = terminal,
+    tty = input.stream.isTTY === true;
+  const lines = createInterface({
+    input: input.stream,
+    ...(tty && { output: process.stderr, terminal: true, prompt: '> ' }),
+  });
+  let answering: AbortController | undefined,
+    last = -Infinity,
+    left = false;
   /** Lines that were read ahead are not taken up any more. */
   const leave = (): void => {
     left = true;
@@ -54,15 +63,30 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
   }
 
   /** One turn; what is wrong with it is one sentence, and the conversation goes on. */
-  async function answer(line: string, { say, sequence }: Conversation, at: Terminal, abort: AbortSignal): Promise<void> {
-    const started = performance.now(), before = sequence.counts.steps;
+  async function answer(
+    line: string,
+    { say, sequence }: Conversation,
+    at: Terminal,
+    abort: AbortSignal,
+  ): Promise<void> {
+    const started = performance.now(),
+      before = sequence.counts.steps;
     try {
       const finish = await say(line, (text) => stdout.write(text), abort);
       stdout.write('\n');
-      const { live } = sequence.bytes(), rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
-      const slots = Math.max(...sequence.kept().flat().map((row) => row.length));
-      const of = sequence.budget === undefined ? '' : ` of ${sequence.budget}`, end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
-      stderr.write(`[${sequence.length} tokens, ${slots} slots${of}, ${bytesText(live)} live, ${rate.toFixed(1)} tokens/s${end}]\n`);
+      const { live } = sequence.bytes(),
+        rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
+      const slots = Math.max(
+        ...sequence
+          .kept()
+          .flat()
+          .map((row) => row.length),
+      );
+      const of = sequence.budget === undefined ? '' : ` of ${sequence.budget}`,
+        end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
+      stderr.write(
+        `[${sequence.length} tokens, ${slots} slots${of}, ${bytesText(live)} live, ${rate.toFixed(1)} tokens/s${end}]\n`,
+      );
     } catch (error) {
       if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
       stderr.write(`${oneSentence(error)}\n`);
@@ -70,13 +94,20 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
   }
 }
 
-async function command(line: string, { sequence, save }: Conversation, { stdout, stderr, cwd }: Terminal): Promise<void> {
-  const [name = '', ...rest] = line.split(/\s+/), file = rest.join(' ');
+async function command(
+  line: string,
+  { sequence, save }: Conversation,
+  { stdout, stderr, cwd }: Terminal,
+): Promise<void> {
+  const [name = '', ...rest] = line.split(/\s+/),
+    file = rest.join(' ');
   if (name === '/help') stderr.write(HELP);
   else if (name === '/bytes') {
-    const { ledger } = sequence, parts = ledger.names().map((part) => `${part} ${bytesText(ledger.entry(part).live)}`);
+    const { ledger } = sequence,
+      parts = ledger.names().map((part) => `${part} ${bytesText(ledger.entry(part).live)}`);
     stderr.write(`${[...parts, `most so far ${bytesText(ledger.peak)}`].join(', ')}\n`);
-  } else if (name === '/dropped') stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`));
+  } else if (name === '/dropped')
+    stdout.write(droppedText(sequence, stdout.isTTY ? pc.createColors(true).dim : (text) => `[${text}]`));
   else if (name === '/save' && file !== '') {
     try {
       await save(file, cwd);

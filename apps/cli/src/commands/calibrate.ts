@@ -13,29 +13,63 @@ import { readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
-interface CalibrateOptions { readonly text: string; readonly tokens: number; readonly sinks: number; readonly out?: string }
+interface CalibrateOptions {
+  readonly text: string;
+  readonly tokens: number;
+  readonly sinks: number;
+  readonly out?: string;
+}
 
 /** `kv calibrate`: the constants of design-time bounds, fitted on a text. */
-export const calibrateCommand = (terminal: Terminal): Command => new Command('calibrate')
-  .description("Fit the constants of the bounds of PSAW and ETF on a text, for 'kv run --certify --constants'.")
-  .option('--model <name>', MODEL_HELP, 'embedded')
-  .option(...engineOption('exact'))
-  .option(...deviceOption)
-  .requiredOption('--text <file>', 'a plain text, like what the model will read')
-  .option('--tokens <n>', 'its first so many tokens, at most what the model has room for', whole('--tokens', { min: 16 }), 4096)
-  .option('--sinks <n>', 'first positions, which the fading of attention leaves out', whole('--sinks'), 4)
-  .option('--out <file>', 'where the constants go; without it they are printed as JSON')
-  .action((options: CalibrateOptions, command: Command) => calibrate(options, command, terminal));
+export const calibrateCommand = (terminal: Terminal): Command =>
+  new Command('calibrate')
+    .description("Fit the constants of the bounds of PSAW and ETF on a text, for 'kv run --certify --constants'.")
+    .option('--model <name>', MODEL_HELP, 'embedded')
+    .option(...engineOption('exact'))
+    .option(...deviceOption)
+    .requiredOption('--text <file>', 'a plain text, like what the model will read')
+    .option(
+      '--tokens <n>',
+      'its first so many tokens, at most what the model has room for',
+      whole('--tokens', { min: 16 }),
+      4096,
+    )
+    .option('--sinks <n>', 'first positions, which the fading of attention leaves out', whole('--sinks'), 4)
+    .option('--out <file>', 'where the constants go; without it they are printed as JSON')
+    .action((options: CalibrateOptions, command: Command) => calibrate(options, command, terminal));
 
-async function calibrate({ text, tokens, sinks, out }: CalibrateOptions, command: Command, terminal: Terminal): Promise<void> {
+async function calibrate(
+  { text, tokens, sinks, out }: CalibrateOptions,
+  command: Command,
+  terminal: Terminal,
+): Promise<void> {
   const read = readText(text, terminal.cwd);
   await withModel(command, terminal, false, async (model) => {
-    const { config, tokenizer, name } = model, { headDim, attention: { scale }, maxPositions } = config, ids = tokenizer.encode(read).ids.slice(0, Math.min(tokens, maxPositions)), by = scale * Math.sqrt(headDim);
+    const { config, tokenizer, name } = model,
+      {
+        headDim,
+        attention: { scale },
+        maxPositions,
+      } = config,
+      ids = tokenizer.encode(read).ids.slice(0, Math.min(tokens, maxPositions)),
+      by = scale * Math.sqrt(headDim);
     if (ids.length < 16) throw new KvError('--text', `expected at least 16 tokens of ${name}, got ${ids.length}`);
     const all = fitConstants(config, { sinks });
-    await watchLayers(model, ids, { queries: (layer, q) => all.queries(layer, q.map((x) => x * by)), keys: all.keys, newest: all.newest });
-    const constants = all.take(ids.length), json = `${JSON.stringify(constants, null, 1)}\n`;
-    if (out === undefined) { terminal.stdout.write(json); return; }
+    await watchLayers(model, ids, {
+      queries: (layer, q) =>
+        all.queries(
+          layer,
+          q.map((x) => x * by),
+        ),
+      keys: all.keys,
+      newest: all.newest,
+    });
+    const constants = all.take(ids.length),
+      json = `${JSON.stringify(constants, null, 1)}\n`;
+    if (out === undefined) {
+      terminal.stdout.write(json);
+      return;
+    }
     writeFileSync(resolve(terminal.cwd, out), json);
     terminal.stdout.write(constantLines(constants));
   });

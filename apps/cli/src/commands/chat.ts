@@ -31,41 +31,84 @@ interface ChatOptions {
 }
 
 /** `kv chat`: a conversation over a cache of fixed size. */
-export const chatCommand = (terminal: Terminal): Command => new Command('chat')
-  .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
-  .option('--model <name>', MODEL_HELP, 'embedded')
-  .option(...engineOption('fast'))
-  .option(...deviceOption)
-  .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
-  .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
-  .option('--block <tokens>', 'feed a long turn in blocks of so many tokens, each followed by an eviction', whole('--block', { min: 1 }))
-  .option('--cadence <tokens>', 'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)', whole('--cadence', { min: 1 }))
-  .option('--system <text>', 'what stands before the first turn')
-  .option('--load <file>', 'go on with a saved conversation')
-  .option('--save <file>', 'save the conversation at the end')
-  .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
-  .option('--temperature <t>', 'sample instead of taking the likeliest token; 0 is greedy', number('--temperature', { min: 0 }))
-  .option('--top-p <p>', 'sample from the smallest set of tokens with this probability', number('--top-p', { above: 0, max: 1 }))
-  .option('--seed <n>', 'seed of the sampling', whole('--seed'))
-  .action((options: ChatOptions, command: Command) => chat(options, command, terminal));
+export const chatCommand = (terminal: Terminal): Command =>
+  new Command('chat')
+    .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
+    .option('--model <name>', MODEL_HELP, 'embedded')
+    .option(...engineOption('fast'))
+    .option(...deviceOption)
+    .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
+    .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
+    .option(
+      '--block <tokens>',
+      'feed a long turn in blocks of so many tokens, each followed by an eviction',
+      whole('--block', { min: 1 }),
+    )
+    .option(
+      '--cadence <tokens>',
+      'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
+      whole('--cadence', { min: 1 }),
+    )
+    .option('--system <text>', 'what stands before the first turn')
+    .option('--load <file>', 'go on with a saved conversation')
+    .option('--save <file>', 'save the conversation at the end')
+    .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
+    .option(
+      '--temperature <t>',
+      'sample instead of taking the likeliest token; 0 is greedy',
+      number('--temperature', { min: 0 }),
+    )
+    .option(
+      '--top-p <p>',
+      'sample from the smallest set of tokens with this probability',
+      number('--top-p', { above: 0, max: 1 }),
+    )
+    .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+    .action((options: ChatOptions, command: Command) => chat(options, command, terminal));
 
 async function chat(options: ChatOptions, command: Command, terminal: Terminal): Promise<void> {
-  const { input, cwd } = terminal, { system, load } = options;
+  const { input, cwd } = terminal,
+    { system, load } = options;
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
-  if (system !== undefined && load !== undefined) throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
+  if (system !== undefined && load !== undefined)
+    throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
-  await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) => converse(model, given, options, { ...terminal, input }));
+  await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) =>
+    converse(model, given, options, { ...terminal, input }),
+  );
 }
 
-async function converse(model: Model, given: Policy | undefined, options: ChatOptions, terminal: Terminal & Required<Pick<Terminal, 'input'>>): Promise<void> {
-  const { stderr, cwd } = terminal, { system, save, maxNewTokens, temperature, topP, seed, cadence } = options;
+async function converse(
+  model: Model,
+  given: Policy | undefined,
+  options: ChatOptions,
+  terminal: Terminal & Required<Pick<Terminal, 'input'>>,
+): Promise<void> {
+  const { stderr, cwd } = terminal,
+    { system, save, maxNewTokens, temperature, topP, seed, cadence } = options;
   const { sequence, policy } = await opened(model, given, options, cwd);
   try {
-    const budget = slots(policy, options.budget ?? sequence.budget, model), { maxPositions } = model.config;
+    const budget = slots(policy, options.budget ?? sequence.budget, model),
+      { maxPositions } = model.config;
     const block = options.block ?? Math.max(1, Math.min(512, maxPositions - (budget ?? 0)));
-    if (budget !== undefined && budget + block > maxPositions) throw new KvError('--block', `expected at most ${maxPositions - budget} tokens beside a budget of ${budget}, got ${block}`);
-    const conversation = createConversation(sequence, turnsOf(model, system), { policy, budget, block, cadence: cadence ?? roomy(budget, maxPositions), maxNewTokens, temperature, topP, seed });
-    stderr.write(`${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`);
+    if (budget !== undefined && budget + block > maxPositions)
+      throw new KvError(
+        '--block',
+        `expected at most ${maxPositions - budget} tokens beside a budget of ${budget}, got ${block}`,
+      );
+    const conversation = createConversation(sequence, turnsOf(model, system), {
+      policy,
+      budget,
+      block,
+      cadence: cadence ?? roomy(budget, maxPositions),
+      maxNewTokens,
+      temperature,
+      topP,
+      seed,
+    });
+    stderr.write(
+      `${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+    );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
   } finally {
@@ -73,10 +116,18 @@ async function converse(model: Model, given: Policy | undefined, options: ChatOp
   }
 }
 
-async function opened(model: Model, given: Policy | undefined, { load }: ChatOptions, cwd: string): Promise<{ sequence: Sequence; policy: Policy }> {
-  if (load === undefined) return { sequence: new Sequence(model), policy: given ?? await resolvePolicy('full', { cwd }) };
+async function opened(
+  model: Model,
+  given: Policy | undefined,
+  { load }: ChatOptions,
+  cwd: string,
+): Promise<{ sequence: Sequence; policy: Policy }> {
+  if (load === undefined)
+    return { sequence: new Sequence(model), policy: given ?? (await resolvePolicy('full', { cwd })) };
   let policy = given;
-  const sequence = await loadCache(model, resolve(cwd, load), { policy: async (label) => (policy ??= await resolvePolicy(label === '' ? 'full' : label, { cwd })) });
+  const sequence = await loadCache(model, resolve(cwd, load), {
+    policy: async (label) => (policy ??= await resolvePolicy(label === '' ? 'full' : label, { cwd })),
+  });
   return { sequence, policy: policy! };
 }
 
@@ -87,14 +138,25 @@ function turnsOf({ tokenizer, chatTemplate }: Model, system: string | undefined)
 }
 
 /** A cadence that leaves a long answer room beside the budget. */
-const roomy = (budget: number | undefined, context: number): number | undefined => (budget === undefined ? undefined : Math.max(1, Math.floor((context - budget) / 2)));
+const roomy = (budget: number | undefined, context: number): number | undefined =>
+  budget === undefined ? undefined : Math.max(1, Math.floor((context - budget) / 2));
 
 /** The budget, if the policy evicts and can keep it. */
-function slots(policy: Policy, budget: number | undefined, { name, config: { maxPositions } }: Model): number | undefined {
+function slots(
+  policy: Policy,
+  budget: number | undefined,
+  { name, config: { maxPositions } }: Model,
+): number | undefined {
   const { evicts, label, floor } = compile(policy);
   if (!evicts) return undefined;
-  if (budget === undefined) throw new KvError('--budget', `expected a number of slots, since '${label}' evicts, got none`);
-  if (budget >= maxPositions) throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);
-  if (floor(budget + 1, budget) > budget) throw new KvError('--budget', `expected at least the ${floor(maxPositions, budget)} slots that '${label}' forces, got ${budget}`);
+  if (budget === undefined)
+    throw new KvError('--budget', `expected a number of slots, since '${label}' evicts, got none`);
+  if (budget >= maxPositions)
+    throw new KvError('--budget', `expected fewer slots than the context of ${name}, ${maxPositions}, got ${budget}`);
+  if (floor(budget + 1, budget) > budget)
+    throw new KvError(
+      '--budget',
+      `expected at least the ${floor(maxPositions, budget)} slots that '${label}' forces, got ${budget}`,
+    );
   return budget;
 }

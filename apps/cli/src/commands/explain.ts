@@ -22,24 +22,35 @@ interface ExplainOptions {
 }
 
 /** `kv explain`: what a policy will read, keep and cost. */
-export const explainCommand = (terminal: Terminal): Command => new Command('explain')
-  .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
-  .argument('<policy>', "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU")
-  .option('--model <name>', MODEL_HELP, 'embedded')
-  .option('--shape <name>', `the shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}`, oneOf('--shape', Object.keys(SHAPES)))
-  .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
-  .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
-  .option('--json', 'print one object')
-  .action(async (policy: string, options: ExplainOptions) => {
-    const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape]!, slots = slotsOf(options.budget, options.length);
-    if (policy === 'all') {
-      const rows = deviceRows(config, options.length, slots);
-      terminal.stdout.write(options.json ? `${JSON.stringify(rows)}\n` : `${deviceTable(rows, config.layers)}\n`);
-      return;
-    }
-    const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
-    terminal.stdout.write(options.json ? `${JSON.stringify(prediction)}\n` : `${sheet(prediction, options.length)}\n`);
-  });
+export const explainCommand = (terminal: Terminal): Command =>
+  new Command('explain')
+    .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
+    .argument(
+      '<policy>',
+      "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU",
+    )
+    .option('--model <name>', MODEL_HELP, 'embedded')
+    .option(
+      '--shape <name>',
+      `the shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}`,
+      oneOf('--shape', Object.keys(SHAPES)),
+    )
+    .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
+    .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
+    .option('--json', 'print one object')
+    .action(async (policy: string, options: ExplainOptions) => {
+      const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape]!,
+        slots = slotsOf(options.budget, options.length);
+      if (policy === 'all') {
+        const rows = deviceRows(config, options.length, slots);
+        terminal.stdout.write(options.json ? `${JSON.stringify(rows)}\n` : `${deviceTable(rows, config.layers)}\n`);
+        return;
+      }
+      const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
+      terminal.stdout.write(
+        options.json ? `${JSON.stringify(prediction)}\n` : `${sheet(prediction, options.length)}\n`,
+      );
+    });
 
 async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
   const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)));
@@ -58,21 +69,41 @@ function sheet(p: Prediction, length: number): string {
     ['evicts', p.when],
     ['slots kept', slotsText(p.budgets, length)],
     ...p.notes.map((note) => ['note', note] as const),
-    ['cache', `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`],
-    ['beside it', `rings ${bytesText(bytes.rings)}, statistics ${bytesText(bytes.statistics)}, states ${bytesText(bytes.states)}`],
-    ['prefill', `${countText(work.prefill)} multiply-adds, and ${countText(work.passes)} (${share(work.passes, work.prefill)}) for the extra passes`],
+    [
+      'cache',
+      `${bytesText(bytes.before)} before, ${bytesText(bytes.after)} after (${share(bytes.after, bytes.before)}), at most ${bytesText(bytes.peak)} on the way`,
+    ],
+    [
+      'beside it',
+      `rings ${bytesText(bytes.rings)}, statistics ${bytesText(bytes.statistics)}, states ${bytesText(bytes.states)}`,
+    ],
+    [
+      'prefill',
+      `${countText(work.prefill)} multiply-adds, and ${countText(work.passes)} (${share(work.passes, work.prefill)}) for the extra passes`,
+    ],
     ['one token', `${countText(work.tokenAfter)} multiply-adds instead of ${countText(work.tokenBefore)}`],
     ['on a GPU', deviceText(p.device)],
-    ['event', calls.length === 0 ? 'none' : `${calls.reduce((sum, [, n]) => sum + n, 0)} operations over all layers: ${calls.map(([name, n]) => `${n} ${name}`).join(', ')}`],
+    [
+      'event',
+      calls.length === 0
+        ? 'none'
+        : `${calls.reduce((sum, [, n]) => sum + n, 0)} operations over all layers: ${calls.map(([name, n]) => `${n} ${name}`).join(', ')}`,
+    ],
   ];
   return columns(rows.map(([name, text]) => [pc.dim(name), text]));
 }
 
 /** What score, selection and compaction take of prefill, and running sums of a token. */
 function deviceText({ score, select, compact, shares, sums }: Prediction['device']): string {
-  const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`, dispatches = score.dispatches + select.dispatches + compact.dispatches;
-  const event = dispatches === 0 ? 'no event' : `the event has ${dispatches} dispatches, ${percent(shares.operations)} of the operations of prefill and ${percent(shares.bytes)} of its bytes`;
-  return sums === undefined ? event : `${event}; running sums of ${sums.rows} heads move ${percent(sums.waits)} of the bytes of keys and values a token, ${percent(sums.follows)} where an event follows each`;
+  const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`,
+    dispatches = score.dispatches + select.dispatches + compact.dispatches;
+  const event =
+    dispatches === 0
+      ? 'no event'
+      : `the event has ${dispatches} dispatches, ${percent(shares.operations)} of the operations of prefill and ${percent(shares.bytes)} of its bytes`;
+  return sums === undefined
+    ? event
+    : `${event}; running sums of ${sums.rows} heads move ${percent(sums.waits)} of the bytes of keys and values a token, ${percent(sums.follows)} where an event follows each`;
 }
 
 /** One number if all heads are alike, else one a layer. */

@@ -42,34 +42,79 @@ export interface NeedleOptions {
   readonly fresh?: true;
 }
 
-/** Windows below the smallest budget; wide pooling, since the question's attention falls on the first token of a value alone. */
-const POLICIES = 'full,streaming,random,knorm,h2o,tova,snapkv(window=16,kernel=17,pooling=max),snapkvCaote(window=16,kernel=17,pooling=max),pyramidal(window=16,kernel=17),taFast(reach=12,slots=24)';
+/**
+ * Windows below the smallest budget; wide pooling, since the question's attention falls on the first token of a value
+ * alone.
+ */
+const POLICIES =
+  'full,streaming,random,knorm,h2o,tova,snapkv(window=16,kernel=17,pooling=max),snapkvCaote(window=16,kernel=17,pooling=max),pyramidal(window=16,kernel=17),taFast(reach=12,slots=24)';
 
 /** `kv needle`: which policy still lets the model answer at which budget. */
 export const needleCommand = (terminal: Terminal): Command => {
-  const policies = list('--policies', (text) => text), depths = list('--depths', number('--depths', { min: 0, max: 1 })), budgets = list('--budgets', budget('--budgets'));
+  const policies = list('--policies', (text) => text),
+    depths = list('--depths', number('--depths', { min: 0, max: 1 })),
+    budgets = list('--budgets', budget('--budgets'));
   return new Command('needle')
     .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
     .option('--model <name>', MODEL_HELP, 'embedded')
     .option(...engineOption('exact'))
     .option(...deviceOption)
-    .option('--policies <list>', "policies as 'kv run --policy' takes them, between commas", policies, policies(POLICIES))
-    .option('--budgets <list>', 'slots per layer and KV head, or shares of the prompt, between commas', budgets, budgets('12.5%,25%,50%'))
-    .option('--depths <list>', 'where the fact stands, 0 (first) to 1 (last), between commas', depths, depths('0.1,0.5,0.9'))
+    .option(
+      '--policies <list>',
+      "policies as 'kv run --policy' takes them, between commas",
+      policies,
+      policies(POLICIES),
+    )
+    .option(
+      '--budgets <list>',
+      'slots per layer and KV head, or shares of the prompt, between commas',
+      budgets,
+      budgets('12.5%,25%,50%'),
+    )
+    .option(
+      '--depths <list>',
+      'where the fact stands, 0 (first) to 1 (last), between commas',
+      depths,
+      depths('0.1,0.5,0.9'),
+    )
     .option('--prompts <n>', 'prompts for every policy, budget, depth and mode', whole('--prompts', { min: 1 }), 50)
     .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), 512)
-    .option('--mode <mode>', 'aware (question in the prompt), agnostic (question after the eviction) or both', oneOf('--mode', [...MODES, 'both']), 'both' as const)
-    .option('--form <form>', 'code (8 characters), number (7 digits) or both in turn', oneOf('--form', ['code', 'number', 'both']), 'both' as const)
-    .option('--asking <form>', 'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)', oneOf('--asking', ['cued', 'free']), 'cued' as const)
+    .option(
+      '--mode <mode>',
+      'aware (question in the prompt), agnostic (question after the eviction) or both',
+      oneOf('--mode', [...MODES, 'both']),
+      'both' as const,
+    )
+    .option(
+      '--form <form>',
+      'code (8 characters), number (7 digits) or both in turn',
+      oneOf('--form', ['code', 'number', 'both']),
+      'both' as const,
+    )
+    .option(
+      '--asking <form>',
+      'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)',
+      oneOf('--asking', ['cued', 'free']),
+      'cued' as const,
+    )
     .option('--distractors <n>', 'other facts of the same form in the text', whole('--distractors', { max: 16 }), 0)
     .option('--seed <n>', 'other prompts', whole('--seed'), 0)
-    .option('--workers <n>', 'threads, each with its own model (on a GPU 1 unless given)', whole('--workers', { min: 1, max: 64 }), Math.min(8, availableParallelism()))
+    .option(
+      '--workers <n>',
+      'threads, each with its own model (on a GPU 1 unless given)',
+      whole('--workers', { min: 1, max: 64 }),
+      Math.min(8, availableParallelism()),
+    )
     .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
     .option('--fresh', 'forget the results of earlier runs with these settings')
     .action(async (options: NeedleOptions, command: Command) => {
-      const compiled = await Promise.all(options.policies.map(async (text) => compile(await resolvePolicy(text, terminal))));
-      const engine = await chooseEngine(command, terminal.cwd, compiled.every(residentOn)), shared = engine.startsWith('webgpu') && command.getOptionValueSource('workers') !== 'cli';
-      await needleRun({ ...options, engine, workers: shared ? 1 : options.workers }, terminal); // workers share one GPU, each with its own weights on it
+      const compiled = await Promise.all(
+        options.policies.map(async (text) => compile(await resolvePolicy(text, terminal))),
+      );
+      const engine = await chooseEngine(command, terminal.cwd, compiled.every(residentOn)),
+        shared = engine.startsWith('webgpu') && command.getOptionValueSource('workers') !== 'cli';
+      // workers share one GPU, each with its own weights on it
+      await needleRun({ ...options, engine, workers: shared ? 1 : options.workers }, terminal);
     });
 };
 
@@ -80,7 +125,8 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
   const store = openStore(resolve(cwd, '.kv'), settings, options.fresh);
   const known = new Map<string, Result>(store.found.map((result) => [result.id, result]));
   const left = jobs.filter(({ id }) => !known.has(id));
-  if (left.length === 0) stderr.write(`needle: all results are in ${relative(cwd, store.path)}; --fresh measures again\n`);
+  if (left.length === 0)
+    stderr.write(`needle: all results are in ${relative(cwd, store.path)}; --fresh measures again\n`);
   else {
     if (left.length < jobs.length) stderr.write(`needle: continues ${relative(cwd, store.path)}\n`);
     const progress = startProgress('needle', stderr, jobs.length, jobs.length - left.length);
@@ -90,15 +136,25 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
       known.set(result.id, result);
       progress.step();
     };
-    await runPool({ jobs: left, size: options.workers, start: () => threadRunner('needle', data), signal, onResult }).finally(() => progress.stop());
+    await runPool({
+      jobs: left,
+      size: options.workers,
+      start: () => threadRunner('needle', data),
+      signal,
+      onResult,
+    }).finally(() => progress.stop());
   }
   if (signal.aborted) {
-    stderr.write(`needle: stopped after ${known.size} of ${jobs.length} jobs, which are in ${relative(cwd, store.path)}; the same command continues\n`);
+    stderr.write(
+      `needle: stopped after ${known.size} of ${jobs.length} jobs, which are in ${relative(cwd, store.path)}; the same command continues\n`,
+    );
     return;
   }
   const rows = summarise(settings, ways, [...known.values()]);
   const out = resolve(cwd, options.out ?? `.kv/needle-${digest(settings)}.html`);
   writeFileSync(out, reportHtml({ settings, ways, rows, results: [...known.values()] }));
   const seconds = left.length === 0 ? '' : ` in ${duration((performance.now() - started) / 1000)}`;
-  stdout.write(`${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}, on ${settings.engine}\nreport: ${relative(cwd, out) || out}\n`);
+  stdout.write(
+    `${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}, on ${settings.engine}\nreport: ${relative(cwd, out) || out}\n`,
+  );
 }

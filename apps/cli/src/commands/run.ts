@@ -46,55 +46,133 @@ interface RunOptions {
 const again = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
 
 /** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
-export const runCommand = (terminal: Terminal): Command => new Command('run')
-  .description('Answer a prompt while a policy keeps the cache at its budget.')
-  .option('--model <name>', MODEL_HELP, 'embedded')
-  .option(...engineOption('exact'))
-  .option(...deviceOption)
-  .option('--prompt <text>', 'the prompt')
-  .option('--prompt-file <file>', 'a file with the prompt')
-  .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
-  .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
-  .option('--document <file>', 'a text that is read and compacted once, for every --question')
-  .option('--question <text>', 'what follows the document, as it stands (may be given again)', again)
-  .option('--save-cache <file>', "write the document's compacted cache")
-  .option('--load-cache <file>', 'answer over a saved cache instead of a document')
-  .option('--policy <policy>', "a name that 'kv pieces' lists, with options such as snapkv(window=16,kernel=5); or a module that exports 'policy'", 'full')
-  .option('--budget <slots>', 'slots per layer and KV head, or the share of the prompt to keep, such as 25%', budget('--budget'))
-  .option('--block <tokens>', 'prefill in blocks of so many tokens, each followed by an eviction', whole('--block', { min: 1 }))
-  .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
-  .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
-  .option('--decode-budget <slots>', 'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget', budget('--decode-budget'))
-  .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
-  .option('--stop <text>', 'end the answer before this text (may be given again)', again)
-  .option('--temperature <t>', 'sample instead of taking the likeliest token; 0 is greedy', number('--temperature', { min: 0 }))
-  .option('--top-p <p>', 'sample from the smallest set of tokens with this probability', number('--top-p', { above: 0, max: 1 }))
-  .option('--seed <n>', 'seed of the sampling', whole('--seed'))
-  .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
-  .option('--certify', 'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)')
-  .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
-  .option('--json', 'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})')
-  .action((options: RunOptions, command: Command) => run(options, command, terminal));
+export const runCommand = (terminal: Terminal): Command =>
+  new Command('run')
+    .description('Answer a prompt while a policy keeps the cache at its budget.')
+    .option('--model <name>', MODEL_HELP, 'embedded')
+    .option(...engineOption('exact'))
+    .option(...deviceOption)
+    .option('--prompt <text>', 'the prompt')
+    .option('--prompt-file <file>', 'a file with the prompt')
+    .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
+    .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
+    .option('--document <file>', 'a text that is read and compacted once, for every --question')
+    .option('--question <text>', 'what follows the document, as it stands (may be given again)', again)
+    .option('--save-cache <file>', "write the document's compacted cache")
+    .option('--load-cache <file>', 'answer over a saved cache instead of a document')
+    .option(
+      '--policy <policy>',
+      "a name that 'kv pieces' lists, with options such as snapkv(window=16,kernel=5); or a module that exports 'policy'",
+      'full',
+    )
+    .option(
+      '--budget <slots>',
+      'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
+      budget('--budget'),
+    )
+    .option(
+      '--block <tokens>',
+      'prefill in blocks of so many tokens, each followed by an eviction',
+      whole('--block', { min: 1 }),
+    )
+    .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+    .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
+    .option(
+      '--decode-budget <slots>',
+      'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget',
+      budget('--decode-budget'),
+    )
+    .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
+    .option('--stop <text>', 'end the answer before this text (may be given again)', again)
+    .option(
+      '--temperature <t>',
+      'sample instead of taking the likeliest token; 0 is greedy',
+      number('--temperature', { min: 0 }),
+    )
+    .option(
+      '--top-p <p>',
+      'sample from the smallest set of tokens with this probability',
+      number('--top-p', { above: 0, max: 1 }),
+    )
+    .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+    .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
+    .option(
+      '--certify',
+      'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)',
+    )
+    .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
+    .option(
+      '--json',
+      'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})',
+    )
+    .action((options: RunOptions, command: Command) => run(options, command, terminal));
 
 async function run(options: RunOptions, command: Command, terminal: Terminal): Promise<void> {
   const { stdout, signal, cwd } = terminal;
-  if (options.logits !== undefined && !options.json) throw new KvError('--logits', 'expected --json beside it, got a run that prints text');
-  if ((options.topP !== undefined || options.seed !== undefined) && options.temperature === undefined) throw new KvError(options.topP === undefined ? '--seed' : '--top-p', 'expected --temperature beside it, got greedy decoding');
-  if (options.constants !== undefined && !options.certify) throw new KvError('--constants', 'expected --certify beside it, got a run without certificates');
+  if (options.logits !== undefined && !options.json)
+    throw new KvError('--logits', 'expected --json beside it, got a run that prints text');
+  if ((options.topP !== undefined || options.seed !== undefined) && options.temperature === undefined)
+    throw new KvError(
+      options.topP === undefined ? '--seed' : '--top-p',
+      'expected --temperature beside it, got greedy decoding',
+    );
+  if (options.constants !== undefined && !options.certify)
+    throw new KvError('--constants', 'expected --certify beside it, got a run without certificates');
   const fitted = options.constants === undefined ? undefined : readText(options.constants, cwd);
-  const { document, loadCache, saveCache, question: questions = [], block, cadence, logits, maxNewTokens, stop, temperature, topP, seed } = options;
-  const over = documentGiven(options), read = over ? undefined : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
+  const {
+    document,
+    loadCache,
+    saveCache,
+    question: questions = [],
+    block,
+    cadence,
+    logits,
+    maxNewTokens,
+    stop,
+    temperature,
+    topP,
+    seed,
+  } = options;
+  const over = documentGiven(options),
+    read = over
+      ? undefined
+      : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
   const policy = await resolvePolicy(options.policy, { cwd });
-  if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
+  if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined)
+    throw new KvError(
+      '--budget',
+      `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`,
+    );
   const under = await decodingUnder(policy, options, cwd);
-  const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed }, keeping = { policy, budget: options.budget, block };
-  const resident = [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify; // a witness looks on from the host
+  const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed },
+    keeping = { policy, budget: options.budget, block };
+  // a witness looks on from the host
+  const resident = [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify;
   await withModel(command, terminal, resident, async (model) => {
-    if (!read) return answerQuestions(model, { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json }, terminal);
-    const generation = generate(model, { ...decoding, ...keeping, ...under, ids: read(model), stopAtEos: options.promptIds === undefined, logits, signal, certify: options.certify && certificates({ constants: fitted === undefined ? undefined : readConstants(fitted, model.config) }) });
+    if (!read)
+      return answerQuestions(
+        model,
+        { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json },
+        terminal,
+      );
+    const generation = generate(model, {
+      ...decoding,
+      ...keeping,
+      ...under,
+      ids: read(model),
+      stopAtEos: options.promptIds === undefined,
+      logits,
+      signal,
+      certify:
+        options.certify &&
+        certificates({ constants: fitted === undefined ? undefined : readConstants(fitted, model.config) }),
+    });
     if (!options.json) {
       for await (const { text } of generation) stdout.write(text);
-      if (!signal.aborted) stdout.write(`\n${options.certify ? certificateLines((await generation).report.certificates as Certificates) : ''}`);
+      if (!signal.aborted)
+        stdout.write(
+          `\n${options.certify ? certificateLines((await generation).report.certificates as Certificates) : ''}`,
+        );
       return;
     }
     const generated = await generation;
@@ -102,19 +180,58 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   });
 }
 
-const asJson = ({ text, tokens, report: { kept, bytes, times, policy, decodePolicy, certificates: found }, logits }: Generated, engine: string): object =>
-  ({ text, tokens, kept, bytes, times, policy, ...(decodePolicy !== undefined && { decodePolicy }), engine, ...(found && { certificates: found }), ...(logits && { logits: logits.map((row) => Array.from(row)) }) });
+const asJson = (
+  { text, tokens, report: { kept, bytes, times, policy, decodePolicy, certificates: found }, logits }: Generated,
+  engine: string,
+): object => ({
+  text,
+  tokens,
+  kept,
+  bytes,
+  times,
+  policy,
+  ...(decodePolicy !== undefined && { decodePolicy }),
+  engine,
+  ...(found && { certificates: found }),
+  ...(logits && { logits: logits.map((row) => Array.from(row)) }),
+});
 
 /** Whether the run is about a document, and its options go together. */
-function documentGiven({ document, loadCache, saveCache, question, prompt, promptFile, promptIds, chat, logits, certify, decodePolicy, decodeBudget }: RunOptions): boolean {
+function documentGiven({
+  document,
+  loadCache,
+  saveCache,
+  question,
+  prompt,
+  promptFile,
+  promptIds,
+  chat,
+  logits,
+  certify,
+  decodePolicy,
+  decodeBudget,
+}: RunOptions): boolean {
   const over = document !== undefined || loadCache !== undefined;
-  if (!over && (question || saveCache !== undefined)) throw new KvError(question ? '--question' : '--save-cache', 'expected --document or --load-cache beside it, got neither');
+  if (!over && (question || saveCache !== undefined))
+    throw new KvError(
+      question ? '--question' : '--save-cache',
+      'expected --document or --load-cache beside it, got neither',
+    );
   if (!over) return false;
   if (chat) throw new KvError('--chat', 'expected a prompt, got a document');
-  if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1) throw new KvError('prompt', 'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache');
-  if (!question && saveCache === undefined) throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
+  if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1)
+    throw new KvError(
+      'prompt',
+      'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache',
+    );
+  if (!question && saveCache === undefined)
+    throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
   if (logits !== undefined) throw new KvError('--logits', 'expected a prompt, got a document');
   if (certify) throw new KvError('--certify', 'expected a prompt, got a document');
-  if (decodePolicy !== undefined || decodeBudget !== undefined) throw new KvError(decodePolicy === undefined ? '--decode-budget' : '--decode-policy', 'expected a prompt, got a document');
+  if (decodePolicy !== undefined || decodeBudget !== undefined)
+    throw new KvError(
+      decodePolicy === undefined ? '--decode-budget' : '--decode-policy',
+      'expected a prompt, got a document',
+    );
   return true;
 }

@@ -19,27 +19,52 @@ export interface DeviceRow {
 
 /** A pass over the model or over all slots' attention, running sums, a window of queries, or none of these. */
 const kindOf = ({ needs }: Compiled, length: number): Kind =>
-  needs.some((signal) => secondPass(signal) || signal.id === 'attention.block' || signal.id === 'values.output' || windowOf(signal) >= length) ? 'pass'
-    : needs.some(({ cost }) => cost === 'pass') ? 'sums' : needs.some((signal) => windowOf(signal) > 0) ? 'window' : 'no attention';
+  needs.some(
+    (signal) =>
+      secondPass(signal) ||
+      signal.id === 'attention.block' ||
+      signal.id === 'values.output' ||
+      windowOf(signal) >= length,
+  )
+    ? 'pass'
+    : needs.some(({ cost }) => cost === 'pass')
+      ? 'sums'
+      : needs.some((signal) => windowOf(signal) > 0)
+        ? 'window'
+        : 'no attention';
 
 /** Policies whose option says by which heads they sum. */
 const SUMMED: ReadonlySet<string> = new Set(['h2o', 'observed']);
 
-/** Every evicting policy of the catalogue, as it comes (Compactor with a window of the whole prompt), whose forced slots fit into the budget; and those of running sums with sums by KV head. */
-export const deviceRows = (config: ModelConfig, length: number, budget: number): readonly DeviceRow[] => Object.entries(policies).flatMap(([name, { make }]): (readonly [string, Policy])[] =>
-  [[name, make(name === 'compactor' ? { window: length } : undefined)], // it reads all queries
-    ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, make({ rows: 'kv' })] as const] : [])]).flatMap(([name, made]) => {
-  const policy = compile(made);
-  return policy.evicts && policy.floor(length, budget) <= budget ? [{ name, kind: kindOf(policy, length), device: predict(policy, config, length, budget).device }] : [];
-});
+/**
+ * Every evicting policy of the catalogue, as it comes (Compactor with a window of the whole prompt), whose forced slots
+ * fit into the budget; and those of running sums with sums by KV head.
+ */
+export const deviceRows = (config: ModelConfig, length: number, budget: number): readonly DeviceRow[] =>
+  Object.entries(policies)
+    .flatMap(([name, { make }]): (readonly [string, Policy])[] => [
+      [name, make(name === 'compactor' ? { window: length } : undefined)], // it reads all queries
+      ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, make({ rows: 'kv' })] as const] : []),
+    ])
+    .flatMap(([name, made]) => {
+      const policy = compile(made);
+      return policy.evicts && policy.floor(length, budget) <= budget
+        ? [{ name, kind: kindOf(policy, length), device: predict(policy, config, length, budget).device }]
+        : [];
+    });
 
 const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`;
 
 /** The rows as a table in Markdown. */
 export function deviceTable(rows: readonly DeviceRow[], layers: number): string {
   const line = ({ name, kind, device: { score, select, compact, shares, sums } }: DeviceRow): string => {
-    const { dispatches, bytes } = together(score, select, compact), mib = (x: number): string => (x / 2 ** 20).toFixed(0);
+    const { dispatches, bytes } = together(score, select, compact),
+      mib = (x: number): string => (x / 2 ** 20).toFixed(0);
     return `| ${name} | ${kind} | ${(dispatches / layers).toFixed(0)} | ${[score, select, compact].map((x) => mib(x.bytes)).join(' + ')} = ${mib(bytes)} | ${percent(shares.bytes)} | ${percent(shares.operations)} | ${percent(shares.time)} | ${sums ? `${sums.rows} | ${percent(sums.waits)}, ${percent(sums.follows)}` : '|'} |`;
   };
-  return ['| policy | looks at | dispatches a layer | MiB: score + select + compact | of prefill\'s bytes | of its operations | of its time | rows of running sums | of the bytes of keys and values: waiting, at once |', '| --- | --- | --- | --- | --- | --- | --- | --- | --- |', ...rows.map(line)].join('\n');
+  return [
+    "| policy | looks at | dispatches a layer | MiB: score + select + compact | of prefill's bytes | of its operations | of its time | rows of running sums | of the bytes of keys and values: waiting, at once |",
+    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
+    ...rows.map(line),
+  ].join('\n');
 }

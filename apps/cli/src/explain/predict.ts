@@ -6,7 +6,9 @@ import { keptSums, secondPass, stateShape } from './around-event.ts';
 import { onDevice } from './device-cost.ts';
 import type { OnDevice } from './device-cost.ts';
 
-/** What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions. */
+/**
+ * What a policy will cost on a prompt, before anything runs. Bytes are those of f32 keys, f32 values and u32 positions.
+ */
 export interface Prediction {
   readonly policy: string;
   readonly needs: readonly { readonly signal: string; readonly cost: string }[];
@@ -16,9 +18,21 @@ export interface Prediction {
   /** Slots of every layer and KV head after the event. */
   readonly budgets: readonly (readonly number[])[];
   readonly notes: readonly string[];
-  readonly bytes: { readonly before: number; readonly after: number; readonly peak: number; readonly rings: number; readonly statistics: number; readonly states: number };
+  readonly bytes: {
+    readonly before: number;
+    readonly after: number;
+    readonly peak: number;
+    readonly rings: number;
+    readonly statistics: number;
+    readonly states: number;
+  };
   /** Multiply-adds: of prefill, of the extra passes for the event, and of one decoded token before and after it. */
-  readonly multiplyAdds: { readonly prefill: number; readonly passes: number; readonly tokenBefore: number; readonly tokenAfter: number };
+  readonly multiplyAdds: {
+    readonly prefill: number;
+    readonly passes: number;
+    readonly tokenBefore: number;
+    readonly tokenAfter: number;
+  };
   /** Recorded operations of one event over all layers. */
   readonly operations: Readonly<Record<string, number>>;
   /** The same on a GPU: dispatches, bytes and operations. */
@@ -28,32 +42,73 @@ export interface Prediction {
 /** @throws KvError for a length beyond the context, or a budget below what the policy forces */
 export function predict(policy: Compiled, config: ModelConfig, length: number, budget: number): Prediction {
   const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
-  if (length > maxPositions) throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
+  if (length > maxPositions)
+    throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
   const floor = policy.floor(length, budget);
-  if (policy.evicts && floor > Math.min(budget, length)) throw new KvError('--budget', `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget}`);
+  if (policy.evicts && floor > Math.min(budget, length))
+    throw new KvError(
+      '--budget',
+      `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget}`,
+    );
   const lengths = Array.from({ length: L }, () => Array.from({ length: G }, () => length));
   const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;
   const budgets = plan?.budgets ?? lengths;
-  const window = Math.max(0, ...policy.needs.map(windowOf)), sums = keptSums(policy.needs, config) + H * policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated').length;
-  const kept = budgets.flat().reduce((a, b) => a + b, 0), slot = 2 * d * 4 + 4, before = L * G * length * slot, after = kept * slot;
+  const window = Math.max(0, ...policy.needs.map(windowOf)),
+    sums =
+      keptSums(policy.needs, config) +
+      H *
+        policy.needs.filter(({ id, cost, provide }) => cost === 'pass' && !provide && id !== 'attention.accumulated')
+          .length;
+  const kept = budgets.flat().reduce((a, b) => a + b, 0),
+    slot = 2 * d * 4 + 4,
+    before = L * G * length * slot,
+    after = kept * slot;
   const wide = waits(policy);
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
   const events = policy.evicts && budgets.flat().some((b) => b < length);
-  const prefill = length * perToken(config) + (L * H * d * length * (length + 1));
-  const { device, calls } = onDevice(policy, config, { length, budget, budgets, events, waits: wide || policy.steps.some(({ kind, plan: host }) => kind === 'allocator' && !host), needs: policy.needs.filter(({ provide }) => !provide), multiplyAdds: prefill });
+  const prefill = length * perToken(config) + L * H * d * length * (length + 1);
+  const { device, calls } = onDevice(policy, config, {
+    length,
+    budget,
+    budgets,
+    events,
+    waits: wide || policy.steps.some(({ kind, plan: host }) => kind === 'allocator' && !host),
+    needs: policy.needs.filter(({ provide }) => !provide),
+    multiplyAdds: prefill,
+  });
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
     passes: passesOf(policy, window),
     evicts: policy.evicts,
-    when: !policy.evicts ? 'never' : wide ? 'once, when every layer has the whole prompt' : 'layer by layer, as the prompt passes',
-    budgets, notes: [...(policy.sizes ? ['the policy finds its own size in a run: slots and bytes are those of the budget given'] : []), ...(plan?.notes ?? [])],
+    when: !policy.evicts
+      ? 'never'
+      : wide
+        ? 'once, when every layer has the whole prompt'
+        : 'layer by layer, as the prompt passes',
+    budgets,
+    notes: [
+      ...(policy.sizes
+        ? ['the policy finds its own size in a run: slots and bytes are those of the budget given']
+        : []),
+      ...(plan?.notes ?? []),
+    ],
     bytes: {
-      before, after, peak: !events || wide ? before : Math.min(before, after + widest * slot),
-      rings: window === 0 ? 0 : L * window * (H * d * 4 + 4), statistics: sums * L * length * 4, states: stateBytes(policy, config, length),
+      before,
+      after,
+      peak: !events || wide ? before : Math.min(before, after + widest * slot),
+      rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
+      statistics: sums * L * length * 4,
+      states: stateBytes(policy, config, length),
     },
-    multiplyAdds: { prefill, passes: L * H * d * length * window, tokenBefore: perToken(config) + 2 * L * H * d * length, tokenAfter: perToken(config) + (2 * H * d * kept) / G },
-    operations: Object.fromEntries(calls), device,
+    multiplyAdds: {
+      prefill,
+      passes: L * H * d * length * window,
+      tokenBefore: perToken(config) + 2 * L * H * d * length,
+      tokenAfter: perToken(config) + (2 * H * d * kept) / G,
+    },
+    operations: Object.fromEntries(calls),
+    device,
   };
 }
 
@@ -63,9 +118,12 @@ const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: 
 
 function passesOf({ needs }: Compiled, window: number): readonly string[] {
   const passes: string[] = [];
-  if (window > 0) passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
-  if (needs.some(({ cost, provide }) => cost === 'pass' && !provide)) passes.push('attention of every layer and block also adds up its weights by column, beside the fused path');
-  for (const signal of needs) if (secondPass(signal)) passes.push(`another pass over the model for ${signalKey(signal)}`);
+  if (window > 0)
+    passes.push(`at the event, the weights of the last ${window === 1 ? 'query' : `${window} queries`} over the cache`);
+  if (needs.some(({ cost, provide }) => cost === 'pass' && !provide))
+    passes.push('attention of every layer and block also adds up its weights by column, beside the fused path');
+  for (const signal of needs)
+    if (secondPass(signal)) passes.push(`another pass over the model for ${signalKey(signal)}`);
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
 

@@ -1,7 +1,14 @@
 import type { ModelConfig } from '@kv/models';
 
-const shape = (layers: number, queryHeads: number, kvHeads: number, headDim: number, hidden: number, ffn: number, vocab: number): ModelConfig =>
-  ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, maxPositions: 131_072 }) as ModelConfig;
+const shape = (
+  layers: number,
+  queryHeads: number,
+  kvHeads: number,
+  headDim: number,
+  hidden: number,
+  ffn: number,
+  vocab: number,
+): ModelConfig => ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, maxPositions: 131_072 }) as ModelConfig;
 
 /** Shapes of known models, for predictions without a file: all that costs depend on. */
 export const SHAPES: Readonly<Record<string, ModelConfig>> = {

@@ -21,23 +21,48 @@ export interface Bench {
 export async function runJob(bench: Bench, job: Job): Promise<Result> {
   const { settings, cwd } = bench;
   const policies = await Promise.all(settings.policies.map((text) => resolvePolicy(text, { cwd, seed: job.trial })));
-  const ways = waysOf(settings, policies.map((policy) => compile(policy).evicts));
+  const ways = waysOf(
+    settings,
+    policies.map((policy) => compile(policy).evicts),
+  );
   const prompt = promptOf(bench, job);
-  return job.alone === undefined ? runPrompt(bench, job, prompt, policies, ways) : runAlone(bench, job, prompt, policies, ways[job.alone]!);
+  return job.alone === undefined
+    ? runPrompt(bench, job, prompt, policies, ways)
+    : runAlone(bench, job, prompt, policies, ways[job.alone]!);
 }
 
 type PromptSource = Pick<Bench, 'settings' | 'sentences'> & { readonly model: Pick<Model, 'tokenizer'> };
 
-export function promptOf({ model, settings: { tokens, seed, form, asking, distractors }, sentences }: PromptSource, { depth, trial }: Job): Needle {
+export function promptOf(
+  { model, settings: { tokens, seed, form, asking, distractors }, sentences }: PromptSource,
+  { depth, trial }: Job,
+): Needle {
   const drawn: NeedleForm = form === 'both' ? (trial % 2 === 0 ? 'code' : 'number') : form;
-  return needle({ encode: model.tokenizer.encode, sentences, tokens, depth, seed: `${seed}/${depth}/${trial}`, form: drawn, asking, distractors });
+  return needle({
+    encode: model.tokenizer.encode,
+    sentences,
+    tokens,
+    depth,
+    seed: `${seed}/${depth}/${trial}`,
+    form: drawn,
+    asking,
+    distractors,
+  });
 }
 
-const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly number[] => (mode === 'aware' ? [...documentIds, ...questionIds] : documentIds);
+const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly number[] =>
+  mode === 'aware' ? [...documentIds, ...questionIds] : documentIds;
 
 /** One prefill a mode; every way evicts a fork of it. */
-async function runPrompt({ model, settings }: Bench, { id, depth, trial, example }: Job, prompt: Needle, policies: readonly Policy[], ways: readonly Way[]): Promise<PromptResult> {
-  const outcomes: Outcome[] = [], kept: string[] = [];
+async function runPrompt(
+  { model, settings }: Bench,
+  { id, depth, trial, example }: Job,
+  prompt: Needle,
+  policies: readonly Policy[],
+  ways: readonly Way[],
+): Promise<PromptResult> {
+  const outcomes: Outcome[] = [],
+    kept: string[] = [];
   for (const mode of settings.modes) {
     const whole = new Sequence(model);
     try {
@@ -50,7 +75,11 @@ async function runPrompt({ model, settings }: Bench, { id, depth, trial, example
           const cache = fork.kept();
           if (mode === 'agnostic') await fork.append(prompt.questionIds);
           if (example) kept[way] = countsOf(fork.kept(), prompt.documentIds.length + prompt.questionIds.length);
-          outcomes.push({ way, ...await answer(fork, prompt, answerRules[settings.asking]), retained: retained(cache, prompt.valueTokens) });
+          outcomes.push({
+            way,
+            ...(await answer(fork, prompt, answerRules[settings.asking])),
+            retained: retained(cache, prompt.valueTokens),
+          });
         } finally {
           fork.destroy();
         }
@@ -61,14 +90,37 @@ async function runPrompt({ model, settings }: Bench, { id, depth, trial, example
   }
   const { document, question, offsets, valueTokens, value } = prompt;
   const { layers, kvHeads } = model.config;
-  return { id, depth, trial, value, outcomes, ...(example && { example: {
-    text: document + question, question, valueTokens, rows: layers * kvHeads, kept,
-    offsets: [...offsets, ...model.tokenizer.encode(question, { special: false }).offsets.map(([from, to]) => [document.length + from, document.length + to] as const)],
-  } }) };
+  return {
+    id,
+    depth,
+    trial,
+    value,
+    outcomes,
+    ...(example && {
+      example: {
+        text: document + question,
+        question,
+        valueTokens,
+        rows: layers * kvHeads,
+        kept,
+        offsets: [
+          ...offsets,
+          ...model.tokenizer
+            .encode(question, { special: false })
+            .offsets.map(([from, to]) => [document.length + from, document.length + to] as const),
+        ],
+      },
+    }),
+  };
 }
 
-async function answer(sequence: Sequence, { value }: Needle, { newTokens, stop, right }: AnswerRule): Promise<Pick<Outcome, 'answer' | 'hit' | 'tokens' | 'ms'>> {
-  let text = '', tokens = 0;
+async function answer(
+  sequence: Sequence,
+  { value }: Needle,
+  { newTokens, stop, right }: AnswerRule,
+): Promise<Pick<Outcome, 'answer' | 'hit' | 'tokens' | 'ms'>> {
+  let text = '',
+    tokens = 0;
   const started = performance.now();
   for await (const chunk of decode(sequence, { maxNewTokens: newTokens, stop })) {
     text += chunk.text;
@@ -78,8 +130,17 @@ async function answer(sequence: Sequence, { value }: Needle, { newTokens, stop, 
   return { answer: text, hit: right(text, value), tokens, ms };
 }
 
-/** A run that evicts layer by layer as its prompt passes, as `kv run` does: forks of a shared prefill hold what other policies want remembered. */
-async function runAlone({ model, settings }: Bench, { id, alone }: Job, prompt: Needle, policies: readonly Policy[], { policy, budget, mode }: Way): Promise<AloneResult> {
+/**
+ * A run that evicts layer by layer as its prompt passes, as `kv run` does: forks of a shared prefill hold what other
+ * policies want remembered.
+ */
+async function runAlone(
+  { model, settings }: Bench,
+  { id, alone }: Job,
+  prompt: Needle,
+  policies: readonly Policy[],
+  { policy, budget, mode }: Way,
+): Promise<AloneResult> {
   const sequence = new Sequence(model);
   try {
     await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy]!, budget });

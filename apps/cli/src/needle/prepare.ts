@@ -20,20 +20,52 @@ const QUESTION = 32;
  * Settles what will be run, after checking all that can be checked before.
  * @throws KvError in one sentence
  */
-export async function prepare(options: NeedleOptions, terminal: Terminal): Promise<{ readonly settings: Settings; readonly ways: readonly Way[]; readonly jobs: readonly Job[]; readonly path: string }> {
+export async function prepare(
+  options: NeedleOptions,
+  terminal: Terminal,
+): Promise<{
+  readonly settings: Settings;
+  readonly ways: readonly Way[];
+  readonly jobs: readonly Job[];
+  readonly path: string;
+}> {
   const { cwd } = terminal;
   const { model, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors } = options;
   // The full cache is what the others are compared with.
   const policies = [...new Set(['full', ...options.policies])];
   const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, { cwd }))));
-  for (const policy of compiled) for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
+  for (const policy of compiled)
+    for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
   // Weights are the workers' business: headers, configuration and tokenizer are enough here.
-  const path = await resolveModel(model, terminal), { config, tokenizer, close } = await openCheckpoint(checkpointPath(path));
+  const path = await resolveModel(model, terminal),
+    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path));
   await close();
   const most = config.maxPositions - answerRules[asking].newTokens;
-  if (tokens > most) throw new KvError('--tokens', `expected at most ${most}, so that prompt and answer fit the context of ${model}, got ${tokens}`);
-  const settings: Settings = { model, weights: await weightsDigest(path), engine: await engineName(options.engine, cwd), policies, budgets, depths, prompts, tokens, seed, modes: mode === 'both' ? MODES : [mode], form, asking, distractors };
-  const ways = waysOf(settings, compiled.map(({ evicts }) => evicts)), jobs = jobsOf(settings, ways);
+  if (tokens > most)
+    throw new KvError(
+      '--tokens',
+      `expected at most ${most}, so that prompt and answer fit the context of ${model}, got ${tokens}`,
+    );
+  const settings: Settings = {
+    model,
+    weights: await weightsDigest(path),
+    engine: await engineName(options.engine, cwd),
+    policies,
+    budgets,
+    depths,
+    prompts,
+    tokens,
+    seed,
+    modes: mode === 'both' ? MODES : [mode],
+    form,
+    asking,
+    distractors,
+  };
+  const ways = waysOf(
+      settings,
+      compiled.map(({ evicts }) => evicts),
+    ),
+    jobs = jobsOf(settings, ways);
   try {
     promptOf({ model: { tokenizer }, settings, sentences: sentencesOf(await heldOutBook()) }, jobs[0]!);
   } catch (cause) {
@@ -51,5 +83,9 @@ export async function engineName(choice: EngineChoice, cwd: string): Promise<str
 
 function checkFloor(policy: Compiled, slots: number, budget: string): void {
   const floor = policy.floor(Number.MAX_SAFE_INTEGER, slots);
-  if (policy.evicts && floor > slots) throw new KvError('--budgets', `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget} (${slots} slots)`);
+  if (policy.evicts && floor > slots)
+    throw new KvError(
+      '--budgets',
+      `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget} (${slots} slots)`,
+    );
 }

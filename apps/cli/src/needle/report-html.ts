@@ -33,8 +33,12 @@ export function reportHtml(data: ReportData): string {
 <section aria-labelledby="depth"><h2 id="depth">Right answers, by depth and budget</h2>
 <p>Each square is ${settings.prompts} prompts. Depth is where the fact stands in the text, from its beginning (0) to its end (1); the budget is what stays in the cache.</p>
 ${depthPanels(settings, rows)}</section>
-${example ? `<section aria-labelledby="text"><h2 id="text">What was kept of one text</h2>
-${keptText(data, example)}</section>` : ''}
+${
+  example
+    ? `<section aria-labelledby="text"><h2 id="text">What was kept of one text</h2>
+${keptText(data, example)}</section>`
+    : ''
+}
 <section aria-labelledby="numbers"><h2 id="numbers">All numbers</h2>
 ${resultTable(rows)}</section>
 <footer><p>Seed ${settings.seed}; weights ${settings.weights}, on ${escape(settings.engine)}; ${asked(settings)}. Answers are greedy and right only if they are the value exactly. Speed was measured over ${answering(results)} of answering.</p></footer>
@@ -46,18 +50,29 @@ ${resultTable(rows)}</section>
 
 function lead({ settings: { model, tokens, prompts, depths, modes, policies }, rows }: ReportData): string {
   const cut = rows.filter(({ way }) => way.budget !== undefined);
-  const best = (mode: string): Row | undefined => cut.filter(({ way }) => way.mode === mode).sort((a, b) => b.accuracy.share - a.accuracy.share || (a.memory?.mean ?? 0) - (b.memory?.mean ?? 0))[0];
-  const ties = (row: Row): boolean => cut.some((other) => other !== row && other.way.mode === row.way.mode && other.accuracy.hits === row.accuracy.hits);
+  const best = (mode: string): Row | undefined =>
+    cut
+      .filter(({ way }) => way.mode === mode)
+      .sort((a, b) => b.accuracy.share - a.accuracy.share || (a.memory?.mean ?? 0) - (b.memory?.mean ?? 0))[0];
+  const ties = (row: Row): boolean =>
+    cut.some((other) => other !== row && other.way.mode === row.way.mode && other.accuracy.hits === row.accuracy.hits);
   const say = (mode: string, when: string): string => {
     const row = best(mode);
-    return row ? ` ${when}, <strong>${escape(row.policy)}</strong> at ${row.way.budget} is right most often, ${Math.round(100 * row.accuracy.share)} %${ties(row) ? ' (the smallest cache of those that are)' : ''}.` : '';
+    return row
+      ? ` ${when}, <strong>${escape(row.policy)}</strong> at ${row.way.budget} is right most often, ${Math.round(100 * row.accuracy.share)} %${ties(row) ? ' (the smallest cache of those that are)' : ''}.`
+      : '';
   };
-  return `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escape(model)}”.`
-    + (modes.includes('aware') ? say('aware', 'When the question is known before the cut') : '') + (modes.includes('agnostic') ? say('agnostic', 'When it comes after the cut') : '');
+  return (
+    `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escape(model)}”.` +
+    (modes.includes('aware') ? say('aware', 'When the question is known before the cut') : '') +
+    (modes.includes('agnostic') ? say('agnostic', 'When it comes after the cut') : '')
+  );
 }
 
 const asked = ({ form, asking, distractors }: Settings): string =>
   `${{ code: '8-character codes', number: '7-digit numbers', both: '8-character codes and 7-digit numbers in turn' }[form]}, asked ${asking === 'cued' ? 'by the beginning of the statement' : 'as a question, right if the answer names the value'}${distractors > 0 ? `, among ${distractors} other facts of the same form` : ''}`;
 
 const answering = (results: readonly Result[]): string =>
-  duration(results.flatMap((result) => (isAlone(result) ? [] : result.outcomes)).reduce((sum, { ms }) => sum + ms, 0) / 1000);
+  duration(
+    results.flatMap((result) => (isAlone(result) ? [] : result.outcomes)).reduce((sum, { ms }) => sum + ms, 0) / 1000,
+  );

@@ -6,17 +6,40 @@ import { MODE_TITLES } from './table.ts';
 /** One text, every token shaded by how many layers and heads kept it, with selectors of policy, budget and mode. */
 export function keptText({ settings, ways }: ReportData, { value, outcomes, example }: PromptResult): string {
   const { rows, kept } = example!;
-  const answers = ways.map((_, way) => outcomes.find((outcome) => outcome.way === way)).map((outcome) => ({ text: outcome?.answer.trim() ?? '', hit: outcome?.hit ?? false }));
+  const answers = ways
+    .map((_, way) => outcomes.find((outcome) => outcome.way === way))
+    .map((outcome) => ({ text: outcome?.answer.trim() ?? '', hit: outcome?.hit ?? false }));
   const cut = ways.filter(({ budget }) => budget !== undefined);
   const first = cut.find(({ policy }) => settings.policies[policy]!.startsWith('snapkv')) ?? cut[0] ?? ways[0]!;
   const options = (items: readonly (readonly [value: string, label: string])[], chosen: string): string =>
-    items.map(([item, label]) => `<option value="${escape(item)}"${item === chosen ? ' selected' : ''}>${escape(label)}</option>`).join('');
-  const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string => `<label for="${id}">${label}</label> <select id="${id}">${options(items, chosen)}</select>`;
+    items
+      .map(
+        ([item, label]) =>
+          `<option value="${escape(item)}"${item === chosen ? ' selected' : ''}>${escape(label)}</option>`,
+      )
+      .join('');
+  const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string =>
+    `<label for="${id}">${label}</label> <select id="${id}">${options(items, chosen)}</select>`;
   return `<p>Hidden: <strong>${escape(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
 <form class="choose" onsubmit="return false">
-<span>${select('policy', 'Policy', settings.policies.map((policy, i) => [String(i), policy]), String(first.policy))}</span>
-<span>${select('budget', 'Budget', settings.budgets.map((budget) => [String(budget), String(budget)]), String(first.budget))}</span>
-<span>${select('mode', 'Question', settings.modes.map((mode) => [mode, MODE_TITLES[mode].split(':')[0]!]), first.mode)}</span>
+<span>${select(
+    'policy',
+    'Policy',
+    settings.policies.map((policy, i) => [String(i), policy]),
+    String(first.policy),
+  )}</span>
+<span>${select(
+    'budget',
+    'Budget',
+    settings.budgets.map((budget) => [String(budget), String(budget)]),
+    String(first.budget),
+  )}</span>
+<span>${select(
+    'mode',
+    'Question',
+    settings.modes.map((mode) => [mode, MODE_TITLES[mode].split(':')[0]!]),
+    first.mode,
+  )}</span>
 </form>
 <p id="said" role="status" aria-live="polite"></p>
 <p class="text" id="kept">${tokens(example!)}</p>
@@ -26,5 +49,11 @@ export function keptText({ settings, ways }: ReportData, { value, outcomes, exam
 /** A span for every token; a space before a word belongs to its token. */
 function tokens({ text, offsets, valueTokens }: Example): string {
   const value = new Set(valueTokens);
-  return offsets.map(([start, end], i) => (end > start ? `<span data-t="${i}"${value.has(i) ? ' class="value"' : ''}>${escape(text.slice(start, end)).replace(/\n/g, '<br>')}</span>` : '')).join('');
+  return offsets
+    .map(([start, end], i) =>
+      end > start
+        ? `<span data-t="${i}"${value.has(i) ? ' class="value"' : ''}>${escape(text.slice(start, end)).replace(/\n/g, '<br>')}</span>`
+        : '',
+    )
+    .join('');
 }

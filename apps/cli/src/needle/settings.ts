@@ -1,7 +1,10 @@
 import type { Budget } from '@kv/models';
 import type { Asking, NeedleForm } from '@kv/tasks';
 
-/** `aware`: the question is inside the prompt before the eviction. `agnostic`: the document is evicted first, then asked about. */
+/**
+ * `aware`: the question is inside the prompt before the eviction. `agnostic`: the document is evicted first, then asked
+ * about.
+ */
 export type Mode = 'aware' | 'agnostic';
 export const MODES: readonly Mode[] = ['aware', 'agnostic'];
 export type Form = NeedleForm | 'both';
@@ -37,8 +40,12 @@ export interface Way {
 }
 
 /** Every way of the settings, in the order in which results list them; `evicts` says so for each policy. */
-export const waysOf = ({ policies, budgets, modes }: Settings, evicts: readonly boolean[]): readonly Way[] => modes.flatMap((mode) =>
-  policies.flatMap((_, policy) => (evicts[policy] ? budgets.map((budget): Way => ({ policy, budget, mode })) : [{ policy, mode }])));
+export const waysOf = ({ policies, budgets, modes }: Settings, evicts: readonly boolean[]): readonly Way[] =>
+  modes.flatMap((mode) =>
+    policies.flatMap((_, policy) =>
+      evicts[policy] ? budgets.map((budget): Way => ({ policy, budget, mode })) : [{ policy, mode }],
+    ),
+  );
 
 /** One prompt in all ways, or one way by itself on one prompt, for its memory. */
 export interface Job {
@@ -51,10 +58,22 @@ export interface Job {
   readonly example?: true;
 }
 
-/** Jobs in an order in which the first ones already show everything: the example, every way alone, then one depth after another. */
+/**
+ * Jobs in an order in which the first ones already show everything: the example, every way alone, then one depth after
+ * another.
+ */
 export function jobsOf({ depths, prompts }: Settings, ways: readonly Way[]): readonly Job[] {
   const middle = depths[Math.floor(depths.length / 2)]!;
-  const trials = Array.from({ length: prompts }, (_, trial) => depths.map((depth): Job => ({ id: `prompt/${depth}/${trial}`, depth, trial, ...(trial === 0 && depth === middle && { example: true as const }) }))).flat();
+  const trials = Array.from({ length: prompts }, (_, trial) =>
+    depths.map(
+      (depth): Job => ({
+        id: `prompt/${depth}/${trial}`,
+        depth,
+        trial,
+        ...(trial === 0 && depth === middle && { example: true as const }),
+      }),
+    ),
+  ).flat();
   const alone = ways.map((_, way): Job => ({ id: `alone/${way}`, depth: middle, trial: 0, alone: way }));
   return [...trials.filter((job) => job.example), ...alone, ...trials.filter((job) => !job.example)];
 }

@@ -16,13 +16,19 @@ export interface Store<R = Result> {
 }
 
 /** A short name for the settings: the same settings, the same file. */
-export const digest = (settings: object): string => createHash('sha256').update(JSON.stringify([FORMAT, settings])).digest('hex').slice(0, 12);
+export const digest = (settings: object): string =>
+  createHash('sha256')
+    .update(JSON.stringify([FORMAT, settings]))
+    .digest('hex')
+    .slice(0, 12);
 
 /**
- * Opens the results of these settings; with `fresh` what was there is dropped. A last line that was torn by a crash is cut off.
+ * Opens the results of these settings; with `fresh` what was there is dropped. A last line that was torn by a crash is
+ * cut off.
  * Free answers have files of another name: older ones of the plain name hold what was right by another rule.
  */
-export const openStore = (folder: string, settings: Settings, fresh = false): Store => openLines(folder, settings.asking === 'free' ? 'needle-free' : 'needle', settings, fresh);
+export const openStore = (folder: string, settings: Settings, fresh = false): Store =>
+  openLines(folder, settings.asking === 'free' ? 'needle-free' : 'needle', settings, fresh);
 
 /** The same for the results of any experiment: `name` begins the file's name. */
 export function openLines<R>(folder: string, name: string, settings: object, fresh = false): Store<R> {
@@ -30,7 +36,8 @@ export function openLines<R>(folder: string, name: string, settings: object, fre
   if (fresh) rmSync(path, { force: true });
   const found = existsSync(path) ? readResults<R>(path) : [];
   return {
-    path, found,
+    path,
+    found,
     add(result) {
       if (!existsSync(path)) {
         mkdirSync(folder, { recursive: true });
@@ -42,14 +49,20 @@ export function openLines<R>(folder: string, name: string, settings: object, fre
 }
 
 function readResults<R>(path: string): readonly R[] {
-  const bytes = readFileSync(path), end = bytes.lastIndexOf(10) + 1;
+  const bytes = readFileSync(path),
+    end = bytes.lastIndexOf(10) + 1;
   if (end === 0) rmSync(path);
   else if (end < bytes.length) truncateSync(path, end);
-  return bytes.subarray(0, end).toString('utf8').split('\n').slice(1, -1).flatMap((line) => {
-    try {
-      return [JSON.parse(line) as R];
-    } catch {
-      return [];
-    }
-  });
+  return bytes
+    .subarray(0, end)
+    .toString('utf8')
+    .split('\n')
+    .slice(1, -1)
+    .flatMap((line) => {
+      try {
+        return [JSON.parse(line) as R];
+      } catch {
+        return [];
+      }
+    });
 }

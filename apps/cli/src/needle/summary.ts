@@ -30,26 +30,41 @@ export interface Row {
 }
 
 const accuracy = (outcomes: readonly Outcome[]): Accuracy => {
-  const n = outcomes.length, hits = outcomes.filter(({ hit }) => hit).length;
+  const n = outcomes.length,
+    hits = outcomes.filter(({ hit }) => hit).length;
   return { hits, n, share: n === 0 ? 0 : hits / n, interval: wilson(hits, n) };
 };
 const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0);
 const mean = (numbers: readonly number[]): number => (numbers.length === 0 ? 0 : sum(numbers) / numbers.length);
-const rate = (outcomes: readonly Outcome[]): number => sum(outcomes.map(({ tokens }) => tokens)) / sum(outcomes.map(({ ms }) => ms));
+const rate = (outcomes: readonly Outcome[]): number =>
+  sum(outcomes.map(({ tokens }) => tokens)) / sum(outcomes.map(({ ms }) => ms));
 
 /** One row a way; results of a job that ran twice count once. */
-export function summarise({ policies, depths }: Settings, ways: readonly Way[], results: readonly Result[]): readonly Row[] {
+export function summarise(
+  { policies, depths }: Settings,
+  ways: readonly Way[],
+  results: readonly Result[],
+): readonly Row[] {
   const once = [...new Map(results.map((result) => [result.id, result])).values()];
   const prompts = once.filter((result): result is PromptResult => !isAlone(result));
   const memory = new Map(once.filter(isAlone).map(({ way, mean, peak }) => [way, { mean, peak }]));
-  const of = (way: number, depth?: number): readonly Outcome[] => prompts.filter((result) => depth === undefined || result.depth === depth).flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));
+  const of = (way: number, depth?: number): readonly Outcome[] =>
+    prompts
+      .filter((result) => depth === undefined || result.depth === depth)
+      .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));
   return ways.map((way, index): Row => {
-    const outcomes = of(index), full = ways.findIndex(({ mode, budget }) => mode === way.mode && budget === undefined);
+    const outcomes = of(index),
+      full = ways.findIndex(({ mode, budget }) => mode === way.mode && budget === undefined);
     const speed = full < 0 ? undefined : rate(outcomes) / rate(of(full));
     return {
-      way, policy: policies[way.policy]!, accuracy: accuracy(outcomes), byDepth: depths.map((depth) => accuracy(of(index, depth))),
-      retained: mean(outcomes.map(({ retained }) => retained)), somewhere: mean(outcomes.map(({ retained }) => (retained > 0 ? 1 : 0))),
-      memory: memory.get(index), speed: Number.isFinite(speed) ? speed : undefined,
+      way,
+      policy: policies[way.policy]!,
+      accuracy: accuracy(outcomes),
+      byDepth: depths.map((depth) => accuracy(of(index, depth))),
+      retained: mean(outcomes.map(({ retained }) => retained)),
+      somewhere: mean(outcomes.map(({ retained }) => (retained > 0 ? 1 : 0))),
+      memory: memory.get(index),
+      speed: Number.isFinite(speed) ? speed : undefined,
     };
   });
 }

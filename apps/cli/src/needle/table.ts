@@ -10,7 +10,8 @@ export const MODE_TITLES: Readonly<Record<Mode, string>> = {
 const HEAD = ['policy', 'budget', 'right', 'Wilson 95 %', 'value kept', 'cache, mean', 'cache, peak', 'tokens/s'];
 
 export const percent = (share: number, digits = 0): string => `${(100 * share).toFixed(digits)} %`;
-export const intervalText = ({ interval: { low, high } }: Accuracy): string => `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)} %`;
+export const intervalText = ({ interval: { low, high } }: Accuracy): string =>
+  `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)} %`;
 export const budgetText = ({ way: { budget } }: Row): string => (budget === undefined ? 'all' : String(budget));
 
 /** The rows as a table for a terminal, one block a mode, and what its columns say. */
@@ -27,8 +28,14 @@ function line(row: Row, above: Row | undefined): readonly string[] {
   const { policy, accuracy, retained, memory, speed } = row;
   const tint = accuracy.share >= 0.9 ? pc.green : accuracy.share < 0.4 ? pc.red : pc.yellow;
   return [
-    above?.policy === policy ? '' : policy, budgetText(row), tint(percent(accuracy.share)), intervalText(accuracy), percent(retained),
-    memory ? bytesText(memory.mean) : '-', memory ? bytesText(memory.peak) : '-', speed === undefined ? '-' : `${speed.toFixed(2)}x`,
+    above?.policy === policy ? '' : policy,
+    budgetText(row),
+    tint(percent(accuracy.share)),
+    intervalText(accuracy),
+    percent(retained),
+    memory ? bytesText(memory.mean) : '-',
+    memory ? bytesText(memory.peak) : '-',
+    speed === undefined ? '-' : `${speed.toFixed(2)}x`,
   ];
 }
 

@@ -9,7 +9,12 @@ import { serve } from './serve.ts';
 import type { Job } from './settings.ts';
 
 const { settings, path, cwd, engine, threads } = workerData as WorkerData;
-const opened = (async () => ({ model: await loadModel(path, { engine: await openEngine(engine, cwd, threads) }), settings, cwd, sentences: sentencesOf(await heldOutBook()) }))();
+const opened = (async () => ({
+  model: await loadModel(path, { engine: await openEngine(engine, cwd, threads) }),
+  settings,
+  cwd,
+  sentences: sentencesOf(await heldOutBook()),
+}))();
 opened.catch(() => {}); // its first job says it
 
 serve<Job, Result>(async (job, stops) => {

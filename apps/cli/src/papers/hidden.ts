@@ -2,9 +2,15 @@ import { certificate } from '@kv/certificates';
 import type { Witness } from '@kv/models';
 import type { Numbers } from './types.ts';
 
-/** What views hid from the newest query of every head, layer and token: mean of the mass, of the overlap with as many heaviest slots, and of the slots that were seen. */
+/**
+ * What views hid from the newest query of every head, layer and token: mean of the mass, of the overlap with as many
+ * heaviest slots, and of the slots that were seen.
+ */
 export function hidden(): Witness & { numbers(): Numbers } {
-  let rows = 0, mass = 0, overlap = 0, seen = 0;
+  let rows = 0,
+    mass = 0,
+    overlap = 0,
+    seen = 0;
   return {
     row({ at, weights, kept }) {
       if (at !== 'view') return;

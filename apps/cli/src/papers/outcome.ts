@@ -21,22 +21,43 @@ const ABLE = 0.5;
 
 /** The verdict of a row from what is known. */
 export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, all: Known): Outcome {
-  const contrasts = contrastsOf(row, kind), n = promptsOf(row, kind, asked);
-  const full = Object.fromEntries(contrasts.flatMap(({ task, metric }) => {
-    const values = trialsOf(all, task, n).flatMap((trial): readonly number[] => { const value = (trial[armKey(FULL)] as Numbers | undefined)?.[metric]; return value === undefined ? [] : [value]; });
-    return values.length === 0 ? [] : [[task, values.reduce((a, b) => a + b, 0) / values.length] as const];
-  }));
-  const made = (measured: readonly Measured[], verdict: Verdict, because?: string): Outcome => ({ row, n, verdict, measured, full, ...(because !== undefined && { because }) });
+  const contrasts = contrastsOf(row, kind),
+    n = promptsOf(row, kind, asked);
+  const full = Object.fromEntries(
+    contrasts.flatMap(({ task, metric }) => {
+      const values = trialsOf(all, task, n).flatMap((trial): readonly number[] => {
+        const value = (trial[armKey(FULL)] as Numbers | undefined)?.[metric];
+        return value === undefined ? [] : [value];
+      });
+      return values.length === 0 ? [] : [[task, values.reduce((a, b) => a + b, 0) / values.length] as const];
+    }),
+  );
+  const made = (measured: readonly Measured[], verdict: Verdict, because?: string): Outcome => ({
+    row,
+    n,
+    verdict,
+    measured,
+    full,
+    ...(because !== undefined && { because }),
+  });
   if (contrasts.length === 0) return made([], 'undecided', 'nothing of this row is asked of this model');
   if (row.rule === 'shrink') {
     if (n <= SCREENED) return made([], 'undecided', `takes more than ${SCREENED} prompts, got ${n}`);
     const measured = [shrinkage(contrasts, trialsOf(all, contrasts[0]!.task, n))];
     return made(measured, measured[0]!.verdict);
   }
-  const measured = contrasts.map((contrast) => able(measure(contrast, trialsOf(all, contrast.task, n), contrasts.length), full));
+  const measured = contrasts.map((contrast) =>
+    able(measure(contrast, trialsOf(all, contrast.task, n), contrasts.length), full),
+  );
   return made(measured, ruled(row.rule, measured));
 }
 
 /** A contrast on a task that the full cache fails tells nothing. */
 const able = (one: Measured, full: Readonly<Record<string, number>>): Measured =>
-  one.contrast.metric === 'hit' && full[one.contrast.task]! < ABLE ? { ...one, verdict: 'undecided', because: `the full cache itself has ${(100 * full[one.contrast.task]!).toFixed(0)} %` } : one;
+  one.contrast.metric === 'hit' && full[one.contrast.task]! < ABLE
+    ? {
+        ...one,
+        verdict: 'undecided',
+        because: `the full cache itself has ${(100 * full[one.contrast.task]!).toFixed(0)} %`,
+      }
+    : one;

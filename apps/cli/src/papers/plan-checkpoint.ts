@@ -2,7 +2,10 @@ import { first } from './plan.ts';
 import { checkpoint as rows } from './rows/checkpoint.ts';
 import type { Plan } from './types.ts';
 
-/** The third plan: what fits a small checkpoint and minutes of a CPU. Made for SmolLM2-135M-Instruct, and the same for any other. */
+/**
+ * The third plan: what fits a small checkpoint and minutes of a CPU. Made for SmolLM2-135M-Instruct, and the same for
+ * any other.
+ */
 export const checkpoint: Plan = {
   seed: 6023,
   rules: [
@@ -14,7 +17,7 @@ export const checkpoint: Plan = {
   tasks: {
     'code-agnostic': { kind: 'needle', tokens: 1024, mode: 'agnostic', form: 'code', asking: 'begun' },
     'code-aware': { kind: 'needle', tokens: 1024, mode: 'aware', form: 'code', asking: 'begun' },
-    'decoys': { kind: 'needle', tokens: 1024, mode: 'aware', form: 'code', distractors: 5, asking: 'begun' },
+    decoys: { kind: 'needle', tokens: 1024, mode: 'aware', form: 'code', distractors: 5, asking: 'begun' },
     'tool-call': { kind: 'credential', tokens: 1024, values: 1, asking: 'begun' },
     'three-credentials': { kind: 'credential', tokens: 1024, values: 3, asking: 'begun' },
     'number-aware': { kind: 'needle', tokens: 1024, mode: 'aware', form: 'number', asking: 'begun' },
@@ -22,12 +25,13 @@ export const checkpoint: Plan = {
     'association-low': { kind: 'association', tokens: 1024, density: 'low', framed: true, asking: 'begun' },
     'prose-at-16': { kind: 'continuation', context: 256, follow: 64, every: 4 },
     'prose-blocks': { kind: 'continuation', context: 512, follow: 128, block: 128 },
-    'prose': { kind: 'continuation', context: 512, follow: 128 },
+    prose: { kind: 'continuation', context: 512, follow: 128 },
     'prose-steps': { kind: 'continuation', context: 448, follow: 32, every: 32, witnessed: true },
     'prose-prefill': { kind: 'prompt', tokens: 512 },
     'caote-ranks': { kind: 'ranks', tokens: 512, with: 'h2oFastCaote' },
-    'costs': { kind: 'costs', tokens: 1024, follow: 16 },
+    costs: { kind: 'costs', tokens: 1024, follow: 16 },
     'costs-every': { kind: 'costs', tokens: 512, follow: 32, every: 1 },
   },
-  rows, on: 'real',
+  rows,
+  on: 'real',
 };

@@ -19,5 +19,7 @@ export const later: Plan = {
     'association-low': { kind: 'association', tokens: 512, density: 'low', framed: true },
     'prose-steps': { kind: 'continuation', context: 448, follow: 64, every: 64, witnessed: true },
   },
-  rows, prose: [0.6, 1], on: 'embedded',
+  rows,
+  prose: [0.6, 1],
+  on: 'embedded',
 };

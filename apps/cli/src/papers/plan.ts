@@ -18,7 +18,7 @@ const rules: readonly string[] = [
 const tasks: Plan['tasks'] = {
   'code-agnostic': { kind: 'needle', tokens: 512, mode: 'agnostic', form: 'code' },
   'code-aware': { kind: 'needle', tokens: 512, mode: 'aware', form: 'code' },
-  'decoys': { kind: 'needle', tokens: 512, mode: 'agnostic', form: 'code', distractors: 5 },
+  decoys: { kind: 'needle', tokens: 512, mode: 'agnostic', form: 'code', distractors: 5 },
   'tool-call': { kind: 'credential', tokens: 512, values: 1 },
   'three-credentials': { kind: 'credential', tokens: 512, values: 3 },
   'needle-prose': { kind: 'needle', tokens: 512, mode: 'aware', form: 'number' },
@@ -27,11 +27,11 @@ const tasks: Plan['tasks'] = {
   'association-low': { kind: 'association', tokens: 512, density: 'low' },
   'prose-at-16': { kind: 'continuation', context: 256, follow: 64, every: 4 },
   'prose-blocks': { kind: 'continuation', context: 512, follow: 128, block: 128 },
-  'prose': { kind: 'continuation', context: 512, follow: 128 },
+  prose: { kind: 'continuation', context: 512, follow: 128 },
   'prose-steps': { kind: 'continuation', context: 448, follow: 64, every: 64 },
   'prose-prefill': { kind: 'prompt', tokens: 512 },
   'caote-ranks': { kind: 'ranks', tokens: 512, with: 'h2oFastCaote' },
-  'costs': { kind: 'costs', tokens: 1024, follow: 16 },
+  costs: { kind: 'costs', tokens: 1024, follow: 16 },
   'costs-every': { kind: 'costs', tokens: 512, follow: 32, every: 1 },
 };
 

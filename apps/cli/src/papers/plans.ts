@@ -5,7 +5,10 @@ import { later } from './plan-later.ts';
 import { first } from './plan.ts';
 import type { Kind, Plan } from './types.ts';
 
-/** Every plan under the name that `--plan` takes; each was committed before its prompts were run, and none changes after that. */
+/**
+ * Every plan under the name that `--plan` takes; each was committed before its prompts were run, and none changes after
+ * that.
+ */
 export type PlanName = '1' | '2' | '3';
 export const PLANS: Readonly<Record<PlanName, Plan>> = { 1: first, 2: later, 3: checkpoint };
 export const PLAN_NAMES = Object.keys(PLANS) as readonly PlanName[];
@@ -20,5 +23,8 @@ export function planFor(name: PlanName, kind: Kind): Plan {
   const plan = PLANS[name];
   if ((plan.on ?? kind) === kind) return plan;
   const others = PLAN_NAMES.filter((other) => (PLANS[other].on ?? kind) === kind);
-  throw new KvError('--plan', `expected ${others.join(' or ')} for ${kind === 'embedded' ? 'the embedded model' : 'a checkpoint'}, got ${name}, whose rows are for ${plan.on === 'embedded' ? 'the embedded model' : 'a checkpoint'}`);
+  throw new KvError(
+    '--plan',
+    `expected ${others.join(' or ')} for ${kind === 'embedded' ? 'the embedded model' : 'a checkpoint'}, got ${name}, whose rows are for ${plan.on === 'embedded' ? 'the embedded model' : 'a checkpoint'}`,
+  );
 }

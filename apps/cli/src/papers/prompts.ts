@@ -9,7 +9,12 @@ export interface Prompt {
   /** Positions of the tokens that hold the values. */
   readonly valueTokens: readonly number[];
 }
-export interface Question { readonly ids: readonly number[]; right(answer: string): boolean; readonly newTokens: number; /** Strings that end the answer. */ readonly stop?: readonly string[] }
+export interface Question {
+  readonly ids: readonly number[];
+  right(answer: string): boolean;
+  readonly newTokens: number /** Strings that end the answer. */;
+  readonly stop?: readonly string[];
+}
 
 /** What prompts are made from. */
 export interface Source {
@@ -22,72 +27,189 @@ export interface Source {
 const DEPTHS = [0.1, 0.3, 0.5, 0.7, 0.9];
 const LETTERS = [...'ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'];
 /** A generic paragraph, repeated: most of its tokens are frequent, so what is rare in a document is easily told. */
-const FILLER = sentencesOf('The committee met on Monday to review the schedule for the coming weeks. Several members presented their reports and answered questions. The office was closed for lunch at noon. After the break the discussion went on in small groups. A summary was sent to everyone by the end of the day. The next meeting was planned for the following month.');
+const FILLER = sentencesOf(
+  'The committee met on Monday to review the schedule for the coming weeks. Several members presented their reports and answered questions. The office was closed for lunch at noon. After the break the discussion went on in small groups. A summary was sent to everyone by the end of the day. The next meeting was planned for the following month.',
+);
 
 /** What stands before a fact in a framed document; the paper prints none. */
 const FRAMING = 'Here are the notes of several meetings, in the order in which they were taken.';
 
-/** Topics, facts and mentions of CrystalCache, appendix B.1; the embedded model is asked for its own form of fact about the first two. */
+/**
+ * Topics, facts and mentions of CrystalCache, appendix B.1; the embedded model is asked for its own form of fact about
+ * the first two.
+ */
 const TOPICS = [
   {
-    key: 'Aurora', fact: 'The secret code for Project Aurora is {v}.', question: 'What is the secret code for Project Aurora?',
-    high: ["The team discussed Project Aurora's timeline and milestones.", 'Progress reports for Project Aurora were reviewed by management.', 'The Aurora initiative has been a key focus this quarter.', "Resources were reallocated to support Project Aurora's goals."],
-    low: ['Various projects were discussed in the meeting.', 'The quarterly review covered several ongoing initiatives.'],
-  }, {
-    key: 'Nightingale', fact: "Agent Nightingale's extraction point is {v}.", question: "What is Agent Nightingale's extraction point?",
-    high: ['Agent Nightingale reported in from the field yesterday.', "The handler confirmed Nightingale's cover remains intact.", "Updates on Nightingale's mission status were classified.", "Nightingale's next check-in is scheduled for tomorrow."],
+    key: 'Aurora',
+    fact: 'The secret code for Project Aurora is {v}.',
+    question: 'What is the secret code for Project Aurora?',
+    high: [
+      "The team discussed Project Aurora's timeline and milestones.",
+      'Progress reports for Project Aurora were reviewed by management.',
+      'The Aurora initiative has been a key focus this quarter.',
+      "Resources were reallocated to support Project Aurora's goals.",
+    ],
+    low: [
+      'Various projects were discussed in the meeting.',
+      'The quarterly review covered several ongoing initiatives.',
+    ],
+  },
+  {
+    key: 'Nightingale',
+    fact: "Agent Nightingale's extraction point is {v}.",
+    question: "What is Agent Nightingale's extraction point?",
+    high: [
+      'Agent Nightingale reported in from the field yesterday.',
+      "The handler confirmed Nightingale's cover remains intact.",
+      "Updates on Nightingale's mission status were classified.",
+      "Nightingale's next check-in is scheduled for tomorrow.",
+    ],
     low: ['Field agents continued standard operations.', 'Status updates were provided for all active agents.'],
-  }, {
-    key: 'Formula', fact: 'The activation temperature for Formula X is {v} degrees.', question: 'What is the activation temperature for Formula X in degrees?',
-    high: ['Formula X showed promising results in the latest trial.', "The researchers adjusted Formula X's concentration levels.", 'Testing of Formula X continues in Lab 7.', 'Formula X outperformed all other candidate compounds.'],
+  },
+  {
+    key: 'Formula',
+    fact: 'The activation temperature for Formula X is {v} degrees.',
+    question: 'What is the activation temperature for Formula X in degrees?',
+    high: [
+      'Formula X showed promising results in the latest trial.',
+      "The researchers adjusted Formula X's concentration levels.",
+      'Testing of Formula X continues in Lab 7.',
+      'Formula X outperformed all other candidate compounds.',
+    ],
     low: ['Laboratory experiments continued as scheduled.', 'Multiple formulas were tested this week.'],
   },
 ] as const;
 const OWN = { fact: 'The special magic {k} number is: {v}.', cue: '\nThe special magic {k} number is:' };
 
 export type Asked = Extract<Task, { readonly kind: 'needle' | 'association' | 'credential' }>;
-export const isAsked = (task: Task): task is Asked => task.kind === 'needle' || task.kind === 'association' || task.kind === 'credential';
+export const isAsked = (task: Task): task is Asked =>
+  task.kind === 'needle' || task.kind === 'association' || task.kind === 'credential';
 
-/** The prompt of one trial: the same seed and trial, the same prompt. @throws RangeError for a length that cannot be met */
+/**
+ * The prompt of one trial: the same seed and trial, the same prompt. @throws RangeError for a length that cannot be met
+ */
 export function promptFor(task: Asked, source: Source, seed: string, trial: number): Prompt {
   if (task.kind === 'association') return association(task, source, random(seed));
   return task.kind === 'credential' ? credential(task, source, random(seed), trial) : hidden(task, source, seed, trial);
 }
 
-function hidden({ tokens, form, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>, { encode, sentences }: Source, seed: string, trial: number): Prompt {
-  const given = (length: number): Needle => needle({ encode, sentences: filler ? FILLER : sentences, tokens: length, depth: DEPTHS[trial % DEPTHS.length]!, seed, form, distractors });
+function hidden(
+  { tokens, form, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>,
+  { encode, sentences }: Source,
+  seed: string,
+  trial: number,
+): Prompt {
+  const given = (length: number): Needle =>
+    needle({
+      encode,
+      sentences: filler ? FILLER : sentences,
+      tokens: length,
+      depth: DEPTHS[trial % DEPTHS.length]!,
+      seed,
+      form,
+      distractors,
+    });
   const { documentIds, questionIds, key, value, valueTokens } = given(tokens);
-  if (!asking) return { documentIds, valueTokens, questions: [{ ids: questionIds, right: (answer) => exactMatch(answer, value), newTokens: 12 }] };
-  const what = form === 'code' ? `${key} code` : `special magic ${key} number`, ids = asked(`\nQuestion: What is the ${what}?\nAnswer: The ${what} is`, encode), shorter = given(tokens - ids.length + questionIds.length);
-  return { documentIds: shorter.documentIds, valueTokens: shorter.valueTokens, questions: [{ ids, right: (answer) => namesValue(answer, value), newTokens: 16, stop: NEEDLE_STOP }] };
+  if (!asking)
+    return {
+      documentIds,
+      valueTokens,
+      questions: [{ ids: questionIds, right: (answer) => exactMatch(answer, value), newTokens: 12 }],
+    };
+  const what = form === 'code' ? `${key} code` : `special magic ${key} number`,
+    ids = asked(`\nQuestion: What is the ${what}?\nAnswer: The ${what} is`, encode),
+    shorter = given(tokens - ids.length + questionIds.length);
+  return {
+    documentIds: shorter.documentIds,
+    valueTokens: shorter.valueTokens,
+    questions: [{ ids, right: (answer) => namesValue(answer, value), newTokens: 16, stop: NEEDLE_STOP }],
+  };
 }
 
-function association({ tokens, density, framed, asking }: Extract<Task, { kind: 'association' }>, { encode, embedded }: Source, draw: Random): Prompt {
-  const topic = draw.pick(embedded ? TOPICS.slice(0, 2) : TOPICS), value = String(1000 + draw.below(9000)), mentions = topic[density];
+function association(
+  { tokens, density, framed, asking }: Extract<Task, { kind: 'association' }>,
+  { encode, embedded }: Source,
+  draw: Random,
+): Prompt {
+  const topic = draw.pick(embedded ? TOPICS.slice(0, 2) : TOPICS),
+    value = String(1000 + draw.below(9000)),
+    mentions = topic[density];
   const fact = (embedded ? OWN.fact : topic.fact).replace('{k}', topic.key).replace('{v}', value);
-  const question = embedded ? OWN.cue.replace('{k}', topic.key) : `\nQuestion: ${topic.question}\nAnswer:${asking ? ` ${topic.fact.split(' {v}')[0]}` : ''}`;
-  const { document, ids } = placed([...(framed ? [{ text: FRAMING, depth: 0 }] : []), { text: fact, depth: 0 }, ...mentions.map((text, i) => ({ text, depth: (i + 1) / (mentions.length + 1) }))], FILLER, tokens, question, encode, draw);
+  const question = embedded
+    ? OWN.cue.replace('{k}', topic.key)
+    : `\nQuestion: ${topic.question}\nAnswer:${asking ? ` ${topic.fact.split(' {v}')[0]}` : ''}`;
+  const { document, ids } = placed(
+    [
+      ...(framed ? [{ text: FRAMING, depth: 0 }] : []),
+      { text: fact, depth: 0 },
+      ...mentions.map((text, i) => ({ text, depth: (i + 1) / (mentions.length + 1) })),
+    ],
+    FILLER,
+    tokens,
+    question,
+    encode,
+    draw,
+  );
   const start = document.indexOf(fact) + fact.indexOf(value);
-  return { documentIds: ids.ids, valueTokens: tokensOf(ids.offsets, start, start + value.length), questions: [{ ids: asked(question, encode), right: (answer) => answer.includes(value), newTokens: embedded ? 12 : 24, ...(asking && { stop: NEEDLE_STOP }) }] };
+  return {
+    documentIds: ids.ids,
+    valueTokens: tokensOf(ids.offsets, start, start + value.length),
+    questions: [
+      {
+        ids: asked(question, encode),
+        right: (answer) => answer.includes(value),
+        newTokens: embedded ? 12 : 24,
+        ...(asking && { stop: NEEDLE_STOP }),
+      },
+    ],
+  };
 }
 
-function credential({ tokens, values, asking }: Extract<Task, { kind: 'credential' }>, { encode, sentences }: Source, draw: Random, trial: number): Prompt {
+function credential(
+  { tokens, values, asking }: Extract<Task, { kind: 'credential' }>,
+  { encode, sentences }: Source,
+  draw: Random,
+  trial: number,
+): Prompt {
   const word = (length: number): string => Array.from({ length }, () => draw.pick(LETTERS)).join('');
-  const given = [{ name: 'api_key', value: word(12) }, { name: 'endpoint', value: `https://${word(4).toLowerCase()}.net` }, { name: 'auth_token', value: word(10) }].slice(0, values);
-  const depth = DEPTHS[trial % DEPTHS.length]!, cue = (name: string): string => `The agent called connect(${name}="`;
-  const facts = given.map(({ name, value }, i) => ({ text: `${cue(name)}${value}").`, depth: values === 1 ? depth : DEPTHS[2 * i]! }));
+  const given = [
+    { name: 'api_key', value: word(12) },
+    { name: 'endpoint', value: `https://${word(4).toLowerCase()}.net` },
+    { name: 'auth_token', value: word(10) },
+  ].slice(0, values);
+  const depth = DEPTHS[trial % DEPTHS.length]!,
+    cue = (name: string): string => `The agent called connect(${name}="`;
+  const facts = given.map(({ name, value }, i) => ({
+    text: `${cue(name)}${value}").`,
+    depth: values === 1 ? depth : DEPTHS[2 * i]!,
+  }));
   const { document, ids } = placed(facts, sentences, tokens, `\n${cue('auth_token')}`, encode, draw);
   return {
     documentIds: ids.ids,
-    valueTokens: given.flatMap(({ name, value }) => { const start = document.indexOf(cue(name)) + cue(name).length; return tokensOf(ids.offsets, start, start + value.length); }),
-    questions: given.map(({ name, value }) => ({ ids: asked(`\n${cue(name)}`, encode), right: (answer) => answer.split('"')[0] === value, newTokens: 20, ...(asking && { stop: ['"'] }) })),
+    valueTokens: given.flatMap(({ name, value }) => {
+      const start = document.indexOf(cue(name)) + cue(name).length;
+      return tokensOf(ids.offsets, start, start + value.length);
+    }),
+    questions: given.map(({ name, value }) => ({
+      ids: asked(`\n${cue(name)}`, encode),
+      right: (answer) => answer.split('"')[0] === value,
+      newTokens: 20,
+      ...(asking && { stop: ['"'] }),
+    })),
   };
 }
 
 const asked = (question: string, encode: Encode): readonly number[] => encode(question, { special: false }).ids;
 
 /** A document that has `tokens` tokens together with the question. */
-function placed(facts: readonly { readonly text: string; readonly depth: number }[], sentences: readonly string[], tokens: number, question: string, encode: Encode, draw: Random): { readonly document: string; readonly ids: ReturnType<Encode> } {
+function placed(
+  facts: readonly { readonly text: string; readonly depth: number }[],
+  sentences: readonly string[],
+  tokens: number,
+  question: string,
+  encode: Encode,
+  draw: Random,
+): { readonly document: string; readonly ids: ReturnType<Encode> } {
   const document = buildHaystack(sentences, facts, tokens - asked(question, encode).length, encode, draw);
   return { document, ids: encode(document) };
 }

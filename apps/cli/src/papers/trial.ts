@@ -15,11 +15,29 @@ import { windowOf } from './windows.ts';
 type Of<K extends Task['kind']> = Extract<Task, { readonly kind: K }>;
 
 /** Every arm on one prompt, by name. Arms that evict after prefill share it. */
-export async function runTrial(bench: Bench, name: string, task: Task, trial: number, arms: readonly Arm[]): Promise<ByArm> {
-  const tried = await Promise.all(arms.map(async (arm): Promise<Tried> => ({ arm, policy: await resolvePolicy(arm.policy, { cwd: bench.cwd, seed: trial }) })));
+export async function runTrial(
+  bench: Bench,
+  name: string,
+  task: Task,
+  trial: number,
+  arms: readonly Arm[],
+): Promise<ByArm> {
+  const tried = await Promise.all(
+    arms.map(
+      async (arm): Promise<Tried> => ({
+        arm,
+        policy: await resolvePolicy(arm.policy, { cwd: bench.cwd, seed: trial }),
+      }),
+    ),
+  );
   if (isAsked(task)) {
     const { model, sentences, embedded, seed } = bench;
-    const prompt = promptFor(task, { encode: model.tokenizer.encode, sentences, embedded }, `papers/${seed}/${name}/${trial}`, trial);
+    const prompt = promptFor(
+      task,
+      { encode: model.tokenizer.encode, sentences, embedded },
+      `papers/${seed}/${name}/${trial}`,
+      trial,
+    );
     return answered(bench, task, prompt, tried);
   }
   if (task.kind === 'continuation') return continued(bench, task, trial, tried);
@@ -27,28 +45,46 @@ export async function runTrial(bench: Bench, name: string, task: Task, trial: nu
   return task.kind === 'ranks' ? ranked(bench, task, trial, tried) : spent(bench, task, trial, tried);
 }
 
-async function continued(bench: Bench, { context, follow, block, every, witnessed }: Of<'continuation'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
-  const ids = windowOf(bench, context + follow, trial), after = ids.slice(context);
+async function continued(
+  bench: Bench,
+  { context, follow, block, every, witnessed }: Of<'continuation'>,
+  trial: number,
+  tried: readonly Tried[],
+): Promise<ByArm> {
+  const ids = windowOf(bench, context + follow, trial),
+    after = ids.slice(context);
   let seen: ReturnType<typeof hidden>;
-  return forEach(bench, ids.slice(0, context), { block, ...(witnessed && { witness: () => (seen = hidden()) }) }, tried, async (sequence, { arm }) => {
-    if (every === undefined) {
-      const before = slotsNow(sequence);
-      await sequence.append(after, { rows: follow });
-      return { nll: meanSurprise(sequence.logits, after.slice(1)), slots: before + follow / 2 };
-    }
-    let nll = 0;
-    const slots: number[] = [];
-    for (const [i, token] of after.entries()) {
-      await sequence.step(token, arm.budget === undefined ? undefined : every);
-      slots.push(slotsNow(sequence));
-      if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]!);
-    }
-    return { nll: nll / (follow - 1), slots: mean(slots), ...await retrievalsOf(sequence, Number(arm.budget) || undefined, follow, context + follow / 2), ...(sequence.witness && seen.numbers()) };
-  });
+  return forEach(
+    bench,
+    ids.slice(0, context),
+    { block, ...(witnessed && { witness: () => (seen = hidden()) }) },
+    tried,
+    async (sequence, { arm }) => {
+      if (every === undefined) {
+        const before = slotsNow(sequence);
+        await sequence.append(after, { rows: follow });
+        return { nll: meanSurprise(sequence.logits, after.slice(1)), slots: before + follow / 2 };
+      }
+      let nll = 0;
+      const slots: number[] = [];
+      for (const [i, token] of after.entries()) {
+        await sequence.step(token, arm.budget === undefined ? undefined : every);
+        slots.push(slotsNow(sequence));
+        if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]!);
+      }
+      return {
+        nll: nll / (follow - 1),
+        slots: mean(slots),
+        ...(await retrievalsOf(sequence, Number(arm.budget) || undefined, follow, context + follow / 2)),
+        ...(sequence.witness && seen.numbers()),
+      };
+    },
+  );
 }
 
 async function read(bench: Bench, { tokens }: Of<'prompt'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
-  const ids = windowOf(bench, tokens, trial), out: Record<string, Numbers> = {};
+  const ids = windowOf(bench, tokens, trial),
+    out: Record<string, Numbers> = {};
   for (const { arm, policy } of tried) {
     const sequence = new Sequence(bench.model);
     try {
@@ -61,10 +97,20 @@ async function read(bench: Bench, { tokens }: Of<'prompt'>, trial: number, tried
   return out;
 }
 
-async function ranked(bench: Bench, { tokens, with: other }: Of<'ranks'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
-  const { model } = bench, second = await resolvePolicy(other, { cwd: bench.cwd }), sequence = new Sequence(model), out: Record<string, Numbers> = {};
+async function ranked(
+  bench: Bench,
+  { tokens, with: other }: Of<'ranks'>,
+  trial: number,
+  tried: readonly Tried[],
+): Promise<ByArm> {
+  const { model } = bench,
+    second = await resolvePolicy(other, { cwd: bench.cwd }),
+    sequence = new Sequence(model),
+    out: Record<string, Numbers> = {};
   try {
-    await sequence.prefill(windowOf(bench, tokens, trial), { policies: [second, ...tried.map(({ policy }) => policy)] });
+    await sequence.prefill(windowOf(bench, tokens, trial), {
+      policies: [second, ...tried.map(({ policy }) => policy)],
+    });
     for (const { arm, policy } of tried) {
       const layers: number[] = [];
       for (let l = 0; l < model.config.layers; l++) {
@@ -80,10 +126,19 @@ async function ranked(bench: Bench, { tokens, with: other }: Of<'ranks'>, trial:
 }
 
 /** Each arm by itself, in an order that turns with the trial: what runs first is not always the same. */
-async function spent(bench: Bench, { tokens, follow, every }: Of<'costs'>, trial: number, tried: readonly Tried[]): Promise<ByArm> {
-  const ids = windowOf(bench, tokens + follow, trial), prompt = ids.slice(0, tokens), out: Record<string, Numbers> = {};
+async function spent(
+  bench: Bench,
+  { tokens, follow, every }: Of<'costs'>,
+  trial: number,
+  tried: readonly Tried[],
+): Promise<ByArm> {
+  const ids = windowOf(bench, tokens + follow, trial),
+    prompt = ids.slice(0, tokens),
+    out: Record<string, Numbers> = {};
   for (const i of tried.keys()) {
-    const { arm, policy } = tried[(i + trial) % tried.length]!, apart = new Sequence(bench.model), sequence = new Sequence(bench.model);
+    const { arm, policy } = tried[(i + trial) % tried.length]!,
+      apart = new Sequence(bench.model),
+      sequence = new Sequence(bench.model);
     try {
       // By itself, the event is timed with the passes that it asks for.
       await apart.prefill(prompt, { policies: [policy] });
@@ -92,7 +147,12 @@ async function spent(bench: Bench, { tokens, follow, every }: Of<'costs'>, trial
       const event = performance.now() - started;
       await sequence.prefill(prompt, { policy, budget: arm.budget });
       for (const token of ids.slice(tokens)) await sequence.step(token, every);
-      out[armKey(arm)] = { eventShare: event / apart.times.prefill, stepTime: Math.log(sequence.times.decode / follow), peakBytes: Math.log(sequence.bytes().peak), slots: slotsNow(sequence) };
+      out[armKey(arm)] = {
+        eventShare: event / apart.times.prefill,
+        stepTime: Math.log(sequence.times.decode / follow),
+        peakBytes: Math.log(sequence.bytes().peak),
+        slots: slotsNow(sequence),
+      };
     } finally {
       apart.destroy();
       sequence.destroy();

@@ -15,7 +15,10 @@ export interface Bench {
   readonly seed: number;
   readonly cwd: string;
 }
-export interface Tried { readonly arm: Arm; readonly policy: Policy }
+export interface Tried {
+  readonly arm: Arm;
+  readonly policy: Policy;
+}
 export interface Passing {
   /** Tokens a block, each followed by an event. */
   readonly block?: number | undefined;
@@ -25,19 +28,30 @@ export interface Passing {
 export type ByArm = Readonly<Record<string, Numbers>>;
 
 /** A sequence for each arm: forks of one prefill, or, by blocks or under a view, its own. */
-export async function forEach({ model }: Bench, ids: readonly number[], { block, witness }: Passing, tried: readonly Tried[], measure: (sequence: Sequence, tried: Tried) => Promise<Numbers>): Promise<ByArm> {
+export async function forEach(
+  { model }: Bench,
+  ids: readonly number[],
+  { block, witness }: Passing,
+  tried: readonly Tried[],
+  measure: (sequence: Sequence, tried: Tried) => Promise<Numbers>,
+): Promise<ByArm> {
   const out: Record<string, Numbers> = {};
   const whole = new Sequence(model);
   try {
     // What acts while tokens pass is told so before the prompt does.
-    const apart = (policy: Policy): boolean => { const { evicts, hooks } = compile(policy); return (evicts && block !== undefined) || hooks('view').length > 0; };
+    const apart = (policy: Policy): boolean => {
+      const { evicts, hooks } = compile(policy);
+      return (evicts && block !== undefined) || hooks('view').length > 0;
+    };
     const shared = tried.filter(({ policy }) => !apart(policy));
     if (shared.length > 0) await whole.prefill(ids, { policies: shared.map(({ policy }) => policy) });
     for (const one of tried) {
-      const { arm, policy } = one, sequence = apart(policy) ? new Sequence(model) : whole.fork();
+      const { arm, policy } = one,
+        sequence = apart(policy) ? new Sequence(model) : whole.fork();
       try {
         if (witness && compile(policy).hooks('view').length > 0) sequence.witness = witness();
-        if (apart(policy)) await sequence.prefill(ids, { policy, budget: compile(policy).evicts ? arm.budget : undefined, block });
+        if (apart(policy))
+          await sequence.prefill(ids, { policy, budget: compile(policy).evicts ? arm.budget : undefined, block });
         else await sequence.evict(policy, arm.budget ?? '100%');
         out[armKey(arm)] = await measure(sequence, one);
       } finally {
@@ -52,4 +66,10 @@ export async function forEach({ model }: Bench, ids: readonly number[], { block,
 
 export const mean = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + b, 0) / numbers.length;
 /** Slots of a layer and KV head now, on average. */
-export const slotsNow = (sequence: Sequence): number => mean(sequence.kept().flat().map(({ length }) => length));
+export const slotsNow = (sequence: Sequence): number =>
+  mean(
+    sequence
+      .kept()
+      .flat()
+      .map(({ length }) => length),
+  );

@@ -7,16 +7,44 @@ export type Paper = (typeof PAPERS)[number];
 /** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
 export type Task =
   /** A code or number hidden in prose or repeated filler. */
-  | { readonly kind: 'needle'; readonly tokens: number; readonly mode: Mode; readonly form: 'code' | 'number'; readonly distractors?: number; readonly filler?: true; readonly asking?: Asking }
-  /** A fact at the start, behind a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the question at the end. */
-  | { readonly kind: 'association'; readonly tokens: number; readonly density: 'high' | 'low'; readonly framed?: true; readonly asking?: Asking }
-  /** One credential handed over in a tool call, or an API key, an endpoint and a token apart from each other; asked for by a tool call. */
+  | {
+      readonly kind: 'needle';
+      readonly tokens: number;
+      readonly mode: Mode;
+      readonly form: 'code' | 'number';
+      readonly distractors?: number;
+      readonly filler?: true;
+      readonly asking?: Asking;
+    }
+  /**
+   * A fact at the start, behind a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the
+   * question at the end.
+   */
+  | {
+      readonly kind: 'association';
+      readonly tokens: number;
+      readonly density: 'high' | 'low';
+      readonly framed?: true;
+      readonly asking?: Asking;
+    }
+  /**
+   * One credential handed over in a tool call, or an API key, an endpoint and a token apart from each other; asked for
+   * by a tool call.
+   */
   | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3; readonly asking?: Asking }
   /**
-   * Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is given; with `every` an event each so many of them;
+   * Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is
+   * given; with `every` an event each so many of them;
    * if `witnessed`, the attention that views hide from each of them.
    */
-  | { readonly kind: 'continuation'; readonly context: number; readonly follow: number; readonly block?: number; readonly every?: number; readonly witnessed?: true }
+  | {
+      readonly kind: 'continuation';
+      readonly context: number;
+      readonly follow: number;
+      readonly block?: number;
+      readonly every?: number;
+      readonly witnessed?: true;
+    }
   /** Log-likelihood of every token of a prompt, under what a policy does while the prompt passes. */
   | { readonly kind: 'prompt'; readonly tokens: number }
   /** Likeness of two scorers' rankings of the same cache. */
@@ -25,17 +53,38 @@ export type Task =
   | { readonly kind: 'costs'; readonly tokens: number; readonly follow: number; readonly every?: number };
 
 /**
- * `begun`: a question and the beginning of its answer, which a model that was not trained on our forms answers too. Its answers end with the value, and an arm is asked token by token only if it would
+ * `begun`: a question and the beginning of its answer, which a model that was not trained on our forms answers too. Its
+ * answers end with the value, and an arm is asked token by token only if it would
  * not say what the full cache said. Otherwise a cue, and as many tokens of every arm.
  */
 type Asking = 'begun';
 
-/** One way of keeping the cache: a policy as `kv run --policy` takes it, with its budget, or, of one that evicts nothing, what a query sees. */
-export interface Arm { readonly policy: string; readonly budget?: Budget }
+/**
+ * One way of keeping the cache: a policy as `kv run --policy` takes it, with its budget, or, of one that evicts
+ * nothing, what a query sees.
+ */
+export interface Arm {
+  readonly policy: string;
+  readonly budget?: Budget;
+}
 
 /** What is measured of an arm on one prompt. */
-export type Metric = 'hit' | 'retained' | 'nll' | 'spearman' | 'spearmanLeast' | 'retrievals' | 'keyBytes' | 'hiddenMass' | 'overlap' | 'eventShare' | 'stepTime' | 'peakBytes';
-export const METRICS: Readonly<Record<Metric, { readonly better: 'higher' | 'lower'; readonly says: string; readonly share?: true }>> = {
+export type Metric =
+  | 'hit'
+  | 'retained'
+  | 'nll'
+  | 'spearman'
+  | 'spearmanLeast'
+  | 'retrievals'
+  | 'keyBytes'
+  | 'hiddenMass'
+  | 'overlap'
+  | 'eventShare'
+  | 'stepTime'
+  | 'peakBytes';
+export const METRICS: Readonly<
+  Record<Metric, { readonly better: 'higher' | 'lower'; readonly says: string; readonly share?: true }>
+> = {
   hit: { better: 'higher', says: 'right answers', share: true },
   retained: { better: 'higher', says: 'whole values, share of layers and KV heads', share: true },
   nll: { better: 'lower', says: 'nats a token' },
@@ -52,7 +101,10 @@ export const METRICS: Readonly<Record<Metric, { readonly better: 'higher' | 'low
 /** Every metric that its task gives, and `slots`: mean cache of a layer and KV head over decoding. */
 export type Numbers = Readonly<Partial<Record<Metric | 'slots', number>>>;
 
-/** One comparison on one task, paired by prompt: `a` is better than `b` by more than `threshold`. Without `b`: `a` itself is better than `threshold`. */
+/**
+ * One comparison on one task, paired by prompt: `a` is better than `b` by more than `threshold`. Without `b`: `a`
+ * itself is better than `threshold`.
+ */
 export interface Contrast {
   /** Name of a task of the plan. */
   readonly task: string;

@@ -12,16 +12,31 @@ import { runTrial } from './trial.ts';
 import type { Bench } from './tried.ts';
 import { proseOf } from './windows.ts';
 
-export interface PapersData extends WorkerModel { readonly plan: PlanName; readonly seed: number; readonly embedded: boolean }
+export interface PapersData extends WorkerModel {
+  readonly plan: PlanName;
+  readonly seed: number;
+  readonly embedded: boolean;
+}
 
-const { path, cwd, engine, threads, plan: name, seed, embedded } = workerData as PapersData, plan = PLANS[name];
+const { path, cwd, engine, threads, plan: name, seed, embedded } = workerData as PapersData,
+  plan = PLANS[name];
 const opened: Promise<Bench> = (async () => {
-  const model = await loadModel(path, { engine: await openEngine(engine, cwd, threads) }), book = await heldOutBook();
-  return { model, cwd, seed, embedded, sentences: sentencesOf(book), prose: proseOf(book, model.tokenizer, plan, seed) };
+  const model = await loadModel(path, { engine: await openEngine(engine, cwd, threads) }),
+    book = await heldOutBook();
+  return {
+    model,
+    cwd,
+    seed,
+    embedded,
+    sentences: sentencesOf(book),
+    prose: proseOf(book, model.tokenizer, plan, seed),
+  };
 })();
 opened.catch(() => {}); // its first job says it
 
 serve<Job, Result>(async ({ task, trial, arms }, stops) => {
-  const started = performance.now(), { model, ...shared } = await opened, numbers = await runTrial({ ...shared, model: stops(model) }, task, plan.tasks[task]!, trial, arms);
+  const started = performance.now(),
+    { model, ...shared } = await opened,
+    numbers = await runTrial({ ...shared, model: stops(model) }, task, plan.tasks[task]!, trial, arms);
   return { task, spec: specOf(plan.tasks[task]!), trial, numbers, seconds: (performance.now() - started) / 1000 };
 });

@@ -5,7 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
 
 /** A path rather than the name of a policy or package. */
-export const looksLikePath = (name: string): boolean => /^\.{0,2}\/|^file:|\.[cm]?[jt]s$/.test(name) || isAbsolute(name);
+export const looksLikePath = (name: string): boolean =>
+  /^\.{0,2}\/|^file:|\.[cm]?[jt]s$/.test(name) || isAbsolute(name);
 
 /**
  * What a module exports as `policy`; `undefined` for an `optional` package that is not installed.
@@ -17,11 +18,17 @@ export async function importPolicyModule(name: string, cwd: string, optional = f
     if (optional) return undefined;
     throw new KvError(name, 'expected a file, got nothing at this path');
   }
-  const module = await import(/* @vite-ignore */ url).catch((cause: unknown) => {
-    throw new KvError(name, `expected a module that can be imported, got ${cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)}`);
-  }) as Readonly<Record<string, unknown>>;
+  const module = (await import(/* @vite-ignore */ url).catch((cause: unknown) => {
+    throw new KvError(
+      name,
+      `expected a module that can be imported, got ${cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)}`,
+    );
+  })) as Readonly<Record<string, unknown>>;
   if (module.policy !== undefined) return module.policy;
-  throw new KvError(name, `expected a module that exports 'policy' (a policy, or a function that makes one), got the exports ${Object.keys(module).join(', ') || '(none)'}`);
+  throw new KvError(
+    name,
+    `expected a module that exports 'policy' (a policy, or a function that makes one), got the exports ${Object.keys(module).join(', ') || '(none)'}`,
+  );
 }
 
 function pathUrl(name: string, cwd: string): string | undefined {

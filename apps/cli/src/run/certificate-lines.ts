@@ -24,37 +24,74 @@ const estimated = ({ rows, logitError, byLogits, byVariation }: Surrogate): read
   `  bound on what is dropped by that error    ${spread(byLogits)}`,
   `  bound by the total variation of the two   ${spread(byVariation)}`,
 ];
-const layerBound = ({ layer, window, freezing, joint }: LayerBound): string => `  layer ${layer + 1}: ${[
-  ...(window ? [`window drops ${number(window.dropped.mean)}, bound ${number(window.fitted.mean)} (over all that was calibrated ${number(window.covering.mean)})`] : []),
-  ...(freezing ? [`${freezing.positions} frozen positions move at most ${number(freezing.worst)} (mean query ${number(freezing.average)}, over all that was calibrated ${number(freezing.covering)})`] : []),
-].join('; ')}; together at most ${number(joint)}`;
-const fit = ({ error, above }: { readonly error: number; readonly above: number }): string => `fit's error ${error.toPrecision(2)} in the logarithm, points up to ${above.toPrecision(2)} above it`;
+const layerBound = ({ layer, window, freezing, joint }: LayerBound): string =>
+  `  layer ${layer + 1}: ${[
+    ...(window
+      ? [
+          `window drops ${number(window.dropped.mean)}, bound ${number(window.fitted.mean)} (over all that was calibrated ${number(window.covering.mean)})`,
+        ]
+      : []),
+    ...(freezing
+      ? [
+          `${freezing.positions} frozen positions move at most ${number(freezing.worst)} (mean query ${number(freezing.average)}, over all that was calibrated ${number(freezing.covering)})`,
+        ]
+      : []),
+  ].join('; ')}; together at most ${number(joint)}`;
+const fit = ({ error, above }: { readonly error: number; readonly above: number }): string =>
+  `fit's error ${error.toPrecision(2)} in the logarithm, points up to ${above.toPrecision(2)} above it`;
 
 /** Shares of the mass that the design rules are printed for. */
 const ALLOWED: readonly number[] = [0.05, 0.01];
 
 /** What a calibration fitted, a line each, and what its constants ask of PSAW and ETF. */
 export function constantLines({ tokens, layers, dim, queryNorm, keyNorm, fading, change }: Constants): string {
-  const top = fading.at(-1), Q = `mean query ${queryNorm.mean.toPrecision(3)}, largest ${queryNorm.max.toPrecision(3)}`;
+  const top = fading.at(-1),
+    Q = `mean query ${queryNorm.mean.toPrecision(3)}, largest ${queryNorm.max.toPrecision(3)}`;
   return `${[
     `${tokens} tokens; ${Q}, largest key ${keyNorm.toPrecision(3)}`,
-    ...fading.flatMap((x, l) => (x ? [`layer ${l + 1}: lambda ${x.rate.toPrecision(3)}, sinks hold ${number(x.sinkMass)}; ${fit(x)}`] : [])),
-    change ? `keys change from layer to layer by at most B exp(-mu depth): B ${change.scale.toPrecision(3)}, mu ${change.rate.toPrecision(3)}; ${fit(change)}` : `too few layers from ${Math.floor((3 * layers) / 4)} on to fit how keys change`,
+    ...fading.flatMap((x, l) =>
+      x ? [`layer ${l + 1}: lambda ${x.rate.toPrecision(3)}, sinks hold ${number(x.sinkMass)}; ${fit(x)}`] : [],
+    ),
+    change
+      ? `keys change from layer to layer by at most B exp(-mu depth): B ${change.scale.toPrecision(3)}, mu ${change.rate.toPrecision(3)}; ${fit(change)}`
+      : `too few layers from ${Math.floor((3 * layers) / 4)} on to fit how keys change`,
     ...ALLOWED.flatMap((allowed) => [
-      ...(top && top.rate > 0 && top.sinkMass < 1 ? [`for ${allowed} of the mass: phi^alpha of at least ${number(windowShare({ sinkMass: top.sinkMass, allowed, rate: top.rate, t: tokens }))} at position ${tokens}`] : []),
-      ...(change && change.rate > 0 ? [`for ${allowed} of the mass: freezing so many layers above where it may start: ${freezingDepth({ queryNorm: queryNorm.mean, dim, scale: change.scale, rate: change.rate, allowed }).toFixed(1)}`] : []),
+      ...(top && top.rate > 0 && top.sinkMass < 1
+        ? [
+            `for ${allowed} of the mass: phi^alpha of at least ${number(windowShare({ sinkMass: top.sinkMass, allowed, rate: top.rate, t: tokens }))} at position ${tokens}`,
+          ]
+        : []),
+      ...(change && change.rate > 0
+        ? [
+            `for ${allowed} of the mass: freezing so many layers above where it may start: ${freezingDepth({ queryNorm: queryNorm.mean, dim, scale: change.scale, rate: change.rate, allowed }).toFixed(1)}`,
+          ]
+        : []),
     ]),
   ].join('\n')}\n`;
 }
 
 /** What a run's certificates say, a line each. */
-export function certificateLines({ events, views, retrievalRatio, reuse, surrogate, fading, schedules }: Certificates): string {
+export function certificateLines({
+  events,
+  views,
+  retrievalRatio,
+  reuse,
+  surrogate,
+  fading,
+  schedules,
+}: Certificates): string {
   const lines = [
-    ...(events ? summary('Evictions', events) : []), ...(views ? summary('Views', views) : []),
+    ...(events ? summary('Evictions', events) : []),
+    ...(views ? summary('Views', views) : []),
     ...(retrievalRatio !== undefined ? [`Retrievals of what could have retrieved: ${number(retrievalRatio)}`] : []),
-    ...(reuse ? reused(reuse) : []), ...(surrogate ? estimated(surrogate) : []),
+    ...(reuse ? reused(reuse) : []),
+    ...(surrogate ? estimated(surrogate) : []),
     ...(schedules ? ['Windows and frozen positions, by the constants given:', ...schedules.map(layerBound)] : []),
-    ...(fading ? [`Attention beyond the sinks (${number(fading.sinkMass)}) fades as exp(-${fading.rate.toPrecision(3)} age), fitted with an error of ${fading.error.toPrecision(2)} in the logarithm`] : []),
+    ...(fading
+      ? [
+          `Attention beyond the sinks (${number(fading.sinkMass)}) fades as exp(-${fading.rate.toPrecision(3)} age), fitted with an error of ${fading.error.toPrecision(2)} in the logarithm`,
+        ]
+      : []),
   ];
   return lines.length === 0 ? 'Nothing was evicted or hidden.\n' : `${lines.join('\n')}\n`;
 }

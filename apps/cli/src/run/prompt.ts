@@ -14,17 +14,31 @@ interface PromptOptions {
 }
 
 /** Reads the prompt now, and encodes it once there is a model. */
-export function promptReader({ prompt, promptFile, promptIds, chat, evictsInBlocks }: PromptOptions, cwd: string): (model: Model) => readonly number[] {
-  if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1) throw new KvError('prompt', 'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache');
+export function promptReader(
+  { prompt, promptFile, promptIds, chat, evictsInBlocks }: PromptOptions,
+  cwd: string,
+): (model: Model) => readonly number[] {
+  if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1)
+    throw new KvError(
+      'prompt',
+      'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache',
+    );
   if (chat && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
   const text = prompt ?? readText((promptFile ?? promptIds)!, cwd);
   const given = promptIds === undefined ? undefined : parseIds(text, promptIds);
   return (model) => {
-    const { name, config: { maxPositions, vocab }, tokenizer } = model, ids = given ?? (chat ? asTurn(text, model) : tokenizer.encode(text).ids);
+    const {
+        name,
+        config: { maxPositions, vocab },
+        tokenizer,
+      } = model,
+      ids = given ?? (chat ? asTurn(text, model) : tokenizer.encode(text).ids);
     const wrong = ids.find((id) => id >= vocab);
-    if (wrong !== undefined) throw new KvError('--prompt-ids', `expected ids below ${vocab}, the vocabulary of ${name}, got ${wrong}`);
+    if (wrong !== undefined)
+      throw new KvError('--prompt-ids', `expected ids below ${vocab}, the vocabulary of ${name}, got ${wrong}`);
     if (ids.length === 0) throw new KvError('prompt', 'expected at least one token, got an empty prompt');
-    if (ids.length > maxPositions && !evictsInBlocks) throw new KvError('prompt', `expected at most ${maxPositions} tokens, the context of ${name}, got ${ids.length}`);
+    if (ids.length > maxPositions && !evictsInBlocks)
+      throw new KvError('prompt', `expected at most ${maxPositions} tokens, the context of ${name}, got ${ids.length}`);
     return ids;
   };
 }
@@ -36,7 +50,12 @@ function asTurn(text: string, { name, tokenizer, chatTemplate }: Model): readonl
 }
 
 function parseIds(text: string, file: string): readonly number[] {
-  const words = text.trim().startsWith('[') ? jsonArray(text, file) : text.split(/\s+/).filter((word) => word !== '').map((word) => (/^\d+$/.test(word) ? Number(word) : word));
+  const words = text.trim().startsWith('[')
+    ? jsonArray(text, file)
+    : text
+        .split(/\s+/)
+        .filter((word) => word !== '')
+        .map((word) => (/^\d+$/.test(word) ? Number(word) : word));
   return words.map((id) => {
     if (Number.isSafeInteger(id) && (id as number) >= 0) return id as number;
     throw new KvError(file, `expected token ids (whole numbers of at least 0), got ${JSON.stringify(id)}`);

@@ -19,8 +19,13 @@ interface QuestionOptions extends DecodeOptions {
 }
 
 /** Reads a document once, compacts it once, and answers every question over a copy of what is left. */
-export async function answerQuestions(model: Model, options: QuestionOptions, { stdout, signal, cwd }: Terminal): Promise<void> {
-  const { questions, json, saveCache } = options, base = await documentCache(model, options, cwd, signal);
+export async function answerQuestions(
+  model: Model,
+  options: QuestionOptions,
+  { stdout, signal, cwd }: Terminal,
+): Promise<void> {
+  const { questions, json, saveCache } = options,
+    base = await documentCache(model, options, cwd, signal);
   try {
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
     const answers: object[] = [];
@@ -31,14 +36,24 @@ export async function answerQuestions(model: Model, options: QuestionOptions, { 
       if (!json) stdout.write('\n');
       answers.push({ question, ...answer });
     }
-    if (json && !signal.aborted) stdout.write(`${JSON.stringify({ answers, kept: base.kept(), bytes: base.bytes(), policy: base.policy.label || 'full' })}\n`);
+    if (json && !signal.aborted)
+      stdout.write(
+        `${JSON.stringify({ answers, kept: base.kept(), bytes: base.bytes(), policy: base.policy.label || 'full' })}\n`,
+      );
   } finally {
     base.destroy();
   }
 }
 
-async function answerOver(base: Sequence, question: string, options: QuestionOptions, signal: AbortSignal, write: (text: string) => void): Promise<{ text: string; tokens: number[] }> {
-  const sequence = base.fork(), tokens: number[] = [];
+async function answerOver(
+  base: Sequence,
+  question: string,
+  options: QuestionOptions,
+  signal: AbortSignal,
+  write: (text: string) => void,
+): Promise<{ text: string; tokens: number[] }> {
+  const sequence = base.fork(),
+    tokens: number[] = [];
   let said = '';
   try {
     await sequence.append(base.model.tokenizer.encode(question, { special: false }).ids);
@@ -53,9 +68,18 @@ async function answerOver(base: Sequence, question: string, options: QuestionOpt
   }
 }
 
-async function documentCache(model: Model, { document, loadCache: file, policy, budget, block }: QuestionOptions, cwd: string, signal: AbortSignal): Promise<Sequence> {
+async function documentCache(
+  model: Model,
+  { document, loadCache: file, policy, budget, block }: QuestionOptions,
+  cwd: string,
+  signal: AbortSignal,
+): Promise<Sequence> {
   if (file !== undefined) return loadCache(model, resolve(cwd, file));
-  if (compile(policy).evicts && budget === undefined) throw new KvError('--budget', `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`);
+  if (compile(policy).evicts && budget === undefined)
+    throw new KvError(
+      '--budget',
+      `expected a number of slots or a share such as 25%, since '${policy.label}' evicts, got none`,
+    );
   const sequence = new Sequence(model);
   try {
     await sequence.prefill(model.tokenizer.encode(readText(document!, cwd)).ids, { policy, budget, block, signal });

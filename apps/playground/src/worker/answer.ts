@@ -15,18 +15,35 @@ export interface Task extends Fed {
   readonly signal: AbortSignal;
 }
 
-/** Prefills, evicts and answers; a frame with every token, and at last how it ended. @throws KvError as `Sequence` does */
-export async function* answer({ computer, model, policy, budget, newTokens, signal, before, after }: Task): AsyncGenerator<Frame | End> {
-  // A policy that asks for passes of the model (KVzip's repetition) has its cache on the host; all others leave it to the engine.
-  const { label, evicts, needs } = compile(policy), scope = needs.some(({ provide }) => provide !== undefined) ? computer.scope?.() : undefined;
-  const sequence = new Sequence(model, scope), clock = { prefill: 0, decode: 0 };
+/**
+ * Prefills, evicts and answers; a frame with every token, and at last how it ended. @throws KvError as `Sequence` does
+ */
+export async function* answer({
+  computer,
+  model,
+  policy,
+  budget,
+  newTokens,
+  signal,
+  before,
+  after,
+}: Task): AsyncGenerator<Frame | End> {
+  // A policy that asks for passes of the model (KVzip's repetition) has its cache on the host; all others leave it to
+  // the engine.
+  const { label, evicts, needs } = compile(policy),
+    scope = needs.some(({ provide }) => provide !== undefined) ? computer.scope?.() : undefined;
+  const sequence = new Sequence(model, scope),
+    clock = { prefill: 0, decode: 0 };
   try {
     const started = performance.now();
     await sequence.prefill(before, { policy, budget, signal });
     if (after.length > 0) await sequence.append(after);
-    const pieces = model.tokenizer.streamDecoder(), tokens = decode(sequence, { maxNewTokens: newTokens, stop: NEEDLE_STOP, signal });
-    let text = '', next = await tokens.next();
-    clock.prefill = performance.now() - started; // a device has read the prompt when its first token is there, not when it was told to
+    const pieces = model.tokenizer.streamDecoder(),
+      tokens = decode(sequence, { maxNewTokens: newTokens, stop: NEEDLE_STOP, signal });
+    let text = '',
+      next = await tokens.next();
+    // a device has read the prompt when its first token is there, not when it was told to
+    clock.prefill = performance.now() - started;
     while (!next.done) {
       text += next.value.text;
       if (next.value.token !== undefined) yield frameOf(sequence, clock, pieces.push(next.value.token), text);
@@ -42,12 +59,27 @@ export async function* answer({ computer, model, policy, budget, newTokens, sign
 }
 
 /** @param clock milliseconds of this side alone */
-function frameOf(sequence: Sequence, clock: { readonly prefill: number; readonly decode: number }, token: string, answer: string): Frame {
-  const { length, promptLength, counts } = sequence, rows = sequence.kept().flat(), kept = new Uint8Array(rows.length * length);
+function frameOf(
+  sequence: Sequence,
+  clock: { readonly prefill: number; readonly decode: number },
+  token: string,
+  answer: string,
+): Frame {
+  const { length, promptLength, counts } = sequence,
+    rows = sequence.kept().flat(),
+    kept = new Uint8Array(rows.length * length);
   for (const [row, positions] of rows.entries()) for (const position of positions) kept[row * length + position] = 1;
-  const { live, peak } = sequence.bytes(), slots = rows.reduce((sum, row) => sum + row.length, 0) / rows.length;
+  const { live, peak } = sequence.bytes(),
+    slots = rows.reduce((sum, row) => sum + row.length, 0) / rows.length;
   return {
-    length, kept, token, answer, bytes: live, peak, slots, prefillSpeed: (1000 * promptLength) / clock.prefill,
+    length,
+    kept,
+    token,
+    answer,
+    bytes: live,
+    peak,
+    slots,
+    prefillSpeed: (1000 * promptLength) / clock.prefill,
     ...(counts.steps > 0 && { decodeSpeed: (1000 * counts.steps) / clock.decode }),
   };
 }

@@ -14,14 +14,19 @@ export interface Computer {
   destroy(): void;
 }
 
-/** WebGPU where it is wanted and pays; otherwise the CPU, and why. A software adapter is used only when asked for: WebAssembly is faster. */
+/**
+ * WebGPU where it is wanted and pays; otherwise the CPU, and why. A software adapter is used only when asked for:
+ * WebAssembly is faster.
+ */
 export async function openComputer(wish: Device): Promise<Computer> {
   if (wish === 'cpu') return onCpu('it was chosen');
   const gpu = (navigator as { gpu?: GPU }).gpu;
-  if (gpu === undefined) return onCpu(isSecureContext ? 'this browser has no WebGPU' : 'browsers offer WebGPU to https and localhost only');
+  if (gpu === undefined)
+    return onCpu(isSecureContext ? 'this browser has no WebGPU' : 'browsers offer WebGPU to https and localhost only');
   const adapter = await gpu.requestAdapter({ powerPreference: 'high-performance' }).catch(() => null);
   if (adapter === null) return onCpu('WebGPU found no adapter: there is no GPU, or this browser does not use it');
-  const { description, vendor, architecture, isFallbackAdapter } = adapter.info, name = description || [vendor, architecture].filter(Boolean).join(' ') || 'unnamed adapter';
+  const { description, vendor, architecture, isFallbackAdapter } = adapter.info,
+    name = description || [vendor, architecture].filter(Boolean).join(' ') || 'unnamed adapter';
   const software = isFallbackAdapter || /swiftshader|llvmpipe|basic render/i.test(`${name} ${vendor} ${architecture}`);
   if (software && wish === 'auto') return onCpu(`the only WebGPU adapter is software (${name}), which is slower`);
   try {

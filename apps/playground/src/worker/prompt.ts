@@ -5,35 +5,79 @@ import type { Choice, Example } from '../choice.ts';
 import type { Prompt } from '../messages.ts';
 
 /** What a sequence is fed: before the eviction, and after it. */
-export interface Fed { readonly prompt: Prompt; readonly before: readonly number[]; readonly after: readonly number[] }
+export interface Fed {
+  readonly prompt: Prompt;
+  readonly before: readonly number[];
+  readonly after: readonly number[];
+}
 
 type Encoded = ReturnType<Model['tokenizer']['encode']>;
 
-/** The prompt of a choice as tokens. @throws KvError for a text that is empty, or has no last line where one is wanted. */
+/**
+ * The prompt of a choice as tokens. @throws KvError for a text that is empty, or has no last line where one is wanted.
+ */
 export async function promptOf({ tokenizer }: Model, { source, late }: Choice): Promise<Fed> {
   if (source.kind === 'needle') {
     const { document, question, value, valueTokens } = await exampleOf(tokenizer, source);
-    return joined(tokenizer.encode(document), tokenizer.encode(question, { special: false }), document, question, late, { value, valueTokens });
+    return joined(
+      tokenizer.encode(document),
+      tokenizer.encode(question, { special: false }),
+      document,
+      question,
+      late,
+      { value, valueTokens },
+    );
   }
-  const { text } = source, cut = text.trimEnd().lastIndexOf('\n');
+  const { text } = source,
+    cut = text.trimEnd().lastIndexOf('\n');
   if (text.trim() === '') throw new KvError('prompt', 'expected text, got none');
-  if (!late) return { prompt: { text, offsets: tokenizer.encode(text).offsets, valueTokens: [] }, before: tokenizer.encode(text).ids, after: [] };
-  if (cut < 1) throw new KvError('prompt', 'expected a question on a last line of its own, to be asked after the eviction, got one line');
-  const document = text.slice(0, cut), question = text.slice(cut);
-  return joined(tokenizer.encode(document), tokenizer.encode(question, { special: false }), document, question, late, { valueTokens: [] });
+  if (!late)
+    return {
+      prompt: { text, offsets: tokenizer.encode(text).offsets, valueTokens: [] },
+      before: tokenizer.encode(text).ids,
+      after: [],
+    };
+  if (cut < 1)
+    throw new KvError(
+      'prompt',
+      'expected a question on a last line of its own, to be asked after the eviction, got one line',
+    );
+  const document = text.slice(0, cut),
+    question = text.slice(cut);
+  return joined(tokenizer.encode(document), tokenizer.encode(question, { special: false }), document, question, late, {
+    valueTokens: [],
+  });
 }
 
-function joined(document: Encoded, question: Encoded, text: string, asked: string, late: boolean, found: Pick<Prompt, 'value' | 'valueTokens'>): Fed {
-  const offsets = [...document.offsets, ...question.offsets.map(([from, to]) => [text.length + from, text.length + to] as const)];
+function joined(
+  document: Encoded,
+  question: Encoded,
+  text: string,
+  asked: string,
+  late: boolean,
+  found: Pick<Prompt, 'value' | 'valueTokens'>,
+): Fed {
+  const offsets = [
+    ...document.offsets,
+    ...question.offsets.map(([from, to]) => [text.length + from, text.length + to] as const),
+  ];
   const prompt = { ...found, text: text + asked, offsets, ...(late && { questionFrom: document.ids.length }) };
-  return late ? { prompt, before: document.ids, after: question.ids } : { prompt, before: [...document.ids, ...question.ids], after: [] };
+  return late
+    ? { prompt, before: document.ids, after: question.ids }
+    : { prompt, before: [...document.ids, ...question.ids], after: [] };
 }
 
 let book: Promise<readonly string[]> | undefined;
 
 /** The same example, the same prompt. */
-async function exampleOf({ encode }: Model['tokenizer'], { form, tokens, depth, seed }: Example): Promise<ReturnType<typeof needle>> {
+async function exampleOf(
+  { encode }: Model['tokenizer'],
+  { form, tokens, depth, seed }: Example,
+): Promise<ReturnType<typeof needle>> {
   book ??= heldOutBook().then(sentencesOf);
-  const sentences = await book.catch((error: unknown) => { book = undefined; throw error; });
+  const sentences = await book.catch((error: unknown) => {
+    book = undefined;
+    throw error;
+  });
   return needle({ encode, sentences, form, tokens, depth: depth / 100, seed });
 }

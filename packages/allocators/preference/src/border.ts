@@ -5,15 +5,36 @@ import { borderOfBest } from './search.ts';
 const LARGEST = 3.4e38;
 
 /** One layer's scores `[R, n]`, which of them compete (1), and how many of a row are taken before, `[R, 1]`. */
-export interface Competing { readonly scores: Tensor; readonly open: Tensor; readonly sure: Tensor }
+export interface Competing {
+  readonly scores: Tensor;
+  readonly open: Tensor;
+  readonly sure: Tensor;
+}
 
-/** How many each row of each layer keeps, `[R, 1]`, where all layers' scores compete for `total` `[1, 1]`: what is sure, then the best of all, of equal ones those of the first layer and row. O(150 L R n), no sort. */
+/**
+ * How many each row of each layer keeps, `[R, 1]`, where all layers' scores compete for `total` `[1, 1]`: what is sure,
+ * then the best of all, of equal ones those of the first layer and row. O(150 L R n), no sort.
+ */
 export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tensor): readonly Tensor[] {
-  const over = (each: readonly Tensor[]): Tensor => each.map((x) => ops.reduce('sum', x, 'rows')).reduce((a, b) => ops.add(a, b)); // [1, 1]
-  const edge = (kind: 'min' | 'max', none: number): Tensor => layers.map(({ scores, open }) => ops.reduce(kind, ops.reduce(kind, ops.where(open, scores, none), 'slots'), 'rows')).reduce((a, b) => ops.zip(kind, a, b));
-  const want = ops.max(0, ops.sub(total, over(layers.map(({ sure }) => sure)))), most = edge('max', -LARGEST), competing = layers.map(({ scores, open }) => ops.where(open, scores, LOWEST));
-  const [low, high] = borderOfBest(ops, competing, want, ops.min(edge('min', LARGEST), most), ops.min(LARGEST, ops.add(ops.add(most, ops.map('abs', most)), 1e-30)));
-  const [reach, above] = [low, high].map((from) => competing.map((x) => ops.reduce('sum', ops.atLeast(x, from), 'slots'))) as [Tensor[], Tensor[]]; // [R, 1]
+  const over = (each: readonly Tensor[]): Tensor =>
+    each.map((x) => ops.reduce('sum', x, 'rows')).reduce((a, b) => ops.add(a, b)); // [1, 1]
+  const edge = (kind: 'min' | 'max', none: number): Tensor =>
+    layers
+      .map(({ scores, open }) => ops.reduce(kind, ops.reduce(kind, ops.where(open, scores, none), 'slots'), 'rows'))
+      .reduce((a, b) => ops.zip(kind, a, b));
+  const want = ops.max(0, ops.sub(total, over(layers.map(({ sure }) => sure)))),
+    most = edge('max', -LARGEST),
+    competing = layers.map(({ scores, open }) => ops.where(open, scores, LOWEST));
+  const [low, high] = borderOfBest(
+    ops,
+    competing,
+    want,
+    ops.min(edge('min', LARGEST), most),
+    ops.min(LARGEST, ops.add(ops.add(most, ops.map('abs', most)), 1e-30)),
+  );
+  const [reach, above] = [low, high].map((from) =>
+    competing.map((x) => ops.reduce('sum', ops.atLeast(x, from), 'slots')),
+  ) as [Tensor[], Tensor[]]; // [R, 1]
   let rest = ops.max(0, ops.sub(want, over(above)));
   return layers.map(({ sure }, l) => {
     const border = ops.kernel(inOrder, { wants: ops.max(0, ops.sub(reach[l]!, above[l]!)), rest });
@@ -24,7 +45,10 @@ export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tenso
 
 /** What each row gets of `rest` `[1, 1]` when they are served in order: no more than it wants, `[G, 1]`. */
 export const inOrder: Kernel = {
-  id: 'in-order', inputs: { wants: 'f32', rest: 'f32' }, params: {}, per: 'row',
+  id: 'in-order',
+  inputs: { wants: 'f32', rest: 'f32' },
+  params: {},
+  per: 'row',
   output: { dtype: 'f32', shape: ({ wants }) => [wants![0]!, 1] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
@@ -35,6 +59,10 @@ fn run(row: u32) {
   ref({ wants, rest }, _params, out) {
     const width = Math.max(1, wants!.shape[1]!);
     let left = rest!.data[0]!;
-    out.forEach((_, r) => { const want = wants!.data[r * width]!; out[r] = Math.min(Math.max(left, 0), want); left -= want; });
+    out.forEach((_, r) => {
+      const want = wants!.data[r * width]!;
+      out[r] = Math.min(Math.max(left, 0), want);
+      left -= want;
+    });
   },
 };

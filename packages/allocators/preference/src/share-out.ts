@@ -1,11 +1,16 @@
 import type { Common, Kernel, Tensor } from '@kv/core';
 
 /**
- * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down, never above its cap; what caps and
- * rounding leave goes to the layers below their caps in equal parts, the remainder to the first of them. All `[1, L]`; total `[1, 1]`.
+ * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down,
+ * never above its cap; what caps and
+ * rounding leave goes to the layers below their caps in equal parts, the remainder to the first of them. All `[1, L]`;
+ * total `[1, 1]`.
  */
 export const shareOut: Kernel = {
-  id: 'share-out', inputs: { weights: 'f32', floors: 'f32', caps: 'f32', total: 'f32' }, params: {}, per: 'row',
+  id: 'share-out',
+  inputs: { weights: 'f32', floors: 'f32', caps: 'f32', total: 'f32' },
+  params: {},
+  per: 'row',
   output: { dtype: 'f32', shape: ({ weights }) => weights! },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
@@ -29,11 +34,17 @@ fn run(row: u32) {
   }
 }`,
   ref({ weights, floors, caps, total }, _params, out) {
-    const w = Array.from(weights!.data), L = w.length, mass = w.reduce((a, b) => a + b, 0), low = Array.from({ length: L }, (_, l) => Math.min(floors!.data[l]!, caps!.data[l]!));
+    const w = Array.from(weights!.data),
+      L = w.length,
+      mass = w.reduce((a, b) => a + b, 0),
+      low = Array.from({ length: L }, (_, l) => Math.min(floors!.data[l]!, caps!.data[l]!));
     const room = Math.max(0, Math.floor(total!.data[0]!) - low.reduce((a, b) => a + b, 0));
     let left = room;
     for (let l = 0; l < L; l++) {
-      const more = Math.min(Math.floor(Math.fround(Math.fround(mass > 0 ? w[l]! / mass : 1 / L) * room)), caps!.data[l]! - low[l]!);
+      const more = Math.min(
+        Math.floor(Math.fround(Math.fround(mass > 0 ? w[l]! / mass : 1 / L) * room)),
+        caps!.data[l]! - low[l]!,
+      );
       out[l] = low[l]! + more;
       left -= more;
     }
@@ -41,34 +52,78 @@ fn run(row: u32) {
       const open = Array.from(out).filter((b, l) => b < caps!.data[l]!).length;
       if (open === 0) break;
       const part = Math.max(1, Math.floor(left / open));
-      for (let l = 0; l < L; l++) { const more = Math.min(part, caps!.data[l]! - out[l]!, left); out[l]! += more; left -= more; }
+      for (let l = 0; l < L; l++) {
+        const more = Math.min(part, caps!.data[l]! - out[l]!, left);
+        out[l]! += more;
+        left -= more;
+      }
     }
   },
 };
 
 export type Layer = Common & { readonly budgets: Tensor; readonly forced: Tensor | undefined; readonly scores: Tensor };
-/** Budgets of every layer by its weight `[1, 1]`: all its KV heads alike, no fewer than are forced, no more than it holds or `most` allows; of heads that hold fewer the others take what those cannot. */
-export function layerBudgets(layers: readonly Layer[], weights: readonly Tensor[], window: number, most: number = Infinity): { readonly budgets: Tensor }[] {
-  const { ops } = layers[0]!, L = layers.length;
-  const row = (values: readonly (Tensor | number)[]): Tensor => values.map((x, l) => ops.mul(ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] }), x)).reduce((a, b) => ops.add(a, b));
-  const counts = (x: Tensor, { budgets }: Layer): Tensor => { // of each KV head, whose query heads hold the same
-    const slots = ops.reduce('sum', ops.add(x, ops.mul(budgets, 0)), 'slots'), rows = budgets.shape[0]!;
+/**
+ * Budgets of every layer by its weight `[1, 1]`: all its KV heads alike, no fewer than are forced, no more than it
+ * holds or `most` allows; of heads that hold fewer the others take what those cannot.
+ */
+export function layerBudgets(
+  layers: readonly Layer[],
+  weights: readonly Tensor[],
+  window: number,
+  most: number = Infinity,
+): { readonly budgets: Tensor }[] {
+  const { ops } = layers[0]!,
+    L = layers.length;
+  const row = (values: readonly (Tensor | number)[]): Tensor =>
+    values
+      .map((x, l) =>
+        ops.mul(ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] }), x),
+      )
+      .reduce((a, b) => ops.add(a, b));
+  const counts = (x: Tensor, { budgets }: Layer): Tensor => {
+    // of each KV head, whose query heads hold the same
+    const slots = ops.reduce('sum', ops.add(x, ops.mul(budgets, 0)), 'slots'),
+      rows = budgets.shape[0]!;
     return slots.shape[0]! > rows ? ops.groupRows('max', slots, rows) : slots;
   };
   const held = (layer: Layer): Tensor => counts(ops.fill(ops.add(layer.scores, ops.mul(layer.budgets, 0)), 1), layer);
-  /** Slots of a head where all heads of all layers hold the same, else of a layer: then no head's being short costs one. */
-  const even = layers.every(({ at }) => at.aligned), G = layers[0]!.budgets.shape[0]!, unit = even ? 1 : G, whole = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');
-  const floors = layers.map(({ budgets, forced }) => { // a window larger than the budget is no reason to exceed it
+  /**
+   * Slots of a head where all heads of all layers hold the same, else of a layer: then no head's being short costs one.
+   */
+  const even = layers.every(({ at }) => at.aligned),
+    G = layers[0]!.budgets.shape[0]!,
+    unit = even ? 1 : G,
+    whole = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');
+  const floors = layers.map(({ budgets, forced }) => {
+    // a window larger than the budget is no reason to exceed it
     const own = ops.min(window, ops.map('floor', ops.reduce('mean', budgets, 'rows')));
     return ops.mul(forced ? ops.max(own, ops.reduce('max', ops.reduce('sum', forced, 'slots'), 'rows')) : own, unit);
   });
   const total = layers.map(({ budgets }) => whole(budgets)).reduce((a, b) => ops.add(a, b));
-  const shares = ops.kernel(shareOut, { weights: row(weights), floors: row(floors), caps: row(layers.map((layer) => ops.min(whole(held(layer)), unit * Math.min(layer.at.slots, Math.max(window, most))))), total });
+  const shares = ops.kernel(shareOut, {
+    weights: row(weights),
+    floors: row(floors),
+    caps: row(
+      layers.map((layer) => ops.min(whole(held(layer)), unit * Math.min(layer.at.slots, Math.max(window, most)))),
+    ),
+    total,
+  });
   return layers.map((layer, l) => {
-    const own = ops.reduce('sum', ops.mul(shares, ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] })), 'slots');
+    const own = ops.reduce(
+      'sum',
+      ops.mul(shares, ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] })),
+      'slots',
+    );
     if (even) return { budgets: ops.add(ops.mul(layer.budgets, 0), own) };
-    const caps = held(layer), flat = (x: Tensor): Tensor => ops.reshape(x, [1, G]), alike = ops.min(caps, ops.map('floor', ops.div(own, G)));
+    const caps = held(layer),
+      flat = (x: Tensor): Tensor => ops.reshape(x, [1, G]),
+      alike = ops.min(caps, ops.map('floor', ops.div(own, G)));
     const least = flat(layer.forced ? ops.max(alike, counts(layer.forced, layer)) : alike);
-    return { budgets: ops.reshape(ops.kernel(shareOut, { weights: ops.fill(least, 1), floors: least, caps: flat(caps), total: own }), [G, 1]) };
+    return {
+      budgets: ops.reshape(
+        ops.kernel(shareOut, { weights: ops.fill(least, 1), floors: least, caps: flat(caps), total: own }),
+        [G, 1],
+      ),
+    };
   });
 }

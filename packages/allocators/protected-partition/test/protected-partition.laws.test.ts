@@ -4,6 +4,10 @@ import { each, scoreAllocatorLaws, transformLaws } from '@kv/laws';
 import { protectedPartition } from '../src/index.ts';
 
 const marks = scorer('marks', [values], ({ ops, values: v }) => ops.reduce('sum', v, 'channels'));
-describe('as an allocator', () => { each(scoreAllocatorLaws(protectedPartition(marks, { slots: 3 })), test); });
+describe('as an allocator', () => {
+  each(scoreAllocatorLaws(protectedPartition(marks, { slots: 3 })), test);
+});
 // it leaves scores as they are and forces, as a transform may
-describe('as a transform', () => { each(transformLaws(compose(mandatory({ sinks: 1, recent: 2 }), protectedPartition(marks, { slots: 3 }))), test); });
+describe('as a transform', () => {
+  each(transformLaws(compose(mandatory({ sinks: 1, recent: 2 }), protectedPartition(marks, { slots: 3 }))), test);
+});

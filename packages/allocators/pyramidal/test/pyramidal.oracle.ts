@@ -4,18 +4,34 @@ import ops from 'ndarray-ops';
 
 /** `count` numbers from `first` down to `last`. */
 function descending(first: number, last: number, count: number): NdArray<Float64Array> {
-  const line = ndarray(Float64Array.from({ length: count }, (_, l) => l), [count]);
+  const line = ndarray(
+    Float64Array.from({ length: count }, (_, l) => l),
+    [count],
+  );
   ops.mulseq(line, (last - first) / (count - 1));
   ops.addseq(line, first);
   return line;
 }
 
-/** The authors' budgets before rounding: M slots a layer on average, W of them the window, or undefined where theirs are uniform. */
-export function authors(mean: number, window: number, slots: number, layers: number, beta: number): NdArray<Float64Array> | undefined {
+/**
+ * The authors' budgets before rounding: M slots a layer on average, W of them the window, or undefined where theirs are
+ * uniform.
+ */
+export function authors(
+  mean: number,
+  window: number,
+  slots: number,
+  layers: number,
+  beta: number,
+): NdArray<Float64Array> | undefined {
   const free = mean - window;
   if (layers < 2 || free <= 0 || slots < 2 * free) return undefined;
-  let least = free / beta, most = 2 * free - least;
-  if (most >= slots - window) { most = slots - window; least = 2 * free - most; }
+  let least = free / beta,
+    most = 2 * free - least;
+  if (most >= slots - window) {
+    most = slots - window;
+    least = 2 * free - most;
+  }
   const line = descending(most, least, layers);
   ops.addseq(line, window);
   return line;
@@ -23,8 +39,14 @@ export function authors(mean: number, window: number, slots: number, layers: num
 
 /** kvpress' budgets of each layer: the line is of whole budgets, and Python rounds half to even. */
 export function kvpress(mean: number, window: number, slots: number, layers: number, beta: number): number[] {
-  let least = mean / beta, most = mean * 2 - least;
-  if (most >= slots - window) { most = slots - window; least = mean * 2 - most; }
+  let least = mean / beta,
+    most = mean * 2 - least;
+  if (most >= slots - window) {
+    most = slots - window;
+    least = mean * 2 - most;
+  }
   if (layers < 2 || !(slots >= most && most >= least && least >= window)) return new Array<number>(layers).fill(mean);
-  return Array.from(descending(most, least, layers).data, (x) => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x)));
+  return Array.from(descending(most, least, layers).data, (x) =>
+    Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x),
+  );
 }

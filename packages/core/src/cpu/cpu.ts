@@ -9,7 +9,8 @@ import { alongChannels, groupRows, LOWEST, matmul, normaliseRows, reduce } from 
 import { firstBad, groupSlots, lastSlots, mark, pool, rank, select, take } from './slots.ts';
 
 const c = (x: Tensor): CpuTensor => {
-  if (!('data' in x)) throw new KvError('cpu', 'a tensor of another backend came in, expected one made by these operations');
+  if (!('data' in x))
+    throw new KvError('cpu', 'a tensor of another backend came in, expected one made by these operations');
   return x as CpuTensor;
 };
 const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : undefined);
@@ -17,7 +18,11 @@ const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : unde
 /** Plain strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
 export const cpuOps: Ops = {
   from: (array, dtype, lengths) => fromHost(array, dtype, maybe(lengths)),
-  fill: (like, value) => { const out = zeros(like.shape, 'f32', maybe(like.lengths)); out.data.fill(value); return out; },
+  fill: (like, value) => {
+    const out = zeros(like.shape, 'f32', maybe(like.lengths));
+    out.data.fill(value);
+    return out;
+  },
   map: (kind, x) => elementwise(`ops.${kind}`, [x], UNARY[kind]),
   zip: (kind, a, b) => elementwise(`ops.${kind}`, [a, b], BINARY[kind]),
   add: (a, b) => elementwise('ops.add', [a, b], BINARY.add),
@@ -46,18 +51,26 @@ export const cpuOps: Ops = {
   lastSlots: (like, w) => lastSlots(c(like), w),
   take: (table, index) => take(c(table), c(index)),
   groupSlots: (kind, x, groups, count) => groupSlots(kind, c(x), c(groups), count),
-  select: (scores, budgets, masks = {}) => select(c(scores), c(budgets), { forced: maybe(masks.forced), banned: maybe(masks.banned), active: maybe(masks.active) }),
+  select: (scores, budgets, masks = {}) =>
+    select(c(scores), c(budgets), {
+      forced: maybe(masks.forced),
+      banned: maybe(masks.banned),
+      active: maybe(masks.active),
+    }),
   mark: (kept, like) => mark(c(kept), c(like)),
   firstBad: (x, atLeast = LOWEST) => firstBad(c(x), atLeast),
   reshape: (x, shape) => {
-    if (sizeOf(shape) !== sizeOf(x.shape)) throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
+    if (sizeOf(shape) !== sizeOf(x.shape))
+      throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
     return cpuTensor(dense(c(x)).data, shape);
   },
   kernel(kernel, inputs, params = {}) {
-    const shapes: Record<string, readonly number[]> = {}, host: Record<string, { data: Float32Array | Uint32Array; shape: readonly number[] }> = {};
+    const shapes: Record<string, readonly number[]> = {},
+      host: Record<string, { data: Float32Array | Uint32Array; shape: readonly number[] }> = {};
     for (const name of Object.keys(kernel.inputs)) {
       const x = inputs[name];
-      if (!x) throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(inputs).join(', ') || 'none'}`);
+      if (!x)
+        throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(inputs).join(', ') || 'none'}`);
       shapes[name] = x.shape;
       host[name] = { data: dense(c(x)).data, shape: x.shape };
     }
@@ -65,7 +78,11 @@ export const cpuOps: Ops = {
     const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]!);
     const [rows, slots] = like ? dims(like) : [shape[0] ?? 1, shape[1] ?? 1];
     const lengths = like?.lengths ? (dense(like.lengths).data as Uint32Array) : new Uint32Array(rows).fill(slots);
-    const out = zeros(shape, kernel.output.dtype, like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0]!, like) : undefined);
+    const out = zeros(
+      shape,
+      kernel.output.dtype,
+      like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0]!, like) : undefined,
+    );
     kernel.ref(host, params, out.data, lengths);
     return out;
   },
@@ -79,7 +96,11 @@ export const cpu: Backend = {
 };
 
 /** Numbers of a CPU tensor, row-major; entries beyond a row's length are whatever they are. */
-export function readCpu(t: Tensor): { readonly data: Float32Array | Uint32Array; readonly shape: readonly number[]; readonly lengths?: Uint32Array | undefined } {
+export function readCpu(t: Tensor): {
+  readonly data: Float32Array | Uint32Array;
+  readonly shape: readonly number[];
+  readonly lengths?: Uint32Array | undefined;
+} {
   const x = dense(c(t));
   return { data: x.data, shape: x.shape, lengths: x.lengths && (dense(x.lengths).data as Uint32Array) };
 }

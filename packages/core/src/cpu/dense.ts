@@ -10,33 +10,62 @@ export interface CpuTensor extends Tensor {
   readonly lengths?: CpuTensor | undefined;
 }
 
-export function cpuTensor(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: CpuTensor, stride: readonly number[] = rowMajor(shape), offset = 0): CpuTensor {
-  return { shape, dtype: data instanceof Uint32Array ? 'u32' : 'f32', data, stride, offset, ...(lengths && { lengths }) };
+export function cpuTensor(
+  data: Float32Array | Uint32Array,
+  shape: readonly number[],
+  lengths?: CpuTensor,
+  stride: readonly number[] = rowMajor(shape),
+  offset = 0,
+): CpuTensor {
+  return {
+    shape,
+    dtype: data instanceof Uint32Array ? 'u32' : 'f32',
+    data,
+    stride,
+    offset,
+    ...(lengths && { lengths }),
+  };
 }
 export const zeros = (shape: readonly number[], dtype: DType = 'f32', lengths?: CpuTensor): CpuTensor =>
   cpuTensor(dtype === 'u32' ? new Uint32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)), shape, lengths);
 
-/** Any host array as a tensor; typed arrays of the right kind are used in place. @throws KvError when data and shape disagree. */
+/**
+ * Any host array as a tensor; typed arrays of the right kind are used in place. @throws KvError when data and shape
+ * disagree.
+ */
 export function fromHost(array: HostArray, dtype: DType | undefined, lengths?: CpuTensor): CpuTensor {
   const { data, shape } = array;
-  const stride = array.stride ?? rowMajor(shape), offset = array.offset ?? 0;
+  const stride = array.stride ?? rowMajor(shape),
+    offset = array.offset ?? 0;
   const last = sizeOf(shape) === 0 ? -1 : offset + shape.reduce((at, size, i) => at + (size - 1) * stride[i]!, 0);
-  if (shape.length < 1 || shape.length > 3 || !shape.every((s) => Number.isInteger(s) && s >= 0)) throw new KvError('ops.from', `shape must be 1 to 3 whole numbers, got [${shape}]`);
-  if (last >= data.length) throw new KvError('ops.from', `shape [${shape}] needs ${last + 1} numbers, got ${data.length}`);
+  if (shape.length < 1 || shape.length > 3 || !shape.every((s) => Number.isInteger(s) && s >= 0))
+    throw new KvError('ops.from', `shape must be 1 to 3 whole numbers, got [${shape}]`);
+  if (last >= data.length)
+    throw new KvError('ops.from', `shape [${shape}] needs ${last + 1} numbers, got ${data.length}`);
   const want = dtype ?? (data instanceof Uint32Array ? 'u32' : 'f32');
   const inPlace = want === 'u32' ? data instanceof Uint32Array : data instanceof Float32Array;
-  const typed = inPlace ? (data as Float32Array | Uint32Array) : want === 'u32' ? Uint32Array.from(data) : Float32Array.from(data);
+  const typed = inPlace
+    ? (data as Float32Array | Uint32Array)
+    : want === 'u32'
+      ? Uint32Array.from(data)
+      : Float32Array.from(data);
   return cpuTensor(typed, shape, lengths, stride, offset);
 }
 
-const isDense = (x: CpuTensor): boolean => x.offset === 0 && x.data.length === sizeOf(x.shape) && rowMajor(x.shape).every((s, i) => s === x.stride[i] || x.shape[i] === 1);
+const isDense = (x: CpuTensor): boolean =>
+  x.offset === 0 &&
+  x.data.length === sizeOf(x.shape) &&
+  rowMajor(x.shape).every((s, i) => s === x.stride[i] || x.shape[i] === 1);
 
 /** The same numbers row-major, without a copy where they already are. */
 export function dense(x: CpuTensor): CpuTensor {
   if (isDense(x)) return x;
   const out = zeros(x.shape, x.dtype, x.lengths);
-  const [a, b, c] = dims(x), [sa, sb, sc] = strides(x);
-  for (let i = 0, at = 0; i < a; i++) for (let j = 0; j < b; j++) for (let k = 0; k < c; k++) out.data[at++] = x.data[x.offset + i * sa + j * sb + k * sc]!;
+  const [a, b, c] = dims(x),
+    [sa, sb, sc] = strides(x);
+  for (let i = 0, at = 0; i < a; i++)
+    for (let j = 0; j < b; j++)
+      for (let k = 0; k < c; k++) out.data[at++] = x.data[x.offset + i * sa + j * sb + k * sc]!;
   return out;
 }
 
@@ -49,7 +78,12 @@ export const strides = ({ shape, stride }: CpuTensor): [number, number, number] 
 /** Rows after broadcasting. @throws KvError where one does not divide the other. */
 export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)[]): number {
   const rows = Math.max(...tensors.map((t) => t?.shape[0] ?? 1));
-  for (const t of tensors) if (t && rows % Math.max(1, t.shape[0]!) !== 0) throw new KvError(at, `${t.shape[0]} rows do not divide ${rows} rows: expected query heads to be a multiple of KV heads`);
+  for (const t of tensors)
+    if (t && rows % Math.max(1, t.shape[0]!) !== 0)
+      throw new KvError(
+        at,
+        `${t.shape[0]} rows do not divide ${rows} rows: expected query heads to be a multiple of KV heads`,
+      );
   return rows;
 }
 /** Row of a tensor that stands for row `r` of `rows`: the KV head of a query head. */
@@ -58,7 +92,9 @@ export const rowOf = (t: Tensor, r: number, rows: number): number => Math.floor(
 /** Valid slots of row `r` of `rows`. */
 export function validSlots(t: CpuTensor, r: number, rows: number = t.shape[0]!): number {
   const { lengths } = t;
-  return lengths ? lengths.data[lengths.offset + rowOf(lengths, r, rows) * (lengths.stride[0] ?? 1)]! : t.shape[1] ?? 1;
+  return lengths
+    ? lengths.data[lengths.offset + rowOf(lengths, r, rows) * (lengths.stride[0] ?? 1)]!
+    : (t.shape[1] ?? 1);
 }
 /** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
 export function raggedAs(rows: number, ...tensors: readonly (CpuTensor | undefined)[]): CpuTensor | undefined {
@@ -66,5 +102,8 @@ export function raggedAs(rows: number, ...tensors: readonly (CpuTensor | undefin
   for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0]! > best.shape[0]!)) best = t.lengths;
   if (!best || best.shape[0] === rows) return best;
   const from = best;
-  return cpuTensor(Uint32Array.from({ length: rows }, (_, r) => from.data[from.offset + rowOf(from, r, rows)]!), [rows]);
+  return cpuTensor(
+    Uint32Array.from({ length: rows }, (_, r) => from.data[from.offset + rowOf(from, r, rows)]!),
+    [rows],
+  );
 }

@@ -6,34 +6,88 @@ import type { CpuTensor } from './dense.ts';
 /** Writes n numbers from `to` on: of operands that start at `at` and step by `by`. */
 type Run = (out: Out, to: number, n: number, a: Numbers, b: Numbers, c: Numbers) => void;
 type Out = Float32Array | Uint32Array;
-interface Numbers { readonly data: Float32Array | Uint32Array | Float64Array; at: number; by: number }
+interface Numbers {
+  readonly data: Float32Array | Uint32Array | Float64Array;
+  at: number;
+  by: number;
+}
 
 /** A loop for each operation: one loop that called the operation would call it through a pointer for every number. */
 export const UNARY: Readonly<Record<Unary, Run>> = {
-  exp: (out, to, n, { data, at, by }) => { for (let i = 0; i < n; i++) out[to + i] = Math.exp(data[at + i * by]!); },
-  log: (out, to, n, { data, at, by }) => { for (let i = 0; i < n; i++) out[to + i] = Math.log(data[at + i * by]!); },
-  log1p: (out, to, n, { data, at, by }) => { for (let i = 0; i < n; i++) out[to + i] = Math.log1p(data[at + i * by]!); },
-  sqrt: (out, to, n, { data, at, by }) => { for (let i = 0; i < n; i++) out[to + i] = Math.sqrt(data[at + i * by]!); },
-  abs: (out, to, n, { data, at, by }) => { for (let i = 0; i < n; i++) out[to + i] = Math.abs(data[at + i * by]!); },
-  floor: (out, to, n, { data, at, by }) => { for (let i = 0; i < n; i++) out[to + i] = Math.floor(data[at + i * by]!); },
+  exp: (out, to, n, { data, at, by }) => {
+    for (let i = 0; i < n; i++) out[to + i] = Math.exp(data[at + i * by]!);
+  },
+  log: (out, to, n, { data, at, by }) => {
+    for (let i = 0; i < n; i++) out[to + i] = Math.log(data[at + i * by]!);
+  },
+  log1p: (out, to, n, { data, at, by }) => {
+    for (let i = 0; i < n; i++) out[to + i] = Math.log1p(data[at + i * by]!);
+  },
+  sqrt: (out, to, n, { data, at, by }) => {
+    for (let i = 0; i < n; i++) out[to + i] = Math.sqrt(data[at + i * by]!);
+  },
+  abs: (out, to, n, { data, at, by }) => {
+    for (let i = 0; i < n; i++) out[to + i] = Math.abs(data[at + i * by]!);
+  },
+  floor: (out, to, n, { data, at, by }) => {
+    for (let i = 0; i < n; i++) out[to + i] = Math.floor(data[at + i * by]!);
+  },
 };
 export const BINARY: Readonly<Record<Binary, Run>> = {
-  add: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! + b[bt + i * bb]!; },
-  sub: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! - b[bt + i * bb]!; },
-  mul: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! * b[bt + i * bb]!; },
-  div: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! / b[bt + i * bb]!; },
-  max: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) { const x = a[at + i * by]!, y = b[bt + i * bb]!; out[to + i] = x > y ? x : y; } },
-  min: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) { const x = a[at + i * by]!, y = b[bt + i * bb]!; out[to + i] = x < y ? x : y; } },
-  less: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! < b[bt + i * bb]! ? 1 : 0; },
-  atLeast: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! >= b[bt + i * bb]! ? 1 : 0; },
-  equal: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => { for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] === b[bt + i * bb] ? 1 : 0; },
+  add: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! + b[bt + i * bb]!;
+  },
+  sub: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! - b[bt + i * bb]!;
+  },
+  mul: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! * b[bt + i * bb]!;
+  },
+  div: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! / b[bt + i * bb]!;
+  },
+  max: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) {
+      const x = a[at + i * by]!,
+        y = b[bt + i * bb]!;
+      out[to + i] = x > y ? x : y;
+    }
+  },
+  min: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) {
+      const x = a[at + i * by]!,
+        y = b[bt + i * bb]!;
+      out[to + i] = x < y ? x : y;
+    }
+  },
+  less: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! < b[bt + i * bb]! ? 1 : 0;
+  },
+  atLeast: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! >= b[bt + i * bb]! ? 1 : 0;
+  },
+  equal: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] === b[bt + i * bb] ? 1 : 0;
+  },
 };
-export const where: Run = (out, to, n, { data: m, at, by }, { data: a, at: bt, by: bb }, { data: b, at: ct, by: cb }) => {
+export const where: Run = (
+  out,
+  to,
+  n,
+  { data: m, at, by },
+  { data: a, at: bt, by: bb },
+  { data: b, at: ct, by: cb },
+) => {
   for (let i = 0; i < n; i++) out[to + i] = m[at + i * by] !== 0 ? a[bt + i * bb]! : b[ct + i * cb]!;
 };
 /** 1 - h never below half an f32 ulp of 1, so that a lone token keeps finite odds. */
 const ODDS_FLOOR = 2 ** -24;
-export const odds: Run = (out, to, n, { data: h, at, by }) => { for (let i = 0; i < n; i++) { const x = h[at + i * by]!; out[to + i] = x / Math.max(1 - x, ODDS_FLOOR); } };
+export const odds: Run = (out, to, n, { data: h, at, by }) => {
+  for (let i = 0; i < n; i++) {
+    const x = h[at + i * by]!;
+    out[to + i] = x / Math.max(1 - x, ODDS_FLOOR);
+  }
+};
 
 /** One number for each element of the broadcast shape, of one to three operands; the result has the larger rank. */
 export function elementwise(at: string, operands: readonly Operand[], run: Run): CpuTensor {
@@ -43,12 +97,23 @@ export function elementwise(at: string, operands: readonly Operand[], run: Run):
   const rank = Math.max(...tensors.map((t) => t.shape.length));
   const [slots, channels] = [1, 2].map((axis) => Math.max(...tensors.map((t) => dims(t)[axis]!))) as [number, number];
   // an axis of size 0 anywhere leaves nothing to compute
-  const size = [rows, ...[slots, channels].map((n, i) => (tensors.some((t) => dims(t)[i + 1] === 0) ? 0 : n))] as [number, number, number];
-  for (const t of tensors) for (const axis of [1, 2]) if (dims(t)[axis] !== 1 && dims(t)[axis] !== size[axis]) throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
-  const out = zeros(size.slice(0, rank), 'f32', raggedAs(rows, ...tensors)), { data } = out;
-  const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source], [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers];
+  const size = [rows, ...[slots, channels].map((n, i) => (tensors.some((t) => dims(t)[i + 1] === 0) ? 0 : n))] as [
+    number,
+    number,
+    number,
+  ];
+  for (const t of tensors)
+    for (const axis of [1, 2])
+      if (dims(t)[axis] !== 1 && dims(t)[axis] !== size[axis])
+        throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
+  const out = zeros(size.slice(0, rank), 'f32', raggedAs(rows, ...tensors)),
+    { data } = out;
+  const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source],
+    [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers];
   // one run a row of slots where there is one channel, else one a vector
-  const flat = size[2] === 1, runs = flat ? 1 : size[1], n = flat ? size[1] : size[2];
+  const flat = size[2] === 1,
+    runs = flat ? 1 : size[1],
+    n = flat ? size[1] : size[2];
   for (let r = 0, to = 0; r < rows; r++) {
     const starts = sources.map((x) => x.row(r, rows)) as [number, number, number];
     for (let j = 0; j < runs; j++, to += n) {
@@ -63,10 +128,17 @@ export function elementwise(at: string, operands: readonly Operand[], run: Run):
   return out;
 }
 
-interface Source { readonly numbers: Numbers; readonly slot: number; readonly channel: number; row(r: number, rows: number): number }
+interface Source {
+  readonly numbers: Numbers;
+  readonly slot: number;
+  readonly channel: number;
+  row(r: number, rows: number): number;
+}
 /** Where an operand's numbers are; a number is an array of one that never steps. */
 function source(x: Operand): Source {
-  if (typeof x === 'number') return { numbers: { data: Float64Array.of(x), at: 0, by: 0 }, slot: 0, channel: 0, row: () => 0 };
-  const { data, offset, stride } = x as CpuTensor, [, slot, channel] = strides(x as CpuTensor);
+  if (typeof x === 'number')
+    return { numbers: { data: Float64Array.of(x), at: 0, by: 0 }, slot: 0, channel: 0, row: () => 0 };
+  const { data, offset, stride } = x as CpuTensor,
+    [, slot, channel] = strides(x as CpuTensor);
   return { numbers: { data, at: 0, by: 0 }, slot, channel, row: (r, rows) => offset + rowOf(x, r, rows) * stride[0]! };
 }

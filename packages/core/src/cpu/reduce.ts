@@ -11,7 +11,10 @@ function fold(kind: Reduction, { data }: CpuTensor, from: number, step: number, 
   if (kind === 'max' || kind === 'min') {
     const sign = kind === 'max' ? 1 : -1;
     let best = LOWEST;
-    for (let i = 0, at = from; i < count; i++, at += step) { const x = sign * data[at]!; if (x > best || Number.isNaN(x)) best = x; }
+    for (let i = 0, at = from; i < count; i++, at += step) {
+      const x = sign * data[at]!;
+      if (x > best || Number.isNaN(x)) best = x;
+    }
     return sign * best;
   }
   let sum = 0;
@@ -25,46 +28,60 @@ function fold(kind: Reduction, { data }: CpuTensor, from: number, step: number, 
 }
 
 export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
-  const [rows, slots, channels] = dims(x), [sr, ss, sc] = strides(x);
+  const [rows, slots, channels] = dims(x),
+    [sr, ss, sc] = strides(x);
   const rank3 = x.shape.length === 3;
   if (axis === 'slots') {
     const out = zeros(rank3 ? [rows, 1, channels] : [rows, 1]);
-    for (let r = 0; r < rows; r++) for (let c = 0; c < channels; c++)
-      out.data[r * channels + c] = fold(kind, x, x.offset + r * sr + c * sc, ss, validSlots(x, r));
+    for (let r = 0; r < rows; r++)
+      for (let c = 0; c < channels; c++)
+        out.data[r * channels + c] = fold(kind, x, x.offset + r * sr + c * sc, ss, validSlots(x, r));
     return out;
   }
   if (axis === 'rows') {
     const out = zeros([1, ...x.shape.slice(1)], 'f32', raggedAs(1, x));
-    for (let i = 0; i < slots; i++) for (let c = 0; c < channels; c++)
-      out.data[i * channels + c] = fold(kind, x, x.offset + i * ss + c * sc, sr, rows);
+    for (let i = 0; i < slots; i++)
+      for (let c = 0; c < channels; c++)
+        out.data[i * channels + c] = fold(kind, x, x.offset + i * ss + c * sc, sr, rows);
     return out;
   }
   if (!rank3) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
   const out = zeros([rows, slots], 'f32', x.lengths);
-  for (let r = 0; r < rows; r++) for (let i = 0; i < slots; i++)
-    out.data[r * slots + i] = fold(kind, x, x.offset + r * sr + i * ss, sc, channels);
+  for (let r = 0; r < rows; r++)
+    for (let i = 0; i < slots; i++) out.data[r * slots + i] = fold(kind, x, x.offset + r * sr + i * ss, sc, channels);
   return out;
 }
 
 export function groupRows(kind: 'mean' | 'max' | 'sum', x: CpuTensor, rows: number): CpuTensor {
-  const [all, slots] = dims(x), [sr, ss] = strides(x);
-  if (rows < 1 || all % rows !== 0) throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
+  const [all, slots] = dims(x),
+    [sr, ss] = strides(x);
+  if (rows < 1 || all % rows !== 0)
+    throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
   const size = all / rows;
   const out = zeros([rows, slots], 'f32', raggedAs(rows, x));
-  for (let r = 0; r < rows; r++) for (let i = 0; i < slots; i++)
-    out.data[r * slots + i] = fold(kind, x, x.offset + r * size * sr + i * ss, sr, size);
+  for (let r = 0; r < rows; r++)
+    for (let i = 0; i < slots; i++)
+      out.data[r * slots + i] = fold(kind, x, x.offset + r * size * sr + i * ss, sr, size);
   return out;
 }
 
 /** Each row over its valid slots divided by its sum, exponentiated first or not. */
 export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
-  const [rows, slots] = dims(x), [sr, ss] = strides(x);
-  const out = zeros(x.shape, 'f32', x.lengths), weights = new Float64Array(slots);
+  const [rows, slots] = dims(x),
+    [sr, ss] = strides(x);
+  const out = zeros(x.shape, 'f32', x.lengths),
+    weights = new Float64Array(slots);
   for (let r = 0; r < rows; r++) {
-    const count = validSlots(x, r), from = x.offset + r * sr;
-    let top = LOWEST, total = 0;
+    const count = validSlots(x, r),
+      from = x.offset + r * sr;
+    let top = LOWEST,
+      total = 0;
     if (softmax) for (let i = 0; i < count; i++) top = Math.max(top, x.data[from + i * ss]!);
-    for (let i = 0; i < count; i++) { const v = x.data[from + i * ss]!; weights[i] = softmax ? Math.exp(v - top) : v; total += weights[i]!; }
+    for (let i = 0; i < count; i++) {
+      const v = x.data[from + i * ss]!;
+      weights[i] = softmax ? Math.exp(v - top) : v;
+      total += weights[i]!;
+    }
     for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weights[i]! / total;
   }
   return out;
@@ -72,38 +89,79 @@ export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
 
 /** `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. */
 export function matmul(a: CpuTensor, b: CpuTensor): CpuTensor {
-  const rows = commonRows('ops.matmul', a, b), [, slots, channels] = dims(b);
-  const [, sa] = strides(a), [, sb, sc] = strides(b);
+  const rows = commonRows('ops.matmul', a, b),
+    [, slots, channels] = dims(b);
+  const [, sa] = strides(a),
+    [, sb, sc] = strides(b);
   const out = zeros([rows, channels]);
   const sums = new Float64Array(channels);
   for (let r = 0; r < rows; r++) {
     const count = Math.min(validSlots(a, rowOf(a, r, rows)), validSlots(b, rowOf(b, r, rows)), slots);
-    const fromA = a.offset + rowOf(a, r, rows) * a.stride[0]!, fromB = b.offset + rowOf(b, r, rows) * b.stride[0]!;
+    const fromA = a.offset + rowOf(a, r, rows) * a.stride[0]!,
+      fromB = b.offset + rowOf(b, r, rows) * b.stride[0]!;
     sums.fill(0);
-    for (let i = 0; i < count; i++) { const w = a.data[fromA + i * sa]!; for (let c = 0; c < channels; c++) sums[c]! += w * b.data[fromB + i * sb + c * sc]!; }
+    for (let i = 0; i < count; i++) {
+      const w = a.data[fromA + i * sa]!;
+      for (let c = 0; c < channels; c++) sums[c]! += w * b.data[fromB + i * sb + c * sc]!;
+    }
     out.data.set(sums, r * channels);
   }
   return out;
 }
 
-/** The inner product of n numbers of `a` from i on with those of `b` from j on: four sums side by side, none of which waits for another. */
-export function inner(a: Float32Array | Uint32Array, i: number, b: Float32Array | Uint32Array, j: number, n: number): number {
-  let w = 0, x = 0, y = 0, z = 0, c = 0;
-  for (; c + 3 < n; c += 4) { w += a[i + c]! * b[j + c]!; x += a[i + c + 1]! * b[j + c + 1]!; y += a[i + c + 2]! * b[j + c + 2]!; z += a[i + c + 3]! * b[j + c + 3]!; }
+/**
+ * The inner product of n numbers of `a` from i on with those of `b` from j on: four sums side by side, none of which
+ * waits for another.
+ */
+export function inner(
+  a: Float32Array | Uint32Array,
+  i: number,
+  b: Float32Array | Uint32Array,
+  j: number,
+  n: number,
+): number {
+  let w = 0,
+    x = 0,
+    y = 0,
+    z = 0,
+    c = 0;
+  for (; c + 3 < n; c += 4) {
+    w += a[i + c]! * b[j + c]!;
+    x += a[i + c + 1]! * b[j + c + 1]!;
+    y += a[i + c + 2]! * b[j + c + 2]!;
+    z += a[i + c + 3]! * b[j + c + 3]!;
+  }
   for (; c < n; c++) w += a[i + c]! * b[j + c]!;
   return w + x + y + z;
 }
 
 /** The same numbers with those along an axis side by side, without a copy where they already are. */
-const packed = (x: CpuTensor, axis: number): CpuTensor => ((x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x));
+const packed = (x: CpuTensor, axis: number): CpuTensor =>
+  (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
 
-/** For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own norm. */
-export function alongChannels(at: string, kind: 'dot' | 'distance' | 'l1' | 'l2', b: CpuTensor, a?: CpuTensor): CpuTensor {
-  const rows = commonRows(at, a, b), [, slots, channels] = dims(b);
-  if (a && (a.shape[1] ?? 1) !== channels) throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)), of = packed(b, 2), to = a && packed(a, 1), [, step] = strides(of), { data } = of, row = to?.data ?? data;
+/**
+ * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own
+ * norm.
+ */
+export function alongChannels(
+  at: string,
+  kind: 'dot' | 'distance' | 'l1' | 'l2',
+  b: CpuTensor,
+  a?: CpuTensor,
+): CpuTensor {
+  const rows = commonRows(at, a, b),
+    [, slots, channels] = dims(b);
+  if (a && (a.shape[1] ?? 1) !== channels)
+    throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
+  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)),
+    of = packed(b, 2),
+    to = a && packed(a, 1),
+    [, step] = strides(of),
+    { data } = of,
+    row = to?.data ?? data;
   for (let r = 0; r < rows; r++) {
-    const first = of.offset + rowOf(of, r, rows) * of.stride[0]!, own = to ? to.offset + rowOf(to, r, rows) * to.stride[0]! : 0;
+    const first = of.offset + rowOf(of, r, rows) * of.stride[0]!,
+      own = to ? to.offset + rowOf(to, r, rows) * to.stride[0]! : 0;
     for (let i = 0; i < slots; i++) {
       const start = first + i * step;
       let s = 0;
@@ -111,7 +169,10 @@ export function alongChannels(at: string, kind: 'dot' | 'distance' | 'l1' | 'l2'
       else if (kind === 'l2') s = Math.sqrt(inner(data, start, data, start, channels));
       else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c]!);
       else {
-        for (let c = 0; c < channels; c++) { const x = row[own + c]! - data[start + c]!; s += x * x; }
+        for (let c = 0; c < channels; c++) {
+          const x = row[own + c]! - data[start + c]!;
+          s += x * x;
+        }
         s = Math.sqrt(s);
       }
       out.data[r * slots + i] = s;

@@ -12,7 +12,11 @@ export function pool(x: Rows, kernel: number, kind: 'mean' | 'max', except: numb
   return each(zeros(x.array.shape), (r, i) => {
     const end = validOf(x, r!) - except;
     if (i! >= end) return from.get(r!, i!);
-    const low = Math.max(0, i! - (kernel - 1) / 2), part = from.pick(r!, null).lo(low).hi(Math.min(end, i! + (kernel - 1) / 2 + 1) - low);
+    const low = Math.max(0, i! - (kernel - 1) / 2),
+      part = from
+        .pick(r!, null)
+        .lo(low)
+        .hi(Math.min(end, i! + (kernel - 1) / 2 + 1) - low);
     return kind === 'max' ? nops.sup(part) : nops.sum(part) / kernel;
   });
 }
@@ -23,19 +27,31 @@ export function rank(x: Rows, over: 'row' | 'all'): F64 {
     const mine = all[r!]![i!];
     if (mine === undefined) return 0;
     let before = 0;
-    all.forEach((other, q) => { if (over === 'all' || q === r) other.forEach((v, j) => { if (v > mine || (v === mine && (j < i! || (j === i! && q < r!)))) before++; }); });
+    all.forEach((other, q) => {
+      if (over === 'all' || q === r)
+        other.forEach((v, j) => {
+          if (v > mine || (v === mine && (j < i! || (j === i! && q < r!)))) before++;
+        });
+    });
     return before;
   });
 }
-export const lastSlots = (like: Rows, w: number): F64 => each(zeros(like.array.shape.slice(0, 2)), (r, i) => Number(i! < validOf(like, r!) && i! >= validOf(like, r!) - w));
+export const lastSlots = (like: Rows, w: number): F64 =>
+  each(zeros(like.array.shape.slice(0, 2)), (r, i) => Number(i! < validOf(like, r!) && i! >= validOf(like, r!) - w));
 
-export interface Masks { readonly forced?: NdArray | undefined; readonly banned?: NdArray | undefined; readonly active?: NdArray | undefined }
+export interface Masks {
+  readonly forced?: NdArray | undefined;
+  readonly banned?: NdArray | undefined;
+  readonly active?: NdArray | undefined;
+}
 /** Picks one slot at a time: all forced ones, then the best open one while the budget lasts. */
 export function select(scores: Rows, budgets: readonly number[], { forced, banned, active }: Masks): number[][] {
-  const rows = budgets.length, of = (x: NdArray, r: number): number => Math.floor(r / (rows / x.shape[0]!));
+  const rows = budgets.length,
+    of = (x: NdArray, r: number): number => Math.floor(r / (rows / x.shape[0]!));
   return budgets.map((budget, r) => {
     if (active && active.get(of(active, r), 0) === 0) return [];
-    const s = row(scores, of(scores.array, r)), kept = new Set(s.flatMap((_, i) => (forced && forced.get(of(forced, r), i) !== 0 ? [i] : [])));
+    const s = row(scores, of(scores.array, r)),
+      kept = new Set(s.flatMap((_, i) => (forced && forced.get(of(forced, r), i) !== 0 ? [i] : [])));
     for (;;) {
       const open = s.flatMap((_, i) => (kept.has(i) || (banned && banned.get(of(banned, r), i) !== 0) ? [] : [i]));
       if (kept.size >= budget || open.length === 0) break;
@@ -45,8 +61,12 @@ export function select(scores: Rows, budgets: readonly number[], { forced, banne
   });
 }
 /** Per group: the sum, mean or maximum of the slots that belong to it; 0 of none. */
-export const groupSlots = (kind: 'mean' | 'sum' | 'max', x: Rows, groups: NdArray, count: number): F64 => each(zeros([x.array.shape[0]!, count]), (r, g) => {
-  const own = Math.floor(r! / (x.array.shape[0]! / groups.shape[0]!)), members = row(x, r!).filter((_, i) => groups.get(own, i) === g);
-  if (members.length === 0) return 0;
-  return kind === 'max' ? Math.max(...members) : members.reduce((a, b) => a + b, 0) / (kind === 'mean' ? members.length : 1);
-});
+export const groupSlots = (kind: 'mean' | 'sum' | 'max', x: Rows, groups: NdArray, count: number): F64 =>
+  each(zeros([x.array.shape[0]!, count]), (r, g) => {
+    const own = Math.floor(r! / (x.array.shape[0]! / groups.shape[0]!)),
+      members = row(x, r!).filter((_, i) => groups.get(own, i) === g);
+    if (members.length === 0) return 0;
+    return kind === 'max'
+      ? Math.max(...members)
+      : members.reduce((a, b) => a + b, 0) / (kind === 'mean' ? members.length : 1);
+  });

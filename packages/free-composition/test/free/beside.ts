@@ -9,23 +9,65 @@ import { QUERY_STATISTICS_FILE, queryStatisticsFile } from '@kv/scorers-expected
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
 import { PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
 
-interface Heads { readonly layers: number; readonly queryHeads: number; readonly kvHeads: number; readonly headDim: number }
+interface Heads {
+  readonly layers: number;
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+}
 /** Files of made-up statistics that lie beside a model, by name. */
 export function filesBeside({ layers, queryHeads, kvHeads, headDim }: Heads): ReadonlyMap<string, Uint8Array> {
-  const half = Math.floor(headDim / 2), each = <T>(row: (layer: number) => T): T[] => Array.from({ length: layers }, (_, l) => row(l)), sines = (count: number, l: number) => Float32Array.from({ length: count }, (_, i) => Math.sin(i + l));
+  const half = Math.floor(headDim / 2),
+    each = <T>(row: (layer: number) => T): T[] => Array.from({ length: layers }, (_, l) => row(l)),
+    sines = (count: number, l: number) => Float32Array.from({ length: count }, (_, i) => Math.sin(i + l));
   return new Map([
-    [PRE_ROPE_FILE, preRopeFile({ tokens: 1, rows: each((l) => ({ mean: sines(queryHeads * headDim, l), size: new Float32Array(queryHeads * half).fill(2), half })) }, { queryHeads, headDim })],
-    [QUERY_STATISTICS_FILE, queryStatisticsFile(each((l) => ({ queryHeads, headDim, mean: sines(queryHeads * headDim, l), covariance: Float32Array.from({ length: queryHeads * headDim ** 2 }, (_, i) => Number(i % headDim ** 2 % (headDim + 1) === 0)) })))],
-    [HEAD_SCORES_FILE, new TextEncoder().encode(each((l) => Array.from({ length: kvHeads }, (_, g) => (l * 7 + g * 3) % 5 / 5).join('\t')).join('\n'))],
+    [
+      PRE_ROPE_FILE,
+      preRopeFile(
+        {
+          tokens: 1,
+          rows: each((l) => ({
+            mean: sines(queryHeads * headDim, l),
+            size: new Float32Array(queryHeads * half).fill(2),
+            half,
+          })),
+        },
+        { queryHeads, headDim },
+      ),
+    ],
+    [
+      QUERY_STATISTICS_FILE,
+      queryStatisticsFile(
+        each((l) => ({
+          queryHeads,
+          headDim,
+          mean: sines(queryHeads * headDim, l),
+          covariance: Float32Array.from({ length: queryHeads * headDim ** 2 }, (_, i) =>
+            Number((i % headDim ** 2) % (headDim + 1) === 0),
+          ),
+        })),
+      ),
+    ],
+    [
+      HEAD_SCORES_FILE,
+      new TextEncoder().encode(
+        each((l) => Array.from({ length: kvHeads }, (_, g) => ((l * 7 + g * 3) % 5) / 5).join('\t')).join('\n'),
+      ),
+    ],
     [BUDGET_CURVE_FILE, evenCurve(layers, kvHeads)],
     [Q_FILTERS_FILE, qFiltersFile(each((l) => ({ kvHeads, headDim, filters: sines(kvHeads * headDim, l) })))],
   ]);
 }
 
 /** A folder's model, loaded from one of its own beside all these files; the folder is gone when the test is. */
-export async function withFiles(folder: string, options?: LoadOptions): Promise<{ readonly path: string; readonly model: Model }> {
+export async function withFiles(
+  folder: string,
+  options?: LoadOptions,
+): Promise<{ readonly path: string; readonly model: Model }> {
   const path = mkdtempSync(join(tmpdir(), 'kv-free-'));
-  onTestFinished(() => { rmSync(path, { recursive: true }); });
+  onTestFinished(() => {
+    rmSync(path, { recursive: true });
+  });
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(path, file));
   const model = await loadModel(path, options);
   for (const [name, file] of filesBeside(model.config)) writeFileSync(join(path, name), file);
@@ -34,9 +76,14 @@ export async function withFiles(folder: string, options?: LoadOptions): Promise<
 
 /** A curve that takes from every head what is asked for, as an .npy file of f32. */
 function evenCurve(layers: number, kvHeads: number): Uint8Array {
-  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (99, ${layers}, ${kvHeads}), }`.padEnd(117).concat('\n'), file = new Uint8Array(128 + 4 * 99 * layers * kvHeads), view = new DataView(file.buffer);
+  const header = `{'descr': '<f4', 'fortran_order': False, 'shape': (99, ${layers}, ${kvHeads}), }`
+      .padEnd(117)
+      .concat('\n'),
+    file = new Uint8Array(128 + 4 * 99 * layers * kvHeads),
+    view = new DataView(file.buffer);
   file.set([0x93, ...new TextEncoder().encode('NUMPY'), 1, 0, 118, 0]);
   file.set(new TextEncoder().encode(header), 10);
-  for (let i = 0; i < 99 * layers * kvHeads; i++) view.setFloat32(128 + 4 * i, (Math.floor(i / (layers * kvHeads)) + 1) / 100, true);
+  for (let i = 0; i < 99 * layers * kvHeads; i++)
+    view.setFloat32(128 + 4 * i, (Math.floor(i / (layers * kvHeads)) + 1) / 100, true);
   return file;
 }

@@ -9,33 +9,53 @@ function subsets(t: number, from = 0): number[][] {
 /** Pseudo-random numbers in [0, 1). */
 export function random(seed: number): () => number {
   let a = seed;
-  return () => { a = (Math.imul(a, 1664525) + 1013904223) >>> 0; return a / 2 ** 32; };
+  return () => {
+    a = (Math.imul(a, 1664525) + 1013904223) >>> 0;
+    return a / 2 ** 32;
+  };
 }
 const open = (): (number | undefined)[] => new Array<number | undefined>(places.length).fill(undefined);
 
 /**
- * A covering array: rows that types admit such that any `t` choices which types admit together stand together in at least one.
+ * A covering array: rows that types admit such that any `t` choices which types admit together stand together in at
+ * least one.
  * Greedy: each row starts from a set that no row has yet, and takes at every other place what covers most that is new.
  */
 export function covering(t: number): { readonly rows: readonly Row[]; readonly sets: number } {
-  const next = random(7), groups = subsets(t), size = places.map(({ choices }) => choices.length);
-  const index = (group: readonly number[], row: readonly (number | undefined)[]): number => group.reduce((at, p) => at * size[p]! + row[p]!, 0);
+  const next = random(7),
+    groups = subsets(t),
+    size = places.map(({ choices }) => choices.length);
+  const index = (group: readonly number[], row: readonly (number | undefined)[]): number =>
+    group.reduce((at, p) => at * size[p]! + row[p]!, 0);
   const wanted = groups.map((group) => {
     const sets = new Set<number>();
     const walk = (row: (number | undefined)[], at: number): void => {
-      if (at === group.length) { if (admits(row)) sets.add(index(group, row)); return; }
-      for (let c = 0; c < size[group[at]!]!; c++) { row[group[at]!] = c; walk(row, at + 1); }
+      if (at === group.length) {
+        if (admits(row)) sets.add(index(group, row));
+        return;
+      }
+      for (let c = 0; c < size[group[at]!]!; c++) {
+        row[group[at]!] = c;
+        walk(row, at + 1);
+      }
       row[group[at]!] = undefined;
     };
     walk(open(), 0);
     return sets;
   });
-  const sets = wanted.reduce((sum, w) => sum + w.size, 0), rows: Row[] = [];
+  const sets = wanted.reduce((sum, w) => sum + w.size, 0),
+    rows: Row[] = [];
   for (const [g, group] of groups.entries()) {
     for (const first of wanted[g]!) {
       const row = open();
-      for (let left = first, i = group.length - 1; i >= 0; left = Math.floor(left / size[group[i]!]!), i--) row[group[i]!] = left % size[group[i]!]!;
-      const order = places.map((_, p) => p).filter((p) => row[p] === undefined).map((p) => [next(), p] as const).sort((a, b) => a[0] - b[0]).map(([, p]) => p);
+      for (let left = first, i = group.length - 1; i >= 0; left = Math.floor(left / size[group[i]!]!), i--)
+        row[group[i]!] = left % size[group[i]!]!;
+      const order = places
+        .map((_, p) => p)
+        .filter((p) => row[p] === undefined)
+        .map((p) => [next(), p] as const)
+        .sort((a, b) => a[0] - b[0])
+        .map(([, p]) => p);
       for (const p of order) row[p] = best(p, row);
       groups.forEach((other, o) => wanted[o]!.delete(index(other, row)));
       rows.push(row as Row);
@@ -43,16 +63,25 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
   }
   return { rows, sets };
 
-  /** The choice at `place` that covers most, the first of equals from a random start, among those that can still be completed. */
+  /**
+   * The choice at `place` that covers most, the first of equals from a random start, among those that can still be
+   * completed.
+   */
   function best(place: number, row: (number | undefined)[]): number {
-    const touched = groups.flatMap((group, g) => (group.includes(place) && group.every((p) => p === place || row[p] !== undefined) ? [g] : []));
+    const touched = groups.flatMap((group, g) =>
+      group.includes(place) && group.every((p) => p === place || row[p] !== undefined) ? [g] : [],
+    );
     const start = Math.floor(next() * size[place]!);
-    let choice = -1, most = -1;
+    let choice = -1,
+      most = -1;
     for (let i = 0; i < size[place]!; i++) {
       const c = (start + i) % size[place]!;
       row[place] = c;
       const gain = touched.reduce((sum, g) => sum + Number(wanted[g]!.has(index(groups[g]!, row))), 0);
-      if (gain > most && admits(row)) { choice = c; most = gain; }
+      if (gain > most && admits(row)) {
+        choice = c;
+        most = gain;
+      }
     }
     return choice;
   }

@@ -4,37 +4,87 @@ import { pieces } from '@kv/policies';
 import type { AnyScorer, OptionValue, OptionValues, PieceEntry, Term } from '@kv/policies';
 
 /** One choice of a kind: a piece, or none. */
-export interface Choice { readonly label: string; readonly piece?: Piece; readonly from: readonly Phase[]; readonly to: Phase | 'same'; /** No view takes it: it reaches over the whole model, or needs a pass of its own. */ readonly once: boolean }
+export interface Choice {
+  readonly label: string;
+  readonly piece?: Piece;
+  readonly from: readonly Phase[];
+  readonly to: Phase | 'same' /** No view takes it: it reaches over the whole model, or needs a pass of its own. */;
+  readonly once: boolean;
+}
 /** The choices that stand at one place of a composition. */
-export interface Place { readonly kind: string; readonly choices: readonly Choice[] }
+export interface Place {
+  readonly kind: string;
+  readonly choices: readonly Choice[];
+}
 
-/** The option of a piece for a cache of a dozen slots: whole numbers above 3 become 3 where they are odd, such as kernels, else 2; what stands for everything, from 1,024 on, 16. */
-const small = (value: OptionValue): OptionValue => (typeof value !== 'number' || !Number.isInteger(value) || value <= 3 ? value : value >= 1024 ? 16 : value % 2 === 1 ? 3 : 2);
-const smaller = ({ options }: PieceEntry): OptionValues => Object.fromEntries(Object.entries(options).map(([name, value]) => [name, small(value)]));
+/**
+ * The option of a piece for a cache of a dozen slots: whole numbers above 3 become 3 where they are odd, such as
+ * kernels, else 2; what stands for everything, from 1,024 on, 16.
+ */
+const small = (value: OptionValue): OptionValue =>
+  typeof value !== 'number' || !Number.isInteger(value) || value <= 3
+    ? value
+    : value >= 1024
+      ? 16
+      : value % 2 === 1
+        ? 3
+        : 2;
+const smaller = ({ options }: PieceEntry): OptionValues =>
+  Object.fromEntries(Object.entries(options).map(([name, value]) => [name, small(value)]));
 
 const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const NONE: Choice = { label: 'none', from: PHASES, to: 'same', once: false };
 const choice = (piece: Piece): Choice => {
   const { reach, needs } = compile(piece);
-  return { label: piece.label, piece, from: piece.from, to: piece.to, once: reach === 'model' || needs.some((s) => s.provide !== undefined) };
+  return {
+    label: piece.label,
+    piece,
+    from: piece.from,
+    to: piece.to,
+    once: reach === 'model' || needs.some((s) => s.provide !== undefined),
+  };
 };
 
-const entries = Object.entries(pieces), plain = entries.filter(([, { around }]) => around === undefined).map(([, entry]) => entry.make(smaller(entry)));
-const leaving = (to: Phase): readonly AnyScorer[] => plain.filter((p) => p.from.join() === 'start' && p.to === to) as readonly AnyScorer[];
-const [weigher, other] = leaving('weights'), [scorer] = leaving('scores');
+const entries = Object.entries(pieces),
+  plain = entries.filter(([, { around }]) => around === undefined).map(([, entry]) => entry.make(smaller(entry)));
+const leaving = (to: Phase): readonly AnyScorer[] =>
+  plain.filter((p) => p.from.join() === 'start' && p.to === to) as readonly AnyScorer[];
+const [weigher, other] = leaving('weights'),
+  [scorer] = leaving('scores');
 /** What stands inside combinations: two scorers of weights, or one whose scores may be negative. */
-const terms: readonly (readonly Term[])[] = [[[1, weigher!], [2, other!]], [[1, weigher!], [-0.5, scorer!]]];
+const terms: readonly (readonly Term[])[] = [
+  [
+    [1, weigher!],
+    [2, other!],
+  ],
+  [
+    [1, weigher!],
+    [-0.5, scorer!],
+  ],
+];
 
 function made(): readonly Piece[] {
   const combined = entries.flatMap(([, entry]) => {
-    if (entry.around === 'scorers' || entry.around === 'weighted') return terms.map((inner) => entry.make(smaller(entry), inner));
+    if (entry.around === 'scorers' || entry.around === 'weighted')
+      return terms.map((inner) => entry.make(smaller(entry), inner));
     return entry.around === 'by' ? terms.map((inner) => entry.make(smaller(entry), inner.slice(1))) : [];
   });
-  const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every)) ? [] : [cadence({ block: 4 }), cadence({ every: 2 }), cadence({ block: 4, every: 2 })];
-  return [...plain.filter((p) => p.label !== 'cadence'), ...combined, ...timed].filter((p, i, all) => all.findIndex((q) => q.label === p.label) === i);
+  const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every))
+    ? []
+    : [cadence({ block: 4 }), cadence({ every: 2 }), cadence({ block: 4, every: 2 })];
+  return [...plain.filter((p) => p.label !== 'cadence'), ...combined, ...timed].filter(
+    (p, i, all) => all.findIndex((q) => q.label === p.label) === i,
+  );
 }
 
-const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = { step: 'step hook', view: 'hiding', freeze: 'freezing', compact: 'merging', cadence: 'cadence', wrapSelect: 'sharing' };
+const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {
+  step: 'step hook',
+  view: 'hiding',
+  freeze: 'freezing',
+  compact: 'merging',
+  cadence: 'cadence',
+  wrapSelect: 'sharing',
+};
 /** The kind of a piece, by what it is made of. */
 function kindOf({ atoms, from }: Piece): string {
   const first = atoms.find((a) => a.at === 'event') ?? atoms[0]!;
@@ -46,8 +96,12 @@ function kindOf({ atoms, from }: Piece): string {
 const INNER = ['scorer', 'transform', 'allocator', 'score allocator', 'unit', 'unit transform', 'selector', 'sharing'];
 const NEEDED = ['scorer', 'selector'];
 
-const all = made(), kinds = [...new Set(all.map(kindOf))];
-const place = (kind: string): Place => ({ kind, choices: [...(NEEDED.includes(kind) ? [] : [NONE]), ...all.filter((p) => kindOf(p) === kind).map(choice)] });
+const all = made(),
+  kinds = [...new Set(all.map(kindOf))];
+const place = (kind: string): Place => ({
+  kind,
+  choices: [...(NEEDED.includes(kind) ? [] : [NONE]), ...all.filter((p) => kindOf(p) === kind).map(choice)],
+});
 
 /** What a policy evicts or, inside a view, hides by. */
 export const inner: readonly Place[] = INNER.map(place);

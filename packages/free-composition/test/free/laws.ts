@@ -7,44 +7,88 @@ import { VIEW_BUDGET, eventOf, isView, labelOf, piecesOf, policyOf } from './row
 import type { Row } from './rows.ts';
 
 /** Fails with the composition, what is wrong, and the sizes of the cache. */
-const claim = (holds: boolean, row: Row, scene: Scene, what: () => string): void => { if (!holds) throw new Error(`${labelOf(row)}: ${what()}, on ${JSON.stringify(scene.spec)}`); };
+const claim = (holds: boolean, row: Row, scene: Scene, what: () => string): void => {
+  if (!holds) throw new Error(`${labelOf(row)}: ${what()}, on ${JSON.stringify(scene.spec)}`);
+};
 const shown = (x: unknown): string => JSON.stringify(x);
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
 
 /** Slots that a head must be given: all that its pieces force, and some to choose. */
 const roomFor = (row: Row, scene: Scene): number => {
-  const { floor } = compile(eventOf(row)), { slots, budget } = scene.spec;
+  const { floor } = compile(eventOf(row)),
+    { slots, budget } = scene.spec;
   return Math.max(budget, floor(slots, budget), floor(slots, slots));
 };
 
-export interface Decision { readonly layers: readonly Decided[]; readonly visible?: Awaited<ReturnType<typeof visible>> }
+export interface Decision {
+  readonly layers: readonly Decided[];
+  readonly visible?: Awaited<ReturnType<typeof visible>>;
+}
 /** What a row decides on a scene: kept slots of every layer, and for a view what is visible. */
-export async function decide(row: Row, scene: Scene, backend?: Backend, between?: Parameters<typeof policyOf>[1]): Promise<Decision> {
+export async function decide(
+  row: Row,
+  scene: Scene,
+  backend?: Backend,
+  between?: Parameters<typeof policyOf>[1],
+): Promise<Decision> {
   const policy = policyOf(row, between);
-  return isView(row) ? { layers: [], visible: await visible(policy, scene, backend) } : { layers: await event(policy, scene, roomFor(row, scene), backend) };
+  return isView(row)
+    ? { layers: [], visible: await visible(policy, scene, backend) }
+    : { layers: await event(policy, scene, roomFor(row, scene), backend) };
 }
 
 /** The laws of what was decided. @throws Broken */
 export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decision): void {
   const has = (name: string): boolean => piecesOf(row).some((p) => p.name === name);
-  const whole = (has('wholeUnits') || has('branchDissolution')) && compile(eventOf(row)).steps.some((s) => s.kind === 'unit'); // may leave less than a unit over
-  for (const { kept, forced, banned, budgets, lengths } of layers) kept.forEach((set, g) => {
-    claim(set.every((i, at) => Number.isInteger(i) && i >= 0 && i < lengths[g]! && (at === 0 || i > set[at - 1]!)), row, scene, () => `kept slots must ascend below ${lengths[g]}, got ${shown(set)}`);
-    claim(set.length <= budgets[g]!, row, scene, () => `${set.length} slots kept with a budget of ${budgets[g]}`);
-    claim(Number.isInteger(budgets[g]!) && budgets[g]! <= lengths[g]!, row, scene, () => `a head of ${lengths[g]} slots has a budget of ${budgets[g]}`);
-    claim(forced[g]!.every((i) => set.includes(i)), row, scene, () => `forced are ${shown(forced[g])}, kept ${shown(set)}`);
-    claim(banned[g]!.every((i) => !set.includes(i)), row, scene, () => `banned are ${shown(banned[g])}, kept ${shown(set)}`);
-    const want = Math.min(budgets[g]!, lengths[g]! - banned[g]!.length);
-    claim(whole || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
-  });
-  const spent = sum(layers.flatMap((l) => l.budgets)), planned = sum(layers.flatMap((l) => l.planned));
+  const whole =
+    // may leave less than a unit over
+    (has('wholeUnits') || has('branchDissolution')) && compile(eventOf(row)).steps.some((s) => s.kind === 'unit');
+  for (const { kept, forced, banned, budgets, lengths } of layers)
+    kept.forEach((set, g) => {
+      claim(
+        set.every((i, at) => Number.isInteger(i) && i >= 0 && i < lengths[g]! && (at === 0 || i > set[at - 1]!)),
+        row,
+        scene,
+        () => `kept slots must ascend below ${lengths[g]}, got ${shown(set)}`,
+      );
+      claim(set.length <= budgets[g]!, row, scene, () => `${set.length} slots kept with a budget of ${budgets[g]}`);
+      claim(
+        Number.isInteger(budgets[g]!) && budgets[g]! <= lengths[g]!,
+        row,
+        scene,
+        () => `a head of ${lengths[g]} slots has a budget of ${budgets[g]}`,
+      );
+      claim(
+        forced[g]!.every((i) => set.includes(i)),
+        row,
+        scene,
+        () => `forced are ${shown(forced[g])}, kept ${shown(set)}`,
+      );
+      claim(
+        banned[g]!.every((i) => !set.includes(i)),
+        row,
+        scene,
+        () => `banned are ${shown(banned[g])}, kept ${shown(set)}`,
+      );
+      const want = Math.min(budgets[g]!, lengths[g]! - banned[g]!.length);
+      claim(whole || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
+    });
+  const spent = sum(layers.flatMap((l) => l.budgets)),
+    planned = sum(layers.flatMap((l) => l.planned));
   const asked = scene.spec.layers * scene.spec.kvHeads * roomFor(row, scene);
   claim(planned <= asked, row, scene, () => `planned are ${planned} slots`);
   // what finds the size itself replaces what was asked for; a curve goes by that, not by what was planned of it
-  claim(spent <= (has('lukv') ? asked : planned) || compile(eventOf(row)).sizes, row, scene, () => `budgets of ${planned} became ${spent}`);
-  if (has('cis') || compile(eventOf(row)).sizes) return; // brings neighbours and a window of its own; finds the size itself
+  claim(
+    spent <= (has('lukv') ? asked : planned) || compile(eventOf(row)).sizes,
+    row,
+    scene,
+    () => `budgets of ${planned} became ${spent}`,
+  );
+  // brings neighbours and a window of its own; finds the size itself
+  if (has('cis') || compile(eventOf(row)).sizes) return;
   for (const rows of seen ?? []) {
-    const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).floor(scene.spec.slots, VIEW_BUDGET)), all = sum(rows.map((set) => set.length));
+    const most = rows.length * Math.max(VIEW_BUDGET, compile(eventOf(row)).floor(scene.spec.slots, VIEW_BUDGET)),
+      all = sum(rows.map((set) => set.length));
     claim(all <= most, row, scene, () => `${all} slots visible in ${rows.length} rows, the budget is ${most}`);
   }
 }

@@ -5,7 +5,12 @@ import type { Choice, Place } from './kinds.ts';
 
 /** Every place of a composition: the event's, the view around it, then what stands beside. */
 const WITHIN = inner.length;
-const VIEWED: readonly Choice[] = VIEWS.map((label) => ({ label: `view ${label}`, from: ['kept'], to: 'same', once: label !== 'none' }));
+const VIEWED: readonly Choice[] = VIEWS.map((label) => ({
+  label: `view ${label}`,
+  from: ['kept'],
+  to: 'same',
+  once: label !== 'none',
+}));
 export const places: readonly Place[] = [...inner, { kind: 'view', choices: VIEWED }, ...outer];
 /** A choice at every place; `undefined` where it is still open. */
 export type Row = readonly number[];
@@ -16,7 +21,8 @@ const PHASE: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const key = (phase: Phase, once: boolean): number => PHASE.indexOf(phase) * 2 + Number(once);
 /** The state after a choice at a place, or -1 where types refuse it.  */
 function after(at: number, state: number, { from, to, once }: Choice): number {
-  const phase = PHASE[state >> 1]!, had = state % 2 === 1;
+  const phase = PHASE[state >> 1]!,
+    had = state % 2 === 1;
   if (!from.includes(phase) || (at === WITHIN && once && had)) return -1;
   return key(to === 'same' ? phase : to, at === WITHIN ? had : had || once);
 }
@@ -24,66 +30,100 @@ function after(at: number, state: number, { from, to, once }: Choice): number {
 const classes = places.map(({ choices }, at) => {
   const found = new Map<string, { readonly moves: readonly number[]; readonly members: number[] }>();
   choices.forEach((choice, c) => {
-    const moves = Array.from({ length: 10 }, (_, s) => after(at, s, choice)), name = moves.join();
+    const moves = Array.from({ length: 10 }, (_, s) => after(at, s, choice)),
+      name = moves.join();
     if (!found.has(name)) found.set(name, { moves, members: [] });
     found.get(name)!.members.push(c);
   });
   return [...found.values()];
 });
-const movesOf = classes.map((of, at) => places[at]!.choices.map((_, c) => of.find(({ members }) => members.includes(c))!.moves));
+const movesOf = classes.map((of, at) =>
+  places[at]!.choices.map((_, c) => of.find(({ members }) => members.includes(c))!.moves),
+);
 
-/** How many compositions types admit, counted by phase, without making one: of all places, of those up to one, or of some with none at the others. */
+/**
+ * How many compositions types admit, counted by phase, without making one: of all places, of those up to one, or of
+ * some with none at the others.
+ */
 export function count(of?: string | readonly string[]): number {
   const last = typeof of === 'string' ? places.findIndex(({ kind }) => kind === of) : places.length;
   let ways = new Array<number>(10).fill(0);
   ways[key('start', false)] = 1;
   for (const [at, { kind }] of places.entries()) {
-    const next = new Array<number>(10).fill(0), open = at <= last && (typeof of !== 'object' || of.includes(kind));
-    for (const { moves, members } of open ? classes[at]! : [{ moves: movesOf[at]![0]!, members: [0] }]) moves.forEach((to, state) => { if (to >= 0) next[to]! += ways[state]! * members.length; });
+    const next = new Array<number>(10).fill(0),
+      open = at <= last && (typeof of !== 'object' || of.includes(kind));
+    for (const { moves, members } of open ? classes[at]! : [{ moves: movesOf[at]![0]!, members: [0] }])
+      moves.forEach((to, state) => {
+        if (to >= 0) next[to]! += ways[state]! * members.length;
+      });
     ways = next;
   }
   return ways[key('kept', false)]! + ways[key('kept', true)]!;
 }
 
-/** Every row with any scorer, any selector and any choice at these places, and the first choice, none, at the others. */
+/**
+ * Every row with any scorer, any selector and any choice at these places, and the first choice, none, at the others.
+ */
 export function* product(kinds: readonly string[], at = 0, row: Row = []): Generator<Row> {
-  if (at === places.length) { yield row; return; }
+  if (at === places.length) {
+    yield row;
+    return;
+  }
   const { kind, choices } = places[at]!;
-  for (let c = 0; c < (['scorer', 'selector', ...kinds].includes(kind) ? choices.length : 1); c++) yield* product(kinds, at + 1, [...row, c]);
+  for (let c = 0; c < (['scorer', 'selector', ...kinds].includes(kind) ? choices.length : 1); c++)
+    yield* product(kinds, at + 1, [...row, c]);
 }
 /** Every row that types admit up to the selector; what stands after it goes round. */
-export function* everyEvent(row: Row = [], state: number = key('start', false), turn: { at: number } = { at: 0 }): Generator<Row> {
+export function* everyEvent(
+  row: Row = [],
+  state: number = key('start', false),
+  turn: { at: number } = { at: 0 },
+): Generator<Row> {
   const at = row.length;
   if (places[at - 1]?.kind === 'selector') {
-    const rest = turn.at++, tail = places.slice(at).map(({ choices }, i) => Math.floor(rest / 2 ** i) % choices.length), full = [...row, ...tail];
+    const rest = turn.at++,
+      tail = places.slice(at).map(({ choices }, i) => Math.floor(rest / 2 ** i) % choices.length),
+      full = [...row, ...tail];
     yield admits(full) ? full : [...row, ...tail.map(() => 0)];
     return;
   }
-  for (const [c, moves] of movesOf[at]!.entries()) if (moves[state]! >= 0) yield* everyEvent([...row, c], moves[state]!, turn);
+  for (const [c, moves] of movesOf[at]!.entries())
+    if (moves[state]! >= 0) yield* everyEvent([...row, c], moves[state]!, turn);
 }
 
 /** Whether some choice at the open places completes it to something that types admit. */
 export function admits(row: Partial): boolean {
   let states = new Set([key('start', false)]);
   for (const [at, of] of classes.entries()) {
-    const chosen = row[at], moves = chosen === undefined ? of.map((c) => c.moves) : [movesOf[at]![chosen]!];
+    const chosen = row[at],
+      moves = chosen === undefined ? of.map((c) => c.moves) : [movesOf[at]![chosen]!];
     states = new Set([...states].flatMap((s) => moves.map((m) => m[s]!).filter((s) => s >= 0)));
     if (states.size === 0) return false;
   }
   return true;
 }
 
-const chosen = (row: Row, from: number, to: number): Piece[] => places.slice(from, to).flatMap(({ choices }, i) => choices[row[from + i]!]!.piece ?? []);
+const chosen = (row: Row, from: number, to: number): Piece[] =>
+  places.slice(from, to).flatMap(({ choices }, i) => choices[row[from + i]!]!.piece ?? []);
 /** The pieces of a row, in order. */
 export const piecesOf = (row: Row): readonly Piece[] => chosen(row, 0, places.length);
 /** Slots that a row of a view sees. */
 export const VIEW_BUDGET = 6;
 /** What a row evicts or hides by, with something of its own between the pieces where `between` says so. */
-export const eventOf = (row: Row, between: (before: Piece) => readonly Piece[] = () => []): Piece => compose(...chosen(row, 0, WITHIN).flatMap((p): AnyPiece[] => [p, ...between(p)])) as Piece;
+export const eventOf = (row: Row, between: (before: Piece) => readonly Piece[] = () => []): Piece =>
+  compose(...chosen(row, 0, WITHIN).flatMap((p): AnyPiece[] => [p, ...between(p)])) as Piece;
 /** The policy of a row. @throws KvError with the sentence of `compose` or `view` where types admit none. */
 export function policyOf(row: Row, between?: (before: Piece) => readonly Piece[]): Policy {
-  const event = eventOf(row, between) as Piece<'start', 'kept'>, rows = VIEWS[row[WITHIN]!]!;
-  return compose(rows === 'none' ? event : view(event, { budget: VIEW_BUDGET, rows }), ...chosen(row, WITHIN + 1, places.length) as AnyPiece[]) as Policy;
+  const event = eventOf(row, between) as Piece<'start', 'kept'>,
+    rows = VIEWS[row[WITHIN]!]!;
+  return compose(
+    rows === 'none' ? event : view(event, { budget: VIEW_BUDGET, rows }),
+    ...(chosen(row, WITHIN + 1, places.length) as AnyPiece[]),
+  ) as Policy;
 }
 export const isView = (row: Row): boolean => VIEWS[row[WITHIN]!] !== 'none';
-export const labelOf = (row: Row): string => places.map(({ choices }, at) => choices[row[at]!]!.label).filter((label) => !label.endsWith('none')).join(' ∘ ');
+export const labelOf = (row: Row): string =>
+  places
+    .map(({ choices }, at) => choices[row[at]!]!.label)
+    .filter((label) => !label.endsWith('none'))
+    .join(' ∘ ');

@@ -9,26 +9,54 @@ const TIE = 1e-5;
 /** Numbers of a try: neighbouring seeds begin far from each other. */
 const numbersOf = (seed: number): (() => number) => random(seed * 7919 + 1);
 
-/** Raises every score by up to `TIE` of the row's largest, and leaves weights weights: sets that this changes hang by a tie. */
+/**
+ * Raises every score by up to `TIE` of the row's largest, and leaves weights weights: sets that this changes hang by a
+ * tie.
+ */
 export function shaken(seed: number): (before: Piece) => readonly Piece[] {
   const next = numbersOf(seed);
   const shake = (ops: Ops, x: Tensor): Tensor => {
-    const [rows = 0, n = 0] = x.shape, noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
+    const [rows = 0, n = 0] = x.shape,
+      noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
     return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
   };
-  const slots = shaper('shaken', [], ({ ops, scores }) => shake(ops, scores)), units = unitTransform('shaken', [], ({ ops, unitScores }) => shake(ops, unitScores));
+  const slots = shaper('shaken', [], ({ ops, scores }) => shake(ops, scores)),
+    units = unitTransform('shaken', [], ({ ops, unitScores }) => shake(ops, unitScores));
   return ({ to, atoms }) => {
     const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;
     return kind === 'scorer' || kind === 'transform' ? [slots] : kind === 'unit' && to === 'units' ? [units] : [];
   };
 }
-/** The same cache with every weight, key and value raised by up to `TIE` of itself, for scores that stand inside another piece. */
+/**
+ * The same cache with every weight, key and value raised by up to `TIE` of itself, for scores that stand inside another
+ * piece.
+ */
 export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
-  const next = numbersOf(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next()));
-  return { spec, layers: layers.map((l) => ({ ...l, attention: raised(l.attention), keys: raised(l.keys), values: raised(l.values) })) };
+  const next = numbersOf(seed),
+    raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next()));
+  return {
+    spec,
+    layers: layers.map((l) => ({
+      ...l,
+      attention: raised(l.attention),
+      keys: raised(l.keys),
+      values: raised(l.values),
+    })),
+  };
 }
 /** The same model with every query, key and value raised by up to `TIE` of itself. */
 export function shakenModel(model: Model, seed: number): Model {
-  const next = numbersOf(seed), raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())), { decoder } = model;
-  return { ...model, decoder: { ...decoder, project: async (...layer) => { const { q, k, v } = await decoder.project(...layer); return { q: raised(q), k: raised(k), v: raised(v) }; } } };
+  const next = numbersOf(seed),
+    raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())),
+    { decoder } = model;
+  return {
+    ...model,
+    decoder: {
+      ...decoder,
+      project: async (...layer) => {
+        const { q, k, v } = await decoder.project(...layer);
+        return { q: raised(q), k: raised(k), v: raised(v) };
+      },
+    },
+  };
 }

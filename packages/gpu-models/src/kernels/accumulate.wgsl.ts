@@ -2,14 +2,30 @@ import { kernel } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { LOWEST } from '../wgsl/visible.ts';
 
-
 /**
- * One element: slot j of one row of running sums `sums [heads / fold, stride]`, to which the probabilities `exp(score - lse)` of `m` decoded queries are added: over a
- * head, or over the `fold` heads of a group. Scores `[m, heads, stride_of_scores]` and lse `[heads, m]` as split attention left them.
+ * One element: slot j of one row of running sums `sums [heads / fold, stride]`, to which the probabilities `exp(score -
+ * lse)` of `m` decoded queries are added: over a
+ * head, or over the `fold` heads of a group. Scores `[m, heads, stride_of_scores]` and lse `[heads, m]` as split
+ * attention left them.
  */
-export const accumulate: Kernel<'scores' | 'lse' | 'sums', 'scores_at' | 'score_stride' | 'lse_at' | 'm' | 'heads' | 'fold' | 'slots' | 'stride'> = kernel({
-  id: 'accumulate', buffers: { scores: 'f32', lse: 'f32', sums: ['f32', 'write'] },
-  scalars: { scores_at: 'u32', score_stride: 'u32', lse_at: 'u32', m: 'u32', heads: 'u32', fold: 'u32', slots: 'u32', stride: 'u32' }, threads: 256, per: 'element',
+export const accumulate: Kernel<
+  'scores' | 'lse' | 'sums',
+  'scores_at' | 'score_stride' | 'lse_at' | 'm' | 'heads' | 'fold' | 'slots' | 'stride'
+> = kernel({
+  id: 'accumulate',
+  buffers: { scores: 'f32', lse: 'f32', sums: ['f32', 'write'] },
+  scalars: {
+    scores_at: 'u32',
+    score_stride: 'u32',
+    lse_at: 'u32',
+    m: 'u32',
+    heads: 'u32',
+    fold: 'u32',
+    slots: 'u32',
+    stride: 'u32',
+  },
+  threads: 256,
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

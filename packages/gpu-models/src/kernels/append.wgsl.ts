@@ -2,12 +2,29 @@ import { kernel } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 
 /**
- * One element: one channel of one of m new slots of one of G heads, `k` and `v` `[G, m, size]`, goes behind that head's `lengths [G]` slots in keys and values `[G, capacity, size]`;
- * with it the slot's position, `added [m]`, to `positions [G, capacity]`. `next [G]` becomes the lengths that there are then.
+ * One element: one channel of one of m new slots of one of G heads, `k` and `v` `[G, m, size]`, goes behind that head's
+ * `lengths [G]` slots in keys and values `[G, capacity, size]`;
+ * with it the slot's position, `added [m]`, to `positions [G, capacity]`. `next [G]` becomes the lengths that there are
+ * then.
  */
-export const append: Kernel<'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next', 'm' | 'size' | 'capacity'> = kernel({
-  id: 'append', buffers: { k: 'u32', v: 'u32', added: 'u32', lengths: 'u32', keys: ['u32', 'write'], values: ['u32', 'write'], positions: ['u32', 'write'], next: ['u32', 'write'] },
-  scalars: { m: 'u32', size: 'u32', capacity: 'u32' }, threads: 256, per: 'element',
+export const append: Kernel<
+  'k' | 'v' | 'added' | 'lengths' | 'keys' | 'values' | 'positions' | 'next',
+  'm' | 'size' | 'capacity'
+> = kernel({
+  id: 'append',
+  buffers: {
+    k: 'u32',
+    v: 'u32',
+    added: 'u32',
+    lengths: 'u32',
+    keys: ['u32', 'write'],
+    values: ['u32', 'write'],
+    positions: ['u32', 'write'],
+    next: ['u32', 'write'],
+  },
+  scalars: { m: 'u32', size: 'u32', capacity: 'u32' },
+  threads: 256,
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.size;

@@ -2,9 +2,16 @@ import { kernel } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { ORDERED } from '../wgsl/ordered.ts';
 
-/** One workgroup: where the largest number of a row of `width` stands, ties to the lower place; NaN is below everything, so that a row of NaN gives 0. Works on bits. */
+/**
+ * One workgroup: where the largest number of a row of `width` stands, ties to the lower place; NaN is below everything,
+ * so that a row of NaN gives 0. Works on bits.
+ */
 export const argmax: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = kernel({
-  id: 'argmax', buffers: { x: 'u32', out: ['u32', 'write'] }, scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' }, threads: 256, per: 'group',
+  id: 'argmax',
+  buffers: { x: 'u32', out: ['u32', 'write'] },
+  scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
+  threads: 256,
+  per: 'group',
   source: /* wgsl */ `
 ${ORDERED}
 var<workgroup> keys: array<u32, 256>;

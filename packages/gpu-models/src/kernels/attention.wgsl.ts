@@ -4,9 +4,14 @@ import type { Kernel } from '../kernel.ts';
 import { LOWEST, scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 /** Threads of a workgroup, slots of a tile of keys, channels that are staged at a time. */
-const THREADS = 128, KEYS = 32, CHANNELS = 32;
+const THREADS = 128,
+  KEYS = 32,
+  CHANNELS = 32;
 
-/** What one workgroup attends for: rows are pairs of a query and a query head of one KV head, so that its keys and values are read once for all of them. */
+/**
+ * What one workgroup attends for: rows are pairs of a query and a query head of one KV head, so that its keys and
+ * values are read once for all of them.
+ */
 export interface AttentionKind extends ScoreKind {
   readonly headDim: number;
   readonly rows: 4 | 8 | 16;
@@ -27,18 +32,40 @@ export function mostRows(headDim: number): AttentionKind['rows'] {
 }
 
 /**
- * One workgroup: softmax attention of some rows over the slots of one KV head (or `span` of them), a tile of 32 slots at a time with a running maximum and
- * sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Tiles of slots after the rows' last position, or before the window of the first, are passed over: positions
- * of slots and of queries ascend. q `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m, H * d]`, and from `meta_at` on the log-sum-exp
- * `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`, and from `meta_at` on that maximum and the sum of
+ * One workgroup: softmax attention of some rows over the slots of one KV head (or `span` of them), a tile of 32 slots
+ * at a time with a running maximum and
+ * sum (FlashAttention-2, arXiv 2307.08691, algorithm 1). Tiles of slots after the rows' last position, or before the
+ * window of the first, are passed over: positions
+ * of slots and of queries ascend. q `[H, m, d]`, keys and values `[G, capacity, d]`. `out` holds, whole: attended `[m,
+ * H * d]`, and from `meta_at` on the log-sum-exp
+ * `[H, last]` of the last queries; split: for each of `[m, H, splits]` the sum of exp(score - maximum) * value `[d]`,
+ * and from `meta_at` on that maximum and the sum of
  * exponentials; from `scores_at` on scores `[m, H, score_stride]`.
  *
- * With `adds`, while the keys are there, exp(score - lse) of the query before: `past` holds it `[H, d]` and its log-sum-exp `[H]`, `past_at` is its position; to `sums [H or G, sums_stride]`.
+ * With `adds`, while the keys are there, exp(score - lse) of the query before: `past` holds it `[H, d]` and its
+ * log-sum-exp `[H]`, `past_at` is its position; to `sums [H or G, sums_stride]`.
  */
-export const attention: (kind: AttentionKind) => Kernel<'q' | 'keys' | 'values' | ScoreBuffer | 'out' | 'past' | 'sums', keyof typeof scoreScalars | 'own' | 'past_at' | 'sums_stride' | 'splits' | 'span' | 'last' | 'meta_at' | 'scores_at' | 'score_stride'> = variants((kind) => {
+export const attention: (
+  kind: AttentionKind,
+) => Kernel<
+  'q' | 'keys' | 'values' | ScoreBuffer | 'out' | 'past' | 'sums',
+  | keyof typeof scoreScalars
+  | 'own'
+  | 'past_at'
+  | 'sums_stride'
+  | 'splits'
+  | 'span'
+  | 'last'
+  | 'meta_at'
+  | 'scores_at'
+  | 'score_stride'
+> = variants((kind) => {
   const { headDim: d, rows, split, scores, adds } = kind;
-  const lanes = THREADS / rows, each = KEYS / lanes, chunks = Math.ceil(d / CHANNELS);
-  const width = chunks * CHANNELS + 1, all = Array.from({ length: chunks }, (_, chunk) => chunk);
+  const lanes = THREADS / rows,
+    each = KEYS / lanes,
+    chunks = Math.ceil(d / CHANNELS);
+  const width = chunks * CHANNELS + 1,
+    all = Array.from({ length: chunks }, (_, chunk) => chunk);
   const stage = (from: string, chunk: string): string => /* wgsl */ `
     workgroupBarrier();
     for (var e = lane; e < ${KEYS * CHANNELS}u; e += ${THREADS}u) {
@@ -64,30 +91,60 @@ export const attention: (kind: AttentionKind) => Kernel<'q' | 'keys' | 'values' 
     ${all.map((chunk) => /* wgsl */ `for (var i = 0u; i < ${each}u; i++) { let c = ${chunk * CHANNELS}u + sub + i * ${lanes}u; if (c < ${d}u) { out[at * ${d}u + c] = mixed${chunk}[i]; } }`).join('\n    ')}
     if (sub == 0u) { out[params.meta_at + 2u * at] = top; out[params.meta_at + 2u * at + 1u] = sum; }
   }`;
-  const add = adds && /* wgsl */ `
+  const add =
+    adds &&
+    /* wgsl */ `
     for (var i = 0u; i < ${each}u; i++) {
       let j = start + sub + i * ${lanes}u;
       var weight = 0.0;
       if (mine < count && j < end && was_seen(g, j)) { weight = exp(scored(earlier[i]) - past[params.heads * ${d}u + h]); }
       ${adds === 'heads' ? 'if (weight > 0.0) { sums[h * params.sums_stride + j] += weight; }' : `weights[row * ${KEYS + 1}u + sub + i * ${lanes}u] = weight;`}
-    }${adds === 'heads' ? '' : /* wgsl */ `
+    }${
+      adds === 'heads'
+        ? ''
+        : /* wgsl */ `
     workgroupBarrier();
     if (lane < ${KEYS}u && start + lane < end) {
       var weight = 0.0;
       for (var i = 0u; i < ${rows}u; i++) { weight += weights[i * ${KEYS + 1}u + lane]; }
       sums[g * params.sums_stride + start + lane] += weight;
     }
-    workgroupBarrier();`}`;
+    workgroupBarrier();`
+    }`;
   return kernel({
     id: `attention:${d}:${rows}:${split}:${scores}:${kind.masked}:${adds ?? ''}`,
-    buffers: { q: 'f32', keys: 'f32', values: 'f32', ...scoreBuffers(kind), ...(adds && { past: 'f32', sums: ['f32', 'write'] as const }), out: ['f32', 'write'] },
-    scalars: { ...scoreScalars, own: 'u32', past_at: 'u32', sums_stride: 'u32', splits: 'u32', span: 'u32', last: 'u32', meta_at: 'u32', scores_at: 'u32', score_stride: 'u32' }, threads: THREADS, per: 'group',
+    buffers: {
+      q: 'f32',
+      keys: 'f32',
+      values: 'f32',
+      ...scoreBuffers(kind),
+      ...(adds && { past: 'f32', sums: ['f32', 'write'] as const }),
+      out: ['f32', 'write'],
+    },
+    scalars: {
+      ...scoreScalars,
+      own: 'u32',
+      past_at: 'u32',
+      sums_stride: 'u32',
+      splits: 'u32',
+      span: 'u32',
+      last: 'u32',
+      meta_at: 'u32',
+      scores_at: 'u32',
+      score_stride: 'u32',
+    },
+    threads: THREADS,
+    per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
-${adds ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {
+${
+  adds
+    ? /* wgsl */ `fn was_seen(g: u32, j: u32) -> bool {
   let position = positions[g * params.capacity + j];
   return position == params.past_at || (position < params.past_at && params.past_at - position < params.window);
-}` : ''}
+}`
+    : ''
+}
 var<workgroup> queries: array<f32, ${rows * width}>;
 var<workgroup> tile: array<f32, ${KEYS * (CHANNELS + 1)}>;
 var<workgroup> weights: array<f32, ${rows * (KEYS + 1)}>;
@@ -151,7 +208,9 @@ fn run(group: u32, lane: u32) {
     var some = 0.0;
     for (var key = 0u; key < ${KEYS}u; key++) { some += weights[row * ${KEYS + 1}u + key]; }
     sum = sum * shrink + some;
-    ${all.map((chunk) => /* wgsl */ `{
+    ${all
+      .map(
+        (chunk) => /* wgsl */ `{
     ${stage('values', `${chunk}u`)}
       var partial = array<f32, ${each}>();
       for (var key = 0u; key < ${KEYS}u; key++) {
@@ -159,12 +218,18 @@ fn run(group: u32, lane: u32) {
         for (var i = 0u; i < ${each}u; i++) { partial[i] += x * tile[key * ${CHANNELS + 1}u + sub + i * ${lanes}u]; }
       }
       for (var i = 0u; i < ${each}u; i++) { mixed${chunk}[i] = mixed${chunk}[i] * shrink + partial[i]; }
-    }`).join('\n    ')}
+    }`,
+      )
+      .join('\n    ')}
   }
-  ${scores ? /* wgsl */ `
+  ${
+    scores
+      ? /* wgsl */ `
   // tiles after the last position were passed over
   if (mine < count) { for (var j = begin + sub; j < end; j += ${lanes}u) { if (positions[g * params.capacity + j] > position_of(r)) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } } }
-  if (mine < count) { for (var j = max(begin, lengths[g]) + sub; j < min(begin + params.span, params.score_stride); j += ${lanes}u) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } }` : ''}
+  if (mine < count) { for (var j = max(begin, lengths[g]) + sub; j < min(begin + params.span, params.score_stride); j += ${lanes}u) { out[params.scores_at + (r * params.heads + h) * params.score_stride + j] = ${LOWEST}; } }`
+      : ''
+  }
   ${split ? part : whole}
 }`,
   });

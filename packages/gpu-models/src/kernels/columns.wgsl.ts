@@ -11,24 +11,51 @@ export const COLUMN_SLOTS: number = SLOTS;
 export type ColumnOf = 'sum' | 'max' | WindowStatistic;
 export type ColumnKind = ScoreKind & { readonly headDim: number; readonly of: ColumnOf };
 
-/** A weight that is the mean but for rounding is no vote: equal keys, and a slot that is seen alone, whose score may have been rounded otherwise where the log-sum-exp was made. */
+/**
+ * A weight that is the mean but for rounding is no vote: equal keys, and a slot that is seen alone, whose score may
+ * have been rounded otherwise where the log-sum-exp was made.
+ */
 const MORE = 1 + 2 ** -18;
 /** What is summed, or of which the largest is taken, from the difference of a score to its query's log-sum-exp. */
 const TERM: Readonly<Record<ColumnOf, string>> = {
-  sum: 'exp(log_weight)', max: 'exp(log_weight)', squares: 'exp(log_weight) * exp(log_weight)', normalized: 'exp(log_weight) * (count - 1.0)', entropy: 'exp(log_weight) * max(-log_weight, 0.0)',
+  sum: 'exp(log_weight)',
+  max: 'exp(log_weight)',
+  squares: 'exp(log_weight) * exp(log_weight)',
+  normalized: 'exp(log_weight) * (count - 1.0)',
+  entropy: 'exp(log_weight) * max(-log_weight, 0.0)',
   votes: `select(0.0, 1.0, count > 1.0 && exp(log_weight) * count > ${MORE})`,
 };
 
 /**
- * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, what `of` makes of the probabilities exp(score - lse) that they receive from the last `last` of m queries; a thread owns a
- * slot, so that the order is fixed and nothing is atomic. To `columns [H / fold, stride]`: in the place of what is there, 0 for slots that do not exist, or (`join` 1) joined with it; divided by `over`.
- * q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it, and behind it the slots that each query sees where `of` asks. Positions of slots and of queries ascend.
+ * One workgroup: for 64 slots of one query head, or of `fold` query heads of a KV head, what `of` makes of the
+ * probabilities exp(score - lse) that they receive from the last `last` of m queries; a thread owns a
+ * slot, so that the order is fixed and nothing is atomic. To `columns [H / fold, stride]`: in the place of what is
+ * there, 0 for slots that do not exist, or (`join` 1) joined with it; divided by `over`.
+ * q `[H, m, d]`; lse `[H, last]` from `lse_at` on, as attention leaves it, and behind it the slots that each query sees
+ * where `of` asks. Positions of slots and of queries ascend.
  */
-export const columnSums: (kind: ColumnKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'columns', keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'> = variants((kind) => {
+export const columnSums: (
+  kind: ColumnKind,
+) => Kernel<
+  'q' | 'keys' | ScoreBuffer | 'lse' | 'columns',
+  keyof typeof scoreScalars | 'last' | 'lse_at' | 'fold' | 'slots' | 'stride' | 'join' | 'over'
+> = variants((kind) => {
   const { headDim: d, of } = kind;
   return kernel({
-    id: `columns:${of}:${d}:${kind.masked}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
-    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32', fold: 'u32', slots: 'u32', stride: 'u32', join: 'u32', over: 'f32' }, threads: SLOTS, per: 'group',
+    id: `columns:${of}:${d}:${kind.masked}`,
+    buffers: { q: 'f32', keys: 'f32', ...scoreBuffers(kind), lse: 'f32', columns: ['f32', 'write'] },
+    scalars: {
+      ...scoreScalars,
+      last: 'u32',
+      lse_at: 'u32',
+      fold: 'u32',
+      slots: 'u32',
+      stride: 'u32',
+      join: 'u32',
+      over: 'f32',
+    },
+    threads: SLOTS,
+    per: 'group',
     source: /* wgsl */ `
 ${seen(kind)}
 ${STAGES}

@@ -7,12 +7,18 @@ export const COMPACT_CHANNELS = 32;
 const HELD = 8;
 
 /**
- * One workgroup: up to 32 channels of one row of `data [rows, capacity, channels]`, whose slots `kept[row, ..counts[row])` (ascending) move to the front, in
- * place: a tile is read whole, then written, and since no slot moves up no later one is lost. `group` rows share a row of `kept [rows / group, stride]`.
+ * One workgroup: up to 32 channels of one row of `data [rows, capacity, channels]`, whose slots `kept[row,
+ * ..counts[row])` (ascending) move to the front, in
+ * place: a tile is read whole, then written, and since no slot moves up no later one is lost. `group` rows share a row
+ * of `kept [rows / group, stride]`.
  * Words of 32 bits, whatever they mean.
  */
 export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels' | 'stride' | 'group'> = kernel({
-  id: 'compact', buffers: { kept: 'u32', counts: 'u32', data: ['u32', 'write'] }, scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32' }, threads: 256, per: 'group',
+  id: 'compact',
+  buffers: { kept: 'u32', counts: 'u32', data: ['u32', 'write'] },
+  scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32' },
+  threads: 256,
+  per: 'group',
   source: /* wgsl */ `
 fn run(group: u32, lane: u32) {
   let slices = (params.channels + ${COMPACT_CHANNELS - 1}u) / ${COMPACT_CHANNELS}u;
@@ -38,9 +44,19 @@ fn run(group: u32, lane: u32) {
 }`,
 });
 
-/** One element: one channel of slot i of one row of `out [rows, slots, channels]`, slot `kept[row, i]` of `data`, for i below `counts[row]`; all else as in `compact`. */
-export const gather: Kernel<'kept' | 'counts' | 'data' | 'out', 'capacity' | 'channels' | 'stride' | 'group' | 'slots'> = kernel({
-  id: 'gather', buffers: { kept: 'u32', counts: 'u32', data: 'u32', out: ['u32', 'write'] }, scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32', slots: 'u32' }, threads: 256, per: 'element',
+/**
+ * One element: one channel of slot i of one row of `out [rows, slots, channels]`, slot `kept[row, i]` of `data`, for i
+ * below `counts[row]`; all else as in `compact`.
+ */
+export const gather: Kernel<
+  'kept' | 'counts' | 'data' | 'out',
+  'capacity' | 'channels' | 'stride' | 'group' | 'slots'
+> = kernel({
+  id: 'gather',
+  buffers: { kept: 'u32', counts: 'u32', data: 'u32', out: ['u32', 'write'] },
+  scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32', slots: 'u32' },
+  threads: 256,
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.channels;

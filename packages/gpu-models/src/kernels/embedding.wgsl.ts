@@ -2,13 +2,22 @@ import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { weightsOf, type Form } from '../wgsl/weights.ts';
 
-/** One element: eight numbers of one token's row `ids[r]`, times `scale`, to `[m, width]`; rows outside `[first, first + rows)` of the vocabulary are another part's. */
-export const embedding: (form: Form) => Kernel<'ids' | 'weights' | 'scales' | 'out', 'octets' | 'width' | 'first' | 'rows' | 'scale'> = variants((form) => {
-  const { buffers, source } = weightsOf(form);
-  return kernel({
-    id: `embedding:${form}`, buffers: { ids: 'u32', ...buffers, out: ['f32', 'write'] },
-    scalars: { octets: 'u32', width: 'u32', first: 'u32', rows: 'u32', scale: 'f32' }, threads: 64, per: 'element',
-    source: /* wgsl */ `
+/**
+ * One element: eight numbers of one token's row `ids[r]`, times `scale`, to `[m, width]`; rows outside `[first, first +
+ * rows)` of the vocabulary are another part's.
+ */
+export const embedding: (
+  form: Form,
+) => Kernel<'ids' | 'weights' | 'scales' | 'out', 'octets' | 'width' | 'first' | 'rows' | 'scale'> = variants(
+  (form) => {
+    const { buffers, source } = weightsOf(form);
+    return kernel({
+      id: `embedding:${form}`,
+      buffers: { ids: 'u32', ...buffers, out: ['f32', 'write'] },
+      scalars: { octets: 'u32', width: 'u32', first: 'u32', rows: 'u32', scale: 'f32' },
+      threads: 64,
+      per: 'element',
+      source: /* wgsl */ `
 ${source}
 fn run(index: u32) {
   let r = index / params.octets;
@@ -21,5 +30,6 @@ fn run(index: u32) {
     if (8u * o + 4u + i < params.width) { out[r * params.width + 8u * o + 4u + i] = w.b[i] * params.scale; }
   }
 }`,
-  });
-});
+    });
+  },
+);

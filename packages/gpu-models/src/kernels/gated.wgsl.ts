@@ -7,13 +7,22 @@ const ACTIVATION = {
   gelu: 'g / (1.0 + exp(min(-1.5957691216057308 * (g + 0.044715 * g * g * g), 88.0)))',
 } as const;
 
-/** One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415). */
-export const gated: (activation: 'silu' | 'gelu') => Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = variants((activation) => kernel({
-  id: `gated:${activation}`, buffers: { x: 'f32', out: ['f32', 'write'] }, scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' }, threads: 256, per: 'element',
-  source: /* wgsl */ `
+/**
+ * One element: activation(gate) * up of rows `[gate | up]`, to `[m, width]`; gelu is the tanh form (arXiv 1606.08415).
+ */
+export const gated: (activation: 'silu' | 'gelu') => Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = variants(
+  (activation) =>
+    kernel({
+      id: `gated:${activation}`,
+      buffers: { x: 'f32', out: ['f32', 'write'] },
+      scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
+      threads: 256,
+      per: 'element',
+      source: /* wgsl */ `
 fn run(index: u32) {
   let at = params.x_at + index / params.width * params.x_stride + index % params.width;
   let g = x[at];
   out[index] = ${ACTIVATION[activation]} * x[at + params.width];
 }`,
-}));
+    }),
+);

@@ -3,13 +3,22 @@ import type { Kernel } from '../kernel.ts';
 import { LOWEST } from '../wgsl/visible.ts';
 
 /**
- * One workgroup: joins the `splits` parts that split attention left for one query head of one query, in order, to attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`.
- * `leaves`, of one query: `past` becomes what a later attention adds to running sums by, the query `[H, d]` and behind it log-sum-exp `[H]`.
+ * One workgroup: joins the `splits` parts that split attention left for one query head of one query, in order, to
+ * attended `[m, H * d]` and, from `lse_at` on, log-sum-exp `[H, m]`.
+ * `leaves`, of one query: `past` becomes what a later attention adds to running sums by, the query `[H, d]` and behind
+ * it log-sum-exp `[H]`.
  */
-export const join: (kind: { readonly leaves: boolean }) => Kernel<'parts' | 'out' | 'q' | 'past', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = variants(({ leaves }) => kernel({
-  id: `join:${leaves}`, buffers: { parts: 'f32', out: ['f32', 'write'], ...(leaves && { q: 'f32', past: ['f32', 'write'] as const }) },
-  scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' }, threads: 64, per: 'group',
-  source: /* wgsl */ `
+export const join: (kind: {
+  readonly leaves: boolean;
+}) => Kernel<'parts' | 'out' | 'q' | 'past', 'm' | 'heads' | 'size' | 'splits' | 'meta_at' | 'lse_at'> = variants(
+  ({ leaves }) =>
+    kernel({
+      id: `join:${leaves}`,
+      buffers: { parts: 'f32', out: ['f32', 'write'], ...(leaves && { q: 'f32', past: ['f32', 'write'] as const }) },
+      scalars: { m: 'u32', heads: 'u32', size: 'u32', splits: 'u32', meta_at: 'u32', lse_at: 'u32' },
+      threads: 64,
+      per: 'group',
+      source: /* wgsl */ `
 fn run(group: u32, lane: u32) {
   let at = group * params.splits;
   var top = ${LOWEST};
@@ -29,4 +38,5 @@ fn run(group: u32, lane: u32) {
     ${leaves ? 'past[params.heads * params.size + group] = lse;' : ''}
   }
 }`,
-}));
+    }),
+);

@@ -8,16 +8,27 @@ export const MATMUL_TILE = 64;
 const four = [0, 1, 2, 3] as const;
 
 /**
- * One workgroup: a tile of 64 rows x 64 outputs, a thread 4 x 4 of them that stand 16 apart. 16 inputs at a time are staged, along the
- * inputs as vec4, five to a row so that threads meet no bank twice. `half`: staged and multiplied in f16, four products at a time, and added up in f32; numbers
+ * One workgroup: a tile of 64 rows x 64 outputs, a thread 4 x 4 of them that stand 16 apart. 16 inputs at a time are
+ * staged, along the
+ * inputs as vec4, five to a row so that threads meet no bank twice. `half`: staged and multiplied in f16, four products
+ * at a time, and added up in f32; numbers
  * and sums of four products beyond 65,504 are infinite then.
  */
-export const matmul: (form: Form, whole: boolean, end: LinearEnd, half: boolean) => LinearKernel = variants((form, whole, end, half) => {
-  const { buffers, source } = weightsOf(form), x = inputsOf(whole), type = half ? 'vec4<f16>' : 'vec4<f32>';
-  const staged = (v: string): string => (half ? `vec4<f16>(${v})` : v), added = (products: string): string => (half ? `vec4<f32>(vec4<f16>(${products}))` : `vec4<f32>(${products})`);
-  return kernel({
-    id: `matmul:${form}:${whole}:${end.bias}:${end.residual}:${half}`, half, buffers: { x: x.type, ...buffers, ...linearBuffers(end) }, scalars: linearScalars, threads: 256, per: 'group',
-    source: /* wgsl */ `
+export const matmul: (form: Form, whole: boolean, end: LinearEnd, half: boolean) => LinearKernel = variants(
+  (form, whole, end, half) => {
+    const { buffers, source } = weightsOf(form),
+      x = inputsOf(whole),
+      type = half ? 'vec4<f16>' : 'vec4<f32>';
+    const staged = (v: string): string => (half ? `vec4<f16>(${v})` : v),
+      added = (products: string): string => (half ? `vec4<f32>(vec4<f16>(${products}))` : `vec4<f32>(${products})`);
+    return kernel({
+      id: `matmul:${form}:${whole}:${end.bias}:${end.residual}:${half}`,
+      half,
+      buffers: { x: x.type, ...buffers, ...linearBuffers(end) },
+      scalars: linearScalars,
+      threads: 256,
+      per: 'group',
+      source: /* wgsl */ `
 ${source}
 ${x.source}
 ${linearEnd(end)}
@@ -50,5 +61,6 @@ fn run(group: u32, lane: u32) {
   }
   ${four.map((i) => four.map((j) => `finish(first_row + ty + ${16 * i}u, first_output + tx + ${16 * j}u, sums${i}[${j}]);`).join(' ')).join('\n  ')}
 }`,
-  });
-});
+    });
+  },
+);

@@ -5,11 +5,19 @@ import { linearBuffers, linearEnd, linearScalars, type LinearEnd, type LinearKer
 /** Outputs of one workgroup. */
 export const MATVEC_OUTPUTS = 8;
 
-/** One workgroup: 8 outputs of one row of x, for products of few rows. Half of its 64 threads share 4 outputs, each with every 32nd octet of the row. */
+/**
+ * One workgroup: 8 outputs of one row of x, for products of few rows. Half of its 64 threads share 4 outputs, each with
+ * every 32nd octet of the row.
+ */
 export const matvec: (form: Form, whole: boolean, end: LinearEnd) => LinearKernel = variants((form, whole, end) => {
-  const { buffers, source } = weightsOf(form), x = inputsOf(whole);
+  const { buffers, source } = weightsOf(form),
+    x = inputsOf(whole);
   return kernel({
-    id: `matvec:${form}:${whole}:${end.bias}:${end.residual}`, buffers: { x: x.type, ...buffers, ...linearBuffers(end) }, scalars: linearScalars, threads: 64, per: 'group',
+    id: `matvec:${form}:${whole}:${end.bias}:${end.residual}`,
+    buffers: { x: x.type, ...buffers, ...linearBuffers(end) },
+    scalars: linearScalars,
+    threads: 64,
+    per: 'group',
     source: /* wgsl */ `
 ${source}
 ${x.source}

@@ -7,16 +7,36 @@ import { weightsOf, type Form } from '../wgsl/weights.ts';
 export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
 
 /**
- * One workgroup: what the values of some slots add to the layer's output through one query head, |v W_O|_1 over that head's columns of the output product: to `out [heads, slots]`,
- * added to what is there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values `[G, capacity, d]`; weights `[rows, heads * d]` in a form.
+ * One workgroup: what the values of some slots add to the layer's output through one query head, |v W_O|_1 over that
+ * head's columns of the output product: to `out [heads, slots]`,
+ * added to what is there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values `[G,
+ * capacity, d]`; weights `[rows, heads * d]` in a form.
  */
-export const outputNorms: (form: Form, headDim: number) => Kernel<'values' | 'lengths' | 'weights' | 'scales' | 'out', 'heads' | 'kv_heads' | 'capacity' | 'slots' | 'rows' | 'octets' | 'join'> = variants((form, d) => {
-  const { buffers, source } = weightsOf(form), count = outputSlots(d), each = Array.from({ length: count }, (_, i) => i), whole = d % 8 === 0;
+export const outputNorms: (
+  form: Form,
+  headDim: number,
+) => Kernel<
+  'values' | 'lengths' | 'weights' | 'scales' | 'out',
+  'heads' | 'kv_heads' | 'capacity' | 'slots' | 'rows' | 'octets' | 'join'
+> = variants((form, d) => {
+  const { buffers, source } = weightsOf(form),
+    count = outputSlots(d),
+    each = Array.from({ length: count }, (_, i) => i),
+    whole = d % 8 === 0;
   const vectors = Array.from({ length: count / 4 }, (_, i) => i);
-  const add = (weight: string, c: string): string => vectors.map((i) => `products${i} += ${weight} * vec4<f32>(${[0, 1, 2, 3].map((j) => `staged[${(4 * i + j) * d}u + ${c}]`).join(', ')});`).join(' ');
+  const add = (weight: string, c: string): string =>
+    vectors
+      .map(
+        (i) =>
+          `products${i} += ${weight} * vec4<f32>(${[0, 1, 2, 3].map((j) => `staged[${(4 * i + j) * d}u + ${c}]`).join(', ')});`,
+      )
+      .join(' ');
   return kernel({
-    id: `output-norms:${form}:${d}`, buffers: { values: 'f32', lengths: 'u32', ...buffers, out: ['f32', 'write'] },
-    scalars: { heads: 'u32', kv_heads: 'u32', capacity: 'u32', slots: 'u32', rows: 'u32', octets: 'u32', join: 'u32' }, threads: 64, per: 'group',
+    id: `output-norms:${form}:${d}`,
+    buffers: { values: 'f32', lengths: 'u32', ...buffers, out: ['f32', 'write'] },
+    scalars: { heads: 'u32', kv_heads: 'u32', capacity: 'u32', slots: 'u32', rows: 'u32', octets: 'u32', join: 'u32' },
+    threads: 64,
+    per: 'group',
     source: /* wgsl */ `
 ${TOTAL}
 ${source}
@@ -36,24 +56,32 @@ fn run(group: u32, lane: u32) {
   ${vectors.map((i) => `var sums${i} = vec4<f32>();`).join(' ')}
   for (var o = lane; o < params.rows; o += 64u) {
     ${vectors.map((i) => `var products${i} = vec4<f32>();`).join(' ')}
-    ${whole ? /* wgsl */ `for (var k = 0u; k < ${d / 8}u; k++) {
+    ${
+      whole
+        ? /* wgsl */ `for (var k = 0u; k < ${d / 8}u; k++) {
       let w = weight(o * params.octets + h * ${d / 8}u + k);
       ${[0, 1, 2, 3, 4, 5, 6, 7].map((i) => add(`w.${i < 4 ? 'a' : 'b'}[${i % 4}]`, `8u * k + ${i}u`)).join('\n      ')}
-    }` : /* wgsl */ `for (var c = 0u; c < ${d}u; c++) {
+    }`
+        : /* wgsl */ `for (var c = 0u; c < ${d}u; c++) {
       let at = h * ${d}u + c;
       let w = weight(o * params.octets + at / 8u);
       let x = select(w.b[at % 4u], w.a[at % 4u], at % 8u < 4u);
       ${add('x', 'c')}
-    }`}
+    }`
+    }
     ${vectors.map((i) => `sums${i} += abs(products${i});`).join(' ')}
   }
-  ${each.map((i) => /* wgsl */ `{
+  ${each
+    .map(
+      (i) => /* wgsl */ `{
     let sum = total(lane, sums${Math.floor(i / 4)}[${i % 4}]);
     if (lane == 0u && first + ${i}u < params.slots) {
       let at = h * params.slots + first + ${i}u;
       if (params.join == 1u) { out[at] += sum; } else { out[at] = sum; }
     }
-  }`).join('\n  ')}
+  }`,
+    )
+    .join('\n  ')}
 }`,
   });
 });

@@ -2,10 +2,16 @@ import { kernel } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { TOTAL } from '../wgsl/total.ts';
 
-/** One workgroup: one run of `size` numbers of a row (the row, or one head of it): x / sqrt(mean(x²) + eps) * gain, to `[m, runs * size]`. */
+/**
+ * One workgroup: one run of `size` numbers of a row (the row, or one head of it): x / sqrt(mean(x²) + eps) * gain, to
+ * `[m, runs * size]`.
+ */
 export const rmsNorm: Kernel<'x' | 'gain' | 'out', 'x_at' | 'x_stride' | 'runs' | 'size' | 'eps'> = kernel({
-  id: 'rms-norm', buffers: { x: 'f32', gain: 'f32', out: ['f32', 'write'] },
-  scalars: { x_at: 'u32', x_stride: 'u32', runs: 'u32', size: 'u32', eps: 'f32' }, threads: 64, per: 'group',
+  id: 'rms-norm',
+  buffers: { x: 'f32', gain: 'f32', out: ['f32', 'write'] },
+  scalars: { x_at: 'u32', x_stride: 'u32', runs: 'u32', size: 'u32', eps: 'f32' },
+  threads: 64,
+  per: 'group',
   source: /* wgsl */ `
 ${TOTAL}
 fn run(group: u32, lane: u32) {

@@ -3,14 +3,33 @@ import type { Kernel } from '../kernel.ts';
 import { ORDERED } from '../wgsl/ordered.ts';
 
 /**
- * One workgroup: draws a place of a row of `width` logits with probability proportional to exp(x / temperature), among the `top_k` largest (0: all) and of
- * these among the fewest that have `top_p` of the mass, of equal logits the lower places. No sort: the logit at the border is found three bits of its order
- * at a time, by sums over what lies above. Draw number `step` of a `seed` is a hash of both and of the row (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3":
- * a counter, no state), so that a step's draw does not depend on those before it. NaN is never drawn, a row of NaN gives 0. Sums have one order: the same bits every time.
+ * One workgroup: draws a place of a row of `width` logits with probability proportional to exp(x / temperature), among
+ * the `top_k` largest (0: all) and of
+ * these among the fewest that have `top_p` of the mass, of equal logits the lower places. No sort: the logit at the
+ * border is found three bits of its order
+ * at a time, by sums over what lies above. Draw number `step` of a `seed` is a hash of both and of the row (Salmon et
+ * al. 2011, "Parallel random numbers: as easy as 1, 2, 3":
+ * a counter, no state), so that a step's draw does not depend on those before it. NaN is never drawn, a row of NaN
+ * gives 0. Sums have one order: the same bits every time.
  */
-export const sample: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width' | 'top_k' | 'seed' | 'step' | 'temperature' | 'top_p'> = kernel({
-  id: 'sample', buffers: { x: 'u32', out: ['u32', 'write'] },
-  scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32', top_k: 'u32', seed: 'u32', step: 'u32', temperature: 'f32', top_p: 'f32' }, threads: 256, per: 'group',
+export const sample: Kernel<
+  'x' | 'out',
+  'x_at' | 'x_stride' | 'width' | 'top_k' | 'seed' | 'step' | 'temperature' | 'top_p'
+> = kernel({
+  id: 'sample',
+  buffers: { x: 'u32', out: ['u32', 'write'] },
+  scalars: {
+    x_at: 'u32',
+    x_stride: 'u32',
+    width: 'u32',
+    top_k: 'u32',
+    seed: 'u32',
+    step: 'u32',
+    temperature: 'f32',
+    top_p: 'f32',
+  },
+  threads: 256,
+  per: 'group',
   source: /* wgsl */ `
 ${ORDERED}
 var<workgroup> lanes: array<f32, 2048>;
@@ -49,7 +68,8 @@ fn sum_up(lane: u32, mine: array<f32, 8>) {
   workgroupBarrier();
 }
 struct Border { key: u32, above: f32 }
-// the order of the last logit that is needed for the target, the highest first, and what lies above it: a count, or a mass
+// the order of the last logit that is needed for the target, the highest first, and what lies above it: a count, or a
+// mass
 fn border_of(lane: u32, from_: u32, top: u32, counting: bool, target_: f32) -> Border {
   var found = Border(0u, 0.0);
   for (var shift = 30i; shift >= 0i; shift -= 3i) {

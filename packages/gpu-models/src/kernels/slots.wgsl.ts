@@ -2,11 +2,16 @@ import { kernel } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 
 /**
- * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size, channels]`, the first from `first` to `to`; both go
+ * One element: one channel of one of `slots` slots of one row, from `x [rows, size, channels]` to `out [rows, out_size,
+ * channels]`, the first from `first` to `to`; both go
  * round at the end of a row, as rings do; x begins at `x_at`. Words of 32 bits, whatever they mean.
  */
 export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' | 'size' | 'to' | 'out_size'> = kernel({
-  id: 'slots', buffers: { x: 'u32', out: ['u32', 'write'] }, scalars: { x_at: 'u32', slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' }, threads: 256, per: 'element',
+  id: 'slots',
+  buffers: { x: 'u32', out: ['u32', 'write'] },
+  scalars: { x_at: 'u32', slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' },
+  threads: 256,
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.channels;
@@ -17,9 +22,16 @@ fn run(index: u32) {
 }`,
 });
 
-/** One element: one slot of `data [rows, capacity]` becomes `value` (its bits) unless it is one of the row's first `counts [rows / group]`. */
+/**
+ * One element: one slot of `data [rows, capacity]` becomes `value` (its bits) unless it is one of the row's first
+ * `counts [rows / group]`.
+ */
 export const rest: Kernel<'counts' | 'data', 'capacity' | 'group' | 'value'> = kernel({
-  id: 'rest', buffers: { counts: 'u32', data: ['u32', 'write'] }, scalars: { capacity: 'u32', group: 'u32', value: 'u32' }, threads: 256, per: 'element',
+  id: 'rest',
+  buffers: { counts: 'u32', data: ['u32', 'write'] },
+  scalars: { capacity: 'u32', group: 'u32', value: 'u32' },
+  threads: 256,
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   if (index % params.capacity >= counts[index / params.capacity / params.group]) { data[index] = params.value; }

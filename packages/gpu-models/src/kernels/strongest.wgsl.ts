@@ -9,19 +9,40 @@ export interface StrongestKind {
   readonly headDim: number;
   /** Weights a query. */
   readonly most: number;
-  /** They may be on any slot before the query's own; else on slots before `first`, and means on the others go to `mean`. */
+  /**
+   * They may be on any slot before the query's own; else on slots before `first`, and means on the others go to `mean`.
+   */
   readonly inside: boolean;
 }
 
 /**
- * One workgroup: 16 of m queries over all slots, 64 at a time; weights exp(score - lse) become means over the heads, whose slots are the same. Of each query the `most` largest means above `above`,
- * ties to the lower slot, go to `best [m, 2 most]` as slot and weight by turns, f32, 0 and 0 where there are fewer; means on slots from `first` on go to row `row` + the query's place of
- * `mean [rows, width]`, 0 for what it does not see. q `[H, m, d]`; lse `[H, m]` from `lse_at` on, as attention leaves it. Positions of slots and of queries ascend.
+ * One workgroup: 16 of m queries over all slots, 64 at a time; weights exp(score - lse) become means over the heads,
+ * whose slots are the same. Of each query the `most` largest means above `above`,
+ * ties to the lower slot, go to `best [m, 2 most]` as slot and weight by turns, f32, 0 and 0 where there are fewer;
+ * means on slots from `first` on go to row `row` + the query's place of
+ * `mean [rows, width]`, 0 for what it does not see. q `[H, m, d]`; lse `[H, m]` from `lse_at` on, as attention leaves
+ * it. Positions of slots and of queries ascend.
  */
-export const strongest: (kind: StrongestKind) => Kernel<'q' | 'keys' | ScoreBuffer | 'lse' | 'best' | 'mean', keyof typeof scoreScalars | 'lse_at' | 'slots' | 'first' | 'above' | 'row' | 'width'> = variants(({ headDim: d, most, inside }) => kernel({
-  id: `strongest:${d}:${most}:${inside}`, buffers: { q: 'f32', keys: 'f32', ...scoreBuffers({ masked: false }), lse: 'f32', best: ['f32', 'write'], ...(!inside && { mean: ['f32', 'write'] as const }) },
-  scalars: { ...scoreScalars, lse_at: 'u32', slots: 'u32', first: 'u32', above: 'f32', row: 'u32', width: 'u32' }, threads: SLOTS, per: 'group',
-  source: /* wgsl */ `
+export const strongest: (
+  kind: StrongestKind,
+) => Kernel<
+  'q' | 'keys' | ScoreBuffer | 'lse' | 'best' | 'mean',
+  keyof typeof scoreScalars | 'lse_at' | 'slots' | 'first' | 'above' | 'row' | 'width'
+> = variants(({ headDim: d, most, inside }) =>
+  kernel({
+    id: `strongest:${d}:${most}:${inside}`,
+    buffers: {
+      q: 'f32',
+      keys: 'f32',
+      ...scoreBuffers({ masked: false }),
+      lse: 'f32',
+      best: ['f32', 'write'],
+      ...(!inside && { mean: ['f32', 'write'] as const }),
+    },
+    scalars: { ...scoreScalars, lse_at: 'u32', slots: 'u32', first: 'u32', above: 'f32', row: 'u32', width: 'u32' },
+    threads: SLOTS,
+    per: 'group',
+    source: /* wgsl */ `
 ${seen({ masked: false })}
 ${STAGES}
 var<workgroup> means: array<f32, ${QUERIES * SLOTS}>;
@@ -78,4 +99,5 @@ ${products(d, 'from_')}
     }
   }
 }`,
-}));
+  }),
+);

@@ -2,11 +2,17 @@ import { kernel } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 
 /**
- * One element: one pair of channels (i, i + half) of one of `slots` slots of `x [rows, size, channels]`, in place: turned on from the position that row `turns [rows, slots, 2]` of the angles says to
- * the one that its second says. cosines and sines `[positions, half]`; of a factor in them only the direction is taken. What stays where it is keeps its bits.
+ * One element: one pair of channels (i, i + half) of one of `slots` slots of `x [rows, size, channels]`, in place:
+ * turned on from the position that row `turns [rows, slots, 2]` of the angles says to
+ * the one that its second says. cosines and sines `[positions, half]`; of a factor in them only the direction is taken.
+ * What stays where it is keeps its bits.
  */
 export const turn: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' | 'channels' | 'half'> = kernel({
-  id: 'turn', buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] }, scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' }, threads: 256, per: 'element',
+  id: 'turn',
+  buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] },
+  scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' },
+  threads: 256,
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let i = index % params.half;

@@ -3,12 +3,21 @@ import type { Kernel } from '../kernel.ts';
 import { scoreBuffers, scoreScalars, seen, type ScoreBuffer, type ScoreKind } from '../wgsl/visible.ts';
 
 /**
- * One thread for each query head and each of the last `last` of m queries: how many slots of its KV head it sees. To `out [2, H, last]`, behind a copy of lse `[H, last]`, which begins at `lse_at`. A binary search
- * of the ascending positions for the newest and the oldest that are near enough; what lies between is counted one by one only where pairs of `rows` or a mask may hide it.
+ * One thread for each query head and each of the last `last` of m queries: how many slots of its KV head it sees. To
+ * `out [2, H, last]`, behind a copy of lse `[H, last]`, which begins at `lse_at`. A binary search
+ * of the ascending positions for the newest and the oldest that are near enough; what lies between is counted one by
+ * one only where pairs of `rows` or a mask may hide it.
  */
-export const visibleCounts: (kind: ScoreKind) => Kernel<ScoreBuffer | 'lse' | 'out', keyof typeof scoreScalars | 'last' | 'lse_at'> = variants((kind) => kernel({
-  id: `visible-counts:${kind.masked}`, buffers: { ...scoreBuffers(kind), lse: 'f32', out: ['f32', 'write'] }, scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32' }, threads: 64, per: 'element',
-  source: /* wgsl */ `
+export const visibleCounts: (
+  kind: ScoreKind,
+) => Kernel<ScoreBuffer | 'lse' | 'out', keyof typeof scoreScalars | 'last' | 'lse_at'> = variants((kind) =>
+  kernel({
+    id: `visible-counts:${kind.masked}`,
+    buffers: { ...scoreBuffers(kind), lse: 'f32', out: ['f32', 'write'] },
+    scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32' },
+    threads: 64,
+    per: 'element',
+    source: /* wgsl */ `
 ${seen(kind)}
 fn slots_below(g: u32, limit: u32) -> u32 {
   var low = 0u;
@@ -34,4 +43,5 @@ fn run(index: u32) {
   out[index] = lse[params.lse_at + index];
   out[params.heads * params.last + index] = f32(count);
 }`,
-}));
+  }),
+);

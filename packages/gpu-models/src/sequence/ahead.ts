@@ -9,25 +9,55 @@ import { partOf } from './part.ts';
 import { attentionOf } from './signals.ts';
 
 /**
- * Steps of a sequence that holds a cache and nothing beside it, on ids that only the device knows. A slot is written behind those in use and counts once its token is known, so that taking a step back is
+ * Steps of a sequence that holds a cache and nothing beside it, on ids that only the device knows. A slot is written
+ * behind those in use and counts once its token is known, so that taking a step back is
  * setting the lengths to what counts.
  */
 export function aheadOf(memory: DeviceMemory): Ahead {
-  const { layers, model: { decoder, config } } = memory, next = (): number => memory.rotations(Uint32Array.of(memory.length))[0]!;
+  const {
+      layers,
+      model: { decoder, config },
+    } = memory,
+    next = (): number => memory.rotations(Uint32Array.of(memory.length))[0]!;
   return {
     room(policy) {
-      const asks = policy.hooks('view').length > 0 || policy.hooks('step').length > 0 || policy.hooks('compact').some((hook) => hook.together);
+      const asks =
+        policy.hooks('view').length > 0 ||
+        policy.hooks('step').length > 0 ||
+        policy.hooks('compact').some((hook) => hook.together);
       if (asks || !memory.shared.empty) return 0;
-      return Math.min(memory.window - next(), ...layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)));
+      return Math.min(
+        memory.window - next(),
+        ...layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)),
+      );
     },
     start(asked, before) {
-      const scope = memory.open(), { commands } = scope, { layers: prepared, head, embedding } = decoder.prepared, { rows } = decoder, position = memory.length + before;
+      const scope = memory.open(),
+        { commands } = scope,
+        { layers: prepared, head, embedding } = decoder.prepared,
+        { rows } = decoder,
+        position = memory.length + before;
       try {
-        const { tensor } = encodeEmbedding(commands, asked.tensor, 1, (head as DeviceRunnable).matrix(embedding), config.embeddingScale), part = partOf(memory, commands, Uint32Array.of(position), tensor);
+        const { tensor } = encodeEmbedding(
+            commands,
+            asked.tensor,
+            1,
+            (head as DeviceRunnable).matrix(embedding),
+            config.embeddingScale,
+          ),
+          part = partOf(memory, commands, Uint32Array.of(position), tensor);
         for (const [l, layer] of layers.entries()) {
-          const { project, finish } = prepared[l]!, [q, k, v] = (project as DeviceRunnable).encode(commands, [part.x], 1, part.angles) as [Tensor, Tensor, Tensor];
+          const { project, finish } = prepared[l]!,
+            [q, k, v] = (project as DeviceRunnable).encode(commands, [part.x], 1, part.angles) as [
+              Tensor,
+              Tensor,
+              Tensor,
+            ];
           layer.cache.write(k, v, part.positions);
-          const { out } = encodeAttention(commands, { ...attentionOf(layer, config, l, q, part.positions), slots: layer.cache.length + before + 1 });
+          const { out } = encodeAttention(commands, {
+            ...attentionOf(layer, config, l, q, part.positions),
+            slots: layer.cache.length + before + 1,
+          });
           const [x] = (finish as DeviceRunnable).encode(commands, [part.x, out], 1, part.angles) as [Tensor];
           for (const spent of [q, k, v, out, part.x]) commands.free(spent);
           part.x = x;
@@ -40,7 +70,8 @@ export function aheadOf(memory: DeviceMemory): Ahead {
       }
     },
     land(token) {
-      const at = [memory.length], turned = [next()];
+      const at = [memory.length],
+        turned = [next()];
       for (const { cache } of layers) {
         cache.join(1, at, turned);
         memory.mostSlots = Math.max(memory.mostSlots, cache.length);

@@ -19,15 +19,29 @@ interface Attending {
 }
 
 /**
- * Records attention, and adds what each slot received to the sums that are kept. One decoded query waits for the attention of the next, which reads the keys anyway, so that of running sums
+ * Records attention, and adds what each slot received to the sums that are kept. One decoded query waits for the
+ * attention of the next, which reads the keys anyway, so that of running sums
  * nothing but the sums moves; where they are read first, its scores are stored between two kernels.
  */
-export function attendLayer(commands: Commands, layer: DeviceLayer, a: DeviceAttention, { at, first, read, largest }: Attending): Tensor {
-  const { accumulated, block, ring } = layer, { m } = a, plain = !a.mask && a.views === 0, waiting = m === 1 && plain ? layer.waiting : undefined, sums = accumulated?.tensor;
+export function attendLayer(
+  commands: Commands,
+  layer: DeviceLayer,
+  a: DeviceAttention,
+  { at, first, read, largest }: Attending,
+): Tensor {
+  const { accumulated, block, ring } = layer,
+    { m } = a,
+    plain = !a.mask && a.views === 0,
+    waiting = m === 1 && plain ? layer.waiting : undefined,
+    sums = accumulated?.tensor;
   if (!waiting) addWaiting(commands, layer, a);
   const attended = encodeAttention(commands, a, {
-    last: sums || block || largest ? m : ring && plain ? Math.min(m, ring.window) : 0, scores: sums !== undefined && (waiting ? read : m <= FEW),
-    ...(waiting && { ...(waiting.at !== undefined && { add: { past: waiting.past, pastAt: waiting.at, own: at[0]!, sums: sums! } }), ...(!read && { leave: waiting.past }) }),
+    last: sums || block || largest ? m : ring && plain ? Math.min(m, ring.window) : 0,
+    scores: sums !== undefined && (waiting ? read : m <= FEW),
+    ...(waiting && {
+      ...(waiting.at !== undefined && { add: { past: waiting.past, pastAt: waiting.at, own: at[0]!, sums: sums! } }),
+      ...(!read && { leave: waiting.past }),
+    }),
   });
   if (waiting) waiting.at = read ? undefined : at[0]!;
   ring?.answer(m, plain ? attended : undefined);
@@ -40,11 +54,25 @@ export function attendLayer(commands: Commands, layer: DeviceLayer, a: DeviceAtt
   return attended.out;
 }
 
-/** Records the addition of the decoded query that waits, if one does, to the running sums of its layer: keys are read for it alone. Before sums are read, or keys change. */
-export function addWaiting(commands: Commands, { waiting, accumulated }: DeviceLayer, { mask: _, ...a }: DeviceAttention): void {
+/**
+ * Records the addition of the decoded query that waits, if one does, to the running sums of its layer: keys are read
+ * for it alone. Before sums are read, or keys change.
+ */
+export function addWaiting(
+  commands: Commands,
+  { waiting, accumulated }: DeviceLayer,
+  { mask: _, ...a }: DeviceAttention,
+): void {
   if (waiting?.at === undefined) return;
-  const rows = commands.upload(Uint32Array.of(waiting.at), [1]), { heads, headDim } = a;
-  encodeColumns(commands, { ...a, m: 1, q: waiting.past, rows, views: 0 }, { out: waiting.past, lseAt: heads * headDim, last: 1 }, accumulated!.tensor, { join: true });
+  const rows = commands.upload(Uint32Array.of(waiting.at), [1]),
+    { heads, headDim } = a;
+  encodeColumns(
+    commands,
+    { ...a, m: 1, q: waiting.past, rows, views: 0 },
+    { out: waiting.past, lseAt: heads * headDim, last: 1 },
+    accumulated!.tensor,
+    { join: true },
+  );
   commands.free(rows);
   waiting.at = undefined;
 }

@@ -8,7 +8,8 @@ import { turnRows, type Turns } from './turns.ts';
 type Slots = Pick<DeviceSlots, 'keys' | 'values' | 'positions'>;
 
 /**
- * Keys, values and positions of one layer on the device, each head at its own length. Storage is replaced, never stretched, when the host's would be; lengths
+ * Keys, values and positions of one layer on the device, each head at its own length. Storage is replaced, never
+ * stretched, when the host's would be; lengths
  * and positions are known on the host as well, since it chose them.
  */
 export class DeviceCache implements DeviceSlots {
@@ -31,7 +32,10 @@ export class DeviceCache implements DeviceSlots {
   constructor(heads: number, headDim: number, home: Home) {
     [this.heads, this.headDim, this.#home] = [heads, headDim, home];
     [this.keys, this.values, this.positions] = this.#storage(0);
-    [this.lengths, this.#next] = [home.scope.commands.upload(new Uint32Array(heads), [heads]), home.scope.commands.make([heads], 'u32')];
+    [this.lengths, this.#next] = [
+      home.scope.commands.upload(new Uint32Array(heads), [heads]),
+      home.scope.commands.make([heads], 'u32'),
+    ];
     this.counts = Array<number>(heads).fill(0);
     this.#held = new HeldSlots(this.counts.map(() => []));
   }
@@ -70,7 +74,10 @@ export class DeviceCache implements DeviceSlots {
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
   }
 
-  /** Adds the next m slots, which there is room for, to every head: keys and values `[G, m, d]` at positions `added [m]`, `at` on the host, turned by `turned`. */
+  /**
+   * Adds the next m slots, which there is room for, to every head: keys and values `[G, m, d]` at positions `added
+   * [m]`, `at` on the host, turned by `turned`.
+   */
   append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>, turned: Iterable<number>): void {
     this.write(k, v, added);
     this.join(added.shape[0]!, at, turned);
@@ -95,12 +102,25 @@ export class DeviceCache implements DeviceSlots {
     this.#home.scope.commands.write(this.lengths, Uint32Array.from(this.counts), 0);
   }
 
-  /** Records that only these slots of each head stay: at most `counts`, until `confirm` says which. They move in place, or, from storage of more than twice what is then needed, into one that fits. */
+  /**
+   * Records that only these slots of each head stay: at most `counts`, until `confirm` says which. They move in place,
+   * or, from storage of more than twice what is then needed, into one that fits.
+   */
   keep(selection: Selection, counts: readonly number[]): void {
-    const { commands } = this.#home.scope, { kept, counts: valid } = forRows(selection, this.heads), most = Math.max(...counts);
-    const into = (to?: Slots): void => { for (const name of ['keys', 'values', 'positions'] as const) encodeCompact(commands, this[name], kept, valid, { most, ...(to && { out: to[name] }) }); };
+    const { commands } = this.#home.scope,
+      { kept, counts: valid } = forRows(selection, this.heads),
+      most = Math.max(...counts);
+    const into = (to?: Slots): void => {
+      for (const name of ['keys', 'values', 'positions'] as const)
+        encodeCompact(commands, this[name], kept, valid, { most, ...(to && { out: to[name] }) });
+    };
     if (this.capacity <= 2 * most) into();
-    encodeSlots(commands, { ...valid, shape: [1, valid.shape[0]!] }, { ...this.lengths, shape: [1, this.heads] }, this.heads);
+    encodeSlots(
+      commands,
+      { ...valid, shape: [1, valid.shape[0]!] },
+      { ...this.lengths, shape: [1, this.heads] },
+      this.heads,
+    );
     this.#count(counts, into);
   }
 
@@ -110,7 +130,10 @@ export class DeviceCache implements DeviceSlots {
     this.#count(slots.map(({ length }) => length));
   }
 
-  /** Records that every head's slots move together: their rotations become consecutive and end before `next`. Original positions stay. */
+  /**
+   * Records that every head's slots move together: their rotations become consecutive and end before `next`. Original
+   * positions stay.
+   */
   rebase(next: number, turns: Turns): void {
     const to = this.counts.map((n) => Array.from({ length: n }, (_, i) => next - n + i));
     turnRows(turns, this.keys, this.rotations(), to);
@@ -119,11 +142,18 @@ export class DeviceCache implements DeviceSlots {
 
   /** Fills an empty cache with saved slots, `lengths[g]` of head g. */
   restore(lengths: readonly number[], { keys, values, positions, rotations }: LayerSnapshot['slots']): void {
-    const { commands } = this.#home.scope, rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))), start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
+    const { commands } = this.#home.scope,
+      rows = (of: Uint32Array): number[][] => lengths.map((n, g) => Array.from(of.subarray(start(g), start(g) + n))),
+      start = (g: number): number => lengths.slice(0, g).reduce((a, b) => a + b, 0);
     if (rotations) this.#turn(rows(rotations));
     this.#resize(Math.max(...lengths));
-    for (const [to, from, width] of [[this.keys, keys, this.headDim], [this.values, values, this.headDim], [this.positions, positions, 1]] as const)
-      for (const [g, n] of lengths.entries()) commands.write(to, from.subarray(start(g) * width, (start(g) + n) * width), g * this.capacity * width);
+    for (const [to, from, width] of [
+      [this.keys, keys, this.headDim],
+      [this.values, values, this.headDim],
+      [this.positions, positions, 1],
+    ] as const)
+      for (const [g, n] of lengths.entries())
+        commands.write(to, from.subarray(start(g) * width, (start(g) + n) * width), g * this.capacity * width);
     commands.write(this.lengths, Uint32Array.from(lengths), 0);
     [this.counts, this.#held] = [lengths, new HeldSlots(rows(positions))];
     this.#home.ledger.use('cache', this.#liveBytes);
@@ -131,7 +161,8 @@ export class DeviceCache implements DeviceSlots {
 
   /** A copy of every head's first `upTo` slots. */
   fork(home: Home, upTo: number = Infinity): DeviceCache {
-    const copy = new DeviceCache(this.heads, this.headDim, home), counts = this.counts.map((n) => Math.min(n, upTo));
+    const copy = new DeviceCache(this.heads, this.headDim, home),
+      counts = this.counts.map((n) => Math.min(n, upTo));
     if (this.#turned) copy.#turn(this.rotations().map((row, g) => row.slice(0, counts[g])));
     copy.#resize(Math.max(...counts));
     this.#copy(copy, copy.capacity);
@@ -149,14 +180,16 @@ export class DeviceCache implements DeviceSlots {
 
   /** From now on slots have rotations of their own, and these are they. */
   #turn(rotations: readonly (readonly number[])[]): void {
-    const { ledger } = this.#home, [live, slot] = [this.#liveBytes, this.#slotBytes];
+    const { ledger } = this.#home,
+      [live, slot] = [this.#liveBytes, this.#slotBytes];
     this.#turned = new HeldSlots(rotations);
     ledger.allocate('cache', (this.#slotBytes - slot) * this.heads * this.capacity);
     ledger.use('cache', this.#liveBytes - live);
   }
 
   #storage(capacity: number): [keys: Tensor, values: Tensor, positions: Tensor] {
-    const { commands } = this.#home.scope, shape = [this.heads, capacity, this.headDim];
+    const { commands } = this.#home.scope,
+      shape = [this.heads, capacity, this.headDim];
     return [commands.make(shape), commands.make(shape), commands.make([this.heads, capacity], 'u32')];
   }
 
@@ -176,7 +209,12 @@ export class DeviceCache implements DeviceSlots {
   }
 
   #resize(capacity: number, fill: (to: Slots) => void = (to) => this.#copy(to, Math.min(this.length, capacity))): void {
-    const { scope: { commands }, ledger } = this.#home, bytes = this.#slotBytes * this.heads, [keys, values, positions] = this.#storage(capacity);
+    const {
+        scope: { commands },
+        ledger,
+      } = this.#home,
+      bytes = this.#slotBytes * this.heads,
+      [keys, values, positions] = this.#storage(capacity);
     ledger.allocate('cache', bytes * capacity);
     fill({ keys, values, positions });
     for (const old of [this.keys, this.values, this.positions]) commands.free(old);

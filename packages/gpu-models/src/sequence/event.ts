@@ -8,41 +8,107 @@ import type { DeviceLayer } from './layer.ts';
 import type { DeviceStates } from './states.ts';
 
 /** One layer that an event is about. */
-export interface Subject { readonly at: At; readonly layer: DeviceLayer; readonly read: (signal: AnySignal) => unknown }
+export interface Subject {
+  readonly at: At;
+  readonly layer: DeviceLayer;
+  readonly read: (signal: AnySignal) => unknown;
+}
 /** Where an event is recorded, and where its results go. */
-export interface Stage { readonly scope: Scope; readonly shared: DeviceStates; readonly times: EventTimes }
+export interface Stage {
+  readonly scope: Scope;
+  readonly shared: DeviceStates;
+  readonly times: EventTimes;
+}
 /** A layer's event whose compaction is recorded, but whose results nobody has read. */
-export interface Recorded { readonly layer: DeviceLayer; readonly place: EventLayer; readonly draft: Draft }
+export interface Recorded {
+  readonly layer: DeviceLayer;
+  readonly place: EventLayer;
+  readonly draft: Draft;
+}
 
 const placeOf = ({ at, read }: Subject, plan: Plan): EventLayer => ({ at, read, budgets: plan.budgets[at.layer]! });
 
-/** One event over these layers: every step is recorded, one read brings checks, budgets and kept slots, then compaction is recorded. Nothing changes before the read has passed every check. */
-export async function runOnDevice(policy: Compiled, subjects: readonly Subject[], plan: Plan, stage: Stage): Promise<EventResult> {
-  const { scope, times } = stage, started = performance.now(), places = subjects.map((subject) => placeOf(subject, plan)), drafts = runEvent(policy, places, scope.ops);
+/**
+ * One event over these layers: every step is recorded, one read brings checks, budgets and kept slots, then compaction
+ * is recorded. Nothing changes before the read has passed every check.
+ */
+export async function runOnDevice(
+  policy: Compiled,
+  subjects: readonly Subject[],
+  plan: Plan,
+  stage: Stage,
+): Promise<EventResult> {
+  const { scope, times } = stage,
+    started = performance.now(),
+    places = subjects.map((subject) => placeOf(subject, plan)),
+    drafts = runEvent(policy, places, scope.ops);
   times.score += performance.now() - started;
   const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i]!, draft: drafts[i]! }));
-  return settled(scope, recorded, times, (slots) => { for (const [i, subject] of subjects.entries()) compact(policy, subject, drafts[i]!, stage, slots[i]!.map(({ length }) => length)); });
+  return settled(scope, recorded, times, (slots) => {
+    for (const [i, subject] of subjects.entries())
+      compact(
+        policy,
+        subject,
+        drafts[i]!,
+        stage,
+        slots[i]!.map(({ length }) => length),
+      );
+  });
 }
 
-/** Records one layer's event with its compaction at once: it keeps what its plan allows, so that nobody need wait. `settled` reads what came of it, from copies in `commands`' scope. */
-export function recordOnDevice(policy: Compiled, subject: Subject, plan: Plan, stage: Stage, commands: Commands): Recorded {
-  const { scope, times } = stage, started = performance.now(), place = placeOf(subject, plan), [draft] = runEvent(policy, [place], scope.ops);
+/**
+ * Records one layer's event with its compaction at once: it keeps what its plan allows, so that nobody need wait.
+ * `settled` reads what came of it, from copies in `commands`' scope.
+ */
+export function recordOnDevice(
+  policy: Compiled,
+  subject: Subject,
+  plan: Plan,
+  stage: Stage,
+  commands: Commands,
+): Recorded {
+  const { scope, times } = stage,
+    started = performance.now(),
+    place = placeOf(subject, plan),
+    [draft] = runEvent(policy, [place], scope.ops);
   times.score += performance.now() - started;
   compact(policy, subject, draft!, stage, place.budgets);
-  const copy = (x: Tensor): Tensor => copied(commands, x), { budgets, checks, kept, state } = draft!;
-  return { layer: subject.layer, place, draft: { state, budgets: copy(budgets), checks: checks.map(({ bad, message }) => ({ message, bad: copy(bad) })), ...(kept && { kept: copy(kept) }) } };
+  const copy = (x: Tensor): Tensor => copied(commands, x),
+    { budgets, checks, kept, state } = draft!;
+  return {
+    layer: subject.layer,
+    place,
+    draft: {
+      state,
+      budgets: copy(budgets),
+      checks: checks.map(({ bad, message }) => ({ message, bad: copy(bad) })),
+      ...(kept && { kept: copy(kept) }),
+    },
+  };
 }
 
 /** Records a copy that the scope of `commands` owns. */
 export function copied(commands: Commands, x: Tensor): Tensor {
-  const out = commands.make(x.shape, x.dtype), all = { shape: [1, x.shape.reduce((a, b) => a * b, 1)] };
+  const out = commands.make(x.shape, x.dtype),
+    all = { shape: [1, x.shape.reduce((a, b) => a * b, 1)] };
   encodeSlots(commands, { ...x, ...all }, { ...out, ...all }, all.shape[1]!);
   return { ...out, ...(x.lengths && { lengths: copied(commands, x.lengths) }) };
 }
 
 /** Reads what events decided, in one read, and tells their layers. @throws KvError for a check that failed. */
-export async function settled(scope: Pick<Scope, 'read' | 'ops' | 'name'>, recorded: readonly Recorded[], times: EventTimes, passed?: (slots: readonly (readonly Uint32Array[])[]) => void): Promise<EventResult> {
-  const started = performance.now(), { kept, budgets } = await settle(scope, recorded.map(({ place }) => place), recorded.map(({ draft }) => draft)), read = performance.now();
+export async function settled(
+  scope: Pick<Scope, 'read' | 'ops' | 'name'>,
+  recorded: readonly Recorded[],
+  times: EventTimes,
+  passed?: (slots: readonly (readonly Uint32Array[])[]) => void,
+): Promise<EventResult> {
+  const started = performance.now(),
+    { kept, budgets } = await settle(
+      scope,
+      recorded.map(({ place }) => place),
+      recorded.map(({ draft }) => draft),
+    ),
+    read = performance.now();
   passed?.(kept);
   for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]!);
   times.settle += read - started;
@@ -51,19 +117,34 @@ export async function settled(scope: Pick<Scope, 'read' | 'ops' | 'name'>, recor
 }
 
 /** Whether what an event keeps is known to be what its plan allows at most: no allocator looks at the scores. */
-export const bounded = ({ steps }: Compiled): boolean => steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined);
+export const bounded = ({ steps }: Compiled): boolean =>
+  steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined);
 
-function compact(policy: Compiled, subject: Subject, draft: Draft, { scope, shared }: Stage, counts: readonly number[]): void {
+function compact(
+  policy: Compiled,
+  subject: Subject,
+  draft: Draft,
+  { scope, shared }: Stage,
+  counts: readonly number[],
+): void {
   const { layer } = subject;
   replace(policy, subject, draft, scope);
   writeStates(policy.needs, draft.state, layer.states, shared);
   if (draft.kept) layer.keep(selection(draft.kept, scope.commands), counts);
 }
 
-const selection = (kept: Tensor, commands: Commands): Selection => ({ kept, counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]!).fill(kept.shape[1]!), [kept.shape[0]!]) });
+const selection = (kept: Tensor, commands: Commands): Selection => ({
+  kept,
+  counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]!).fill(kept.shape[1]!), [kept.shape[0]!]),
+});
 
 /** Records new state where it lives. */
-export function writeStates(needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>, own: DeviceStates, shared: DeviceStates): void {
+export function writeStates(
+  needs: readonly AnySignal[],
+  state: ReadonlyMap<string, Tensor>,
+  own: DeviceStates,
+  shared: DeviceStates,
+): void {
   for (const [id, values] of state) {
     const signal = needs.find((s) => isState(s) && s.id === id);
     if (signal && isState(signal)) (signal.state.rows === 'model' ? shared : own).write(signal, values);
@@ -71,9 +152,20 @@ export function writeStates(needs: readonly AnySignal[], state: ReadonlyMap<stri
 }
 
 /** Keys and values that the policy puts into the place of what there was, before compaction. */
-function replace(policy: Compiled, { at, layer: { cache }, read }: Subject, draft: Draft, { ops, commands }: Scope): void {
+function replace(
+  policy: Compiled,
+  { at, layer: { cache }, read }: Subject,
+  draft: Draft,
+  { ops, commands }: Scope,
+): void {
   for (const hook of policy.hooks('compact')) {
-    const { keys, values } = hook.run({ at, ops, draft, kept: draft.kept!, read: <V>(signal: AnySignal) => read(signal) as V });
+    const { keys, values } = hook.run({
+      at,
+      ops,
+      draft,
+      kept: draft.kept!,
+      read: <V>(signal: AnySignal) => read(signal) as V,
+    });
     if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]!);
     if (values) encodeSlots(commands, values, cache.values, values.shape[1]!);
   }

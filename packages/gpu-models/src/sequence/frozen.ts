@@ -10,24 +10,43 @@ export interface Live {
   readonly after: number;
 }
 
-/** The tokens of a part that a layer of prefill really computes, where the policy freezes some. The last as many as the layer's ring holds are never frozen. */
+/**
+ * The tokens of a part that a layer of prefill really computes, where the policy freezes some. The last as many as the
+ * layer's ring holds are never frozen.
+ */
 export function liveRows(memory: DeviceMemory, policy: Compiled, l: number, { at, m }: Part): Live | undefined {
   const [hook] = policy.hooks('freeze');
   if (!hook || l === 0 || m === 0) return undefined;
-  const { sinks, below } = hook.run(memory.at(l)), cut = Math.min(below, memory.promptLength - (memory.layers[l]!.ring?.window ?? 1)), first = at[0]!;
-  const before = Math.min(m, Math.max(0, sinks - first)), after = Math.min(m, Math.max(0, first + m - cut));
+  const { sinks, below } = hook.run(memory.at(l)),
+    cut = Math.min(below, memory.promptLength - (memory.layers[l]!.ring?.window ?? 1)),
+    first = at[0]!;
+  const before = Math.min(m, Math.max(0, sinks - first)),
+    after = Math.min(m, Math.max(0, first + m - cut));
   return before + after >= m ? undefined : { before, after };
 }
 
 /** These rows of a part as one of their own. */
 export function pick(memory: DeviceMemory, commands: Commands, part: Part, live: Live): Part {
-  const { before, after } = live, { m, at } = part, count = before + after, { hidden } = memory.model.config, x = commands.make([1, count, hidden]);
+  const { before, after } = live,
+    { m, at } = part,
+    count = before + after,
+    { hidden } = memory.model.config,
+    x = commands.make([1, count, hidden]);
   move(commands, { ...part.x, shape: [1, m, hidden] }, x, live, m, false);
   return partOf(memory, commands, Uint32Array.from([...at.subarray(0, before), ...at.subarray(m - after)]), x);
 }
 
-/** Puts computed rows `[rows, before + after, ...]` back among those that stayed, `[rows, m, ...]`, or takes them out. */
-export function move(commands: Commands, from: Tensor, to: Tensor, { before, after }: Live, m: number, back: boolean): void {
+/**
+ * Puts computed rows `[rows, before + after, ...]` back among those that stayed, `[rows, m, ...]`, or takes them out.
+ */
+export function move(
+  commands: Commands,
+  from: Tensor,
+  to: Tensor,
+  { before, after }: Live,
+  m: number,
+  back: boolean,
+): void {
   encodeSlots(commands, from, to, before);
   encodeSlots(commands, from, to, after, back ? before : m - after, back ? m - after : before);
 }

@@ -1,4 +1,7 @@
-/** A number for every slot of a cache on the device, as the host knows it, head by head: what the last event left, and what joined all heads since. */
+/**
+ * A number for every slot of a cache on the device, as the host knows it, head by head: what the last event left, and
+ * what joined all heads since.
+ */
 export class HeldSlots {
   #held: readonly (readonly number[])[];
   #joined: number[] = [];
@@ -13,7 +16,9 @@ export class HeldSlots {
 
   /** Only these slots of each head stay. */
   keep(slots: readonly Uint32Array[]): void {
-    this.#held = slots.map((list, g) => Array.from(list, (slot) => this.#held[g]![slot] ?? this.#joined[slot - this.#held[g]!.length]!));
+    this.#held = slots.map((list, g) =>
+      Array.from(list, (slot) => this.#held[g]![slot] ?? this.#joined[slot - this.#held[g]!.length]!),
+    );
     this.#joined = [];
   }
 

@@ -16,7 +16,10 @@ export class DeviceLayer {
   /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
   accumulated?: DeviceRows;
   block?: DeviceRows;
-  /** The last decoded query, `[H * d]` and its log-sum-exp `[H]`, as long as the running sums lack it (`at`: its position). */
+  /**
+   * The last decoded query, `[H * d]` and its log-sum-exp `[H]`, as long as the running sums lack it (`at`: its
+   * position).
+   */
   waiting?: { readonly past: Tensor; at: number | undefined };
   readonly states: DeviceStates;
   /** Every head holds the same positions. */
@@ -24,7 +27,12 @@ export class DeviceLayer {
   readonly #config: ModelConfig;
   readonly #home: Home;
 
-  constructor(config: ModelConfig, home: Home, cache: DeviceCache = new DeviceCache(config.kvHeads, config.headDim, home), states: DeviceStates = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, home)) {
+  constructor(
+    config: ModelConfig,
+    home: Home,
+    cache: DeviceCache = new DeviceCache(config.kvHeads, config.headDim, home),
+    states: DeviceStates = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, home),
+  ) {
     [this.#config, this.#home, this.cache, this.states] = [config, home, cache, states];
   }
 
@@ -34,7 +42,8 @@ export class DeviceLayer {
     if (window > 0) this.ring ??= new DeviceRing(window, H, headDim, this.#home);
     if (this.cache.rebased) this.ring?.markRotations();
     if (accumulated) this.accumulated ??= new DeviceRows(accumulated === 'kv' ? G : H, 0, 'statistics', this.#home);
-    if (this.accumulated && addsTo(this.accumulated.rows, H, G, headDim)) this.waiting ??= { past: this.#past(), at: undefined };
+    if (this.accumulated && addsTo(this.accumulated.rows, H, G, headDim))
+      this.waiting ??= { past: this.#past(), at: undefined };
     if (block) this.block ??= new DeviceRows(H, 0, 'statistics', this.#home);
   }
 
@@ -62,12 +71,17 @@ export class DeviceLayer {
   /** What the last `keep` left, `[kvHead]`. */
   confirm(slots: readonly Uint32Array[]): void {
     const [first] = slots;
-    this.aligned &&= slots.every((list) => list.length === first!.length && list.every((slot, i) => slot === first![i]));
+    this.aligned &&= slots.every(
+      (list) => list.length === first!.length && list.every((slot, i) => slot === first![i]),
+    );
     this.cache.confirm(slots);
     for (const rows of this.#beside) rows.confirm(this.cache.counts);
   }
 
-  /** Records that kept slots move together, to end before rotation `next`, and that queries follow them. What waits has been added. */
+  /**
+   * Records that kept slots move together, to end before rotation `next`, and that queries follow them. What waits has
+   * been added.
+   */
   rebase(next: number, turns: Turns): void {
     this.cache.rebase(next, turns);
     this.ring?.rebase(this.cache.kept(), next, turns);
@@ -78,7 +92,11 @@ export class DeviceLayer {
     this.cache.restore(lengths, slots);
     this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined });
     if (ring) this.ring!.restore(ring);
-    for (const [rows, numbers] of [[this.accumulated, accumulated?.sums], [this.block, block]] as const) rows?.restore(numbers!, this.cache.length);
+    for (const [rows, numbers] of [
+      [this.accumulated, accumulated?.sums],
+      [this.block, block],
+    ] as const)
+      rows?.restore(numbers!, this.cache.length);
     for (const state of states) this.states.restore(state);
     this.aligned = aligned;
   }

@@ -5,7 +5,16 @@ import { embeddingsOf, makeRoom, SequenceMemory, watchOf } from '@kv/models';
 import type { Ahead, EventResult, EventTimes, Fed, FeedOptions, Model, Place, Snapshot } from '@kv/models';
 import type { DeviceRunnable } from '../engine.ts';
 import { aheadOf } from './ahead.ts';
-import { bounded, recordOnDevice, runOnDevice, settled, writeStates, type Recorded, type Stage, type Subject } from './event.ts';
+import {
+  bounded,
+  recordOnDevice,
+  runOnDevice,
+  settled,
+  writeStates,
+  type Recorded,
+  type Stage,
+  type Subject,
+} from './event.ts';
 import type { Home } from './home.ts';
 import { DeviceLayer } from './layer.ts';
 import { providedOnDevice } from './observe.ts';
@@ -24,7 +33,8 @@ export class DeviceMemory extends SequenceMemory {
 
   /** @param model of an engine on the same device */
   constructor(gpu: Gpu, model: Model, window?: number) {
-    const scope = gpu.open(), { config } = model;
+    const scope = gpu.open(),
+      { config } = model;
     super(model, scope, window);
     [this.#gpu, this.#scope] = [gpu, scope];
     this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.home));
@@ -49,10 +59,29 @@ export class DeviceMemory extends SequenceMemory {
     for (const layer of this.layers) layer.unwatch();
   }
 
-  reader(layer: number, { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope): (signal: AnySignal) => unknown {
-    const { shared, text: tokens, counters, model } = this, { config, decoder } = model;
-    const rope = { rotary: config.rope.rotary, angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength) };
-    return deviceReader({ layer: this.layers[layer]!, index: layer, config, shared, tokens, rope, embeddings: embeddingsOf(model), counters, commands, ops, output: () => (decoder.prepared.layers[layer]!.finish as DeviceRunnable).weight('output') });
+  reader(
+    layer: number,
+    { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
+  ): (signal: AnySignal) => unknown {
+    const { shared, text: tokens, counters, model } = this,
+      { config, decoder } = model;
+    const rope = {
+      rotary: config.rope.rotary,
+      angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength),
+    };
+    return deviceReader({
+      layer: this.layers[layer]!,
+      index: layer,
+      config,
+      shared,
+      tokens,
+      rope,
+      embeddings: embeddingsOf(model),
+      counters,
+      commands,
+      ops,
+      output: () => (decoder.prepared.layers[layer]!.finish as DeviceRunnable).weight('output'),
+    });
   }
 
   override get ahead(): Ahead {
@@ -65,19 +94,38 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
-    makeRoom(this, ids.length, options.phase === 'decode' ? 'generation' : 'prompt', options.policy.hooks('compact').some((hook) => hook.together));
+    makeRoom(
+      this,
+      ids.length,
+      options.phase === 'decode' ? 'generation' : 'prompt',
+      options.policy.hooks('compact').some((hook) => hook.together),
+    );
     if (!evict) return { output: await devicePass(this, ids, options) };
-    const { policy } = options, { plan, times } = evict, waiting: Recorded[] = [], read: EventResult[] = [];
+    const { policy } = options,
+      { plan, times } = evict,
+      waiting: Recorded[] = [],
+      read: EventResult[] = [];
     return this.#gpu.scope(async (scope) => {
-      const output = await devicePass(this, ids, { ...options, eventFollows: true, afterLayer: async (l) => {
-        if (bounded(policy)) await this.#timed(() => this.#gpu.scope(async (own) => {
-          const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
-          waiting.push(recordOnDevice(policy, this.#subject(l, own, given), plan, this.#stage(own, times), scope.commands));
-        }));
-        else read.push(await this.event(policy, [l], plan, times));
-      } });
+      const output = await devicePass(this, ids, {
+        ...options,
+        eventFollows: true,
+        afterLayer: async (l) => {
+          if (bounded(policy))
+            await this.#timed(() =>
+              this.#gpu.scope(async (own) => {
+                const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
+                waiting.push(
+                  recordOnDevice(policy, this.#subject(l, own, given), plan, this.#stage(own, times), scope.commands),
+                );
+              }),
+            );
+          else read.push(await this.event(policy, [l], plan, times));
+        },
+      });
       try {
-        const event = bounded(policy) ? await settled(scope, waiting, times) : { kept: read.flatMap(({ kept }) => kept), budgets: read.flatMap(({ budgets }) => budgets) };
+        const event = bounded(policy)
+          ? await settled(scope, waiting, times)
+          : { kept: read.flatMap(({ kept }) => kept), budgets: read.flatMap(({ budgets }) => budgets) };
         return { output, event };
       } catch (error) {
         output.release();
@@ -93,32 +141,61 @@ export class DeviceMemory extends SequenceMemory {
       for (const hook of hooks) {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
         const states = hook.run(layers.map((l) => this.#cell(l, hook, scope)));
-        for (const [i, state] of states.entries()) writeStates(hook.needs, state, this.layers[layers[i]!]!.states, this.shared);
+        for (const [i, state] of states.entries())
+          writeStates(hook.needs, state, this.layers[layers[i]!]!.states, this.shared);
       }
     });
   }
 
-  event(policy: Compiled, layers: readonly number[], plan: Plan, times: EventTimes, onPass: () => void = () => {}): Promise<EventResult> {
-    return this.#timed(() => this.#gpu.scope(async (scope) => {
-      const given = await providedOnDevice(this, policy, layers, scope.commands, onPass);
-      return runOnDevice(policy, layers.map((l, i) => this.#subject(l, scope, given[i])), plan, this.#stage(scope, times));
-    }));
+  event(
+    policy: Compiled,
+    layers: readonly number[],
+    plan: Plan,
+    times: EventTimes,
+    onPass: () => void = () => {},
+  ): Promise<EventResult> {
+    return this.#timed(() =>
+      this.#gpu.scope(async (scope) => {
+        const given = await providedOnDevice(this, policy, layers, scope.commands, onPass);
+        return runOnDevice(
+          policy,
+          layers.map((l, i) => this.#subject(l, scope, given[i])),
+          plan,
+          this.#stage(scope, times),
+        );
+      }),
+    );
   }
 
   get cuttable(): boolean {
-    return this.shared.empty && this.layers.every(({ plain, cache }) => plain && cache.counts.every((n) => n === this.length));
+    return (
+      this.shared.empty &&
+      this.layers.every(({ plain, cache }) => plain && cache.counts.every((n) => n === this.length))
+    );
   }
 
   protected move(next: number): void {
-    const scope = this.open(), { commands } = scope, { model: { decoder, config }, layers } = this;
+    const scope = this.open(),
+      { commands } = scope,
+      {
+        model: { decoder, config },
+        layers,
+      } = this;
     try {
       const used = new Set(Array.from({ length: next }, (_, i) => i));
       for (const [index, layer] of layers.entries()) {
         settleSums({ layer, config, index, commands }); // what waits saw the keys as they were
-        for (const list of [...layer.cache.rotations(), layer.ring?.rotations() ?? []]) for (const p of list) used.add(p);
+        for (const list of [...layer.cache.rotations(), layer.ring?.rotations() ?? []])
+          for (const p of list) used.add(p);
       }
-      const positions = Uint32Array.from(used), { rotary, cos, sin } = decoder.angles(positions, this.rotaryLength), shape = [positions.length, rotary / 2];
-      const turns = { commands, angles: { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) }, row: new Map(Array.from(positions, (p, i) => [p, i])) };
+      const positions = Uint32Array.from(used),
+        { rotary, cos, sin } = decoder.angles(positions, this.rotaryLength),
+        shape = [positions.length, rotary / 2];
+      const turns = {
+        commands,
+        angles: { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) },
+        row: new Map(Array.from(positions, (p, i) => [p, i])),
+      };
       for (const layer of layers) layer.rebase(next, turns);
     } finally {
       scope.end();
@@ -140,7 +217,8 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   fork(upTo: number = this.length): DeviceMemory {
-    const { layers, shared } = this, copy = this.empty();
+    const { layers, shared } = this,
+      copy = this.empty();
     for (const layer of copy.layers) layer.destroy();
     copy.layers = layers.map((layer) => layer.fork(copy.home, upTo < this.length ? upTo : undefined));
     copy.shared = shared.fork(copy.home);
@@ -154,7 +232,8 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   #subject(l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
-    const read = this.reader(l, scope), layer = this.layers[l]!;
+    const read = this.reader(l, scope),
+      layer = this.layers[l]!;
     settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
     return { at: this.at(l), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
   }
@@ -174,12 +253,19 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   /** A layer as a step hook sees it. */
-  #cell(layer: number, { label, needs }: { readonly label: string; readonly needs: readonly AnySignal[] }, scope: Scope): Cell {
+  #cell(
+    layer: number,
+    { label, needs }: { readonly label: string; readonly needs: readonly AnySignal[] },
+    scope: Scope,
+  ): Cell {
     const read = this.reader(layer, scope);
     return {
-      at: this.at(layer), ops: scope.ops, draft: { budgets: scope.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
+      at: this.at(layer),
+      ops: scope.ops,
+      draft: { budgets: scope.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
       read<V>(signal: Signal<string, V>): V {
-        if (!needs.some((s) => sameSignal(s, signal))) throw new KvError(label, `reads the signal ${signalKey(signal)}, which it does not declare`);
+        if (!needs.some((s) => sameSignal(s, signal)))
+          throw new KvError(label, `reads the signal ${signalKey(signal)}, which it does not declare`);
         return read(signal) as V;
       },
     };

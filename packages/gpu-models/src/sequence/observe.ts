@@ -8,8 +8,17 @@ import { devicePass } from './pass.ts';
 import { hiddenRefused } from './signals.ts';
 import { foldStretches } from './stretches.ts';
 
-/** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
-export async function providedOnDevice(memory: DeviceMemory, policy: Compiled, layers: readonly number[], commands: Commands, onPass: () => void): Promise<ReadonlyMap<string, unknown>[]> {
+/**
+ * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
+ * compacted.
+ */
+export async function providedOnDevice(
+  memory: DeviceMemory,
+  policy: Compiled,
+  layers: readonly number[],
+  commands: Commands,
+  onPass: () => void,
+): Promise<ReadonlyMap<string, unknown>[]> {
   const out = layers.map(() => new Map<string, unknown>());
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
@@ -19,10 +28,18 @@ export async function providedOnDevice(memory: DeviceMemory, policy: Compiled, l
   return out;
 }
 
-function providerEngine(memory: DeviceMemory, signal: AnySignal, commands: Commands, onPass: () => void): ProviderEngine {
-  const passes = new Map<string, Promise<readonly Tensor[]>>(), { model, text, promptLength } = memory, { tokenizer } = model;
+function providerEngine(
+  memory: DeviceMemory,
+  signal: AnySignal,
+  commands: Commands,
+  onPass: () => void,
+): ProviderEngine {
+  const passes = new Map<string, Promise<readonly Tensor[]>>(),
+    { model, text, promptLength } = memory,
+    { tokenizer } = model;
   return {
-    ids: text.ids, promptLength,
+    ids: text.ids,
+    promptLength,
     encode: (said) => tokenizer.encode(said, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer) {
@@ -39,13 +56,24 @@ function providerEngine(memory: DeviceMemory, signal: AnySignal, commands: Comma
       onPass();
       return foldStretches(memory, layer, stretches, strongest, record);
     },
-    attentionRows: () => Promise.reject(new KvError('gpu', `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model whose engine keeps caches on the host, got attentionRows`)),
+    attentionRows: () =>
+      Promise.reject(
+        new KvError(
+          'gpu',
+          `sequences on a device fold attention where it is and bring no whole rows to the host: expected the signal ${signalKey(signal)} to ask for attentionStretches, or a model whose engine keeps caches on the host, got attentionRows`,
+        ),
+      ),
   };
 }
 
-/** Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
+/**
+ * Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]`
+ * a layer.
+ */
 async function observe(memory: DeviceMemory, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
-  const copy = memory.fork(), before = copy.layers.map(({ cache }) => cache.length), { queryHeads } = memory.model.config;
+  const copy = memory.fork(),
+    before = copy.layers.map(({ cache }) => cache.length),
+    { queryHeads } = memory.model.config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));

@@ -7,12 +7,35 @@ import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
 import type { DeviceMemory } from './memory.ts';
 
-/** Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own; what is asked of them is recorded then. */
-export function outputOf({ model: { decoder, config: { vocab } } }: DeviceMemory, { commands, read, end }: OpenScope, x: Tensor, count: number, step: number): Output {
+/**
+ * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
+ * what is asked of them is recorded then.
+ */
+export function outputOf(
+  {
+    model: {
+      decoder,
+      config: { vocab },
+    },
+  }: DeviceMemory,
+  { commands, read, end }: OpenScope,
+  x: Tensor,
+  count: number,
+  step: number,
+): Output {
   decoder.rows.head += count;
-  const [logits] = (decoder.prepared.head as DeviceRunnable).encode(commands, [x], count) as [Tensor], newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
+  const [logits] = (decoder.prepared.head as DeviceRunnable).encode(commands, [x], count) as [Tensor],
+    newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
   const ask: NonNullable<Output['ask']> = (draw) => {
-    const tensor = draw ? encodeSample(commands, newest, 1, { temperature: draw.temperature, topP: draw.topP, seed: draw.seed >>> 0, step }) : encodeArgmax(commands, newest, 1), id = read([tensor]).then(([one]) => one!.data[0]!);
+    const tensor = draw
+        ? encodeSample(commands, newest, 1, {
+            temperature: draw.temperature,
+            topP: draw.topP,
+            seed: draw.seed >>> 0,
+            step,
+          })
+        : encodeArgmax(commands, newest, 1),
+      id = read([tensor]).then(([one]) => one!.data[0]!);
     void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is taken back
     return { tensor, id };
   };

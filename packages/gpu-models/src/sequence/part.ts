@@ -22,23 +22,54 @@ export interface Part {
 
 /** Tokens at positions, with everything that goes up. */
 export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array, x: Tensor): Part {
-  const m = at.length, { model: { decoder }, rotaryLength } = memory, turned = memory.rotations(at), { rotary, cos, sin } = decoder.angles(turned, rotaryLength);
-  return { m, at, turned, x, positions: commands.upload(at, [m]), angles: { rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) } };
+  const m = at.length,
+    {
+      model: { decoder },
+      rotaryLength,
+    } = memory,
+    turned = memory.rotations(at),
+    { rotary, cos, sin } = decoder.angles(turned, rotaryLength);
+  return {
+    m,
+    at,
+    turned,
+    x,
+    positions: commands.upload(at, [m]),
+    angles: { rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) },
+  };
 }
 
 /** Records the embedding of ids, of the tokens from position `first` on: a part for each `TOGETHER` of them. */
 export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: readonly number[], first: number): Part[] {
-  const { model: { decoder, config } } = memory, { prepared: { head, embedding } } = decoder, matrix = (head as DeviceRunnable).matrix(embedding);
+  const {
+      model: { decoder, config },
+    } = memory,
+    {
+      prepared: { head, embedding },
+    } = decoder,
+    matrix = (head as DeviceRunnable).matrix(embedding);
   return Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => {
-    const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)), tokens = commands.upload(some, [some.length]), { tensor } = encodeEmbedding(commands, tokens, some.length, matrix, config.embeddingScale);
+    const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)),
+      tokens = commands.upload(some, [some.length]),
+      { tensor } = encodeEmbedding(commands, tokens, some.length, matrix, config.embeddingScale);
     commands.free(tokens);
-    return partOf(memory, commands, some.map((_, j) => first + i * TOGETHER + j), tensor);
+    return partOf(
+      memory,
+      commands,
+      some.map((_, j) => first + i * TOGETHER + j),
+      tensor,
+    );
   });
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
 export function embedded(memory: DeviceMemory, commands: Commands, ids: readonly number[]): Part[] {
-  const { length, model: { config } } = memory;
-  for (const id of ids) if (!(Number.isInteger(id) && id >= 0 && id < config.vocab)) throw new KvError('decoder', `a token id must be an integer from 0 to ${config.vocab - 1}, got ${id}`);
+  const {
+    length,
+    model: { config },
+  } = memory;
+  for (const id of ids)
+    if (!(Number.isInteger(id) && id >= 0 && id < config.vocab))
+      throw new KvError('decoder', `a token id must be an integer from 0 to ${config.vocab - 1}, got ${id}`);
   return embeddedFrom(memory, commands, ids, length);
 }

@@ -30,12 +30,24 @@ interface Projected {
   readonly q: Tensor;
 }
 
-/** Records the way of tokens through every layer: embedding, project, append, hide, attend, finish, logits of the last rows. Reads nothing; what an event of a layer reads is its own. */
-export async function devicePass(memory: DeviceMemory, ids: readonly number[], { phase, policy, rows, eventFollows = false, afterLayer, largest }: PassOptions): Promise<Output> {
-  const { decoder } = memory.model, scope = memory.open(), { commands } = scope;
+/**
+ * Records the way of tokens through every layer: embedding, project, append, hide, attend, finish, logits of the last
+ * rows. Reads nothing; what an event of a layer reads is its own.
+ */
+export async function devicePass(
+  memory: DeviceMemory,
+  ids: readonly number[],
+  { phase, policy, rows, eventFollows = false, afterLayer, largest }: PassOptions,
+): Promise<Output> {
+  const { decoder } = memory.model,
+    scope = memory.open(),
+    { commands } = scope;
   try {
-    const parts = embedded(memory, commands, ids), before = phase === 'prefill' && policy.hooks('freeze').length > 0 ? new Map<Part, KeysValues>() : undefined;
-    const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) => needs.some(({ id }) => id === 'attention.accumulated'));
+    const parts = embedded(memory, commands, ids),
+      before = phase === 'prefill' && policy.hooks('freeze').length > 0 ? new Map<Part, KeysValues>() : undefined;
+    const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
+      needs.some(({ id }) => id === 'attention.accumulated'),
+    );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
       const finish = decoder.prepared.layers[l]!.finish as DeviceRunnable;
@@ -44,10 +56,20 @@ export async function devicePass(memory: DeviceMemory, ids: readonly number[], {
       memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
       layer.accumulated?.grow(layer.cache.length);
       layer.block?.grow(layer.cache.length);
-      const hidden = hiddenNow(policy, phase, memory.at(l), memory.reader(l, scope), scope, (needs, state) => writeStates(needs, state, layer.states, memory.shared));
+      const hidden = hiddenNow(policy, phase, memory.at(l), memory.reader(l, scope), scope, (needs, state) =>
+        writeStates(needs, state, layer.states, memory.shared),
+      );
       for (const [i, { part, some, live, q }] of projected.entries()) {
-        const a = { ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)), ...(hidden.mask && { mask: hidden.mask }) };
-        const attended = attendLayer(commands, layer, a, { at: live.at, first: i === 0, read: eventFollows || readSums, largest: largest?.[l] });
+        const a = {
+          ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)),
+          ...(hidden.mask && { mask: hidden.mask }),
+        };
+        const attended = attendLayer(commands, layer, a, {
+          at: live.at,
+          first: i === 0,
+          read: eventFollows || readSums,
+          largest: largest?.[l],
+        });
         const [x] = finish.encode(commands, [live.x, attended], live.m, live.angles) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) put(commands, x, part, some);
@@ -55,7 +77,8 @@ export async function devicePass(memory: DeviceMemory, ids: readonly number[], {
       }
       memory.counters.fused++;
       if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
-      for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l]! += projected.reduce((n, { live }) => n + live.m, 0);
+      for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
+        count[l]! += projected.reduce((n, { live }) => n + live.m, 0);
       await afterLayer?.(l);
     }
     return output(memory, scope, parts, Math.min(rows, ids.length));
@@ -67,39 +90,68 @@ export async function devicePass(memory: DeviceMemory, ids: readonly number[], {
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
 
-/** Projects the live tokens of a part and appends keys and values of all: frozen ones as the layer before had them, which `before` holds. */
-function project(memory: DeviceMemory, commands: Commands, l: number, part: Part, policy: Compiled, before: Map<Part, KeysValues> | undefined): Projected {
-  const { cache, ring } = memory.layers[l]!, some = before && liveRows(memory, policy, l, part), live = some ? pick(memory, commands, part, some) : part, old = before?.get(part);
-  const [q, k, v] = (memory.model.decoder.prepared.layers[l]!.project as DeviceRunnable).encode(commands, [live.x], live.m, live.angles) as [Tensor, Tensor, Tensor];
+/**
+ * Projects the live tokens of a part and appends keys and values of all: frozen ones as the layer before had them,
+ * which `before` holds.
+ */
+function project(
+  memory: DeviceMemory,
+  commands: Commands,
+  l: number,
+  part: Part,
+  policy: Compiled,
+  before: Map<Part, KeysValues> | undefined,
+): Projected {
+  const { cache, ring } = memory.layers[l]!,
+    some = before && liveRows(memory, policy, l, part),
+    live = some ? pick(memory, commands, part, some) : part,
+    old = before?.get(part);
+  const [q, k, v] = (memory.model.decoder.prepared.layers[l]!.project as DeviceRunnable).encode(
+    commands,
+    [live.x],
+    live.m,
+    live.angles,
+  ) as [Tensor, Tensor, Tensor];
   const own: KeysValues = some && old ? old : [k, v];
   if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i]!, some!, part.m, true);
   cache.append(...own, part.positions, part.at, part.turned);
   ring?.push(q, live.at, live.turned);
-  for (const x of own === old ? [k, v] : before ? old ?? [] : own) commands.free(x);
+  for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);
   before?.set(part, own);
   return { part, some, live, q };
 }
 
 /** Puts computed rows `[live, D]` into the part's. */
 function put(commands: Commands, x: Tensor, { x: to, m }: Part, some: Live): void {
-  const rows = (of: Tensor, count: number): Tensor => ({ ...of, shape: [1, count, of.shape.reduce((a, b) => a * b, 1) / Math.max(1, count)] });
+  const rows = (of: Tensor, count: number): Tensor => ({
+    ...of,
+    shape: [1, count, of.shape.reduce((a, b) => a * b, 1) / Math.max(1, count)],
+  });
   move(commands, rows(x, some.before + some.after), rows(to, m), some, m, true);
   commands.free(x);
 }
 
 /** Positions of queries, and what views hide from them by position. */
-const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hidden): [rows: Tensor, views: number] =>
-  [bounds.length === 0 ? positions : commands.upload(rowsWith(at, bounds), [m, 1 + 2 * bounds.length]), bounds.length];
+const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hidden): [rows: Tensor, views: number] => [
+  bounds.length === 0 ? positions : commands.upload(rowsWith(at, bounds), [m, 1 + 2 * bounds.length]),
+  bounds.length,
+];
 
 /** Records the logits of the last `count` rows. */
 function output(memory: DeviceMemory, scope: OpenScope, parts: readonly Part[], count: number): Output {
   if (count === 0) {
     scope.end();
-    return { read: async () => [], next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')), release: () => {} };
+    return {
+      read: async () => [],
+      next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')),
+      release: () => {},
+    };
   }
-  const { hidden } = memory.model.config, x = scope.commands.make([1, count, hidden]);
+  const { hidden } = memory.model.config,
+    x = scope.commands.make([1, count, hidden]);
   for (let left = count, i = parts.length - 1; left > 0; i--) {
-    const { x: from, m } = parts[i]!, some = Math.min(left, m);
+    const { x: from, m } = parts[i]!,
+      some = Math.min(left, m);
     encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
     left -= some;
   }

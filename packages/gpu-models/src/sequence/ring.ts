@@ -7,7 +7,10 @@ import { encodeSlots } from '../operations.ts';
 import type { Home } from './home.ts';
 import { turnRows, type Turns } from './turns.ts';
 
-/** The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and log-sum-exp `[H, w]` as their own attention left it: token t at t % w. */
+/**
+ * The last w queries of one layer after rotation, `[H, w, d]` on the device, their positions on the host, and
+ * log-sum-exp `[H, w]` as their own attention left it: token t at t % w.
+ */
 export class DeviceRing {
   readonly window: number;
   readonly #tensor: Tensor;
@@ -38,7 +41,9 @@ export class DeviceRing {
 
   /** Adds queries `[H, m, d]` at their positions, turned by `turned`; those before the last w are not copied. */
   push(q: Tensor, positions: Uint32Array, turned: Uint32Array): void {
-    const m = positions.length, count = Math.min(m, this.window), from = m - count;
+    const m = positions.length,
+      count = Math.min(m, this.window),
+      from = m - count;
     encodeSlots(this.#home.scope.commands, q, this.#tensor, count, from, (this.#seen + from) % this.window);
     for (let i = from; i < m; i++) {
       const slot = (this.#seen + i) % this.window;
@@ -48,13 +53,26 @@ export class DeviceRing {
     this.#seen += m;
   }
 
-  /** The next m of the queries that were pushed attended: `attended` holds log-sum-exp of the last of them, unless something beside causality and the window hid slots. */
+  /**
+   * The next m of the queries that were pushed attended: `attended` holds log-sum-exp of the last of them, unless
+   * something beside causality and the window hid slots.
+   */
   answer(m: number, attended?: Attended): void {
     this.#answered += m;
     this.#valid = attended ? this.#valid + m : 0;
     if (!attended) return;
-    const { out, lseAt, last } = attended, count = Math.min(last, Math.max(0, this.window - (this.#seen - this.#answered))), shape = [this.#lse.shape[0]!, last];
-    encodeSlots(this.#home.scope.commands, { ...out, shape }, this.#lse, count, last - count, (this.#answered - count) % this.window, lseAt);
+    const { out, lseAt, last } = attended,
+      count = Math.min(last, Math.max(0, this.window - (this.#seen - this.#answered))),
+      shape = [this.#lse.shape[0]!, last];
+    encodeSlots(
+      this.#home.scope.commands,
+      { ...out, shape },
+      this.#lse,
+      count,
+      last - count,
+      (this.#answered - count) % this.window,
+      lseAt,
+    );
   }
 
   /** Slots went or changed: what queries saw so far is not what they would see now. */
@@ -62,7 +80,10 @@ export class DeviceRing {
     this.#valid = 0;
   }
 
-  /** A copy of the last `count` queries' log-sum-exp over the layer as it is, `[H, count]`, oldest first; undefined where one of them saw another. */
+  /**
+   * A copy of the last `count` queries' log-sum-exp over the layer as it is, `[H, count]`, oldest first; undefined
+   * where one of them saw another.
+   */
   lse(commands: Commands, count: number): Tensor | undefined {
     if (this.#valid < count || this.#answered !== this.#seen) return undefined;
     const out = commands.make([this.#lse.shape[0]!, count]);
@@ -72,23 +93,43 @@ export class DeviceRing {
 
   /** A copy of the last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
   last(commands: Commands, count: number): { readonly q: Tensor; readonly positions: Uint32Array } {
-    const [heads = 1, w = 1, dim = 1] = this.#tensor.shape, have = Math.min(count, w, this.#seen), first = (this.#seen - have) % w, q = commands.make([heads, have, dim]);
+    const [heads = 1, w = 1, dim = 1] = this.#tensor.shape,
+      have = Math.min(count, w, this.#seen),
+      first = (this.#seen - have) % w,
+      q = commands.make([heads, have, dim]);
     encodeSlots(commands, this.#tensor, q, have, first);
     return { q, positions: Uint32Array.from({ length: have }, (_, i) => this.#positions[(first + i) % w]!) };
   }
 
   /** The positions that its queries are turned by. */
   rotations(): Iterable<number> {
-    return (this.#rotations ?? this.#positions).subarray(0, Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1));
+    return (this.#rotations ?? this.#positions).subarray(
+      0,
+      Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1),
+    );
   }
 
-  /** Records that it follows a rebased cache, whose slots have the positions `kept [kvHead]`: in each head a query stands where the last slot that it may see stands. */
+  /**
+   * Records that it follows a rebased cache, whose slots have the positions `kept [kvHead]`: in each head a query
+   * stands where the last slot that it may see stands.
+   */
   rebase(kept: readonly (readonly number[])[], next: number, turns: Turns): void {
-    const H = this.#heads, have = Math.min(this.#seen, this.window), rows = kept.map((row) => Uint32Array.from(row));
+    const H = this.#heads,
+      have = Math.min(this.#seen, this.window),
+      rows = kept.map((row) => Uint32Array.from(row));
     this.markRotations();
-    const each = (of: (slot: number, h: number) => number): number[][] => Array.from({ length: H }, (_, h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
-    const to = each((slot, h) => { const row = rows[Math.floor((h * kept.length) / H)]!; return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot]! + 1)); });
-    turnRows(turns, this.#tensor, each((slot, h) => this.#rotations![slot * H + h]!), to);
+    const each = (of: (slot: number, h: number) => number): number[][] =>
+      Array.from({ length: H }, (_, h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
+    const to = each((slot, h) => {
+      const row = rows[Math.floor((h * kept.length) / H)]!;
+      return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot]! + 1));
+    });
+    turnRows(
+      turns,
+      this.#tensor,
+      each((slot, h) => this.#rotations![slot * H + h]!),
+      to,
+    );
     for (const [h, row] of to.entries()) for (const [slot, p] of row.entries()) this.#rotations![slot * H + h] = p;
     this.changed();
   }
@@ -96,7 +137,9 @@ export class DeviceRing {
   /** From now on queries have rotations of their own, the original positions at first. */
   markRotations(): void {
     if (this.#rotations) return;
-    const { ledger } = this.#home, H = this.#heads, bytes = 4 * this.window * H;
+    const { ledger } = this.#home,
+      H = this.#heads,
+      bytes = 4 * this.window * H;
     this.#rotations = new Uint32Array(this.window * H);
     for (const [slot, p] of this.#positions.entries()) this.#rotations.fill(p, slot * H, (slot + 1) * H);
     ledger.allocate('rings', bytes);
@@ -110,8 +153,15 @@ export class DeviceRing {
 
   /** Its numbers for a file, once `queries` have been read. */
   saved(queries: Float32Array): NonNullable<LayerSnapshot['ring']> {
-    const seen = this.#seen, [H = 1, w = 1, d = 1] = this.#tensor.shape;
-    return { window: w, seen, queries: swapped(queries, H, w, d, Math.min(seen, w)), positions: this.#positions, rotations: this.#rotations };
+    const seen = this.#seen,
+      [H = 1, w = 1, d = 1] = this.#tensor.shape;
+    return {
+      window: w,
+      seen,
+      queries: swapped(queries, H, w, d, Math.min(seen, w)),
+      positions: this.#positions,
+      rotations: this.#rotations,
+    };
   }
 
   /** Takes saved numbers back. */
@@ -126,7 +176,8 @@ export class DeviceRing {
   }
 
   fork(home: Home): DeviceRing {
-    const [heads = 1, w = 1, dim = 1] = this.#tensor.shape, copy = new DeviceRing(w, heads, dim, home);
+    const [heads = 1, w = 1, dim = 1] = this.#tensor.shape,
+      copy = new DeviceRing(w, heads, dim, home);
     encodeSlots(home.scope.commands, this.#tensor, copy.#tensor, w);
     encodeSlots(home.scope.commands, this.#lse, copy.#lse, w);
     copy.#positions.set(this.#positions);
@@ -139,7 +190,10 @@ export class DeviceRing {
   }
 
   destroy(): void {
-    const { scope: { commands }, ledger } = this.#home;
+    const {
+      scope: { commands },
+      ledger,
+    } = this.#home;
     ledger.release('rings', this.#bytes);
     ledger.free('rings', this.#bytes);
     for (const x of [this.#tensor, this.#lse]) commands.free(x);
@@ -149,6 +203,7 @@ export class DeviceRing {
 /** `[a, b, d]` as `[b, a, d]`; of b only the first `count`, zeros for the others. */
 function swapped(x: Float32Array, a: number, b: number, d: number, count = b): Float32Array {
   const out = new Float32Array(x.length);
-  for (let i = 0; i < a; i++) for (let j = 0; j < count; j++) out.set(x.subarray((i * b + j) * d, (i * b + j + 1) * d), (j * a + i) * d);
+  for (let i = 0; i < a; i++)
+    for (let j = 0; j < count; j++) out.set(x.subarray((i * b + j) * d, (i * b + j + 1) * d), (j * a + i) * d);
   return out;
 }

@@ -43,17 +43,56 @@ export function expectOffered(needs: readonly AnySignal[]): void {
   for (const signal of needs) {
     if (signal.hidden) throw hiddenRefused(signal);
     if (!(signal.provide !== undefined || isState(signal) || OFFERED.includes(signal.id)))
-      throw new KvError('gpu', `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model whose engine keeps caches on the host`);
+      throw new KvError(
+        'gpu',
+        `sequences on a device do not offer the signal ${signalKey(signal)}: expected a policy without it, or a model whose engine keeps caches on the host`,
+      );
   }
 }
 /** Hidden states stay on the device: a provider would have to wait for them in every event. */
 export const hiddenRefused = (signal: AnySignal): KvError =>
-  new KvError('gpu', `sequences on a device do not show hidden states to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model whose engine keeps caches on the host`);
-const OFFERED = ['tokens', 'positions', 'rope', 'embeddings', 'keys', 'values', 'queries', 'attention.last', 'attention.window', 'attention.max', 'attention.block', 'attention.accumulated', 'values.output'];
+  new KvError(
+    'gpu',
+    `sequences on a device do not show hidden states to the host, which the signal ${signalKey(signal)} reads: expected a policy without it, or a model whose engine keeps caches on the host`,
+  );
+const OFFERED = [
+  'tokens',
+  'positions',
+  'rope',
+  'embeddings',
+  'keys',
+  'values',
+  'queries',
+  'attention.last',
+  'attention.window',
+  'attention.max',
+  'attention.block',
+  'attention.accumulated',
+  'values.output',
+];
 
 function compute(signal: AnySignal, source: Source): unknown {
-  const { layer, shared, tokens, commands, config: { queryHeads: H, kvHeads: G } } = source, { cache, accumulated, block } = layer, n = cache.length;
-  const lengthsOf = (rows: number): { readonly lengths?: Tensor } => (cache.even ? {} : { lengths: rows === G ? cache.lengths : commands.upload(Uint32Array.from({ length: rows }, (_, r) => cache.counts[Math.floor((r * G) / rows)]!), [rows]) });
+  const {
+      layer,
+      shared,
+      tokens,
+      commands,
+      config: { queryHeads: H, kvHeads: G },
+    } = source,
+    { cache, accumulated, block } = layer,
+    n = cache.length;
+  const lengthsOf = (rows: number): { readonly lengths?: Tensor } =>
+    cache.even
+      ? {}
+      : {
+          lengths:
+            rows === G
+              ? cache.lengths
+              : commands.upload(
+                  Uint32Array.from({ length: rows }, (_, r) => cache.counts[Math.floor((r * G) / rows)]!),
+                  [rows],
+                ),
+        };
   /** The slots in use of a tensor that may have room for more, as pieces know them. */
   const dense = (x: Tensor): Tensor => {
     const [rows = 1, capacity = 1, ...channels] = x.shape;
@@ -69,44 +108,108 @@ function compute(signal: AnySignal, source: Source): unknown {
     const all = { ...rows.dense(commands, n), ...lengthsOf(rows.rows) };
     return wanted === 'kv' && rows.rows > G ? source.ops.groupRows('sum', all, G) : all;
   };
-  if (isState(signal)) return (signal.state.rows === 'model' ? shared : layer.states).read(commands, signal, n, tokens.ids.length, lengthsOf(G).lengths);
+  if (isState(signal))
+    return (signal.state.rows === 'model' ? shared : layer.states).read(
+      commands,
+      signal,
+      n,
+      tokens.ids.length,
+      lengthsOf(G).lengths,
+    );
   if (windowOf(signal) > 0) return ofWindow(signal, source, lengthsOf(H));
   switch (signal.id) {
-    case 'keys': return dense(cache.keys);
-    case 'values': return dense(cache.values);
-    case 'positions': return dense(cache.positions);
-    case 'tokens': return tokens;
-    case 'rope': return source.rope;
-    case 'embeddings': return source.embeddings;
-    case 'values.output': return { ...encodeOutputNorms(commands, cache, source.output(), n), ...lengthsOf(H) };
-    case 'attention.accumulated': return sums(accumulated);
-    case 'attention.block': return sums(block);
-    default: throw expectOffered([signal]);
+    case 'keys':
+      return dense(cache.keys);
+    case 'values':
+      return dense(cache.values);
+    case 'positions':
+      return dense(cache.positions);
+    case 'tokens':
+      return tokens;
+    case 'rope':
+      return source.rope;
+    case 'embeddings':
+      return source.embeddings;
+    case 'values.output':
+      return { ...encodeOutputNorms(commands, cache, source.output(), n), ...lengthsOf(H) };
+    case 'attention.accumulated':
+      return sums(accumulated);
+    case 'attention.block':
+      return sums(block);
+    default:
+      throw expectOffered([signal]);
   }
 }
 
 /** Records the addition of the decoded query that waits, if one does, to the layer's running sums. */
-export function settleSums({ layer, config, index, commands }: Pick<Source, 'layer' | 'config' | 'index' | 'commands'>): void {
+export function settleSums({
+  layer,
+  config,
+  index,
+  commands,
+}: Pick<Source, 'layer' | 'config' | 'index' | 'commands'>): void {
   const { waiting } = layer;
   if (waiting) addWaiting(commands, layer, attentionOf(layer, config, index, waiting.past, waiting.past));
 }
 
 /** How a layer attends, for queries at `positions [m]` over its cache as it is. */
-export function attentionOf({ cache }: DeviceLayer, config: ModelConfig, index: number, q: Tensor, rows: Tensor, views = 0): DeviceAttention {
-  const { queryHeads: heads, attention: { windows } } = config, { scale, softcap } = layerAttention(config, index), window = windows[index] ?? Infinity, [, m = 0] = q.shape;
+export function attentionOf(
+  { cache }: DeviceLayer,
+  config: ModelConfig,
+  index: number,
+  q: Tensor,
+  rows: Tensor,
+  views = 0,
+): DeviceAttention {
+  const {
+      queryHeads: heads,
+      attention: { windows },
+    } = config,
+    { scale, softcap } = layerAttention(config, index),
+    window = windows[index] ?? Infinity,
+    [, m = 0] = q.shape;
   const { heads: kvHeads, headDim, keys, values, positions, lengths, capacity, length: slots } = cache;
-  return { m, heads, kvHeads, headDim, q, keys, values, positions, lengths, capacity, slots, rows, views, scale, ...(softcap !== undefined && { softcap }), ...(window !== Infinity && { window }) };
+  return {
+    m,
+    heads,
+    kvHeads,
+    headDim,
+    q,
+    keys,
+    values,
+    positions,
+    lengths,
+    capacity,
+    slots,
+    rows,
+    views,
+    scale,
+    ...(softcap !== undefined && { softcap }),
+    ...(window !== Infinity && { window }),
+  };
 }
 
-/** What looks at the last w queries: themselves `[H, w, d]`, or a statistic of the weights that they give each slot, `[H, n]`. */
-function ofWindow(signal: AnySignal, { layer, index, config, counters, commands }: Source, lengths: { readonly lengths?: Tensor }): Tensor {
-  const { ring, cache } = layer, w = windowOf(signal);
+/**
+ * What looks at the last w queries: themselves `[H, w, d]`, or a statistic of the weights that they give each slot,
+ * `[H, n]`.
+ */
+function ofWindow(
+  signal: AnySignal,
+  { layer, index, config, counters, commands }: Source,
+  lengths: { readonly lengths?: Tensor },
+): Tensor {
+  const { ring, cache } = layer,
+    w = windowOf(signal);
   if (!ring || ring.window < w) throw notRemembered(signal);
-  const { q, positions } = ring.last(commands, w), count = positions.length;
+  const { q, positions } = ring.last(commands, w),
+    count = positions.length;
   if (signal.id === 'queries') return q;
-  const of = statisticOf(signal), columns = commands.make([config.queryHeads, cache.length]);
+  const of = statisticOf(signal),
+    columns = commands.make([config.queryHeads, cache.length]);
   counters.statistics++;
-  const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])), lse = ring.lse(commands, count), attended = lse ? { out: lse, lseAt: 0, last: count } : encodeAttention(commands, a, { last: count });
+  const a = attentionOf(layer, config, index, q, commands.upload(positions, [count, 1])),
+    lse = ring.lse(commands, count),
+    attended = lse ? { out: lse, lseAt: 0, last: count } : encodeAttention(commands, a, { last: count });
   encodeColumns(commands, a, attended, columns, { ...(of && { of }), over: of === 'max' ? 1 : count });
   for (const x of [q, a.rows, attended.out]) commands.free(x);
   return { ...columns, ...lengths };

@@ -3,7 +3,10 @@ import type { Commands } from '@kv/gpu';
 import { encodeCompact, encodeRest, encodeSlots } from '../operations.ts';
 import { forRows, type Home, type Selection } from './home.ts';
 
-/** f32 `[rows, stride]` on the device beside a layer's cache: one entry a slot, compacted with it, `init` where nobody wrote; counted as the host counts its own. */
+/**
+ * f32 `[rows, stride]` on the device beside a layer's cache: one entry a slot, compacted with it, `init` where nobody
+ * wrote; counted as the host counts its own.
+ */
 export class DeviceRows {
   readonly rows: number;
   readonly #init: number;
@@ -42,7 +45,8 @@ export class DeviceRows {
   restore(numbers: Float32Array, slots: number): void {
     const { commands } = this.#home.scope;
     this.grow(slots);
-    for (let r = 0; r < this.rows; r++) commands.write(this.#tensor, numbers.subarray(r * slots, (r + 1) * slots), r * this.#stride);
+    for (let r = 0; r < this.rows; r++)
+      commands.write(this.#tensor, numbers.subarray(r * slots, (r + 1) * slots), r * this.#stride);
   }
 
   /** A copy of the first `slots` columns of every row, `[rows, slots]`. */
@@ -54,7 +58,8 @@ export class DeviceRows {
 
   /** Records that these slots of each head stay: at most `counts`, until `confirm` says how many. */
   keep(selection: Selection, counts: readonly number[]): void {
-    const { commands } = this.#home.scope, { kept, counts: valid } = forRows(selection, this.rows);
+    const { commands } = this.#home.scope,
+      { kept, counts: valid } = forRows(selection, this.rows);
     encodeCompact(commands, this.#tensor, kept, valid, { most: Math.max(...counts) });
     encodeRest(commands, this.#tensor, valid, this.#init);
     this.confirm(counts);
@@ -79,7 +84,11 @@ export class DeviceRows {
   }
 
   #resize(stride: number): void {
-    const { scope: { commands }, ledger } = this.#home, next = commands.upload(new Float32Array(this.rows * stride).fill(this.#init), [this.rows, stride]);
+    const {
+        scope: { commands },
+        ledger,
+      } = this.#home,
+      next = commands.upload(new Float32Array(this.rows * stride).fill(this.#init), [this.rows, stride]);
     ledger.allocate(this.#name, 4 * this.rows * stride);
     encodeSlots(commands, this.#tensor, next, Math.min(this.#length, stride));
     commands.free(this.#tensor);

@@ -7,23 +7,47 @@ import type { DeviceStates } from './states.ts';
 
 /** All that a sequence on the device remembers, on the host, in one read. */
 export async function snapshot(memory: DeviceMemory): Promise<Snapshot> {
-  const scope = memory.open(), { commands } = scope, { layers, shared, model: { config } } = memory;
+  const scope = memory.open(),
+    { commands } = scope,
+    {
+      layers,
+      shared,
+      model: { config },
+    } = memory;
   try {
-    const wanted: Tensor[] = [], numbers = (x: Tensor): (() => Float32Array) => { const at = wanted.push(x) - 1; return () => read[at]!.data as Float32Array; };
+    const wanted: Tensor[] = [],
+      numbers = (x: Tensor): (() => Float32Array) => {
+        const at = wanted.push(x) - 1;
+        return () => read[at]!.data as Float32Array;
+      };
     const states = (of: DeviceStates): (() => readonly StoredState[]) => {
       const all = of.saved(commands).map(({ tensor, ...state }) => ({ state, data: numbers(tensor) }));
       return () => all.map(({ state, data }) => ({ ...state, data: data() }));
     };
     const parts = layers.map((layer, index): (() => LayerSnapshot) => {
       settleSums({ layer, config, index, commands });
-      const { cache, ring, accumulated, block, aligned } = layer, [keys, values] = [numbers(cache.keys), numbers(cache.values)], queries = ring && numbers(ring.queries), own = states(layer.states);
+      const { cache, ring, accumulated, block, aligned } = layer,
+        [keys, values] = [numbers(cache.keys), numbers(cache.values)],
+        queries = ring && numbers(ring.queries),
+        own = states(layer.states);
       const [all, newest] = [accumulated, block].map((rows) => rows && numbers(rows.dense(commands, cache.length)));
       return () => ({
-        lengths: cache.counts, aligned, ring: ring?.saved(queries!()), accumulated: all && { rows: accumulated!.rows === config.queryHeads ? 'query' : 'kv', sums: all() }, block: newest?.(), states: own(),
-        slots: { keys: packed(keys(), cache), values: packed(values(), cache), positions: Uint32Array.from(cache.kept().flat()), ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }) },
+        lengths: cache.counts,
+        aligned,
+        ring: ring?.saved(queries!()),
+        accumulated: all && { rows: accumulated!.rows === config.queryHeads ? 'query' : 'kv', sums: all() },
+        block: newest?.(),
+        states: own(),
+        slots: {
+          keys: packed(keys(), cache),
+          values: packed(values(), cache),
+          positions: Uint32Array.from(cache.kept().flat()),
+          ...(cache.rebased && { rotations: Uint32Array.from(cache.rotations().flat()) }),
+        },
       });
     });
-    const shares = states(shared), read = await scope.read(wanted);
+    const shares = states(shared),
+      read = await scope.read(wanted);
     return { layers: parts.map((layer) => layer()), states: shares() };
   } finally {
     scope.end();

@@ -24,14 +24,20 @@ export class DeviceStates {
 
   /** The state with room for `slots` slots and `positions` positions; `lengths` of the slots where heads differ. */
   read(commands: Commands, signal: State, slots: number, positions: number, lengths?: Tensor): Tensor {
-    const { rows, spec } = this.#entry(signal, slots, positions), tensor = rows.dense(commands, rows.length);
+    const { rows, spec } = this.#entry(signal, slots, positions),
+      tensor = rows.dense(commands, rows.length);
     return spec.kind === 'slot' && lengths ? { ...tensor, lengths } : tensor;
   }
 
   /** Replaces the state by `[rows, columns]`. */
   write(signal: State, values: Tensor): void {
-    const [rows = 1, columns = 1] = values.shape, want = this.#shape[signal.state.rows];
-    if (rows !== want) throw new KvError(signal.as, `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`);
+    const [rows = 1, columns = 1] = values.shape,
+      want = this.#shape[signal.state.rows];
+    if (rows !== want)
+      throw new KvError(
+        signal.as,
+        `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`,
+      );
     const entry = this.#entry(signal, columns, columns);
     entry.rows.grow(columns);
     entry.rows.write(values);
@@ -44,7 +50,12 @@ export class DeviceStates {
 
   /** All states for a file, as the device has them. */
   saved(commands: Commands): readonly (Omit<StoredState, 'data'> & { readonly tensor: Tensor })[] {
-    return Array.from(this.#entries, ([id, { spec, rows }]) => ({ id, spec, columns: rows.length, tensor: rows.dense(commands, rows.length) }));
+    return Array.from(this.#entries, ([id, { spec, rows }]) => ({
+      id,
+      spec,
+      columns: rows.length,
+      tensor: rows.dense(commands, rows.length),
+    }));
   }
 
   /** Takes a saved state back. */
@@ -68,8 +79,18 @@ export class DeviceStates {
   #entry(signal: State, slots: number, positions: number): { readonly spec: StateSpec; readonly rows: DeviceRows } {
     const spec = signal.state;
     let entry = this.#entries.get(signal.id);
-    if (!entry) this.#entries.set(signal.id, (entry = { spec, rows: new DeviceRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#home) }));
-    const { rows } = entry, columns = { slot: slots, position: positions, unit: Math.max(rows.length, spec.width ?? 1), sequence: spec.width ?? 1 }[spec.kind];
+    if (!entry)
+      this.#entries.set(
+        signal.id,
+        (entry = { spec, rows: new DeviceRows(this.#shape[spec.rows], spec.init ?? 0, 'states', this.#home) }),
+      );
+    const { rows } = entry,
+      columns = {
+        slot: slots,
+        position: positions,
+        unit: Math.max(rows.length, spec.width ?? 1),
+        sequence: spec.width ?? 1,
+      }[spec.kind];
     if (columns > rows.length) rows.grow(columns);
     return entry;
   }

@@ -11,19 +11,39 @@ import { embeddedFrom, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
 
 type Folding = Parameters<NonNullable<ProviderEngine['attentionStretches']>>;
-interface Queries { readonly part: Part; readonly q: Tensor }
+interface Queries {
+  readonly part: Part;
+  readonly q: Tensor;
+}
 
-/** Feeds the whole sequence through the layers up to `layer` of an empty copy, and folds that layer's attention stretch by stretch on the device: one read for all of it. */
-export async function foldStretches(memory: DeviceMemory, layer: number, stretches: readonly Stretch[], strongest: Folding[2], record: Folding[3]): Promise<readonly (readonly Float32Array[])[]> {
-  const copy = memory.empty(), scope = memory.open(), { commands } = scope, { text: { ids }, counters } = memory;
+/**
+ * Feeds the whole sequence through the layers up to `layer` of an empty copy, and folds that layer's attention stretch
+ * by stretch on the device: one read for all of it.
+ */
+export async function foldStretches(
+  memory: DeviceMemory,
+  layer: number,
+  stretches: readonly Stretch[],
+  strongest: Folding[2],
+  record: Folding[3],
+): Promise<readonly (readonly Float32Array[])[]> {
+  const copy = memory.empty(),
+    scope = memory.open(),
+    { commands } = scope,
+    {
+      text: { ids },
+      counters,
+    } = memory;
   copy.rotaryLength = ids.length;
   try {
-    const first = Math.min(ids.length, ...stretches.map(({ from }) => from)), ranges = [{ from: 0, end: first }, ...stretches];
+    const first = Math.min(ids.length, ...stretches.map(({ from }) => from)),
+      ranges = [{ from: 0, end: first }, ...stretches];
     const parts = ranges.map(({ from, end }) => embeddedFrom(copy, commands, ids.slice(from, end), from));
-    for (let l = 0; l < layer; l++) for (const [i, part] of parts.flat().entries()) {
-      if (i === 0) [copy.layers[l]!.cache.grow(ids.length), counters.fused++];
-      through(copy, commands, l, part);
-    }
+    for (let l = 0; l < layer; l++)
+      for (const [i, part] of parts.flat().entries()) {
+        if (i === 0) [copy.layers[l]!.cache.grow(ids.length), counters.fused++];
+        through(copy, commands, l, part);
+      }
     copy.layers[layer]!.cache.grow(ids.length);
     for (const part of parts[0]!) commands.free(project(copy, commands, layer, part).q);
     const wanted: Tensor[][] = [];
@@ -42,7 +62,12 @@ export async function foldStretches(memory: DeviceMemory, layer: number, stretch
 
 /** Records a part's keys and values into a layer's cache. */
 function project({ layers, model: { decoder } }: DeviceMemory, commands: Commands, l: number, part: Part): Queries {
-  const [q, k, v] = (decoder.prepared.layers[l]!.project as DeviceRunnable).encode(commands, [part.x], part.m, part.angles) as [Tensor, Tensor, Tensor];
+  const [q, k, v] = (decoder.prepared.layers[l]!.project as DeviceRunnable).encode(
+    commands,
+    [part.x],
+    part.m,
+    part.angles,
+  ) as [Tensor, Tensor, Tensor];
   layers[l]!.cache.append(k, v, part.positions, part.at, part.turned);
   decoder.rows.qkv[l]! += part.m;
   for (const spent of [k, v]) commands.free(spent);
@@ -51,27 +76,66 @@ function project({ layers, model: { decoder } }: DeviceMemory, commands: Command
 
 /** Records a part's way through a whole layer. */
 function through(copy: DeviceMemory, commands: Commands, l: number, part: Part): void {
-  const { q } = project(copy, commands, l, part), { model: { decoder, config } } = copy;
-  const attended = encodeAttention(commands, attentionOf(copy.layers[l]!, config, l, q, part.positions)), before = part.x;
-  [part.x] = (decoder.prepared.layers[l]!.finish as DeviceRunnable).encode(commands, [before, attended.out], part.m, part.angles) as [Tensor];
+  const { q } = project(copy, commands, l, part),
+    {
+      model: { decoder, config },
+    } = copy;
+  const attended = encodeAttention(commands, attentionOf(copy.layers[l]!, config, l, q, part.positions)),
+    before = part.x;
+  [part.x] = (decoder.prepared.layers[l]!.finish as DeviceRunnable).encode(
+    commands,
+    [before, attended.out],
+    part.m,
+    part.angles,
+  ) as [Tensor];
   for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l]! += part.m;
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }
 
 /** Records the folding of one stretch, and copies of what is wanted of it: all else is given back with it. */
-function fold(copy: DeviceMemory, l: number, parts: readonly Part[], stretch: Stretch, strongest: Folding[2], record: Folding[3], outer: Commands): Tensor[] {
-  const { first, from, end, inside } = stretch, size = end - first, { layers, model: { config } } = copy, layer = layers[l]!, inner = copy.open(), { commands, ops } = inner;
+function fold(
+  copy: DeviceMemory,
+  l: number,
+  parts: readonly Part[],
+  stretch: Stretch,
+  strongest: Folding[2],
+  record: Folding[3],
+  outer: Commands,
+): Tensor[] {
+  const { first, from, end, inside } = stretch,
+    size = end - first,
+    {
+      layers,
+      model: { config },
+    } = copy,
+    layer = layers[l]!,
+    inner = copy.open(),
+    { commands, ops } = inner;
   try {
-    const projected = parts.map((part) => project(copy, commands, l, part)), own = ownSlots(commands, layer.cache, first, size);
-    const received = commands.make([config.queryHeads, size]), best = commands.make([1, end - from, 2 * strongest.most]), mean = inside ? undefined : commands.make([size, size]);
+    const projected = parts.map((part) => project(copy, commands, l, part)),
+      own = ownSlots(commands, layer.cache, first, size);
+    const received = commands.make([config.queryHeads, size]),
+      best = commands.make([1, end - from, 2 * strongest.most]),
+      mean = inside ? undefined : commands.make([size, size]);
     for (const [i, { part, q }] of projected.entries()) {
-      const a = attentionOf(layer, config, l, q, part.positions), row = part.at[0]! - from, attended = encodeAttention(commands, a, { last: part.m });
+      const a = attentionOf(layer, config, l, q, part.positions),
+        row = part.at[0]! - from,
+        attended = encodeAttention(commands, a, { last: part.m });
       encodeColumns(commands, { ...a, ...own, capacity: size, slots: size }, attended, received, { join: i > 0 });
-      const some = encodeStrongest(commands, a, attended, { first, ...strongest, ...(mean && { mean: { to: mean, row: part.at[0]! - first } }) });
+      const some = encodeStrongest(commands, a, attended, {
+        first,
+        ...strongest,
+        ...(mean && { mean: { to: mean, row: part.at[0]! - first } }),
+      });
       encodeSlots(commands, { ...some, shape: [1, ...some.shape] }, best, part.m, 0, row);
       for (const spent of [some, attended.out, q]) commands.free(spent);
     }
-    const folded = { ops, received, strongest: { ...best, shape: best.shape.slice(1) }, ...(mean && from === first && { mean: { ...mean, shape: [1, size, size] } }) };
+    const folded = {
+      ops,
+      received,
+      strongest: { ...best, shape: best.shape.slice(1) },
+      ...(mean && from === first && { mean: { ...mean, shape: [1, size, size] } }),
+    };
     return record(folded, stretch).map((x) => copied(outer, x));
   } finally {
     inner.end();
@@ -79,8 +143,17 @@ function fold(copy: DeviceMemory, l: number, parts: readonly Part[], stretch: St
 }
 
 /** A copy of `size` slots of every head from `first` on, as a cache by itself. */
-function ownSlots(commands: Commands, { keys, positions, heads, headDim }: DeviceCache, first: number, size: number): { readonly keys: Tensor; readonly positions: Tensor; readonly lengths: Tensor } {
-  const own = { keys: commands.make([heads, size, headDim]), positions: commands.make([heads, size], 'u32'), lengths: commands.upload(new Uint32Array(heads).fill(size), [heads]) };
+function ownSlots(
+  commands: Commands,
+  { keys, positions, heads, headDim }: DeviceCache,
+  first: number,
+  size: number,
+): { readonly keys: Tensor; readonly positions: Tensor; readonly lengths: Tensor } {
+  const own = {
+    keys: commands.make([heads, size, headDim]),
+    positions: commands.make([heads, size], 'u32'),
+    lengths: commands.upload(new Uint32Array(heads).fill(size), [heads]),
+  };
   encodeSlots(commands, keys, own.keys, size, first);
   encodeSlots(commands, positions, own.positions, size, first);
   return own;

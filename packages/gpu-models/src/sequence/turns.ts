@@ -11,10 +11,20 @@ export interface Turns {
   readonly row: ReadonlyMap<number, number>;
 }
 
-/** Records the turning of the first slots of every row of `x [rows, size, d]` from one position to another, both `[row][slot]`; rows may be shorter than others. */
-export function turnRows({ commands, angles, row }: Turns, x: Tensor, from: readonly (readonly number[])[], to: readonly (readonly number[])[]): void {
-  const slots = Math.max(0, ...from.map(({ length }) => length)), turns = new Uint32Array(from.length * slots * 2);
-  for (const [r, list] of from.entries()) for (const [i, p] of list.entries()) turns.set([row.get(p)!, row.get(to[r]![i]!)!], 2 * (r * slots + i));
+/**
+ * Records the turning of the first slots of every row of `x [rows, size, d]` from one position to another, both
+ * `[row][slot]`; rows may be shorter than others.
+ */
+export function turnRows(
+  { commands, angles, row }: Turns,
+  x: Tensor,
+  from: readonly (readonly number[])[],
+  to: readonly (readonly number[])[],
+): void {
+  const slots = Math.max(0, ...from.map(({ length }) => length)),
+    turns = new Uint32Array(from.length * slots * 2);
+  for (const [r, list] of from.entries())
+    for (const [i, p] of list.entries()) turns.set([row.get(p)!, row.get(to[r]![i]!)!], 2 * (r * slots + i));
   if (slots === 0) return;
   const given = commands.upload(turns, [from.length, slots, 2]);
   encodeTurn(commands, x, given, angles);

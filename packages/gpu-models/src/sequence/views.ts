@@ -1,19 +1,39 @@
 import type { AnySignal, At, Compiled, Tensor } from '@kv/core';
 import type { Scope } from '@kv/gpu';
 
-/** What hides slots from queries beside causality and the layer's window: bounds by position, and a mask that is 0 where a slot is hidden. */
+/**
+ * What hides slots from queries beside causality and the layer's window: bounds by position, and a mask that is 0 where
+ * a slot is hidden.
+ */
 export interface Hidden {
   readonly bounds: readonly { readonly lower: (position: number) => number; readonly sinks: number }[];
   readonly mask?: Tensor;
 }
 
 /** What the policy's views hide in a layer now: masks stay on the device, joined by their product. */
-export function hiddenNow(policy: Compiled, phase: 'prefill' | 'decode', at: At, read: (signal: AnySignal) => unknown, { ops }: Scope, write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => void): Hidden {
+export function hiddenNow(
+  policy: Compiled,
+  phase: 'prefill' | 'decode',
+  at: At,
+  read: (signal: AnySignal) => unknown,
+  { ops }: Scope,
+  write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => void,
+): Hidden {
   const bounds: Hidden['bounds'][number][] = [];
   let all: Tensor | undefined;
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;
-    const { mask, sinks = 0, lower, state } = hook.run({ at, ops, read: <V>(signal: AnySignal) => read(signal) as V, draft: { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] } });
+    const {
+      mask,
+      sinks = 0,
+      lower,
+      state,
+    } = hook.run({
+      at,
+      ops,
+      read: <V>(signal: AnySignal) => read(signal) as V,
+      draft: { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] },
+    });
     if (state) write(hook.needs, state);
     if (mask) all = all ? ops.mul(all, mask) : mask;
     if (lower) bounds.push({ lower, sinks });

@@ -4,7 +4,10 @@ import type { Form } from '../wgsl/weights.ts';
 interface Blocks {
   /** Where the halves of its scales stand. */
   readonly scaleBytes: readonly number[];
-  /** Writes its 32 numbers j in order: whole bytes, or four words of low bits, the first number of a byte in its low nibble, and what is above them. */
+  /**
+   * Writes its 32 numbers j in order: whole bytes, or four words of low bits, the first number of a byte in its low
+   * nibble, and what is above them.
+   */
   pack(from: Uint8Array, at: number, j: number, to: Uint8Array, out: number): void;
 }
 
@@ -12,7 +15,8 @@ const evens = (from: number, to: number): number[] => Array.from({ length: (to -
 
 /** Pairs of numbers, each in the nibble at `shift` of its byte. */
 function nibbles(from: Uint8Array, at: number, shift: number, pairs: number, to: Uint8Array, out: number): void {
-  for (let i = 0; i < pairs; i++) to[out + i] = ((from[at + 2 * i]! >> shift) & 15) | (((from[at + 2 * i + 1]! >> shift) & 15) << 4);
+  for (let i = 0; i < pairs; i++)
+    to[out + i] = ((from[at + 2 * i]! >> shift) & 15) | (((from[at + 2 * i + 1]! >> shift) & 15) << 4);
 }
 
 /** 32 numbers in 16 bytes, the first half in the low nibbles. */
@@ -23,16 +27,21 @@ function halved(from: Uint8Array, at: number, to: Uint8Array, out: number): void
 
 /** `bits` bits at `shift` of each of 32 bytes, one after the other. */
 function upper(from: Uint8Array, at: number, shift: number, bits: 1 | 2, to: Uint8Array, out: number): void {
-  const each = 8 / bits, mask = 2 ** bits - 1;
-  for (let i = 0; i < 32; i++) to[out + Math.floor(i / each)]! |= ((from[at + i]! >> shift) & mask) << (bits * (i % each));
+  const each = 8 / bits,
+    mask = 2 ** bits - 1;
+  for (let i = 0; i < 32; i++)
+    to[out + Math.floor(i / each)]! |= ((from[at + i]! >> shift) & mask) << (bits * (i % each));
 }
 
 /** Two times 32 numbers in 32 bytes, the second in the high nibbles. */
-const ofPair = (from: Uint8Array, at: number, j: number, to: Uint8Array, out: number): void => nibbles(from, at + 32 * (j >> 1), 4 * (j % 2), 16, to, out);
-const withFifth = (fifth: number, quants: number): Blocks['pack'] => (from, at, _, to, out) => {
-  halved(from, at + quants, to, out);
-  to.set(from.subarray(at + fifth, at + fifth + 4), out + 16);
-};
+const ofPair = (from: Uint8Array, at: number, j: number, to: Uint8Array, out: number): void =>
+  nibbles(from, at + 32 * (j >> 1), 4 * (j % 2), 16, to, out);
+const withFifth =
+  (fifth: number, quants: number): Blocks['pack'] =>
+  (from, at, _, to, out) => {
+    halved(from, at + quants, to, out);
+    to.set(from.subarray(at + fifth, at + fifth + 4), out + 16);
+  };
 
 /** ggml's blocks (ggml-common.h): scales first, of Q6_K last. */
 export const blocks: Readonly<Record<Exclude<Form, 'f32' | 'f16' | 'bf16'>, Blocks>> = {
@@ -42,12 +51,18 @@ export const blocks: Readonly<Record<Exclude<Form, 'f32' | 'f16' | 'bf16'>, Bloc
   q5_0: { scaleBytes: [0], pack: withFifth(2, 6) },
   q5_1: { scaleBytes: [0, 2], pack: withFifth(4, 8) },
   q4_k: { scaleBytes: evens(0, 16), pack: (from, at, j, to, out) => ofPair(from, at + 16, j, to, out) },
-  q5_k: { scaleBytes: evens(0, 16), pack: (from, at, j, to, out) => {
-    ofPair(from, at + 48, j, to, out);
-    upper(from, at + 16, j, 1, to, out + 16);
-  } },
-  q6_k: { scaleBytes: [208, ...evens(192, 208)], pack: (from, at, j, to, out) => {
-    nibbles(from, at + 64 * (j >> 2) + 32 * (j % 2), 2 * (j & 2), 16, to, out);
-    upper(from, at + 128 + 32 * (j >> 2), 2 * (j % 4), 2, to, out + 16);
-  } },
+  q5_k: {
+    scaleBytes: evens(0, 16),
+    pack: (from, at, j, to, out) => {
+      ofPair(from, at + 48, j, to, out);
+      upper(from, at + 16, j, 1, to, out + 16);
+    },
+  },
+  q6_k: {
+    scaleBytes: [208, ...evens(192, 208)],
+    pack: (from, at, j, to, out) => {
+      nibbles(from, at + 64 * (j >> 2) + 32 * (j % 2), 2 * (j & 2), 16, to, out);
+      upper(from, at + 128 + 32 * (j >> 2), 2 * (j % 4), 2, to, out + 16);
+    },
+  },
 };

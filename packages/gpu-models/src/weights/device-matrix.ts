@@ -32,8 +32,16 @@ interface Piece {
 /** Bytes that are repacked on the host at a time. */
 const STAGED = 2 ** 23;
 
-/** Uploads a matrix, split by form and so that no buffer has more than `bindingBytes`; the host holds a few MiB of it at a time beside the scales. `half` is for devices with `shader-f16`. */
-export function uploadMatrix(commands: Commands, { outputs, inputs, parts }: Matrix, bindingBytes: number, half = false): DeviceMatrix {
+/**
+ * Uploads a matrix, split by form and so that no buffer has more than `bindingBytes`; the host holds a few MiB of it at
+ * a time beside the scales. `half` is for devices with `shader-f16`.
+ */
+export function uploadMatrix(
+  commands: Commands,
+  { outputs, inputs, parts }: Matrix,
+  bindingBytes: number,
+  half = false,
+): DeviceMatrix {
   const made: DevicePart[] = [];
   let from = 0;
   for (const pieces of bindable(parts, inputs, bindingBytes)) {
@@ -50,7 +58,8 @@ const rowBytes = (form: Form, inputs: number): number => 4 * OCTET_WORDS[form] *
 function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: number): Piece[][] {
   const groups: { readonly form: Form; room: number; readonly pieces: Piece[] }[] = [];
   for (const part of parts) {
-    const form = formOf(part.type), most = Math.max(1, Math.floor(bindingBytes / rowBytes(form, inputs)));
+    const form = formOf(part.type),
+      most = Math.max(1, Math.floor(bindingBytes / rowBytes(form, inputs)));
     for (let at = 0; at < part.rows; ) {
       let last = groups.at(-1);
       if (last?.form !== form || last.room === 0) groups.push((last = { form, room: most, pieces: [] }));
@@ -64,16 +73,27 @@ function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: nu
 }
 
 function uploadPart(commands: Commands, pieces: readonly Piece[], inputs: number, from: number): DevicePart {
-  const form = formOf(pieces[0]!.part.type), words = OCTET_WORDS[form] * octetsOf(inputs), halves = (inputs / 32) * BLOCK_HALVES[form];
-  const rows = pieces.reduce((n, { count }) => n + count, 0), weights = commands.make([rows * words], 'u32');
-  const scales = halves === 0 ? undefined : new Uint16Array(2 * Math.ceil((rows * halves) / 2)), atOnce = Math.max(1, Math.floor(STAGED / (4 * words)));
+  const form = formOf(pieces[0]!.part.type),
+    words = OCTET_WORDS[form] * octetsOf(inputs),
+    halves = (inputs / 32) * BLOCK_HALVES[form];
+  const rows = pieces.reduce((n, { count }) => n + count, 0),
+    weights = commands.make([rows * words], 'u32');
+  const scales = halves === 0 ? undefined : new Uint16Array(2 * Math.ceil((rows * halves) / 2)),
+    atOnce = Math.max(1, Math.floor(STAGED / (4 * words)));
   let row = 0;
   for (const { part, from: first, count } of pieces)
     for (let at = 0; at < count; at += atOnce) {
-      const some = Math.min(atOnce, count - at), packed = repack(part, inputs, first + at, some);
+      const some = Math.min(atOnce, count - at),
+        packed = repack(part, inputs, first + at, some);
       commands.write(weights, packed.weights, row * words);
       scales?.set(packed.scales, row * halves);
       row += some;
     }
-  return { form, from, rows, weights, scales: scales && commands.upload(new Uint32Array(scales.buffer), [scales.length / 2]) };
+  return {
+    form,
+    from,
+    rows,
+    weights,
+    scales: scales && commands.upload(new Uint32Array(scales.buffer), [scales.length / 2]),
+  };
 }

@@ -1,5 +1,6 @@
 /** Slots of a workgroup of as many threads, and queries that it takes at a time. */
-export const SLOTS = 64, QUERIES = 16;
+export const SLOTS = 64,
+  QUERIES = 16;
 /** Channels that are staged at a time. */
 const CHANNELS = 32;
 
@@ -9,7 +10,8 @@ var<workgroup> queries: array<f32, ${QUERIES * CHANNELS}>;
 var<workgroup> tile: array<f32, ${SLOTS * (CHANNELS + 1)}>;`;
 
 /**
- * Sets `products` to those of the key of this thread's slot, `first` + lane of KV head `g`, with 16 queries of query head `h`: `start` and those after it. Keys from `end` on and queries from
+ * Sets `products` to those of the key of this thread's slot, `first` + lane of KV head `g`, with 16 queries of query
+ * head `h`: `start` and those after it. Keys from `end` on and queries from
  * `stop` on count as zeros. All threads of a workgroup come here together.
  */
 export const products = (headDim: number, first: string): string => /* wgsl */ `

@@ -1,4 +1,6 @@
-/** tanh within a few ULP, also near 0, where `1 - 2 / (e^2x + 1)` cancels, and far out, where WGSL's own may overflow. */
+/**
+ * tanh within a few ULP, also near 0, where `1 - 2 / (e^2x + 1)` cancels, and far out, where WGSL's own may overflow.
+ */
 export const TANH: string = /* wgsl */ `
 fn tanh_of(x: f32) -> f32 {
   if (abs(x) < 0.25) {

@@ -12,15 +12,35 @@ export interface ScoreKind {
 export const LOWEST = '-0x1.fffffep+127f';
 
 /** Scalars that `is_seen` and `scored` read; a `cap` of 0 caps nothing. */
-export const scoreScalars = { m: 'u32', heads: 'u32', kv_heads: 'u32', capacity: 'u32', views: 'u32', window: 'u32', mask_rows: 'u32', mask_step: 'u32', scale: 'f32', cap: 'f32' } as const;
+export const scoreScalars = {
+  m: 'u32',
+  heads: 'u32',
+  kv_heads: 'u32',
+  capacity: 'u32',
+  views: 'u32',
+  window: 'u32',
+  mask_rows: 'u32',
+  mask_step: 'u32',
+  scale: 'f32',
+  cap: 'f32',
+} as const;
 
 export type ScoreBuffer = 'positions' | 'lengths' | 'rows' | 'mask';
-export const scoreBuffers = ({ masked, single = false }: ScoreKind): { readonly positions: string; readonly lengths: string; readonly rows?: string; readonly mask?: string } =>
-  ({ positions: 'u32', lengths: 'u32', ...(!single && { rows: 'u32' }), ...(masked && { mask: 'u32' }) });
+export const scoreBuffers = ({
+  masked,
+  single = false,
+}: ScoreKind): {
+  readonly positions: string;
+  readonly lengths: string;
+  readonly rows?: string;
+  readonly mask?: string;
+} => ({ positions: 'u32', lengths: 'u32', ...(!single && { rows: 'u32' }), ...(masked && { mask: 'u32' }) });
 
 /**
- * Which slots a query sees, and what its score becomes. `rows` holds for each query its position and `views` pairs (from, below) of positions
- * that it does not see. A slot at a later position is never seen, the query's own always; others unless they are `window` or more positions
+ * Which slots a query sees, and what its score becomes. `rows` holds for each query its position and `views` pairs
+ * (from, below) of positions
+ * that it does not see. A slot at a later position is never seen, the query's own always; others unless they are
+ * `window` or more positions
  * back, in one of the pairs, or 0 in the mask, whose rows are those of query heads, of KV heads, or one.
  */
 export const seen = ({ masked, single = false }: ScoreKind): string => /* wgsl */ `${TANH}
@@ -30,10 +50,14 @@ fn is_seen(r: u32, h: u32, g: u32, j: u32) -> bool {
   let position = positions[g * params.capacity + j];
   if (position >= own) { return position == own; }
   if (own - position >= params.window) { return false; }
-  ${single ? '' : /* wgsl */ `for (var v = 0u; v < params.views; v++) {
+  ${
+    single
+      ? ''
+      : /* wgsl */ `for (var v = 0u; v < params.views; v++) {
     let at = r * (1u + 2u * params.views) + 1u + 2u * v;
     if (position >= rows[at] && position < rows[at + 1u]) { return false; }
-  }`}
+  }`
+  }
   ${masked ? 'return (mask[h * params.mask_rows / params.heads * params.mask_step + j] << 1u) != 0u;' : 'return true;'}
 }
 fn scored(product: f32) -> f32 {

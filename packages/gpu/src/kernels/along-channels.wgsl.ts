@@ -2,15 +2,24 @@ import type { KernelDef } from '../shader.ts';
 
 const KINDS = {
   dot: ['a_get(from_a + c * params.a_slot_step) * y', 'sum'],
-  distance: ['(a_get(from_a + c * params.a_slot_step) - y) * (a_get(from_a + c * params.a_slot_step) - y)', 'sqrt(sum)'],
+  distance: [
+    '(a_get(from_a + c * params.a_slot_step) - y) * (a_get(from_a + c * params.a_slot_step) - y)',
+    'sqrt(sum)',
+  ],
   norm1: ['abs(y)', 'sum'],
   norm2: ['y * y', 'sqrt(sum)'],
 } as const;
 
-/** For every vector of `b [r', n, d]`: its inner product with, or distance from, the vector of its row in `a [r, d]`; or its norm. */
+/**
+ * For every vector of `b [r', n, d]`: its inner product with, or distance from, the vector of its row in `a [r, d]`; or
+ * its norm.
+ */
 export const alongChannels = (kind: keyof typeof KINDS): KernelDef => ({
   id: `along-channels:${kind}`,
-  inputs: { ...(kind === 'dot' || kind === 'distance' ? { a: 'number' } : {}), b: 'number' }, outputs: { output: 'f32' }, params: { size: 'u32' }, per: 'element',
+  inputs: { ...(kind === 'dot' || kind === 'distance' ? { a: 'number' } : {}), b: 'number' },
+  outputs: { output: 'f32' },
+  params: { size: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

@@ -7,20 +7,34 @@ export type OperandKind = 'whole' | 'broadcast' | 'number';
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** `expression` of a, b and c at every element of the broadcast shape, f32. */
-export function elementwise(id: string, operands: readonly OperandKind[], expression: string, functions = ''): KernelDef {
+export function elementwise(
+  id: string,
+  operands: readonly OperandKind[],
+  expression: string,
+  functions = '',
+): KernelDef {
   const named = operands.map((kind, i) => [NAMES[i]!, kind] as const);
-  const tensors = named.filter(([, kind]) => kind !== 'number'), hosts = named.filter(([, kind]) => kind === 'number');
-  const value = (n: string, kind: OperandKind): string => (kind === 'number' ? `params.${n}_number` : kind === 'whole' ? `${n}_get(index)` : `${n}_at(row, slot, channel)`);
+  const tensors = named.filter(([, kind]) => kind !== 'number'),
+    hosts = named.filter(([, kind]) => kind === 'number');
+  const value = (n: string, kind: OperandKind): string =>
+    kind === 'number' ? `params.${n}_number` : kind === 'whole' ? `${n}_get(index)` : `${n}_at(row, slot, channel)`;
   return {
     id: `${id}:${operands.join('-')}`,
-    inputs: Object.fromEntries(tensors.map(([n]) => [n, 'number'])), outputs: { output: 'f32' }, params: Object.fromEntries(hosts.map(([n]) => [`${n}_number`, 'f32'])), per: 'element',
+    inputs: Object.fromEntries(tensors.map(([n]) => [n, 'number'])),
+    outputs: { output: 'f32' },
+    params: Object.fromEntries(hosts.map(([n]) => [`${n}_number`, 'f32'])),
+    per: 'element',
     source: /* wgsl */ `
 ${functions}
 fn run(index: u32) {
-${operands.includes('broadcast') ? /* wgsl */ `
+${
+  operands.includes('broadcast')
+    ? /* wgsl */ `
   let channel = index % params.channels;
   let slot = index / params.channels % params.slots;
-  let row = index / (params.channels * params.slots);` : ''}
+  let row = index / (params.channels * params.slots);`
+    : ''
+}
 ${named.map(([n, kind]) => `  let ${n}_ = ${value(n, kind)};`).join('\n')}
   output[index] = ${expression};
 }`,
@@ -28,11 +42,24 @@ ${named.map(([n, kind]) => `  let ${n}_ = ${value(n, kind)};`).join('\n')}
 }
 
 export const BINARY: Readonly<Record<Binary, string>> = {
-  add: 'a_ + b_', sub: 'a_ - b_', mul: 'a_ * b_', div: 'a_ / b_',
-  max: 'select(b_, a_, a_ > b_)', min: 'select(b_, a_, a_ < b_)',
-  less: 'select(0.0, 1.0, a_ < b_)', atLeast: 'select(0.0, 1.0, a_ >= b_)', equal: 'select(0.0, 1.0, a_ == b_)',
+  add: 'a_ + b_',
+  sub: 'a_ - b_',
+  mul: 'a_ * b_',
+  div: 'a_ / b_',
+  max: 'select(b_, a_, a_ > b_)',
+  min: 'select(b_, a_, a_ < b_)',
+  less: 'select(0.0, 1.0, a_ < b_)',
+  atLeast: 'select(0.0, 1.0, a_ >= b_)',
+  equal: 'select(0.0, 1.0, a_ == b_)',
 };
-export const UNARY: Readonly<Record<Unary, string>> = { exp: 'exp(a_)', log: 'logarithm(a_)', log1p: 'logarithm1(a_)', sqrt: 'root(a_)', abs: 'abs(a_)', floor: 'floor(a_)' };
+export const UNARY: Readonly<Record<Unary, string>> = {
+  exp: 'exp(a_)',
+  log: 'logarithm(a_)',
+  log1p: 'logarithm1(a_)',
+  sqrt: 'root(a_)',
+  abs: 'abs(a_)',
+  floor: 'floor(a_)',
+};
 export const WHERE = 'select(c_, b_, a_ != 0.0)';
 /** 1 - h never below half an ulp of 1, as on the CPU. */
 export const ODDS = 'a_ / max(1.0 - a_, 0x1p-24f)';

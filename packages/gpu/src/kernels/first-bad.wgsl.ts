@@ -8,9 +8,17 @@ fn ordered(bits: u32) -> u32 {
   return select(bits | 0x80000000u, ~bits, (bits >> 31u) == 1u);
 }`;
 
-/** Per row: 1 + the flat index of the first valid entry that is NaN, infinite or ordered below `lowest`, or the largest u32. */
+/**
+ * Per row: 1 + the flat index of the first valid entry that is NaN, infinite or ordered below `lowest`, or the largest
+ * u32.
+ */
 export const firstBad: KernelDef = {
-  id: 'first-bad', inputs: { x: 'bits' }, ragged: ['x'], outputs: { output: 'u32' }, params: { lowest: 'u32' }, per: 'group',
+  id: 'first-bad',
+  inputs: { x: 'bits' },
+  ragged: ['x'],
+  outputs: { output: 'u32' },
+  params: { lowest: 'u32' },
+  per: 'group',
   source: /* wgsl */ `
 ${ORDERED}
 var<workgroup> found: atomic<u32>;
@@ -29,7 +37,11 @@ fn run(group: u32, lane: u32) {
 
 /** The first row's that found something, else 0. */
 export const firstOf: KernelDef = {
-  id: 'first-of', inputs: { rows: 'u32' }, outputs: { output: 'u32' }, params: { size: 'u32' }, per: 'element',
+  id: 'first-of',
+  inputs: { rows: 'u32' },
+  outputs: { output: 'u32' },
+  params: { size: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   var found = 0u;

@@ -22,14 +22,20 @@ ${IS_NAN}
 fn first() -> f32 { return ${first}; }
 fn join(a: f32, b: f32) -> f32 { return ${join}; }`;
 };
-/** What follows the plain fold `all` over `size` elements; `again(f)` folds f of every element. The mean is refined by the mean of what is left over, so that equal numbers have no spread. */
+/**
+ * What follows the plain fold `all` over `size` elements; `again(f)` folds f of every element. The mean is refined by
+ * the mean of what is left over, so that equal numbers have no spread.
+ */
 const finish = (kind: Reduction, again: (f: string) => string): string => {
   if (kind !== 'mean' && kind !== 'std') return 'result = all;';
   const mean = /* wgsl */ `if (size > 0u) { let rough = all / f32(size); let mean = rough + ${again('x - rough')} / f32(size); result = mean;`;
   return `result = all; ${mean} ${kind === 'std' ? `result = sqrt(${again('(x - mean) * (x - mean)')} / f32(size));` : ''} }`;
 };
 
-/** One thread folds `size` elements of x that stand `step` apart: rows, channels, the query heads of a KV head, or (`valid`) the valid slots of a channel. Sums go by 32 elements, so that none grows long. */
+/**
+ * One thread folds `size` elements of x that stand `step` apart: rows, channels, the query heads of a KV head, or
+ * (`valid`) the valid slots of a channel. Sums go by 32 elements, so that none grows long.
+ */
 export const foldThread = (kind: Reduction): KernelDef => {
   const folds: string[] = [];
   const again = (f: string): string => {
@@ -46,7 +52,12 @@ export const foldThread = (kind: Reduction): KernelDef => {
   };
   const end = finish(kind, again);
   return {
-    id: `fold-thread:${kind}`, inputs: { x: 'number' }, ragged: ['x'], outputs: { output: 'f32' }, params: { size: 'u32', step: 'u32', factor: 'u32', valid: 'u32' }, per: 'element',
+    id: `fold-thread:${kind}`,
+    inputs: { x: 'number' },
+    ragged: ['x'],
+    outputs: { output: 'f32' },
+    params: { size: 'u32', step: 'u32', factor: 'u32', valid: 'u32' },
+    per: 'element',
     source: /* wgsl */ `
 ${joins(kind)}
 ${folds.join('\n')}
@@ -68,7 +79,10 @@ fn run(index: u32) {
   };
 };
 
-/** Joins one number of each thread, 16 by 16, always in the same order; every thread gets the result. Few barriers: they are what costs on software adapters. */
+/**
+ * Joins one number of each thread, 16 by 16, always in the same order; every thread gets the result. Few barriers: they
+ * are what costs on software adapters.
+ */
 export const tree = (name: string, join: string): string => /* wgsl */ `
 var<workgroup> ${name}_lanes: array<f32, ${THREADS}>;
 fn ${name}_16(first: u32, step: u32) -> f32 {
@@ -100,7 +114,11 @@ export const foldSlots = (kind: Reduction): KernelDef => {
   };
   const end = finish(kind, again);
   return {
-    id: `fold-slots:${kind}`, inputs: { x: 'number' }, ragged: ['x'], outputs: { output: 'f32' }, per: 'group',
+    id: `fold-slots:${kind}`,
+    inputs: { x: 'number' },
+    ragged: ['x'],
+    outputs: { output: 'f32' },
+    per: 'group',
     source: /* wgsl */ `
 ${joins(kind)}
 ${tree('total', JOIN[kind === 'max' || kind === 'min' ? kind : 'sum'][1])}

@@ -3,11 +3,18 @@ import type { KernelDef } from '../shader.ts';
 import { LOWEST } from './fold.wgsl.ts';
 
 /**
- * Mean, sum or max of x over the slots of each group, in slot order; an empty group gives 0. A workgroup owns 256 groups of a
- * row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) where groups are sorted.
+ * Mean, sum or max of x over the slots of each group, in slot order; an empty group gives 0. A workgroup owns 256
+ * groups of a
+ * row, walks over all slots by tiles and looks into those that hold one of its groups: near O(n) where groups are
+ * sorted.
  */
 export const groupSlots = (kind: 'mean' | 'sum' | 'max'): KernelDef => ({
-  id: `group-slots:${kind}`, inputs: { x: 'number', groups: 'index' }, ragged: ['x', 'groups'], outputs: { output: 'f32' }, params: { groups_count: 'u32' }, per: 'group',
+  id: `group-slots:${kind}`,
+  inputs: { x: 'number', groups: 'index' },
+  ragged: ['x', 'groups'],
+  outputs: { output: 'f32' },
+  params: { groups_count: 'u32' },
+  per: 'group',
   source: /* wgsl */ `
 var<workgroup> tile_groups: array<u32, ${THREADS}>;
 var<workgroup> tile_values: array<f32, ${THREADS}>;

@@ -2,7 +2,13 @@ import type { KernelDef } from '../shader.ts';
 
 /** 1 in the last `window` valid slots of each row, else 0. */
 export const lastSlots: KernelDef = {
-  id: 'last-slots', inputs: { like: 'bits' }, ragged: ['like'], shapes: ['like'], outputs: { output: 'f32' }, params: { window: 'u32' }, per: 'element',
+  id: 'last-slots',
+  inputs: { like: 'bits' },
+  ragged: ['like'],
+  shapes: ['like'],
+  outputs: { output: 'f32' },
+  params: { window: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let slot = index % params.slots;

@@ -2,7 +2,12 @@ import type { KernelDef } from '../shader.ts';
 
 /** 1 at the slots that `kept` names, in an output that is 0 before; every thread writes the same number. */
 export const mark: KernelDef = {
-  id: 'mark', inputs: { kept: 'index' }, ragged: ['kept'], outputs: { output: 'f32' }, params: { size: 'u32' }, per: 'element',
+  id: 'mark',
+  inputs: { kept: 'index' },
+  ragged: ['kept'],
+  outputs: { output: 'f32' },
+  params: { size: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

@@ -1,8 +1,16 @@
 import type { KernelDef } from '../shader.ts';
 
-/** `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. A workgroup owns 64 channels of a row; 4 lanes share the slots, 32 at a time, so that no sum grows long. */
+/**
+ * `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. A workgroup owns 64 channels of a row; 4 lanes share the slots,
+ * 32 at a time, so that no sum grows long.
+ */
 export const matmul: KernelDef = {
-  id: 'matmul', inputs: { a: 'number', b: 'number' }, ragged: ['a', 'b'], outputs: { output: 'f32' }, params: { limit: 'u32' }, per: 'group',
+  id: 'matmul',
+  inputs: { a: 'number', b: 'number' },
+  ragged: ['a', 'b'],
+  outputs: { output: 'f32' },
+  params: { limit: 'u32' },
+  per: 'group',
   source: /* wgsl */ `
 var<workgroup> parts: array<f32, 256>;
 fn run(group: u32, lane: u32) {

@@ -2,10 +2,15 @@ import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 import { IS_NAN, LOWEST, tree, TREE } from './fold.wgsl.ts';
 
-/** Each row over its valid slots: x / Σx, or exp(x - max) / Σ; without mass uniform; 0 beyond them. One workgroup a row. */
+/**
+ * Each row over its valid slots: x / Σx, or exp(x - max) / Σ; without mass uniform; 0 beyond them. One workgroup a row.
+ */
 export const normaliseRows = (softmax: boolean): KernelDef => ({
   id: softmax ? 'softmax' : 'simplex',
-  inputs: { x: 'number' }, ragged: ['x'], outputs: { output: 'f32' }, per: 'group',
+  inputs: { x: 'number' },
+  ragged: ['x'],
+  outputs: { output: 'f32' },
+  per: 'group',
   source: /* wgsl */ `
 ${IS_NAN}
 ${tree('total', TREE.sum)}
@@ -13,9 +18,13 @@ ${softmax ? tree('largest', TREE.max) : ''}
 fn run(group: u32, lane: u32) {
   let size = x_valid(group);
   let from_ = x_base(group);
-  ${softmax ? /* wgsl */ `var top = ${LOWEST};
+  ${
+    softmax
+      ? /* wgsl */ `var top = ${LOWEST};
   for (var i = lane; i < size; i += ${THREADS}u) { let b = x_get(from_ + i * params.x_slot_step); let a = top; top = ${TREE.max}; }
-  top = largest(lane, top);` : ''}
+  top = largest(lane, top);`
+      : ''
+  }
   var mine = 0.0;
   for (var i = lane; i < size; i += ${THREADS}u) { let x = x_get(from_ + i * params.x_slot_step); mine += ${softmax ? 'exp(x - top)' : 'x'}; }
   let mass = total(lane, mine);

@@ -3,7 +3,12 @@ import { LOWEST } from './fold.wgsl.ts';
 
 /** Pooling along slots over all but the last `except` valid ones, which keep their number; 0 beyond them. */
 export const pool = (kind: 'mean' | 'max'): KernelDef => ({
-  id: `pool:${kind}`, inputs: { x: 'number' }, ragged: ['x'], outputs: { output: 'f32' }, params: { half: 'u32', except: 'u32' }, per: 'element',
+  id: `pool:${kind}`,
+  inputs: { x: 'number' },
+  ragged: ['x'],
+  outputs: { output: 'f32' },
+  params: { half: 'u32', except: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

@@ -6,7 +6,8 @@ import { ORDERED } from './first-bad.wgsl.ts';
 export const LOCAL = 512;
 
 /**
- * A bitonic sort of (key, place) pairs, `size` (a power of two) a segment: highest score first, equal ones by slot, then row;
+ * A bitonic sort of (key, place) pairs, `size` (a power of two) a segment: highest score first, equal ones by slot,
+ * then row;
  * slots that are not valid after them and padding last. Places are unique, so the order is total and the sort exact.
  */
 const PAIRS = /* wgsl */ `
@@ -14,7 +15,12 @@ fn after(ka: u32, pa: u32, kb: u32, pb: u32) -> bool { return ka > kb || (ka == 
 
 /** Writes the pairs of `segments` rows, or of all rows as one segment; place = slot * rows + row there. */
 export const rankPairs: KernelDef = {
-  id: 'rank-pairs', inputs: { x: 'bits' }, ragged: ['x'], outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', joint: 'u32' }, per: 'element',
+  id: 'rank-pairs',
+  inputs: { x: 'bits' },
+  ragged: ['x'],
+  outputs: { keys: 'u32', places: 'u32' },
+  params: { size: 'u32', joint: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 ${ORDERED}
 fn run(index: u32) {
@@ -30,7 +36,11 @@ fn run(index: u32) {
 
 /** One exchange of the network: pairs `gap` apart in blocks of `block`. */
 export const rankStep: KernelDef = {
-  id: 'rank-step', inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', block: 'u32', gap: 'u32' }, per: 'element',
+  id: 'rank-step',
+  inputs: {},
+  outputs: { keys: 'u32', places: 'u32' },
+  params: { size: 'u32', block: 'u32', gap: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 ${PAIRS}
 fn run(index: u32) {
@@ -44,7 +54,11 @@ fn run(index: u32) {
 
 /** All exchanges within 512 pairs: for every block from `first` to `last`, gaps from at most 256 down to 1. */
 export const rankLocal: KernelDef = {
-  id: 'rank-local', inputs: {}, outputs: { keys: 'u32', places: 'u32' }, params: { size: 'u32', first: 'u32', last: 'u32' }, per: 'group',
+  id: 'rank-local',
+  inputs: {},
+  outputs: { keys: 'u32', places: 'u32' },
+  params: { size: 'u32', first: 'u32', last: 'u32' },
+  per: 'group',
   source: /* wgsl */ `
 ${PAIRS}
 var<workgroup> near_keys: array<u32, ${LOCAL}>;
@@ -69,7 +83,11 @@ fn run(group: u32, lane: u32) {
 
 /** The place in the order to the slot that has it, 0 where no valid slot is. */
 export const rankPlaces: KernelDef = {
-  id: 'rank-places', inputs: { keys: 'u32', places: 'u32' }, outputs: { output: 'f32' }, params: { size: 'u32', joint: 'u32' }, per: 'element',
+  id: 'rank-places',
+  inputs: { keys: 'u32', places: 'u32' },
+  outputs: { output: 'f32' },
+  params: { size: 'u32', joint: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let within = places[index];

@@ -4,12 +4,15 @@ import { ORDERED } from './first-bad.wgsl.ts';
 
 /**
  * Exact top-k of a row by one workgroup: counts the forced and the open slots, finds the key of the last place by four
- * histogram passes of 8 bits, and writes kept slots in ascending order, of equal keys the lower slots. Integer atomics only.
+ * histogram passes of 8 bits, and writes kept slots in ascending order, of equal keys the lower slots. Integer atomics
+ * only.
  */
 export const select: KernelDef = {
   id: 'select',
-  inputs: { scores: 'bits', budgets: 'number', forced: 'number', banned: 'number', enabled: 'number' }, ragged: ['scores'],
-  outputs: { kept: 'u32', counts: 'u32' }, per: 'group',
+  inputs: { scores: 'bits', budgets: 'number', forced: 'number', banned: 'number', enabled: 'number' },
+  ragged: ['scores'],
+  outputs: { kept: 'u32', counts: 'u32' },
+  per: 'group',
   source: /* wgsl */ `
 ${ORDERED}
 var<workgroup> bins: array<atomic<u32>, ${THREADS}>;

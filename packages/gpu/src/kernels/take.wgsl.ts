@@ -1,8 +1,16 @@
 import type { KernelDef } from '../shader.ts';
 
-/** `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond the table gives NaN (all ones in u32), which the next check meets. */
+/**
+ * `table[row, index[row, slot]]`, bits as they are; 0 beyond the valid slots. A kernel cannot throw: an index beyond
+ * the table gives NaN (all ones in u32), which the next check meets.
+ */
 export const take: KernelDef = {
-  id: 'take', inputs: { table: 'bits', index: 'index' }, ragged: ['index'], outputs: { output: 'u32' }, params: { size: 'u32', bad: 'u32' }, per: 'element',
+  id: 'take',
+  inputs: { table: 'bits', index: 'index' },
+  ragged: ['index'],
+  outputs: { output: 'u32' },
+  params: { size: 'u32', bad: 'u32' },
+  per: 'element',
   source: /* wgsl */ `
 fn run(at: u32) {
   let slot = at / params.channels % params.slots;

@@ -7,7 +7,25 @@ import { sharedRows, sizes } from '../tensor.ts';
 import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
-type Elementwise = Pick<Ops, 'map' | 'zip' | 'add' | 'sub' | 'mul' | 'div' | 'max' | 'min' | 'exp' | 'log' | 'less' | 'atLeast' | 'where' | 'odds' | 'scale' | 'fill'>;
+type Elementwise = Pick<
+  Ops,
+  | 'map'
+  | 'zip'
+  | 'add'
+  | 'sub'
+  | 'mul'
+  | 'div'
+  | 'max'
+  | 'min'
+  | 'exp'
+  | 'log'
+  | 'less'
+  | 'atLeast'
+  | 'where'
+  | 'odds'
+  | 'scale'
+  | 'fill'
+>;
 /** A tensor as f32 numbers: what orders by bits is given these. */
 export type Numeric = (x: Tensor) => GpuTensor;
 const NAMES = ['a', 'b', 'c'] as const;
@@ -19,25 +37,50 @@ export function elementwiseOps(g: Recording): Elementwise {
     const tensors = own.filter((x) => typeof x !== 'number');
     if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
     const rows = sharedRows(at, ...tensors);
-    const space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis]!)))] as [number, number, number];
-    for (const t of tensors) for (const axis of [1, 2]) if (sizes(t)[axis] !== 1 && sizes(t)[axis] !== space[axis]) throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
-    const output = g.make(space.slice(0, Math.max(...tensors.map((t) => t.shape.length))), 'f32', raggedAs(g, rows, ...tensors));
-    const named = <V extends GpuTensor | number>(keep: (x: GpuTensor | number) => x is V, suffix: string): Record<string, V> =>
-      Object.fromEntries(own.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]!}${suffix}`, x]] : [])));
-    const kinds = own.map((x) => (typeof x === 'number' ? 'number' : sizes(x).every((n, axis) => n === space[axis]) ? 'whole' : 'broadcast'));
+    const space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis]!)))] as [
+      number,
+      number,
+      number,
+    ];
+    for (const t of tensors)
+      for (const axis of [1, 2])
+        if (sizes(t)[axis] !== 1 && sizes(t)[axis] !== space[axis])
+          throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
+    const output = g.make(
+      space.slice(0, Math.max(...tensors.map((t) => t.shape.length))),
+      'f32',
+      raggedAs(g, rows, ...tensors),
+    );
+    const named = <V extends GpuTensor | number>(
+      keep: (x: GpuTensor | number) => x is V,
+      suffix: string,
+    ): Record<string, V> => Object.fromEntries(own.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]!}${suffix}`, x]] : [])));
+    const kinds = own.map((x) =>
+      typeof x === 'number' ? 'number' : sizes(x).every((n, axis) => n === space[axis]) ? 'whole' : 'broadcast',
+    );
     g.run(elementwise(at, kinds, expression, functions), {
-      space, outputs: { output },
-      inputs: named((x): x is GpuTensor => typeof x !== 'number', ''), params: named((x): x is number => typeof x === 'number', '_number'),
+      space,
+      outputs: { output },
+      inputs: named((x): x is GpuTensor => typeof x !== 'number', ''),
+      params: named((x): x is number => typeof x === 'number', '_number'),
     });
     return output;
   };
   const zip = (kind: Binary, a: Operand, b: Operand): Tensor => run(`ops.${kind}`, compared(kind, a, b), BINARY[kind]);
   const map: Ops['map'] = (kind, x) => run(`ops.${kind}`, [x], UNARY[kind], FUNCTIONS[kind]);
   return {
-    map, zip,
-    add: (a, b) => zip('add', a, b), sub: (a, b) => zip('sub', a, b), mul: (a, b) => zip('mul', a, b), div: (a, b) => zip('div', a, b),
-    max: (a, b) => zip('max', a, b), min: (a, b) => zip('min', a, b), less: (a, b) => zip('less', a, b), atLeast: (a, b) => zip('atLeast', a, b),
-    exp: (x) => map('exp', x), log: (x) => map('log', x),
+    map,
+    zip,
+    add: (a, b) => zip('add', a, b),
+    sub: (a, b) => zip('sub', a, b),
+    mul: (a, b) => zip('mul', a, b),
+    div: (a, b) => zip('div', a, b),
+    max: (a, b) => zip('max', a, b),
+    min: (a, b) => zip('min', a, b),
+    less: (a, b) => zip('less', a, b),
+    atLeast: (a, b) => zip('atLeast', a, b),
+    exp: (x) => map('exp', x),
+    log: (x) => map('log', x),
     where: (mask, a, b) => run('ops.where', [mask, a, b], WHERE),
     odds: (h) => run('ops.odds', [h], ODDS),
     scale: (x, by) => run('ops.scale', [x, by], BINARY.mul),
@@ -48,13 +91,18 @@ export function elementwiseOps(g: Recording): Elementwise {
 /** A tensor of one number. */
 export function fill(g: Recording, shape: readonly number[], value: number, lengths?: GpuTensor): GpuTensor {
   const output = g.make(shape, 'f32', lengths);
-  g.run(elementwise('ops.fill', ['number'], 'a_'), { space: sizes(output), outputs: { output }, params: { a_number: value } });
+  g.run(elementwise('ops.fill', ['number'], 'a_'), {
+    space: sizes(output),
+    outputs: { output },
+    params: { a_number: value },
+  });
   return output;
 }
 
 /** Comparisons with a number that f32 does not hold go to the neighbour that gives the same answer for every f32. */
 function compared(kind: Binary, a: Operand, b: Operand): readonly [Operand, Operand] {
-  if (kind === 'less' || kind === 'atLeast') return [typeof a === 'number' ? belowSubnormals(down(a)) : a, typeof b === 'number' ? aboveSubnormals(up(b)) : b];
+  if (kind === 'less' || kind === 'atLeast')
+    return [typeof a === 'number' ? belowSubnormals(down(a)) : a, typeof b === 'number' ? aboveSubnormals(up(b)) : b];
   if (kind !== 'equal') return [a, b];
   const never = (x: Operand): Operand => (typeof x === 'number' && !isF32(x) ? NaN : x);
   return [never(a), never(b)];

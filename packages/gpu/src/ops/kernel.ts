@@ -42,30 +42,53 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
   kernel(kernel, given, params = {}) {
     const names = Object.keys(kernel.inputs);
     const inputs = names.map((name): GpuTensor => {
-      const x = given[name], want = kernel.inputs[name]!;
-      if (!x) throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
-      if (want === 'u32' && x.dtype !== 'u32') throw new KvError(kernel.id, `expected the input '${name}' as u32, got ${x.dtype}`);
+      const x = given[name],
+        want = kernel.inputs[name]!;
+      if (!x)
+        throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
+      if (want === 'u32' && x.dtype !== 'u32')
+        throw new KvError(kernel.id, `expected the input '${name}' as u32, got ${x.dtype}`);
       return want === 'u32' ? g.own(x) : numeric(x);
     });
-    for (const name of Object.keys(kernel.params)) if (params[name] === undefined) throw new KvError(kernel.id, `expected the parameter '${name}', got ${Object.keys(params).join(', ') || 'none'}`);
+    for (const name of Object.keys(kernel.params))
+      if (params[name] === undefined)
+        throw new KvError(
+          kernel.id,
+          `expected the parameter '${name}', got ${Object.keys(params).join(', ') || 'none'}`,
+        );
     const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params);
     const like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
     const lengths = like && lengthsFor(g, like, sizes(like)[0]);
-    const output = g.make(shape, kernel.output.dtype, like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1]) ? lengthsFor(g, like, shape[0]!) : undefined);
+    const output = g.make(
+      shape,
+      kernel.output.dtype,
+      like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1])
+        ? lengthsFor(g, like, shape[0]!)
+        : undefined,
+    );
     const uniform = [
-      kernel.per === 'element' ? sizeOf(shape) : shape[0] ?? 1,
+      kernel.per === 'element' ? sizeOf(shape) : (shape[0] ?? 1),
       ...inputs.flatMap((x) => sizes(x)),
       ...Object.entries(kernel.params).map(([name, type]) => bits(params[name]!, type)),
     ];
-    if (uniform.length > UNIFORM_BYTES / 4) throw new KvError(kernel.id, `has ${uniform.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-    g.runRaw(`piece:${kernel.id}:${kernel.wgsl}`, () => kernelShader(kernel), [...inputs, ...(lengths ? [lengths] : []), output], Uint32Array.from(uniform), sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0]! : Math.ceil(uniform[0]! / THREADS));
+    if (uniform.length > UNIFORM_BYTES / 4)
+      throw new KvError(kernel.id, `has ${uniform.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
+    g.runRaw(
+      `piece:${kernel.id}:${kernel.wgsl}`,
+      () => kernelShader(kernel),
+      [...inputs, ...(lengths ? [lengths] : []), output],
+      Uint32Array.from(uniform),
+      sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0]! : Math.ceil(uniform[0]! / THREADS),
+    );
     return output;
   },
 });
 
 /** The whole text: bindings in order of the inputs, lengths, output; one uniform with dimensions and parameters. */
 function kernelShader({ id, inputs, params, output, ragged, wgsl, per }: Kernel): Shader {
-  const group = per === 'group', names = Object.keys(inputs), scalars = Object.entries(params);
+  const group = per === 'group',
+    names = Object.keys(inputs),
+    scalars = Object.entries(params);
   const arrays = [
     ...names.map((name) => [name, inputs[name]!, 'read']),
     ...(ragged === undefined ? [] : [[`${ragged}_lengths`, 'u32', 'read']]),

@@ -12,7 +12,11 @@ export function lengthsFor(g: Recording, x: GpuTensor, rows: number): GpuTensor 
 }
 
 /** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
-export function raggedAs(g: Recording, rows: number, ...tensors: readonly (GpuTensor | undefined)[]): GpuTensor | undefined {
+export function raggedAs(
+  g: Recording,
+  rows: number,
+  ...tensors: readonly (GpuTensor | undefined)[]
+): GpuTensor | undefined {
   let best: GpuTensor | undefined;
   for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0]! > best.lengths!.shape[0]!)) best = t;
   return best && lengthsFor(g, best, rows);

@@ -7,17 +7,26 @@ import type { Numeric } from './elementwise.ts';
 /** Rank by a bitonic sort: O(n log² n), one dispatch for each exchange that spans more than a workgroup. */
 export const rankOp = (numeric: Numeric, g: Recording): Pick<Ops, 'rank'> => ({
   rank(tensor, over) {
-    const x = numeric(tensor), [rows, slots] = sizes(x), output = g.make(x.shape, 'f32', x.lengths);
-    const joint = over === 'all' ? 1 : 0, segments = joint === 1 ? 1 : rows, entries = joint === 1 ? rows * slots : slots;
+    const x = numeric(tensor),
+      [rows, slots] = sizes(x),
+      output = g.make(x.shape, 'f32', x.lengths);
+    const joint = over === 'all' ? 1 : 0,
+      segments = joint === 1 ? 1 : rows,
+      entries = joint === 1 ? rows * slots : slots;
     if (rows * slots === 0) return output;
-    const size = Math.max(LOCAL, 2 ** Math.ceil(Math.log2(entries))), all = segments * size;
-    const keys = g.make([all], 'u32'), places = g.make([all], 'u32'), outputs = { keys, places };
+    const size = Math.max(LOCAL, 2 ** Math.ceil(Math.log2(entries))),
+      all = segments * size;
+    const keys = g.make([all], 'u32'),
+      places = g.make([all], 'u32'),
+      outputs = { keys, places };
     const space = [rows, slots, 1] as const;
-    const local = (first: number, last: number): void => g.run(rankLocal, { space, count: all / LOCAL, outputs, params: { size, first, last } });
+    const local = (first: number, last: number): void =>
+      g.run(rankLocal, { space, count: all / LOCAL, outputs, params: { size, first, last } });
     g.run(rankPairs, { space, count: all, inputs: { x }, outputs, params: { size, joint } });
     local(2, LOCAL);
     for (let block = 2 * LOCAL; block <= size; block *= 2) {
-      for (let gap = block / 2; gap >= LOCAL; gap /= 2) g.run(rankStep, { space, count: all / 2, outputs, params: { size, block, gap } });
+      for (let gap = block / 2; gap >= LOCAL; gap /= 2)
+        g.run(rankStep, { space, count: all / 2, outputs, params: { size, block, gap } });
       local(block, block);
     }
     g.run(rankPlaces, { space, count: all, inputs: { keys, places }, outputs: { output }, params: { size, joint } });

@@ -10,48 +10,103 @@ import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
 /** What sums over an axis. */
-export function reduceOps(g: Recording): Pick<Ops, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
+export function reduceOps(
+  g: Recording,
+): Pick<Ops, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
   /** Threads fold `size` elements, `step` apart, the first of result row r in row r * factor. */
-  const folded = (kind: Reduction, x: GpuTensor, output: GpuTensor, params: { readonly size: number; readonly step: number; readonly factor: number; readonly valid?: number }): Tensor => {
-    g.run(foldThread(kind), { space: sizes(output), inputs: { x }, outputs: { output }, params: { valid: 0, ...params } });
+  const folded = (
+    kind: Reduction,
+    x: GpuTensor,
+    output: GpuTensor,
+    params: { readonly size: number; readonly step: number; readonly factor: number; readonly valid?: number },
+  ): Tensor => {
+    g.run(foldThread(kind), {
+      space: sizes(output),
+      inputs: { x },
+      outputs: { output },
+      params: { valid: 0, ...params },
+    });
     return output;
   };
   const normalised = (softmax: boolean, tensor: Tensor): Tensor => {
-    const x = g.own(tensor), output = g.make(x.shape, 'f32', x.lengths);
+    const x = g.own(tensor),
+      output = g.make(x.shape, 'f32', x.lengths);
     g.run(normaliseRows(softmax), { space: sizes(x), count: sizes(x)[0], inputs: { x }, outputs: { output } });
     return output;
   };
-  const vectors = (at: string, kind: Parameters<typeof alongChannels>[0], of: Tensor | undefined, vectors: Tensor): Tensor => {
-    const a = of && g.own(of), b = g.own(vectors), [, slots, size] = sizes(b);
-    if (a && (a.shape[1] ?? 1) !== size) throw new KvError(at, `expected ${size} channels, got shapes [${a.shape}] and [${b.shape}]`);
-    const rows = sharedRows(at, a, b), output = g.make([rows, slots], 'f32', raggedAs(g, rows, b));
-    g.run(alongChannels(kind), { space: sizes(output), inputs: a ? { a, b } : { b }, outputs: { output }, params: { size } });
+  const vectors = (
+    at: string,
+    kind: Parameters<typeof alongChannels>[0],
+    of: Tensor | undefined,
+    vectors: Tensor,
+  ): Tensor => {
+    const a = of && g.own(of),
+      b = g.own(vectors),
+      [, slots, size] = sizes(b);
+    if (a && (a.shape[1] ?? 1) !== size)
+      throw new KvError(at, `expected ${size} channels, got shapes [${a.shape}] and [${b.shape}]`);
+    const rows = sharedRows(at, a, b),
+      output = g.make([rows, slots], 'f32', raggedAs(g, rows, b));
+    g.run(alongChannels(kind), {
+      space: sizes(output),
+      inputs: a ? { a, b } : { b },
+      outputs: { output },
+      params: { size },
+    });
     return output;
   };
   return {
     reduce(kind, tensor, axis) {
-      const x = g.own(tensor), [rows, slots, channels] = sizes(x), wide = x.shape.length === 3;
-      if (axis === 'rows') return folded(kind, x, g.make([1, ...x.shape.slice(1)], 'f32', raggedAs(g, 1, x)), { size: rows, step: rows === 1 ? 0 : slots * channels, factor: 0 });
+      const x = g.own(tensor),
+        [rows, slots, channels] = sizes(x),
+        wide = x.shape.length === 3;
+      if (axis === 'rows')
+        return folded(kind, x, g.make([1, ...x.shape.slice(1)], 'f32', raggedAs(g, 1, x)), {
+          size: rows,
+          step: rows === 1 ? 0 : slots * channels,
+          factor: 0,
+        });
       if (axis === 'channels') {
         if (!wide) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
         return folded(kind, x, g.make([rows, slots], 'f32', x.lengths), { size: channels, step: 1, factor: 1 });
       }
-      if (wide) return folded(kind, x, g.make([rows, 1, channels]), { size: slots, step: slots === 1 ? 0 : channels, factor: 1, valid: 1 });
+      if (wide)
+        return folded(kind, x, g.make([rows, 1, channels]), {
+          size: slots,
+          step: slots === 1 ? 0 : channels,
+          factor: 1,
+          valid: 1,
+        });
       const output = g.make([rows, 1]);
       g.run(foldSlots(kind), { space: [rows, 1, 1], inputs: { x }, outputs: { output } });
       return output;
     },
     groupRows(kind, tensor, rows) {
-      const x = g.own(tensor), [all, slots] = sizes(x);
-      if (rows < 1 || all % rows !== 0) throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
-      return folded(kind, x, g.make([rows, slots], 'f32', raggedAs(g, rows, x)), { size: all / rows, step: all === 1 ? 0 : slots, factor: all / rows });
+      const x = g.own(tensor),
+        [all, slots] = sizes(x);
+      if (rows < 1 || all % rows !== 0)
+        throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
+      return folded(kind, x, g.make([rows, slots], 'f32', raggedAs(g, rows, x)), {
+        size: all / rows,
+        step: all === 1 ? 0 : slots,
+        factor: all / rows,
+      });
     },
     simplex: (x) => normalised(false, x),
     softmax: (x) => normalised(true, x),
     matmul(left, right) {
-      const a = g.own(left), b = g.own(right), rows = sharedRows('ops.matmul', a, b), [, limit, channels] = sizes(b);
+      const a = g.own(left),
+        b = g.own(right),
+        rows = sharedRows('ops.matmul', a, b),
+        [, limit, channels] = sizes(b);
       const output = g.make([rows, channels]);
-      g.run(matmul, { space: [rows, 1, channels], count: rows * Math.ceil(channels / 64), inputs: { a, b }, outputs: { output }, params: { limit } });
+      g.run(matmul, {
+        space: [rows, 1, channels],
+        count: rows * Math.ceil(channels / 64),
+        inputs: { a, b },
+        outputs: { output },
+        params: { limit },
+      });
       return output;
     },
     dot: (q, k) => vectors('ops.dot', 'dot', q, k),

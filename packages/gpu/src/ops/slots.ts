@@ -16,52 +16,110 @@ import type { Numeric } from './elementwise.ts';
 import { raggedAs } from './ragged.ts';
 
 /** What names slots. */
-export function slotOps(numeric: Numeric, g: Recording): Pick<Ops, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
+export function slotOps(
+  numeric: Numeric,
+  g: Recording,
+): Pick<Ops, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
   return {
     pool(tensor, { kernel, kind, except = 0 }) {
-      if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0) throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
-      const x = g.own(tensor), output = g.make(x.shape, 'f32', x.lengths);
-      g.run(pool(kind), { space: sizes(x), inputs: { x }, outputs: { output }, params: { half: (kernel - 1) / 2, except } });
+      if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
+        throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
+      const x = g.own(tensor),
+        output = g.make(x.shape, 'f32', x.lengths);
+      g.run(pool(kind), {
+        space: sizes(x),
+        inputs: { x },
+        outputs: { output },
+        params: { half: (kernel - 1) / 2, except },
+      });
       return output;
     },
     lastSlots(tensor, window) {
-      const like = g.own(tensor), [rows, slots] = sizes(like), output = g.make([rows, slots], 'f32', like.lengths);
-      g.run(lastSlots, { space: sizes(output), inputs: { like }, outputs: { output }, params: { window: Math.max(0, window) } });
+      const like = g.own(tensor),
+        [rows, slots] = sizes(like),
+        output = g.make([rows, slots], 'f32', like.lengths);
+      g.run(lastSlots, {
+        space: sizes(output),
+        inputs: { like },
+        outputs: { output },
+        params: { window: Math.max(0, window) },
+      });
       return output;
     },
     take(from, places) {
-      const table = g.own(from), index = g.own(places), rows = sharedRows('ops.take', table, index);
-      const [, size, channels] = sizes(table), [, slots] = sizes(index);
-      const output = g.make(table.shape.length === 3 ? [rows, slots, channels] : [rows, slots], table.dtype, raggedAs(g, rows, index));
-      g.run(take, { space: sizes(output), inputs: { table, index }, outputs: { output }, params: { size, bad: table.dtype === 'u32' ? 0xffff_ffff : 0x7fc0_0000 } });
+      const table = g.own(from),
+        index = g.own(places),
+        rows = sharedRows('ops.take', table, index);
+      const [, size, channels] = sizes(table),
+        [, slots] = sizes(index);
+      const output = g.make(
+        table.shape.length === 3 ? [rows, slots, channels] : [rows, slots],
+        table.dtype,
+        raggedAs(g, rows, index),
+      );
+      g.run(take, {
+        space: sizes(output),
+        inputs: { table, index },
+        outputs: { output },
+        params: { size, bad: table.dtype === 'u32' ? 0xffff_ffff : 0x7fc0_0000 },
+      });
       return output;
     },
     groupSlots(kind, values, of, count) {
-      const x = g.own(values), groups = g.own(of), rows = sharedRows('ops.groupSlots', x, groups), output = g.make([rows, count]);
-      g.run(groupSlots(kind), { space: [rows, sizes(groups)[1], 1], count: rows * Math.ceil(count / 256), inputs: { x, groups }, outputs: { output }, params: { groups_count: count } });
+      const x = g.own(values),
+        groups = g.own(of),
+        rows = sharedRows('ops.groupSlots', x, groups),
+        output = g.make([rows, count]);
+      g.run(groupSlots(kind), {
+        space: [rows, sizes(groups)[1], 1],
+        count: rows * Math.ceil(count / 256),
+        inputs: { x, groups },
+        outputs: { output },
+        params: { groups_count: count },
+      });
       return output;
     },
     select(of, slotsToKeep, masks = {}) {
       const own = (x: typeof masks.forced): ReturnType<Recording['own']> | undefined => (x ? g.own(x) : undefined);
-      const scores = numeric(of), budgets = g.own(slotsToKeep), forced = own(masks.forced), banned = own(masks.banned), enabled = own(masks.active);
-      const rows = sharedRows('ops.select', scores, budgets, forced, banned), [, slots] = sizes(scores);
+      const scores = numeric(of),
+        budgets = g.own(slotsToKeep),
+        forced = own(masks.forced),
+        banned = own(masks.banned),
+        enabled = own(masks.active);
+      const rows = sharedRows('ops.select', scores, budgets, forced, banned),
+        [, slots] = sizes(scores);
       const lengths = raggedAs(g, rows, scores, forced, banned);
-      const counts = g.make([rows], 'u32'), kept = g.make([rows, slots], 'u32', counts);
+      const counts = g.make([rows], 'u32'),
+        kept = g.make([rows, slots], 'u32', counts);
       g.run(select, {
-        space: [rows, slots, 1], count: rows, outputs: { kept, counts },
+        space: [rows, slots, 1],
+        count: rows,
+        outputs: { kept, counts },
         inputs: { scores: lengths ? { ...scores, lengths } : scores, budgets, forced, banned, enabled },
       });
       return kept;
     },
     mark(slots, tensor) {
-      const kept = g.own(slots), like = g.own(tensor), rows = sharedRows('ops.mark', kept, like), [, size] = sizes(like);
+      const kept = g.own(slots),
+        like = g.own(tensor),
+        rows = sharedRows('ops.mark', kept, like),
+        [, size] = sizes(like);
       const output = fill(g, [rows, size], 0, raggedAs(g, rows, like));
       g.run(mark, { space: [rows, sizes(kept)[1], 1], inputs: { kept }, outputs: { output }, params: { size } });
       return output;
     },
     firstBad(tensor, atLeast = LOWEST) {
-      const x = numeric(tensor), [rows] = sizes(x), found = g.make([rows], 'u32'), output = g.make([1], 'u32');
-      g.run(firstBad, { space: sizes(x), count: rows, inputs: { x }, outputs: { output: found }, params: { lowest: ordered(up(atLeast)) } });
+      const x = numeric(tensor),
+        [rows] = sizes(x),
+        found = g.make([rows], 'u32'),
+        output = g.make([1], 'u32');
+      g.run(firstBad, {
+        space: sizes(x),
+        count: rows,
+        inputs: { x },
+        outputs: { output: found },
+        params: { lowest: ordered(up(atLeast)) },
+      });
       g.run(firstOf, { space: [1, 1, 1], inputs: { rows: found }, outputs: { output }, params: { size: rows } });
       return output;
     },

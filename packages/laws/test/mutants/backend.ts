@@ -6,7 +6,15 @@ import { field } from './field.ts';
 import type { Field } from './field.ts';
 
 /** A device whose exponential is off and whose selection keeps one slot less. */
-const device: Backend = { ...cpu, name: 'device', ops: { ...cpu.ops, exp: (x) => cpu.ops.mul(cpu.ops.exp(x), 1.01), select: (scores, budgets, masks) => cpu.ops.select(scores, cpu.ops.sub(budgets, 1), masks) } };
+const device: Backend = {
+  ...cpu,
+  name: 'device',
+  ops: {
+    ...cpu.ops,
+    exp: (x) => cpu.ops.mul(cpu.ops.exp(x), 1.01),
+    select: (scores, budgets, masks) => cpu.ops.select(scores, cpu.ops.sub(budgets, 1), masks),
+  },
+};
 export const backends: Field = field<'scores' | 'kept', Piece<any, any>, BackendOptions>('backend', backend, {
   good: scorer('norm', [keys], ({ ops, keys: k }) => ops.norm(k)),
   mutants: {

@@ -6,13 +6,31 @@ import { field } from './field.ts';
 import type { Field } from './field.ts';
 
 type S = Parameters<Combination>[number];
-const constant = (value: number): S => scorer('constant', [], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots).fill(value), shape: [1, at.slots] }));
-const mean: Combination = (first, ...rest) => rest.reduce<Piece>((a, b) => weighing([0.5, a as S], [0.5, b]), first!) as S;
-const over = (nothing: number, join: Combination): Combination => (...s) => (s.length === 0 ? constant(nothing) : join(...s));
+const constant = (value: number): S =>
+  scorer('constant', [], ({ ops, at }) =>
+    ops.from({ data: new Float32Array(at.slots).fill(value), shape: [1, at.slots] }),
+  );
+const mean: Combination = (first, ...rest) =>
+  rest.reduce<Piece>((a, b) => weighing([0.5, a as S], [0.5, b]), first!) as S;
+const over =
+  (nothing: number, join: Combination): Combination =>
+  (...s) =>
+    s.length === 0 ? constant(nothing) : join(...s);
 const first: Combination = (a) => a!;
 
-export const sums: Field = field('sum', sum, { good: total as Combination, mutants: { zero: over(1, total as Combination), commutative: over(0, first), associative: over(0, mean) } });
-export const maxima: Field = field('max', max, { good: largest as Combination, mutants: { zero: over(0, largest as Combination), commutative: over(LOWEST, first), associative: over(LOWEST, mean), idempotent: over(LOWEST, total as Combination) } });
+export const sums: Field = field('sum', sum, {
+  good: total as Combination,
+  mutants: { zero: over(1, total as Combination), commutative: over(0, first), associative: over(0, mean) },
+});
+export const maxima: Field = field('max', max, {
+  good: largest as Combination,
+  mutants: {
+    zero: over(0, largest as Combination),
+    commutative: over(LOWEST, first),
+    associative: over(LOWEST, mean),
+    idempotent: over(LOWEST, total as Combination),
+  },
+});
 
 const weighs = (f: WeightedCombination): WeightedCombination => f;
 export const weightedSums: Field = field('weighted', weighted, {

@@ -11,14 +11,24 @@ const truth = new WeakMap<Piece, Piece>();
 export const compositions: Field = field('compose', composition, {
   good: compose,
   mutants: {
-    behaviour: (...p) => { const joined = compose(...p); return p.length < 3 ? joined : { ...joined, atoms: joined.atoms.slice(0, -1) }; },
-    label: (...p) => { const joined = compose(...p); return p.filter((x) => x.label !== '').length < 2 ? joined : { ...joined, label: `(${joined.label})` }; },
+    behaviour: (...p) => {
+      const joined = compose(...p);
+      return p.length < 3 ? joined : { ...joined, atoms: joined.atoms.slice(0, -1) };
+    },
+    label: (...p) => {
+      const joined = compose(...p);
+      return p.filter((x) => x.label !== '').length < 2 ? joined : { ...joined, label: `(${joined.label})` };
+    },
     phases: (...p) => {
-      const joined = compose(...p.map((x) => truth.get(x) ?? x)), shown: Piece = p.length < 3 ? joined : { ...joined, to: 'start' };
+      const joined = compose(...p.map((x) => truth.get(x) ?? x)),
+        shown: Piece = p.length < 3 ? joined : { ...joined, to: 'start' };
       truth.set(shown, joined);
       return shown;
     },
-    unit: (...p) => { const joined = compose(...p); return p.includes(id as Piece) ? { ...joined, atoms: joined.atoms.slice(0, -1) } : joined; },
+    unit: (...p) => {
+      const joined = compose(...p);
+      return p.includes(id as Piece) ? { ...joined, atoms: joined.atoms.slice(0, -1) } : joined;
+    },
     empty: (...p) => (p.length === 0 ? { ...(id as Piece), label: 'id' } : compose(...p)),
   },
 });

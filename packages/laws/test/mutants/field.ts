@@ -3,15 +3,30 @@ import type { Kernel, Ops, Tensor } from '@kv/core';
 import type { Claims } from '../../src/law.ts';
 
 /** A kind with all its laws, one subject that keeps them and, for every law, one that breaks it alone. */
-export interface Field { readonly kind: string; readonly laws: readonly string[]; /** Laws that the subject breaks. */ broken(subject: 'good' | (string & {})): Promise<readonly string[]> }
+export interface Field {
+  readonly kind: string;
+  readonly laws: readonly string[] /** Laws that the subject breaks. */;
+  broken(subject: 'good' | (string & {})): Promise<readonly string[]>;
+}
 
 /** `field('scorer', scorer, { good, mutants: { shape, ... } })`. */
-export const field = <N extends string, S, O extends object>(kind: string, claims: Claims<N, S, O & { runs?: number }>, { good, mutants, options }: { good: S; mutants: Record<N, S>; options?: O }): Field => ({
-  kind, laws: Object.keys(claims),
+export const field = <N extends string, S, O extends object>(
+  kind: string,
+  claims: Claims<N, S, O & { runs?: number }>,
+  { good, mutants, options }: { good: S; mutants: Record<N, S>; options?: O },
+): Field => ({
+  kind,
+  laws: Object.keys(claims),
   // many runs for the law that must bite, which ends at the first case it finds; few for those that must hold
   async broken(name) {
-    const subject = name === 'good' ? good : mutants[name as N], broken: string[] = [];
-    for (const law of Object.keys(claims) as N[]) if ((await fc.check(claims[law](subject, options), { numRuns: law === name ? 1000 : 60, endOnFailure: true })).failed) broken.push(law);
+    const subject = name === 'good' ? good : mutants[name as N],
+      broken: string[] = [];
+    for (const law of Object.keys(claims) as N[])
+      if (
+        (await fc.check(claims[law](subject, options), { numRuns: law === name ? 1000 : 60, endOnFailure: true }))
+          .failed
+      )
+        broken.push(law);
     return broken;
   },
 });
@@ -19,7 +34,11 @@ export const field = <N extends string, S, O extends object>(kind: string, claim
 /** True the second time that it sees a tensor: what an impure piece remembers. */
 export function memory(): (x: Tensor) => boolean {
   const seen = new WeakSet<object>();
-  return (x) => { const known = seen.has(x); seen.add(x); return known; };
+  return (x) => {
+    const known = seen.has(x);
+    seen.add(x);
+    return known;
+  };
 }
 /** Reads a tensor's numbers on the host, which only the CPU allows. */
 export const peek = (x: Tensor): number => (x as Tensor & { data: Float32Array }).data.length;
@@ -28,7 +47,17 @@ export const sizes = (ops: Ops, x: Tensor): Tensor => ops.reduce('sum', ops.fill
 /** Mean of each row with its padding, which no piece should see. */
 export const withPadding = (ops: Ops, x: Tensor): Tensor => ops.reduce('mean', ops.reshape(x, x.shape), 'slots');
 /** A kernel over one tensor with the same shape and raggedness. */
-export const map = (id: string, dtype: 'f32' | 'u32', ref: (x: ArrayLike<number>, out: Float32Array | Uint32Array, slots: number, lengths: Uint32Array) => void): Kernel => ({
-  id, inputs: { x: dtype }, params: {}, ragged: 'x', per: 'row', wgsl: '', output: { dtype, shape: ({ x }) => x! },
+export const map = (
+  id: string,
+  dtype: 'f32' | 'u32',
+  ref: (x: ArrayLike<number>, out: Float32Array | Uint32Array, slots: number, lengths: Uint32Array) => void,
+): Kernel => ({
+  id,
+  inputs: { x: dtype },
+  params: {},
+  ragged: 'x',
+  per: 'row',
+  wgsl: '',
+  output: { dtype, shape: ({ x }) => x! },
   ref: ({ x }, _params, out, lengths) => ref(x!.data, out, x!.shape[1]!, lengths),
 });

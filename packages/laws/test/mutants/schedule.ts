@@ -4,7 +4,8 @@ import { schedule } from '../../src/schedule.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
-const made = (name: string, lower: (depth: number, t: number) => number, sinks = 4): Hooked => hide(name, 'both', [], ({ at }) => ({ sinks, lower: (t) => Math.floor(lower((at.layer + 1) / at.layers, t)) }));
+const made = (name: string, lower: (depth: number, t: number) => number, sinks = 4): Hooked =>
+  hide(name, 'both', [], ({ at }) => ({ sinks, lower: (t) => Math.floor(lower((at.layer + 1) / at.layers, t)) }));
 export const schedules: Field = field('schedule', schedule, {
   good: made('window', (depth, t) => (1 - 0.7 ** depth) * t),
   mutants: {

@@ -13,9 +13,16 @@ export const scorers: Field = field('scorer', scorer, {
     finite: weigher('divides by 0', [keys], ({ ops, keys: k }) => ops.div(1, ops.norm(k))),
     pure: weigher('remembers', [keys], ({ ops, keys: k }) => ops.add(near(ops, k), known(k) ? 1 : 0)),
     traced: weigher('reads', [keys], ({ ops, keys: k }) => ops.add(near(ops, k), peek(k) > 0 ? 1 : 0)),
-    padding: weigher('sees padding', [keys], ({ ops, keys: k }) => ops.add(near(ops, k), withPadding(ops, near(ops, k)))),
-    floor: weigher('forces without a floor', [keys], ({ ops, keys: k }) => ({ scores: near(ops, k), forced: ops.lastSlots(near(ops, k), 1) })),
-    equivariant: weigher('likes the last', [keys], ({ ops, keys: k }) => ops.add(near(ops, k), ops.lastSlots(near(ops, k), 1))),
+    padding: weigher('sees padding', [keys], ({ ops, keys: k }) =>
+      ops.add(near(ops, k), withPadding(ops, near(ops, k))),
+    ),
+    floor: weigher('forces without a floor', [keys], ({ ops, keys: k }) => ({
+      scores: near(ops, k),
+      forced: ops.lastSlots(near(ops, k), 1),
+    })),
+    equivariant: weigher('likes the last', [keys], ({ ops, keys: k }) =>
+      ops.add(near(ops, k), ops.lastSlots(near(ops, k), 1)),
+    ),
     weights: weigher('negative', [keys], ({ ops, keys: k }) => ops.sub(0, near(ops, k))),
   },
 });

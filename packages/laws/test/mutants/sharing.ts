@@ -5,20 +5,41 @@ import type { Sharing } from '../../src/sharing.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
-const mask = state('mask', { kind: 'slot', rows: 'query' }), have = state('have', { kind: 'sequence', rows: 'query' });
+const mask = state('mask', { kind: 'slot', rows: 'query' }),
+  have = state('have', { kind: 'sequence', rows: 'query' });
 const later: Kernel = {
-  id: 'later', inputs: { x: 'u32', by: 'f32' }, params: {}, ragged: 'x', per: 'row', wgsl: '', output: { dtype: 'u32', shape: ({ x }) => x! },
-  ref: ({ x, by }, _params, out, lengths) => lengths.forEach((n, r) => { const at = r * x!.shape[1]!; for (let i = at; i < at + n; i++) out[i] = x!.data[i]! + by!.data[r]!; }),
+  id: 'later',
+  inputs: { x: 'u32', by: 'f32' },
+  params: {},
+  ragged: 'x',
+  per: 'row',
+  wgsl: '',
+  output: { dtype: 'u32', shape: ({ x }) => x! },
+  ref: ({ x, by }, _params, out, lengths) =>
+    lengths.forEach((n, r) => {
+      const at = r * x!.shape[1]!;
+      for (let i = at; i < at + n; i++) out[i] = x!.data[i]! + by!.data[r]!;
+    }),
 };
 /** Reuses the set of the step before wherever there is one and the threshold is at most 1. */
-const reuse = (name: string, { always = false, blank = false, shifts = false } = {}): Sharing => (threshold) =>
-  wrapSelect({ name, options: { threshold } }, [positions, mask, have], ({ ops, mask: old, have: there, inner }) => {
-    const reused = ops.mul(blank ? ops.fill(there, 1) : there, always || threshold <= 1 ? 1 : 0);
-    const now = ops.where(reused, old, ops.mark(inner(ops.sub(1, reused)).kept, old)), kept = ops.select(now, ops.reduce('sum', now, 'slots'));
-    return { kept: shifts ? ops.kernel(later, { x: kept, by: reused }) : kept, state: { mask: now, have: ops.fill(there, 1) } };
-  });
+const reuse =
+  (name: string, { always = false, blank = false, shifts = false } = {}): Sharing =>
+  (threshold) =>
+    wrapSelect({ name, options: { threshold } }, [positions, mask, have], ({ ops, mask: old, have: there, inner }) => {
+      const reused = ops.mul(blank ? ops.fill(there, 1) : there, always || threshold <= 1 ? 1 : 0);
+      const now = ops.where(reused, old, ops.mark(inner(ops.sub(1, reused)).kept, old)),
+        kept = ops.select(now, ops.reduce('sum', now, 'slots'));
+      return {
+        kept: shifts ? ops.kernel(later, { x: kept, by: reused }) : kept,
+        state: { mask: now, have: ops.fill(there, 1) },
+      };
+    });
 
 export const sharings: Field = field('sharing', sharing, {
   good: reuse('reuse'),
-  mutants: { retrieves: reuse('always', { always: true }), first: reuse('from nothing', { blank: true }), valid: reuse('shifts', { shifts: true }) },
+  mutants: {
+    retrieves: reuse('always', { always: true }),
+    first: reuse('from nothing', { blank: true }),
+    valid: reuse('shifts', { shifts: true }),
+  },
 });

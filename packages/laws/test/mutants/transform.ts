@@ -4,12 +4,22 @@ import { transform } from '../../src/transform.ts';
 import { field, memory, peek, withPadding } from './field.ts';
 import type { Field } from './field.ts';
 
-const made = (name: string, run: (ops: Ops, scores: Tensor) => ScoreResult): Normaliser => normaliser({ name, monotone: true }, [], ({ ops, scores }) => run(ops, scores));
+const made = (name: string, run: (ops: Ops, scores: Tensor) => ScoreResult): Normaliser =>
+  normaliser({ name, monotone: true }, [], ({ ops, scores }) => run(ops, scores));
 const good = made('soft', (ops, s) => ops.softmax(s));
-const known = memory(), hook = onStep('twice', [], () => ({})).atoms[0]!;
+const known = memory(),
+  hook = onStep('twice', [], () => ({})).atoms[0]!;
 const step = good.atoms[0] as Step;
 /** Squares where an earlier step of the same event left a check. */
-const peeking: Step = { ...step, run: (cells) => step.run(cells).map((d, i) => (cells[i]!.draft.checks.length === 0 ? d : { ...d, scores: cells[i]!.ops.mul(d.scores!, d.scores!) })) };
+const peeking: Step = {
+  ...step,
+  run: (cells) =>
+    step
+      .run(cells)
+      .map((d, i) =>
+        cells[i]!.draft.checks.length === 0 ? d : { ...d, scores: cells[i]!.ops.mul(d.scores!, d.scores!) },
+      ),
+};
 export const transforms: Field = field('transform', transform, {
   good,
   mutants: {

@@ -9,11 +9,18 @@ export interface ScoreRows {
   readonly stride: number;
 }
 
-/** The arithmetic of attention for one KV head at a time: at most `blockRows` query rows, over the first `end` slots. */
+/**
+ * The arithmetic of attention for one KV head at a time: at most `blockRows` query rows, over the first `end` slots.
+ */
 export interface RowEngine {
-  /** Takes one KV head: keys and, if rows are to be mixed, values, `[n, d]`; `queries` is how many query rows will follow. */
+  /**
+   * Takes one KV head: keys and, if rows are to be mixed, values, `[n, d]`; `queries` is how many query rows will
+   * follow.
+   */
   open(keys: Float32Array, values: Float32Array | undefined, n: number, d: number, queries: number): void;
-  /** Scores q `[rows, d]` k * scale for slots [0, end); the caller may hide slots by writing -Infinity before `softmax`. */
+  /**
+   * Scores q `[rows, d]` k * scale for slots [0, end); the caller may hide slots by writing -Infinity before `softmax`.
+   */
   score(q: Float32Array, rows: number, end: number, scale: number): ScoreRows;
   /** Turns one row's scores of [0, hi) into probabilities; the rest become 0. */
   softmax(row: number, hi: number, end: number): void;
@@ -27,7 +34,10 @@ export interface RowEngine {
 
 let shared: RowEngine | undefined;
 
-/** The fastest engine of this process: SIMD, or plain loops. One is shared, since every call leaves nothing behind but memory to reuse. */
+/**
+ * The fastest engine of this process: SIMD, or plain loops. One is shared, since every call leaves nothing behind but
+ * memory to reuse.
+ */
 export function defaultEngine(): RowEngine {
   return (shared ??= hasSimd() ? simdEngine() : plainEngine());
 }

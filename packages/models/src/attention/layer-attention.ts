@@ -1,7 +1,9 @@
 import type { ModelConfig } from '../checkpoint/config.ts';
 import type { Visible } from './visible.ts';
 
-/** How a layer's attention differs from the plain kind: what `attend` and the others take beside queries and a cache. */
+/**
+ * How a layer's attention differs from the plain kind: what `attend` and the others take beside queries and a cache.
+ */
 export interface LayerAttention {
   readonly scale: number;
   readonly softcap?: number;
@@ -10,8 +12,13 @@ export interface LayerAttention {
 }
 
 /** The attention of a layer, with more views to respect. */
-export function layerAttention({ attention: { scale, softcap, windows } }: ModelConfig, layer: number, views: readonly Visible[] = []): LayerAttention {
+export function layerAttention(
+  { attention: { scale, softcap, windows } }: ModelConfig,
+  layer: number,
+  views: readonly Visible[] = [],
+): LayerAttention {
   const window = windows[layer] ?? Infinity;
-  const visible = window === Infinity ? views : [{ lower: (position: number) => Math.max(0, position - window + 1) }, ...views];
+  const visible =
+    window === Infinity ? views : [{ lower: (position: number) => Math.max(0, position - window + 1) }, ...views];
   return { scale, ...(softcap !== undefined && { softcap }), ...(visible.length > 0 && { visible }) };
 }

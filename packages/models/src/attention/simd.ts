@@ -8,7 +8,10 @@ const mixBlock = 256;
 /** Query rows from which on packing the keys pays. */
 const packFrom = 4;
 
-/** This package's WebAssembly SIMD kernel: f32 products, softmax sums and column sums in f64. Its memory holds one KV head and grows with it. */
+/**
+ * This package's WebAssembly SIMD kernel: f32 products, softmax sums and column sums in f64. Its memory holds one KV
+ * head and grows with it.
+ */
 export function simdEngine(): RowEngine {
   const kernel = createKernel();
   let memory = new Float32Array(0);
@@ -82,7 +85,19 @@ export function simdEngine(): RowEngine {
       if (end === 0) return;
       for (let j = 0; j < end; j += mixBlock) {
         const k = Math.min(mixBlock, end - j);
-        kernel.gemm(rows, deep, k, scores + 4 * j, 4 * wide, values + 4 * j * deep, 4 * deep, 32, mixed, 4 * deep, j === 0 ? 1 : 0);
+        kernel.gemm(
+          rows,
+          deep,
+          k,
+          scores + 4 * j,
+          4 * wide,
+          values + 4 * j * deep,
+          4 * deep,
+          32,
+          mixed,
+          4 * deep,
+          j === 0 ? 1 : 0,
+        );
       }
       const from = mixed / 4;
       for (let r = 0; r < rows; r++) out.set(memory.subarray(from + r * deep, from + r * deep + d), at + r * stride);

@@ -13,10 +13,23 @@ export interface Visible {
 }
 
 /** Hides slots of one query row by writing -Infinity over its scores of [0, hi). */
-export type Hide = (scores: ScoreRows, row: number, queryPosition: number, hi: number, queryHead: number, kvHead: number) => void;
+export type Hide = (
+  scores: ScoreRows,
+  row: number,
+  queryPosition: number,
+  hi: number,
+  queryHead: number,
+  kvHead: number,
+) => void;
 
-/** What several views hide in this cache: what any of them hides. @throws KvError if a mask fits neither rows nor slots. */
-export function hider(visible: Visible | readonly Visible[] | undefined, cache: CacheView, queryHeads: number): Hide | undefined {
+/**
+ * What several views hide in this cache: what any of them hides. @throws KvError if a mask fits neither rows nor slots.
+ */
+export function hider(
+  visible: Visible | readonly Visible[] | undefined,
+  cache: CacheView,
+  queryHeads: number,
+): Hide | undefined {
   const views = visible === undefined ? [] : isList(visible) ? visible : [visible];
   const hides = views.flatMap((view) => one(view, cache, queryHeads) ?? []);
   return hides.length === 0 ? undefined : (...row) => hides.forEach((hide) => hide(...row));
@@ -30,7 +43,10 @@ function one(visible: Visible, cache: CacheView, queryHeads: number): Hide | und
   const n = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
   const rows = mask === undefined || n === 0 ? 1 : mask.length / n;
   if (rows !== 1 && rows !== queryHeads && rows !== cache.heads)
-    throw new KvError('attend', `a mask must have 1, ${cache.heads} or ${queryHeads} rows of ${n} slots, got ${mask?.length} numbers`);
+    throw new KvError(
+      'attend',
+      `a mask must have 1, ${cache.heads} or ${queryHeads} rows of ${n} slots, got ${mask?.length} numbers`,
+    );
   return ({ data, at, stride }, row, queryPosition, hi, h, g) => {
     const positions = cache.positions.subarray(g * cache.capacity, g * cache.capacity + hi);
     const base = at + row * stride;

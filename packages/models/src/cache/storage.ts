@@ -46,7 +46,12 @@ export function packSlots(storage: Storage, lengths: Uint32Array, packed: Slots,
   let at = 0;
   for (const [g, n] of lengths.entries()) {
     const from = g * storage.capacity;
-    for (const [inside, outside, width] of [[storage.keys, packed.keys, d], [storage.values, packed.values, d], [storage.positions, packed.positions, 1], [storage.rotations, packed.rotations, 1]] as const) {
+    for (const [inside, outside, width] of [
+      [storage.keys, packed.keys, d],
+      [storage.values, packed.values, d],
+      [storage.positions, packed.positions, 1],
+      [storage.rotations, packed.rotations, 1],
+    ] as const) {
       if (!inside || !outside) continue;
       if (back) inside.set(outside.subarray(at * width, (at + n) * width), from * width);
       else outside.set(inside.subarray(from * width, (from + n) * width), at * width);
@@ -69,7 +74,11 @@ export function copySlots(from: Storage, to: Storage, lengths: Uint32Array): voi
 }
 
 /** Moves the slots (ascending) of one head to its front, run by run. */
-export function compactSlots({ capacity, headDim: d, keys, values, positions, rotations }: Storage, g: number, slots: Uint32Array): void {
+export function compactSlots(
+  { capacity, headDim: d, keys, values, positions, rotations }: Storage,
+  g: number,
+  slots: Uint32Array,
+): void {
   const base = g * capacity;
   for (let to = 0; to < slots.length; ) {
     const first = slots[to]!;

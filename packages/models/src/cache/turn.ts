@@ -4,21 +4,26 @@ import type { Angles } from '../decoder/program.ts';
 export type Turn = (x: Float32Array, at: number, from: number, to: number) => void;
 
 /**
- * Rotations compose: a vector turned by position p is turned on by R(q) R(p)⁻¹. The angles are the model's own, so whatever scales its
- * frequencies holds here too; of an attention factor in them only the direction is taken, and the factor that a key has it keeps once.
+ * Rotations compose: a vector turned by position p is turned on by R(q) R(p)⁻¹. The angles are the model's own, so
+ * whatever scales its
+ * frequencies holds here too; of an attention factor in them only the direction is taken, and the factor that a key has
+ * it keeps once.
  *
  * @param positions every position that will be turned from or to
  */
 export function turner(angles: (positions: Uint32Array) => Angles, positions: Iterable<number>): Turn {
-  const known = Uint32Array.from(new Set(positions)), row = new Map(Array.from(known, (position, i) => [position, i]));
-  const { rotary, cos, sin } = angles(known), half = rotary / 2;
+  const known = Uint32Array.from(new Set(positions)),
+    row = new Map(Array.from(known, (position, i) => [position, i]));
+  const { rotary, cos, sin } = angles(known),
+    half = rotary / 2;
   return (x, at, from, to) => {
     if (from === to) return;
     const [p, q] = [row.get(from)! * half, row.get(to)! * half];
     for (let i = 0; i < half; i++) {
       const [c0, s0, c1, s1] = [cos[p + i]!, sin[p + i]!, cos[q + i]!, sin[q + i]!];
       const size = Math.sqrt((c0 * c0 + s0 * s0) * (c1 * c1 + s1 * s1));
-      const c = (c1 * c0 + s1 * s0) / size, s = (s1 * c0 - c1 * s0) / size;
+      const c = (c1 * c0 + s1 * s0) / size,
+        s = (s1 * c0 - c1 * s0) / size;
       const [a, b] = [x[at + i]!, x[at + half + i]!];
       x[at + i] = a * c - b * s;
       x[at + half + i] = b * c + a * s;

@@ -1,6 +1,9 @@
 import { halves } from './halves.ts';
 
-/** Reads the `count` blocks of `bytes` into `out`: the layouts of ggml-quants.c, bit for bit what gguf-py's `dequantize` gives in f32. */
+/**
+ * Reads the `count` blocks of `bytes` into `out`: the layouts of ggml-quants.c, bit for bit what gguf-py's `dequantize`
+ * gives in f32.
+ */
 export type BlockDecoder = (bytes: Uint8Array, out: Float32Array, count: number) => void;
 
 /** 8 bits: a half scale d, 32 signed bytes q; d q. */

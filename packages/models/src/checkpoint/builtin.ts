@@ -8,8 +8,12 @@ interface Builtins {
   'node:url': typeof import('node:url');
 }
 
-/** A module of Node, without an import that a browser or its bundler would have to resolve. @throws KvError outside Node. */
+/**
+ * A module of Node, without an import that a browser or its bundler would have to resolve. @throws KvError outside
+ * Node.
+ */
 export function builtin<N extends keyof Builtins>(name: N): Builtins[N] {
-  if (typeof process === 'object' && typeof process.getBuiltinModule === 'function') return process.getBuiltinModule(name);
+  if (typeof process === 'object' && typeof process.getBuiltinModule === 'function')
+    return process.getBuiltinModule(name);
   throw new KvError('model', `expected an http(s) URL, since files need Node 20.16 or later (${name})`);
 }

@@ -49,14 +49,16 @@ export const mostHeadDim = 65_536;
 
 /**
  * Reads a Hugging Face `config.json`; defaults are those of transformers.
- * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, and for what this decoder does not compute.
+ * @throws KvError `where: field must be …, got …` for a field that is missing or out of range, and for what this
+ * decoder does not compute.
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
   const fields = object(json, where, 'the configuration');
   const name = architectureOf(fields.model_type, 'model_type', where);
   const kind = architectures[name];
   for (const field of ['quantization_config', 'use_bidirectional_attention'])
-    if (fields[field] != null && fields[field] !== false) throw new KvError(where, `${field} must be absent, got ${show(fields[field])}`);
+    if (fields[field] != null && fields[field] !== false)
+      throw new KvError(where, `${field} must be absent, got ${show(fields[field])}`);
   const hidden = integer(fields, 'hidden_size', where);
   const queryHeads = integer(fields, 'num_attention_heads', where);
   const kvHeads = integer(fields, 'num_key_value_heads', where, queryHeads);
@@ -96,7 +98,11 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
 
 /** @throws KvError for heads that cannot be grouped or halved. */
 export function checkHeads(queryHeads: number, kvHeads: number, headDim: number, where: string): void {
-  if (queryHeads % kvHeads !== 0) throw new KvError(where, `num_attention_heads must be a multiple of num_key_value_heads (${kvHeads}), got ${queryHeads}`);
+  if (queryHeads % kvHeads !== 0)
+    throw new KvError(
+      where,
+      `num_attention_heads must be a multiple of num_key_value_heads (${kvHeads}), got ${queryHeads}`,
+    );
   if (headDim % 2 !== 0) throw new KvError(where, `head_dim must be even, got ${headDim}`);
 }
 
@@ -107,14 +113,23 @@ export function architectureOf(value: unknown, field: string, where: string): Ar
 }
 
 /** Windows by layer from the size, or everything. */
-export function slidingWindows(kind: Architecture, size: number | undefined, layers: number, slides?: (layer: number) => boolean): number[] {
-  const by = slides ?? { none: () => false, all: () => true, even: (l: number) => l % 2 === 0, from: () => false }[kind.windows];
+export function slidingWindows(
+  kind: Architecture,
+  size: number | undefined,
+  layers: number,
+  slides?: (layer: number) => boolean,
+): number[] {
+  const by =
+    slides ?? { none: () => false, all: () => true, even: (l: number) => l % 2 === 0, from: () => false }[kind.windows];
   return Array.from({ length: layers }, (_, l) => (size !== undefined && by(l) ? size : Infinity));
 }
 
 function windowsOf(kind: Architecture, fields: Fields, layers: number, where: string): number[] {
   const { windows, defaults } = kind;
-  const wanted = windows !== 'none' && fields.sliding_window !== null && (windows !== 'from' || boolean(fields, 'use_sliding_window', where, false));
+  const wanted =
+    windows !== 'none' &&
+    fields.sliding_window !== null &&
+    (windows !== 'from' || boolean(fields, 'use_sliding_window', where, false));
   const absent = fields.sliding_window === undefined && defaults.window === undefined;
   const size = wanted && !absent ? integer(fields, 'sliding_window', where, defaults.window) : undefined;
   if ((windows === 'even' || windows === 'from') && fields.layer_types != null) {
@@ -128,7 +143,8 @@ function windowsOf(kind: Architecture, fields: Fields, layers: number, where: st
 
 function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {
   const known = ['full_attention', 'sliding_attention'];
-  if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string))) return value;
+  if (Array.isArray(value) && value.length === layers && value.every((type) => known.includes(type as string)))
+    return value;
   throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);
 }
 

@@ -10,8 +10,21 @@ export function object(value: unknown, where: string, what: string): Fields {
 }
 
 /** A positive integer of at most `most`. @throws KvError naming the field. */
-export function integer(fields: Fields, name: string, where: string, fallback?: number, most: number = 2 ** 31 - 1): number {
-  return check(fields, name, where, fallback, `an integer from 1 to ${most}`, (x) => Number.isInteger(x) && x > 0 && x <= most);
+export function integer(
+  fields: Fields,
+  name: string,
+  where: string,
+  fallback?: number,
+  most: number = 2 ** 31 - 1,
+): number {
+  return check(
+    fields,
+    name,
+    where,
+    fallback,
+    `an integer from 1 to ${most}`,
+    (x) => Number.isInteger(x) && x > 0 && x <= most,
+  );
 }
 
 /** A finite number above 0. @throws KvError naming the field. */
@@ -37,7 +50,14 @@ export function show(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
-function check(fields: Fields, name: string, where: string, fallback: number | undefined, want: string, ok: (x: number) => boolean): number {
+function check(
+  fields: Fields,
+  name: string,
+  where: string,
+  fallback: number | undefined,
+  want: string,
+  ok: (x: number) => boolean,
+): number {
   const value = fields[name] ?? fallback;
   if (typeof value === 'number' && ok(value)) return value;
   throw new KvError(where, `${name} must be ${want}, got ${show(value)}`);

@@ -10,7 +10,9 @@ export interface Cursor {
   at(): number;
   /** Bytes of the file that follow. */
   left(): number;
-  /** The next `n` bytes, as an offset of `view`. @throws KvError if the file ends before, `short` if only the bytes do. */
+  /**
+   * The next `n` bytes, as an offset of `view`. @throws KvError if the file ends before, `short` if only the bytes do.
+   */
   take(n: number, what: string): number;
   readonly view: DataView;
   u32(what: string): number;
@@ -30,7 +32,11 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
 
   const take = (n: number, what: string): number => {
     const start = at;
-    if (n > size - start) throw new KvError(where, `expected ${n} bytes of ${what} at ${start}, got a file of ${size} bytes: the file is cut`);
+    if (n > size - start)
+      throw new KvError(
+        where,
+        `expected ${n} bytes of ${what} at ${start}, got a file of ${size} bytes: the file is cut`,
+      );
     if (n > bytes.length - start) throw short;
     at = start + n;
     return start;
@@ -63,7 +69,8 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
       const from = ends[2 * i]!;
       const to = ends[2 * i + 1]!;
       // Whole characters in all, and no text that begins inside one: whole characters in each.
-      if (to > from && (packed[from]! & 0xc0) === 0x80) throw new KvError(where, `${what} must be UTF-8, got other bytes`);
+      if (to > from && (packed[from]! & 0xc0) === 0x80)
+        throw new KvError(where, `${what} must be UTF-8, got other bytes`);
       packed.copyWithin(length, from, to);
       length += to - from;
     }
@@ -76,7 +83,17 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
     }
     return out;
   };
-  return { where, view, at: () => at, left: () => size - at, take, u32: (what) => view.getUint32(take(4, what), true), u64, text, texts };
+  return {
+    where,
+    view,
+    at: () => at,
+    left: () => size - at,
+    take,
+    u32: (what) => view.getUint32(take(4, what), true),
+    u64,
+    text,
+    texts,
+  };
 }
 
 /** UTF-16 code units that a byte of UTF-8 brings: a character's come with its first byte. */

@@ -24,7 +24,10 @@ interface Budget {
 const maxElements = 2 ** 24;
 const maxDepth = 4;
 
-const number = (bytes: number, get: (view: DataView, at: number) => number): Kind => ({ bytes, read: ({ view, take }, what) => get(view, take(bytes, what)) });
+const number = (bytes: number, get: (view: DataView, at: number) => number): Kind => ({
+  bytes,
+  read: ({ view, take }, what) => get(view, take(bytes, what)),
+});
 
 const texts: Kind = { bytes: 8, read: (cursor, what) => cursor.text(what) };
 
@@ -45,13 +48,17 @@ const kinds: readonly Kind[] = [
   number(8, (view, at) => view.getFloat64(at, true)),
 ];
 
-/** The `count` names and values at the cursor. @throws KvError for a name that comes twice, a kind that is none, and whatever does not fit the file. */
+/**
+ * The `count` names and values at the cursor. @throws KvError for a name that comes twice, a kind that is none, and
+ * whatever does not fit the file.
+ */
 export function readMetadata(cursor: Cursor, count: number): GgufMetadata {
   const metadata = new Map<string, GgufValue>();
   const budget: Budget = { elements: maxElements, depth: maxDepth };
   for (let i = 0; i < count; i++) {
     const name = cursor.text('a metadata name');
-    if (metadata.has(name)) throw new KvError(cursor.where, `expected each metadata name once, got ${show(name)} twice`);
+    if (metadata.has(name))
+      throw new KvError(cursor.where, `expected each metadata name once, got ${show(name)} twice`);
     const what = `metadata ${show(name)}`;
     metadata.set(name, kindAt(cursor, what).read(cursor, what, budget));
   }
@@ -61,7 +68,8 @@ export function readMetadata(cursor: Cursor, count: number): GgufMetadata {
 function kindAt(cursor: Cursor, what: string): Kind {
   const id = cursor.u32(what);
   const kind = kinds[id];
-  if (kind === undefined) throw new KvError(cursor.where, `${what} must be of a type from 0 to ${kinds.length - 1}, got ${id}`);
+  if (kind === undefined)
+    throw new KvError(cursor.where, `${what} must be of a type from 0 to ${kinds.length - 1}, got ${id}`);
   return kind;
 }
 
@@ -73,7 +81,8 @@ function bool(cursor: Cursor, what: string): boolean {
 
 function signed(cursor: Cursor, what: string): number {
   const value = cursor.view.getBigInt64(cursor.take(8, what), true);
-  if (!Number.isSafeInteger(Number(value))) throw new KvError(cursor.where, `${what} must be between -2^53 and 2^53, got ${value}`);
+  if (!Number.isSafeInteger(Number(value)))
+    throw new KvError(cursor.where, `${what} must be between -2^53 and 2^53, got ${value}`);
   return Number(value);
 }
 
@@ -82,8 +91,15 @@ function list(cursor: Cursor, what: string, budget: Budget): readonly GgufValue[
   const kind = kindAt(cursor, what);
   const count = cursor.u64(what);
   if (count * kind.bytes > cursor.left())
-    throw new KvError(cursor.where, `${what} must fit the ${cursor.left()} bytes that follow, got ${count} elements: the file is cut`);
-  if (count > budget.elements) throw new KvError(cursor.where, `expected at most ${maxElements} elements in all lists of the metadata, got more with ${what}`);
+    throw new KvError(
+      cursor.where,
+      `${what} must fit the ${cursor.left()} bytes that follow, got ${count} elements: the file is cut`,
+    );
+  if (count > budget.elements)
+    throw new KvError(
+      cursor.where,
+      `expected at most ${maxElements} elements in all lists of the metadata, got more with ${what}`,
+    );
   budget.elements -= count;
   if (kind === texts) return cursor.texts(count, what);
   budget.depth--;

@@ -8,8 +8,10 @@ import { joined } from './tensor-file.ts';
 const maxParts = 1000;
 
 /**
- * Opens a GGUF file, and with the first of several parts (`name-00001-of-00003.gguf`) the others beside it; the metadata is the first's.
- * @throws KvError for a part that is missing, out of place or not the first, and for whatever `readGguf` refuses; nothing is left open.
+ * Opens a GGUF file, and with the first of several parts (`name-00001-of-00003.gguf`) the others beside it; the
+ * metadata is the first's.
+ * @throws KvError for a part that is missing, out of place or not the first, and for whatever `readGguf` refuses;
+ * nothing is left open.
  */
 export async function openGguf(file: string, open: OpenFile): Promise<GgufFile> {
   const sources: Source[] = [];
@@ -23,19 +25,32 @@ export async function openGguf(file: string, open: OpenFile): Promise<GgufFile> 
     const first = await part(file);
     const count = first.metadata.get('split.count') ?? 1;
     if (count === 0 || count === 1) return first;
-    if (typeof count !== 'number' || !(count > 0 && count <= maxParts)) throw new KvError(first.name, `split.count must be from 1 to ${maxParts}, got ${show(count)}`);
-    const name = (no: number): string => `-${String(no + 1).padStart(5, '0')}-of-${String(count).padStart(5, '0')}.gguf`;
+    if (typeof count !== 'number' || !(count > 0 && count <= maxParts))
+      throw new KvError(first.name, `split.count must be from 1 to ${maxParts}, got ${show(count)}`);
+    const name = (no: number): string =>
+      `-${String(no + 1).padStart(5, '0')}-of-${String(count).padStart(5, '0')}.gguf`;
     const end = name(0);
-    if (!file.endsWith(end)) throw new KvError(first.name, `expected the first of ${count} parts, with a name that ends in ${end}, got ${file}`);
+    if (!file.endsWith(end))
+      throw new KvError(
+        first.name,
+        `expected the first of ${count} parts, with a name that ends in ${end}, got ${file}`,
+      );
     const parts = [first];
     for (let no = 1; no < count; no++) parts.push(await part(file.slice(0, -end.length) + name(no)));
     parts.forEach(({ name: where, metadata }, no) => {
       if (metadata.get('split.no') !== no || metadata.get('split.count') !== count)
-        throw new KvError(where, `expected part ${no} of ${count}, got split.no ${show(metadata.get('split.no'))} of split.count ${show(metadata.get('split.count'))}`);
+        throw new KvError(
+          where,
+          `expected part ${no} of ${count}, got split.no ${show(metadata.get('split.no'))} of split.count ${show(metadata.get('split.count'))}`,
+        );
     });
     const all = joined(first.name, parts);
     const want = first.metadata.get('split.tensors.count');
-    if (want !== undefined && want !== all.tensors.size) throw new KvError(first.name, `split.tensors.count must be the ${all.tensors.size} tensors of all parts, got ${show(want)}`);
+    if (want !== undefined && want !== all.tensors.size)
+      throw new KvError(
+        first.name,
+        `split.tensors.count must be the ${all.tensors.size} tensors of all parts, got ${show(want)}`,
+      );
     return { ...all, metadata: first.metadata };
   });
 }

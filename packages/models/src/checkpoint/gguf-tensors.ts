@@ -16,10 +16,16 @@ const maxDimensions = 4;
 /** Fewest bytes of a tensor's description: name length, number of dimensions, type, offset. */
 const minInfo = 24;
 
-/** The `count` descriptions at the cursor. @throws KvError for a name that comes twice, a shape of no whole blocks, an offset out of line. */
+/**
+ * The `count` descriptions at the cursor. @throws KvError for a name that comes twice, a shape of no whole blocks, an
+ * offset out of line.
+ */
 export function readTensorInfos(cursor: Cursor, count: number, alignment: number): ReadonlyMap<string, GgufTensor> {
   if (count * minInfo > cursor.left())
-    throw new KvError(cursor.where, `expected the descriptions of ${count} tensors, got ${cursor.left()} more bytes: the file is cut`);
+    throw new KvError(
+      cursor.where,
+      `expected the descriptions of ${count} tensors, got ${cursor.left()} more bytes: the file is cut`,
+    );
   const tensors = new Map<string, GgufTensor>();
   for (let i = 0; i < count; i++) {
     const name = cursor.text('a tensor name');
@@ -31,7 +37,8 @@ export function readTensorInfos(cursor: Cursor, count: number, alignment: number
 
 function readInfo(cursor: Cursor, at: string, alignment: number): GgufTensor {
   const dimensions = cursor.u32('a tensor');
-  if (dimensions > maxDimensions) throw new KvError(at, `expected at most ${maxDimensions} dimensions, got ${dimensions}`);
+  if (dimensions > maxDimensions)
+    throw new KvError(at, `expected at most ${maxDimensions} dimensions, got ${dimensions}`);
   const shape: number[] = [];
   for (let i = 0; i < dimensions; i++) shape.unshift(cursor.u64(`a dimension of ${at}`));
   const { name: type, layout } = ggmlType(cursor.u32('a tensor type'));
@@ -40,7 +47,8 @@ function readInfo(cursor: Cursor, at: string, alignment: number): GgufTensor {
   const numbers = product(shape, at);
   if (layout === undefined) return { type, shape, begin, end: begin };
   const row = shape.at(-1) ?? 1;
-  if (row % layout.numbers !== 0) throw new KvError(at, `rows of ${type} must hold whole blocks of ${layout.numbers} numbers, got ${row}`);
+  if (row % layout.numbers !== 0)
+    throw new KvError(at, `rows of ${type} must hold whole blocks of ${layout.numbers} numbers, got ${row}`);
   return { type, shape, begin, end: begin + (numbers / layout.numbers) * layout.bytes };
 }
 
@@ -49,8 +57,16 @@ export function checkGgufLayout(tensors: ReadonlyMap<string, GgufTensor>, size: 
   let free = 0;
   const order = [...tensors].sort(([, a], [, b]) => a.begin - b.begin || a.end - b.end);
   for (const [name, { begin, end }] of order) {
-    if (begin < free) throw new KvError(`${where} ${show(name)}`, `the offset must be at least ${free}, where the tensor before ends, got ${begin}`);
-    if (end > size) throw new KvError(`${where} ${show(name)}`, `the tensor must end within the ${Math.max(0, size)} bytes of data, got ${end}: the file is cut`);
+    if (begin < free)
+      throw new KvError(
+        `${where} ${show(name)}`,
+        `the offset must be at least ${free}, where the tensor before ends, got ${begin}`,
+      );
+    if (end > size)
+      throw new KvError(
+        `${where} ${show(name)}`,
+        `the tensor must end within the ${Math.max(0, size)} bytes of data, got ${end}: the file is cut`,
+      );
     free = end;
   }
 }

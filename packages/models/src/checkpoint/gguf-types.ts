@@ -33,12 +33,26 @@ const others: Readonly<Record<number, readonly [string, number, number]>> = {
   41: ['Q1_0', 128, 18],
 };
 
-const read = { 0: 'F32', 1: 'F16', 2: 'Q4_0', 3: 'Q4_1', 6: 'Q5_0', 7: 'Q5_1', 8: 'Q8_0', 12: 'Q4_K', 13: 'Q5_K', 14: 'Q6_K', 30: 'BF16' } as const;
+const read = {
+  0: 'F32',
+  1: 'F16',
+  2: 'Q4_0',
+  3: 'Q4_1',
+  6: 'Q5_0',
+  7: 'Q5_1',
+  8: 'Q8_0',
+  12: 'Q4_K',
+  13: 'Q5_K',
+  14: 'Q6_K',
+  30: 'BF16',
+} as const;
 
 /** The type of a number; one that ggml gave no type, or no longer gives one, has no layout. */
 export function ggmlType(id: number): GgmlType {
   const name = Object.hasOwn(read, id) ? read[id as keyof typeof read] : undefined;
   if (name !== undefined) return { name, layout: tensorTypes[name] };
   const other = others[id];
-  return other === undefined ? { name: `ggml type ${id}` } : { name: other[0], layout: { numbers: other[1], bytes: other[2] } };
+  return other === undefined
+    ? { name: `ggml type ${id}` }
+    : { name: other[0], layout: { numbers: other[1], bytes: other[2] } };
 }

@@ -24,9 +24,11 @@ const firstRead = 2 ** 20;
 const maxHeader = 2 ** 26;
 
 /**
- * Opens a little-endian GGUF file of version 2 or 3: reads and checks the header alone; tensors are read when asked for. `close` closes the source.
+ * Opens a little-endian GGUF file of version 2 or 3: reads and checks the header alone; tensors are read when asked
+ * for. `close` closes the source.
  * A file that is one part of several is opened as it is; `openGguf` opens all.
- * @throws KvError in one sentence for another format or version, and for any length, count, type, shape or offset that the file does not bear out.
+ * @throws KvError in one sentence for another format or version, and for any length, count, type, shape or offset that
+ * the file does not bear out.
  */
 export async function readGguf(source: Source): Promise<GgufFile> {
   const where = source.name;
@@ -46,7 +48,10 @@ export async function readGguf(source: Source): Promise<GgufFile> {
   };
 }
 
-/** How long a header is shows only while it is parsed: reads its beginning, eight times as much whenever that was too short. */
+/**
+ * How long a header is shows only while it is parsed: reads its beginning, eight times as much whenever that was too
+ * short.
+ */
 async function readHeader(source: Source): Promise<Header> {
   for (let length = firstRead; ; length *= 8) {
     const bytes = await source.read(0, Math.min(length, source.size, maxHeader));
@@ -55,16 +60,19 @@ async function readHeader(source: Source): Promise<Header> {
     } catch (error) {
       if (error !== short) throw error;
     }
-    if (length >= maxHeader) throw new KvError(source.name, `expected a header of at most ${maxHeader} bytes, got a longer one`);
+    if (length >= maxHeader)
+      throw new KvError(source.name, `expected a header of at most ${maxHeader} bytes, got a longer one`);
   }
 }
 
 function parseHeader(cursor: Cursor): Header {
   const { where, view } = cursor;
   const magic = view.getUint32(cursor.take(4, 'the magic number'), false);
-  if (magic !== 0x47475546) throw new KvError(where, `expected a GGUF file, got one that begins with 0x${magic.toString(16).padStart(8, '0')}`);
+  if (magic !== 0x47475546)
+    throw new KvError(where, `expected a GGUF file, got one that begins with 0x${magic.toString(16).padStart(8, '0')}`);
   const version = cursor.u32('the version');
-  if ((version & 0xffff) === 0 && version !== 0) throw new KvError(where, 'expected a little-endian GGUF file, got a big-endian one');
+  if ((version & 0xffff) === 0 && version !== 0)
+    throw new KvError(where, 'expected a little-endian GGUF file, got a big-endian one');
   if (version !== 2 && version !== 3) throw new KvError(where, `expected GGUF version 2 or 3, got ${version}`);
   const tensorCount = cursor.u64('the number of tensors');
   const metadataCount = cursor.u64('the number of metadata values');
@@ -76,6 +84,7 @@ function parseHeader(cursor: Cursor): Header {
 
 function alignmentOf(metadata: GgufMetadata, where: string): number {
   const value = metadata.get('general.alignment') ?? 32;
-  if (typeof value === 'number' && value > 0 && Number.isInteger(Math.log2(value)) && Number.isInteger(value)) return value;
+  if (typeof value === 'number' && value > 0 && Number.isInteger(Math.log2(value)) && Number.isInteger(value))
+    return value;
   throw new KvError(where, `general.alignment must be a power of two, got ${show(value)}`);
 }

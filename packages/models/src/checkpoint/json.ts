@@ -3,7 +3,8 @@ import { show } from './fields.ts';
 
 /**
  * JSON of a file that is not trusted.
- * @throws KvError for bytes that are no UTF-8, for a text that is no JSON, nests deeper than `depth` lists and objects, or has a name twice in one object.
+ * @throws KvError for bytes that are no UTF-8, for a text that is no JSON, nests deeper than `depth` lists and objects,
+ * or has a name twice in one object.
  */
 export function parseJson(bytes: Uint8Array, where: string, depth = 64): unknown {
   const text = decoded(bytes, where);
@@ -36,12 +37,14 @@ function scan(text: string, where: string, depth: number): void {
       if (names !== undefined && isName(text, end)) {
         const name = text.slice(i, end);
         const plain = name.includes('\\') ? unescaped(name) : name;
-        if (names.has(plain)) throw new KvError(where, `expected each name once in an object, got ${show(name.slice(1, -1))} twice`);
+        if (names.has(plain))
+          throw new KvError(where, `expected each name once in an object, got ${show(name.slice(1, -1))} twice`);
         names.add(plain);
       }
       i = end - 1;
     } else if (c === '{' || c === '[') {
-      if (open.length === depth) throw new KvError(where, `expected at most ${depth} levels of lists and objects, got more`);
+      if (open.length === depth)
+        throw new KvError(where, `expected at most ${depth} levels of lists and objects, got more`);
       open.push(c === '{' ? new Set() : undefined);
     } else if (c === '}' || c === ']') open.pop();
   }

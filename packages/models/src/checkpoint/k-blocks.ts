@@ -1,7 +1,10 @@
 import type { BlockDecoder } from './blocks.ts';
 import { halves } from './halves.ts';
 
-/** Super-blocks of 256: half d and dmin, eight 6-bit scales and minima in 12 bytes, 128 bytes of nibbles; d s q - dmin m. */
+/**
+ * Super-blocks of 256: half d and dmin, eight 6-bit scales and minima in 12 bytes, 128 bytes of nibbles; d s q - dmin
+ * m.
+ */
 export const q4_k: BlockDecoder = (bytes, out, count) => nibbles(bytes, out, count, 0);
 
 /** As `q4_k`, with 32 bytes of fifth bits before the nibbles: bit j of byte i belongs to number i of the j-th 32. */
@@ -26,7 +29,10 @@ function nibbles(bytes: Uint8Array, out: Float32Array, count: number, highBytes:
   }
 }
 
-/** The j-th of eight scales (`part` 0) or minima (`part` 4): the first four in 6 bits, the others' low bits in bytes 8 to 11 and their high bits above the first four. */
+/**
+ * The j-th of eight scales (`part` 0) or minima (`part` 4): the first four in 6 bits, the others' low bits in bytes 8
+ * to 11 and their high bits above the first four.
+ */
 export function sixBits(bytes: Uint8Array, at: number, j: number, part: 0 | 4): number {
   if (j < 4) return bytes[at + part + j]! & 63;
   return ((bytes[at + 4 + j]! >> part) & 15) | ((bytes[at + part + j - 4]! >> 6) << 4);
@@ -45,7 +51,8 @@ export const q6_k: BlockDecoder = (bytes, out, count) => {
       for (let i = 0; i < 32; i += 16) {
         const scale = d * ((bytes[at + 192 + 2 * j + (i >> 4)]! << 24) >> 24);
         for (let k = i; k < i + 16; k++, to++)
-          out[to] = scale * ((((bytes[low + k]! >> lowShift) & 15) | (((bytes[high + k]! >> highShift) & 3) << 4)) - 32);
+          out[to] =
+            scale * ((((bytes[low + k]! >> lowShift) & 15) | (((bytes[high + k]! >> highShift) & 3) << 4)) - 32);
       }
     }
   }

@@ -11,23 +11,32 @@ import { fileSource, readJson, urlSource, type Source } from './source.ts';
 import type { TensorFile } from './tensor-file.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
 
-/** A checkpoint whose configuration, tokenizer and headers are read and checked; `weights` are read while it is open. */
+/**
+ * A checkpoint whose configuration, tokenizer and headers are read and checked; `weights` are read while it is open.
+ */
 export interface Checkpoint {
   readonly config: ModelConfig;
   readonly weights: Weights;
   readonly tokenizer: Tokenizer;
-  /** Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not parse */
+  /**
+   * Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not
+   * parse
+   */
   readonly chatTemplate: () => ChatTemplate | undefined;
   close(): Promise<void>;
 }
 
 export interface OpenOptions {
-  /** Names of a folder's files, for a server that is not to be asked for others, or that answers for those too. @defaultValue each is asked for */
+  /**
+   * Names of a folder's files, for a server that is not to be asked for others, or that answers for those too.
+   * @defaultValue each is asked for
+   */
   readonly files?: readonly string[] | undefined;
 }
 
 /**
- * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json, tokenizer.json and model.safetensors or its shards.
+ * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json,
+ * tokenizer.json and model.safetensors or its shards.
  * @throws KvError naming the file and what is wrong with it; nothing is left open.
  */
 export async function openCheckpoint(name: string, { files }: OpenOptions = {}): Promise<Checkpoint> {
@@ -36,22 +45,38 @@ export async function openCheckpoint(name: string, { files }: OpenOptions = {}):
 
 /** A GGUF file, with the other parts beside it if it is the first of several. */
 async function openGgufFile(path: string): Promise<Checkpoint> {
-  const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1, folder = path.slice(0, cut);
+  const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
+    folder = path.slice(0, cut);
   const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name));
   return keepOpen(file, async () => {
-    const config = await configFromGguf(file), tokenizer = ggufTokenizer(file.metadata, file.name);
-    return { config, tokenizer, weights: checkpointWeights(file, config, 'gguf'), chatTemplate: () => readChatTemplate({ metadata: file.metadata }, file.name) };
+    const config = await configFromGguf(file),
+      tokenizer = ggufTokenizer(file.metadata, file.name);
+    return {
+      config,
+      tokenizer,
+      weights: checkpointWeights(file, config, 'gguf'),
+      chatTemplate: () => readChatTemplate({ metadata: file.metadata }, file.name),
+    };
   });
 }
 
 async function openFolder(folder: string, files?: readonly string[]): Promise<Checkpoint> {
   await expectFolder(folder);
-  const config = await use(await open(folder, 'config.json'), async (source) => parseConfig(await readJson(source), source.name));
-  const tokenizer = await use(await open(folder, 'tokenizer.json'), async (source) => createTokenizer(await readJson(source), source.name));
+  const config = await use(await open(folder, 'config.json'), async (source) =>
+    parseConfig(await readJson(source), source.name),
+  );
+  const tokenizer = await use(await open(folder, 'tokenizer.json'), async (source) =>
+    createTokenizer(await readJson(source), source.name),
+  );
   if (tokenizer.size > config.vocab)
-    throw new KvError(folder, `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`);
-  const listed: OpenFile = async (file) => (files === undefined ? openIfThere(folder, file) : files.includes(file) ? open(folder, file) : undefined);
-  const chatTemplate = await folderTemplate(listed, folder), file = await openSafetensors(listed, folder);
+    throw new KvError(
+      folder,
+      `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`,
+    );
+  const listed: OpenFile = async (file) =>
+    files === undefined ? openIfThere(folder, file) : files.includes(file) ? open(folder, file) : undefined;
+  const chatTemplate = await folderTemplate(listed, folder),
+    file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => ({ config, tokenizer, weights: checkpointWeights(file, config), chatTemplate }));
 }
 
@@ -61,7 +86,9 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
     const source = await open(file);
     return source && use(source, how);
   };
-  const jinja = await read('chat_template.jinja', async (source) => new TextDecoder().decode(await source.read(0, source.size)));
+  const jinja = await read('chat_template.jinja', async (source) =>
+    new TextDecoder().decode(await source.read(0, source.size)),
+  );
   const config = await read('tokenizer_config.json', readJson);
   return () => readChatTemplate({ jinja, config }, folder);
 }
@@ -69,7 +96,7 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
 /** What is read of an open file, with the file to close; if reading fails it is closed. */
 async function keepOpen(file: TensorFile, read: () => Promise<Omit<Checkpoint, 'close'>>): Promise<Checkpoint> {
   try {
-    return { ...await read(), close: () => file.close() };
+    return { ...(await read()), close: () => file.close() };
   } catch (error) {
     await file.close();
     throw error;
@@ -96,15 +123,31 @@ async function open(folder: string, file: string): Promise<Source> {
 async function openIfThere(folder: string, file: string): Promise<Source | undefined> {
   const missing = isUrl(folder)
     ? (await fetch(urlOf(folder, file), { method: 'HEAD' }).catch(() => undefined))?.status === 404
-    : (await builtin('node:fs/promises').stat(pathOf(folder, file)).catch(() => undefined)) === undefined;
+    : (await builtin('node:fs/promises')
+        .stat(pathOf(folder, file))
+        .catch(() => undefined)) === undefined;
   return missing ? undefined : open(folder, file);
 }
 
 function pathOf(folder: string, file: string): string {
-  return builtin('node:path').join(folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder, file);
+  return builtin('node:path').join(
+    folder.startsWith('file:') ? builtin('node:url').fileURLToPath(folder) : folder,
+    file,
+  );
 }
 
 async function expectFolder(folder: string): Promise<void> {
-  if (isUrl(folder) || (await builtin('node:fs/promises').stat(pathOf(folder, '.')).catch(() => undefined))?.isDirectory() === true) return;
-  throw new KvError('model', `expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`);
+  if (
+    isUrl(folder) ||
+    (
+      await builtin('node:fs/promises')
+        .stat(pathOf(folder, '.'))
+        .catch(() => undefined)
+    )?.isDirectory() === true
+  )
+    return;
+  throw new KvError(
+    'model',
+    `expected 'embedded', a .gguf file or a folder with config.json, model.safetensors and tokenizer.json, got ${JSON.stringify(folder)}`,
+  );
 }

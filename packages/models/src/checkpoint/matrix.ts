@@ -8,7 +8,10 @@ export interface MatrixPart {
   readonly bytes: Uint8Array;
 }
 
-/** A weight `[outputs, inputs]`: parts one above the other, each in the type that the checkpoint has, so that an engine may take quantised blocks as they are. */
+/**
+ * A weight `[outputs, inputs]`: parts one above the other, each in the type that the checkpoint has, so that an engine
+ * may take quantised blocks as they are.
+ */
 export interface Matrix {
   readonly outputs: number;
   readonly inputs: number;
@@ -17,7 +20,11 @@ export interface Matrix {
 
 /** A matrix of f32 numbers, `[outputs, inputs]` row-major; the numbers are not copied. */
 export function matrixOf(values: Float32Array, outputs: number, inputs: number): Matrix {
-  return { outputs, inputs, parts: [{ type: 'F32', rows: outputs, bytes: new Uint8Array(values.buffer, values.byteOffset, values.byteLength) }] };
+  return {
+    outputs,
+    inputs,
+    parts: [{ type: 'F32', rows: outputs, bytes: new Uint8Array(values.buffer, values.byteOffset, values.byteLength) }],
+  };
 }
 
 /** The matrix as f32, `[outputs, inputs]` row-major; a matrix that is one f32 part may be returned as it lies. */
@@ -34,21 +41,33 @@ export function dense({ outputs, inputs, parts }: Matrix): Float32Array {
 
 /** Matrices of the same inputs, one above the other; nothing is copied. */
 export function stack(matrices: readonly Matrix[]): Matrix {
-  return { outputs: matrices.reduce((n, { outputs }) => n + outputs, 0), inputs: matrices[0]?.inputs ?? 0, parts: matrices.flatMap(({ parts }) => parts) };
+  return {
+    outputs: matrices.reduce((n, { outputs }) => n + outputs, 0),
+    inputs: matrices[0]?.inputs ?? 0,
+    parts: matrices.flatMap(({ parts }) => parts),
+  };
 }
 
 /** The matrix with bytes of its own: those that are a view of more, such as a whole file, are copied. */
 export function owned({ parts, ...shape }: Matrix): Matrix {
-  return { ...shape, parts: parts.map(({ bytes, ...part }) => ({ ...part, bytes: bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice() })) };
+  return {
+    ...shape,
+    parts: parts.map(({ bytes, ...part }) => ({
+      ...part,
+      bytes: bytes.byteLength === bytes.buffer.byteLength ? bytes : bytes.slice(),
+    })),
+  };
 }
 
 /** Rows `from` to `from + count` as f32, `[count, inputs]`. @throws KvError for rows that the matrix has not. */
 export function denseRows({ inputs, outputs, parts }: Matrix, from: number, count: number): Float32Array {
-  if (!(from >= 0 && count >= 0 && from + count <= outputs)) throw new KvError('denseRows', `expected rows below ${outputs}, got ${count} from ${from}`);
+  if (!(from >= 0 && count >= 0 && from + count <= outputs))
+    throw new KvError('denseRows', `expected rows below ${outputs}, got ${count} from ${from}`);
   const pieces: Float32Array[] = [];
   let first = 0;
   for (const { type, rows, bytes } of parts) {
-    const low = Math.max(from, first), high = Math.min(from + count, first + rows);
+    const low = Math.max(from, first),
+      high = Math.min(from + count, first + rows);
     if (low < high) pieces.push(floatRows(type, bytes, inputs, low - first, high - low));
     first += rows;
   }
@@ -62,13 +81,18 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
   return out;
 }
 
-/** Rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows: interleaved rotary pairs to halves, as stored rows. */
+/**
+ * Rows (h, 2i + half) become (h, half, i) in every run of `headRows` rows: interleaved rotary pairs to halves, as
+ * stored rows.
+ */
 export function deinterleaved({ outputs, inputs, parts }: Matrix, headRows: number): Matrix {
   const half = headRows / 2;
   const swapped = parts.map(({ type, rows, bytes }) => {
-    const size = bytes.length / rows, out = new Uint8Array(bytes.length);
+    const size = bytes.length / rows,
+      out = new Uint8Array(bytes.length);
     for (let r = 0; r < rows; r++) {
-      const inHead = r % headRows, from = r - inHead + 2 * (inHead % half) + Math.floor(inHead / half);
+      const inHead = r % headRows,
+        from = r - inHead + 2 * (inHead % half) + Math.floor(inHead / half);
       out.set(bytes.subarray(from * size, (from + 1) * size), r * size);
     }
     return { type, rows, bytes: out };

@@ -13,7 +13,8 @@ const maxShards = 1000;
 
 /**
  * Opens a checkpoint's `model.safetensors`, or the shards that its `model.safetensors.index.json` names.
- * @throws KvError for neither, for an index that disagrees with its shards, and for whatever `readSafetensors` refuses; nothing is left open.
+ * @throws KvError for neither, for an index that disagrees with its shards, and for whatever `readSafetensors` refuses;
+ * nothing is left open.
  */
 export async function openSafetensors(open: OpenFile, where: string): Promise<TensorFile> {
   const one = await open(single);
@@ -31,7 +32,8 @@ export async function openSafetensors(open: OpenFile, where: string): Promise<Te
       shards.set(file, await readSafetensors(source));
     }
     for (const [tensor, file] of homes)
-      if (shards.get(file)?.tensors.has(tensor) !== true) throw new KvError(list.name, `weight_map must name the shard of ${show(tensor)}, got ${file}, which lacks it`);
+      if (shards.get(file)?.tensors.has(tensor) !== true)
+        throw new KvError(list.name, `weight_map must name the shard of ${show(tensor)}, got ${file}, which lacks it`);
     return joined(list.name, [...shards.values()]);
   });
 }
@@ -44,11 +46,15 @@ async function readIndex(source: Source): Promise<ReadonlyMap<string, string>> {
   for (const [tensor, file] of Object.entries(map)) {
     // A name that is a path would read outside the checkpoint.
     if (typeof file !== 'string' || !/^\w[\w.-]{0,250}\.safetensors$/.test(file))
-      throw new KvError(where, `weight_map must give ${show(tensor)} a plain file name that ends in .safetensors, got ${show(file)}`);
+      throw new KvError(
+        where,
+        `weight_map must give ${show(tensor)} a plain file name that ends in .safetensors, got ${show(file)}`,
+      );
     homes.set(tensor, file);
   }
   const shards = new Set(homes.values()).size;
-  if (shards === 0 || shards > maxShards) throw new KvError(where, `weight_map must name from 1 to ${maxShards} files, got ${shards}`);
+  if (shards === 0 || shards > maxShards)
+    throw new KvError(where, `weight_map must name from 1 to ${maxShards} files, got ${shards}`);
   return homes;
 }
 

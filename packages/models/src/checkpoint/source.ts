@@ -27,7 +27,10 @@ export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Sour
   };
 }
 
-/** A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError with the status. */
+/**
+ * A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError with the
+ * status.
+ */
 export async function urlSource(url: string | URL): Promise<Source> {
   const at = String(url);
   const response = await fetch(url).catch((cause: Error) => {
@@ -39,9 +42,11 @@ export async function urlSource(url: string | URL): Promise<Source> {
 
 /** A source over a file (Node), read piece by piece through one handle. @throws KvError if it cannot be opened. */
 export async function fileSource(path: string): Promise<Source> {
-  const handle = await builtin('node:fs/promises').open(path).catch((cause: NodeJS.ErrnoException) => {
-    throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
-  });
+  const handle = await builtin('node:fs/promises')
+    .open(path)
+    .catch((cause: NodeJS.ErrnoException) => {
+      throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
+    });
   const size = (await handle.stat()).size;
   return {
     name: path,
@@ -66,9 +71,13 @@ const maxJson = 2 ** 27;
 /** Bytes of one request to the system, which refuses 2 GiB. */
 const maxRead = 2 ** 30;
 
-/** All of a source as JSON. @throws KvError if it is not JSON, nests deeply, names something twice or is longer than 128 MiB. */
+/**
+ * All of a source as JSON. @throws KvError if it is not JSON, nests deeply, names something twice or is longer than 128
+ * MiB.
+ */
 export async function readJson(source: Source): Promise<unknown> {
-  if (source.size > maxJson) throw new KvError(source.name, `expected JSON of at most ${maxJson} bytes, got ${source.size}`);
+  if (source.size > maxJson)
+    throw new KvError(source.name, `expected JSON of at most ${maxJson} bytes, got ${source.size}`);
   return parseJson(await source.read(0, source.size), source.name);
 }
 

@@ -8,12 +8,18 @@ export interface TensorEntry {
   readonly shape: readonly number[];
 }
 
-/** A checkpoint's tensors, whatever files they lie in: the headers are read and checked, the data is read one tensor at a time. */
+/**
+ * A checkpoint's tensors, whatever files they lie in: the headers are read and checked, the data is read one tensor at
+ * a time.
+ */
 export interface TensorFile {
   /** What messages call it. */
   readonly name: string;
   readonly tensors: ReadonlyMap<string, TensorEntry>;
-  /** A tensor's stored bytes. @throws KvError for a name that the file lacks, and for a type that is not one of `tensorTypes`. */
+  /**
+   * A tensor's stored bytes. @throws KvError for a name that the file lacks, and for a type that is not one of
+   * `tensorTypes`.
+   */
   bytes(tensor: string): Promise<Uint8Array>;
   close(): Promise<void>;
 }
@@ -24,7 +30,11 @@ export function joined(name: string, files: readonly TensorFile[]): TensorFile {
   for (const file of files)
     for (const tensor of file.tensors.keys()) {
       const other = homes.get(tensor);
-      if (other !== undefined) throw new KvError(file.name, `expected tensors that no other part has, got ${show(tensor)}, which ${other.name} has too`);
+      if (other !== undefined)
+        throw new KvError(
+          file.name,
+          `expected tensors that no other part has, got ${show(tensor)}, which ${other.name} has too`,
+        );
       homes.set(tensor, file);
     }
   return {

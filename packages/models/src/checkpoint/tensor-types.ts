@@ -41,11 +41,31 @@ const bf16: BlockDecoder = (bytes, out, count) => {
 
 const f32: BlockDecoder = (bytes, out, count) => new Uint8Array(out.buffer, out.byteOffset, 4 * count).set(bytes);
 
-const decoders: Readonly<Record<TensorType, BlockDecoder>> = { F32: f32, F16: f16, BF16: bf16, Q8_0: q8_0, Q4_0: q4_0, Q4_1: q4_1, Q5_0: q5_0, Q5_1: q5_1, Q4_K: q4_k, Q5_K: q5_k, Q6_K: q6_k };
+const decoders: Readonly<Record<TensorType, BlockDecoder>> = {
+  F32: f32,
+  F16: f16,
+  BF16: bf16,
+  Q8_0: q8_0,
+  Q4_0: q4_0,
+  Q4_1: q4_1,
+  Q5_0: q5_0,
+  Q5_1: q5_1,
+  Q4_K: q4_k,
+  Q5_K: q5_k,
+  Q6_K: q6_k,
+};
 
 /** Where the halves of a block that scale or shift it lie, from the block's first byte. */
 const scalesAt: Readonly<Partial<Record<TensorType, readonly number[]>>> = {
-  F16: [0], Q8_0: [0], Q4_0: [0], Q4_1: [0, 2], Q5_0: [0], Q5_1: [0, 2], Q4_K: [0, 2], Q5_K: [0, 2], Q6_K: [208],
+  F16: [0],
+  Q8_0: [0],
+  Q4_0: [0],
+  Q4_1: [0, 2],
+  Q5_0: [0],
+  Q5_1: [0, 2],
+  Q4_K: [0, 2],
+  Q5_K: [0, 2],
+  Q6_K: [208],
 };
 
 /** The type of a tensor that is to be read as a weight. @throws KvError naming a type that cannot be. */
@@ -54,24 +74,45 @@ export function weightType(type: string, at: string): TensorType {
   throw new KvError(at, `type must be one of ${Object.keys(tensorTypes).join(', ')}, got ${type}`);
 }
 
-/** The numbers of whole blocks as f32, into `out` if given; without it, bytes that are f32 already may be returned as a view. @throws KvError for a broken block. */
+/**
+ * The numbers of whole blocks as f32, into `out` if given; without it, bytes that are f32 already may be returned as a
+ * view. @throws KvError for a broken block.
+ */
 export function toFloat32(type: TensorType, bytes: Uint8Array, out?: Float32Array): Float32Array {
   const block = tensorTypes[type];
   const count = bytes.length / block.bytes;
-  if (!Number.isInteger(count)) throw new KvError('toFloat32', `expected whole blocks of ${block.bytes} bytes of ${type}, got ${bytes.length} bytes`);
+  if (!Number.isInteger(count))
+    throw new KvError(
+      'toFloat32',
+      `expected whole blocks of ${block.bytes} bytes of ${type}, got ${bytes.length} bytes`,
+    );
   if (out !== undefined && out.length !== count * block.numbers)
     throw new KvError('toFloat32', `expected room for ${count * block.numbers} numbers, got ${out.length}`);
-  if (type === 'F32' && out === undefined && bytes.byteOffset % 4 === 0) return new Float32Array(bytes.buffer, bytes.byteOffset, count);
+  if (type === 'F32' && out === undefined && bytes.byteOffset % 4 === 0)
+    return new Float32Array(bytes.buffer, bytes.byteOffset, count);
   const to = out ?? new Float32Array(count * block.numbers);
   decoders[type](bytes, to, count);
   return to;
 }
 
-/** Rows `from` to `from + count` of a matrix `[rows, inputs]` as f32: `[count, inputs]`. @throws KvError for rows that the bytes do not hold, or that are no whole blocks. */
-export function floatRows(type: TensorType, bytes: Uint8Array, inputs: number, from: number, count: number): Float32Array {
+/**
+ * Rows `from` to `from + count` of a matrix `[rows, inputs]` as f32: `[count, inputs]`. @throws KvError for rows that
+ * the bytes do not hold, or that are no whole blocks.
+ */
+export function floatRows(
+  type: TensorType,
+  bytes: Uint8Array,
+  inputs: number,
+  from: number,
+  count: number,
+): Float32Array {
   const { numbers, bytes: size } = tensorTypes[type];
   const row = (inputs / numbers) * size;
-  if (inputs % numbers !== 0) throw new KvError('floatRows', `expected rows of whole blocks of ${numbers} numbers of ${type}, got rows of ${inputs}`);
+  if (inputs % numbers !== 0)
+    throw new KvError(
+      'floatRows',
+      `expected rows of whole blocks of ${numbers} numbers of ${type}, got rows of ${inputs}`,
+    );
   if (!(from >= 0 && count >= 0 && (from + count) * row <= bytes.length))
     throw new KvError('floatRows', `expected rows below ${Math.floor(bytes.length / row)}, got ${count} from ${from}`);
   return toFloat32(type, bytes.subarray(from * row, (from + count) * row));
@@ -79,7 +120,8 @@ export function floatRows(type: TensorType, bytes: Uint8Array, inputs: number, f
 
 /**
  * Where the first number that is not finite lies, or -1; no number is dequantised.
- * A block's numbers are all finite exactly if its scales are: of a block that has another, the first number's place is given.
+ * A block's numbers are all finite exactly if its scales are: of a block that has another, the first number's place is
+ * given.
  */
 export function notFinite(type: TensorType, bytes: Uint8Array): number {
   const { numbers, bytes: size } = tensorTypes[type];

@@ -53,13 +53,19 @@ export type CheckpointFormat = 'hugging-face' | 'gguf';
 
 /**
  * The weights of a decoder in a checkpoint, one tensor read at a time.
- * @throws KvError, before any is read, naming the tensor that is missing, has another shape or type, or that this decoder would ignore;
+ * @throws KvError, before any is read, naming the tensor that is missing, has another shape or type, or that this
+ * decoder would ignore;
  * when it is read, one that holds a number that is not finite.
  */
-export function checkpointWeights(file: TensorFile, config: ModelConfig, format: CheckpointFormat = 'hugging-face'): Weights {
+export function checkpointWeights(
+  file: TensorFile,
+  config: ModelConfig,
+  format: CheckpointFormat = 'hugging-face',
+): Weights {
   const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
   const { fused, qkNorm, postNorms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
-  const gguf = format === 'gguf', names = gguf ? ggufNames : huggingFaceNames(config.architecture);
+  const gguf = format === 'gguf',
+    names = gguf ? ggufNames : huggingFaceNames(config.architecture);
   const { matrix, vector, checkNames } = tensorReader(file);
   const gain = (name: string, width: number): Load<Float32Array> => {
     const load = vector(`${name}.weight`, width);
@@ -68,15 +74,27 @@ export function checkpointWeights(file: TensorFile, config: ModelConfig, format:
   const swap = gguf && interleavedInGguf ? d : undefined;
   /** Products of one input: [name, outputs, rows of a head in GGUF's interleaved order]. */
   type Parts = readonly (readonly [name: string, outputs: number, interleaved?: number | undefined])[];
-  const product = (parts: Parts, inputs: number): Load<Matrix> => stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
+  const product = (parts: Parts, inputs: number): Load<Matrix> =>
+    stacked(parts.map(([name, outputs, heads]) => matrix(`${name}.weight`, outputs, inputs, heads)));
   const bias = (has: boolean, parts: Parts): Load<Float32Array> | undefined =>
     has ? joined(parts.map(([name, outputs, heads]) => vector(`${name}.bias`, outputs, heads))) : undefined;
 
   const layers = Array.from({ length: count }, (_, index) => {
     const at = names.layer(index);
-    const qkv: Parts = fused ? [[at.qkv, (H + 2 * G) * d]] : [[at.q, H * d, swap], [at.k, G * d, swap], [at.v, G * d]];
+    const qkv: Parts = fused
+      ? [[at.qkv, (H + 2 * G) * d]]
+      : [
+          [at.q, H * d, swap],
+          [at.k, G * d, swap],
+          [at.v, G * d],
+        ];
     const output: Parts = [[at.output, D]];
-    const gateUp: Parts = fused ? [[at.gateUp, 2 * ffn]] : [[at.gate, ffn], [at.up, ffn]];
+    const gateUp: Parts = fused
+      ? [[at.gateUp, 2 * ffn]]
+      : [
+          [at.gate, ffn],
+          [at.up, ffn],
+        ];
     const down: Parts = [[at.down, D]];
     return {
       project: take<ProjectWeights>({
@@ -99,24 +117,36 @@ export function checkpointWeights(file: TensorFile, config: ModelConfig, format:
       }),
     };
   });
-  const embed = matrix(`${names.embed}.weight`, vocab, D), norm = gain(names.norm, D);
+  const embed = matrix(`${names.embed}.weight`, vocab, D),
+    norm = gain(names.norm, D);
   const head = tied ? embed : matrix(`${names.head}.weight`, vocab, D);
   checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
-  return { embed, project: (layer) => layers[layer]!.project(), finish: (layer) => layers[layer]!.finish(), norm, head };
+  return {
+    embed,
+    project: (layer) => layers[layer]!.project(),
+    finish: (layer) => layers[layer]!.finish(),
+    norm,
+    head,
+  };
 }
 
-const stacked = (loads: readonly Load<Matrix>[]): Load<Matrix> => async () => stack(await inTurn(loads));
+const stacked =
+  (loads: readonly Load<Matrix>[]): Load<Matrix> =>
+  async () =>
+    stack(await inTurn(loads));
 
-const joined = (loads: readonly Load<Float32Array>[]): Load<Float32Array> => async () => {
-  const parts = await inTurn(loads);
-  const out = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
-};
+const joined =
+  (loads: readonly Load<Float32Array>[]): Load<Float32Array> =>
+  async () => {
+    const parts = await inTurn(loads);
+    const out = new Float32Array(parts.reduce((n, part) => n + part.length, 0));
+    let at = 0;
+    for (const part of parts) {
+      out.set(part, at);
+      at += part.length;
+    }
+    return out;
+  };
 
 async function inTurn<T>(loads: readonly Load<T>[]): Promise<T[]> {
   const out: T[] = [];
@@ -125,10 +155,13 @@ async function inTurn<T>(loads: readonly Load<T>[]): Promise<T[]> {
 }
 
 /** An object of what its properties load, in turn; a property that is undefined is left out. */
-function take<W extends object>(loads: { readonly [K in keyof W]-?: Load<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) }): Load<W> {
+function take<W extends object>(
+  loads: { readonly [K in keyof W]-?: Load<NonNullable<W[K]>> | (undefined extends W[K] ? undefined : never) },
+): Load<W> {
   return async () => {
     const out: Record<string, unknown> = {};
-    for (const [name, load] of Object.entries<Load<unknown> | undefined>(loads)) if (load !== undefined) out[name] = await load();
+    for (const [name, load] of Object.entries<Load<unknown> | undefined>(loads))
+      if (load !== undefined) out[name] = await load();
     return out as W;
   };
 }

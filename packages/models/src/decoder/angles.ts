@@ -2,13 +2,24 @@ import type { RopeConfig } from '../checkpoint/rope-config.ts';
 import type { Angles } from './program.ts';
 
 /**
- * Angles of positions `[m]` in a sequence of `length` tokens; those of the last call are kept, since every layer of a pass asks for the same.
- * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with them.
+ * Angles of positions `[m]` in a sequence of `length` tokens; those of the last call are kept, since every layer of a
+ * pass asks for the same.
+ * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with
+ * them.
  */
-export function createAngles({ theta, rotary, divisors, long, attentionFactor = 1 }: RopeConfig): (positions: Uint32Array, length: number) => Angles {
+export function createAngles({
+  theta,
+  rotary,
+  divisors,
+  long,
+  attentionFactor = 1,
+}: RopeConfig): (positions: Uint32Array, length: number) => Angles {
   const half = rotary / 2;
   const frequencies = (by: readonly number[] | undefined): Float32Array =>
-    Float32Array.from({ length: half }, (_, i) => 1 / Math.fround(Math.fround(theta ** Math.fround((2 * i) / rotary)) * (by?.[i] ?? 1)));
+    Float32Array.from(
+      { length: half },
+      (_, i) => 1 / Math.fround(Math.fround(theta ** Math.fround((2 * i) / rotary)) * (by?.[i] ?? 1)),
+    );
   const [short, far] = [frequencies(divisors), long && frequencies(long.divisors)];
   let last: { readonly positions: Uint32Array; readonly frequency: Float32Array; readonly angles: Angles } | undefined;
   return (positions, length) => {

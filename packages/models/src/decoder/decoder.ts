@@ -9,7 +9,10 @@ import type { Angles, Engine, Program, Runnable } from './program.ts';
 import { finishProgram, headProgram, projectProgram } from './programs.ts';
 import { rmsNorm, rowsOf } from './rows.ts';
 
-/** Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are turned by their position. */
+/**
+ * Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are turned by their
+ * position.
+ */
 export interface Projected {
   readonly q: Float32Array;
   readonly k: Float32Array;
@@ -25,7 +28,9 @@ export interface RowCounts {
   head: number;
 }
 
-/** A decoder's arithmetic without its attention: what stands before and after it, layer by layer. Rows are tokens, f32. */
+/**
+ * A decoder's arithmetic without its attention: what stands before and after it, layer by layer. Rows are tokens, f32.
+ */
 export interface Decoder {
   readonly config: ModelConfig;
   /** Name of the engine that runs it. */
@@ -33,8 +38,14 @@ export interface Decoder {
   readonly attend: Attend;
   /** Where the engine keeps caches, if not on the host. */
   readonly memory?: NonNullable<Engine['memory']>;
-  /** What the engine prepared, and the embedding `[vocab, D]` as stored: for an engine that runs whole passes by itself. */
-  readonly prepared: { readonly layers: readonly { readonly project: Runnable; readonly finish: Runnable }[]; readonly head: Runnable; readonly embedding: Matrix };
+  /**
+   * What the engine prepared, and the embedding `[vocab, D]` as stored: for an engine that runs whole passes by itself.
+   */
+  readonly prepared: {
+    readonly layers: readonly { readonly project: Runnable; readonly finish: Runnable }[];
+    readonly head: Runnable;
+    readonly embedding: Matrix;
+  };
   readonly rows: RowCounts;
   /** What turns queries and keys at these positions, as `project` does it. */
   angles(positions: Uint32Array, length?: number): Angles;
@@ -42,10 +53,14 @@ export interface Decoder {
   embed(ids: ArrayLike<number>): Float32Array;
   /**
    * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
-   * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole life, or its keys do not fit together. @defaultValue the last position and 1
+   * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
+   * life, or its keys do not fit together. @defaultValue the last position and 1
    */
   project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projected>;
-  /** What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m, D]` to a new `[m, D]`. */
+  /**
+   * What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m,
+   * D]` to a new `[m, D]`.
+   */
   finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
   /** `attend`, and `finish` on what it gives: for one token in one call of the engine, where it can. */
   attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
@@ -68,20 +83,39 @@ interface Layer {
 }
 
 /**
- * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken them; only the
- * embedding and the output products, which some policies read, are kept, as stored. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
+ * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken
+ * them; only the
+ * embedding and the output products, which some policies read, are kept, as stored. @throws KvError for whatever
+ * reading or preparing throws; what was prepared before is destroyed.
  */
 export async function createDecoder(config: ModelConfig, weights: Weights, engine: Engine): Promise<Decoder> {
-  const { hidden: D, vocab, normEps, embeddingScale, layers: count, queryHeads, kvHeads, headDim, attention: { softcap } } = config;
+  const {
+    hidden: D,
+    vocab,
+    normEps,
+    embeddingScale,
+    layers: count,
+    queryHeads,
+    kvHeads,
+    headDim,
+    attention: { softcap },
+  } = config;
   const made: Runnable[] = [];
   const prepare = async (program: Program): Promise<Runnable> => {
     const runnable = await engine.prepare(program);
     made.push(runnable);
     return runnable;
   };
-  const prepareLayer = async (finish: Program, next: Program | undefined): Promise<readonly [finish: Runnable, next: Runnable | undefined]> => {
-    if (engine.prepareLayer === undefined) return [await prepare(finish), next && await prepare(next)];
-    const layer = await engine.prepareLayer({ queryHeads, kvHeads, headDim, ...(softcap !== undefined && { softcap }) }, finish, next);
+  const prepareLayer = async (
+    finish: Program,
+    next: Program | undefined,
+  ): Promise<readonly [finish: Runnable, next: Runnable | undefined]> => {
+    if (engine.prepareLayer === undefined) return [await prepare(finish), next && (await prepare(next))];
+    const layer = await engine.prepareLayer(
+      { queryHeads, kvHeads, headDim, ...(softcap !== undefined && { softcap }) },
+      finish,
+      next,
+    );
     made.push(layer[0]);
     return layer;
   };
@@ -93,11 +127,15 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
     let project = await prepare(projectProgram(0, config, await weights.project(0)));
     for (let l = 0; l < count; l++) {
       const rest = await weights.finish(l);
-      const [finish, next] = await prepareLayer(finishProgram(l, config, rest), l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined);
+      const [finish, next] = await prepareLayer(
+        finishProgram(l, config, rest),
+        l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined,
+      );
       layers.push({ project, finish, output: owned(rest.output) });
       project = next ?? project;
     }
-    const norm = await weights.norm(), embed = owned(await weights.embed());
+    const norm = await weights.norm(),
+      embed = owned(await weights.embed());
     const head = await prepare(headProgram(config, norm, config.tied ? embed : await weights.head()));
     const zeros = (): Float64Array => new Float64Array(count);
     const rows: RowCounts = { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 };
@@ -107,14 +145,16 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
     let turned: Angles | undefined;
     const at = (layer: number): Layer => {
       const found = layers[layer];
-      if (found === undefined) throw new KvError('decoder', `a layer must be an integer from 0 to ${count - 1}, got ${layer}`);
+      if (found === undefined)
+        throw new KvError('decoder', `a layer must be an integer from 0 to ${count - 1}, got ${layer}`);
       return found;
     };
     const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
       for (const name of products) rows[name][layer] = rows[name][layer]! + m;
     };
     const finish: Decoder['finish'] = async (layer, x, attended) => {
-      const { finish } = at(layer), m = x.length / D;
+      const { finish } = at(layer),
+        m = x.length / D;
       note(layer, m, 'output', 'gateUp', 'down');
       return (await finish.run([x, attended], m, turned))[0]!;
     };
@@ -130,13 +170,15 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
         const x = new Float32Array(ids.length * D);
         for (let i = 0; i < ids.length; i++) {
           const id = ids[i]!;
-          if (!(Number.isInteger(id) && id >= 0 && id < vocab)) throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${id}`);
+          if (!(Number.isInteger(id) && id >= 0 && id < vocab))
+            throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${id}`);
           x.set(denseRows(embed, id, 1), i * D);
         }
         return embeddingScale === 1 ? x : x.map((value) => value * embeddingScale);
       },
       async project(layer, x, positions, length) {
-        const { project } = at(layer), m = positions.length;
+        const { project } = at(layer),
+          m = positions.length;
         note(layer, m, 'qkv');
         turned = angles(positions, length);
         const [q, k, v] = await project.run([x], m, turned);

@@ -4,13 +4,16 @@ import { createKernel, growTo, hasSimd } from '../simd/kernel.ts';
 export type Gated = (gateUp: Float32Array, ffn: number) => Float32Array;
 
 /** Plain loops, in f64. */
-const plain = (activation: (x: number) => number): Gated => (gateUp, ffn) => {
-  const rows = gateUp.length / (2 * ffn);
-  const out = new Float32Array(rows * ffn);
-  for (let r = 0; r < rows; r++)
-    for (let i = 0; i < ffn; i++) out[r * ffn + i] = activation(gateUp[2 * r * ffn + i]!) * gateUp[(2 * r + 1) * ffn + i]!;
-  return out;
-};
+const plain =
+  (activation: (x: number) => number): Gated =>
+  (gateUp, ffn) => {
+    const rows = gateUp.length / (2 * ffn);
+    const out = new Float32Array(rows * ffn);
+    for (let r = 0; r < rows; r++)
+      for (let i = 0; i < ffn; i++)
+        out[r * ffn + i] = activation(gateUp[2 * r * ffn + i]!) * gateUp[(2 * r + 1) * ffn + i]!;
+    return out;
+  };
 
 /** SwiGLU, x / (1 + e^-x) as the activation: the reference. */
 export const referenceSwiglu: Gated = plain((x) => x / (1 + Math.exp(-x)));

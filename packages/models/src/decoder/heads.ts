@@ -4,14 +4,28 @@ import type { RowView } from './rows.ts';
 /** Where head h of row r goes. */
 type Place = (h: number, r: number) => number;
 
-/** Rotate-half rotary positions (RoFormer, arXiv 2104.09864): pair (i, i + rotary / 2) of every head turns by the row's angles; the rest is copied. */
-function turn({ data: x, at, stride, width }: RowView, m: number, headDim: number, { rotary, cos, sin }: Angles, out: Float32Array, place: Place): Float32Array {
+/**
+ * Rotate-half rotary positions (RoFormer, arXiv 2104.09864): pair (i, i + rotary / 2) of every head turns by the row's
+ * angles; the rest is copied.
+ */
+function turn(
+  { data: x, at, stride, width }: RowView,
+  m: number,
+  headDim: number,
+  { rotary, cos, sin }: Angles,
+  out: Float32Array,
+  place: Place,
+): Float32Array {
   const half = rotary / 2;
   for (let r = 0; r < m; r++)
     for (let h = 0; h * headDim < width; h++) {
-      const from = at + r * stride + h * headDim, to = place(h, r);
+      const from = at + r * stride + h * headDim,
+        to = place(h, r);
       for (let i = 0; i < half; i++) {
-        const a = x[from + i]!, b = x[from + half + i]!, c = cos[r * half + i]!, s = sin[r * half + i]!;
+        const a = x[from + i]!,
+          b = x[from + half + i]!,
+          c = cos[r * half + i]!,
+          s = sin[r * half + i]!;
         out[to + i] = a * c - b * s;
         out[to + half + i] = b * c + a * s;
       }

@@ -22,7 +22,8 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
   return {
     name,
     async prepare(whole) {
-      const products: Linear[] = [], program = withoutWeights(whole, (weight) => void products.push(linear(weight)));
+      const products: Linear[] = [],
+        program = withoutWeights(whole, (weight) => void products.push(linear(weight)));
       let next = 0;
       const step = (instruction: Instruction, index: number): Step | undefined => {
         const { x, out } = instruction;
@@ -30,7 +31,8 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
           case 'rmsNorm':
             return ({ values, m }) => rmsNorm(values[x.id]!, m, instruction.gain, instruction.eps);
           case 'linear': {
-            const product = products[next++]!, { bias } = instruction;
+            const product = products[next++]!,
+              { bias } = instruction;
             return async ({ values, m }) => {
               const y = await product.apply(compact(values[x.id]!, m), m);
               return bias === undefined ? y : addBias(y, bias);
@@ -40,16 +42,21 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
             return ({ values }) => ({ ...values[x.id]!, at: values[x.id]!.at + instruction.from, width: out.width });
           case 'rope':
             if (onlyForHeads(program, out)) return undefined;
-            return ({ values, m, angles }) => turnRows(values[x.id]!, m, instruction.headDim, expectAngles(angles, program));
+            return ({ values, m, angles }) =>
+              turnRows(values[x.id]!, m, instruction.headDim, expectAngles(angles, program));
           case 'heads': {
             const rope = program.instructions.find((other) => other.op === 'rope' && other.out.id === x.id);
-            if (rope === undefined || !onlyForHeads(program, x)) return ({ values, m }) => toHeads(values[x.id]!, m, instruction.headDim);
-            return ({ values, m, angles }) => turnHeads(values[rope.x.id]!, m, instruction.headDim, expectAngles(angles, program));
+            if (rope === undefined || !onlyForHeads(program, x))
+              return ({ values, m }) => toHeads(values[x.id]!, m, instruction.headDim);
+            return ({ values, m, angles }) =>
+              turnHeads(values[rope.x.id]!, m, instruction.headDim, expectAngles(angles, program));
           }
           case 'gated':
             return ({ values, m }) => gates[instruction.activation](compact(values[x.id]!, m), out.width);
           case 'add': {
-            const { y } = instruction, inX = spent(program, x, index), [into, other] = inX || !spent(program, y, index) ? [x, y] : [y, x];
+            const { y } = instruction,
+              inX = spent(program, x, index),
+              [into, other] = inX || !spent(program, y, index) ? [x, y] : [y, x];
             const copy = into === x && !inX;
             return ({ values, m }) => {
               const sum = compact(values[into.id]!, m);
@@ -57,7 +64,8 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
             };
           }
           case 'softcap':
-            return ({ values, m }) => compact(values[x.id]!, m).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
+            return ({ values, m }) =>
+              compact(values[x.id]!, m).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
         }
       };
       const steps = program.instructions.flatMap((instruction, index) => {
@@ -84,21 +92,29 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 
-/** The program after `take` had every weight in turn: closures over it would keep the checkpoint's bytes beside what the products hold. */
+/**
+ * The program after `take` had every weight in turn: closures over it would keep the checkpoint's bytes beside what the
+ * products hold.
+ */
 function withoutWeights(program: Program, take: (weight: Matrix) => void): Program {
-  return { ...program, instructions: program.instructions.map((instruction) => {
-    if (instruction.op !== 'linear') return instruction;
-    take(instruction.weight);
-    return { ...instruction, weight: none };
-  }) };
+  return {
+    ...program,
+    instructions: program.instructions.map((instruction) => {
+      if (instruction.op !== 'linear') return instruction;
+      take(instruction.weight);
+      return { ...instruction, weight: none };
+    }),
+  };
 }
 
-const usersOf = (program: Program, { id }: Rows): Instruction[] => program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
+const usersOf = (program: Program, { id }: Rows): Instruction[] =>
+  program.instructions.filter((other) => other.x.id === id || (other.op === 'add' && other.y.id === id));
 const isOutput = (program: Program, { id }: Rows): boolean => program.outputs.some((output) => output.id === id);
 
 /** Whether a value is the engine's own and instruction `index` the last to read it: then it may be written over. */
 function spent(program: Program, x: Rows, index: number): boolean {
-  const users = usersOf(program, x), producer = program.instructions.find(({ out }) => out.id === x.id);
+  const users = usersOf(program, x),
+    producer = program.instructions.find(({ out }) => out.id === x.id);
   if (producer === undefined || producer.op === 'columns' || isOutput(program, x)) return false;
   return users.at(-1) === program.instructions[index] && users.every(({ op }) => op !== 'columns');
 }

@@ -9,15 +9,31 @@ export interface Rows {
   readonly width: number;
 }
 
-/** What happens to rows between one attention and the next. Every engine runs the same few: plain loops, a library's graph, a GPU. */
+/**
+ * What happens to rows between one attention and the next. Every engine runs the same few: plain loops, a library's
+ * graph, a GPU.
+ */
 export type Instruction =
-  /** `x / sqrt(mean(x²) + eps) * gain`, for each run of `gain.length` numbers of a row by itself (a row, or each head of it). */
+  /**
+   * `x / sqrt(mean(x²) + eps) * gain`, for each run of `gain.length` numbers of a row by itself (a row, or each head of
+   * it).
+   */
   | { readonly op: 'rmsNorm'; readonly x: Rows; readonly gain: Float32Array; readonly eps: number; readonly out: Rows }
   /** `x Wᵀ + bias` */
-  | { readonly op: 'linear'; readonly name: string; readonly x: Rows; readonly weight: Matrix; readonly bias?: Float32Array; readonly out: Rows }
+  | {
+      readonly op: 'linear';
+      readonly name: string;
+      readonly x: Rows;
+      readonly weight: Matrix;
+      readonly bias?: Float32Array;
+      readonly out: Rows;
+    }
   /** `x[:, from : from + out.width]` */
   | { readonly op: 'columns'; readonly x: Rows; readonly from: number; readonly out: Rows }
-  /** Every head of a row turned by the row's position: the first `rotary` numbers (all of them by default) as pairs (i, i + rotary / 2), the rest as they are. */
+  /**
+   * Every head of a row turned by the row's position: the first `rotary` numbers (all of them by default) as pairs (i,
+   * i + rotary / 2), the rest as they are.
+   */
   | { readonly op: 'rope'; readonly x: Rows; readonly headDim: number; readonly rotary?: number; readonly out: Rows }
   /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
   | { readonly op: 'gated'; readonly x: Rows; readonly activation: 'silu' | 'gelu'; readonly out: Rows }
@@ -35,7 +51,10 @@ export interface Program {
   readonly outputs: readonly Rows[];
 }
 
-/** Angles of rows' positions for `rope`: cos and sin `[m, rotary / 2]` f32, any attention factor of the scaling multiplied in. */
+/**
+ * Angles of rows' positions for `rope`: cos and sin `[m, rotary / 2]` f32, any attention factor of the scaling
+ * multiplied in.
+ */
 export interface Angles {
   readonly rotary: number;
   readonly cos: Float32Array;
@@ -46,7 +65,9 @@ export interface Angles {
 export interface Runnable {
   /** Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads. */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
-  /** A layer's attention, and `run` on x and what that gives, at once: undefined for what the engine leaves to `attend`. */
+  /**
+   * A layer's attention, and `run` on x and what that gives, at once: undefined for what the engine leaves to `attend`.
+   */
   runAfter?(attention: AttendOptions, x: Float32Array, angles?: Angles): Promise<readonly Float32Array[]> | undefined;
   destroy(): void;
 }
@@ -65,12 +86,21 @@ export interface Engine {
   readonly name: string;
   /** Attention, where this engine has a faster one than `attend`. */
   readonly attend?: Attend;
-  /** An empty cache of a model that this engine runs, where it keeps caches itself; `window`: positions that there are to rotate by. @defaultValue caches on the host */
+  /**
+   * An empty cache of a model that this engine runs, where it keeps caches itself; `window`: positions that there are
+   * to rotate by. @defaultValue caches on the host
+   */
   readonly memory?: (model: Model, window?: number) => SequenceMemory;
   prepare(program: Program): Promise<Runnable>;
   /**
-   * What follows a layer's attention and, but for the last layer, what precedes the next one's, where they are faster as one: `next` is usually run on
-   * what `finish` gave, so that `finish`, told the angles, may compute both; rows that it gave must then not be written to before `next` has run.
+   * What follows a layer's attention and, but for the last layer, what precedes the next one's, where they are faster
+   * as one: `next` is usually run on
+   * what `finish` gave, so that `finish`, told the angles, may compute both; rows that it gave must then not be written
+   * to before `next` has run.
    */
-  prepareLayer?(heads: Heads, finish: Program, next: Program | undefined): Promise<readonly [finish: Runnable, next: Runnable | undefined]>;
+  prepareLayer?(
+    heads: Heads,
+    finish: Program,
+    next: Program | undefined,
+  ): Promise<readonly [finish: Runnable, next: Runnable | undefined]>;
 }

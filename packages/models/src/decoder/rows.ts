@@ -17,8 +17,16 @@ export function compact({ data, at, stride, width }: RowView, m: number): Float3
   return out;
 }
 
-/** RMS normalisation of each run of `gain.length` numbers of m rows: x / sqrt(mean(x²) + eps) * gain, sum in f64; a new array `[m, width]`. */
-export function rmsNorm({ data: x, at, stride, width }: RowView, m: number, gain: Float32Array, eps: number): Float32Array {
+/**
+ * RMS normalisation of each run of `gain.length` numbers of m rows: x / sqrt(mean(x²) + eps) * gain, sum in f64; a new
+ * array `[m, width]`.
+ */
+export function rmsNorm(
+  { data: x, at, stride, width }: RowView,
+  m: number,
+  gain: Float32Array,
+  eps: number,
+): Float32Array {
   const run = gain.length;
   const out = new Float32Array(m * width);
   for (let r = 0; r < m; r++)
@@ -39,6 +47,7 @@ export function addInto(x: Float32Array, y: Float32Array): Float32Array {
 
 /** Adds `bias` to every row of x; returns x. */
 export function addBias(x: Float32Array, bias: Float32Array): Float32Array {
-  for (let at = 0; at < x.length; at += bias.length) for (let i = 0; i < bias.length; i++) x[at + i] = x[at + i]! + bias[i]!;
+  for (let at = 0; at < x.length; at += bias.length)
+    for (let i = 0; i < bias.length; i++) x[at + i] = x[at + i]! + bias[i]!;
   return x;
 }

@@ -4,20 +4,37 @@ import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
 
 /** One layer that an event is about. */
-export interface Subject { readonly at: At; readonly memory: LayerMemory; readonly read: (signal: AnySignal) => unknown }
+export interface Subject {
+  readonly at: At;
+  readonly memory: LayerMemory;
+  readonly read: (signal: AnySignal) => unknown;
+}
 
 /** Milliseconds of the stages of events. */
-export interface EventTimes { score: number; settle: number; compact: number }
+export interface EventTimes {
+  score: number;
+  settle: number;
+  compact: number;
+}
 
 /** What one event did. */
-export interface EventResult { readonly budgets: readonly (readonly number[])[]; /** Positions kept, `[layer][kvHead]`, in the order of the subjects. */ readonly kept: number[][][] }
+export interface EventResult {
+  readonly budgets: readonly (readonly number[])[] /** Positions kept, `[layer][kvHead]`, in the order of the subjects. */;
+  readonly kept: number[][][];
+}
 
 /**
- * One event over these layers: record every step, read once, then compact. Nothing changes before the read has passed every check.
+ * One event over these layers: record every step, read once, then compact. Nothing changes before the read has passed
+ * every check.
  *
  * @param room slots per head that will be wanted soon: storage keeps that much.
  */
-export async function runSubjects(policy: Compiled, subjects: readonly Subject[], plan: Plan, { backend, shared, room, times }: { backend: Backend; shared: StateStore; room: number; times: EventTimes }): Promise<EventResult> {
+export async function runSubjects(
+  policy: Compiled,
+  subjects: readonly Subject[],
+  plan: Plan,
+  { backend, shared, room, times }: { backend: Backend; shared: StateStore; room: number; times: EventTimes },
+): Promise<EventResult> {
   const started = performance.now();
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer]! }));
   const drafts = runEvent(policy, layers, backend.ops);
@@ -37,11 +54,19 @@ export async function runSubjects(policy: Compiled, subjects: readonly Subject[]
 
 /** Positions in the cache, `[kvHead][slot]`. */
 export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): number[][] {
-  return Array.from({ length: heads }, (_, g) => Array.from(positions.subarray(g * capacity, g * capacity + lengths[g]!)));
+  return Array.from({ length: heads }, (_, g) =>
+    Array.from(positions.subarray(g * capacity, g * capacity + lengths[g]!)),
+  );
 }
 
 /** Writes an event's or a step's new state where it lives. */
-export async function writeState(needs: readonly AnySignal[], state: ReadonlyMap<string, Parameters<Backend['read']>[0][number]>, own: StateStore, shared: StateStore, backend: Backend): Promise<void> {
+export async function writeState(
+  needs: readonly AnySignal[],
+  state: ReadonlyMap<string, Parameters<Backend['read']>[0][number]>,
+  own: StateStore,
+  shared: StateStore,
+  backend: Backend,
+): Promise<void> {
   if (state.size === 0) return;
   const entries = [...state];
   const values = await backend.read(entries.map(([, tensor]) => tensor));
@@ -51,13 +76,34 @@ export async function writeState(needs: readonly AnySignal[], state: ReadonlyMap
   }
 }
 
-async function compactHooks(policy: Compiled, { at, memory, read }: Subject, draft: Draft, backend: Backend): Promise<void> {
+async function compactHooks(
+  policy: Compiled,
+  { at, memory, read }: Subject,
+  draft: Draft,
+  backend: Backend,
+): Promise<void> {
   for (const hook of policy.hooks('compact')) {
-    const { keys, values } = hook.run({ at, ops: backend.ops, draft, kept: draft.kept!, read: <V>(signal: AnySignal) => read(signal) as V });
-    for (const [tensor, target] of [[keys, memory.cache.keys], [values, memory.cache.values]] as const) {
+    const { keys, values } = hook.run({
+      at,
+      ops: backend.ops,
+      draft,
+      kept: draft.kept!,
+      read: <V>(signal: AnySignal) => read(signal) as V,
+    });
+    for (const [tensor, target] of [
+      [keys, memory.cache.keys],
+      [values, memory.cache.values],
+    ] as const) {
       if (!tensor) continue;
-      const { data, shape: [heads = 0, slots = 0, dim = 0] } = (await backend.read([tensor]))[0]!;
-      for (let g = 0; g < heads; g++) target.set(data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array, g * memory.cache.capacity * dim);
+      const {
+        data,
+        shape: [heads = 0, slots = 0, dim = 0],
+      } = (await backend.read([tensor]))[0]!;
+      for (let g = 0; g < heads; g++)
+        target.set(
+          data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array,
+          g * memory.cache.capacity * dim,
+        );
     }
   }
 }

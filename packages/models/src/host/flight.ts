@@ -1,7 +1,10 @@
 import type { Draw } from '../sampling.ts';
 import type { Ahead, Asked, Output } from './sequence-memory.ts';
 
-/** A sequence's steps that are under way before the host knows their tokens: each is fed the id that the one before gives, on the device. */
+/**
+ * A sequence's steps that are under way before the host knows their tokens: each is fed the id that the one before
+ * gives, on the device.
+ */
 export class Flight {
   /** Every read of a step that was taken back has ended. */
   settled: Promise<unknown> = Promise.resolve();
@@ -14,7 +17,12 @@ export class Flight {
   #token: number | undefined;
 
   /** The id that follows `newest`; before it is waited for, up to `most` steps behind it are under way. */
-  async next(ahead: Ahead, newest: Output & Required<Pick<Output, 'ask'>>, draw: Draw | undefined, most: number): Promise<number> {
+  async next(
+    ahead: Ahead,
+    newest: Output & Required<Pick<Output, 'ask'>>,
+    draw: Draw | undefined,
+    most: number,
+  ): Promise<number> {
     this.#draw = draw;
     try {
       if (this.#asked.length === 0) this.#asked.push(newest.ask(draw));
@@ -33,7 +41,12 @@ export class Flight {
 
   /** Whether an id under way was drawn by these options. */
   draws({ temperature, topP, seed }: Partial<Draw> = {}): boolean {
-    return this.#asked.length > 0 && this.#draw?.temperature === temperature && this.#draw?.topP === topP && this.#draw?.seed === seed;
+    return (
+      this.#asked.length > 0 &&
+      this.#draw?.temperature === temperature &&
+      this.#draw?.topP === topP &&
+      this.#draw?.seed === seed
+    );
   }
 
   /** What the oldest step under way gives, if it was fed this token. */

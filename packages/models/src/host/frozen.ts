@@ -1,7 +1,10 @@
 import type { At, Compiled } from '@kv/core';
 import type { Projected } from '../decoder/decoder.ts';
 
-/** Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never frozen. */
+/**
+ * Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never
+ * frozen.
+ */
 export function liveRows(policy: Compiled, at: At, positions: Uint32Array, keep: number): Uint32Array {
   const hook = policy.hooks('freeze')[0];
   const all = Uint32Array.from(positions, (_, i) => i);
@@ -23,15 +26,25 @@ export function put(x: Float32Array, rows: Uint32Array, width: number, from: Flo
 }
 
 /** Keys and values of the whole block: live rows as computed, frozen ones as the previous layer had them. */
-export function withFrozen(live: Projected, rows: Uint32Array, m: number, previous: { readonly k: Float32Array; readonly v: Float32Array }, dim: number): { k: Float32Array; v: Float32Array } {
-  const k = previous.k.slice(), v = previous.v.slice(), heads = k.length / (m * dim);
-  for (let g = 0; g < heads; g++) rows.forEach((row, i) => {
-    const from = (g * rows.length + i) * dim;
-    k.set(live.k.subarray(from, from + dim), (g * m + row) * dim);
-    v.set(live.v.subarray(from, from + dim), (g * m + row) * dim);
-  });
+export function withFrozen(
+  live: Projected,
+  rows: Uint32Array,
+  m: number,
+  previous: { readonly k: Float32Array; readonly v: Float32Array },
+  dim: number,
+): { k: Float32Array; v: Float32Array } {
+  const k = previous.k.slice(),
+    v = previous.v.slice(),
+    heads = k.length / (m * dim);
+  for (let g = 0; g < heads; g++)
+    rows.forEach((row, i) => {
+      const from = (g * rows.length + i) * dim;
+      k.set(live.k.subarray(from, from + dim), (g * m + row) * dim);
+      v.set(live.v.subarray(from, from + dim), (g * m + row) * dim);
+    });
   return { k, v };
 }
 
 /** Positions of these rows. */
-export const pickPositions = (positions: Uint32Array, rows: Uint32Array): Uint32Array => Uint32Array.from(rows, (row) => positions[row]!);
+export const pickPositions = (positions: Uint32Array, rows: Uint32Array): Uint32Array =>
+  Uint32Array.from(rows, (row) => positions[row]!);

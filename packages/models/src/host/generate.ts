@@ -9,14 +9,20 @@ import { Sequence } from './sequence.ts';
 import type { Chunk, DecodeOptions, Finish, GenerateOptions } from './options.ts';
 import { StopText } from './stop-text.ts';
 
-export interface Generated { readonly text: string; readonly tokens: readonly number[]; readonly report: Report; readonly logits?: readonly Float32Array[] }
+export interface Generated {
+  readonly text: string;
+  readonly tokens: readonly number[];
+  readonly report: Report;
+  readonly logits?: readonly Float32Array[];
+}
 /** A generation under way: await it for the result, or iterate over it for the tokens as they come. */
 export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
 
 /**
  * Answers a prompt over a cache that the policy keeps at its budget.
  *
- * Greedy unless `temperature` is given. Ends at `maxNewTokens`, the model's end token (a text prompt's, see `stopAtEos`), a stop
+ * Greedy unless `temperature` is given. Ends at `maxNewTokens`, the model's end token (a text prompt's, see
+ * `stopAtEos`), a stop
  * string, the end of the model's context, or an abort, which gives what there is.
  * @throws KvError in one sentence for a prompt, budget or option that cannot be, before anything is evicted.
  */
@@ -24,15 +30,22 @@ export function generate(model: Model, options: GenerateOptions): Generation {
   let chunks: AsyncGenerator<Chunk, Generated> | undefined;
   let result: Promise<Generated> | undefined;
   const start = (): AsyncGenerator<Chunk, Generated> => (chunks ??= run(model, options));
-  const drain = (): Promise<Generated> => (result ??= (async () => {
-    for (;;) { const next = await start().next(); if (next.done) return next.value; }
-  })());
+  const drain = (): Promise<Generated> =>
+    (result ??= (async () => {
+      for (;;) {
+        const next = await start().next();
+        if (next.done) return next.value;
+      }
+    })());
   return {
     then: (resolve, reject) => drain().then(resolve, reject),
     async *[Symbol.asyncIterator]() {
       for (;;) {
         const next = await start().next();
-        if (next.done) { result ??= Promise.resolve(next.value); return; }
+        if (next.done) {
+          result ??= Promise.resolve(next.value);
+          return;
+        }
         yield next.value;
       }
     },
@@ -40,10 +53,16 @@ export function generate(model: Model, options: GenerateOptions): Generation {
 }
 
 async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chunk, Generated> {
-  const { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options, decodePolicy = decoding(options);
+  const { policy, budget, decodeBudget, block, logits = 0, backend, signal, certify } = options,
+    decodePolicy = decoding(options);
   const ids = promptIds(model, options);
-  if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined) throw new KvError('budget', `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
-  if (!(Number.isInteger(logits) && logits >= 0)) throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
+  if (policy && compile(policy).evicts && !compile(policy).sizes && budget === undefined)
+    throw new KvError(
+      'budget',
+      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
+    );
+  if (!(Number.isInteger(logits) && logits >= 0))
+    throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
   const sequence = new Sequence(model, backend);
   sequence.witness = certify;
   try {
@@ -52,60 +71,129 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
     const tokens: number[] = [];
     let text = '';
     try {
-      await sequence.prefill(ids, { ...(policy && { policy }), policies: decodePolicy ? [decodePolicy] : [], budget, block, rows: Math.max(1, logits), signal });
+      await sequence.prefill(ids, {
+        ...(policy && { policy }),
+        policies: decodePolicy ? [decodePolicy] : [],
+        budget,
+        block,
+        rows: Math.max(1, logits),
+        signal,
+      });
       if (decodePolicy) sequence.decodeUnder(decodePolicy, decodeBudget);
-      const remember = async (): Promise<void> => { if (logits > 0) rows.push(...await sequence.readLogits()); };
+      const remember = async (): Promise<void> => {
+        if (logits > 0) rows.push(...(await sequence.readLogits()));
+      };
       await remember();
-      finish = yield* decodeWith(sequence, { stopAtEos: options.prompt !== undefined, ...options, ...(logits > 0 && { inFlight: 1 }) }, ({ token, text: more }) => { if (token !== undefined) tokens.push(token); text += more; }, remember);
+      finish = yield* decodeWith(
+        sequence,
+        { stopAtEos: options.prompt !== undefined, ...options, ...(logits > 0 && { inFlight: 1 }) },
+        ({ token, text: more }) => {
+          if (token !== undefined) tokens.push(token);
+          text += more;
+        },
+        remember,
+      );
     } catch (error) {
       if (!signal?.aborted) throw error;
       finish = 'aborted';
     }
-    if (logits > 0 && tokens.length > 0 && sequence.fits(1)) { await sequence.step(tokens.at(-1)!); rows.push(...await sequence.readLogits()); }
-    return { text, tokens, report: report(sequence, finish, options), ...(logits > 0 && { logits: rows.slice(-logits) }) };
+    if (logits > 0 && tokens.length > 0 && sequence.fits(1)) {
+      await sequence.step(tokens.at(-1)!);
+      rows.push(...(await sequence.readLogits()));
+    }
+    return {
+      text,
+      tokens,
+      report: report(sequence, finish, options),
+      ...(logits > 0 && { logits: rows.slice(-logits) }),
+    };
   } finally {
     sequence.destroy();
   }
 }
 
-/** The policy to decode under, where one is given, or another budget. @throws KvError for one that would never evict, or lacks a budget. */
+/**
+ * The policy to decode under, where one is given, or another budget. @throws KvError for one that would never evict, or
+ * lacks a budget.
+ */
 function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }: GenerateOptions): Policy | undefined {
   if (decodePolicy === policy && decodeBudget === undefined) return undefined;
   if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
   const { evicts, sizes, label, hooks } = compile(decodePolicy);
-  if (evicts && (every ?? hooks('cadence')[0]?.every) === undefined) throw new KvError('every', `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`);
-  if (evicts && !sizes && (decodeBudget ?? budget) === undefined) throw new KvError('decodeBudget', `'${label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`);
+  if (evicts && (every ?? hooks('cadence')[0]?.every) === undefined)
+    throw new KvError(
+      'every',
+      `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
+    );
+  if (evicts && !sizes && (decodeBudget ?? budget) === undefined)
+    throw new KvError(
+      'decodeBudget',
+      `'${label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
+    );
   return decodePolicy;
 }
 
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
-  return yield* decodeWith(sequence, options, () => {}, async () => {});
+  return yield* decodeWith(
+    sequence,
+    options,
+    () => {},
+    async () => {},
+  );
 }
 
-async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: (chunk: Chunk) => void, onStep: () => Promise<void>): AsyncGenerator<Chunk, Finish> {
-  const { maxNewTokens = 64, stop = [], signal, temperature = 0, topP = 1, seed = 0, stopAtEos = true, inFlight = 2 } = options;
-  if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0)) throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
-  if (!(Number.isInteger(inFlight) && inFlight > 0)) throw new KvError('inFlight', `must be a positive whole number of steps, got ${inFlight}`);
+async function* decodeWith(
+  sequence: Sequence,
+  options: DecodeOptions,
+  onChunk: (chunk: Chunk) => void,
+  onStep: () => Promise<void>,
+): AsyncGenerator<Chunk, Finish> {
+  const {
+    maxNewTokens = 64,
+    stop = [],
+    signal,
+    temperature = 0,
+    topP = 1,
+    seed = 0,
+    stopAtEos = true,
+    inFlight = 2,
+  } = options;
+  if (!(Number.isInteger(maxNewTokens) && maxNewTokens >= 0))
+    throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
+  if (!(Number.isInteger(inFlight) && inFlight > 0))
+    throw new KvError('inFlight', `must be a positive whole number of steps, got ${inFlight}`);
   const every = options.every ?? sequence.policy.hooks('cadence')[0]?.every;
-  if (every !== undefined && !(Number.isInteger(every) && every > 0)) throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
+  if (every !== undefined && !(Number.isInteger(every) && every > 0))
+    throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
   if (every === undefined && options.remember !== true) sequence.settle();
   const { config, tokenizer } = sequence.model;
-  const drawing = { temperature, topP, seed }, draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
-  const stream = tokenizer.streamDecoder(), stops = new StopText(stop);
+  const drawing = { temperature, topP, seed },
+    draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
+  const stream = tokenizer.streamDecoder(),
+    stops = new StopText(stop);
   let finish: Finish = 'length';
   try {
     for (let made = 0; made < maxNewTokens; made++) {
       await breathe(signal);
-      if (signal?.aborted) { finish = 'aborted'; break; }
+      if (signal?.aborted) {
+        finish = 'aborted';
+        break;
+      }
       const token = await sequence.next(draw, { ahead: Math.min(inFlight, maxNewTokens - made) - 1, every });
-      if (stopAtEos && config.eosIds.includes(token)) { finish = 'eos'; break; }
+      if (stopAtEos && config.eosIds.includes(token)) {
+        finish = 'eos';
+        break;
+      }
       const chunk = { token, text: stops.push(stream.push(token)) };
       onChunk(chunk);
       yield chunk;
       if (stops.stopped) return 'stop';
       if (made + 1 === maxNewTokens) break;
-      if (!sequence.fits(1)) { finish = 'context'; break; }
+      if (!sequence.fits(1)) {
+        finish = 'context';
+        break;
+      }
       await sequence.step(token, every);
       await onStep();
     }
@@ -113,14 +201,21 @@ async function* decodeWith(sequence: Sequence, options: DecodeOptions, onChunk: 
     await sequence.halt();
   }
   const rest = stops.end(stream.end());
-  if (rest !== '') { const chunk = { text: rest }; onChunk(chunk); yield chunk; }
+  if (rest !== '') {
+    const chunk = { text: rest };
+    onChunk(chunk);
+    yield chunk;
+  }
   return finish;
 }
 
 function promptIds(model: Model, { prompt, ids }: GenerateOptions): readonly number[] {
-  if ((prompt === undefined) === (ids === undefined)) throw new KvError('prompt', 'expected either prompt (text) or ids, and not both');
+  if ((prompt === undefined) === (ids === undefined))
+    throw new KvError('prompt', 'expected either prompt (text) or ids, and not both');
   if (ids !== undefined) {
-    for (const id of ids) if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab)) throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
+    for (const id of ids)
+      if (!(Number.isInteger(id) && id >= 0 && id < model.config.vocab))
+        throw new KvError('ids', `must be whole numbers below ${model.config.vocab}, got ${id}`);
     return ids;
   }
   if (typeof prompt !== 'string') throw new KvError('prompt', `must be text, got ${typeof prompt}`);

@@ -1,7 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
 
-/** What providers make of hidden states, one number a token: rows wait until an event's providers have seen them, and no longer. Counted as memory under `hidden`. */
+/**
+ * What providers make of hidden states, one number a token: rows wait until an event's providers have seen them, and no
+ * longer. Counted as memory under `hidden`.
+ */
 export class HiddenNumbers {
   readonly #width: number;
   readonly #ledger: Ledger;
@@ -21,9 +24,14 @@ export class HiddenNumbers {
     this.#count(rows.byteLength);
   }
 
-  /** The numbers of all tokens under this key, or nothing where some passed that nobody remembered. @throws KvError unless `fold` makes one number a row. */
+  /**
+   * The numbers of all tokens under this key, or nothing where some passed that nobody remembered. @throws KvError
+   * unless `fold` makes one number a row.
+   */
   numbers(key: string, fold: (rows: Float32Array, width: number) => Float32Array): Float32Array | undefined {
-    const before = this.#made.get(key) ?? new Float32Array(), width = this.#width, end = this.#from + this.#waiting;
+    const before = this.#made.get(key) ?? new Float32Array(),
+      width = this.#width,
+      end = this.#from + this.#waiting;
     if (before.length === end) return before;
     if (before.length !== this.#from) return undefined;
     const all = new Float32Array(end);
@@ -31,7 +39,11 @@ export class HiddenNumbers {
     let at = before.length;
     for (const rows of this.#rows) {
       const more = fold(rows, width);
-      if (more.length !== rows.length / width) throw new KvError(key, `expected one number for each of ${rows.length / width} hidden states, got ${more.length}`);
+      if (more.length !== rows.length / width)
+        throw new KvError(
+          key,
+          `expected one number for each of ${rows.length / width} hidden states, got ${more.length}`,
+        );
       all.set(more, at);
       at += more.length;
     }

@@ -18,16 +18,25 @@ export class LayerMemory {
   /** Every head holds the same positions. */
   aligned = true;
 
-  constructor(config: ModelConfig, ledger: Ledger, cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger)) {
+  constructor(
+    config: ModelConfig,
+    ledger: Ledger,
+    cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger),
+  ) {
     this.cache = cache;
     this.states = new StateStore(config, ledger);
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
-  watch({ window, accumulated, block }: Watch, { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig, ledger: Ledger): void {
+  watch(
+    { window, accumulated, block }: Watch,
+    { queryHeads: H, kvHeads: G, headDim: d }: ModelConfig,
+    ledger: Ledger,
+  ): void {
     if (window > 0 && !this.ring) this.ring = new QueryRing(window, H, d, ledger);
     if (this.cache.rotations) this.ring?.markRotations();
-    if (accumulated && !this.accumulated) this.accumulated = new SlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', ledger);
+    if (accumulated && !this.accumulated)
+      this.accumulated = new SlotRows(accumulated === 'kv' ? G : H, 0, 'statistics', ledger);
     if (block && !this.block) this.block = new SlotRows(H, 0, 'statistics', ledger);
   }
 
@@ -48,7 +57,9 @@ export class LayerMemory {
 
   /** Compacts the cache and everything beside it to these slots of each KV head. */
   keep(kept: readonly Uint32Array[], room: number): void {
-    const same = this.aligned && kept.every((slots) => slots.length === kept[0]!.length && slots.every((s, i) => s === kept[0]![i]));
+    const same =
+      this.aligned &&
+      kept.every((slots) => slots.length === kept[0]!.length && slots.every((s, i) => s === kept[0]![i]));
     this.cache.keep(kept, room);
     this.accumulated?.keep(kept);
     this.block?.keep(kept);
@@ -69,17 +80,36 @@ export class LayerMemory {
   saved({ queryHeads: H }: ModelConfig): LayerSnapshot {
     const { cache, ring, accumulated, block, states, aligned } = this;
     return {
-      lengths: [...cache.lengths], aligned, slots: cache.slots(), ring: ring && { window: ring.window, ...ring.saved() },
-      accumulated: accumulated && { rows: accumulated.rows === H ? 'query' : 'kv', sums: accumulated.dense(cache.length) }, block: block?.dense(cache.length), states: states.saved(),
+      lengths: [...cache.lengths],
+      aligned,
+      slots: cache.slots(),
+      ring: ring && { window: ring.window, ...ring.saved() },
+      accumulated: accumulated && {
+        rows: accumulated.rows === H ? 'query' : 'kv',
+        sums: accumulated.dense(cache.length),
+      },
+      block: block?.dense(cache.length),
+      states: states.saved(),
     };
   }
 
   /** Takes saved numbers into a layer that has none. */
-  restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot, config: ModelConfig, ledger: Ledger): void {
+  restore(
+    { lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot,
+    config: ModelConfig,
+    ledger: Ledger,
+  ): void {
     this.cache.restore(lengths, slots);
-    this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined }, config, ledger);
+    this.watch(
+      { window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined },
+      config,
+      ledger,
+    );
     if (ring) this.ring!.restore(ring);
-    for (const [rows, numbers] of [[this.accumulated, accumulated?.sums], [this.block, block]] as const) {
+    for (const [rows, numbers] of [
+      [this.accumulated, accumulated?.sums],
+      [this.block, block],
+    ] as const) {
       rows?.grow(this.cache.length);
       rows?.write(numbers!, this.cache.length);
     }

@@ -22,7 +22,10 @@ import type { Witness } from './witness.ts';
 
 /** All that one sequence remembers, on the host. */
 export class Memory extends SequenceMemory {
-  layers: readonly LayerMemory[] = Array.from({ length: this.model.config.layers }, () => new LayerMemory(this.model.config, this.ledger));
+  layers: readonly LayerMemory[] = Array.from(
+    { length: this.model.config.layers },
+    () => new LayerMemory(this.model.config, this.ledger),
+  );
   /** State of rows `model`. */
   shared: StateStore = new StateStore(this.model.config, this.ledger);
   /** Is shown what events drop and views hide. */
@@ -32,7 +35,8 @@ export class Memory extends SequenceMemory {
 
   watch(needs: readonly AnySignal[]): void {
     for (const layer of this.layers) layer.watch(watchOf(needs), this.model.config, this.ledger);
-    if (needs.some((signal) => signal.hidden)) this.hidden ??= new HiddenNumbers(this.length, this.model.config.hidden, this.ledger);
+    if (needs.some((signal) => signal.hidden))
+      this.hidden ??= new HiddenNumbers(this.length, this.model.config.hidden, this.ledger);
   }
 
   unwatch(): void {
@@ -42,23 +46,51 @@ export class Memory extends SequenceMemory {
   }
 
   reader(layer: number, provided: ReadonlyMap<string, unknown> = new Map()): (signal: AnySignal) => unknown {
-    const { shared, text: tokens, counters, backend, model: { config, decoder } } = this;
-    return reader({ memory: this.layers[layer]!, shared, tokens, ops: backend.ops, counters, provided, attention: layerAttention(config, layer), queryHeads: config.queryHeads, embeddings: embeddingsOf(this.model), outputWeight: () => decoder.outputWeight(layer), rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) } });
+    const {
+      shared,
+      text: tokens,
+      counters,
+      backend,
+      model: { config, decoder },
+    } = this;
+    return reader({
+      memory: this.layers[layer]!,
+      shared,
+      tokens,
+      ops: backend.ops,
+      counters,
+      provided,
+      attention: layerAttention(config, layer),
+      queryHeads: config.queryHeads,
+      embeddings: embeddingsOf(this.model),
+      outputWeight: () => decoder.outputWeight(layer),
+      rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) },
+    });
   }
 
   protected move(next: number): void {
-    const { model: { decoder }, layers } = this;
+    const {
+      model: { decoder },
+      layers,
+    } = this;
     for (const { cache, ring } of layers) {
-      const before = cache.rotations ?? cache.positions, used = Array.from({ length: next }, (_, i) => i);
+      const before = cache.rotations ?? cache.positions,
+        used = Array.from({ length: next }, (_, i) => i);
       cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
-      const turn = turner((positions) => decoder.angles(positions, this.rotaryLength), [...used, ...ring?.rotations() ?? []]);
+      const turn = turner(
+        (positions) => decoder.angles(positions, this.rotaryLength),
+        [...used, ...(ring?.rotations() ?? [])],
+      );
       cache.rebase(next, turn);
       ring?.rebase(cache, next, turn);
     }
   }
 
   saved(): Promise<Snapshot> {
-    return Promise.resolve({ layers: this.layers.map((layer) => layer.saved(this.model.config)), states: this.shared.saved() });
+    return Promise.resolve({
+      layers: this.layers.map((layer) => layer.saved(this.model.config)),
+      states: this.shared.saved(),
+    });
   }
 
   restore({ layers, states }: Snapshot): void {
@@ -67,19 +99,37 @@ export class Memory extends SequenceMemory {
   }
 
   protected place(layer: number): Place {
-    const memory = this.layers[layer]!, { cache, aligned } = memory;
+    const memory = this.layers[layer]!,
+      { cache, aligned } = memory;
     return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
   }
 
   async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
-    const kept: number[][][] = [], budgets: (readonly number[])[] = [];
-    const seen = new Map<number, readonly Chosen[]>(), watched = this.witness && options.phase === 'decode';
-    const logits = await pass(this, ids, { ...options, ...(watched && { seen: (l: number, visible: readonly Chosen[]) => { seen.set(l, visible); } }), ...(evict && { afterLayer: async (l: number) => {
-      const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
-      [kept[l], budgets[l]] = [event.kept[0]!, event.budgets[0]!];
-    } }) });
+    const kept: number[][][] = [],
+      budgets: (readonly number[])[] = [];
+    const seen = new Map<number, readonly Chosen[]>(),
+      watched = this.witness && options.phase === 'decode';
+    const logits = await pass(this, ids, {
+      ...options,
+      ...(watched && {
+        seen: (l: number, visible: readonly Chosen[]) => {
+          seen.set(l, visible);
+        },
+      }),
+      ...(evict && {
+        afterLayer: async (l: number) => {
+          const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
+          [kept[l], budgets[l]] = [event.kept[0]!, event.budgets[0]!];
+        },
+      }),
+    });
     if (this.witness && seen.size > 0) await showViews(this.witness, this, seen);
-    const output: Output = { logits, read: async () => logits, next: async (draw) => (draw?.pick ?? greedy)(logits.at(-1)!), release: () => {} };
+    const output: Output = {
+      logits,
+      read: async () => logits,
+      next: async (draw) => (draw?.pick ?? greedy)(logits.at(-1)!),
+      release: () => {},
+    };
     return { output, ...(evict && { event: { kept, budgets } }) };
   }
 
@@ -98,17 +148,32 @@ export class Memory extends SequenceMemory {
     return runStepHooks(this, policy);
   }
 
-  async event(policy: Compiled, layers: readonly number[], plan: Plan, times: EventTimes, onPass: () => void): Promise<EventResult> {
-    const { backend, shared } = this, given = await provided(this, policy, layers, onPass);
-    const subjects = layers.map((l, i) => ({ at: this.at(l), memory: this.layers[l]!, read: this.reader(l, given[i]) }));
-    const show = this.witness && await beforeEvent(this, layers);
+  async event(
+    policy: Compiled,
+    layers: readonly number[],
+    plan: Plan,
+    times: EventTimes,
+    onPass: () => void,
+  ): Promise<EventResult> {
+    const { backend, shared } = this,
+      given = await provided(this, policy, layers, onPass);
+    const subjects = layers.map((l, i) => ({
+      at: this.at(l),
+      memory: this.layers[l]!,
+      read: this.reader(l, given[i]),
+    }));
+    const show = this.witness && (await beforeEvent(this, layers));
     const result = await runSubjects(policy, subjects, plan, { backend, shared, room: 0, times });
     if (show) show(this.witness!, result.kept);
     return result;
   }
 
   get cuttable(): boolean {
-    return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length));
+    return (
+      this.shared.empty &&
+      !this.hidden &&
+      this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length))
+    );
   }
 
   /** Nothing yet, of the same model. */
@@ -117,7 +182,12 @@ export class Memory extends SequenceMemory {
   }
 
   fork(upTo: number = this.length): Memory {
-    const { model: { config }, layers, shared } = this, copy = this.empty();
+    const {
+        model: { config },
+        layers,
+        shared,
+      } = this,
+      copy = this.empty();
     copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
     copy.shared = shared.fork(copy.ledger);
     copy.hidden = this.hidden?.fork(copy.ledger);

@@ -7,8 +7,16 @@ import type { Memory } from './memory.ts';
 import { makeRoom } from './rebase.ts';
 import { notRemembered } from './watch.ts';
 
-/** Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is compacted. */
-export async function provided(memory: Memory, policy: Compiled, layers: readonly number[], onPass: () => void): Promise<Map<string, unknown>[]> {
+/**
+ * Runs the providers that a policy's signals bring, for these layers: each distinct pass once. Before any layer is
+ * compacted.
+ */
+export async function provided(
+  memory: Memory,
+  policy: Compiled,
+  layers: readonly number[],
+  onPass: () => void,
+): Promise<Map<string, unknown>[]> {
   const out = layers.map(() => new Map<string, unknown>());
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
@@ -21,18 +29,29 @@ export async function provided(memory: Memory, policy: Compiled, layers: readonl
 
 function providerEngine(memory: Memory, signal: AnySignal, onPass: () => void): ProviderEngine {
   const passes = new Map<string, Promise<readonly Observed[]>>();
-  const { model: { tokenizer }, backend, text } = memory;
+  const {
+    model: { tokenizer },
+    backend,
+    text,
+  } = memory;
   return {
-    ids: text.ids, promptLength: memory.promptLength,
+    ids: text.ids,
+    promptLength: memory.promptLength,
     encode: (said) => tokenizer.encode(said, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer): Promise<Tensor> {
       const key = ids.join(',');
-      if (!passes.has(key)) { onPass(); passes.set(key, observe(memory, ids)); }
+      if (!passes.has(key)) {
+        onPass();
+        passes.set(key, observe(memory, ids));
+      }
       return backend.ops.from((await passes.get(key)!)[layer]!);
     },
     artifact: (name) => artifactOf(memory.model, name),
-    attentionRows(layer, visit, from) { onPass(); return attentionRows(memory, layer, visit, from); },
+    attentionRows(layer, visit, from) {
+      onPass();
+      return attentionRows(memory, layer, visit, from);
+    },
     async hiddenNumbers(key, fold) {
       const numbers = memory.hidden?.numbers(key, fold);
       if (!numbers) throw notRemembered(signal);
@@ -41,20 +60,39 @@ function providerEngine(memory: Memory, signal: AnySignal, onPass: () => void): 
   };
 }
 
-interface Observed { readonly data: Float32Array; readonly shape: readonly number[] }
+interface Observed {
+  readonly data: Float32Array;
+  readonly shape: readonly number[];
+}
 
 /** Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
 async function observe(memory: Memory, ids: readonly number[]): Promise<readonly Observed[]> {
-  const copy = memory.fork(), { decoder, config } = memory.model, { queryHeads: H } = config;
+  const copy = memory.fork(),
+    { decoder, config } = memory.model,
+    { queryHeads: H } = config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
-    const positions = Uint32Array.from(ids, (_, i) => memory.length + i), out: Observed[] = [];
+    const positions = Uint32Array.from(ids, (_, i) => memory.length + i),
+      out: Observed[] = [];
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.entries()) {
-      const n = cache.length, { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
+      const n = cache.length,
+        { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
       cache.append(k, v, positions, copy.shift);
-      const stride = cache.length, columnMax = new Float32Array(H * stride);
-      x = await decoder.finish(l, x, await decoder.attend({ q, queryPositions: positions, cache, counters: memory.counters, ...layerAttention(config, l), stats: { stride, columnMax } }));
+      const stride = cache.length,
+        columnMax = new Float32Array(H * stride);
+      x = await decoder.finish(
+        l,
+        x,
+        await decoder.attend({
+          q,
+          queryPositions: positions,
+          cache,
+          counters: memory.counters,
+          ...layerAttention(config, l),
+          stats: { stride, columnMax },
+        }),
+      );
       const data = new Float32Array(H * n);
       for (let h = 0; h < H; h++) data.set(columnMax.subarray(h * stride, h * stride + n), h * n);
       out.push({ data, shape: [H, n] });

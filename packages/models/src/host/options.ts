@@ -14,10 +14,14 @@ export interface DecodeOptions {
   readonly seed?: number | undefined;
   /** End at the model's end token. @defaultValue true for text, false for ids: ids in, exactly as many ids out */
   readonly stopAtEos?: boolean | undefined;
-  /** An event every so many generated tokens. @defaultValue the policy's cadence, else none: it evicts once, at the end of prefill */
+  /**
+   * An event every so many generated tokens. @defaultValue the policy's cadence, else none: it evicts once, at the end
+   * of prefill
+   */
   readonly every?: number | undefined;
   /**
-   * Steps that may be under way at once where the sequence is on a device: the next one starts before the id of the last is there, unless an event follows it or the policy looks at every token. What
+   * Steps that may be under way at once where the sequence is on a device: the next one starts before the id of the
+   * last is there, unless an event follows it or the policy looks at every token. What
    * ran ahead of the end is taken back. @defaultValue 2, and 1 where logits are asked for
    */
   readonly inFlight?: number | undefined;
@@ -31,19 +35,30 @@ export interface GenerateOptions extends DecodeOptions {
   /** @defaultValue nothing is evicted */
   readonly policy?: Policy | undefined;
   readonly budget?: Budget | undefined;
-  /** The policy that tokens are generated under; one that evicts wants `every`, or a cadence of its own. @defaultValue `policy` */
+  /**
+   * The policy that tokens are generated under; one that evicts wants `every`, or a cadence of its own. @defaultValue
+   * `policy`
+   */
   readonly decodePolicy?: Policy | undefined;
-  /** Budget of the events while generating: slots, or a share of all tokens so far. @defaultValue the slots of `budget` */
+  /**
+   * Budget of the events while generating: slots, or a share of all tokens so far. @defaultValue the slots of `budget`
+   */
   readonly decodeBudget?: Budget | undefined;
   /** Prefill in blocks of so many tokens, each followed by an event. */
   readonly block?: number | undefined;
   /** Give the logits of the last so many positions of prompt and answer, the last generated token fed too. */
   readonly logits?: number | undefined;
-  /** Is shown what every event drops and every view hides; what it concludes is `report.certificates`. Costs the newest query's attention once more each time. */
+  /**
+   * Is shown what every event drops and every view hides; what it concludes is `report.certificates`. Costs the newest
+   * query's attention once more each time.
+   */
   readonly certify?: Witness | undefined;
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend | undefined;
 }
 /** One token, or, at the end, text that was held back for a stop string. The text is certain now and may be empty. */
-export interface Chunk { readonly token?: number; readonly text: string }
+export interface Chunk {
+  readonly token?: number;
+  readonly text: string;
+}
 export type Finish = 'length' | 'stop' | 'eos' | 'aborted' | 'context';

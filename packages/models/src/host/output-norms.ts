@@ -1,8 +1,17 @@
 import type { LayerCache } from '../cache.ts';
 
-/** |v W_O|_1 of every cached value through each query head's columns of the output product `[D, H * d]`: `[H, n]`, in f64 sums. */
-export function outputNorms({ values, heads: G, headDim: d, capacity, length: n, lengths }: LayerCache, weight: Float32Array, queryHeads: number): Float32Array {
-  const out = new Float32Array(queryHeads * n), width = queryHeads * d, D = weight.length / width;
+/**
+ * |v W_O|_1 of every cached value through each query head's columns of the output product `[D, H * d]`: `[H, n]`, in
+ * f64 sums.
+ */
+export function outputNorms(
+  { values, heads: G, headDim: d, capacity, length: n, lengths }: LayerCache,
+  weight: Float32Array,
+  queryHeads: number,
+): Float32Array {
+  const out = new Float32Array(queryHeads * n),
+    width = queryHeads * d,
+    D = weight.length / width;
   for (let h = 0; h < queryHeads; h++) {
     const g = Math.floor((h * G) / queryHeads);
     for (let i = 0; i < lengths[g]!; i++) {

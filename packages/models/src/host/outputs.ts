@@ -9,7 +9,9 @@ export class Outputs {
   /** Rows that are on the host, newest last. */
   logits: readonly Float32Array[] = [];
 
-  get newest(): Output | undefined { return this.#all.at(-1); }
+  get newest(): Output | undefined {
+    return this.#all.at(-1);
+  }
 
   /** This, in the place of what there was. */
   put(output?: Output): void {

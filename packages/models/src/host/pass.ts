@@ -25,19 +25,48 @@ export interface PassOptions {
 const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
-export async function pass(memory: Memory, ids: readonly number[], { phase, policy, rows, afterLayer, seen }: PassOptions): Promise<Float32Array[]> {
-  const { model: { decoder, config: { hidden, vocab } } } = memory, m = ids.length;
-  makeRoom(memory, m, phase === 'decode' ? 'generation' : 'prompt', policy.hooks('compact').some((hook) => hook.together));
+export async function pass(
+  memory: Memory,
+  ids: readonly number[],
+  { phase, policy, rows, afterLayer, seen }: PassOptions,
+): Promise<Float32Array[]> {
+  const {
+      model: {
+        decoder,
+        config: { hidden, vocab },
+      },
+    } = memory,
+    m = ids.length;
+  makeRoom(
+    memory,
+    m,
+    phase === 'decode' ? 'generation' : 'prompt',
+    policy.hooks('compact').some((hook) => hook.together),
+  );
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
-  let x = decoder.embed(ids), previous: Pick<Projected, 'k' | 'v'> | undefined;
+  let x = decoder.embed(ids),
+    previous: Pick<Projected, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
   for (const l of memory.layers.keys()) {
-    const live = phase === 'prefill' && previous ? liveRows(policy, memory.at(l), positions, memory.layers[l]!.ring?.window ?? 1) : undefined;
+    const live =
+      phase === 'prefill' && previous
+        ? liveRows(policy, memory.at(l), positions, memory.layers[l]!.ring?.window ?? 1)
+        : undefined;
     const frozen = live !== undefined && live.length < m;
-    const at = frozen ? pickPositions(positions, live) : positions, rowsIn = frozen ? pick(x, live, hidden) : x;
-    const projected = at.length === 0 ? NOTHING : await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
+    const at = frozen ? pickPositions(positions, live) : positions,
+      rowsIn = frozen ? pick(x, live, hidden) : x;
+    const projected =
+      at.length === 0 ? NOTHING : await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
-    const out = await attendLayer(memory, l, rowsIn, { q: projected.q, at, ...previous, positions }, phase, policy, seen);
+    const out = await attendLayer(
+      memory,
+      l,
+      rowsIn,
+      { q: projected.q, at, ...previous, positions },
+      phase,
+      policy,
+      seen,
+    );
     if (frozen) put(x, live, hidden, out);
     else x = out;
     await afterLayer?.(l);
@@ -50,16 +79,48 @@ export async function pass(memory: Memory, ids: readonly number[], { phase, poli
 }
 
 /** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
-async function attendLayer(memory: Memory, l: number, x: Float32Array, { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array }, phase: PassOptions['phase'], policy: Compiled, seen: PassOptions['seen']): Promise<Float32Array> {
-  const layer = memory.layers[l]!, { cache } = layer, { backend, counters, model: { decoder, config } } = memory;
+async function attendLayer(
+  memory: Memory,
+  l: number,
+  x: Float32Array,
+  { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },
+  phase: PassOptions['phase'],
+  policy: Compiled,
+  seen: PassOptions['seen'],
+): Promise<Float32Array> {
+  const layer = memory.layers[l]!,
+    { cache } = layer,
+    {
+      backend,
+      counters,
+      model: { decoder, config },
+    } = memory;
   if (decoder.passesFreeSlots && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
   const stats = statistics(layer); // grown before a view reads them
-  const visible = await visibleNow(policy, phase, memory.at(l), memory.reader(l), backend, (needs, state) => writeState(needs, state, layer.states, memory.shared, backend), seen !== undefined);
+  const visible = await visibleNow(
+    policy,
+    phase,
+    memory.at(l),
+    memory.reader(l),
+    backend,
+    (needs, state) => writeState(needs, state, layer.states, memory.shared, backend),
+    seen !== undefined,
+  );
   if (visible.length > 0) seen?.(l, visible);
-  const out = at.length === 0 ? x : await decoder.attendAndFinish(l, x, { q, queryPositions: at, cache, counters, ...layerAttention(config, l, visible), ...(stats && { stats }) });
+  const out =
+    at.length === 0
+      ? x
+      : await decoder.attendAndFinish(l, x, {
+          q,
+          queryPositions: at,
+          cache,
+          counters,
+          ...layerAttention(config, l, visible),
+          ...(stats && { stats }),
+        });
   if (stats && layer.block) addBlock(layer, stats.columnSum!);
   return out;
 }
@@ -74,8 +135,9 @@ function statistics({ cache, accumulated, block }: LayerMemory): AttentionStats 
 
 function addBlock({ block, accumulated, cache: { length: n } }: LayerMemory, columnSum: Float32Array): void {
   block!.write(columnSum, n);
-  if (accumulated) for (let h = 0; h < block!.rows; h++) {
-    const at = Math.floor((h * accumulated.rows) / block!.rows) * accumulated.stride;
-    for (let i = 0; i < n; i++) accumulated.data[at + i]! += columnSum[h * n + i]!;
-  }
+  if (accumulated)
+    for (let h = 0; h < block!.rows; h++) {
+      const at = Math.floor((h * accumulated.rows) / block!.rows) * accumulated.stride;
+      for (let i = 0; i < n; i++) accumulated.data[at + i]! += columnSum[h * n + i]!;
+    }
 }

@@ -22,32 +22,54 @@ export interface PrefixStore {
   add(ids: readonly number[]): Promise<void>;
   /** A sequence of these ids over a copy of the longest stored prefix: only the rest is fed. The caller destroys it. */
   sequence(ids: readonly number[]): Promise<Sequence>;
-  /** Tokens that were fed, tokens that were taken from the store, and caches that were dropped to stay within `maxBytes`. */
+  /**
+   * Tokens that were fed, tokens that were taken from the store, and caches that were dropped to stay within
+   * `maxBytes`.
+   */
   readonly counts: { readonly fed: number; readonly reused: number; readonly dropped: number };
   /** Bytes of the caches kept. */
   readonly bytes: number;
   destroy(): void;
 }
 
-interface Found { readonly sequence: Sequence; readonly shared: number }
+interface Found {
+  readonly sequence: Sequence;
+  readonly shared: number;
+}
 
-/** A store of prefixes for one model and one way of keeping them. @throws KvError for a policy that evicts without a budget, or bytes that are no count. */
-export function createPrefixStore(model: Model, { maxBytes, policy, budget, block, backend }: PrefixOptions): PrefixStore {
-  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0)) throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);
+/**
+ * A store of prefixes for one model and one way of keeping them. @throws KvError for a policy that evicts without a
+ * budget, or bytes that are no count.
+ */
+export function createPrefixStore(
+  model: Model,
+  { maxBytes, policy, budget, block, backend }: PrefixOptions,
+): PrefixStore {
+  if (!(Number.isSafeInteger(maxBytes) && maxBytes >= 0))
+    throw new KvError('maxBytes', `must be a whole number of bytes, got ${maxBytes}`);
   const evicts = policy !== undefined && compile(policy).evicts;
-  if (evicts && budget === undefined) throw new KvError('budget', `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
+  if (evicts && budget === undefined)
+    throw new KvError(
+      'budget',
+      `'${policy.label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`,
+    );
   /** Least recently used first. */
   let kept: Sequence[] = [];
-  const counts = { fed: 0, reused: 0, dropped: 0 }, bytes = (): number => kept.reduce((sum, { ledger }) => sum + ledger.allocated, 0);
+  const counts = { fed: 0, reused: 0, dropped: 0 },
+    bytes = (): number => kept.reduce((sum, { ledger }) => sum + ledger.allocated, 0);
 
-  /** Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the other. */
+  /**
+   * Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the
+   * other.
+   */
   const isLong = (length: number): boolean => length > (model.config.rope.long?.beyond ?? Infinity);
   /** The stored sequence that shares most with ids, now the one used last. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
       if (isLong(memoryOf(sequence).rotaryLength) !== isLong(ids.length)) continue;
-      const all = common(sequence.tokens.ids, ids), shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
+      const all = common(sequence.tokens.ids, ids),
+        shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) kept = [...kept.filter((each) => each !== best!.sequence), best.sequence];
@@ -61,18 +83,27 @@ export function createPrefixStore(model: Model, { maxBytes, policy, budget, bloc
 
   return {
     counts,
-    get bytes() { return bytes(); },
+    get bytes() {
+      return bytes();
+    },
     async add(ids) {
       // A compacted prefix has lost what an event over the longer prompt would have looked at: it begins anew.
-      const found = evicts ? undefined : find(ids, ids.length), sequence = start(found), rest = ids.slice(found?.shared ?? 0);
+      const found = evicts ? undefined : find(ids, ids.length),
+        sequence = start(found),
+        rest = ids.slice(found?.shared ?? 0);
       if (rest.length > 0) await sequence.prefill(rest, { ...(policy && { policy }), budget, block });
       counts.fed += rest.length;
       kept.push(sequence);
-      while (kept.length > 0 && bytes() > maxBytes) { kept.shift()!.destroy(); counts.dropped++; }
+      while (kept.length > 0 && bytes() > maxBytes) {
+        kept.shift()!.destroy();
+        counts.dropped++;
+      }
     },
     async sequence(ids) {
       // The last token is always fed: its logits are what the caller goes on from.
-      const found = find(ids, ids.length - 1), sequence = start(found), rest = ids.slice(found?.shared ?? 0);
+      const found = find(ids, ids.length - 1),
+        sequence = start(found),
+        rest = ids.slice(found?.shared ?? 0);
       try {
         if (found) await sequence.append(rest);
         else await sequence.prefill(rest, { block });

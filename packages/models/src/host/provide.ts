@@ -40,35 +40,64 @@ export function reader(source: Source): (signal: AnySignal) => unknown {
 function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, attention, ...model }: Source): unknown {
   const { cache, accumulated, block, ring } = memory;
   const { heads: G, headDim: d, capacity, length: n } = cache;
-  const lengths = memory.cache.lengths.every((x) => x === n) ? undefined : ops.from({ data: cache.lengths.slice(), shape: [G] }, 'u32');
-  const perHead = (data: Float32Array): Tensor => ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
+  const lengths = memory.cache.lengths.every((x) => x === n)
+    ? undefined
+    : ops.from({ data: cache.lengths.slice(), shape: [G] }, 'u32');
+  const perHead = (data: Float32Array): Tensor =>
+    ops.from({ data, shape: [G, n, d], stride: [capacity * d, d, 1] }, 'f32', lengths);
   const perQueryHead = (data: Float32Array, stride: number): Tensor => {
     const H = stride === 0 ? G : data.length / stride;
-    return ops.from({ data, shape: [H, n], stride: [stride, 1] }, 'f32', lengths && ops.from({ data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]!), shape: [H] }, 'u32'));
+    return ops.from(
+      { data, shape: [H, n], stride: [stride, 1] },
+      'f32',
+      lengths &&
+        ops.from(
+          { data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]!), shape: [H] },
+          'u32',
+        ),
+    );
   };
-  const missing = (): never => { throw notRemembered(signal); };
-  if (isState(signal)) return (signal.state.rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
+  const missing = (): never => {
+    throw notRemembered(signal);
+  };
+  if (isState(signal))
+    return (signal.state.rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);
-    return perQueryHead(windowAttention({ queries, queryPositions: positions, cache, counters, ...attention, ...(of && { of }) }), n);
+    return perQueryHead(
+      windowAttention({ queries, queryPositions: positions, cache, counters, ...attention, ...(of && { of }) }),
+      n,
+    );
   }
   switch (signal.id) {
-    case 'keys': return perHead(cache.keys);
-    case 'values': return perHead(cache.values);
-    case 'positions': return ops.from({ data: cache.positions, shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
-    case 'tokens': return tokens;
-    case 'rope': return model.rope;
-    case 'embeddings': return model.embeddings;
-    case 'values.output': return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads), n);
+    case 'keys':
+      return perHead(cache.keys);
+    case 'values':
+      return perHead(cache.values);
+    case 'positions':
+      return ops.from({ data: cache.positions, shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
+    case 'tokens':
+      return tokens;
+    case 'rope':
+      return model.rope;
+    case 'embeddings':
+      return model.embeddings;
+    case 'values.output':
+      return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads), n);
     case 'attention.accumulated': {
       if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();
       const sums = perQueryHead(accumulated.data, accumulated.stride);
       return sumRows(signal) === 'kv' && accumulated.rows > G ? ops.groupRows('sum', sums, G) : sums;
     }
-    case 'attention.block': return block ? perQueryHead(block.data, block.stride) : missing();
-    default: throw new KvError('sequence', `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`);
+    case 'attention.block':
+      return block ? perQueryHead(block.data, block.stride) : missing();
+    default:
+      throw new KvError(
+        'sequence',
+        `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`,
+      );
   }
 }

@@ -11,7 +11,10 @@ export interface SavedRing {
   readonly rotations: Uint32Array | undefined;
 }
 
-/** The last w post-RoPE queries of one layer and their positions, kept for events that look back. Counted as memory under `rings`. */
+/**
+ * The last w post-RoPE queries of one layer and their positions, kept for events that look back. Counted as memory
+ * under `rings`.
+ */
 export class QueryRing {
   readonly window: number;
   readonly #heads: number;
@@ -38,7 +41,10 @@ export class QueryRing {
 
   /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less; those before the last w are not copied. */
   push(q: Float32Array, positions: Uint32Array, shift = 0): void {
-    const m = positions.length, H = this.#heads, d = this.#dim, w = this.window;
+    const m = positions.length,
+      H = this.#heads,
+      d = this.#dim,
+      w = this.window;
     for (let i = Math.max(0, m - w); i < m; i++) {
       const slot = (this.#seen + i) % w;
       for (let h = 0; h < H; h++) this.#data.set(q.subarray((h * m + i) * d, (h * m + i + 1) * d), (slot * H + h) * d);
@@ -50,11 +56,16 @@ export class QueryRing {
 
   /** The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
   last(count: number): { readonly queries: Float32Array; readonly positions: Uint32Array; readonly count: number } {
-    const H = this.#heads, d = this.#dim, w = this.window, have = Math.min(count, w, this.#seen);
-    const queries = new Float32Array(H * have * d), positions = new Uint32Array(have);
+    const H = this.#heads,
+      d = this.#dim,
+      w = this.window,
+      have = Math.min(count, w, this.#seen);
+    const queries = new Float32Array(H * have * d),
+      positions = new Uint32Array(have);
     for (let i = 0; i < have; i++) {
       const slot = (this.#seen - have + i) % w;
-      for (let h = 0; h < H; h++) queries.set(this.#data.subarray((slot * H + h) * d, (slot * H + h + 1) * d), (h * have + i) * d);
+      for (let h = 0; h < H; h++)
+        queries.set(this.#data.subarray((slot * H + h) * d, (slot * H + h + 1) * d), (h * have + i) * d);
       positions[i] = this.#positions[slot]!;
     }
     return { queries, positions, count: have };
@@ -62,17 +73,26 @@ export class QueryRing {
 
   /** The positions that its queries are turned by. */
   rotations(): Iterable<number> {
-    return (this.#rotations ?? this.#positions).subarray(0, Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1));
+    return (this.#rotations ?? this.#positions).subarray(
+      0,
+      Math.min(this.#seen, this.window) * (this.#rotations ? this.#heads : 1),
+    );
   }
 
   /** Follows a rebased cache: in each head a query stands where the last slot that it may see stands. */
   rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: Turn): void {
-    const H = this.#heads, d = this.#dim;
+    const H = this.#heads,
+      d = this.#dim;
     this.markRotations();
     for (let slot = 0; slot < Math.min(this.#seen, this.window); slot++)
       for (let h = 0; h < H; h++) {
-        const g = Math.floor((h * G) / H), n = lengths[g]!, at = slot * H + h;
-        const to = Math.max(0, next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot]! + 1));
+        const g = Math.floor((h * G) / H),
+          n = lengths[g]!,
+          at = slot * H + h;
+        const to = Math.max(
+          0,
+          next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot]! + 1),
+        );
         turn(this.#data, at * d, this.#rotations![at]!, to);
         this.#rotations![at] = to;
       }

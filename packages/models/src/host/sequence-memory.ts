@@ -20,7 +20,10 @@ export interface FeedOptions {
 }
 
 /** What became of a block: its logits, and what was kept where `evict` was asked for. */
-export interface Fed { readonly output: Output; readonly event?: EventResult }
+export interface Fed {
+  readonly output: Output;
+  readonly event?: EventResult;
+}
 
 /** An id that is under way. */
 export interface Asked {
@@ -55,7 +58,10 @@ export interface Place {
 
 /** Steps that start before the host knows their tokens. Nothing of them shows on the host before they land. */
 export interface Ahead {
-  /** How many may be under way, since the host has no say in them: no hook runs, nothing is remembered beside the cache, whose storage has room. */
+  /**
+   * How many may be under way, since the host has no say in them: no hook runs, nothing is remembered beside the cache,
+   * whose storage has room.
+   */
   room(policy: Compiled): number;
   /** Starts one more, behind `before` that are under way, on an id that is. */
   start(asked: Asked, before: number): Output;
@@ -74,7 +80,10 @@ export abstract class SequenceMemory {
   readonly counters: AttentionCounters = { fused: 0, statistics: 0 };
   text: TokenText;
   promptLength = 0;
-  /** Length by which positions turn for as long as the sequence lives: that of its first prompt, whatever is appended or generated. */
+  /**
+   * Length by which positions turn for as long as the sequence lives: that of its first prompt, whatever is appended or
+   * generated.
+   */
   rotaryLength = 0;
   /** Tokens generated. */
   decoded = 0;
@@ -99,7 +108,15 @@ export abstract class SequenceMemory {
   /** Makes an empty memory one of the first `upTo` tokens of this one, but for what its caches hold. */
   protected counted<M extends SequenceMemory>(copy: M, upTo: number): M {
     const { text, promptLength, rotaryLength, decoded, mostSlots, budget, shift } = this;
-    return Object.assign(copy, { text: text.fork(upTo), promptLength: Math.min(promptLength, upTo), rotaryLength, decoded, mostSlots, budget, shift });
+    return Object.assign(copy, {
+      text: text.fork(upTo),
+      promptLength: Math.min(promptLength, upTo),
+      rotaryLength,
+      decoded,
+      mostSlots,
+      budget,
+      shift,
+    });
   }
 
   /** Tokens fed so far, evicted ones included. */
@@ -119,9 +136,23 @@ export abstract class SequenceMemory {
   }
 
   at(layer: number): At {
-    const { layers, queryHeads, kvHeads, headDim } = this.model.config, { slots, aligned } = this.place(layer);
+    const { layers, queryHeads, kvHeads, headDim } = this.model.config,
+      { slots, aligned } = this.place(layer);
     const { decoded: step, promptLength, length, budget = slots } = this;
-    return { layer, layers, queryHeads, kvHeads, headDim, step, promptLength, length, slots, aligned, budget, selectRows: kvHeads };
+    return {
+      layer,
+      layers,
+      queryHeads,
+      kvHeads,
+      headDim,
+      step,
+      promptLength,
+      length,
+      slots,
+      aligned,
+      budget,
+      selectRows: kvHeads,
+    };
   }
 
   /** Steps ahead of their tokens, where the cache is on a device. */
@@ -144,7 +175,8 @@ export abstract class SequenceMemory {
   }
 
   /**
-   * Gives the kept slots of every KV head consecutive rotations that end where the longest head's end, from 0 on. The next token stands behind them, in
+   * Gives the kept slots of every KV head consecutive rotations that end where the longest head's end, from 0 on. The
+   * next token stands behind them, in
    * all layers at the same rotation; original positions stay what policies and views see.
    */
   rebase(): void {
@@ -165,13 +197,24 @@ export abstract class SequenceMemory {
   abstract feed(ids: readonly number[], options: FeedOptions): Promise<Fed>;
   /** What the policy does after every decoded token. */
   abstract afterStep(policy: Compiled): Promise<void>;
-  /** One event over these layers, and `onPass` for every pass of a provider. Nothing changes before every check has passed. */
-  abstract event(policy: Compiled, layers: readonly number[], plan: Plan, times: EventTimes, onPass: () => void): Promise<EventResult>;
+  /**
+   * One event over these layers, and `onPass` for every pass of a provider. Nothing changes before every check has
+   * passed.
+   */
+  abstract event(
+    policy: Compiled,
+    layers: readonly number[],
+    plan: Plan,
+    times: EventTimes,
+    onPass: () => void,
+  ): Promise<EventResult>;
   /** What it remembers as numbers on the host. */
   abstract saved(): Promise<Snapshot>;
   /** Takes saved numbers, into a memory that has none yet. */
   abstract restore(saved: Snapshot): void;
-  /** Whether a copy may end before the sequence does: nothing was evicted, and nothing is remembered of single queries. */
+  /**
+   * Whether a copy may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   */
   abstract get cuttable(): boolean;
   /** @param upTo of a memory that has evicted nothing: its first tokens alone */
   abstract fork(upTo?: number): SequenceMemory;

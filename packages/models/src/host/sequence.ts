@@ -32,15 +32,28 @@ export interface PrefillOptions {
   readonly signal?: AbortSignal | undefined;
 }
 export interface SequenceOptions {
-  /** Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together. @defaultValue the model's `maxPositions` */
+  /**
+   * Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together.
+   * @defaultValue the model's `maxPositions`
+   */
   readonly window?: number;
 }
 /** Bytes of everything that a sequence holds: cache, rings, statistics, states. */
-export interface Bytes { readonly allocated: number; readonly live: number; readonly peak: number; readonly meanPrefill: number; readonly meanDecode: number }
+export interface Bytes {
+  readonly allocated: number;
+  readonly live: number;
+  readonly peak: number;
+  readonly meanPrefill: number;
+  readonly meanDecode: number;
+}
 type Kept = readonly (readonly (readonly number[])[])[];
 
 /** How a prompt was read: its policy, the slots asked for, and the most that an event allowed a head. */
-export interface Reading { readonly policy: Compiled; readonly budget: number | undefined; readonly most: number }
+export interface Reading {
+  readonly policy: Compiled;
+  readonly budget: number | undefined;
+  readonly most: number;
+}
 
 /** What a sequence remembers, wherever it is, for those who store and restore it. */
 export let memoryOf: (sequence: Sequence) => SequenceMemory;
@@ -50,7 +63,13 @@ export let hostMemoryOf: (sequence: Sequence) => Memory;
 /** One sequence over a model's shared weights: its caches and all that its policy remembers. */
 export class Sequence {
   readonly counts = { events: 0, blocks: 0, steps: 0, takenBack: 0, providerPasses: 0 };
-  readonly times: EventTimes & { prefill: number; decode: number } = { prefill: 0, decode: 0, score: 0, settle: 0, compact: 0 };
+  readonly times: EventTimes & { prefill: number; decode: number } = {
+    prefill: 0,
+    decode: 0,
+    score: 0,
+    settle: 0,
+    compact: 0,
+  };
   readonly notes: string[] = [];
   policy: Compiled = compile(id);
   /** Positions kept by the last event, `[layer][kvHead]`. */
@@ -73,61 +92,120 @@ export class Sequence {
     };
   }
 
-  /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
+  /**
+   * @param backend where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches,
+   * else the CPU
+   */
   constructor(model: Model, backend?: Backend, { window }: SequenceOptions = {}) {
-    if (window !== undefined && !(Number.isInteger(window) && window > 0)) throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
+    if (window !== undefined && !(Number.isInteger(window) && window > 0))
+      throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
     const { memory } = model.decoder;
-    this.#memory = backend === undefined && memory !== undefined ? memory(model, window) : new Memory(model, backend ?? cpu, window);
+    this.#memory =
+      backend === undefined && memory !== undefined ? memory(model, window) : new Memory(model, backend ?? cpu, window);
   }
 
-  /** Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device */
-  get witness(): Witness | undefined { return this.#memory instanceof Memory ? this.#memory.witness : undefined; }
+  /**
+   * Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device
+   */
+  get witness(): Witness | undefined {
+    return this.#memory instanceof Memory ? this.#memory.witness : undefined;
+  }
   set witness(witness: Witness | undefined) {
     if (this.#memory instanceof Memory) this.#memory.witness = witness;
-    else if (witness) throw new KvError('certify', `expected a cache on the host, got one on ${this.#memory.backend.name}`);
+    else if (witness)
+      throw new KvError('certify', `expected a cache on the host, got one on ${this.#memory.backend.name}`);
   }
-  /** Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them. */
-  get logits(): readonly Float32Array[] { return this.#outputs.logits; }
-  set logits(rows: readonly Float32Array[]) { this.#outputs.logits = rows; }
-  get model(): Model { return this.#memory.model; }
-  get ledger(): Ledger { return this.#memory.ledger; }
-  get counters(): AttentionCounters { return this.#memory.counters; }
-  get tokens(): TokenText { return this.#memory.text; }
+  /**
+   * Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them.
+   */
+  get logits(): readonly Float32Array[] {
+    return this.#outputs.logits;
+  }
+  set logits(rows: readonly Float32Array[]) {
+    this.#outputs.logits = rows;
+  }
+  get model(): Model {
+    return this.#memory.model;
+  }
+  get ledger(): Ledger {
+    return this.#memory.ledger;
+  }
+  get counters(): AttentionCounters {
+    return this.#memory.counters;
+  }
+  get tokens(): TokenText {
+    return this.#memory.text;
+  }
   /** Tokens fed so far, evicted ones included. */
-  get length(): number { return this.#memory.length; }
-  get promptLength(): number { return this.#memory.promptLength; }
+  get length(): number {
+    return this.#memory.length;
+  }
+  get promptLength(): number {
+    return this.#memory.promptLength;
+  }
   /** Slots per KV head asked for; absent where nothing evicts. */
-  get budget(): number | undefined { return this.#memory.budget; }
+  get budget(): number | undefined {
+    return this.#memory.budget;
+  }
   /** Most slots that a head of any layer has held. */
-  get mostSlots(): number { return this.#memory.mostSlots; }
+  get mostSlots(): number {
+    return this.#memory.mostSlots;
+  }
 
   /** Whether so many more tokens have room beside the kept slots in the model's context. */
-  fits(more: number): boolean { return this.#memory.longest + more <= this.#memory.window; }
+  fits(more: number): boolean {
+    return this.#memory.longest + more <= this.#memory.window;
+  }
 
   /**
    * Feeds a prompt. With a policy and a budget the cache ends at its budget, after every block if `block` is given.
    *
-   * @throws KvError, before the failing event changes anything, when the prompt is empty or too long, an id is out of range, or a
+   * @throws KvError, before the failing event changes anything, when the prompt is empty or too long, an id is out of
+   * range, or a
    * policy's forced slots exceed its budget.
    */
-  async prefill(ids: readonly number[], { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {}): Promise<void> {
+  async prefill(
+    ids: readonly number[],
+    { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {},
+  ): Promise<void> {
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
-    if (block !== undefined && !(Number.isInteger(block) && block > 0)) throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
-    const started = performance.now(), memory = this.#memory, compiled = policy ? compile(policy) : this.policy;
-    const { evicts, needs, label, reach } = compiled, slots = this.#slots(compiled, budget, this.length + ids.length);
-    const acts = evicts && slots !== undefined, late = waits(compiled), size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
-    expectRoom(memory, acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length, 'prompt');
+    if (block !== undefined && !(Number.isInteger(block) && block > 0))
+      throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
+    const started = performance.now(),
+      memory = this.#memory,
+      compiled = policy ? compile(policy) : this.policy;
+    const { evicts, needs, label, reach } = compiled,
+      slots = this.#slots(compiled, budget, this.length + ids.length);
+    const acts = evicts && slots !== undefined,
+      late = waits(compiled),
+      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
+    expectRoom(
+      memory,
+      acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length,
+      'prompt',
+    );
     memory.prompted(ids.length);
     this.#takeBack();
     [this.policy, memory.budget, this.reading, this.#share] = [compiled, slots, undefined, undefined];
     const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
-    memory.watch(union(acts ? needs : [], this.witness ? [attentionLast] : [], ...hooks.map((h) => h.needs), ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs))));
-    if (acts && late && size < ids.length) this.notes.push(`${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`);
+    memory.watch(
+      union(
+        acts ? needs : [],
+        this.witness ? [attentionLast] : [],
+        ...hooks.map((h) => h.needs),
+        ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs)),
+      ),
+    );
+    if (acts && late && size < ids.length)
+      this.notes.push(
+        `${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`,
+      );
     this.#outputs.put();
     for (let from = 0; from < ids.length; from += size) {
       await breathe(signal);
       signal?.throwIfAborted();
-      const part = ids.slice(from, from + size), after = ids.length - from - part.length;
+      const part = ids.slice(from, from + size),
+        after = ids.length - from - part.length;
       this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
       this.counts.blocks++;
       if (after === 0 && acts && late) await this.#event();
@@ -147,7 +225,10 @@ export class Sequence {
     this.times.prefill += performance.now() - started;
   }
 
-  /** One event now, over all layers. @throws KvError when the policy reads what was not remembered, or its forced slots exceed the budget. */
+  /**
+   * One event now, over all layers. @throws KvError when the policy reads what was not remembered, or its forced slots
+   * exceed the budget.
+   */
   async evict(policy: Policy, budget: Budget): Promise<void> {
     this.#takeBack();
     [this.policy, this.reading, this.#share] = [compile(policy), undefined, undefined];
@@ -156,31 +237,50 @@ export class Sequence {
   }
 
   /**
-   * Tokens are generated under this policy from now on: its views, its step hooks, its events. A share is one of all tokens so far, anew at every event.
+   * Tokens are generated under this policy from now on: its views, its step hooks, its events. A share is one of all
+   * tokens so far, anew at every event.
    *
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
-    const next = compile(policy), memory = this.#memory, slots = this.#slots(next, budget, this.length);
+    const next = compile(policy),
+      memory = this.#memory,
+      slots = this.#slots(next, budget, this.length);
     const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
-    if (next.evicts && slots === undefined) throw new KvError('decodeBudget', `'${next.label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`);
-    if (moves(this.policy) && !moves(next)) throw new KvError('decodePolicy', `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`);
+    if (next.evicts && slots === undefined)
+      throw new KvError(
+        'decodeBudget',
+        `'${next.label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
+      );
+    if (moves(this.policy) && !moves(next))
+      throw new KvError(
+        'decodePolicy',
+        `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
+      );
     this.#takeBack();
-    this.reading = { policy: this.policy, budget: memory.budget, most: Math.max(memory.budget ?? 0, ...(this.lastBudgets ?? []).flat()) };
+    this.reading = {
+      policy: this.policy,
+      budget: memory.budget,
+      most: Math.max(memory.budget ?? 0, ...(this.lastBudgets ?? []).flat()),
+    };
     [this.policy, memory.budget, this.#share] = [next, slots, typeof budget === 'string' ? budget : undefined];
   }
 
   /** Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event. */
   async step(token: number, every?: number): Promise<void> {
-    const memory = this.#memory, started = performance.now();
+    const memory = this.#memory,
+      started = performance.now();
     expectRoom(memory, 1, 'generation');
     memory.decoded++;
     this.counts.steps++;
-    const eventFollows = every !== undefined && memory.budget !== undefined && this.policy.evicts && memory.decoded % every === 0;
+    const eventFollows =
+      every !== undefined && memory.budget !== undefined && this.policy.evicts && memory.decoded % every === 0;
     if (eventFollows && this.#share !== undefined) memory.budget = slotsOf(this.#share, this.length + 1);
     const landed = eventFollows ? undefined : this.#flight.land(memory.ahead, token);
     if (!landed) this.#takeBack();
-    this.#outputs.put(landed ?? (await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1, eventFollows })).output);
+    this.#outputs.put(
+      landed ?? (await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1, eventFollows })).output,
+    );
     if (!landed) await memory.afterStep(this.policy);
     if (eventFollows) await this.#event();
     memory.ledger.sample('decode');
@@ -190,24 +290,36 @@ export class Sequence {
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
     if (this.witness && this.policy.hooks('view').length > 0) return;
-    const { window, accumulated, block } = watchOf([...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs));
+    const { window, accumulated, block } = watchOf(
+      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
+    );
     if (window === 0 && !accumulated && !block) this.#memory.unwatch();
   }
 
-  /** Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries. */
+  /**
+   * Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   */
   get cuttable(): boolean {
     return this.#memory.cuttable;
   }
 
-  /** A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the sequence is `cuttable`. */
+  /**
+   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the
+   * sequence is `cuttable`.
+   */
   forkAt(length: number): Sequence {
-    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length)) throw new KvError('forkAt', `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`);
+    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length))
+      throw new KvError(
+        'forkAt',
+        `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`,
+      );
     return this.#over(this.#memory.fork(length));
   }
 
   /** A copy that goes its own way over the same weights. */
   fork(): Sequence {
-    const { policy, reading, lastKept, lastBudgets } = this, copy = this.#over(this.#memory.fork());
+    const { policy, reading, lastKept, lastBudgets } = this,
+      copy = this.#over(this.#memory.fork());
     Object.assign(copy, { policy, reading, lastKept, lastBudgets });
     copy.#share = this.#share;
     copy.#outputs = this.#outputs.share();
@@ -216,15 +328,30 @@ export class Sequence {
     return copy;
   }
 
-  /** The scores that a policy's scorers and transforms give the slots of one layer now, on KV rows; nothing is evicted. */
+  /**
+   * The scores that a policy's scorers and transforms give the slots of one layer now, on KV rows; nothing is evicted.
+   */
   async scores(policy: Policy, layer: number): Promise<readonly Float32Array[]> {
-    const { backend } = this.#memory, { ops } = backend;
+    const { backend } = this.#memory,
+      { ops } = backend;
     this.#takeBack();
-    const at = this.#memory.at(layer), place = { at, read: this.#memory.reader(layer), budgets: [] };
-    const { scores } = runSteps(compile(policy).steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'), [place], ops, [emptyDraft(place, ops)])[0]!;
+    const at = this.#memory.at(layer),
+      place = { at, read: this.#memory.reader(layer), budgets: [] };
+    const { scores } = runSteps(
+      compile(policy).steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'),
+      [place],
+      ops,
+      [emptyDraft(place, ops)],
+    )[0]!;
     const rows = scores!.shape[0]! > at.kvHeads ? ops.groupRows('mean', scores!, at.kvHeads) : scores!;
-    const { data, shape: [count = 1, slots = 0] } = (await backend.read([rows]))[0]!;
-    return Array.from({ length: at.kvHeads }, (_, g) => { const row = Math.floor((g * count) / at.kvHeads); return data.slice(row * slots, (row + 1) * slots) as Float32Array; });
+    const {
+      data,
+      shape: [count = 1, slots = 0],
+    } = (await backend.read([rows]))[0]!;
+    return Array.from({ length: at.kvHeads }, (_, g) => {
+      const row = Math.floor((g * count) / at.kvHeads);
+      return data.slice(row * slots, (row + 1) * slots) as Float32Array;
+    });
   }
 
   /** Positions in the cache now, `[layer][kvHead]`, ascending. */
@@ -234,21 +361,35 @@ export class Sequence {
 
   bytes(): Bytes {
     const { ledger } = this;
-    return { allocated: ledger.allocated, live: ledger.live, peak: ledger.peak, meanPrefill: ledger.mean('prefill'), meanDecode: ledger.mean('decode') };
+    return {
+      allocated: ledger.allocated,
+      live: ledger.live,
+      peak: ledger.peak,
+      meanPrefill: ledger.mean('prefill'),
+      meanDecode: ledger.mean('decode'),
+    };
   }
 
   /**
-   * The id that follows: the likeliest, or a drawn one. Of a sequence on a device the id alone comes back; up to `ahead` steps may have started there by then, which `step` finds done. They show
-   * nowhere before, and whatever else is asked of the sequence takes them back. With an event `every` so many tokens none starts that one follows.
+   * The id that follows: the likeliest, or a drawn one. Of a sequence on a device the id alone comes back; up to
+   * `ahead` steps may have started there by then, which `step` finds done. They show
+   * nowhere before, and whatever else is asked of the sequence takes them back. With an event `every` so many tokens
+   * none starts that one follows.
    */
-  async next(draw?: Draw, { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {}): Promise<number> {
-    const { newest } = this.#outputs, row = this.logits.at(-1);
+  async next(
+    draw?: Draw,
+    { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {},
+  ): Promise<number> {
+    const { newest } = this.#outputs,
+      row = this.logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
     if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
-    const { ahead: device, decoded, budget } = this.#memory, { ask } = newest;
+    const { ahead: device, decoded, budget } = this.#memory,
+      { ask } = newest;
     if (device === undefined || ask === undefined) return newest.next(draw);
     if (!this.#flight.draws(draw)) this.#takeBack();
-    const untilEvent = every !== undefined && budget !== undefined && this.policy.evicts ? every - (decoded % every) - 1 : Infinity;
+    const untilEvent =
+      every !== undefined && budget !== undefined && this.policy.evicts ? every - (decoded % every) - 1 : Infinity;
     return this.#flight.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
   }
 
@@ -269,9 +410,12 @@ export class Sequence {
     this.#memory.destroy();
   }
 
-  /** Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy finds its own size. */
+  /**
+   * Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy
+   * finds its own size.
+   */
   #slots({ sizes }: Compiled, budget: Budget | undefined, tokens: number): number | undefined {
-    return budget === undefined ? this.#memory.budget ?? (sizes ? tokens : undefined) : slotsOf(budget, tokens);
+    return budget === undefined ? (this.#memory.budget ?? (sizes ? tokens : undefined)) : slotsOf(budget, tokens);
   }
 
   /** Steps ahead of their tokens never ran. */
@@ -287,8 +431,14 @@ export class Sequence {
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
   async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Output> {
-    const memory = this.#memory, plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
-    const { output, event } = await memory.feed(ids, { phase: 'prefill', policy: this.policy, rows, ...(plan && { evict: { plan, times: this.times } }) });
+    const memory = this.#memory,
+      plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
+    const { output, event } = await memory.feed(ids, {
+      phase: 'prefill',
+      policy: this.policy,
+      rows,
+      ...(plan && { evict: { plan, times: this.times } }),
+    });
     if (plan && event) this.#done(plan, event);
     return output;
   }
@@ -296,7 +446,9 @@ export class Sequence {
   /** Budgets of an event, or nothing where every head already fits. */
   #plan(lengths: readonly (readonly number[])[]): Plan | undefined {
     const plan = planBudgets(this.policy, this.#memory.budget!, lengths);
-    return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l]![g]!)) ? plan : undefined;
+    return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l]![g]!))
+      ? plan
+      : undefined;
   }
 
   /** An event over all layers: all of them pass their checks before the first is compacted. */
@@ -304,7 +456,12 @@ export class Sequence {
     const plan = this.#plan(this.#memory.lengths());
     if (!plan) return;
     const layers = plan.budgets.map((_, l) => l);
-    this.#done(plan, await this.#memory.event(this.policy, layers, plan, this.times, () => { this.counts.providerPasses++; }));
+    this.#done(
+      plan,
+      await this.#memory.event(this.policy, layers, plan, this.times, () => {
+        this.counts.providerPasses++;
+      }),
+    );
   }
 
   #done({ notes }: Plan, { kept, budgets }: EventResult): void {
@@ -315,4 +472,7 @@ export class Sequence {
 }
 
 /** Whether a policy can act only when the whole prompt is there. What a file beside the model says is there before. */
-export const waits = ({ whole, reach, needs }: Compiled): boolean => whole || reach === 'model' || needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
+export const waits = ({ whole, reach, needs }: Compiled): boolean =>
+  whole ||
+  reach === 'model' ||
+  needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));

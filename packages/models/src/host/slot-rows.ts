@@ -1,7 +1,8 @@
 import type { Ledger } from '../ledger.ts';
 
 /**
- * f32 `[rows, n]` beside a layer's cache: one entry a slot, compacted with the cache, grown with `init`. Row r follows KV head
+ * f32 `[rows, n]` beside a layer's cache: one entry a slot, compacted with the cache, grown with `init`. Row r follows
+ * KV head
  * floor(r * G / rows). Counted in the ledger under `name`.
  */
 export class SlotRows {
@@ -31,7 +32,8 @@ export class SlotRows {
       const stride = Math.max(length, Math.floor(this.#stride * 1.25));
       const data = new Float32Array(this.rows * stride).fill(this.#init);
       this.#ledger.allocate(this.#name, data.byteLength);
-      for (let r = 0; r < this.rows; r++) data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * stride);
+      for (let r = 0; r < this.rows; r++)
+        data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * stride);
       this.#ledger.free(this.#name, this.#data.byteLength);
       [this.#data, this.#stride] = [data, stride];
     }
@@ -45,13 +47,15 @@ export class SlotRows {
 
   /** Entry r, i of dense `[rows, slots]` values. */
   write(values: ArrayLike<number>, slots: number): void {
-    for (let r = 0; r < this.rows; r++) for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i]!;
+    for (let r = 0; r < this.rows; r++)
+      for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i]!;
   }
 
   /** The first `slots` entries of every row, dense `[rows, slots]`. */
   dense(slots: number): Float32Array {
     const out = new Float32Array(this.rows * slots);
-    for (let r = 0; r < this.rows; r++) out.set(this.#data.subarray(r * this.#stride, r * this.#stride + slots), r * slots);
+    for (let r = 0; r < this.rows; r++)
+      out.set(this.#data.subarray(r * this.#stride, r * this.#stride + slots), r * slots);
     return out;
   }
 
@@ -59,8 +63,11 @@ export class SlotRows {
   keep(kept: readonly Uint32Array[]): void {
     let longest = 0;
     for (let r = 0; r < this.rows; r++) {
-      const slots = kept[Math.floor((r * kept.length) / this.rows)]!, at = r * this.#stride;
-      slots.forEach((slot, i) => { this.#data[at + i] = this.#data[at + slot]!; });
+      const slots = kept[Math.floor((r * kept.length) / this.rows)]!,
+        at = r * this.#stride;
+      slots.forEach((slot, i) => {
+        this.#data[at + i] = this.#data[at + slot]!;
+      });
       this.#data.fill(this.#init, at + slots.length, at + this.#stride);
       longest = Math.max(longest, slots.length);
     }
@@ -70,7 +77,8 @@ export class SlotRows {
   fork(ledger: Ledger): SlotRows {
     const copy = new SlotRows(this.rows, this.#init, this.#name, ledger);
     copy.grow(this.#length);
-    for (let r = 0; r < this.rows; r++) copy.#data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * copy.#stride);
+    for (let r = 0; r < this.rows; r++)
+      copy.#data.set(this.#data.subarray(r * this.#stride, r * this.#stride + this.#length), r * copy.#stride);
     return copy;
   }
 

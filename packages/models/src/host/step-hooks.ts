@@ -11,13 +11,17 @@ export async function runStepHooks(memory: Memory, policy: Compiled): Promise<vo
     const cells = layers.map((l): Cell => {
       const read = memory.reader(l);
       return {
-        at: memory.at(l), ops: backend.ops, draft: { budgets: backend.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
+        at: memory.at(l),
+        ops: backend.ops,
+        draft: { budgets: backend.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
         read<V>(signal: Signal<string, V>): V {
-          if (!hook.needs.some((s) => sameSignal(s, signal))) throw new KvError(hook.label, `reads the signal ${signalKey(signal)}, which it does not declare`);
+          if (!hook.needs.some((s) => sameSignal(s, signal)))
+            throw new KvError(hook.label, `reads the signal ${signalKey(signal)}, which it does not declare`);
           return read(signal) as V;
         },
       };
     });
-    for (const [i, state] of hook.run(cells).entries()) await writeState(hook.needs, state, memory.layers[layers[i]!]!.states, memory.shared, backend);
+    for (const [i, state] of hook.run(cells).entries())
+      await writeState(hook.needs, state, memory.layers[layers[i]!]!.states, memory.shared, backend);
   }
 }

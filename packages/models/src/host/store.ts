@@ -3,18 +3,38 @@ import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
 import { SlotRows } from './slot-rows.ts';
 
-interface Shape { readonly queryHeads: number; readonly kvHeads: number }
-const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = { query: (s) => s.queryHeads, kv: (s) => s.kvHeads, layer: () => 1, model: () => 1 };
+interface Shape {
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+}
+const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = {
+  query: (s) => s.queryHeads,
+  kv: (s) => s.kvHeads,
+  layer: () => 1,
+  model: () => 1,
+};
 
 /** Rows of a state in a model of this shape. */
 export const stateRows = ({ rows }: StateSpec, shape: Shape): number => ROWS[rows](shape);
 
 /** A state as it is saved. */
-export interface StoredState { readonly id: string; readonly spec: StateSpec; readonly columns: number; /** `[rows, columns]` */ readonly data: Float32Array }
+export interface StoredState {
+  readonly id: string;
+  readonly spec: StateSpec;
+  readonly columns: number /** `[rows, columns]` */;
+  readonly data: Float32Array;
+}
 
-interface Entry { readonly spec: StateSpec; readonly rows: SlotRows; length: number }
+interface Entry {
+  readonly spec: StateSpec;
+  readonly rows: SlotRows;
+  length: number;
+}
 
-/** The state of pieces in one layer (or, for rows `model`, in the sequence): kept, compacted, forked and counted under `states`. */
+/**
+ * The state of pieces in one layer (or, for rows `model`, in the sequence): kept, compacted, forked and counted under
+ * `states`.
+ */
 export class StateStore {
   readonly #entries = new Map<string, Entry>();
   readonly #shape: Shape;
@@ -28,13 +48,22 @@ export class StateStore {
   read(signal: State, slots: number, positions: number, ops: Ops, lengths?: Tensor): Tensor {
     const entry = this.#entry(signal, slots, positions);
     const { rows, length } = entry;
-    return ops.from({ data: rows.data, shape: [rows.rows, length], stride: [rows.stride, 1] }, 'f32', entry.spec.kind === 'slot' ? lengths : undefined);
+    return ops.from(
+      { data: rows.data, shape: [rows.rows, length], stride: [rows.stride, 1] },
+      'f32',
+      entry.spec.kind === 'slot' ? lengths : undefined,
+    );
   }
 
   /** Replaces the state by host values `[rows, columns]`. */
   write(signal: State, values: { readonly data: ArrayLike<number>; readonly shape: readonly number[] }): void {
-    const [rows = 1, columns = 1] = values.shape, want = stateRows(signal.state, this.#shape);
-    if (rows !== want) throw new KvError(signal.as, `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`);
+    const [rows = 1, columns = 1] = values.shape,
+      want = stateRows(signal.state, this.#shape);
+    if (rows !== want)
+      throw new KvError(
+        signal.as,
+        `state of rows '${signal.state.rows}' must have ${want} rows, got shape [${values.shape}]`,
+      );
     const entry = this.#entry(signal, columns, columns);
     entry.rows.grow(columns);
     entry.length = columns;
@@ -43,7 +72,11 @@ export class StateStore {
 
   /** Slot state follows the cache. */
   keep(kept: readonly Uint32Array[]): void {
-    for (const entry of this.#entries.values()) if (entry.spec.kind === 'slot') { entry.rows.keep(kept); entry.length = Math.max(0, ...kept.map((k) => k.length)); }
+    for (const entry of this.#entries.values())
+      if (entry.spec.kind === 'slot') {
+        entry.rows.keep(kept);
+        entry.length = Math.max(0, ...kept.map((k) => k.length));
+      }
   }
 
   /** The first entry of a row, where this state is kept. */
@@ -58,7 +91,12 @@ export class StateStore {
 
   /** All states, each dense. */
   saved(): readonly StoredState[] {
-    return Array.from(this.#entries, ([id, { spec, rows, length: columns }]) => ({ id, spec, columns, data: rows.dense(columns) }));
+    return Array.from(this.#entries, ([id, { spec, rows, length: columns }]) => ({
+      id,
+      spec,
+      columns,
+      data: rows.dense(columns),
+    }));
   }
 
   /** Takes a saved state back. */
@@ -71,7 +109,8 @@ export class StateStore {
 
   fork(ledger: Ledger): StateStore {
     const copy = new StateStore(this.#shape, ledger);
-    for (const [id, { spec, rows, length }] of this.#entries) copy.#entries.set(id, { spec, rows: rows.fork(ledger), length });
+    for (const [id, { spec, rows, length }] of this.#entries)
+      copy.#entries.set(id, { spec, rows: rows.fork(ledger), length });
     return copy;
   }
 
@@ -84,11 +123,23 @@ export class StateStore {
     const spec = signal.state;
     let entry = this.#entries.get(signal.id);
     if (!entry) {
-      entry = { spec, rows: new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger), length: 0 };
+      entry = {
+        spec,
+        rows: new SlotRows(stateRows(spec, this.#shape), spec.init ?? 0, 'states', this.#ledger),
+        length: 0,
+      };
       this.#entries.set(signal.id, entry);
     }
-    const columns = { slot: slots, position: positions, unit: Math.max(entry.length, spec.width ?? 1), sequence: spec.width ?? 1 }[spec.kind];
-    if (columns > entry.length) { entry.rows.grow(columns); entry.length = columns; }
+    const columns = {
+      slot: slots,
+      position: positions,
+      unit: Math.max(entry.length, spec.width ?? 1),
+      sequence: spec.width ?? 1,
+    }[spec.kind];
+    if (columns > entry.length) {
+      entry.rows.grow(columns);
+      entry.length = columns;
+    }
     return entry;
   }
 }

@@ -43,7 +43,10 @@ export class TokenText implements Tokens {
       for (let i = 0; i < upTo; i++) copy.push(this.ids[i]!);
       return copy;
     }
-    for (const [i, id] of this.ids.entries()) { copy.ids.push(id); copy.offsets.push(this.offsets[i]!); }
+    for (const [i, id] of this.ids.entries()) {
+      copy.ids.push(id);
+      copy.offsets.push(this.offsets[i]!);
+    }
     copy.text = this.text;
     copy.#open = this.#open;
     for (const id of this.#open > 0 ? this.ids.slice(-this.#open) : []) copy.#decoder.push(id);

@@ -20,11 +20,17 @@ export interface LayerWatch {
 const BLOCK = 256;
 
 /** Feeds tokens through a cache of its own, nothing evicted, and shows what calibrations look at, block by block. */
-export async function watchLayers({ decoder, config }: Model, ids: readonly number[], { queries, keys, newest, hidden }: LayerWatch): Promise<void> {
-  const ledger = new Ledger(), caches = Array.from({ length: config.layers }, () => new LayerCache(config.kvHeads, config.headDim, ledger));
+export async function watchLayers(
+  { decoder, config }: Model,
+  ids: readonly number[],
+  { queries, keys, newest, hidden }: LayerWatch,
+): Promise<void> {
+  const ledger = new Ledger(),
+    caches = Array.from({ length: config.layers }, () => new LayerCache(config.kvHeads, config.headDim, ledger));
   try {
     for (let from = 0; from < ids.length; from += BLOCK) {
-      const part = ids.slice(from, from + BLOCK), positions = Uint32Array.from(part, (_, i) => from + i);
+      const part = ids.slice(from, from + BLOCK),
+        positions = Uint32Array.from(part, (_, i) => from + i);
       let x = decoder.embed(part);
       for (const [l, cache] of caches.entries()) {
         const { q, k, v } = await decoder.project(l, x, positions, ids.length);
@@ -32,7 +38,11 @@ export async function watchLayers({ decoder, config }: Model, ids: readonly numb
         keys?.(l, k);
         cache.append(k, v, positions);
         newest?.(l, lastAttention({ queries: q, queryPositions: positions, cache, ...layerAttention(config, l) }));
-        x = await decoder.finish(l, x, await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(config, l) }));
+        x = await decoder.finish(
+          l,
+          x,
+          await decoder.attend({ q, queryPositions: positions, cache, ...layerAttention(config, l) }),
+        );
       }
       hidden?.(decoder.hiddenNorm(x));
     }

@@ -26,18 +26,27 @@ export const windowOf = (signal: AnySignal): number => WINDOWS[signal.id]?.(sign
 
 const isStatistic = (of: unknown): of is WindowStatistic => typeof of === 'string' && Object.hasOwn(weighs, of);
 
-/** What a signal of the last queries asks about each slot's weights; undefined for their mean. @throws KvError for a statistic that there is none of. */
+/**
+ * What a signal of the last queries asks about each slot's weights; undefined for their mean. @throws KvError for a
+ * statistic that there is none of.
+ */
 export function statisticOf(signal: AnySignal): 'max' | WindowStatistic | undefined {
   const of = signal.args?.['of'];
   if (signal.id === 'attention.max') return 'max';
   if (of === undefined || isStatistic(of)) return of;
-  throw new KvError('sequence', `no signal ${signalKey(signal)}: expected 'of' to be one of ${Object.keys(weighs).join(', ')}, got '${of}'`);
+  throw new KvError(
+    'sequence',
+    `no signal ${signalKey(signal)}: expected 'of' to be one of ${Object.keys(weighs).join(', ')}, got '${of}'`,
+  );
 }
 
 /** The least memory that serves all these signals. */
 export const watchOf = (needs: readonly AnySignal[]): Watch => ({
   window: Math.max(0, ...needs.map(windowOf)),
-  accumulated: needs.reduce<SumRows | undefined>((rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)), undefined),
+  accumulated: needs.reduce<SumRows | undefined>(
+    (rows, s) => (s.id !== 'attention.accumulated' || rows === 'query' ? rows : sumRows(s)),
+    undefined,
+  ),
   block: needs.some((s) => s.id === 'attention.block'),
 });
 
@@ -46,4 +55,7 @@ export const sumRows = ({ args }: AnySignal): SumRows => (args?.rows === 'kv' ? 
 
 /** What is said of a signal that an event wants and nobody remembered. */
 export const notRemembered = (signal: AnySignal): KvError =>
-  new KvError('sequence', `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``);
+  new KvError(
+    'sequence',
+    `the signal ${signalKey(signal)} was not remembered while the prompt passed: name the policy in prefill's \`policies\``,
+  );

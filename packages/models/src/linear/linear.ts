@@ -10,5 +10,8 @@ export interface Linear {
   destroy(): void;
 }
 
-/** Makes a product from a weight. It never writes the weight's bytes, and holds on to them only where they are f32 already and in memory once. */
+/**
+ * Makes a product from a weight. It never writes the weight's bytes, and holds on to them only where they are f32
+ * already and in memory once.
+ */
 export type LinearFactory = (weight: Matrix) => Linear;

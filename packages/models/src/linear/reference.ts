@@ -3,7 +3,8 @@ import type { LinearFactory } from './linear.ts';
 
 /** Plain loops, accumulating in f64: the reference, and what runs where WebAssembly SIMD is missing. */
 export const referenceLinear: LinearFactory = (matrix) => {
-  const { inputs, outputs } = matrix, weight = dense(matrix);
+  const { inputs, outputs } = matrix,
+    weight = dense(matrix);
   return {
     inputs,
     outputs,
@@ -22,7 +23,15 @@ export const referenceLinear: LinearFactory = (matrix) => {
 };
 
 /** y[at .. at + 4) = the products of one row of x with four rows of w. */
-function fourOutputs(x: Float32Array, xAt: number, w: Float32Array, wAt: number, n: number, y: Float32Array, at: number): void {
+function fourOutputs(
+  x: Float32Array,
+  xAt: number,
+  w: Float32Array,
+  wAt: number,
+  n: number,
+  y: Float32Array,
+  at: number,
+): void {
   const w1 = wAt + n;
   const w2 = w1 + n;
   const w3 = w2 + n;

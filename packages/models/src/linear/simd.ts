@@ -9,7 +9,8 @@ const packRows = 512;
 const block = 64;
 
 /**
- * Products on this package's WebAssembly SIMD kernel, accumulating in f32. Weights are packed once into the memory that all products of the
+ * Products on this package's WebAssembly SIMD kernel, accumulating in f32. Weights are packed once into the memory that
+ * all products of the
  * factory share; it is given back when the last of them is destroyed. @throws KvError when 4 GiB are not enough.
  */
 export function simdLinear(): LinearFactory {

@@ -9,11 +9,17 @@ export interface OnnxAttendOptions {
   readonly threads: number;
   /** Multiplications below which `attend` runs instead: it is done before a graph has started. @defaultValue 2^18 */
   readonly small?: number;
-  /** Scores of one KV head that are held at a time, so that they stay in the second-level cache; 16 rows at least. @defaultValue 2^18 */
+  /**
+   * Scores of one KV head that are held at a time, so that they stay in the second-level cache; 16 rows at least.
+   * @defaultValue 2^18
+   */
   readonly scores?: number;
 }
 
-/** `attend` on ONNX Runtime: keys and values are read where the cache has them. What is small, and rows that see nothing, go to `attend`. */
+/**
+ * `attend` on ONNX Runtime: keys and values are read where the cache has them. What is small, and rows that see
+ * nothing, go to `attend`.
+ */
 export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 ** 18 }: OnnxAttendOptions): Attend {
   const sessions = new Map<string, Promise<OnnxSession>>();
   const sessionOf = (shape: AttentionShape): Promise<OnnxSession> => {
@@ -24,28 +30,53 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
   };
   return async (options) => {
     const { q, queryPositions, cache, counters, stats, softcap, scale = cache.headDim ** -0.5 } = options;
-    const m = queryPositions.length, d = cache.headDim, heads = headCount(q, m, cache, 'attend'), group = heads / cache.heads;
+    const m = queryPositions.length,
+      d = cache.headDim,
+      heads = headCount(q, m, cache, 'attend'),
+      group = heads / cache.heads;
     const longest = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
     if (m * longest * heads * d < small) return attend(options);
     if (counters !== undefined) {
       counters.fused++;
       if (stats !== undefined) counters.statistics++;
     }
-    const out = new Float32Array(m * heads * d), hide = hider(options.visible, cache, heads);
+    const out = new Float32Array(m * heads * d),
+      hide = hider(options.visible, cache, heads);
     const tile = Math.min(m, Math.max(16, Math.floor(scores / (group * longest))));
     for (let b = 0; b < m; b += tile) {
-      const rows = rowsOf(options, heads, b, Math.min(tile, m - b)), to = b * heads * d;
+      const rows = rowsOf(options, heads, b, Math.min(tile, m - b)),
+        to = b * heads * d;
       const views = headViews(cache, group, rows.queryPositions, hide);
       if (views === undefined) {
         out.set(attend(rows), to);
         continue;
       }
-      const masked = views.some(({ mask }) => mask !== undefined), sums = stats?.columnSum !== undefined, maxima = stats?.columnMax !== undefined;
-      const session = await sessionOf({ kvHeads: cache.heads, group, headDim: d, scale, ...(softcap !== undefined && { softcap }), masked, sums, maxima });
+      const masked = views.some(({ mask }) => mask !== undefined),
+        sums = stats?.columnSum !== undefined,
+        maxima = stats?.columnMax !== undefined;
+      const session = await sessionOf({
+        kvHeads: cache.heads,
+        group,
+        headDim: d,
+        scale,
+        ...(softcap !== undefined && { softcap }),
+        masked,
+        sums,
+        maxima,
+      });
       const result = await session.run(feedsOf(onnx, cache, group, rows.q, views, masked));
       out.set(result.out!.data as Float32Array, to);
       const data = (name: string): Float32Array | undefined => result[name]?.data as Float32Array | undefined;
-      if (stats !== undefined) for (const [g, { end }] of views.entries()) for (let r = 0; r < group; r++) addColumns(stats, heads, g * group + r, data(`sum${g}`)?.subarray(r * end, (r + 1) * end), data(`max${g}`)?.subarray(r * end, (r + 1) * end));
+      if (stats !== undefined)
+        for (const [g, { end }] of views.entries())
+          for (let r = 0; r < group; r++)
+            addColumns(
+              stats,
+              heads,
+              g * group + r,
+              data(`sum${g}`)?.subarray(r * end, (r + 1) * end),
+              data(`max${g}`)?.subarray(r * end, (r + 1) * end),
+            );
     }
     return out;
   };
@@ -53,14 +84,20 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
 
 /** The options of rows [b, b + count) alone, uncounted. */
 function rowsOf({ counters: _, ...options }: AttendOptions, heads: number, b: number, count: number): AttendOptions {
-  const m = options.queryPositions.length, d = options.cache.headDim;
+  const m = options.queryPositions.length,
+    d = options.cache.headDim;
   if (count === m) return options;
   const q = new Float32Array(heads * count * d);
   for (let h = 0; h < heads; h++) q.set(options.q.subarray((h * m + b) * d, (h * m + b + count) * d), h * count * d);
   return { ...options, q, queryPositions: options.queryPositions.subarray(b, b + count) };
 }
 
-function headViews(cache: CacheView, group: number, queryPositions: Uint32Array, hide: Parameters<typeof headView>[4]): HeadView[] | undefined {
+function headViews(
+  cache: CacheView,
+  group: number,
+  queryPositions: Uint32Array,
+  hide: Parameters<typeof headView>[4],
+): HeadView[] | undefined {
   const views: HeadView[] = [];
   for (let g = 0; g < cache.heads; g++) {
     const view = headView(cache, g, group, queryPositions, hide);
@@ -70,10 +107,20 @@ function headViews(cache: CacheView, group: number, queryPositions: Uint32Array,
   return views;
 }
 
-function feedsOf(onnx: Onnx, cache: CacheView, group: number, q: Float32Array, views: readonly HeadView[], masked: boolean): Record<string, OnnxTensor> {
-  const { headDim: d, capacity } = cache, size = q.length / cache.heads, m = size / (group * d);
+function feedsOf(
+  onnx: Onnx,
+  cache: CacheView,
+  group: number,
+  q: Float32Array,
+  views: readonly HeadView[],
+  masked: boolean,
+): Record<string, OnnxTensor> {
+  const { headDim: d, capacity } = cache,
+    size = q.length / cache.heads,
+    m = size / (group * d);
   const feeds: Record<string, OnnxTensor> = {};
-  const put = (name: string, data: Float32Array, ...shape: readonly number[]): void => void (feeds[name] = new onnx.Tensor('float32', data, shape));
+  const put = (name: string, data: Float32Array, ...shape: readonly number[]): void =>
+    void (feeds[name] = new onnx.Tensor('float32', data, shape));
   for (const [g, { end, mask, maskRows }] of views.entries()) {
     const at = g * capacity * d;
     put(`q${g}`, q.subarray(g * size, (g + 1) * size), group, m, d);

@@ -7,7 +7,10 @@ export type Dimension = number | string;
 /** Whole numbers, and f32 numbers in an object. */
 type Attributes = Readonly<Record<string, number | readonly number[] | { readonly float: number }>>;
 
-/** Writes an ONNX model (IR 8, opset 17 and com.microsoft 1) whose values are f32; each call adds to it and names its result. */
+/**
+ * Writes an ONNX model (IR 8, opset 17 and com.microsoft 1) whose values are f32; each call adds to it and names its
+ * result.
+ */
 export interface GraphWriter {
   input(name: string, shape: readonly Dimension[]): string;
   /** Declares a value as output `name`. */
@@ -34,13 +37,28 @@ export function graphWriter(name: string): GraphWriter {
     readonly domain: string;
     readonly to: string;
   }
-  const nodes: Node[] = [], constants: Message[] = [], inputs: Message[] = [], outputs: Message[] = [], results = new Set<string>();
+  const nodes: Node[] = [],
+    constants: Message[] = [],
+    inputs: Message[] = [],
+    outputs: Message[] = [],
+    results = new Set<string>();
   /** Results that an output names. */
   const renamed = new Map<string, string>();
   let values = 0;
-  const constant = (type: keyof typeof types, shape: readonly number[], { buffer, byteOffset, byteLength }: ArrayBufferView): string => {
+  const constant = (
+    type: keyof typeof types,
+    shape: readonly number[],
+    { buffer, byteOffset, byteLength }: ArrayBufferView,
+  ): string => {
     const value = `c${values++}`;
-    constants.push(field(5, [...shape.flatMap((size) => whole(1, size)), ...whole(2, types[type]), ...field(8, value), ...field(9, [new Uint8Array(buffer, byteOffset, byteLength)])]));
+    constants.push(
+      field(5, [
+        ...shape.flatMap((size) => whole(1, size)),
+        ...whole(2, types[type]),
+        ...field(8, value),
+        ...field(9, [new Uint8Array(buffer, byteOffset, byteLength)]),
+      ]),
+    );
     return value;
   };
   const node = (type: string, from: readonly string[], attributes: Attributes, domain: string): string => {
@@ -51,8 +69,16 @@ export function graphWriter(name: string): GraphWriter {
   };
   const known = (value: string): string => renamed.get(value) ?? value;
   const nodeMessage = ({ type, from, attributes, domain, to }: Node): Message => {
-    const parts = [...from.flatMap((value) => field(1, known(value))), ...field(2, known(to)), ...field(4, type), ...field(7, domain)];
-    return field(1, [...parts, ...Object.entries(attributes).flatMap(([key, value]) => field(5, attribute(key, value)))]);
+    const parts = [
+      ...from.flatMap((value) => field(1, known(value))),
+      ...field(2, known(to)),
+      ...field(4, type),
+      ...field(7, domain),
+    ];
+    return field(1, [
+      ...parts,
+      ...Object.entries(attributes).flatMap(([key, value]) => field(5, attribute(key, value))),
+    ]);
   };
   return {
     input(value, shape) {
@@ -69,11 +95,18 @@ export function graphWriter(name: string): GraphWriter {
     op: (type, from, attributes = {}) => node(type, from, attributes, ''),
     contrib: (type, from, attributes = {}) => node(type, from, attributes, 'com.microsoft'),
     model() {
-      const graph = [...nodes.flatMap(nodeMessage), ...field(2, name), ...constants.flat(), ...inputs.flat(), ...outputs.flat()];
+      const graph = [
+        ...nodes.flatMap(nodeMessage),
+        ...field(2, name),
+        ...constants.flat(),
+        ...inputs.flat(),
+        ...outputs.flat(),
+      ];
       const domains = [...field(8, whole(2, 17)), ...field(8, [...field(1, 'com.microsoft'), ...whole(2, 1)])];
       const message = [...whole(1, 8), ...field(7, graph), ...domains];
       const size = message.reduce((n, part) => n + part.length, 0);
-      if (size > limit) throw new KvError(name, `a program's weights must fit the ${limit} bytes of an ONNX model, got ${size}`);
+      if (size > limit)
+        throw new KvError(name, `a program's weights must fit the ${limit} bytes of an ONNX model, got ${size}`);
       return join(message);
     },
   };

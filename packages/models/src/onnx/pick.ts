@@ -7,28 +7,42 @@ import { onnxEngine } from './engine.ts';
 import type { Onnx } from './runtime.ts';
 
 export interface PickOptions {
-  /** Every product in f32, as comparisons of policies need it; otherwise quantised weights meet activations in 8 bits. @defaultValue false */
+  /**
+   * Every product in f32, as comparisons of policies need it; otherwise quantised weights meet activations in 8 bits.
+   * @defaultValue false
+   */
   readonly exact?: boolean;
   /** @defaultValue the cores of this machine, at most 8 */
   readonly threads?: number;
-  /** The folder from which `onnxruntime-node` is looked for, before this package's own. @defaultValue the working folder */
+  /**
+   * The folder from which `onnxruntime-node` is looked for, before this package's own. @defaultValue the working folder
+   */
   readonly from?: string;
   /** Told in one sentence if ONNX Runtime is installed and does not load. @defaultValue console.warn */
   readonly warn?: (sentence: string) => void;
 }
 
 /** ONNX Runtime if `onnxruntime-node` is installed, or this package's own products. */
-export async function pickEngine({ exact = false, threads, from, warn = console.warn }: PickOptions = {}): Promise<Engine> {
+export async function pickEngine({
+  exact = false,
+  threads,
+  from,
+  warn = console.warn,
+}: PickOptions = {}): Promise<Engine> {
   const onnx = installed(from, warn);
   if (onnx === undefined) return linearEngine(defaultLinear());
-  return onnxEngine(onnx, { threads: threads ?? Math.min(8, builtin('node:os').availableParallelism()), weights: exact ? 'f32' : 'stored' });
+  return onnxEngine(onnx, {
+    threads: threads ?? Math.min(8, builtin('node:os').availableParallelism()),
+    weights: exact ? 'f32' : 'stored',
+  });
 }
 
 const NAME = 'onnxruntime-node';
 
 function installed(from: string | undefined, warn: (sentence: string) => void): Onnx | undefined {
   if (typeof process !== 'object' || process.versions?.node === undefined) return undefined;
-  const { createRequire } = builtin('node:module'), { join } = builtin('node:path');
+  const { createRequire } = builtin('node:module'),
+    { join } = builtin('node:path');
   for (const base of [join(from ?? process.cwd(), 'index.js'), import.meta.url]) {
     const require = createRequire(base);
     try {

@@ -13,7 +13,10 @@ export interface OnnxTensor {
 
 export interface OnnxSession {
   /** @param outputs names of those wanted. @defaultValue all of them */
-  run(feeds: Readonly<Record<string, OnnxTensor>>, outputs?: readonly string[]): Promise<Readonly<Record<string, OnnxTensor>>>;
+  run(
+    feeds: Readonly<Record<string, OnnxTensor>>,
+    outputs?: readonly string[],
+  ): Promise<Readonly<Record<string, OnnxTensor>>>;
   release(): Promise<void>;
 }
 
@@ -25,10 +28,18 @@ interface SessionOptions {
 }
 
 /**
- * How sessions are made. Every session has threads of its own, which would go on spinning after a run and hold the cores that the next
- * session wants: they stop with the run (one decoded token of 30 layers on a busy machine: 11 ms, and 280 ms without this). Nor does a session keep memory
- * between runs: every layer would hold its largest block for good (1.7 GB instead of 0.7 after 1,024 tokens of a model of 135M, no faster).
+ * How sessions are made. Every session has threads of its own, which would go on spinning after a run and hold the
+ * cores that the next
+ * session wants: they stop with the run (one decoded token of 30 layers on a busy machine: 11 ms, and 280 ms without
+ * this). Nor does a session keep memory
+ * between runs: every layer would hold its largest block for good (1.7 GB instead of 0.7 after 1,024 tokens of a model
+ * of 135M, no faster).
  */
 export function sessionOptions(threads: number): SessionOptions {
-  return { intraOpNumThreads: threads, logSeverityLevel: 3, enableCpuMemArena: false, extra: { session: { force_spinning_stop: '1' } } };
+  return {
+    intraOpNumThreads: threads,
+    logSeverityLevel: 3,
+    enableCpuMemArena: false,
+    extra: { session: { force_spinning_stop: '1' } },
+  };
 }

@@ -26,9 +26,16 @@ export function sessionOf(name: string, session: OnnxSession): Session {
 }
 
 /** @throws KvError for angles of another number, or none, where `rotary` are turned. */
-export function expectAngles<A extends Angles | undefined>(angles: A, rotary: number | undefined, name: string): A & Angles {
+export function expectAngles<A extends Angles | undefined>(
+  angles: A,
+  rotary: number | undefined,
+  name: string,
+): A & Angles {
   if (angles?.rotary === rotary) return angles as A & Angles;
-  throw new KvError(name, `expected angles for ${rotary} numbers of a head, got ${angles === undefined ? 'none' : angles.rotary}`);
+  throw new KvError(
+    name,
+    `expected angles for ${rotary} numbers of a head, got ${angles === undefined ? 'none' : angles.rotary}`,
+  );
 }
 
 type AngleFeeds = Readonly<Record<'cos' | 'sin', OnnxTensor>>;
@@ -36,7 +43,8 @@ const made = new WeakMap<Angles, AngleFeeds>();
 
 /** Angles of m rows as inputs; every layer of a pass asks for the same. */
 export function angleTensors(onnx: Onnx, angles: Angles, m: number): AngleFeeds {
-  const tensor = (data: Float32Array): OnnxTensor => new onnx.Tensor('float32', data, [m, angles.rotary / 2]), feeds = made.get(angles) ?? { cos: tensor(angles.cos), sin: tensor(angles.sin) };
+  const tensor = (data: Float32Array): OnnxTensor => new onnx.Tensor('float32', data, [m, angles.rotary / 2]),
+    feeds = made.get(angles) ?? { cos: tensor(angles.cos), sin: tensor(angles.sin) };
   made.set(angles, feeds);
   return feeds;
 }

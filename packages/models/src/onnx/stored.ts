@@ -3,7 +3,10 @@ import { halves } from '../checkpoint/halves.ts';
 import { sixBits } from '../checkpoint/k-blocks.ts';
 import { tensorTypes, toFloat32, type TensorType } from '../checkpoint/tensor-types.ts';
 
-/** Rows of a weight in the form of ONNX Runtime's `MatMulNBits`: number = scale * (code - 2^(bits - 1)) + shift, in blocks of a row. */
+/**
+ * Rows of a weight in the form of ONNX Runtime's `MatMulNBits`: number = scale * (code - 2^(bits - 1)) + shift, in
+ * blocks of a row.
+ */
 export interface Codes {
   readonly bits: 4 | 8;
   readonly block: 16 | 32;
@@ -30,9 +33,18 @@ interface Form {
   readonly min?: Read;
 }
 
-const half = (at: number): Read => (bytes, from) => halves()[bytes[from + at]! | (bytes[from + at + 1]! << 8)]!;
-const times = (a: Read, b: Read, sign = 1): Read => (bytes, at, j) => sign * a(bytes, at, j) * b(bytes, at, j);
-const six = (part: 0 | 4): Read => (bytes, at, j) => sixBits(bytes, at + 4, j, part);
+const half =
+  (at: number): Read =>
+  (bytes, from) =>
+    halves()[bytes[from + at]! | (bytes[from + at + 1]! << 8)]!;
+const times =
+  (a: Read, b: Read, sign = 1): Read =>
+  (bytes, at, j) =>
+    sign * a(bytes, at, j) * b(bytes, at, j);
+const six =
+  (part: 0 | 4): Read =>
+  (bytes, at, j) =>
+    sixBits(bytes, at + 4, j, part);
 const superBlock = { block: 32, scale: times(half(0), six(0)), min: times(half(2), six(4), -1) } as const;
 
 /** Every block type is exact here but for the rounding of a scale to f32. */
@@ -44,7 +56,12 @@ const forms: Readonly<Partial<Record<TensorType, Form>>> = {
   Q8_0: { bits: 8, block: 32, middle: 128, scale: half(0) },
   Q4_K: { bits: 4, middle: 8, ...superBlock },
   Q5_K: { bits: 8, middle: 16, ...superBlock },
-  Q6_K: { bits: 8, block: 16, middle: 32, scale: times(half(208), (bytes, at, j) => (bytes[at + 192 + j]! << 24) >> 24) },
+  Q6_K: {
+    bits: 8,
+    block: 16,
+    middle: 32,
+    scale: times(half(208), (bytes, at, j) => (bytes[at + 192 + j]! << 24) >> 24),
+  },
 };
 
 /** The kind of product that a stored type goes to, or undefined for plain numbers. */
@@ -55,20 +72,28 @@ export function kindOf(type: TensorType): string | undefined {
 
 /** Parts of one kind, one above the other, as codes. */
 export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
-  const { bits, block } = forms[parts[0]!.type]!, blocks = inputs / block;
+  const { bits, block } = forms[parts[0]!.type]!,
+    blocks = inputs / block;
   const rows = parts.reduce((n, part) => n + part.rows, 0);
-  const codes = new Uint8Array((rows * inputs * bits) / 8), scales = new Float32Array(rows * blocks);
+  const codes = new Uint8Array((rows * inputs * bits) / 8),
+    scales = new Float32Array(rows * blocks);
   const shifts = parts.some(({ type }) => forms[type]!.min) ? new Float32Array(rows * blocks) : undefined;
-  const row = new Float32Array(inputs), zero = 2 ** (bits - 1), most = 2 ** bits - 1;
+  const row = new Float32Array(inputs),
+    zero = 2 ** (bits - 1),
+    most = 2 ** bits - 1;
   let r = 0;
   for (const { type, bytes, rows: count } of parts) {
-    const { middle, scale, min } = forms[type]!, stored = tensorTypes[type], perStored = stored.numbers / block;
+    const { middle, scale, min } = forms[type]!,
+      stored = tensorTypes[type],
+      perStored = stored.numbers / block;
     const rowBytes = bytes.length / count;
     for (let i = 0; i < count; i++, r++) {
       toFloat32(type, bytes.subarray(i * rowBytes, (i + 1) * rowBytes), row);
       for (let b = 0; b < blocks; b++) {
-        const at = i * rowBytes + Math.floor(b / perStored) * stored.bytes, j = b % perStored;
-        const d = scale(bytes, at, j), shift = min === undefined ? 0 : min(bytes, at, j) + middle * d;
+        const at = i * rowBytes + Math.floor(b / perStored) * stored.bytes,
+          j = b % perStored;
+        const d = scale(bytes, at, j),
+          shift = min === undefined ? 0 : min(bytes, at, j) + middle * d;
         scales[r * blocks + b] = d;
         if (shifts !== undefined) shifts[b * rows + r] = shift;
         for (let n = b * block; n < (b + 1) * block; n++) {

@@ -4,24 +4,49 @@ import type { CacheShape } from './layout.ts';
 import type { Manifest } from './manifest.ts';
 
 /** Checks how a manifest's counts go together with the model's. @throws KvError naming what does not. */
-export function checkCounts({ tokens, shift, layers, promptLength }: Manifest, { layers: L, kvHeads: G }: CacheShape, where: string): void {
-  if (layers.length !== L || layers.some(({ lengths }) => lengths.length !== G)) throw new KvError(where, `expected ${L} layers of ${G} KV heads, got another number`);
-  if (tokens === 0 || promptLength > tokens || (shift ?? 0) > tokens) throw new KvError(where, `expected a prompt and a shift within its tokens, got ${promptLength} and ${shift ?? 0} of ${tokens}`);
+export function checkCounts(
+  { tokens, shift, layers, promptLength }: Manifest,
+  { layers: L, kvHeads: G }: CacheShape,
+  where: string,
+): void {
+  if (layers.length !== L || layers.some(({ lengths }) => lengths.length !== G))
+    throw new KvError(where, `expected ${L} layers of ${G} KV heads, got another number`);
+  if (tokens === 0 || promptLength > tokens || (shift ?? 0) > tokens)
+    throw new KvError(
+      where,
+      `expected a prompt and a shift within its tokens, got ${promptLength} and ${shift ?? 0} of ${tokens}`,
+    );
   for (const { lengths, ring, event, states } of layers) {
     const most = { slot: Math.max(...lengths), position: tokens };
-    if (states.some(({ spec: { kind }, columns }) => (kind === 'slot' || kind === 'position') && columns > most[kind])) throw new KvError(where, 'expected states of its slots and tokens, got a state of more');
-    if (lengths.some((n) => n > tokens) || (ring && (ring.seen > tokens || ring.window === 0))) throw new KvError(where, `expected slots and a ring within its ${tokens} tokens, got ${Math.max(...lengths, ring?.seen ?? 0)}`);
-    if (event && event.kept.length !== G) throw new KvError(where, `expected kept slots of ${G} KV heads, got ${event.kept.length}`);
+    if (states.some(({ spec: { kind }, columns }) => (kind === 'slot' || kind === 'position') && columns > most[kind]))
+      throw new KvError(where, 'expected states of its slots and tokens, got a state of more');
+    if (lengths.some((n) => n > tokens) || (ring && (ring.seen > tokens || ring.window === 0)))
+      throw new KvError(
+        where,
+        `expected slots and a ring within its ${tokens} tokens, got ${Math.max(...lengths, ring?.seen ?? 0)}`,
+      );
+    if (event && event.kept.length !== G)
+      throw new KvError(where, `expected kept slots of ${G} KV heads, got ${event.kept.length}`);
   }
 }
 
-/** Checks the numbers: ids, orders, bounds, and that all that is computed with is finite. @throws KvError naming tensor and place. */
-export function checkNumbers({ tokens, shift, layers }: Manifest, arrays: SavedArrays, { vocab }: CacheShape, where: string): void {
-  const next = tokens - (shift ?? 0), fail = (name: string, want: string, got: unknown, at: number): never => {
-    throw new KvError(where, `${name} must ${want}, got ${String(got)} at ${at}`);
-  };
+/**
+ * Checks the numbers: ids, orders, bounds, and that all that is computed with is finite. @throws KvError naming tensor
+ * and place.
+ */
+export function checkNumbers(
+  { tokens, shift, layers }: Manifest,
+  arrays: SavedArrays,
+  { vocab }: CacheShape,
+  where: string,
+): void {
+  const next = tokens - (shift ?? 0),
+    fail = (name: string, want: string, got: unknown, at: number): never => {
+      throw new KvError(where, `${name} must ${want}, got ${String(got)} at ${at}`);
+    };
   const below = (name: string, limit: number): void => {
-    const list = arrays.get(name)!, at = list.findIndex((x) => x >= limit);
+    const list = arrays.get(name)!,
+      at = list.findIndex((x) => x >= limit);
     if (at >= 0) fail(name, `be below ${limit}`, list[at], at);
   };
   const ascend = (name: string, lengths: readonly number[], limit: number): void => {
@@ -29,25 +54,30 @@ export function checkNumbers({ tokens, shift, layers }: Manifest, arrays: SavedA
     below(name, limit);
     let from = 0;
     for (const n of lengths) {
-      for (let i = from + 1; i < from + n; i++) if (list[i]! <= list[i - 1]!) fail(name, 'ascend in each head', list[i], i);
+      for (let i = from + 1; i < from + n; i++)
+        if (list[i]! <= list[i - 1]!) fail(name, 'ascend in each head', list[i], i);
       from += n;
     }
   };
   for (const [name, list] of arrays) {
     if (list instanceof Uint32Array) continue;
     // A piece may keep an infinity as "none yet" in its state.
-    const bad = /states\.\d+$/.test(name) ? list.findIndex((x) => Number.isNaN(x)) : list.findIndex((x) => !Number.isFinite(x));
+    const bad = /states\.\d+$/.test(name)
+      ? list.findIndex((x) => Number.isNaN(x))
+      : list.findIndex((x) => !Number.isFinite(x));
     if (bad >= 0) fail(name, 'hold finite numbers', list[bad], bad);
   }
   below('tokens', vocab);
   for (const [l, { lengths, aligned, ring, event }] of layers.entries()) {
-    const at = `layers.${l}.`, positions = arrays.get(`${at}positions`)!;
+    const at = `layers.${l}.`,
+      positions = arrays.get(`${at}positions`)!;
     ascend(`${at}positions`, lengths, tokens);
     if (shift !== null) ascend(`${at}rotations`, lengths, next);
     if (ring) below(`${at}ring.positions`, tokens);
     if (ring && shift !== null) below(`${at}ring.rotations`, next);
     if (event) ascend(`${at}kept`, event.kept, tokens);
     const bad = aligned ? positions.findIndex((x, i) => x !== positions[i % lengths[0]!]) : -1;
-    if (bad >= 0 || (aligned && lengths.some((n) => n !== lengths[0]))) fail(`${at}positions`, 'be the same in all heads, as the file says', positions[bad], bad);
+    if (bad >= 0 || (aligned && lengths.some((n) => n !== lengths[0])))
+      fail(`${at}positions`, 'be the same in all heads, as the file says', positions[bad], bad);
   }
 }

@@ -20,14 +20,24 @@ export interface SavedTensor {
 const sum = (list: readonly number[]): number => list.reduce((a, b) => a + b, 0);
 
 /** The tensors that a file of this manifest holds, in the order of their bytes: nothing else may be in it. */
-export function layoutOf({ tokens, logits, shift, layers, states }: Manifest, shape: CacheShape): readonly SavedTensor[] {
-  const { queryHeads: H, kvHeads: G, headDim: d, vocab } = shape, rebased = shift !== null, out: SavedTensor[] = [];
-  const add = (dtype: SavedTensor['dtype'], name: string, ...size: number[]): void => { out.push({ name, dtype, shape: size }); };
-  const addStates = (list: readonly SavedState[], at: string): void => list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, shape), columns));
+export function layoutOf(
+  { tokens, logits, shift, layers, states }: Manifest,
+  shape: CacheShape,
+): readonly SavedTensor[] {
+  const { queryHeads: H, kvHeads: G, headDim: d, vocab } = shape,
+    rebased = shift !== null,
+    out: SavedTensor[] = [];
+  const add = (dtype: SavedTensor['dtype'], name: string, ...size: number[]): void => {
+    out.push({ name, dtype, shape: size });
+  };
+  const addStates = (list: readonly SavedState[], at: string): void =>
+    list.forEach(({ spec, columns }, i) => add('F32', `${at}states.${i}`, stateRows(spec, shape), columns));
   add('U32', 'tokens', tokens);
   add('F32', 'logits', logits, vocab);
   for (const [l, { lengths, ring, accumulated, block, states: own, event }] of layers.entries()) {
-    const at = `layers.${l}.`, slots = sum(lengths), longest = Math.max(0, ...lengths);
+    const at = `layers.${l}.`,
+      slots = sum(lengths),
+      longest = Math.max(0, ...lengths);
     add('F32', `${at}keys`, slots, d);
     add('F32', `${at}values`, slots, d);
     add('U32', `${at}positions`, slots);
@@ -51,7 +61,8 @@ export const bytesOf = ({ shape }: SavedTensor): number => shape.reduce((product
 export function headerOf(manifest: Manifest, tensors: readonly SavedTensor[]): Uint8Array {
   const header: Record<string, unknown> = { __metadata__: { format: 'kv-cache', kv: JSON.stringify(manifest) } };
   let at = 0;
-  for (const tensor of tensors) header[tensor.name] = { dtype: tensor.dtype, shape: tensor.shape, data_offsets: [at, (at += bytesOf(tensor))] };
+  for (const tensor of tensors)
+    header[tensor.name] = { dtype: tensor.dtype, shape: tensor.shape, data_offsets: [at, (at += bytesOf(tensor))] };
   const bytes = new TextEncoder().encode(JSON.stringify(header));
   const padded = new Uint8Array(8 * Math.ceil(bytes.length / 8)).fill(0x20);
   padded.set(bytes);

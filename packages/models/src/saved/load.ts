@@ -13,7 +13,10 @@ import { readSaved, type SavedArrays } from './file.ts';
 import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 
 export interface LoadCacheOptions {
-  /** What goes on to evict the sequence, or a function that finds it by the label of the policy that it had. @defaultValue nothing is evicted any more */
+  /**
+   * What goes on to evict the sequence, or a function that finds it by the label of the policy that it had.
+   * @defaultValue nothing is evicted any more
+   */
   readonly policy?: Policy | ((label: string) => Policy | Promise<Policy>) | undefined;
   /** @defaultValue the budget that the sequence had */
   readonly budget?: Budget | undefined;
@@ -25,25 +28,42 @@ export interface LoadCacheOptions {
 
 /**
  * A sequence from the bytes of `saveCache`, or from a file of them.
- * @throws KvError in one sentence for another model's cache, a policy that reads what was not remembered, and whatever the bytes get wrong.
+ * @throws KvError in one sentence for another model's cache, a policy that reads what was not remembered, and whatever
+ * the bytes get wrong.
  */
-export async function loadCache(model: Model, from: Uint8Array | string, { policy, budget, backend, window }: LoadCacheOptions = {}): Promise<Sequence> {
-  const where = typeof from === 'string' ? from : 'saved cache', { config, fingerprint, name } = model;
+export async function loadCache(
+  model: Model,
+  from: Uint8Array | string,
+  { policy, budget, backend, window }: LoadCacheOptions = {},
+): Promise<Sequence> {
+  const where = typeof from === 'string' ? from : 'saved cache',
+    { config, fingerprint, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
-    if (given.model !== fingerprint) throw new KvError(where, `expected a cache of ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${given.model.slice(0, 12)})`);
+    if (given.model !== fingerprint)
+      throw new KvError(
+        where,
+        `expected a cache of ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${given.model.slice(0, 12)})`,
+      );
     checkCounts(given, config, where);
     return config;
   });
   checkNumbers(manifest, arrays, config, where);
-  const sequence = new Sequence(model, backend, window === undefined ? {} : { window }), memory = memoryOf(sequence);
+  const sequence = new Sequence(model, backend, window === undefined ? {} : { window }),
+    memory = memoryOf(sequence);
   try {
     restore(memory, manifest, arrays);
-    sequence.logits = Array.from({ length: manifest.logits }, (_, i) => (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab));
+    sequence.logits = Array.from({ length: manifest.logits }, (_, i) =>
+      (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
+    );
     if (manifest.layers.every(({ event }) => event !== null)) {
       sequence.lastBudgets = manifest.layers.map(({ event }) => event!.budgets);
       sequence.lastKept = manifest.layers.map(({ event }, l) => split(arrays.get(`layers.${l}.kept`)!, event!.kept));
     }
-    if (policy) sequence.policy = remembered(compile(typeof policy === 'function' ? await policy(manifest.policy) : policy), manifest);
+    if (policy)
+      sequence.policy = remembered(
+        compile(typeof policy === 'function' ? await policy(manifest.policy) : policy),
+        manifest,
+      );
     if (budget !== undefined) memory.budget = slotsOf(budget, memory.length);
     return sequence;
   } catch (error) {
@@ -53,34 +73,74 @@ export async function loadCache(model: Model, from: Uint8Array | string, { polic
 }
 
 function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays): void {
-  const floats = (name: string): Float32Array => arrays.get(name) as Float32Array, whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
-  const states = (list: readonly SavedState[], at: string): readonly StoredState[] => list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
+  const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
+    whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
+  const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
+    list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
   for (const id of whole('tokens')) memory.text.push(id);
-  memory.restore({ states: states(manifest.states, ''), layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
-    const at = `layers.${l}.`;
-    return {
-      lengths, aligned, slots: { keys: floats(`${at}keys`), values: floats(`${at}values`), positions: whole(`${at}positions`), rotations: whole(`${at}rotations`) },
-      ...(ring && { ring: { ...ring, queries: floats(`${at}ring.queries`), positions: whole(`${at}ring.positions`), rotations: whole(`${at}ring.rotations`) } }),
-      ...(accumulated && { accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) } }), ...(block && { block: floats(`${at}block`) }), states: states(own, at),
-    };
-  }) });
+  memory.restore({
+    states: states(manifest.states, ''),
+    layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
+      const at = `layers.${l}.`;
+      return {
+        lengths,
+        aligned,
+        slots: {
+          keys: floats(`${at}keys`),
+          values: floats(`${at}values`),
+          positions: whole(`${at}positions`),
+          rotations: whole(`${at}rotations`),
+        },
+        ...(ring && {
+          ring: {
+            ...ring,
+            queries: floats(`${at}ring.queries`),
+            positions: whole(`${at}ring.positions`),
+            rotations: whole(`${at}ring.rotations`),
+          },
+        }),
+        ...(accumulated && {
+          accumulated: { rows: accumulated === 'kv' ? accumulated : 'query', sums: floats(`${at}accumulated`) },
+        }),
+        ...(block && { block: floats(`${at}block`) }),
+        states: states(own, at),
+      };
+    }),
+  });
   const { promptLength, rotaryLength, decoded, mostSlots, shift, budget } = manifest;
-  Object.assign(memory, { promptLength, rotaryLength, decoded, mostSlots, shift: shift ?? 0, budget: budget ?? undefined });
+  Object.assign(memory, {
+    promptLength,
+    rotaryLength,
+    decoded,
+    mostSlots,
+    shift: shift ?? 0,
+    budget: budget ?? undefined,
+  });
 }
 
 /** The policy, if all that it reads of the past is there. */
 function remembered(policy: Compiled, manifest: Manifest): Compiled {
-  const saved = new Map([...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]));
-  for (const signal of union(policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].map(({ needs }) => needs))) {
+  const saved = new Map(
+    [...manifest.states, ...manifest.layers.flatMap(({ states }) => states)].map(({ id, spec }) => [id, spec]),
+  );
+  for (const signal of union(
+    policy.needs,
+    ...[...policy.hooks('view'), ...policy.hooks('step')].map(({ needs }) => needs),
+  )) {
     const spec = isState(signal) ? saved.get(signal.id) : undefined;
-    const other = isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
-    if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, watchOf([signal])))) throw notRemembered(signal);
+    const other =
+      isState(signal) && spec !== undefined && (spec.kind !== signal.state.kind || spec.rows !== signal.state.rows);
+    if (other || signal.hidden || !manifest.layers.every((layer) => remembers(layer, watchOf([signal]))))
+      throw notRemembered(signal);
   }
   return policy;
 }
 
 /** Whether what `watch` asks for has been remembered. */
-const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean => (layer.ring?.window ?? 0) >= window && (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) && (!block || layer.block);
+const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): boolean =>
+  (layer.ring?.window ?? 0) >= window &&
+  (!accumulated || layer.accumulated === true || layer.accumulated === accumulated) &&
+  (!block || layer.block);
 
 function split(all: ArrayLike<number>, lengths: readonly number[]): number[][] {
   let at = 0;

@@ -34,7 +34,10 @@ export interface Manifest {
   readonly rotaryLength: number;
   readonly decoded: number;
   readonly mostSlots: number;
-  /** Slots carry rotations of their own, and new tokens stand this far below their positions; null where they never moved. */
+  /**
+   * Slots carry rotations of their own, and new tokens stand this far below their positions; null where they never
+   * moved.
+   */
   readonly shift: number | null;
   /** Rows of logits. */
   readonly logits: number;
@@ -45,10 +48,14 @@ export interface Manifest {
 
 const MOST = 2 ** 31 - 1;
 
-/** Reads a manifest field by field, so that what comes out has the writer's fields in the writer's order. @throws KvError naming the field. */
+/**
+ * Reads a manifest field by field, so that what comes out has the writer's fields in the writer's order. @throws
+ * KvError naming the field.
+ */
 export function parseManifest(value: unknown, where: string): Manifest {
   const fields = object(value, where, 'the manifest');
-  if (fields.version !== 1) throw new KvError(where, `expected a saved cache of version 1, got version ${show(fields.version)}`);
+  if (fields.version !== 1)
+    throw new KvError(where, `expected a saved cache of version 1, got version ${show(fields.version)}`);
   return {
     version: 1,
     model: text(fields, 'model', where),
@@ -68,7 +75,8 @@ export function parseManifest(value: unknown, where: string): Manifest {
 
 function parseLayer(value: unknown, where: string): SavedLayer {
   const fields = object(value, where, 'a layer');
-  const ring = fields.ring === null ? null : object(fields.ring, where, 'ring'), event = fields.event === null ? null : object(fields.event, where, 'event');
+  const ring = fields.ring === null ? null : object(fields.ring, where, 'ring'),
+    event = fields.event === null ? null : object(fields.event, where, 'event');
   return {
     lengths: counts(fields, 'lengths', where),
     aligned: fields.aligned === true,
@@ -81,7 +89,8 @@ function parseLayer(value: unknown, where: string): SavedLayer {
 }
 
 function parseState(value: unknown, where: string): SavedState {
-  const fields = object(value, where, 'a state'), spec = object(fields.spec, where, 'spec');
+  const fields = object(value, where, 'a state'),
+    spec = object(fields.spec, where, 'spec');
   return {
     id: text(fields, 'id', where),
     spec: {
@@ -94,7 +103,8 @@ function parseState(value: unknown, where: string): SavedState {
   };
 }
 
-const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MOST;
+const isCount = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= MOST;
 
 function count(fields: Fields, name: string, where: string): number {
   const value = fields[name];

@@ -4,7 +4,19 @@ import { kernelBytes } from './kernel-bytes.ts';
 /** The functions of kernel/kernel.ts over one memory; pointers and row lengths are bytes. */
 export interface Kernel {
   readonly memory: WebAssembly.Memory;
-  gemm(m: number, n: number, k: number, a: number, lda: number, b: number, ldb: number, panel: number, c: number, ldc: number, first: number): void;
+  gemm(
+    m: number,
+    n: number,
+    k: number,
+    a: number,
+    lda: number,
+    b: number,
+    ldb: number,
+    panel: number,
+    c: number,
+    ldc: number,
+    first: number,
+  ): void;
   pack(src: number, n: number, d: number, dst: number): void;
   dots(q: number, k: number, n: number, d: number, out: number): void;
   softmax(s: number, lo: number, hi: number, end: number): void;
@@ -29,7 +41,10 @@ export function growTo(memory: WebAssembly.Memory, bytes: number): void {
   try {
     memory.grow(pages);
   } catch {
-    throw new KvError('kernel', `expected room for ${bytes} bytes of WebAssembly memory, got no more than ${memory.buffer.byteLength}`);
+    throw new KvError(
+      'kernel',
+      `expected room for ${bytes} bytes of WebAssembly memory, got no more than ${memory.buffer.byteLength}`,
+    );
   }
 }
 

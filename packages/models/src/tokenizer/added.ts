@@ -30,7 +30,8 @@ export function addedTokens(json: unknown, where: string): readonly AddedToken[]
   return json.map((entry: unknown) => {
     const added = object(entry, where, 'added_tokens[]');
     const { content } = added;
-    if (typeof content !== 'string') throw new KvError(where, `added_tokens[].content must be a string, got ${show(content)}`);
+    if (typeof content !== 'string')
+      throw new KvError(where, `added_tokens[].content must be a string, got ${show(content)}`);
     const special = added.special === true;
     const flag = (name: string): boolean => added[name] === true;
     return {
@@ -60,7 +61,10 @@ interface Node {
  * A function that cuts a text at the tokens in it: leftmost first, longest of those that start together.
  * With `parse` false it passes over special tokens. `form` is the text under which a token is found.
  */
-export function cutter(tokens: readonly AddedToken[], form: (content: string) => string): (text: string, parse: boolean) => readonly Section[] {
+export function cutter(
+  tokens: readonly AddedToken[],
+  form: (content: string) => string,
+): (text: string, parse: boolean) => readonly Section[] {
   const root: Node = { next: new Map() };
   for (const token of tokens) {
     const content = form(token.content);
@@ -86,7 +90,9 @@ export function cutter(tokens: readonly AddedToken[], form: (content: string) =>
       const start = at;
       at = end;
       if ((token.special && !parse) || (token.singleWord && touched(text, start, end))) continue;
-      const from = token.lstrip ? Math.max(done, start - (/\p{White_Space}*$/u.exec(text.slice(done, start))?.[0].length ?? 0)) : start;
+      const from = token.lstrip
+        ? Math.max(done, start - (/\p{White_Space}*$/u.exec(text.slice(done, start))?.[0].length ?? 0))
+        : start;
       if (token.rstrip) at += /^\p{White_Space}*/u.exec(text.slice(end))?.[0].length ?? 0;
       if (from > done) sections.push({ from: done, to: from });
       sections.push({ from, to: at, token });
@@ -110,5 +116,8 @@ function longest(root: Node, text: string, start: number): { token: AddedToken; 
 /** Whether a word character touches `[start, end)`. */
 function touched(text: string, start: number, end: number): boolean {
   const word = '[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]';
-  return new RegExp(`${word}$`, 'u').test(text.slice(Math.max(0, start - 2), start)) || new RegExp(`^${word}`, 'u').test(text.slice(end, end + 2));
+  return (
+    new RegExp(`${word}$`, 'u').test(text.slice(Math.max(0, start - 2), start)) ||
+    new RegExp(`^${word}`, 'u').test(text.slice(end, end + 2))
+  );
 }

@@ -1,4 +1,7 @@
-/** A text and, for each of its UTF-16 units, the `[start, end)` of the original text that it stands for; empty for a unit that nobody wrote. */
+/**
+ * A text and, for each of its UTF-16 units, the `[start, end)` of the original text that it stands for; empty for a
+ * unit that nobody wrote.
+ */
 export interface Aligned {
   readonly text: string;
   readonly start: Uint32Array;

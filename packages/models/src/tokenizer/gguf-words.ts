@@ -1,7 +1,10 @@
 import type { Fields } from '../checkpoint/fields.ts';
 import { GPT2_WORDS, split } from './pre-tokenizer.ts';
 
-/** How a GGUF file's `tokenizer.ggml.pre` cuts text, as pre-tokenizers of a tokenizer.json, and what else goes with the name in llama.cpp. */
+/**
+ * How a GGUF file's `tokenizer.ggml.pre` cuts text, as pre-tokenizers of a tokenizer.json, and what else goes with the
+ * name in llama.cpp.
+ */
 export interface Words {
   readonly cuts: readonly Fields[];
   /** A word that is in the vocabulary is a token, whatever the merges make of it. */

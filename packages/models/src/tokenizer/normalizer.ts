@@ -16,7 +16,8 @@ export function normalizer(json: unknown, where: string): (text: Aligned) => Ali
 export function replaceAll(from: string, to: string): Step {
   return (text) => {
     const edits: Edit[] = [];
-    for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length)) edits.push({ from: at, to: at + from.length, text: to });
+    for (let at = text.indexOf(from); at >= 0; at = text.indexOf(from, at + from.length))
+      edits.push({ from: at, to: at + from.length, text: to });
     return edits;
   };
 }
@@ -32,15 +33,22 @@ function step(part: Fields, where: string): Step {
   const form = FORMS.find((name) => name === part.type);
   if (form !== undefined) return unicode(form);
   const from = literal(part);
-  if (part.type === 'Replace' && from !== undefined && typeof part.content === 'string') return replaceAll(from, part.content);
+  if (part.type === 'Replace' && from !== undefined && typeof part.content === 'string')
+    return replaceAll(from, part.content);
   if (part.type === 'Prepend' && typeof part.prepend === 'string') return prepend(part.prepend);
   if (part.type === 'Lowercase') return matches(/\P{Lowercase}/gu, (char) => char.toLowerCase());
   if (part.type === 'StripAccents') return matches(/\p{M}+/gu, () => '');
   if (part.type === 'Strip') {
-    const sides = [part.strip_left === true ? '^\\p{White_Space}+' : '', part.strip_right === true ? '\\p{White_Space}+$' : ''].filter(Boolean);
+    const sides = [
+      part.strip_left === true ? '^\\p{White_Space}+' : '',
+      part.strip_right === true ? '\\p{White_Space}+$' : '',
+    ].filter(Boolean);
     return sides.length === 0 ? () => [] : matches(new RegExp(sides.join('|'), 'gu'), () => '');
   }
-  throw new KvError(where, `expected a normalizer of Replace (of a string), Prepend, NFC, NFD, NFKC, NFKD, Lowercase, Strip or StripAccents, got ${show(part)}`);
+  throw new KvError(
+    where,
+    `expected a normalizer of Replace (of a string), Prepend, NFC, NFD, NFKC, NFKD, Lowercase, Strip or StripAccents, got ${show(part)}`,
+  );
 }
 
 function matches(pattern: RegExp, replace: (found: string) => string): Step {
@@ -70,7 +78,9 @@ function unicode(form: (typeof FORMS)[number]): Step {
       run = '';
     };
     for (const char of text) {
-      const apart = char < '\u0300' || (!/^\p{M}/u.test(char) && (run + char).normalize(form) === run.normalize(form) + char.normalize(form));
+      const apart =
+        char < '\u0300' ||
+        (!/^\p{M}/u.test(char) && (run + char).normalize(form) === run.normalize(form) + char.normalize(form));
       if (apart && run !== '') close();
       run += char;
     }

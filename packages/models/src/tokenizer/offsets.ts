@@ -8,11 +8,19 @@ export interface Unknown {
 }
 
 /**
- * Where each token lies in the original text, in UTF-16 code units: `[start, end)` of the characters that its bytes come from.
- * Tokens stand for the UTF-8 bytes of `source` in order, U+2581 being a space where `spaces`; a byte that no token stands for is stepped over.
+ * Where each token lies in the original text, in UTF-16 code units: `[start, end)` of the characters that its bytes
+ * come from.
+ * Tokens stand for the UTF-8 bytes of `source` in order, U+2581 being a space where `spaces`; a byte that no token
+ * stands for is stepped over.
  * A token that covers nothing that was written (a dummy prefix) is empty.
  */
-export function tokenOffsets(source: Aligned, ids: readonly number[], bytesOf: (id: number) => Uint8Array, spaces: boolean, unknown?: Unknown): [number, number][] {
+export function tokenOffsets(
+  source: Aligned,
+  ids: readonly number[],
+  bytesOf: (id: number) => Uint8Array,
+  spaces: boolean,
+  unknown?: Unknown,
+): [number, number][] {
   const { bytes, unit } = utf8(spaces ? source.text.replaceAll(SPACE, ' ') : source.text);
   const absent = new Set<number>();
   const offsets: [number, number][] = [];
@@ -31,7 +39,8 @@ export function tokenOffsets(source: Aligned, ids: readonly number[], bytesOf: (
   for (const id of ids) {
     if (id === unknown?.id) {
       close(at);
-      const next = unknown.covers === 'run' ? at : Math.min(bytes.length, unknown.covers === 'byte' ? at + 1 : charEnd(unit, at));
+      const next =
+        unknown.covers === 'run' ? at : Math.min(bytes.length, unknown.covers === 'byte' ? at + 1 : charEnd(unit, at));
       if (unknown.covers === 'run') open = offsets.length;
       offsets.push(cover(at, next));
       at = next;
@@ -86,7 +95,11 @@ function charEnd(unit: Uint32Array, at: number): number {
 function find(bytes: Uint8Array, token: Uint8Array, from: number): number {
   const first = token[0];
   if (first === undefined) return from;
-  for (let at = bytes.indexOf(first, from); at >= 0 && at + token.length <= bytes.length; at = bytes.indexOf(first, at + 1)) {
+  for (
+    let at = bytes.indexOf(first, from);
+    at >= 0 && at + token.length <= bytes.length;
+    at = bytes.indexOf(first, at + 1)
+  ) {
     let i = 1;
     while (i < token.length && bytes[at + i] === token[i]) i++;
     if (i === token.length) return at;

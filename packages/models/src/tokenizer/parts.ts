@@ -1,7 +1,10 @@
 import { KvError } from '@kv/core';
 import { object, show, type Fields } from '../checkpoint/fields.ts';
 
-/** A component of a tokenizer.json and, for a `Sequence`, its parts in order; none for null. @throws KvError for what is neither. */
+/**
+ * A component of a tokenizer.json and, for a `Sequence`, its parts in order; none for null. @throws KvError for what is
+ * neither.
+ */
 export function parts(component: unknown, list: string, where: string): readonly Fields[] {
   if (component == null) return [];
   const fields = object(component, where, list);

@@ -30,11 +30,18 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   const { bytes, added, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
   const specials = new Map(added.flatMap(({ special, content, id }) => (special ? [[content, id]] : [])));
   const specialIds = new Set(specials.values());
-  const rawCut = cutter(added.filter(({ normalized }) => !normalized), (content) => content);
-  const normalCut = cutter(added.filter(({ normalized }) => normalized), (content) => normalize(align(content, 0)).text);
+  const rawCut = cutter(
+    added.filter(({ normalized }) => !normalized),
+    (content) => content,
+  );
+  const normalCut = cutter(
+    added.filter(({ normalized }) => normalized),
+    (content) => normalize(align(content, 0)).text,
+  );
   const bytesOf = (id: number): Uint8Array => {
     const token = bytes[id];
-    if (token === undefined) throw new KvError(where, `a token id must be an integer from 0 to ${bytes.length - 1}, got ${id}`);
+    if (token === undefined)
+      throw new KvError(where, `a token id must be an integer from 0 to ${bytes.length - 1}, got ${id}`);
     return token;
   };
 

@@ -9,18 +9,28 @@ export interface Around {
   readonly after: readonly number[];
 }
 
-/** What the `post_processor` of a tokenizer.json adds to a single text. @throws KvError naming a post-processor that is not known here. */
+/**
+ * What the `post_processor` of a tokenizer.json adds to a single text. @throws KvError naming a post-processor that is
+ * not known here.
+ */
 export function postProcessor(json: unknown, where: string): Around {
   return parts(json, 'processors', where)
     .map((part) => around(part, where))
-    .reduce((inner, outer) => ({ before: [...outer.before, ...inner.before], after: [...inner.after, ...outer.after] }), { before: [], after: [] });
+    .reduce(
+      (inner, outer) => ({ before: [...outer.before, ...inner.before], after: [...inner.after, ...outer.after] }),
+      { before: [], after: [] },
+    );
 }
 
 function around(part: Fields, where: string): Around {
   if (part.type === 'ByteLevel') return { before: [], after: [] };
-  if (part.type === 'BertProcessing' || part.type === 'RobertaProcessing') return { before: [pairId(part.cls, where)], after: [pairId(part.sep, where)] };
+  if (part.type === 'BertProcessing' || part.type === 'RobertaProcessing')
+    return { before: [pairId(part.cls, where)], after: [pairId(part.sep, where)] };
   if (part.type !== 'TemplateProcessing' || !Array.isArray(part.single))
-    throw new KvError(where, `expected a post-processor of TemplateProcessing, ByteLevel, BertProcessing or RobertaProcessing, got ${show(part)}`);
+    throw new KvError(
+      where,
+      `expected a post-processor of TemplateProcessing, ByteLevel, BertProcessing or RobertaProcessing, got ${show(part)}`,
+    );
   const special = object(part.special_tokens ?? {}, where, 'special_tokens');
   const [before, after]: [number[], number[]] = [[], []];
   let seen = false;
@@ -33,8 +43,12 @@ function around(part: Fields, where: string): Around {
 }
 
 function idsOf(name: unknown, special: Fields, where: string): number[] {
-  const ids = typeof name === 'string' && Object.hasOwn(special, name) ? object(special[name], where, 'special_tokens').ids : undefined;
-  if (!Array.isArray(ids)) throw new KvError(where, `post_processor.special_tokens must have the ids of ${show(name)}, got ${show(ids)}`);
+  const ids =
+    typeof name === 'string' && Object.hasOwn(special, name)
+      ? object(special[name], where, 'special_tokens').ids
+      : undefined;
+  if (!Array.isArray(ids))
+    throw new KvError(where, `post_processor.special_tokens must have the ids of ${show(name)}, got ${show(ids)}`);
   return ids.map((id: unknown) => tokenId(id, name, where));
 }
 

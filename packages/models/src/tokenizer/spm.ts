@@ -4,11 +4,18 @@ import { SPACE } from './pre-tokenizer.ts';
 const REMEMBERED = 10_000;
 
 /**
- * SentencePiece's BPE (Kudo and Richardson 2018, arXiv:1808.06226): of all neighbours that make a piece together, those with the highest score
- * are joined first, the leftmost of equals. A merge list cannot say this: two pairs that make the same piece would get different ranks.
+ * SentencePiece's BPE (Kudo and Richardson 2018, arXiv:1808.06226): of all neighbours that make a piece together, those
+ * with the highest score
+ * are joined first, the leftmost of equals. A merge list cannot say this: two pairs that make the same piece would get
+ * different ranks.
  * What ends as no piece becomes the byte tokens of its UTF-8, or the unknown token where one is missing.
  */
-export function spmEncoder(pieces: ReadonlyMap<string, number>, scores: ArrayLike<number>, byteIds: ReadonlyMap<number, number>, unknown: number): (text: string) => number[] {
+export function spmEncoder(
+  pieces: ReadonlyMap<string, number>,
+  scores: ArrayLike<number>,
+  byteIds: ReadonlyMap<number, number>,
+  unknown: number,
+): (text: string) => number[] {
   const encoder = new TextEncoder();
   const fallback = (char: string): number[] => {
     const bytes = Array.from(encoder.encode(char), (byte) => byteIds.get(byte));
@@ -54,7 +61,10 @@ interface Pair {
 }
 
 /** Symbols `[starts, ends)` of the text, linked by `next`, after all joins. */
-function join(text: string, scoreOf: (piece: string) => number | undefined): { starts: number[]; ends: number[]; next: number[] } {
+function join(
+  text: string,
+  scoreOf: (piece: string) => number | undefined,
+): { starts: number[]; ends: number[]; next: number[] } {
   const starts: number[] = [];
   for (let at = 0; at < text.length; at += (text.codePointAt(at) ?? 0) > 0xffff ? 2 : 1) starts.push(at);
   const ends = starts.map((_, i) => starts[i + 1] ?? text.length);

@@ -1,12 +1,17 @@
 import { SPACE } from './pre-tokenizer.ts';
 
-/** A function from a token's name in the vocabulary to its UTF-8 bytes: GPT-2's byte-level alphabet, or SentencePiece's spaces and `<0xNN>` bytes. */
+/**
+ * A function from a token's name in the vocabulary to its UTF-8 bytes: GPT-2's byte-level alphabet, or SentencePiece's
+ * spaces and `<0xNN>` bytes.
+ */
 export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
   const encoder = new TextEncoder();
   if (!byteLevel)
     return (token) => {
       const byte = /^<0x([0-9A-F]{2})>$/.exec(token)?.[1];
-      return byte === undefined ? encoder.encode(token.replaceAll(SPACE, ' ')) : Uint8Array.of(Number.parseInt(byte, 16));
+      return byte === undefined
+        ? encoder.encode(token.replaceAll(SPACE, ' '))
+        : Uint8Array.of(Number.parseInt(byte, 16));
     };
   const alphabet = byteAlphabet();
   return (token) => {

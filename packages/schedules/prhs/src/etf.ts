@@ -12,7 +12,8 @@ export interface EtfOptions {
 }
 
 /**
- * ETF: in a layer of the top quarter, positions below ⌊(1 - ψ^(γ (ℓ - ℓ_s) / (N - ℓ_s))) t⌋, t the prompt's length, keep the previous layer's hidden state,
+ * ETF: in a layer of the top quarter, positions below ⌊(1 - ψ^(γ (ℓ - ℓ_s) / (N - ℓ_s))) t⌋, t the prompt's length,
+ * keep the previous layer's hidden state,
  * keys and values, and go through no matrix product.
  *
  * @remarks PrHS, eq. 16, figure 5 and appendix G. Prefill only.
@@ -20,5 +21,8 @@ export interface EtfOptions {
  */
 export function etf({ sinks = 4, psi = 0.5, gamma = 1 }: EtfOptions = {}): Hooked<'etf'> {
   checked('etf', sinks, ['psi', psi], ['gamma', gamma]);
-  return freeze({ name: 'etf', options: { sinks, psi, gamma } }, (at) => ({ sinks, below: Math.floor(share(at, psi, gamma) * at.promptLength) }));
+  return freeze({ name: 'etf', options: { sinks, psi, gamma } }, (at) => ({
+    sinks,
+    below: Math.floor(share(at, psi, gamma) * at.promptLength),
+  }));
 }

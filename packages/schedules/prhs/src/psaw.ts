@@ -12,9 +12,11 @@ export interface PsawOptions {
 }
 
 /**
- * PSAW: a query at position t of a layer in the top quarter sees the sinks and positions from ⌊(1 - φ^(α (ℓ - ℓ_s) / (N - ℓ_s))) t⌋ on.
+ * PSAW: a query at position t of a layer in the top quarter sees the sinks and positions from ⌊(1 - φ^(α (ℓ - ℓ_s) / (N
+ * - ℓ_s))) t⌋ on.
  *
- * @remarks PrHS, eq. 15, in prefill and while decoding. Reads nothing; the bound never falls, so what it hides in a layer could be evicted there.
+ * @remarks PrHS, eq. 15, in prefill and while decoding. Reads nothing; the bound never falls, so what it hides in a
+ * layer could be evicted there.
  * @throws KvError if `sinks` is no whole number, `phi` outside (0, 1] or `alpha` negative.
  */
 export function psaw({ sinks = 4, phi = 0.7, alpha = 1 }: PsawOptions = {}): View<'psaw'> {

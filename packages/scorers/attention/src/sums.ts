@@ -2,7 +2,10 @@ import { attentionAccumulated, attentionAccumulatedKv, checkWord } from '@kv/cor
 import type { At, Ops, Signal, Tensor } from '@kv/core';
 
 export interface SumOptions {
-  /** Sums by query head, or by KV head: H / G times less to remember, for pieces behind it that take the group's mean. @defaultValue 'query' */
+  /**
+   * Sums by query head, or by KV head: H / G times less to remember, for pieces behind it that take the group's mean.
+   * @defaultValue 'query'
+   */
   readonly rows?: 'query' | 'kv';
 }
 
@@ -12,6 +15,11 @@ export function sumsOf(where: string, rows: 'query' | 'kv'): Signal<'attention'>
   return rows === 'kv' ? attentionAccumulatedKv : attentionAccumulated;
 }
 
-/** What was received: of KV rows the mean over the group, which is what query rows become where KV rows are first needed. */
-export const groupMean = ({ ops, at, attention }: { readonly ops: Ops; readonly at: At; readonly attention: Tensor }, rows: 'query' | 'kv'): Tensor =>
-  rows === 'kv' ? ops.mul(attention, at.kvHeads / at.queryHeads) : attention;
+/**
+ * What was received: of KV rows the mean over the group, which is what query rows become where KV rows are first
+ * needed.
+ */
+export const groupMean = (
+  { ops, at, attention }: { readonly ops: Ops; readonly at: At; readonly attention: Tensor },
+  rows: 'query' | 'kv',
+): Tensor => (rows === 'kv' ? ops.mul(attention, at.kvHeads / at.queryHeads) : attention);

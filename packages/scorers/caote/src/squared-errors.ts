@@ -1,8 +1,15 @@
 import type { Kernel } from '@kv/core';
 
-/** Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`, their outputs o `[r, d]` and values v `[r', n, d]`, to `[heads, n]`. */
+/**
+ * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,
+ * their outputs o `[r, d]` and values v `[r', n, d]`, to `[heads, n]`.
+ */
 export const squaredErrors: Kernel = {
-  id: 'squared-errors', inputs: { p: 'f32', o: 'f32', v: 'f32' }, params: { heads: 'u32' }, ragged: 'v', per: 'element',
+  id: 'squared-errors',
+  inputs: { p: 'f32', o: 'f32', v: 'f32' },
+  params: { heads: 'u32' },
+  ragged: 'v',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ v }, { heads = 1 }) => [heads, v![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -20,16 +27,23 @@ fn run(index: u32) {
 }`,
   operations: ({ p, v }) => p!.shape[0]! * p!.shape[1]! * (3 * v!.shape[2]! + 5),
   ref({ p, o, v }, { heads = 1 }, out, lengths) {
-    const [rows = 0, n = 0] = p!.shape, [G = 1, , d = 0] = v!.shape, { data } = v!, totals = new Float64Array(n);
+    const [rows = 0, n = 0] = p!.shape,
+      [G = 1, , d = 0] = v!.shape,
+      { data } = v!,
+      totals = new Float64Array(n);
     for (let h = 0; h < heads; h++) {
       const g = Math.floor((h * G) / heads);
       totals.fill(0);
       for (let row = (h * rows) / heads; row < ((h + 1) * rows) / heads; row++) {
         const output = Float64Array.from(o!.data.subarray(row * d, (row + 1) * d));
         for (let i = 0; i < lengths[g]!; i++) {
-          const weight = p!.data[row * n + i]!, odds = weight / Math.max(1 - weight, 2 ** -24);
+          const weight = p!.data[row * n + i]!,
+            odds = weight / Math.max(1 - weight, 2 ** -24);
           let square = 0;
-          for (let c = 0, at = (g * n + i) * d; c < d; c++) { const x = data[at + c]! - output[c]!; square += x * x; }
+          for (let c = 0, at = (g * n + i) * d; c < d; c++) {
+            const x = data[at + c]! - output[c]!;
+            square += x * x;
+          }
           totals[i]! += odds * odds * square;
         }
       }

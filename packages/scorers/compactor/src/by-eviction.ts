@@ -6,4 +6,7 @@ import type { Transform } from '@kv/core';
  *
  * @remarks kvpress' CompactorPress, blending = compression ratio. Keeps the order of every row.
  */
-export const byEviction = (): Transform<'byEviction'> => transform('byEviction', [], ({ ops, at, scores }) => ops.mul(scores, Math.max(0, 1 - at.budget / Math.max(1, at.slots))));
+export const byEviction = (): Transform<'byEviction'> =>
+  transform('byEviction', [], ({ ops, at, scores }) =>
+    ops.mul(scores, Math.max(0, 1 - at.budget / Math.max(1, at.slots))),
+  );

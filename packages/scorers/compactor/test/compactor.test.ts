@@ -6,50 +6,142 @@ import { each, kernelLaws, scene, sceneSpecs, scorerLaws, transformLaws } from '
 import { byEviction, chunkLogSum, chunkMass, leverage, noncausal } from '../src/index.ts';
 import { leverageOracle, massOracle, size } from './compactor.oracle.ts';
 
-describe('leverage', () => { each(scorerLaws(leverage({ jitter: 0.5 }), { runs: 40, tolerance: 1e-4 }), test); });
-describe('noncausal', () => { each(scorerLaws(noncausal({ chunk: 4, window: 16 }), { runs: 40 }), test); });
-describe('byEviction', () => { each(transformLaws(byEviction(), { runs: 30 }), test); });
-const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?: readonly number[] | undefined }) => ({ inputs: {
-  queries: { data: Float32Array.from({ length: 2 * rows * slots * 2 }, (_, i) => Math.sin(i)), shape: [2 * rows, slots, 2] }, keys: { data: Float32Array.from({ length: rows * slots * 2 }, (_, i) => Math.cos(i * 2)), shape: [rows, slots, 2] },
-  positions: { data: Uint32Array.from({ length: rows * slots }, (_, i) => (i % Math.max(1, slots)) * 2), shape: [rows, slots], lengths }, sums: { data: new Float32Array(2 * rows * slots).fill(1), shape: [2 * rows, slots] },
-}, params: { chunk: 5, first: 0 } });
-describe.each([chunkLogSum, chunkMass])('$id', (kernel) => { each(kernelLaws(kernel, { runs: 15, make: (s) => { const { inputs, params } = make(s); return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k as keyof typeof inputs]])), params }; } }), test); });
+describe('leverage', () => {
+  each(scorerLaws(leverage({ jitter: 0.5 }), { runs: 40, tolerance: 1e-4 }), test);
+});
+describe('noncausal', () => {
+  each(scorerLaws(noncausal({ chunk: 4, window: 16 }), { runs: 40 }), test);
+});
+describe('byEviction', () => {
+  each(transformLaws(byEviction(), { runs: 30 }), test);
+});
+const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?: readonly number[] | undefined }) => ({
+  inputs: {
+    queries: {
+      data: Float32Array.from({ length: 2 * rows * slots * 2 }, (_, i) => Math.sin(i)),
+      shape: [2 * rows, slots, 2],
+    },
+    keys: { data: Float32Array.from({ length: rows * slots * 2 }, (_, i) => Math.cos(i * 2)), shape: [rows, slots, 2] },
+    positions: {
+      data: Uint32Array.from({ length: rows * slots }, (_, i) => (i % Math.max(1, slots)) * 2),
+      shape: [rows, slots],
+      lengths,
+    },
+    sums: { data: new Float32Array(2 * rows * slots).fill(1), shape: [2 * rows, slots] },
+  },
+  params: { chunk: 5, first: 0 },
+});
+describe.each([chunkLogSum, chunkMass])('$id', (kernel) => {
+  each(
+    kernelLaws(kernel, {
+      runs: 15,
+      make: (s) => {
+        const { inputs, params } = make(s);
+        return {
+          inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k as keyof typeof inputs]])),
+          params,
+        };
+      },
+    }),
+    test,
+  );
+});
 
-const rows = (x: Float32Array, r: number, m: number, d: number) => Array.from({ length: m }, (_, i) => ndarray(Float64Array.from(x.subarray((r * m + i) * d, (r * m + i + 1) * d)), [d]));
+const rows = (x: Float32Array, r: number, m: number, d: number) =>
+  Array.from({ length: m }, (_, i) =>
+    ndarray(Float64Array.from(x.subarray((r * m + i) * d, (r * m + i + 1) * d)), [d]),
+  );
 const still = { rotary: 0, angles: () => ({ cos: new Float32Array(0), sin: new Float32Array(0) }) };
 
 test('leverage agrees with least squares solved by conjugate gradients', () => {
-  fc.assert(fc.property(sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'), (spec) => {
-    const { at, keys } = scene(spec).layers[0]!, { kvHeads: G, slots: n, headDim: d } = at;
-    const got = apply(leverage({ jitter: 0.5 }), { keys: { data: keys, shape: [G, n, d] }, rope: still, at: { headDim: d } }).scores!.data;
-    for (let g = 0; g < G; g++) leverageOracle(rows(keys, g, n, d), 0.5).forEach((x, i) => expect(Math.abs(got[g * n + i]! - x)).toBeLessThan(1e-4));
-  }), { numRuns: 50 });
+  fc.assert(
+    fc.property(
+      sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'),
+      (spec) => {
+        const { at, keys } = scene(spec).layers[0]!,
+          { kvHeads: G, slots: n, headDim: d } = at;
+        const got = apply(leverage({ jitter: 0.5 }), {
+          keys: { data: keys, shape: [G, n, d] },
+          rope: still,
+          at: { headDim: d },
+        }).scores!.data;
+        for (let g = 0; g < G; g++)
+          leverageOracle(rows(keys, g, n, d), 0.5).forEach((x, i) =>
+            expect(Math.abs(got[g * n + i]! - x)).toBeLessThan(1e-4),
+          );
+      },
+    ),
+    { numRuns: 50 },
+  );
 });
 
 test('leverage is that of the keys before rotation', () => {
-  const turned = { rotary: 2, angles: (p: Uint32Array) => ({ cos: Float32Array.from(p, Math.cos), sin: Float32Array.from(p, Math.sin) }) }, data = Float32Array.from({ length: 12 }, (_, i) => Math.sin(i * 2.3));
+  const turned = {
+      rotary: 2,
+      angles: (p: Uint32Array) => ({ cos: Float32Array.from(p, Math.cos), sin: Float32Array.from(p, Math.sin) }),
+    },
+    data = Float32Array.from({ length: 12 }, (_, i) => Math.sin(i * 2.3));
   const rotated = data.slice();
-  for (let i = 0; i < 6; i++) { const [a, b] = [data[2 * i]!, data[2 * i + 1]!]; rotated[2 * i] = a * Math.cos(i) - b * Math.sin(i); rotated[2 * i + 1] = b * Math.cos(i) + a * Math.sin(i); }
-  const of = (x: Float32Array, rope: typeof turned | typeof still) => Array.from(apply(leverage(), { keys: { data: x, shape: [1, 6, 2] }, rope, at: { headDim: 2 } }).scores!.data);
+  for (let i = 0; i < 6; i++) {
+    const [a, b] = [data[2 * i]!, data[2 * i + 1]!];
+    rotated[2 * i] = a * Math.cos(i) - b * Math.sin(i);
+    rotated[2 * i + 1] = b * Math.cos(i) + a * Math.sin(i);
+  }
+  const of = (x: Float32Array, rope: typeof turned | typeof still) =>
+    Array.from(apply(leverage(), { keys: { data: x, shape: [1, 6, 2] }, rope, at: { headDim: 2 } }).scores!.data);
   of(data, still).forEach((x, i) => expect(of(rotated, turned)[i]).toBeCloseTo(x, 4));
 });
 
 test('noncausal agrees with its oracle', () => {
-  fc.assert(fc.property(sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'), fc.integer({ min: 1, max: 6 }), (spec, chunk) => {
-    const { at, keys, values, positions } = scene(spec).layers[0]!, { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at, q = Float32Array.from({ length: H * length * d }, (_, i) => Math.sin(i * 1.3));
-    const got = apply(noncausal({ chunk, window: 16, kernel: 1 }), { queries: { data: q, shape: [H, length, d] }, keys: { data: keys, shape: [G, n, d] }, values: { data: values, shape: [G, n, d] }, positions: { data: positions, shape: [G, n] }, at: { length } }).scores!.data;
-    for (let g = 0; g < G; g++) {
-      const placed = Array.from(positions.subarray(g * n, (g + 1) * n)), R = H / G, heads = Array.from({ length: R }, (_, r) => massOracle(rows(q, g * R + r, length, d), rows(keys, g, n, d), placed, chunk));
-      rows(values, g, n, d).forEach((v, i) => expect(Math.abs(got[g * n + i]! - (heads.reduce((a, row) => a + row[i]!, 0) / R) * size(v))).toBeLessThan(1e-4));
-    }
-  }), { numRuns: 50 });
+  fc.assert(
+    fc.property(
+      sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'),
+      fc.integer({ min: 1, max: 6 }),
+      (spec, chunk) => {
+        const { at, keys, values, positions } = scene(spec).layers[0]!,
+          { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
+          q = Float32Array.from({ length: H * length * d }, (_, i) => Math.sin(i * 1.3));
+        const got = apply(noncausal({ chunk, window: 16, kernel: 1 }), {
+          queries: { data: q, shape: [H, length, d] },
+          keys: { data: keys, shape: [G, n, d] },
+          values: { data: values, shape: [G, n, d] },
+          positions: { data: positions, shape: [G, n] },
+          at: { length },
+        }).scores!.data;
+        for (let g = 0; g < G; g++) {
+          const placed = Array.from(positions.subarray(g * n, (g + 1) * n)),
+            R = H / G,
+            heads = Array.from({ length: R }, (_, r) =>
+              massOracle(rows(q, g * R + r, length, d), rows(keys, g, n, d), placed, chunk),
+            );
+          rows(values, g, n, d).forEach((v, i) =>
+            expect(Math.abs(got[g * n + i]! - (heads.reduce((a, row) => a + row[i]!, 0) / R) * size(v))).toBeLessThan(
+              1e-4,
+            ),
+          );
+        }
+      },
+    ),
+    { numRuns: 50 },
+  );
 });
 
-test('byEviction takes the share that goes', () => { expect(Array.from(apply(byEviction(), { scores: [[4, 8, 0, 0]], budget: 1 }).scores!.data)).toEqual([3, 6, 0, 0]); });
+test('byEviction takes the share that goes', () => {
+  expect(Array.from(apply(byEviction(), { scores: [[4, 8, 0, 0]], budget: 1 }).scores!.data)).toEqual([3, 6, 0, 0]);
+});
 test('a sequence longer than the kept queries is an error', () => {
   const x = { data: new Float32Array(6), shape: [1, 6, 1] };
-  expect(() => apply(noncausal({ window: 4 }), { queries: { data: new Float32Array(4), shape: [1, 4, 1] }, keys: x, values: x })).toThrow('noncausal: reads the queries of all 6 tokens, got the last 4: expected a window of at least 6');
+  expect(() =>
+    apply(noncausal({ window: 4 }), { queries: { data: new Float32Array(4), shape: [1, 4, 1] }, keys: x, values: x }),
+  ).toThrow('noncausal: reads the queries of all 6 tokens, got the last 4: expected a window of at least 6');
 });
 describe('options are checked', () => {
-  test.each([['jitter', () => leverage({ jitter: 0 })], ['chunk', () => noncausal({ chunk: 0 })], ['window', () => noncausal({ window: 0.5 })], ['kernel', () => noncausal({ kernel: 2 })]])('%s', (option, make) => { expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `)); });
+  test.each([
+    ['jitter', () => leverage({ jitter: 0 })],
+    ['chunk', () => noncausal({ chunk: 0 })],
+    ['window', () => noncausal({ window: 0.5 })],
+    ['kernel', () => noncausal({ kernel: 2 })],
+  ])('%s', (option, make) => {
+    expect(make).toThrow(new RegExp(`^\\w+: ${option} must be `));
+  });
 });

@@ -2,5 +2,11 @@ export { cap } from './cap.ts';
 export type { CapOptions } from './cap.ts';
 export { expectedAttention, expectedAttentionStats } from './expected-attention.ts';
 export type { ExpectedAttentionOptions, ExpectedAttentionStatsOptions } from './expected-attention.ts';
-export { QUERY_STATISTICS_FILE, queryMoments, queryStatistics, queryStatisticsFile, readQueryStatistics } from './query-statistics.ts';
+export {
+  QUERY_STATISTICS_FILE,
+  queryMoments,
+  queryStatistics,
+  queryStatisticsFile,
+  readQueryStatistics,
+} from './query-statistics.ts';
 export type { QueryStatistics, TurnedQueries } from './query-statistics.ts';

@@ -11,10 +11,12 @@ export interface CurOptions {
 }
 
 /**
- * CUR: squared norms of key and value, each as a share of its window of slots, multiplied and normalised per head: approximate
+ * CUR: squared norms of key and value, each as a share of its window of slots, multiplied and normalised per head:
+ * approximate
  * leverage scores.
  *
- * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1; sinks
+ * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1;
+ * sinks
  * score 1 instead. Reads no attention, and keys and values once. O(G n (d + window)).
  * @throws KvError if `sinks` is not a whole number, `window` not a positive one, or `of` another word.
  */
@@ -22,16 +24,34 @@ export function cur({ sinks = 4, window = 16, of = 'product' }: CurOptions = {})
   checkNumber('cur', 'sinks', sinks, 'a whole number of positions', isCount);
   checkNumber('cur', 'window', window, 'a positive whole number of slots', isPositiveInteger);
   checkWord('cur', 'of', of, ['key', 'value', 'product', 'mean']);
-  return weigher({ name: 'cur', options: { sinks, window, of: of === 'product' ? undefined : of } }, [keys, values, positions], ({ ops, at, keys: k, values: v, positions: p }) => {
-    const share = (x: typeof k): typeof k => ops.kernel(windowShare, { norm: ops.norm(x) }, { window: Math.min(window, Math.max(1, at.slots)) });
-    const both = of === 'key' ? share(k) : of === 'value' ? share(v) : of === 'product' ? ops.mul(share(k), share(v)) : ops.div(ops.add(share(k), share(v)), 2);
-    return ops.where(ops.less(p, sinks), 1, ops.simplex(both));
-  });
+  return weigher(
+    { name: 'cur', options: { sinks, window, of: of === 'product' ? undefined : of } },
+    [keys, values, positions],
+    ({ ops, at, keys: k, values: v, positions: p }) => {
+      const share = (x: typeof k): typeof k =>
+        ops.kernel(windowShare, { norm: ops.norm(x) }, { window: Math.min(window, Math.max(1, at.slots)) });
+      const both =
+        of === 'key'
+          ? share(k)
+          : of === 'value'
+            ? share(v)
+            : of === 'product'
+              ? ops.mul(share(k), share(v))
+              : ops.div(ops.add(share(k), share(v)), 2);
+      return ops.where(ops.less(p, sinks), 1, ops.simplex(both));
+    },
+  );
 }
 
-/** Squares as shares of their sum over the window of slots that they are in, 0 of nothing: norm `[G, n]` to `[G, n]`. */
+/**
+ * Squares as shares of their sum over the window of slots that they are in, 0 of nothing: norm `[G, n]` to `[G, n]`.
+ */
 export const windowShare: Kernel = {
-  id: 'window-share', inputs: { norm: 'f32' }, params: { window: 'u32' }, ragged: 'norm', per: 'element',
+  id: 'window-share',
+  inputs: { norm: 'f32' },
+  params: { window: 'u32' },
+  ragged: 'norm',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ norm }) => norm! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -45,12 +65,14 @@ fn run(index: u32) {
 }`,
   operations: ({ norm }, { window = 1 }) => norm!.shape.reduce((a, b) => a * b, 1) * (2 * window + 3),
   ref({ norm }, { window = 1 }, out, lengths) {
-    const [G = 0, n = 0] = norm!.shape, { data } = norm!;
-    for (let g = 0; g < G; g++) for (let first = g * n, end = first + lengths[g]!; first < end; first += window) {
-      const next = Math.min(first + window, end);
-      let sum = 0;
-      for (let j = first; j < next; j++) sum += data[j]! * data[j]!;
-      for (let j = first; j < next; j++) out[j] = (data[j]! * data[j]!) / Math.max(sum, 1e-30);
-    }
+    const [G = 0, n = 0] = norm!.shape,
+      { data } = norm!;
+    for (let g = 0; g < G; g++)
+      for (let first = g * n, end = first + lengths[g]!; first < end; first += window) {
+        const next = Math.min(first + window, end);
+        let sum = 0;
+        for (let j = first; j < next; j++) sum += data[j]! * data[j]!;
+        for (let j = first; j < next; j++) out[j] = (data[j]! * data[j]!) / Math.max(sum, 1e-30);
+      }
   },
 };

@@ -2,23 +2,32 @@ import { inner, keys, scorer } from '@kv/core';
 import type { Kernel, Scorer } from '@kv/core';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
-const SPAN = 256, SHORTEST = 1e-12;
+const SPAN = 256,
+  SHORTEST = 1e-12;
 const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
 
 /**
- * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others stay.
+ * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others
+ * stay.
  *
- * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads no
+ * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads
+ * no
  * attention, and keys twice. O(G n d).
  */
-export const keydiff = (): Scorer<'keydiff'> => scorer('keydiff', [keys], ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
-  const anchor = ops.reduce('sum', ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]), 'slots'); // n times the mean direction, [G, 1, d]
-  return ops.kernel(minusCosine, { x: k, anchor });
-});
+export const keydiff = (): Scorer<'keydiff'> =>
+  scorer('keydiff', [keys], ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
+    // n times the mean direction, [G, 1, d]
+    const anchor = ops.reduce('sum', ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]), 'slots');
+    return ops.kernel(minusCosine, { x: k, anchor });
+  });
 
 /** Σ x / |x| over every 256 vectors: `[G, n, d]` to `[G ⌈n / 256⌉, d]` (at least one span a row). */
 export const unitSums: Kernel = {
-  id: 'unit-sums', inputs: { x: 'f32' }, params: {}, ragged: 'x', per: 'group',
+  id: 'unit-sums',
+  inputs: { x: 'f32' },
+  params: {},
+  ragged: 'x',
+  per: 'group',
   output: { dtype: 'f32', dense: true, shape: ({ x }) => [x![0]! * spansOf(x![1]!), x![2]!] },
   wgsl: /* wgsl */ `
 var<workgroup> inverse: array<f32, ${SPAN}>; // of lengths
@@ -40,9 +49,14 @@ fn run(row: u32, lane: u32) {
 }`,
   operations: ({ x }) => 4 * x!.shape.reduce((a, b) => a * b, 1),
   ref({ x }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape, spans = spansOf(n), { data } = x!, sums = new Float64Array(d);
+    const [G = 0, n = 0, d = 0] = x!.shape,
+      spans = spansOf(n),
+      { data } = x!,
+      sums = new Float64Array(d);
     for (let row = 0; row < G * spans; row++) {
-      const g = Math.floor(row / spans), first = (row % spans) * SPAN, end = (g * n + Math.min(lengths[g]!, first + SPAN)) * d;
+      const g = Math.floor(row / spans),
+        first = (row % spans) * SPAN,
+        end = (g * n + Math.min(lengths[g]!, first + SPAN)) * d;
       sums.fill(0);
       for (let at = (g * n + first) * d; at < end; at += d) {
         const inverse = 1 / Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST);
@@ -55,7 +69,11 @@ fn run(row: u32, lane: u32) {
 
 /** Minus the cosine of every vector with its row's: x `[G, n, d]`, anchor `[G, 1, d]`, to `[G, n]`. */
 export const minusCosine: Kernel = {
-  id: 'minus-cosine', inputs: { x: 'f32', anchor: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  id: 'minus-cosine',
+  inputs: { x: 'f32', anchor: 'f32' },
+  params: {},
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ x }) => [x![0]!, x![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -68,10 +86,14 @@ fn run(index: u32) {
 }`,
   operations: ({ x }) => 6 * x!.shape.reduce((a, b) => a * b, 1),
   ref({ x, anchor }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!, { data: to } = anchor!;
+    const [G = 0, n = 0, d = 0] = x!.shape,
+      { data } = x!,
+      { data: to } = anchor!;
     for (let g = 0; g < G; g++) {
       const far = Math.max(Math.sqrt(inner(to, g * d, to, g * d, d)), SHORTEST);
-      for (let i = 0, at = g * n * d; i < lengths[g]!; i++, at += d) out[g * n + i] = -inner(data, at, to, g * d, d) / (Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST) * far);
+      for (let i = 0, at = g * n * d; i < lengths[g]!; i++, at += d)
+        out[g * n + i] =
+          -inner(data, at, to, g * d, d) / (Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST) * far);
     }
   },
 };

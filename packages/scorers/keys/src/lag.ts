@@ -1,14 +1,20 @@
 import type { Kernel } from '@kv/core';
 
 /** Partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
-const compared = (slots: number, lag: number, sinks: number): number => Math.max(1, Math.floor(Math.max(0, slots - sinks) / lag) - 1);
+const compared = (slots: number, lag: number, sinks: number): number =>
+  Math.max(1, Math.floor(Math.max(0, slots - sinks) / lag) - 1);
 
 /**
- * How unevenly the slots of a partition lie between the bounds of the next: the standard deviation over channels (divided by d - 1) of (x - low) / (high - low), 0 of it for a channel without extent. x `[G, n, d]`
- * to `[G P, lag]`, P the partitions that have a whole next one; where none has, one of zeros. Slots beyond a row's length count here, and not in `lagRank`.
+ * How unevenly the slots of a partition lie between the bounds of the next: the standard deviation over channels
+ * (divided by d - 1) of (x - low) / (high - low), 0 of it for a channel without extent. x `[G, n, d]`
+ * to `[G P, lag]`, P the partitions that have a whole next one; where none has, one of zeros. Slots beyond a row's
+ * length count here, and not in `lagRank`.
  */
 export const lagSpread: Kernel = {
-  id: 'lag-spread', inputs: { x: 'f32' }, params: { lag: 'u32', sinks: 'u32' }, per: 'group',
+  id: 'lag-spread',
+  inputs: { x: 'f32' },
+  params: { lag: 'u32', sinks: 'u32' },
+  per: 'group',
   output: { dtype: 'f32', shape: ({ x }, { lag, sinks }) => [x![0]! * compared(x![1]!, lag!, sinks!), lag!] },
   wgsl: /* wgsl */ `
 var<workgroup> known: vec2<u32>; // slots and channels to compare
@@ -46,17 +52,33 @@ fn run(row: u32, lane: u32) {
 }`,
   operations: ({ x }) => 11 * x!.shape.reduce((a, b) => a * b, 1),
   ref({ x }, { lag = 1, sinks = 0 }, out) {
-    const [G = 0, n = 0, d = 0] = x!.shape, parts = compared(n, lag, sinks), { data } = x!, lows = new Float64Array(d), extents = new Float64Array(d), shares = new Float64Array(d);
+    const [G = 0, n = 0, d = 0] = x!.shape,
+      parts = compared(n, lag, sinks),
+      { data } = x!,
+      lows = new Float64Array(d),
+      extents = new Float64Array(d),
+      shares = new Float64Array(d);
     if (d < 2 || n < sinks + 2 * lag) return;
     for (let row = 0; row < G * parts; row++) {
-      const own = (Math.floor(row / parts) * n + sinks + (row % parts) * lag) * d, next = own + lag * d, end = next + lag * d;
+      const own = (Math.floor(row / parts) * n + sinks + (row % parts) * lag) * d,
+        next = own + lag * d,
+        end = next + lag * d;
       for (let c = 0; c < d; c++) lows[c] = extents[c] = data[next + c]!;
-      for (let at = next + d; at < end; at += d) for (let c = 0; c < d; c++) { const v = data[at + c]!; if (v < lows[c]!) lows[c] = v; else if (v > extents[c]!) extents[c] = v; }
+      for (let at = next + d; at < end; at += d)
+        for (let c = 0; c < d; c++) {
+          const v = data[at + c]!;
+          if (v < lows[c]!) lows[c] = v;
+          else if (v > extents[c]!) extents[c] = v;
+        }
       for (let c = 0; c < d; c++) extents[c]! -= lows[c]!;
       for (let at = own, to = row * lag; at < next; at += d, to++) {
-        let sum = 0, square = 0;
+        let sum = 0,
+          square = 0;
         for (let c = 0; c < d; c++) sum += shares[c] = extents[c]! > 0 ? (data[at + c]! - lows[c]!) / extents[c]! : 0;
-        for (let c = 0; c < d; c++) { const off = shares[c]! - sum / d; square += off * off; }
+        for (let c = 0; c < d; c++) {
+          const off = shares[c]! - sum / d;
+          square += off * off;
+        }
         out[to] = Math.sqrt(square / (d - 1));
       }
     }
@@ -64,11 +86,16 @@ fn run(row: u32, lane: u32) {
 };
 
 /**
- * Scores with their place: 1 for sinks and for what has no whole next partition; between them the score of `parts` `[G P, lag]` (`ranked` 0), or how many slots of its own partition it beats, ties to the lower slot,
+ * Scores with their place: 1 for sinks and for what has no whole next partition; between them the score of `parts` `[G
+ * P, lag]` (`ranked` 0), or how many slots of its own partition it beats, ties to the lower slot,
  * divided by lag (`ranked` 1). A row too short for two partitions scores by recency. In the shape `[G, n]` of `like`.
  */
 export const lagRank: Kernel = {
-  id: 'lag-rank', inputs: { parts: 'f32', like: 'f32' }, params: { lag: 'u32', sinks: 'u32', ranked: 'u32' }, ragged: 'like', per: 'element',
+  id: 'lag-rank',
+  inputs: { parts: 'f32', like: 'f32' },
+  params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
+  ragged: 'like',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ like }) => like! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -90,13 +117,22 @@ fn run(index: u32) {
 }`,
   operations: ({ like }, { lag = 1, ranked = 0 }) => like!.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
   ref({ parts, like }, { lag = 1, sinks = 0, ranked = 0 }, out, lengths) {
-    const [G = 0, n = 0] = like!.shape, each = parts!.shape[0]! / Math.max(1, G), order = new Uint32Array(lag);
+    const [G = 0, n = 0] = like!.shape,
+      each = parts!.shape[0]! / Math.max(1, G),
+      order = new Uint32Array(lag);
     for (let g = 0; g < G; g++) {
-      const count = lengths[g]!, to = out.subarray(g * n, g * n + count).fill(1);
-      if (count < sinks + 2 * lag) { for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks); continue; }
+      const count = lengths[g]!,
+        to = out.subarray(g * n, g * n + count).fill(1);
+      if (count < sinks + 2 * lag) {
+        for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks);
+        continue;
+      }
       for (let first = sinks, p = g * each; first + 2 * lag <= count; first += lag, p++) {
         const scores = parts!.data.subarray(p * lag, (p + 1) * lag);
-        if (!ranked) { to.set(scores, first); continue; }
+        if (!ranked) {
+          to.set(scores, first);
+          continue;
+        }
         for (let i = 0; i < lag; i++) order[i] = i;
         order.sort((a, b) => scores[a]! - scores[b]! || b - a);
         for (let beaten = 0; beaten < lag; beaten++) to[first + order[beaten]!] = beaten / lag;

@@ -2,33 +2,72 @@ import { besideModel, keys, KvError, readTensorFile, scorer, tensorFile } from '
 import type { Scorer, Signal } from '@kv/core';
 
 /** One layer's filters: a direction for every KV head, `[G, d]`; what keys have along it counts against them. */
-export interface QFilters { readonly kvHeads: number; readonly headDim: number; readonly filters: Float32Array }
+export interface QFilters {
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly filters: Float32Array;
+}
 
 /** Name of the file beside the model. */
 export const Q_FILTERS_FILE = 'q-filters.safetensors';
 
-/** Filters of all layers as a safetensors file with the tensor of kvpress' and the authors' files, `q_filters` `[L, G, d]`. */
-export const qFiltersFile = (rows: readonly QFilters[], metadata: Readonly<Record<string, string>> = {}): Uint8Array => tensorFile({ metadata, tensors: { q_filters: {
-  shape: [rows.length, rows[0]!.kvHeads, rows[0]!.headDim], data: Float32Array.from(rows.flatMap(({ filters }) => Array.from(filters))),
-} } });
-
-/** Reads what `qFiltersFile` writes, or a file of filters of the Hugging Face hub. @throws KvError for any other bytes. */
-export function readQFilters(file: Uint8Array): readonly QFilters[] {
-  const { shape, data } = readTensorFile(Q_FILTERS_FILE, file, ['q_filters']).tensors['q_filters']!, [L = 0, G = 0, d = 0, ...more] = shape;
-  if (more.length > 0 || L * G * d === 0) throw new KvError(Q_FILTERS_FILE, `expected filters [layers, KV heads, channels], got [${shape.join(', ')}]`);
-  return Array.from({ length: L }, (_, l) => ({ kvHeads: G, headDim: d, filters: data.subarray(l * G * d, (l + 1) * G * d) }));
-}
-
-/** A layer's filters, from `q-filters.safetensors` beside the model. @throws KvError where the file is missing, or is of another model. */
-export const qFilters: Signal<'qFilters', QFilters> = besideModel({ as: 'qFilters', piece: 'qfilter', file: Q_FILTERS_FILE, of: 'filters', make: 'node tools/calibrate.mjs MODEL', read: readQFilters });
+/**
+ * Filters of all layers as a safetensors file with the tensor of kvpress' and the authors' files, `q_filters` `[L, G,
+ * d]`.
+ */
+export const qFiltersFile = (rows: readonly QFilters[], metadata: Readonly<Record<string, string>> = {}): Uint8Array =>
+  tensorFile({
+    metadata,
+    tensors: {
+      q_filters: {
+        shape: [rows.length, rows[0]!.kvHeads, rows[0]!.headDim],
+        data: Float32Array.from(rows.flatMap(({ filters }) => Array.from(filters))),
+      },
+    },
+  });
 
 /**
- * Q-Filters: minus the inner product of a cached key with its head's filter, the direction against the main one of queries, so that keys which queries mostly look at stay.
+ * Reads what `qFiltersFile` writes, or a file of filters of the Hugging Face hub. @throws KvError for any other bytes.
+ */
+export function readQFilters(file: Uint8Array): readonly QFilters[] {
+  const { shape, data } = readTensorFile(Q_FILTERS_FILE, file, ['q_filters']).tensors['q_filters']!,
+    [L = 0, G = 0, d = 0, ...more] = shape;
+  if (more.length > 0 || L * G * d === 0)
+    throw new KvError(Q_FILTERS_FILE, `expected filters [layers, KV heads, channels], got [${shape.join(', ')}]`);
+  return Array.from({ length: L }, (_, l) => ({
+    kvHeads: G,
+    headDim: d,
+    filters: data.subarray(l * G * d, (l + 1) * G * d),
+  }));
+}
+
+/**
+ * A layer's filters, from `q-filters.safetensors` beside the model. @throws KvError where the file is missing, or is of
+ * another model.
+ */
+export const qFilters: Signal<'qFilters', QFilters> = besideModel({
+  as: 'qFilters',
+  piece: 'qfilter',
+  file: Q_FILTERS_FILE,
+  of: 'filters',
+  make: 'node tools/calibrate.mjs MODEL',
+  read: readQFilters,
+});
+
+/**
+ * Q-Filters: minus the inner product of a cached key with its head's filter, the direction against the main one of
+ * queries, so that keys which queries mostly look at stay.
  *
- * @remarks Godey et al. 2025, arXiv:2503.02812, with the sign of kvpress and its files. Scores on KV rows `[G, n]`. Reads no attention. O(G n d), and a file beside the model.
+ * @remarks Godey et al. 2025, arXiv:2503.02812, with the sign of kvpress and its files. Scores on KV rows `[G, n]`.
+ * Reads no attention. O(G n d), and a file beside the model.
  * @throws KvError if the filters are of another shape.
  */
-export const qfilter = (): Scorer<'qfilter'> => scorer('qfilter', [qFilters, keys], ({ ops, at: { kvHeads: G, headDim: d }, qFilters: own, keys: k }) => {
-  if (own.kvHeads !== G || own.headDim !== d) throw new KvError('qfilter', `expected filters of ${G} KV heads with ${d} channels, got ${own.kvHeads} heads with ${own.headDim}`);
-  return ops.mul(ops.dot(ops.from({ data: own.filters, shape: [G, d] }), k), -1);
-});
+export const qfilter = (): Scorer<'qfilter'> =>
+  scorer('qfilter', [qFilters, keys], ({ ops, at: { kvHeads: G, headDim: d }, qFilters: own, keys: k }) => {
+    if (own.kvHeads !== G || own.headDim !== d)
+      throw new KvError(
+        'qfilter',
+        `expected filters of ${G} KV heads with ${d} channels, got ${own.kvHeads} heads with ${own.headDim}`,
+      );
+    return ops.mul(ops.dot(ops.from({ data: own.filters, shape: [G, d] }), k), -1);
+  });

@@ -7,13 +7,16 @@ import { knorm } from '../src/index.ts';
 import { knormOracle } from './knorm.oracle.ts';
 
 test('agrees with the float64 oracle to an ulp', () => {
-  fc.assert(fc.property(sceneSpecs({ ragged: false, slots: 20 }), (spec) => {
-    const { at, keys } = scene(spec).layers[0]!, shape = [at.kvHeads, at.slots, at.headDim];
-    const want = knormOracle(ndarray(Float64Array.from(keys), shape)).data;
-    const got = apply(knorm(), { keys: { data: keys, shape } }).scores!;
-    expect(got.shape).toEqual(shape.slice(0, 2));
-    want.forEach((x, i) => expect(Math.abs(got.data[i]! - x)).toBeLessThanOrEqual(2 ** -23 * Math.abs(x)));
-  }));
+  fc.assert(
+    fc.property(sceneSpecs({ ragged: false, slots: 20 }), (spec) => {
+      const { at, keys } = scene(spec).layers[0]!,
+        shape = [at.kvHeads, at.slots, at.headDim];
+      const want = knormOracle(ndarray(Float64Array.from(keys), shape)).data;
+      const got = apply(knorm(), { keys: { data: keys, shape } }).scores!;
+      expect(got.shape).toEqual(shape.slice(0, 2));
+      want.forEach((x, i) => expect(Math.abs(got.data[i]! - x)).toBeLessThanOrEqual(2 ** -23 * Math.abs(x)));
+    }),
+  );
 });
 
 test('is no weigher, and becomes one through softmax', () => {

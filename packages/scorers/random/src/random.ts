@@ -11,5 +11,7 @@ const isU32 = (x: number): boolean => Number.isInteger(x) && x >= 0 && x < 2 ** 
  */
 export function random({ seed = 0 }: { /** @defaultValue 0 */ readonly seed?: number } = {}): Weigher<'random'> {
   checkNumber('random', 'seed', seed, 'a whole number below 2^32', isU32);
-  return weigher({ name: 'random', options: { seed } }, [positions], ({ ops, at, positions: p }) => ops.kernel(uniformHash, { positions: p }, { seed, layer: at.layer }));
+  return weigher({ name: 'random', options: { seed } }, [positions], ({ ops, at, positions: p }) =>
+    ops.kernel(uniformHash, { positions: p }, { seed, layer: at.layer }),
+  );
 }

@@ -5,21 +5,37 @@ import { apply } from '@kv/core';
 import { random } from '../src/index.ts';
 import { randomOracle } from './random.oracle.ts';
 
-const positions = fc.tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 9 })).chain(([heads, slots]) =>
-  fc.array(fc.oneof(fc.nat(4096), fc.nat(2 ** 32 - 1)), { minLength: heads * slots, maxLength: heads * slots }).map((data) => ({ data: Uint32Array.from(data), shape: [heads, slots] })));
-const scores = (given: { readonly data: Uint32Array; readonly shape: readonly number[] }, seed = 0, layer = 0): number[] => Array.from(apply(random({ seed }), { positions: given, at: { layer } }).scores!.data);
+const positions = fc
+  .tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 9 }))
+  .chain(([heads, slots]) =>
+    fc
+      .array(fc.oneof(fc.nat(4096), fc.nat(2 ** 32 - 1)), { minLength: heads * slots, maxLength: heads * slots })
+      .map((data) => ({ data: Uint32Array.from(data), shape: [heads, slots] })),
+  );
+const scores = (
+  given: { readonly data: Uint32Array; readonly shape: readonly number[] },
+  seed = 0,
+  layer = 0,
+): number[] => Array.from(apply(random({ seed }), { positions: given, at: { layer } }).scores!.data);
 
 test('is the hash of the oracle, bit for bit', () => {
-  fc.assert(fc.property(positions, fc.nat(2 ** 32 - 1), fc.nat(200), (given, seed, layer) => {
-    expect(scores(given, seed, layer)).toEqual(Array.from(randomOracle(ndarray(given.data, given.shape), seed, layer).data));
-  }));
+  fc.assert(
+    fc.property(positions, fc.nat(2 ** 32 - 1), fc.nat(200), (given, seed, layer) => {
+      expect(scores(given, seed, layer)).toEqual(
+        Array.from(randomOracle(ndarray(given.data, given.shape), seed, layer).data),
+      );
+    }),
+  );
 });
 
 test('a slot keeps its number whatever else is in the cache', () => {
-  fc.assert(fc.property(fc.uniqueArray(fc.nat(5000), { minLength: 2, maxLength: 12 }), (all) => {
-    const one = (list: readonly number[]): number[] => scores({ data: Uint32Array.from(list), shape: [1, list.length] });
-    expect(one(all.slice(1))).toEqual(one(all).slice(1));
-  }));
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.nat(5000), { minLength: 2, maxLength: 12 }), (all) => {
+      const one = (list: readonly number[]): number[] =>
+        scores({ data: Uint32Array.from(list), shape: [1, list.length] });
+      expect(one(all.slice(1))).toEqual(one(all).slice(1));
+    }),
+  );
 });
 
 test('seeds, layers, heads and positions differ, and the numbers fill [0, 1) evenly', () => {

@@ -14,9 +14,10 @@ function mixed(x: bigint): bigint {
 export function randomOracle(positions: NdArray<Uint32Array>, seed: number, layer: number): NdArray<Float64Array> {
   const [heads = 0, slots = 0] = positions.shape;
   const scores = ndarray(new Float64Array(heads * slots), [heads, slots]);
-  for (let g = 0; g < heads; g++) for (let i = 0; i < slots; i++) {
-    const h = [layer, g, positions.get(g, i)].reduce((state, x) => mixed(state ^ BigInt(x)), mixed(BigInt(seed)));
-    scores.set(g, i, Number(h >> 8n) / 2 ** 24);
-  }
+  for (let g = 0; g < heads; g++)
+    for (let i = 0; i < slots; i++) {
+      const h = [layer, g, positions.get(g, i)].reduce((state, x) => mixed(state ^ BigInt(x)), mixed(BigInt(seed)));
+      scores.set(g, i, Number(h >> 8n) / 2 ** 24);
+    }
   return scores;
 }

@@ -16,12 +16,17 @@ const FORMS: Readonly<Record<NonNullable<RarityOptions['form']>, (ops: Ops, c: T
 /**
  * Von Restorff rarity, U = 1 / (1 + ln(1 + c)), c the occurrences of a slot's token id in the present context.
  *
- * @remarks CrystalCache, eq. 20 and 21; 1 / (1 + c) and e^-c are what the paper names and never ran. Weights in [0, 1/(1 + ln 2)] on KV rows `[G, n]`;
- * needs ids only, O(N). The context is everything seen so far: the paper counts over all n input ids, so evicted tokens count too.
+ * @remarks CrystalCache, eq. 20 and 21; 1 / (1 + c) and e^-c are what the paper names and never ran. Weights in [0,
+ * 1/(1 + ln 2)] on KV rows `[G, n]`;
+ * needs ids only, O(N). The context is everything seen so far: the paper counts over all n input ids, so evicted tokens
+ * count too.
  * @throws KvError if `form` is another word.
  */
 export function rarity({ form = 'log' }: RarityOptions = {}): Weigher<'rarity'> {
   checkWord('rarity', 'form', form, ['log', 'inverse', 'exponential']);
-  return weigher({ name: 'rarity', options: { form: form === 'log' ? undefined : form } }, [tokens, positions], ({ ops, at, tokens: { ids }, positions: p }) =>
-    FORMS[form](ops, ops.take(ops.from(counts(ids, at.length)), p)));
+  return weigher(
+    { name: 'rarity', options: { form: form === 'log' ? undefined : form } },
+    [tokens, positions],
+    ({ ops, at, tokens: { ids }, positions: p }) => FORMS[form](ops, ops.take(ops.from(counts(ids, at.length)), p)),
+  );
 }

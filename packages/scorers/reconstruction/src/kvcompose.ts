@@ -1,16 +1,29 @@
 import { layerMean, positions, weigher } from '@kv/core';
 import type { Signal, Weigher } from '@kv/core';
 
-/** The largest weight that each slot receives while the model reads the context a second time behind the first, f32 `[H, n]`: a second pass over it. */
-export const rereading: Signal<'attention'> = { id: 'rereading', as: 'attention', cost: 'pass', provide: (engine, layer) => engine.observeMax(engine.ids, layer) };
+/**
+ * The largest weight that each slot receives while the model reads the context a second time behind the first, f32 `[H,
+ * n]`: a second pass over it.
+ */
+export const rereading: Signal<'attention'> = {
+  id: 'rereading',
+  as: 'attention',
+  cost: 'pass',
+  provide: (engine, layer) => engine.observeMax(engine.ids, layer),
+};
 
 /**
- * KVCompose's scores: the largest weight that a slot receives from each query head while the context is read again, mean over the head group, plus the mean over all heads of the layer.
+ * KVCompose's scores: the largest weight that a slot receives from each query head while the context is read again,
+ * mean over the head group, plus the mean over all heads of the layer.
  *
- * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has them (`agg_task=max`, `agg_group=mean`). Weights on KV rows `[G, n]`. Costs a second prefill, and runs once the whole prompt is there. Composite tokens are
+ * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has them (`agg_task=max`,
+ * `agg_group=mean`). Weights on KV rows `[G, n]`. Costs a second prefill, and runs once the whole prompt is there.
+ * Composite tokens are
  * budgets: `compositeTokens()` behind it.
  */
-export const kvcompose = (): Weigher<'kvcompose'> => weigher('kvcompose', [rereading, positions], (ctx) => {
-  const { ops, at, attention } = ctx, own = ops.groupRows('mean', attention, at.kvHeads);
-  return ops.add(own, layerMean(ctx, own));
-});
+export const kvcompose = (): Weigher<'kvcompose'> =>
+  weigher('kvcompose', [rereading, positions], (ctx) => {
+    const { ops, at, attention } = ctx,
+      own = ops.groupRows('mean', attention, at.kvHeads);
+    return ops.add(own, layerMean(ctx, own));
+  });

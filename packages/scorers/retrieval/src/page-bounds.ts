@@ -3,7 +3,11 @@ import type { Kernel, Scorer } from '@kv/core';
 
 /** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
 export const pageBound: Kernel = {
-  id: 'quest-page-bound', inputs: { queries: 'f32', keys: 'f32' }, params: { page: 'u32' }, ragged: 'keys', per: 'element',
+  id: 'quest-page-bound',
+  inputs: { queries: 'f32', keys: 'f32' },
+  params: { page: 'u32' },
+  ragged: 'keys',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q![0]!, k![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -21,7 +25,8 @@ fn run(index: u32) {
   output[index] = bound;
 }`,
   ref({ queries: q, keys: k }, { page }, out, lengths) {
-    const [H = 0, w = 0, d = 0] = q!.shape, [G = 0, n = 0] = k!.shape;
+    const [H = 0, w = 0, d = 0] = q!.shape,
+      [G = 0, n = 0] = k!.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
       for (let first = 0; first < lengths[g]!; first += page!) {
@@ -29,7 +34,8 @@ fn run(index: u32) {
         let bound = 0;
         for (let c = 0; c < d; c++) {
           let best = -Infinity;
-          for (let i = first; i < end; i++) best = Math.max(best, q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!);
+          for (let i = first; i < end; i++)
+            best = Math.max(best, q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!);
           bound += best;
         }
         out.fill(bound, h * n + first, h * n + end);
@@ -39,14 +45,21 @@ fn run(index: u32) {
 };
 
 /**
- * Quest's page bounds: for every slot the largest q·k that any key within the channel-wise bounds of its page could have, Σ_c max(q_c max_c, q_c min_c).
+ * Quest's page bounds: for every slot the largest q·k that any key within the channel-wise bounds of its page could
+ * have, Σ_c max(q_c max_c, q_c min_c).
  *
- * @remarks Tang et al. 2024, arXiv:2406.10774. Scores on query rows `[H, n]`, alike within a page of slots; the last, partial page competes like any
+ * @remarks Tang et al. 2024, arXiv:2406.10774. Scores on query rows `[H, n]`, alike within a page of slots; the last,
+ * partial page competes like any
  * other. At least every true q·k of the page, and equal for pages of one. O(H n d).
  * @throws KvError if `page` is not a positive whole number.
  */
-export function pageBounds({ page = 16 }: { /** Slots in a page. @defaultValue 16 */ readonly page?: number } = {}): Scorer<'pageBounds'> {
+export function pageBounds({
+  page = 16,
+}: {
+  /** Slots in a page. @defaultValue 16 */ readonly page?: number;
+} = {}): Scorer<'pageBounds'> {
   checkNumber('pageBounds', 'page', page, 'a positive whole number of slots', isPositiveInteger);
   return scorer({ name: 'pageBounds', options: { page } }, [queries(1), keys], ({ ops, queries: q, keys: k }) =>
-    ops.kernel(pageBound, { queries: q, keys: k }, { page }));
+    ops.kernel(pageBound, { queries: q, keys: k }, { page }),
+  );
 }

@@ -13,20 +13,42 @@ export interface DetectorWeights {
 /** Name of the file beside the model. */
 export const DETECTOR_FILE = 'learned-detector.safetensors';
 
-/** A detector as a safetensors file: `first` f32 `[units, width]` and `second` f32 `[units]`, with whatever is to be said about them. */
-export const detectorFile = ({ width, first, second }: DetectorWeights, metadata: Readonly<Record<string, string>> = {}): Uint8Array =>
-  tensorFile({ metadata, tensors: { first: { shape: [second.length, width], data: first }, second: { shape: [second.length], data: second } } });
+/**
+ * A detector as a safetensors file: `first` f32 `[units, width]` and `second` f32 `[units]`, with whatever is to be
+ * said about them.
+ */
+export const detectorFile = (
+  { width, first, second }: DetectorWeights,
+  metadata: Readonly<Record<string, string>> = {},
+): Uint8Array =>
+  tensorFile({
+    metadata,
+    tensors: {
+      first: { shape: [second.length, width], data: first },
+      second: { shape: [second.length], data: second },
+    },
+  });
 
 /** Reads what `detectorFile` writes, in f16 and bf16 too. @throws KvError for any other bytes. */
 export function readDetector(file: Uint8Array): DetectorWeights {
-  const { tensors: { first, second } } = readTensorFile(DETECTOR_FILE, file, ['first', 'second']), [units = 0, width = 0] = first!.shape;
-  if (first!.shape.length !== 2 || second!.shape.length !== 1 || second!.shape[0] !== units || units * width === 0) throw new KvError(DETECTOR_FILE, `expected 'first' [units, width] and 'second' [units], got [${first!.shape.join(', ')}] and [${second!.shape.join(', ')}]`);
+  const {
+      tensors: { first, second },
+    } = readTensorFile(DETECTOR_FILE, file, ['first', 'second']),
+    [units = 0, width = 0] = first!.shape;
+  if (first!.shape.length !== 2 || second!.shape.length !== 1 || second!.shape[0] !== units || units * width === 0)
+    throw new KvError(
+      DETECTOR_FILE,
+      `expected 'first' [units, width] and 'second' [units], got [${first!.shape.join(', ')}] and [${second!.shape.join(', ')}]`,
+    );
   return { width, first: first!.data, second: second!.data };
 }
 
 const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 
-/** f(h) = σ(W2 GELU(W1 h)) of rows `[m, width]`, 0 .. 1: Transactional Attention, eq. 4, with the tanh form of GELU. Sums in f64; O(m units width). */
+/**
+ * f(h) = σ(W2 GELU(W1 h)) of rows `[m, width]`, 0 .. 1: Transactional Attention, eq. 4, with the tanh form of GELU.
+ * Sums in f64; O(m units width).
+ */
 export function confidence({ width, first, second }: DetectorWeights, rows: Float32Array): Float32Array {
   return Float32Array.from({ length: rows.length / width }, (_, i) => {
     let logit = 0;

@@ -3,7 +3,10 @@ import type { Embeddings, Tokens } from '@kv/core';
 import type { Detector } from './detector.ts';
 
 export interface EmbeddingOptions {
-  /** What anchors mean: words or short phrases, in any language. @defaultValue password, code, key, token, secret, credential, PIN, number, remember */
+  /**
+   * What anchors mean: words or short phrases, in any language. @defaultValue password, code, key, token, secret,
+   * credential, PIN, number, remember
+   */
   readonly concepts?: readonly string[];
   /** Cosine from which tokens are an anchor. @defaultValue 0.6 */
   readonly above?: number;
@@ -15,63 +18,108 @@ const SIGN = /(?<![:=])[:=：＝](?![:=/>])/;
 /** Tokens after an anchor in which such a sign is looked for: "code is:". */
 const NEAR = 3;
 
-interface Word { readonly rows: readonly Float32Array[]; readonly square: number }
-interface Measured { row(id: number): Word; readonly words: readonly Word[]; /** Inner product of a token with the k-th token of a word. */ inner(id: number, word: number, k: number): number }
-const dot = (a: Float32Array, b: Float32Array): number => { let sum = 0; for (let c = 0; c < a.length; c++) sum += a[c]! * b[c]!; return sum; };
+interface Word {
+  readonly rows: readonly Float32Array[];
+  readonly square: number;
+}
+interface Measured {
+  row(id: number): Word;
+  readonly words: readonly Word[] /** Inner product of a token with the k-th token of a word. */;
+  inner(id: number, word: number, k: number): number;
+}
+const dot = (a: Float32Array, b: Float32Array): number => {
+  let sum = 0;
+  for (let c = 0; c < a.length; c++) sum += a[c]! * b[c]!;
+  return sum;
+};
 
 /** One model's embeddings of the concepts, alone and behind a space, and of every token that was met. */
 function measure(given: Embeddings, concepts: readonly string[]): Measured {
-  const rows = new Map<number, Word>(), inners = new Map<number, Float64Array>();
+  const rows = new Map<number, Word>(),
+    inners = new Map<number, Float64Array>();
   const row = (id: number): Word => {
-    const found = rows.get(id) ?? (() => { const x = given.rows([id]); return { rows: [x], square: dot(x, x) }; })();
+    const found =
+      rows.get(id) ??
+      (() => {
+        const x = given.rows([id]);
+        return { rows: [x], square: dot(x, x) };
+      })();
     rows.set(id, found);
     return found;
   };
-  const words = concepts.flatMap((said) => [said, ` ${said}`]).map((said): Word => { const each = given.encode(said).map(row); return { rows: each.map((w) => w.rows[0]!), square: each.reduce((s, w) => s + w.square, 0) }; });
-  const starts = words.map((_, w) => words.slice(0, w).reduce((n, { rows: r }) => n + r.length, 0)), parts = words.flatMap((w) => w.rows);
-  return { row, words, inner(id, word, k) {
-    const found = inners.get(id) ?? Float64Array.from(parts, (part) => dot(row(id).rows[0]!, part));
-    inners.set(id, found);
-    return found[starts[word]! + k]!;
-  } };
+  const words = concepts
+    .flatMap((said) => [said, ` ${said}`])
+    .map((said): Word => {
+      const each = given.encode(said).map(row);
+      return { rows: each.map((w) => w.rows[0]!), square: each.reduce((s, w) => s + w.square, 0) };
+    });
+  const starts = words.map((_, w) => words.slice(0, w).reduce((n, { rows: r }) => n + r.length, 0)),
+    parts = words.flatMap((w) => w.rows);
+  return {
+    row,
+    words,
+    inner(id, word, k) {
+      const found = inners.get(id) ?? Float64Array.from(parts, (part) => dot(row(id).rows[0]!, part));
+      inners.set(id, found);
+      return found[starts[word]! + k]!;
+    },
+  };
 }
 
 /**
- * Tokens whose input embeddings mean an anchor: the cosine to a concept's is at least `above`, of as many tokens as the concept has, side by side. Of neighbours the last is the anchor, or the
+ * Tokens whose input embeddings mean an anchor: the cosine to a concept's is at least `above`, of as many tokens as the
+ * concept has, side by side. Of neighbours the last is the anchor, or the
  * colon or equals sign that follows within three tokens.
  *
- * @remarks Transactional Attention, section 3.2, which prints neither concepts nor threshold: both are ours. Finds other languages as far as the model's embedding puts their words near the
- * concepts; naming them among the concepts always does. O(D) for each token of the concepts, once for every distinct token of the text.
+ * @remarks Transactional Attention, section 3.2, which prints neither concepts nor threshold: both are ours. Finds
+ * other languages as far as the model's embedding puts their words near the
+ * concepts; naming them among the concepts always does. O(D) for each token of the concepts, once for every distinct
+ * token of the text.
  * @throws KvError without concepts, or if `above` is outside [-1, 1].
  */
 export function embedding({ concepts = CONCEPTS, above = 0.6 }: EmbeddingOptions = {}): Detector<Embeddings> {
   checkNumber('embedding', 'above', above, 'a cosine from -1 to 1', (x) => x >= -1 && x <= 1);
   if (concepts.length === 0) throw new KvError('embedding', 'expected at least one concept, got none');
-  const measured = new WeakMap<Embeddings, Measured>(), done = new WeakMap<Tokens, boolean[]>();
+  const measured = new WeakMap<Embeddings, Measured>(),
+    done = new WeakMap<Tokens, boolean[]>();
   const detect = (tokens: Tokens, given: Embeddings): readonly number[] => {
-    const { ids, text, offsets } = tokens, m = measured.get(given) ?? measure(given, concepts), close = done.get(tokens) ?? [];
+    const { ids, text, offsets } = tokens,
+      m = measured.get(given) ?? measure(given, concepts),
+      close = done.get(tokens) ?? [];
     measured.set(given, m);
     done.set(tokens, close);
-    for (let i = close.length; i < ids.length; i++) close.push(m.words.some((_, w) => cosine(m, ids, i, w) >= above)); // looks back only: a sequence that grows is read once
+    // looks back only: a sequence that grows is read once
+    for (let i = close.length; i < ids.length; i++) close.push(m.words.some((_, w) => cosine(m, ids, i, w) >= above));
     const ends = close.flatMap((is, i) => (is && !close[i + 1] ? [i] : []));
     return [...new Set(ends.map((i) => signAfter(i, text, offsets)))].sort((a, b) => a - b);
   };
-  return Object.defineProperty(Object.assign(detect, { signal: embeddings }), 'name', { value: concepts === CONCEPTS && above === 0.6 ? 'embedding' : 'own' });
+  return Object.defineProperty(Object.assign(detect, { signal: embeddings }), 'name', {
+    value: concepts === CONCEPTS && above === 0.6 ? 'embedding' : 'own',
+  });
 }
 
 /** Cosine of the tokens that end at i to a word of as many. */
 function cosine({ row, words, inner }: Measured, ids: readonly number[], i: number, w: number): number {
-  const { rows: { length }, square } = words[w]!, from = i + 1 - length;
+  const {
+      rows: { length },
+      square,
+    } = words[w]!,
+    from = i + 1 - length;
   if (from < 0 || length === 0) return -1;
-  let sum = 0, own = 0;
-  for (let k = 0; k < length; k++) { sum += inner(ids[from + k]!, w, k); own += row(ids[from + k]!).square; }
+  let sum = 0,
+    own = 0;
+  for (let k = 0; k < length; k++) {
+    sum += inner(ids[from + k]!, w, k);
+    own += row(ids[from + k]!).square;
+  }
   return sum / (Math.sqrt(own * square) || 1);
 }
 
 /** The token of the sign that follows an anchor in its clause, else the anchor. */
 function signAfter(i: number, text: string, offsets: Tokens['offsets']): number {
   for (let j = i; j <= Math.min(offsets.length - 1, i + NEAR); j++) {
-    const [start, end] = offsets[j]!, sign = SIGN.exec(text.slice(start, end + 1));
+    const [start, end] = offsets[j]!,
+      sign = SIGN.exec(text.slice(start, end + 1));
     if (sign && start + sign.index < end) return j;
     if (/[\n.!?;,]/.test(text.slice(start, end))) return i;
   }

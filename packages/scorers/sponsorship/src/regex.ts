@@ -2,34 +2,55 @@ import type { Tokens } from '@kv/core';
 import { finding, positionsOf } from './detector.ts';
 import type { Finder, TextDetector } from './detector.ts';
 
-const NAME = 'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
+const NAME =
+  'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
 /** Words that may be glued to a name, as in apiKey, access_token, DB_PASSWORD. */
 const BEFORE = '(?:api|access|secret|private|public|client|auth|bearer|session|refresh|user|admin|db|database)[ _.-]?';
-/** A closing quote, escaped or not, "is" or "was", then one colon or equals sign that is no `::`, `://`, `==` or `=>`. */
+/**
+ * A closing quote, escaped or not, "is" or "was", then one colon or equals sign that is no `::`, `://`, `==` or `=>`.
+ */
 const AFTER = String.raw`["'\]\\]*(?:[ \t]+(?:is|was))?[ \t]*(?::(?!:|\/\/)|=(?![=>]))`;
 const names = (name: string): string => `(?:${BEFORE}){0,4}(?:${name})`;
 /** A name with its colon or equals sign; a flag of a command line; an opening tag. */
-const forms = (name: string): RegExp => new RegExp(String.raw`(?<![a-z0-9])${names(name)}${AFTER}|(?<=^|\s)--?${names(name)}(?=[ \t])|<${names(name)}>`, 'i');
+const forms = (name: string): RegExp =>
+  new RegExp(String.raw`(?<![a-z0-9])${names(name)}${AFTER}|(?<=^|\s)--?${names(name)}(?=[ \t])|<${names(name)}>`, 'i');
 
 /** Where the explicit keys of `regex` stand, with their text. */
 export const explicitKeys: Finder = finding(forms(NAME));
 
 /**
- * Explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`, `magic X number is:`, `--token`, `<api_key>`; in any case and in JSON (escaped
- * too), YAML, HTTP header, INI, ENV and tool-call form. The anchor is the token of the colon or equals sign, or in which the name ends.
+ * Explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`, `magic X
+ * number is:`, `--token`, `<api_key>`; in any case and in JSON (escaped
+ * too), YAML, HTTP header, INI, ENV and tool-call form. The anchor is the token of the colon or equals sign, or in
+ * which the name ends.
  *
  * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four.
  */
-export const regex: TextDetector = function regex(tokens: Tokens) { return positionsOf(explicitKeys(tokens)); };
+export const regex: TextDetector = function regex(tokens: Tokens) {
+  return positionsOf(explicitKeys(tokens));
+};
 
 /**
- * A finder of names from a list, such as the keywords of a secret scanner: `adafruit_key = `, and prefixes that end in - or _ (`ghp_`) where they stand.
+ * A finder of names from a list, such as the keywords of a secret scanner: `adafruit_key = `, and prefixes that end in
+ * - or _ (`ghp_`) where they stand.
  *
  * @remarks A keyword may be followed by up to 24 more letters, digits, dots or dashes before its colon or equals sign.
  */
 export function keywords(list: readonly string[]): Finder {
-  const quoted = (word: string): string => word.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'), longest = [...new Set(list.map((w) => w.toLowerCase()))].filter((w) => w !== '').sort((a, b) => b.length - a.length);
-  const all = longest.map(quoted).join('|'), prefixes = longest.filter((w) => /[-_]$/.test(w)).map(quoted).join('|');
+  const quoted = (word: string): string => word.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'),
+    longest = [...new Set(list.map((w) => w.toLowerCase()))]
+      .filter((w) => w !== '')
+      .sort((a, b) => b.length - a.length);
+  const all = longest.map(quoted).join('|'),
+    prefixes = longest
+      .filter((w) => /[-_]$/.test(w))
+      .map(quoted)
+      .join('|');
   if (all === '') return () => [];
-  return finding(new RegExp(`(?<![a-z0-9])(?:${all})[\\w.-]{0,24}${AFTER}${prefixes === '' ? '' : `|(?<![a-z0-9])(?:${prefixes})`}`, 'i'));
+  return finding(
+    new RegExp(
+      `(?<![a-z0-9])(?:${all})[\\w.-]{0,24}${AFTER}${prefixes === '' ? '' : `|(?<![a-z0-9])(?:${prefixes})`}`,
+      'i',
+    ),
+  );
 }

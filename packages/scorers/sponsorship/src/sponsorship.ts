@@ -16,14 +16,27 @@ export interface SponsorshipOptions {
 }
 
 /**
- * Sponsorship: anchors such as `password:` vouch for the L tokens after them, V_j = Σ B_i 0.8^(j - i) over anchors i < j <= i + L.
+ * Sponsorship: anchors such as `password:` vouch for the L tokens after them, V_j = Σ B_i 0.8^(j - i) over anchors i <
+ * j <= i + L.
  *
- * @remarks Transactional Attention, eq. 2 and algorithm 1. Weights on KV rows `[G, n]`, 0 away from anchors; an anchor vouches
- * also when it is evicted itself. B_i counts from B down by `decay` a generated token, not a prefill block. Reads no attention.
+ * @remarks Transactional Attention, eq. 2 and algorithm 1. Weights on KV rows `[G, n]`, 0 away from anchors; an anchor
+ * vouches
+ * also when it is evicted itself. B_i counts from B down by `decay` a generated token, not a prefill block. Reads no
+ * attention.
  * @throws KvError if `reach` is not a positive whole number, `strength` negative or `decay` outside [0, 1].
  */
-export function sponsorship({ reach = 6, strength = 15, decay = 0.9, anchors = regex }: SponsorshipOptions = {}): Weigher<'sponsorship'> {
+export function sponsorship({
+  reach = 6,
+  strength = 15,
+  decay = 0.9,
+  anchors = regex,
+}: SponsorshipOptions = {}): Weigher<'sponsorship'> {
   checkedVouching('sponsorship', { reach, strength, decay });
-  const options = { reach, strength: strength === 15 ? undefined : strength, decay: decay === 0.9 ? undefined : decay, anchors: anchors === regex ? undefined : anchors.name || 'own' };
+  const options = {
+    reach,
+    strength: strength === 15 ? undefined : strength,
+    decay: decay === 0.9 ? undefined : decay,
+    anchors: anchors === regex ? undefined : anchors.name || 'own',
+  };
   return vouching({ name: 'sponsorship', options, by: anchors }, marked(anchors), { reach, strength, decay });
 }

@@ -7,7 +7,9 @@ import type { Kernel } from '@kv/core';
  */
 export const vouchers: Kernel = {
   id: 'vouchers',
-  inputs: { budgets: 'f32', fresh: 'f32', positions: 'u32' }, params: { reach: 'u32', falloff: 'f32' }, ragged: 'positions',
+  inputs: { budgets: 'f32', fresh: 'f32', positions: 'u32' },
+  params: { reach: 'u32', falloff: 'f32' },
+  ragged: 'positions',
   output: { dtype: 'f32', shape: ({ positions }) => positions! },
   per: 'element',
   wgsl: /* wgsl */ `
@@ -26,11 +28,13 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   ref({ budgets, fresh, positions: p }, { reach = 0, falloff = 1 }, out, lengths) {
-    const slots = p!.shape[1]!, known = Math.min(budgets!.shape[1]!, fresh!.shape[1]!);
+    const slots = p!.shape[1]!,
+      known = Math.min(budgets!.shape[1]!, fresh!.shape[1]!);
     for (let index = 0; index < out.length; index++) {
       if (index % slots >= lengths[Math.floor(index / slots)]!) continue;
       const here = p!.data[index]!;
-      let weight = 1, total = 0;
+      let weight = 1,
+        total = 0;
       for (let step = 1; step <= Math.min(reach, here); step++) {
         weight *= falloff;
         if (here - step < known) total += budgets!.data[here - step]! * fresh!.data[here - step]! * weight;

@@ -5,61 +5,136 @@ import { expect, test } from 'vitest';
 import type { Tokens } from '@kv/core';
 import { allowed, explicitKeys, finding, keywords, matching, regex } from '../src/index.ts';
 
-/** A text cut into words with the space before them, and single signs; or into pieces of a few characters, as a tokenizer that knows no words does. */
+/**
+ * A text cut into words with the space before them, and single signs; or into pieces of a few characters, as a
+ * tokenizer that knows no words does.
+ */
 const tokenise = (text: string, size?: number): Tokens => {
-  const cuts = size ? new RegExp(`[^]{1,${size}}`, 'gu') : / ?[A-Za-z]+|[^]/gu, offsets = [...text.matchAll(cuts)].map((m) => [m.index, m.index + m[0].length] as const);
+  const cuts = size ? new RegExp(`[^]{1,${size}}`, 'gu') : / ?[A-Za-z]+|[^]/gu,
+    offsets = [...text.matchAll(cuts)].map((m) => [m.index, m.index + m[0].length] as const);
   return { ids: offsets.map((_, i) => i), text, offsets };
 };
-const said = (find: (t: Tokens) => readonly { text: string }[], text: string): string[] => find(tokenise(text)).map((m) => m.text);
+const said = (find: (t: Tokens) => readonly { text: string }[], text: string): string[] =>
+  find(tokenise(text)).map((m) => m.text);
 
 test.each([
-  ['The special magic Amsterdam number is: 7312', 'magic Amsterdam number is:'], ['the magic numbers for old-town are 3; magic number for old-town: 4', 'magic number for old-town:'],
-  ['{\\"api_key\\": \\"sk-1\\"}', 'api_key\\":'], ['curl --token abc', '--token'], ['mysql -password x', '-password'], ['<api_key>abc</api_key>', '<api_key>'], ['export DB_PASSWORD=x', 'DB_PASSWORD='],
-  ['[db]\npassword : x', 'password :'], ['Set-Cookie: a=b', 'Cookie:'], ['tool(arguments={"token": "x"})', 'token":'], ['https://a.b/c?token=1', 'token='], ['sécret key: é', 'key:'],
-])('%s', (text, match) => { expect(said(explicitKeys, text)).toEqual([match]); });
-test.each(['--tokenize x', 'a-token b', '</api_key>', 'the magic of numbers', 'is_keyboard=1'])('nothing in: %s', (text) => { expect(said(explicitKeys, text)).toEqual([]); });
+  ['The special magic Amsterdam number is: 7312', 'magic Amsterdam number is:'],
+  ['the magic numbers for old-town are 3; magic number for old-town: 4', 'magic number for old-town:'],
+  ['{\\"api_key\\": \\"sk-1\\"}', 'api_key\\":'],
+  ['curl --token abc', '--token'],
+  ['mysql -password x', '-password'],
+  ['<api_key>abc</api_key>', '<api_key>'],
+  ['export DB_PASSWORD=x', 'DB_PASSWORD='],
+  ['[db]\npassword : x', 'password :'],
+  ['Set-Cookie: a=b', 'Cookie:'],
+  ['tool(arguments={"token": "x"})', 'token":'],
+  ['https://a.b/c?token=1', 'token='],
+  ['sécret key: é', 'key:'],
+])('%s', (text, match) => {
+  expect(said(explicitKeys, text)).toEqual([match]);
+});
+test.each(['--tokenize x', 'a-token b', '</api_key>', 'the magic of numbers', 'is_keyboard=1'])(
+  'nothing in: %s',
+  (text) => {
+    expect(said(explicitKeys, text)).toEqual([]);
+  },
+);
 
 test('whatever the tokens are cut into, the anchor is the one in which the match ends', () => {
   const text = 'filler — PassWord = "é", then Session-ID:42';
-  for (const size of [1, 2, 3, 7]) { const t = tokenise(text, size); for (const [at, i] of regex(t).entries()) { const [from, to] = t.offsets[i]!, end = text.indexOf(at === 0 ? '=' : ':') + 1; expect(from < end && end <= to).toBe(true); } expect(regex(t)).toHaveLength(2); }
+  for (const size of [1, 2, 3, 7]) {
+    const t = tokenise(text, size);
+    for (const [at, i] of regex(t).entries()) {
+      const [from, to] = t.offsets[i]!,
+        end = text.indexOf(at === 0 ? '=' : ':') + 1;
+      expect(from < end && end <= to).toBe(true);
+    }
+    expect(regex(t)).toHaveLength(2);
+  }
 });
 
-const PIECES = ['The ', 'key', ':', ' ', 'pass', 'word', '=', 'x9', '\n', 'api', '_', 'é', '🔑', 'code is', ' filler words'];
+const PIECES = [
+  'The ',
+  'key',
+  ':',
+  ' ',
+  'pass',
+  'word',
+  '=',
+  'x9',
+  '\n',
+  'api',
+  '_',
+  'é',
+  '🔑',
+  'code is',
+  ' filler words',
+];
 test('a sequence that grows in blocks is searched from where the search stopped, with the same anchors', () => {
-  fc.assert(fc.property(fc.array(fc.constantFrom(...PIECES), { minLength: 1, maxLength: 300 }), fc.array(fc.integer({ min: 1, max: 300 }), { maxLength: 5 }), (pieces, cuts) => {
-    let end = 0;
-    const offsets = pieces.map((p) => [end, (end += p.length)] as const), growing = { ids: [] as number[], text: '', offsets: [] as (readonly [number, number])[] };
-    const find = matching(/(?:api_)?(?:key|password|code is)\s?[:=]/);
-    for (const n of [...cuts, pieces.length].sort((a, b) => a - b).map((c) => Math.min(c, pieces.length))) { growing.text = pieces.slice(0, n).join(''); growing.offsets = offsets.slice(0, n); find(growing); }
-    expect(find(growing)).toEqual(matching(/(?:api_)?(?:key|password|code is)\s?[:=]/)({ ids: [], text: pieces.join(''), offsets }));
-  }), { numRuns: 100 });
+  fc.assert(
+    fc.property(
+      fc.array(fc.constantFrom(...PIECES), { minLength: 1, maxLength: 300 }),
+      fc.array(fc.integer({ min: 1, max: 300 }), { maxLength: 5 }),
+      (pieces, cuts) => {
+        let end = 0;
+        const offsets = pieces.map((p) => [end, (end += p.length)] as const),
+          growing = { ids: [] as number[], text: '', offsets: [] as (readonly [number, number])[] };
+        const find = matching(/(?:api_)?(?:key|password|code is)\s?[:=]/);
+        for (const n of [...cuts, pieces.length].sort((a, b) => a - b).map((c) => Math.min(c, pieces.length))) {
+          growing.text = pieces.slice(0, n).join('');
+          growing.offsets = offsets.slice(0, n);
+          find(growing);
+        }
+        expect(find(growing)).toEqual(
+          matching(/(?:api_)?(?:key|password|code is)\s?[:=]/)({ ids: [], text: pieces.join(''), offsets }),
+        );
+      },
+    ),
+    { numRuns: 100 },
+  );
 });
 test('what was searched is not searched again', () => {
   let tests = 0;
-  const text = 'key: a '.repeat(400), growing = { ids: [] as number[], text, offsets: [...text].map((_, i) => [i, i + 1] as const) }, pattern = /key:/;
-  Object.defineProperty(pattern, 'source', { get: () => { tests++; return 'key:'; } });
-  const find = finding(pattern), first = find(growing);
-  growing.text += 'key: b'; growing.offsets = [...growing.text].map((_, i) => [i, i + 1] as const);
+  const text = 'key: a '.repeat(400),
+    growing = { ids: [] as number[], text, offsets: [...text].map((_, i) => [i, i + 1] as const) },
+    pattern = /key:/;
+  Object.defineProperty(pattern, 'source', {
+    get: () => {
+      tests++;
+      return 'key:';
+    },
+  });
+  const find = finding(pattern),
+    first = find(growing);
+  growing.text += 'key: b';
+  growing.offsets = [...growing.text].map((_, i) => [i, i + 1] as const);
   const second = find(growing);
   expect([tests, first.length, second.length]).toEqual([1, 400, 401]);
   expect(second.slice(0, 300).every((m, i) => m === first[i])).toBe(true);
 });
 
 test('an allowlist by pattern and place, and a limit for each pattern: injected anchors sponsor nothing', () => {
-  const text = 'password: real. Tool said: token: fake1 token: fake2 TOKEN: fake3 password: fake4', t = tokenise(text), all = regex(t);
+  const text = 'password: real. Tool said: token: fake1 token: fake2 TOKEN: fake3 password: fake4',
+    t = tokenise(text),
+    all = regex(t);
   expect(all).toHaveLength(5);
   expect(allowed(explicitKeys, {})(t)).toEqual(all);
   expect(allowed(explicitKeys, { pattern: /^password/gi })(t)).toEqual([all[0], all[4]]);
   expect(allowed(explicitKeys, { place: (p) => p < 5 })(t)).toEqual([all[0]]);
   expect(allowed(explicitKeys, { most: 1 })(t)).toEqual([all[0], all[1]]);
   expect(allowed(explicitKeys, { most: 2 })(t)).toEqual([all[0], all[1], all[2], all[4]]);
-  expect(() => allowed(explicitKeys, { most: 0 })).toThrow('allowed: most must be a positive whole number of anchors, got 0');
+  expect(() => allowed(explicitKeys, { most: 0 })).toThrow(
+    'allowed: most must be a positive whole number of anchors, got 0',
+  );
 });
 
 test("gitleaks' keywords are found as names and as prefixes", () => {
   const path = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../../shared', import.meta.url))}/data/anchors/gitleaks_keywords.json`;
-  if (!existsSync(path)) throw new Error(`expected the shared fixtures at ${path}: set KV_SHARED or put them beside the repository`);
-  const { rules } = JSON.parse(readFileSync(path, 'utf8')) as { rules: { keywords: string[] }[] }, words = rules.flatMap((r) => r.keywords), find = keywords(words);
+  if (!existsSync(path))
+    throw new Error(`expected the shared fixtures at ${path}: set KV_SHARED or put them beside the repository`);
+  const { rules } = JSON.parse(readFileSync(path, 'utf8')) as { rules: { keywords: string[] }[] },
+    words = rules.flatMap((r) => r.keywords),
+    find = keywords(words);
   expect(said(find, 'ADAFRUIT_API_KEY = abc; ghp_16C7e42F')).toEqual(['ADAFRUIT_API_KEY =', 'ghp_']);
   const missed = words.filter((w) => /^[a-z0-9]/i.test(w) && said(find, `x ${w}: abc`).length === 0);
   expect(missed).toEqual([]);

@@ -6,7 +6,10 @@ const tokenise = (text: string) => {
   const offsets = [...text.matchAll(/ ?[A-Za-z]+|[^]/gu)].map((m) => [m.index, m.index + m[0].length] as const);
   return { ids: offsets.map((_, i) => i), text, offsets };
 };
-const found = (text: string): string[] => { const t = tokenise(text); return regex(t).map((i) => text.slice(0, t.offsets[i]![1])); };
+const found = (text: string): string[] => {
+  const t = tokenise(text);
+  return regex(t).map((i) => text.slice(0, t.offsets[i]![1]));
+};
 
 test.each([
   ['The secret code is: XK7M9P2Q', 'The secret code is:'],
@@ -23,13 +26,30 @@ test.each([
   ['  token: abc # yaml', '  token:'],
   ['call_api(key="abc")', 'call_api(key='],
   ['🔑 key: abc', '🔑 key:'],
-])('%s', (text, until) => { expect(found(text)).toEqual([until]); });
+])('%s', (text, until) => {
+  expect(found(text)).toEqual([until]);
+});
 
-test.each(['monkey: yes', 'the key is here', 'if key == 3', 'code::block', 'keynote: talk', 'code => 3', 'tokens spent: 4', 'password'])('nothing in: %s', (text) => { expect(found(text)).toEqual([]); });
+test.each([
+  'monkey: yes',
+  'the key is here',
+  'if key == 3',
+  'code::block',
+  'keynote: talk',
+  'code => 3',
+  'tokens spent: 4',
+  'password',
+])('nothing in: %s', (text) => {
+  expect(found(text)).toEqual([]);
+});
 
 test('every match counts, and the anchor is the token in which it ends', () => {
   expect(found('key: a\ntoken: b')).toEqual(['key:', 'key: a\ntoken:']);
-  const offsets = [[0, 2], [2, 6], [6, 8]] as const; // 'ke', 'y: a', 'bc'
+  const offsets = [
+    [0, 2],
+    [2, 6],
+    [6, 8],
+  ] as const; // 'ke', 'y: a', 'bc'
   expect(regex({ ids: [0, 1, 2], text: 'key: abc', offsets })).toEqual([1]);
 });
 

@@ -9,46 +9,93 @@ export interface TriAttentionOptions {
 }
 
 /** Mean over the future distances of what a mean query would be turned by, and what keys are scaled by. */
-function ahead({ rotary, angles }: Rope, t: number, horizon: number): { readonly cos: Float64Array; readonly sin: Float64Array; readonly factor: number } {
-  const half = rotary / 2, offsets: number[] = [];
+function ahead(
+  { rotary, angles }: Rope,
+  t: number,
+  horizon: number,
+): { readonly cos: Float64Array; readonly sin: Float64Array; readonly factor: number } {
+  const half = rotary / 2,
+    offsets: number[] = [];
   for (let delta = 1; delta <= horizon; delta *= 2) offsets.push(t + delta);
-  const { cos, sin } = angles(Uint32Array.from(offsets)), mean = (x: Float32Array): Float64Array => Float64Array.from({ length: half }, (_, f) => offsets.reduce((sum, __, i) => sum + x[i * half + f]!, 0) / offsets.length);
+  const { cos, sin } = angles(Uint32Array.from(offsets)),
+    mean = (x: Float32Array): Float64Array =>
+      Float64Array.from(
+        { length: half },
+        (_, f) => offsets.reduce((sum, __, i) => sum + x[i * half + f]!, 0) / offsets.length,
+      );
   return { cos: mean(cos), sin: mean(sin), factor: half === 0 ? 1 : Math.hypot(cos[0]!, sin[0]!) };
 }
 
 /** A mean query turned to where future queries stand, `[H, d]`, and the weight of every pair's length, `[H, half]`. */
-function centre({ mean, size, half }: PreRope, heads: number, dim: number, { cos, sin, factor }: ReturnType<typeof ahead>): { readonly query: Float32Array; readonly spread: Float32Array } {
-  const query = mean.slice(), spread = new Float32Array(heads * half);
-  for (let h = 0; h < heads; h++) for (let f = 0; f < half; f++) {
-    const at = h * dim + f, [x, y] = [mean[at]!, mean[at + half]!];
-    query[at] = x * cos[f]! - y * sin[f]!;
-    query[at + half] = x * sin[f]! + y * cos[f]!;
-    spread[h * half + f] = factor * Math.max(0, size[h * half + f]! - Math.hypot(x, y));
-  }
+function centre(
+  { mean, size, half }: PreRope,
+  heads: number,
+  dim: number,
+  { cos, sin, factor }: ReturnType<typeof ahead>,
+): { readonly query: Float32Array; readonly spread: Float32Array } {
+  const query = mean.slice(),
+    spread = new Float32Array(heads * half);
+  for (let h = 0; h < heads; h++)
+    for (let f = 0; f < half; f++) {
+      const at = h * dim + f,
+        [x, y] = [mean[at]!, mean[at + half]!];
+      query[at] = x * cos[f]! - y * sin[f]!;
+      query[at + half] = x * sin[f]! + y * cos[f]!;
+      spread[h * half + f] = factor * Math.max(0, size[h * half + f]! - Math.hypot(x, y));
+    }
   return { query, spread };
 }
 
 /**
- * TriAttention: how a key would fare with the queries to come, from calibrated statistics of queries before rotation, S = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|,
+ * TriAttention: how a key would fare with the queries to come, from calibrated statistics of queries before rotation, S
+ * = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|,
  * averaged over future distances.
  *
- * @remarks Mao et al. 2026, arXiv:2604.04921. In its linear form: the mean over distances is one inner product of the cached key with a turned mean query. Scores on query rows `[H, n]`, neither scaled nor softmaxed; compose
- * with `zScore()` and `reduceHeads('max')`. Time t is the position of the next token. Channels that do not rotate count with their mean. O(H n d), and a file beside the model.
+ * @remarks Mao et al. 2026, arXiv:2604.04921. In its linear form: the mean over distances is one inner product of the
+ * cached key with a turned mean query. Scores on query rows `[H, n]`, neither scaled nor softmaxed; compose
+ * with `zScore()` and `reduceHeads('max')`. Time t is the position of the next token. Channels that do not rotate count
+ * with their mean. O(H n d), and a file beside the model.
  * @throws KvError if `horizon` is not a whole number from 1 to 2^20, or the statistics are of another shape.
  */
 export function triattention({ horizon = 65_536 }: TriAttentionOptions = {}): Scorer<'triattention'> {
-  checkNumber('triattention', 'horizon', horizon, 'a whole number of tokens from 1 to 1048576', (x) => Number.isInteger(x) && x >= 1 && x <= 2 ** 20);
-  return scorer({ name: 'triattention', options: { horizon: horizon === 65_536 ? undefined : horizon } }, [preRope, rope, keys], ({ ops, at, preRope: stats, rope: turns, keys: k }) => {
-    const { queryHeads: H, headDim: d } = at, { half } = stats;
-    if (stats.queryHeads !== H || stats.headDim !== d || 2 * half !== turns.rotary) throw new KvError('triattention', `expected statistics of ${H} heads with ${d} channels, ${turns.rotary} of which rotate, got ${stats.queryHeads} heads with ${stats.headDim} and ${2 * half}`);
-    const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon));
-    return ops.kernel(aheadProducts, { keys: k, query: ops.from({ data: query, shape: [H, d] }), spread: ops.from({ data: spread, shape: [H, half] }) });
-  });
+  checkNumber(
+    'triattention',
+    'horizon',
+    horizon,
+    'a whole number of tokens from 1 to 1048576',
+    (x) => Number.isInteger(x) && x >= 1 && x <= 2 ** 20,
+  );
+  return scorer(
+    { name: 'triattention', options: { horizon: horizon === 65_536 ? undefined : horizon } },
+    [preRope, rope, keys],
+    ({ ops, at, preRope: stats, rope: turns, keys: k }) => {
+      const { queryHeads: H, headDim: d } = at,
+        { half } = stats;
+      if (stats.queryHeads !== H || stats.headDim !== d || 2 * half !== turns.rotary)
+        throw new KvError(
+          'triattention',
+          `expected statistics of ${H} heads with ${d} channels, ${turns.rotary} of which rotate, got ${stats.queryHeads} heads with ${stats.headDim} and ${2 * half}`,
+        );
+      const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon));
+      return ops.kernel(aheadProducts, {
+        keys: k,
+        query: ops.from({ data: query, shape: [H, d] }),
+        spread: ops.from({ data: spread, shape: [H, half] }),
+      });
+    },
+  );
 }
 
-/** query · k + Σ_f spread_f |k_f| over the pairs (f, f + half) of every key: keys `[G, n, d]`, query `[H, d]`, spread `[H, half]`, to `[H, n]`. */
+/**
+ * query · k + Σ_f spread_f |k_f| over the pairs (f, f + half) of every key: keys `[G, n, d]`, query `[H, d]`, spread
+ * `[H, half]`, to `[H, n]`.
+ */
 export const aheadProducts: Kernel = {
-  id: 'ahead-products', inputs: { keys: 'f32', query: 'f32', spread: 'f32' }, params: {}, ragged: 'keys', per: 'element',
+  id: 'ahead-products',
+  inputs: { keys: 'f32', query: 'f32', spread: 'f32' },
+  params: {},
+  ragged: 'keys',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ keys: k, query }) => [query![0]!, k![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -59,12 +106,26 @@ fn run(index: u32) {
   for (var f = 0u; f < half; f++) { let x = keys[at + f]; let y = keys[at + half + f]; sum += spread[h * half + f] * sqrt(x * x + y * y); }
   output[index] = sum;
 }`,
-  operations: ({ keys: k, spread }) => { const [, n = 0, d = 0] = k!.shape, [H = 0, half = 0] = spread!.shape; return H * n * (2 * d + 6 * half); },
+  operations: ({ keys: k, spread }) => {
+    const [, n = 0, d = 0] = k!.shape,
+      [H = 0, half = 0] = spread!.shape;
+    return H * n * (2 * d + 6 * half);
+  },
   ref({ keys: k, query, spread }, _params, out) {
-    const [G = 0, n = 0, d = 0] = k!.shape, [H = 0, half = 0] = spread!.shape, group = H / Math.max(1, G), { data } = k!, { data: q } = query!, { data: w } = spread!, size = new Float64Array(half);
+    const [G = 0, n = 0, d = 0] = k!.shape,
+      [H = 0, half = 0] = spread!.shape,
+      group = H / Math.max(1, G),
+      { data } = k!,
+      { data: q } = query!,
+      { data: w } = spread!,
+      size = new Float64Array(half);
     for (let slot = 0, at = 0; slot < G * n; slot++, at += d) {
       const first = Math.floor(slot / n) * group;
-      for (let f = 0; f < half; f++) { const x = data[at + f]!, y = data[at + half + f]!; size[f] = Math.sqrt(x * x + y * y); }
+      for (let f = 0; f < half; f++) {
+        const x = data[at + f]!,
+          y = data[at + half + f]!;
+        size[f] = Math.sqrt(x * x + y * y);
+      }
       for (let h = first; h < first + group; h++) {
         let sum = inner(q, h * d, data, at, d);
         for (let f = 0; f < half; f++) sum += w[h * half + f]! * size[f]!;

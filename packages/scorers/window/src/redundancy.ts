@@ -3,7 +3,11 @@ import type { Kernel, Weigher } from '@kv/core';
 
 /** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */
 export const lastNear: Kernel = {
-  id: 'last-near', inputs: { x: 'f32' }, params: { near: 'f32' }, ragged: 'x', per: 'element',
+  id: 'last-near',
+  inputs: { x: 'f32' },
+  params: { near: 'f32' },
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'u32', shape: ({ x }) => [x![0]!, x![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -17,34 +21,56 @@ fn run(index: u32) {
     if (s > params.near) { output[index] = j - 1u; return; }
   }
 }`,
-  operations: ({ x }) => { const [G = 0, n = 0, d = 0] = x!.shape; return G * n * n * (2 * d + 1); },
+  operations: ({ x }) => {
+    const [G = 0, n = 0, d = 0] = x!.shape;
+    return G * n * n * (2 * d + 1);
+  },
   ref({ x }, { near = 0 }, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!;
-    for (let g = 0; g < G; g++) for (let i = 0; i < lengths[g]!; i++) for (let j = lengths[g]! - 1; j >= 0; j--) {
-      if (j === i) continue;
-      let s = 0;
-      for (let c = 0; c < d; c++) s += data[(g * n + i) * d + c]! * data[(g * n + j) * d + c]!;
-      if (s > near) { out[g * n + i] = j; break; }
-    }
+    const [G = 0, n = 0, d = 0] = x!.shape,
+      { data } = x!;
+    for (let g = 0; g < G; g++)
+      for (let i = 0; i < lengths[g]!; i++)
+        for (let j = lengths[g]! - 1; j >= 0; j--) {
+          if (j === i) continue;
+          let s = 0;
+          for (let c = 0; c < d; c++) s += data[(g * n + i) * d + c]! * data[(g * n + j) * d + c]!;
+          if (s > near) {
+            out[g * n + i] = j;
+            break;
+          }
+        }
   },
 };
 
 /**
- * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last near-duplicate left out, so that of
+ * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last
+ * near-duplicate left out, so that of
  * keys alike the newest counts as the least redundant.
  *
- * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a negative weight. No
- * n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding near-duplicates takes O(G n² d) at worst, and memory O(n).
+ * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a
+ * negative weight. No
+ * n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding near-duplicates takes O(G
+ * n² d) at worst, and memory O(n).
  * @throws KvError if `near` is not a cosine.
  */
-export function redundancy({ near = 0.5 }: { /** Cosine above which two keys are near-duplicates. @defaultValue 0.5 */ readonly near?: number } = {}): Weigher<'redundancy'> {
+export function redundancy({
+  near = 0.5,
+}: {
+  /** Cosine above which two keys are near-duplicates. @defaultValue 0.5 */ readonly near?: number;
+} = {}): Weigher<'redundancy'> {
   checkNumber('redundancy', 'near', near, 'a cosine from -1 to 1', (x) => x >= -1 && x <= 1);
   return weigher({ name: 'redundancy', options: { near } }, [keys], ({ ops, at, keys: k }) => {
-    const length = ops.norm(k), one = ops.fill(length, 1), inverse = ops.div(1, ops.add(length, 1e-8)), unit = ops.scale(k, inverse), size = ops.mul(length, inverse);
+    const length = ops.norm(k),
+      one = ops.fill(length, 1),
+      inverse = ops.div(1, ops.add(length, 1e-8)),
+      unit = ops.scale(k, inverse),
+      size = ops.mul(length, inverse);
     const last = ops.kernel(lastNear, { x: unit }, { near });
     const own = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] });
     const cosine = ops.where(ops.zip('equal', last, own), 0, ops.kernel(dotWith, { x: unit, index: last }));
     const others = ops.sub(ops.dot(ops.matmul(one, unit), unit), ops.mul(size, size));
-    return ops.softmax(ops.div(ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots)), ops.reduce('sum', one, 'slots')));
+    return ops.softmax(
+      ops.div(ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots)), ops.reduce('sum', one, 'slots')),
+    );
   });
 }

@@ -1,17 +1,22 @@
 import type { Kernel } from '@kv/core';
 
 /**
- * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; what is left over
+ * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; what
+ * is left over
  * holds minus its redundancy, -max(0, max over the picked j of cos(i, j)).
  *
- * Forced slots are picked first, in order, then argmax of s_i - λ max(0, max cos(i, j)), the lower slot of equals, never a banned one.
+ * Forced slots are picked first, in order, then argmax of s_i - λ max(0, max cos(i, j)), the lower slot of equals,
+ * never a banned one.
  *
- * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets` f32 `[r, 1]`. One pass over the
+ * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
+ * f32 `[r, 1]`. One pass over the
  * slots a pick: O(k n d) a row by one workgroup, and no memory but the output.
  */
 export const greedyOrder: Kernel = {
   id: 'diversity-greedy',
-  inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' }, params: { lambda: 'f32' }, ragged: 'scores',
+  inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
+  params: { lambda: 'f32' },
+  ragged: 'scores',
   output: { dtype: 'f32', shape: ({ scores }) => scores! },
   per: 'group',
   wgsl: /* wgsl */ `
@@ -55,23 +60,33 @@ fn run(row: u32, lane: u32) {
 }`,
   // of pick t the n - t slots that are left: a cosine, the larger of two, the score and its key
   operations({ scores, signatures, budgets }) {
-    const [rows = 0, n = 0] = scores!.shape, d = signatures!.shape[2]!, picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets!.data?.[r] ?? n));
+    const [rows = 0, n = 0] = scores!.shape,
+      d = signatures!.shape[2]!,
+      picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets!.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
   ref({ scores, signatures, forced, banned, budgets }, { lambda = 0 }, out, lengths) {
-    const [rows = 0, n = 0] = scores!.shape, [groups = 1, , d = 0] = signatures!.shape, v = signatures!.data;
+    const [rows = 0, n = 0] = scores!.shape,
+      [groups = 1, , d = 0] = signatures!.shape,
+      v = signatures!.data;
     for (let row = 0; row < rows; row++) {
-      const base = row * n, valid = lengths[row]!, vectors = Math.floor((row * groups) / rows) * n;
-      const first = Array.from({ length: valid }, (_, i) => i).filter((i) => forced!.data[base + i] !== 0).reverse();
+      const base = row * n,
+        valid = lengths[row]!,
+        vectors = Math.floor((row * groups) / rows) * n;
+      const first = Array.from({ length: valid }, (_, i) => i)
+        .filter((i) => forced!.data[base + i] !== 0)
+        .reverse();
       let last = -1;
       for (let taken = 0; taken < Math.floor(budgets!.data[row]!); taken++) {
         const given = first.pop();
-        let best = given ?? -1, top = 0;
+        let best = given ?? -1,
+          top = 0;
         for (let i = 0; i < valid; i++) {
           if (out[base + i]! > 0) continue;
           if (last >= 0) {
             let cosine = 0;
-            for (let c = 0, a = (vectors + i) * d, b = (vectors + last) * d; c < d; c++) cosine += v[a + c]! * v[b + c]!;
+            for (let c = 0, a = (vectors + i) * d, b = (vectors + last) * d; c < d; c++)
+              cosine += v[a + c]! * v[b + c]!;
             if (-cosine < out[base + i]!) out[base + i] = -cosine;
           }
           const gain = scores!.data[base + i]! + lambda * out[base + i]!;

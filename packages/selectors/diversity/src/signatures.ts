@@ -4,21 +4,34 @@ import type { Kernel, Ops, Tensor } from '@kv/core';
 const EPSILON = 1e-8;
 
 /** Values and positions of one layer, `[G, n, d]` and u32 `[G, n]`. */
-export interface Held { readonly ops: Ops; readonly values: Tensor; readonly positions: Tensor }
+export interface Held {
+  readonly ops: Ops;
+  readonly values: Tensor;
+  readonly positions: Tensor;
+}
 
 /** Values of each slot's own KV head with unit length, `[G, n, d]`. */
-export const ownSignatures = ({ ops, values }: Held): Tensor => ops.scale(values, ops.div(1, ops.add(ops.norm(values), EPSILON)));
+export const ownSignatures = ({ ops, values }: Held): Tensor =>
+  ops.scale(values, ops.div(1, ops.add(ops.norm(values), EPSILON)));
 
 /**
- * Signatures by position, `[1, N, d]`: the mean of the values over every head of these layers that holds the token, with unit length.
+ * Signatures by position, `[1, N, d]`: the mean of the values over every head of these layers that holds the token,
+ * with unit length.
  *
  * @remarks Eq. 1. Where all heads hold the token it is the paper's mean over layers and heads.
  */
 export function signatureTable(layers: readonly Held[], length: number): Tensor {
-  const { ops, values } = layers[0]!, d = values.shape[2]!;
+  const { ops, values } = layers[0]!,
+    d = values.shape[2]!;
   const start = ops.from({ data: new Float32Array(length * d), shape: [1, length, d] });
-  const total = layers.reduce((sum, { values: v, positions: p }) => ops.kernel(addByPosition, { total: sum, values: v, positions: p, held: p.lengths ?? everySlot(ops, p) }), start);
-  const holders = layers.map(({ positions: p }) => ops.reduce('sum', ops.groupSlots('sum', ops.fill(p, 1), p, length), 'rows')).reduce((a, b) => ops.add(a, b)); // [1, N]
+  const total = layers.reduce(
+    (sum, { values: v, positions: p }) =>
+      ops.kernel(addByPosition, { total: sum, values: v, positions: p, held: p.lengths ?? everySlot(ops, p) }),
+    start,
+  );
+  const holders = layers
+    .map(({ positions: p }) => ops.reduce('sum', ops.groupSlots('sum', ops.fill(p, 1), p, length), 'rows'))
+    .reduce((a, b) => ops.add(a, b)); // [1, N]
   const size = ops.add(ops.norm(total), ops.mul(holders, EPSILON));
   return ops.scale(total, ops.div(1, ops.max(size, 1e-30))); // positions that nobody holds stay 0
 }
@@ -27,10 +40,14 @@ function everySlot(ops: Ops, { shape: [rows = 0, slots = 0] }: Tensor): Tensor {
   return ops.from({ data: new Uint32Array(rows).fill(slots), shape: [rows] }, 'u32');
 }
 
-/** `total` `[1, N, d]` plus, at every position, the values of the heads that hold it. `held` u32 `[G]`: valid slots. O(N d G log n). */
+/**
+ * `total` `[1, N, d]` plus, at every position, the values of the heads that hold it. `held` u32 `[G]`: valid slots. O(N
+ * d G log n).
+ */
 export const addByPosition: Kernel = {
   id: 'add-by-position',
-  inputs: { total: 'f32', values: 'f32', positions: 'u32', held: 'u32' }, params: {},
+  inputs: { total: 'f32', values: 'f32', positions: 'u32', held: 'u32' },
+  params: {},
   output: { dtype: 'f32', shape: ({ total }) => total! },
   per: 'element',
   wgsl: /* wgsl */ `
@@ -48,9 +65,12 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ total, values, positions: p, held }, _params, out) {
-    const [rows = 0, slots = 0] = p!.shape, d = total!.shape[2]!;
+    const [rows = 0, slots = 0] = p!.shape,
+      d = total!.shape[2]!;
     out.set(total!.data);
-    for (let g = 0; g < rows; g++) for (let i = 0; i < held!.data[g]!; i++)
-      for (let c = 0, to = p!.data[g * slots + i]! * d, from = (g * slots + i) * d; c < d; c++) out[to + c]! += values!.data[from + c]!;
+    for (let g = 0; g < rows; g++)
+      for (let i = 0; i < held!.data[g]!; i++)
+        for (let c = 0, to = p!.data[g * slots + i]! * d, from = (g * slots + i) * d; c < d; c++)
+          out[to + c]! += values!.data[from + c]!;
   },
 };

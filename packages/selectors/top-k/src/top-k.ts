@@ -1,5 +1,9 @@
 import { selector } from '@kv/core';
 import type { Selector } from '@kv/core';
 
-/** Top-k: the forced slots, then the highest scores, ties to the lower slot, never a banned one. Nested: S_k is part of S_k+1. */
-export const topK = (): Selector<'topK'> => selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+/**
+ * Top-k: the forced slots, then the highest scores, ties to the lower slot, never a banned one. Nested: S_k is part of
+ * S_k+1.
+ */
+export const topK = (): Selector<'topK'> =>
+  selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));

@@ -3,7 +3,11 @@ import type { Kernel, Scorer } from '@kv/core';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
 export const activeDots: Kernel = {
-  id: 'active-dots', inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' }, params: {}, ragged: 'keys', per: 'element',
+  id: 'active-dots',
+  inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' },
+  params: {},
+  ragged: 'keys',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q![0]!, k![1]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -17,14 +21,16 @@ fn run(index: u32) {
   output[index] = sum / sqrt(f32(d));
 }`,
   ref({ queries: q, keys: k, wanted }, _params, out, lengths) {
-    const [H = 0, w = 0, d = 0] = q!.shape, [G = 1, n = 0] = k!.shape;
+    const [H = 0, w = 0, d = 0] = q!.shape,
+      [G = 1, n = 0] = k!.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
-      if (wanted!.data[h] !== 0) for (let i = 0; i < lengths[g]!; i++) {
-        let sum = 0;
-        for (let c = 0; c < d; c++) sum += q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!;
-        out[h * n + i] = sum / Math.sqrt(d);
-      }
+      if (wanted!.data[h] !== 0)
+        for (let i = 0; i < lengths[g]!; i++) {
+          let sum = 0;
+          for (let c = 0; c < d; c++) sum += q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!;
+          out[h * n + i] = sum / Math.sqrt(d);
+        }
     }
   },
 };
@@ -34,5 +40,11 @@ fn run(index: u32) {
  *
  * @remarks PrHS, section IV-A. Scores on query rows `[H, n]`. O(H n d); rows that a wrap leaves out read no key.
  */
-export const dots = (): Scorer<'dots'> => scorer('dots', [queries(1), keys], ({ ops, at, queries: q, keys: k, active }) =>
-  ops.kernel(activeDots, { queries: q, keys: k, wanted: active ?? ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] }) }));
+export const dots = (): Scorer<'dots'> =>
+  scorer('dots', [queries(1), keys], ({ ops, at, queries: q, keys: k, active }) =>
+    ops.kernel(activeDots, {
+      queries: q,
+      keys: k,
+      wanted: active ?? ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] }),
+    }),
+  );

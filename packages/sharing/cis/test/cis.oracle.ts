@@ -3,30 +3,68 @@ import type { NdArray } from 'ndarray';
 import ops from 'ndarray-ops';
 
 type Vector = NdArray<Float64Array>;
-const inner = (a: Vector, b: Vector): number => { const product = ndarray(new Float64Array(a.shape[0]!), a.shape); ops.mul(product, a, b); return ops.sum(product); };
+const inner = (a: Vector, b: Vector): number => {
+  const product = ndarray(new Float64Array(a.shape[0]!), a.shape);
+  ops.mul(product, a, b);
+  return ops.sum(product);
+};
 const vector = (x: readonly number[]): Vector => ndarray(Float64Array.from(x), [x.length]);
 
-export interface Settings { readonly block: number; readonly threshold: number; readonly dilation: number; readonly sinks: number; readonly local: number; readonly budget: number; readonly compare: 'queries' | 'keys' }
-interface Entry { readonly compared: Vector; readonly middle: readonly number[] }
+export interface Settings {
+  readonly block: number;
+  readonly threshold: number;
+  readonly dilation: number;
+  readonly sinks: number;
+  readonly local: number;
+  readonly budget: number;
+  readonly compare: 'queries' | 'keys';
+}
+interface Entry {
+  readonly compared: Vector;
+  readonly middle: readonly number[];
+}
 
 /**
- * Section IV-A for one head, step by step: `queries[i]` is asked at step `first + i` over the first `sizes[i]` of `keys`. What each query sees, ascending, and how
+ * Section IV-A for one head, step by step: `queries[i]` is asked at step `first + i` over the first `sizes[i]` of
+ * `keys`. What each query sees, ascending, and how
  * many retrieved.
  */
-export function cisOracle(queries: readonly (readonly number[])[], keys: readonly (readonly number[])[], sizes: readonly number[], first: number, { block, threshold, dilation, sinks, local, budget, compare }: Settings): { seen: number[][]; retrieved: number } {
-  let entries: Entry[] = [], retrieved = 0;
+export function cisOracle(
+  queries: readonly (readonly number[])[],
+  keys: readonly (readonly number[])[],
+  sizes: readonly number[],
+  first: number,
+  { block, threshold, dilation, sinks, local, budget, compare }: Settings,
+): { seen: number[][]; retrieved: number } {
+  let entries: Entry[] = [],
+    retrieved = 0;
   const seen = queries.map((raw, i) => {
     if ((first + i) % block === 0) entries = [];
-    const n = sizes[i]!, query = vector(raw), compared = compare === 'keys' ? vector(keys[n - 1]!) : query, fixed = Array.from({ length: n }, (_, p) => p).filter((p) => p < sinks || p >= n - local);
-    const like = entries.filter((e) => inner(compared, e.compared) / Math.sqrt(inner(compared, compared) * inner(e.compared, e.compared)) > threshold).at(-1);
+    const n = sizes[i]!,
+      query = vector(raw),
+      compared = compare === 'keys' ? vector(keys[n - 1]!) : query,
+      fixed = Array.from({ length: n }, (_, p) => p).filter((p) => p < sinks || p >= n - local);
+    const like = entries
+      .filter(
+        (e) =>
+          inner(compared, e.compared) / Math.sqrt(inner(compared, compared) * inner(e.compared, e.compared)) >
+          threshold,
+      )
+      .at(-1);
     if (like) {
       const set = new Set([...fixed, ...like.middle]);
-      for (const p of like.middle.slice(0, Math.floor(like.middle.length / 3))) for (let q = p - dilation; q <= p + dilation; q++) if (q >= 0 && q < n) set.add(q);
+      for (const p of like.middle.slice(0, Math.floor(like.middle.length / 3)))
+        for (let q = p - dilation; q <= p + dilation; q++) if (q >= 0 && q < n) set.add(q);
       return [...set].sort((a, b) => a - b);
     }
     retrieved++;
-    const free = Array.from({ length: n }, (_, p) => p).filter((p) => !fixed.includes(p)), score = free.map((p) => inner(query, vector(keys[p]!)));
-    const middle = free.map((p, at) => ({ p, s: score[at]! })).sort((a, b) => b.s - a.s || a.p - b.p).slice(0, Math.max(0, budget - fixed.length)).map(({ p }) => p);
+    const free = Array.from({ length: n }, (_, p) => p).filter((p) => !fixed.includes(p)),
+      score = free.map((p) => inner(query, vector(keys[p]!)));
+    const middle = free
+      .map((p, at) => ({ p, s: score[at]! }))
+      .sort((a, b) => b.s - a.s || a.p - b.p)
+      .slice(0, Math.max(0, budget - fixed.length))
+      .map(({ p }) => p);
     entries.push({ compared, middle });
     return [...fixed, ...middle].sort((a, b) => a - b);
   });

@@ -1,8 +1,14 @@
 import type { Kernel } from '@kv/core';
 
-/** `before` `[H, H]` plus, for j < i, how many slots the sets of heads i and j have in common: `sets` f32 `[H, n]` of 1 and 0. What was there of another width is nothing. */
+/**
+ * `before` `[H, H]` plus, for j < i, how many slots the sets of heads i and j have in common: `sets` f32 `[H, n]` of 1
+ * and 0. What was there of another width is nothing.
+ */
 export const overlaps: Kernel = {
-  id: 'hshare-overlaps', inputs: { sets: 'f32', before: 'f32' }, params: {}, per: 'element',
+  id: 'hshare-overlaps',
+  inputs: { sets: 'f32', before: 'f32' },
+  params: {},
+  per: 'element',
   output: { dtype: 'f32', shape: ({ sets }) => [sets![0]!, sets![0]!] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -14,24 +20,30 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ sets, before }, _params, out) {
-    const [H = 0, n = 0] = sets!.shape, known = before!.shape[1] === H;
-    for (let i = 0; i < H; i++) for (let j = 0; j < H; j++) {
-      let sum = known ? before!.data[i * H + j]! : 0;
-      if (j < i) for (let s = 0; s < n; s++) sum += sets!.data[i * n + s]! * sets!.data[j * n + s]!;
-      out[i * H + j] = sum;
-    }
+    const [H = 0, n = 0] = sets!.shape,
+      known = before!.shape[1] === H;
+    for (let i = 0; i < H; i++)
+      for (let j = 0; j < H; j++) {
+        let sum = known ? before!.data[i * H + j]! : 0;
+        if (j < i) for (let s = 0; s < n; s++) sum += sets!.data[i * n + s]! * sets!.data[j * n + s]!;
+        out[i * H + j] = sum;
+      }
   },
 };
 
 /** Heads that a thread has room for. */
 const MOST = 128;
 /**
- * The head whose set each head uses, `[H, 1]`, itself where it shares with none: `share` times the pair j < i of most overlap, and then neither may i be used.
+ * The head whose set each head uses, `[H, 1]`, itself where it shares with none: `share` times the pair j < i of most
+ * overlap, and then neither may i be used.
  *
  * @remarks `overlap` f32 `[H, H]`, at most 128 heads; pairs without overlap do not share. O(share H^2).
  */
 export const leaders: Kernel = {
-  id: 'hshare-leaders', inputs: { overlap: 'f32' }, params: { share: 'u32' }, per: 'row',
+  id: 'hshare-leaders',
+  inputs: { overlap: 'f32' },
+  params: { share: 'u32' },
+  per: 'row',
   output: { dtype: 'f32', shape: ({ overlap }) => [overlap![0]!, 1] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
@@ -52,12 +64,19 @@ fn run(row: u32) {
   if (row < H) { output[row] = f32(uses[row]); }
 }`,
   ref({ overlap }, { share = 0 }, out) {
-    const all = out.length, H = Math.min(all, MOST), width = overlap!.shape[1]!, uses = Array.from({ length: all }, (_, h) => h);
+    const all = out.length,
+      H = Math.min(all, MOST),
+      width = overlap!.shape[1]!,
+      uses = Array.from({ length: all }, (_, h) => h);
     for (let round = 0; round < share; round++) {
-      let best = 0, at = -1, to = -1;
+      let best = 0,
+        at = -1,
+        to = -1;
       for (let i = 0; i < H; i++) {
         if (uses[i] !== i) continue;
-        for (let j = 0; j < i; j++) if (uses[j] === j && overlap!.data[i * width + j]! > best) [best, at, to] = [overlap!.data[i * width + j]!, i, j];
+        for (let j = 0; j < i; j++)
+          if (uses[j] === j && overlap!.data[i * width + j]! > best)
+            [best, at, to] = [overlap!.data[i * width + j]!, i, j];
       }
       if (at < 0) break;
       uses[at] = to;
@@ -69,7 +88,10 @@ fn run(row: u32) {
 
 /** Every head's row of `sets` `[H, N]` is its leader's. */
 export const rowsOfLeaders: Kernel = {
-  id: 'hshare-rows', inputs: { sets: 'f32', leader: 'f32' }, params: {}, per: 'element',
+  id: 'hshare-rows',
+  inputs: { sets: 'f32', leader: 'f32' },
+  params: {},
+  per: 'element',
   output: { dtype: 'f32', shape: ({ sets }) => sets! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -78,6 +100,8 @@ fn run(index: u32) {
 }`,
   ref({ sets, leader }, _params, out) {
     const [H = 0, n = 0] = sets!.shape;
-    out.forEach((_, i) => { out[i] = sets!.data[Math.min(Math.max(Math.trunc(leader!.data[Math.floor(i / n)]!), 0), H - 1) * n + (i % n)]!; });
+    out.forEach((_, i) => {
+      out[i] = sets!.data[Math.min(Math.max(Math.trunc(leader!.data[Math.floor(i / n)]!), 0), H - 1) * n + (i % n)]!;
+    });
   },
 };

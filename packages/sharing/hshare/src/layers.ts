@@ -3,10 +3,14 @@ import type { Kernel } from '@kv/core';
 /**
  * What layers retrieved, `[1, L H B]`, with this layer's sets: 1 + position, ascending, then 0.
  *
- * @remarks `list` u32 `[H, N]`, of which row h counts `count[h]` entries; `width` = B, entries that a head has room for.
+ * @remarks `list` u32 `[H, N]`, of which row h counts `count[h]` entries; `width` = B, entries that a head has room
+ * for.
  */
 export const listed: Kernel = {
-  id: 'hshare-listed', inputs: { list: 'u32', count: 'f32', before: 'f32' }, params: { layer: 'u32', width: 'u32' }, per: 'element',
+  id: 'hshare-listed',
+  inputs: { list: 'u32', count: 'f32', before: 'f32' },
+  params: { layer: 'u32', width: 'u32' },
+  per: 'element',
   output: { dtype: 'f32', shape: ({ before }) => before! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -20,20 +24,25 @@ fn run(index: u32) {
   ref({ list, count, before }, { layer = 0, width = 1 }, out) {
     const [H = 0, n = 0] = list!.shape;
     out.set(before!.data);
-    for (let h = 0; h < H; h++) for (let k = 0; k < width; k++) {
-      const index = (layer * H + h) * width + k;
-      if (index < out.length) out[index] = k < count!.data[h]! ? list!.data[h * n + k]! + 1 : 0;
-    }
+    for (let h = 0; h < H; h++)
+      for (let k = 0; k < width; k++) {
+        const index = (layer * H + h) * width + k;
+        if (index < out.length) out[index] = k < count!.data[h]! ? list!.data[h * n + k]! + 1 : 0;
+      }
   },
 };
 
 /**
- * `before` `[1, L L]` plus, for this layer i and every j < i, how many positions their sets have in common, over all heads.
+ * `before` `[1, L L]` plus, for this layer i and every j < i, how many positions their sets have in common, over all
+ * heads.
  *
  * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listed` leaves them.
  */
 export const layerOverlaps: Kernel = {
-  id: 'hshare-layer-overlaps', inputs: { sets: 'f32', lists: 'f32', before: 'f32' }, params: { layer: 'u32', layers: 'u32', width: 'u32' }, per: 'element',
+  id: 'hshare-layer-overlaps',
+  inputs: { sets: 'f32', lists: 'f32', before: 'f32' },
+  params: { layer: 'u32', layers: 'u32', width: 'u32' },
+  per: 'element',
   output: { dtype: 'f32', shape: ({ before }) => before! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -51,17 +60,25 @@ fn run(index: u32) {
   ref({ sets, lists, before }, { layer = 0, layers = 1, width = 1 }, out) {
     const [H = 0, n = 0] = sets!.shape;
     out.set(before!.data);
-    for (let j = 0; j < Math.min(layer, layers); j++) for (let h = 0; h < H; h++) for (let k = 0; k < width; k++) {
-      const entry = lists!.data[(j * H + h) * width + k]!;
-      if (entry < 1 || entry > n) break;
-      out[layer * layers + j]! += sets!.data[h * n + entry - 1]!;
-    }
+    for (let j = 0; j < Math.min(layer, layers); j++)
+      for (let h = 0; h < H; h++)
+        for (let k = 0; k < width; k++) {
+          const entry = lists!.data[(j * H + h) * width + k]!;
+          if (entry < 1 || entry > n) break;
+          out[layer * layers + j]! += sets!.data[h * n + entry - 1]!;
+        }
   },
 };
 
-/** `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer that lies so far from this one, from `lists` as `listed` leaves them. O(H N log B). */
+/**
+ * `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer that lies so far from this one, from
+ * `lists` as `listed` leaves them. O(H N log B).
+ */
 export const ofLayer: Kernel = {
-  id: 'hshare-of-layer', inputs: { lists: 'f32', offset: 'f32', sets: 'f32' }, params: { layer: 'u32', width: 'u32' }, per: 'element',
+  id: 'hshare-of-layer',
+  inputs: { lists: 'f32', offset: 'f32', sets: 'f32' },
+  params: { layer: 'u32', width: 'u32' },
+  per: 'element',
   output: { dtype: 'f32', shape: ({ sets }) => sets! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -79,12 +96,17 @@ fn run(index: u32) {
   }
 }`,
   ref({ lists, offset, sets }, { layer = 0, width = 1 }, out) {
-    const [H = 0, n = 0] = sets!.shape, by = offset!.data[0]!;
-    if (!(by < 0)) { out.set(sets!.data); return; }
-    for (let h = 0; h < H; h++) for (let k = 0; k < width; k++) {
-      const entry = lists!.data[(Math.max(0, layer + by) * H + h) * width + k]!;
-      if (entry < 1) break;
-      if (entry <= n) out[h * n + entry - 1] = 1;
+    const [H = 0, n = 0] = sets!.shape,
+      by = offset!.data[0]!;
+    if (!(by < 0)) {
+      out.set(sets!.data);
+      return;
     }
+    for (let h = 0; h < H; h++)
+      for (let k = 0; k < width; k++) {
+        const entry = lists!.data[(Math.max(0, layer + by) * H + h) * width + k]!;
+        if (entry < 1) break;
+        if (entry <= n) out[h * n + entry - 1] = 1;
+      }
   },
 };

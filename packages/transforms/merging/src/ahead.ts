@@ -1,8 +1,15 @@
 import type { Kernel } from '@kv/core';
 
-/** 1 / m for a slot that `merges` and whose coin is below what it received against the mean of the next m kept slots, m at most `slots`; else 0. All `[G, n]`. */
+/**
+ * 1 / m for a slot that `merges` and whose coin is below what it received against the mean of the next m kept slots, m
+ * at most `slots`; else 0. All `[G, n]`.
+ */
 export const shareAhead: Kernel = {
-  id: 'share-ahead', inputs: { received: 'f32', stays: 'f32', merges: 'f32', coin: 'f32' }, params: { slots: 'u32' }, ragged: 'received', per: 'element',
+  id: 'share-ahead',
+  inputs: { received: 'f32', stays: 'f32', merges: 'f32', coin: 'f32' },
+  params: { slots: 'u32' },
+  ragged: 'received',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ received }) => received! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -15,18 +22,32 @@ fn run(index: u32) {
 }`,
   ref({ received, stays, merges, coin }, { slots = 1 }, out, lengths) {
     const [G = 0, n = 0] = received!.shape;
-    for (let g = 0; g < G; g++) for (let e = 0; e < lengths[g]!; e++) {
-      if (merges!.data[g * n + e] === 0) continue;
-      let sum = 0, count = 0;
-      for (let i = e + 1; i < lengths[g]! && count < slots; i++) if (stays!.data[g * n + i] !== 0) { sum += received!.data[g * n + i]!; count++; }
-      if (count > 0 && coin!.data[g * n + e]! * (sum / count) < received!.data[g * n + e]!) out[g * n + e] = 1 / count;
-    }
+    for (let g = 0; g < G; g++)
+      for (let e = 0; e < lengths[g]!; e++) {
+        if (merges!.data[g * n + e] === 0) continue;
+        let sum = 0,
+          count = 0;
+        for (let i = e + 1; i < lengths[g]! && count < slots; i++)
+          if (stays!.data[g * n + i] !== 0) {
+            sum += received!.data[g * n + i]!;
+            count++;
+          }
+        if (count > 0 && coin!.data[g * n + e]! * (sum / count) < received!.data[g * n + e]!)
+          out[g * n + e] = 1 / count;
+      }
   },
 };
 
-/** v_t + Σ share_e v_e over the slots e before a kept slot t with fewer than `slots` kept ones between them: values `[G, n, d]` to the same. */
+/**
+ * v_t + Σ share_e v_e over the slots e before a kept slot t with fewer than `slots` kept ones between them: values `[G,
+ * n, d]` to the same.
+ */
 export const foldAhead: Kernel = {
-  id: 'fold-ahead', inputs: { values: 'f32', stays: 'f32', share: 'f32' }, params: { slots: 'u32' }, ragged: 'values', per: 'element',
+  id: 'fold-ahead',
+  inputs: { values: 'f32', stays: 'f32', share: 'f32' },
+  params: { slots: 'u32' },
+  ragged: 'values',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ values }) => values! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -41,15 +62,18 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ values: v, stays, share }, { slots = 1 }, out, lengths) {
-    const [G = 0, n = 0, d = 0] = v!.shape, sums = Float64Array.from(v!.data);
-    for (let g = 0; g < G; g++) for (let e = 0; e < lengths[g]!; e++) {
-      const part = share!.data[g * n + e]!;
-      if (part === 0) continue;
-      for (let t = e + 1, count = 0; t < lengths[g]! && count < slots; t++) if (stays!.data[g * n + t] !== 0) {
-        count++;
-        for (let c = 0; c < d; c++) sums[(g * n + t) * d + c]! += part * v!.data[(g * n + e) * d + c]!;
+    const [G = 0, n = 0, d = 0] = v!.shape,
+      sums = Float64Array.from(v!.data);
+    for (let g = 0; g < G; g++)
+      for (let e = 0; e < lengths[g]!; e++) {
+        const part = share!.data[g * n + e]!;
+        if (part === 0) continue;
+        for (let t = e + 1, count = 0; t < lengths[g]! && count < slots; t++)
+          if (stays!.data[g * n + t] !== 0) {
+            count++;
+            for (let c = 0; c < d; c++) sums[(g * n + t) * d + c]! += part * v!.data[(g * n + e) * d + c]!;
+          }
       }
-    }
     out.set(sums);
   },
 };

@@ -1,8 +1,15 @@
 import type { Kernel } from '@kv/core';
 
-/** For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to u32 `[G, n]`. */
+/**
+ * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to
+ * u32 `[G, n]`.
+ */
 export const nearestKept: Kernel = {
-  id: 'nearest-kept', inputs: { x: 'f32', stays: 'f32' }, params: {}, ragged: 'x', per: 'element',
+  id: 'nearest-kept',
+  inputs: { x: 'f32', stays: 'f32' },
+  params: {},
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'u32', shape: ({ stays }) => stays! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -17,24 +24,39 @@ fn run(index: u32) {
   }
   output[index] = at;
 }`,
-  operations: ({ x }) => { const [G = 0, n = 0, d = 0] = x!.shape; return G * n * n * (2 * d + 1); },
+  operations: ({ x }) => {
+    const [G = 0, n = 0, d = 0] = x!.shape;
+    return G * n * n * (2 * d + 1);
+  },
   ref({ x, stays }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape, { data } = x!;
-    for (let g = 0; g < G; g++) for (let e = 0; e < lengths[g]!; e++) {
-      let best = -3e38;
-      for (let i = 0; i < lengths[g]!; i++) {
-        if (stays!.data[g * n + i] === 0) continue;
-        let s = 0;
-        for (let c = 0; c < d; c++) s += data[(g * n + e) * d + c]! * data[(g * n + i) * d + c]!;
-        if (s > best) { best = s; out[g * n + e] = i; }
+    const [G = 0, n = 0, d = 0] = x!.shape,
+      { data } = x!;
+    for (let g = 0; g < G; g++)
+      for (let e = 0; e < lengths[g]!; e++) {
+        let best = -3e38;
+        for (let i = 0; i < lengths[g]!; i++) {
+          if (stays!.data[g * n + i] === 0) continue;
+          let s = 0;
+          for (let c = 0; c < d; c++) s += data[(g * n + e) * d + c]! * data[(g * n + i) * d + c]!;
+          if (s > best) {
+            best = s;
+            out[g * n + e] = i;
+          }
+        }
       }
-    }
   },
 };
 
-/** (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same; w is 0 for what does not move. */
+/**
+ * (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same; w is 0 for what
+ * does not move.
+ */
 export const foldInto: Kernel = {
-  id: 'fold-into', inputs: { values: 'f32', into: 'u32', w: 'f32' }, params: {}, ragged: 'values', per: 'element',
+  id: 'fold-into',
+  inputs: { values: 'f32', into: 'u32', w: 'f32' },
+  params: {},
+  ragged: 'values',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ values }) => values! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -43,15 +65,22 @@ fn run(index: u32) {
   for (var e = 0u; e < values_lengths[g]; e++) { if (w[g * n + e] != 0.0 && into[g * n + e] == slot % n) { sum += w[g * n + e] * values[(g * n + e) * d + c]; mass += w[g * n + e]; } }
   output[index] = sum / mass;
 }`,
-  operations: ({ values }) => { const [G = 0, n = 0, d = 0] = values!.shape; return 2 * G * n * n * d; },
+  operations: ({ values }) => {
+    const [G = 0, n = 0, d = 0] = values!.shape;
+    return 2 * G * n * n * d;
+  },
   ref({ values: v, into, w }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = v!.shape, sums = Float64Array.from(v!.data), mass = new Float64Array(G * n).fill(1);
-    for (let g = 0; g < G; g++) for (let e = 0; e < lengths[g]!; e++) {
-      const weight = w!.data[g * n + e]!, to = g * n + into!.data[g * n + e]!;
-      if (weight === 0) continue;
-      mass[to]! += weight;
-      for (let c = 0; c < d; c++) sums[to * d + c]! += weight * v!.data[(g * n + e) * d + c]!;
-    }
+    const [G = 0, n = 0, d = 0] = v!.shape,
+      sums = Float64Array.from(v!.data),
+      mass = new Float64Array(G * n).fill(1);
+    for (let g = 0; g < G; g++)
+      for (let e = 0; e < lengths[g]!; e++) {
+        const weight = w!.data[g * n + e]!,
+          to = g * n + into!.data[g * n + e]!;
+        if (weight === 0) continue;
+        mass[to]! += weight;
+        for (let c = 0; c < d; c++) sums[to * d + c]! += weight * v!.data[(g * n + e) * d + c]!;
+      }
     for (let i = 0; i < sums.length; i++) out[i] = sums[i]! / mass[Math.floor(i / d)]!;
   },
 };

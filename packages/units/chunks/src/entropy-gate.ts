@@ -8,9 +8,16 @@ export interface EntropyGateOptions {
   readonly low?: number;
 }
 
-/** Place of each slot among those of its chunk, 0 = highest, ties to the lower slot: `x` `[r, n]`, `chunk` u32 `[r', n]` with the slots of a chunk side by side. */
+/**
+ * Place of each slot among those of its chunk, 0 = highest, ties to the lower slot: `x` `[r, n]`, `chunk` u32 `[r', n]`
+ * with the slots of a chunk side by side.
+ */
 export const placeInChunk: Kernel = {
-  id: 'place-in-chunk', inputs: { x: 'f32', chunk: 'u32' }, params: {}, ragged: 'x', per: 'element',
+  id: 'place-in-chunk',
+  inputs: { x: 'f32', chunk: 'u32' },
+  params: {},
+  ragged: 'x',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ x }) => x! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -24,13 +31,17 @@ fn run(index: u32) {
   output[index] = before;
 }`,
   ref({ x, chunk }, _params, out, lengths) {
-    const [rows = 0, n = 0] = x!.shape, group = rows / chunk!.shape[0]!;
-    for (let r = 0; r < rows; r++) for (let i = 0, at = r * n, from = Math.floor(r / group) * n; i < lengths[r]!; i++) {
-      let before = 0;
-      for (let j = i - 1; j >= 0 && chunk!.data[from + j] === chunk!.data[from + i]; j--) before += Number(x!.data[at + j]! >= x!.data[at + i]!);
-      for (let j = i + 1; j < lengths[r]! && chunk!.data[from + j] === chunk!.data[from + i]; j++) before += Number(x!.data[at + j]! > x!.data[at + i]!);
-      out[at + i] = before;
-    }
+    const [rows = 0, n = 0] = x!.shape,
+      group = rows / chunk!.shape[0]!;
+    for (let r = 0; r < rows; r++)
+      for (let i = 0, at = r * n, from = Math.floor(r / group) * n; i < lengths[r]!; i++) {
+        let before = 0;
+        for (let j = i - 1; j >= 0 && chunk!.data[from + j] === chunk!.data[from + i]; j--)
+          before += Number(x!.data[at + j]! >= x!.data[at + i]!);
+        for (let j = i + 1; j < lengths[r]! && chunk!.data[from + j] === chunk!.data[from + i]; j++)
+          before += Number(x!.data[at + j]! > x!.data[at + i]!);
+        out[at + i] = before;
+      }
   },
 };
 
@@ -40,28 +51,54 @@ const EPSILON = 1e-8;
 const LEAST = -1e30;
 
 /**
- * Chunks gated by entropy: slots in the order in which whole chunks go in, best first; but of a chunk that is at least the median chunk and has less than the median entropy only its `low` best slots, the others behind all.
+ * Chunks gated by entropy: slots in the order in which whole chunks go in, best first; but of a chunk that is at least
+ * the median chunk and has less than the median entropy only its `low` best slots, the others behind all.
  * With `topK()`: coherent chunks stay whole, spiky ones leave room for more chunks, and the budget is met exactly.
  *
- * @remarks kvpress' EntropyGatedChunkKVPress, over ChunkKV (Liu et al. 2025, arXiv:2502.00299). One order for the layer, from the sum over its KV heads; forced slots count as the layer's largest score + 1. A chunk is cut by position; its entropy is
- * that of its scores as shares, over the logarithm of its length. Scores are minus places, on KV rows `[G, n]`. O(G n (size + log n)).
+ * @remarks kvpress' EntropyGatedChunkKVPress, over ChunkKV (Liu et al. 2025, arXiv:2502.00299). One order for the
+ * layer, from the sum over its KV heads; forced slots count as the layer's largest score + 1. A chunk is cut by
+ * position; its entropy is
+ * that of its scores as shares, over the logarithm of its length. Scores are minus places, on KV rows `[G, n]`. O(G n
+ * (size + log n)).
  * @throws KvError if `size` or `low` is not a positive whole number.
  */
 export function entropyGate({ size = 10, low = 4 }: EntropyGateOptions = {}): Transform<'entropyGate'> {
   checkNumber('entropyGate', 'low', low, 'a positive whole number of slots', isPositiveInteger);
   checkNumber('entropyGate', 'size', size, 'a positive whole number of positions', isPositiveInteger);
   return transform({ name: 'entropyGate', options: { size, low } }, [positions], (ctx) => {
-    const { ops, at, scores, forced, positions: p } = ctx, G = at.kvHeads, count = Math.ceil(at.length / size), n = at.slots;
-    const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor => (x.shape[0]! > G ? ops.groupRows(kind, x, G) : x), over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, count);
-    const s = ops.add(ops.mul(layerMean(ctx, marked(ops, onRows('mean', scores), forced && onRows('max', forced))), G), ops.mul(p, 0)); // [G, n]
-    const of = ops.take(ops.from({ data: Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / size)), shape: [1, at.length] }), p);
-    const members = over('sum', ops.fill(s, 1)), mean = over('mean', s), lowest = ops.min(0, ops.mul(over('max', ops.mul(s, -1)), -1));
-    const q = ops.sub(s, ops.take(lowest, of)), share = ops.div(q, ops.take(ops.add(over('sum', q), EPSILON), of));
-    const entropy = ops.div(over('sum', ops.mul(share, ops.log(ops.add(share, EPSILON)))), ops.mul(ops.log(ops.max(2, members)), -1)); // 0 of one slot
-    const some = ops.less(0, members), spiky = ops.min(1, ops.max(0, entropy));
+    const { ops, at, scores, forced, positions: p } = ctx,
+      G = at.kvHeads,
+      count = Math.ceil(at.length / size),
+      n = at.slots;
+    const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor => (x.shape[0]! > G ? ops.groupRows(kind, x, G) : x),
+      over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, count);
+    const s = ops.add(
+      ops.mul(layerMean(ctx, marked(ops, onRows('mean', scores), forced && onRows('max', forced))), G),
+      ops.mul(p, 0),
+    ); // [G, n]
+    const of = ops.take(
+      ops.from({
+        data: Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / size)),
+        shape: [1, at.length],
+      }),
+      p,
+    );
+    const members = over('sum', ops.fill(s, 1)),
+      mean = over('mean', s),
+      lowest = ops.min(0, ops.mul(over('max', ops.mul(s, -1)), -1));
+    const q = ops.sub(s, ops.take(lowest, of)),
+      share = ops.div(q, ops.take(ops.add(over('sum', q), EPSILON), of));
+    const entropy = ops.div(
+      over('sum', ops.mul(share, ops.log(ops.add(share, EPSILON)))),
+      ops.mul(ops.log(ops.max(2, members)), -1),
+    ); // 0 of one slot
+    const some = ops.less(0, members),
+      spiky = ops.min(1, ops.max(0, entropy));
     const gated = ops.mul(ops.atLeast(mean, median(ops, mean, some)), ops.less(spiky, median(ops, spiky, some)));
-    const place = ops.kernel(placeInChunk, { x: s, chunk: of }), late = ops.mul(ops.take(gated, of), ops.atLeast(place, low));
-    const inOrder = ops.add(ops.mul(ops.take(ops.rank(ops.where(some, mean, LOWEST), 'row'), of), size), place); // whole numbers that f32 holds
+    const place = ops.kernel(placeInChunk, { x: s, chunk: of }),
+      late = ops.mul(ops.take(gated, of), ops.atLeast(place, low));
+    // whole numbers that f32 holds
+    const inOrder = ops.add(ops.mul(ops.take(ops.rank(ops.where(some, mean, LOWEST), 'row'), of), size), place);
     return ops.mul(ops.where(late, ops.add(ops.rank(s, 'row'), n + count * size), inOrder), -1);
   });
 }
@@ -74,6 +111,11 @@ function marked(ops: Ops, own: Tensor, forced: Tensor | undefined): Tensor {
 }
 /** The median of each row where `some` is 1, the lower of two: `[r, count]` to `[r, 1]`. */
 function median(ops: Ops, x: Tensor, some: Tensor): Tensor {
-  const last = ops.sub(ops.reduce('sum', some, 'slots'), 1), place = ops.sub(last, ops.map('floor', ops.div(last, 2)));
-  return ops.reduce('max', ops.where(ops.zip('equal', ops.rank(ops.where(some, x, LOWEST), 'row'), place), x, LOWEST), 'slots');
+  const last = ops.sub(ops.reduce('sum', some, 'slots'), 1),
+    place = ops.sub(last, ops.map('floor', ops.div(last, 2)));
+  return ops.reduce(
+    'max',
+    ops.where(ops.zip('equal', ops.rank(ops.where(some, x, LOWEST), 'row'), place), x, LOWEST),
+    'slots',
+  );
 }

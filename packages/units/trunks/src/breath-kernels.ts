@@ -1,8 +1,14 @@
 import type { Kernel } from '@kv/core';
 
-/** What was known of the first entries, where it was written (at least 0), and `fresh` for the others. Both `[1, n]`, of any lengths. */
+/**
+ * What was known of the first entries, where it was written (at least 0), and `fresh` for the others. Both `[1, n]`, of
+ * any lengths.
+ */
 export const carried: Kernel = {
-  id: 'breath-carried', inputs: { before: 'f32', fresh: 'f32' }, params: {}, per: 'element',
+  id: 'breath-carried',
+  inputs: { before: 'f32', fresh: 'f32' },
+  params: {},
+  per: 'element',
   output: { dtype: 'f32', shape: ({ fresh }) => fresh! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -10,13 +16,23 @@ fn run(index: u32) {
   if (index < before_shape.x * before_shape.y) { if (before[index] >= 0.0) { output[index] = before[index]; } }
 }`,
   ref({ before, fresh }, _params, out) {
-    out.forEach((_, i) => { const known = before!.data[i] ?? -1; out[i] = known >= 0 ? known : fresh!.data[i]!; });
+    out.forEach((_, i) => {
+      const known = before!.data[i] ?? -1;
+      out[i] = known >= 0 ? known : fresh!.data[i]!;
+    });
   },
 };
 
-/** Slots of all rows whose position belongs to each unit: `positions` u32 `[G, n]`, `unitOf` f32 `[1, N]` by position, negative where it has none; as many units as `like`. O(G n) each. */
+/**
+ * Slots of all rows whose position belongs to each unit: `positions` u32 `[G, n]`, `unitOf` f32 `[1, N]` by position,
+ * negative where it has none; as many units as `like`. O(G n) each.
+ */
 export const holding: Kernel = {
-  id: 'breath-holding', inputs: { positions: 'u32', unitOf: 'f32', like: 'f32' }, params: {}, ragged: 'positions', per: 'element',
+  id: 'breath-holding',
+  inputs: { positions: 'u32', unitOf: 'f32', like: 'f32' },
+  params: {},
+  ragged: 'positions',
+  per: 'element',
   output: { dtype: 'f32', shape: ({ like }) => like! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -34,20 +50,30 @@ fn run(index: u32) {
   ref({ positions: p, unitOf }, _params, out, lengths) {
     const [rows = 0, n = 0] = p!.shape;
     out.fill(0);
-    for (let r = 0; r < rows; r++) for (let i = 0; i < lengths[r]!; i++) { const u = unitOf!.data[p!.data[r * n + i]!] ?? -1; if (u >= 0 && u < out.length) out[u]! += 1; }
+    for (let r = 0; r < rows; r++)
+      for (let i = 0; i < lengths[r]!; i++) {
+        const u = unitOf!.data[p!.data[r * n + i]!] ?? -1;
+        if (u >= 0 && u < out.length) out[u]! += 1;
+      }
   },
 };
 
 /** A pulse crosses an edge at half the edge's weight, and ends below this. */
-const HOP = 0.5, LEAST = 0.01;
+const HOP = 0.5,
+  LEAST = 0.01;
 
 /**
- * Π (1 - gain p) over the pulses p that reach each unit from active ones along walks of one edge, or two that end elsewhere than they start.
+ * Π (1 - gain p) over the pulses p that reach each unit from active ones along walks of one edge, or two that end
+ * elsewhere than they start.
  *
- * @remarks CrystalCache, eq. 37 and 38. Edges `a`, `b` u32 and `weight` f32 `[1, E]`, in either direction, `lit` f32, 1 where a unit is active, `[1, units]`; output `[1, units]`. O(E) a unit and O(E) for each edge at it.
+ * @remarks CrystalCache, eq. 37 and 38. Edges `a`, `b` u32 and `weight` f32 `[1, E]`, in either direction, `lit` f32, 1
+ * where a unit is active, `[1, units]`; output `[1, units]`. O(E) a unit and O(E) for each edge at it.
  */
 export const resonance: Kernel = {
-  id: 'breath-resonance', inputs: { a: 'u32', b: 'u32', weight: 'f32', lit: 'f32' }, params: { hops: 'u32', gain: 'f32' }, per: 'element',
+  id: 'breath-resonance',
+  inputs: { a: 'u32', b: 'u32', weight: 'f32', lit: 'f32' },
+  params: { hops: 'u32', gain: 'f32' },
+  per: 'element',
   output: { dtype: 'f32', shape: ({ lit }) => lit! },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -69,17 +95,22 @@ fn run(index: u32) {
   output[index] = left;
 }`,
   ref({ a, b, weight, lit }, { hops = 2, gain = 0 }, out) {
-    const E = weight!.data.length, at = Array.from({ length: out.length }, (): number[] => []), other = (e: number, u: number): number => (a!.data[e] === u ? b!.data[e]! : a!.data[e]!);
+    const E = weight!.data.length,
+      at = Array.from({ length: out.length }, (): number[] => []),
+      other = (e: number, u: number): number => (a!.data[e] === u ? b!.data[e]! : a!.data[e]!);
     for (let e = 0; e < E; e++) for (const u of new Set([a!.data[e]!, b!.data[e]!])) at[u]?.push(e);
     out.forEach((_, u) => {
       let left = 1;
       for (const e of at[u]!) {
-        const middle = other(e, u), last = weight!.data[e]! * HOP;
+        const middle = other(e, u),
+          last = weight!.data[e]! * HOP;
         if (hops > 0 && last >= LEAST && lit!.data[middle]! !== 0) left *= 1 - gain * last;
         if (hops < 2) continue;
         for (const f of at[middle] ?? []) {
-          const start = other(f, middle), first = weight!.data[f]! * HOP;
-          if (start !== u && lit!.data[start]! !== 0 && first >= LEAST && first * last >= LEAST) left *= 1 - gain * first * last;
+          const start = other(f, middle),
+            first = weight!.data[f]! * HOP;
+          if (start !== u && lit!.data[start]! !== 0 && first >= LEAST && first * last >= LEAST)
+            left *= 1 - gain * first * last;
         }
       }
       out[u] = left;

@@ -14,7 +14,12 @@ export interface CoAttention {
   readonly weight: Float32Array;
 }
 
-interface Known { readonly edges: Collector | FoldedCollector; readonly prompt: number; length: number; value: Promise<CoAttention> }
+interface Known {
+  readonly edges: Collector | FoldedCollector;
+  readonly prompt: number;
+  length: number;
+  value: Promise<CoAttention>;
+}
 /** What was collected of a sequence: every layer's event asks for the same, and a later one adds what came since. */
 const known = new WeakMap<readonly number[], Known>();
 
@@ -27,15 +32,28 @@ async function collect({ edges }: Known, engine: ProviderEngine, from: number): 
 /**
  * Co-attention edges and saliency of the first layer.
  *
- * @remarks CrystalCache, section 3.2, eq. 11 to 15. The provider runs the first layer once more over the whole sequence and streams its attention rows: O(n k)
- * memory beside one chunk's 1024 x 1024 block, where the paper holds n x n; an engine on a device folds them there. Of generated tokens only the new rows, with edges to what they read.
+ * @remarks CrystalCache, section 3.2, eq. 11 to 15. The provider runs the first layer once more over the whole sequence
+ * and streams its attention rows: O(n k)
+ * memory beside one chunk's 1024 x 1024 block, where the paper holds n x n; an engine on a device folds them there. Of
+ * generated tokens only the new rows, with edges to what they read.
  */
 export const coAttention: Signal<'coAttention', CoAttention> = {
-  id: 'crystalcache.co-attention', as: 'coAttention', cost: 'pass',
+  id: 'crystalcache.co-attention',
+  as: 'coAttention',
+  cost: 'pass',
   provide: (engine) => {
-    const { ids: { length }, promptLength: prompt } = engine, before = known.get(engine.ids), goes = before?.prompt === prompt && before.length <= length;
+    const {
+        ids: { length },
+        promptLength: prompt,
+      } = engine,
+      before = known.get(engine.ids),
+      goes = before?.prompt === prompt && before.length <= length;
     if (goes && before.length === length) return before.value;
-    const now = { edges: goes ? before.edges : engine.attentionStretches ? foldedCollector({ prompt }) : collector({ prompt }), prompt, length } as Known;
+    const now = {
+      edges: goes ? before.edges : engine.attentionStretches ? foldedCollector({ prompt }) : collector({ prompt }),
+      prompt,
+      length,
+    } as Known;
     now.value = collect(now, engine, goes ? before.length : 0);
     known.set(engine.ids, now);
     return now.value;

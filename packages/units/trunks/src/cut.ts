@@ -2,12 +2,24 @@ import type { At, Tokens } from '@kv/core';
 import type { CoAttention } from './co-attention.ts';
 
 /** Tokens from `start` up to, not including, `end`. */
-export interface Span { readonly start: number; readonly end: number }
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
 
-/** What is cut by itself: the prompt, then runs of `run` generated tokens, the last of which may be shorter. What an event cut stays cut so when more tokens come. */
-export function stretches({ length, promptLength, step }: Pick<At, 'length' | 'promptLength' | 'step'>, run: number): readonly Span[] {
-  const prompt = Math.min(promptLength, length), starts = [0], first = length - step;
-  for (let p = first + run * Math.max(0, Math.floor((prompt - first) / run)); p < length; p += run) if (p >= prompt && p > 0) starts.push(p);
+/**
+ * What is cut by itself: the prompt, then runs of `run` generated tokens, the last of which may be shorter. What an
+ * event cut stays cut so when more tokens come.
+ */
+export function stretches(
+  { length, promptLength, step }: Pick<At, 'length' | 'promptLength' | 'step'>,
+  run: number,
+): readonly Span[] {
+  const prompt = Math.min(promptLength, length),
+    starts = [0],
+    first = length - step;
+  for (let p = first + run * Math.max(0, Math.floor((prompt - first) / run)); p < length; p += run)
+    if (p >= prompt && p > 0) starts.push(p);
   if (prompt > 0 && prompt < length && !starts.includes(prompt)) starts.push(prompt);
   return starts.sort((a, b) => a - b).map((start, i, all) => ({ start, end: all[i + 1] ?? length }));
 }
@@ -16,24 +28,39 @@ export function stretches({ length, promptLength, step }: Pick<At, 'length' | 'p
 export function sentenceSpans({ text, offsets }: Tokens, { start: from, end }: Span): readonly Span[] {
   const spans: Span[] = [];
   let start = from;
-  for (let i = from; i < end; i++) if (i === end - 1 || /[.!?]\s*$|\n/.test(text.slice(...(offsets[i] ?? [0, 0])))) { spans.push({ start, end: i + 1 }); start = i + 1; }
+  for (let i = from; i < end; i++)
+    if (i === end - 1 || /[.!?]\s*$|\n/.test(text.slice(...(offsets[i] ?? [0, 0])))) {
+      spans.push({ start, end: i + 1 });
+      start = i + 1;
+    }
   return spans;
 }
 
 const INTERFACE = 5;
-/** Mean weight of the edges between the last five tokens of one span and the first five of the next, in either direction; 0 without any. Eq. 16 to 18. */
+/**
+ * Mean weight of the edges between the last five tokens of one span and the first five of the next, in either
+ * direction; 0 without any. Eq. 16 to 18.
+ */
 function interfaceStrength({ from, to, weight }: CoAttention, first: Uint32Array, left: Span, right: Span): number {
-  const low = Math.max(left.start, left.end - INTERFACE), high = Math.min(right.end, right.start + INTERFACE), border = right.start;
-  let sum = 0, count = 0;
+  const low = Math.max(left.start, left.end - INTERFACE),
+    high = Math.min(right.end, right.start + INTERFACE),
+    border = right.start;
+  let sum = 0,
+    count = 0;
   for (let e = first[low] ?? 0; e < from.length && from[e]! < high; e++) {
-    if (to[e]! < low || to[e]! >= high || (from[e]! < border) === (to[e]! < border)) continue;
+    if (to[e]! < low || to[e]! >= high || from[e]! < border === to[e]! < border) continue;
     sum += weight[e]!;
     count++;
   }
   return count === 0 ? 0 : sum / count;
 }
 
-export interface TrunkSizes { /** Most tokens of a trunk. */ readonly maxSize: number; /** Strength above which sentences merge; 'adaptive': the median strength between neighbours. */ readonly merge: number | 'adaptive' }
+export interface TrunkSizes {
+  /** Most tokens of a trunk. */
+  readonly maxSize: number;
+  /** Strength above which sentences merge; 'adaptive': the median strength between neighbours. */
+  readonly merge: number | 'adaptive';
+}
 
 /** Where the edges of each token begin. */
 export function firstEdges({ from }: CoAttention, length: number): Uint32Array {
@@ -43,15 +70,28 @@ export function firstEdges({ from }: CoAttention, length: number): Uint32Array {
   return first;
 }
 
-/** Sentences of a stretch merged left to right where their edges are strong, none longer than `maxSize`. Eq. 16 to 19 and step 3. */
-export function trunkSpans(tokens: Tokens, stretch: Span, edges: CoAttention, first: Uint32Array, { maxSize, merge }: TrunkSizes): readonly Span[] {
+/**
+ * Sentences of a stretch merged left to right where their edges are strong, none longer than `maxSize`. Eq. 16 to 19
+ * and step 3.
+ */
+export function trunkSpans(
+  tokens: Tokens,
+  stretch: Span,
+  edges: CoAttention,
+  first: Uint32Array,
+  { maxSize, merge }: TrunkSizes,
+): readonly Span[] {
   const sentences = sentenceSpans(tokens, stretch);
   const strength = (a: Span, b: Span): number => interfaceStrength(edges, first, a, b);
-  const between = sentences.slice(1).map((s, i) => strength(sentences[i]!, s)).sort((a, b) => a - b);
-  const threshold = merge === 'adaptive' ? between[Math.floor(between.length / 2)] ?? 0 : merge;
+  const between = sentences
+    .slice(1)
+    .map((s, i) => strength(sentences[i]!, s))
+    .sort((a, b) => a - b);
+  const threshold = merge === 'adaptive' ? (between[Math.floor(between.length / 2)] ?? 0) : merge;
   const merged = sentences.reduce<Span[]>((done, next) => {
     const running = done.at(-1);
-    if (running && strength(running, next) > threshold && next.end - running.start <= maxSize) done[done.length - 1] = { start: running.start, end: next.end };
+    if (running && strength(running, next) > threshold && next.end - running.start <= maxSize)
+      done[done.length - 1] = { start: running.start, end: next.end };
     else done.push(next);
     return done;
   }, []);
@@ -62,7 +102,10 @@ export function trunkSpans(tokens: Tokens, stretch: Span, edges: CoAttention, fi
 export function parts(spans: readonly Span[], maxSize: number): readonly Span[] {
   return spans.flatMap(({ start, end }) => {
     const pieces = Math.max(1, Math.ceil((end - start) / maxSize));
-    return Array.from({ length: pieces }, (_, p) => ({ start: start + Math.floor((p * (end - start)) / pieces), end: start + Math.floor(((p + 1) * (end - start)) / pieces) }));
+    return Array.from({ length: pieces }, (_, p) => ({
+      start: start + Math.floor((p * (end - start)) / pieces),
+      end: start + Math.floor(((p + 1) * (end - start)) / pieces),
+    }));
   });
 }
 

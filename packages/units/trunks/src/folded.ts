@@ -4,13 +4,21 @@ import { ACROSS, attendedMost, CHUNK, flat, WITHIN } from './edges.ts';
 import type { Best } from './edges.ts';
 import { strongest } from './strongest.ts';
 
-export interface FoldedCollector { /** Takes queries from `from` to the end of the engine's sequence. */ fold(engine: ProviderEngine, from: number): Promise<void>; /** What there is so far; more may be folded. */ take(): CoAttention }
+export interface FoldedCollector {
+  /** Takes queries from `from` to the end of the engine's sequence. */ fold(
+    engine: ProviderEngine,
+    from: number,
+  ): Promise<void> /** What there is so far; more may be folded. */;
+  take(): CoAttention;
+}
 
 /** Chunks of the prompt from `from` on, then of generated tokens. */
 function stretches(from: number, end: number, prompt: number, chunk: number): readonly Stretch[] {
   const out: Stretch[] = [];
   for (let at = from; at < end; ) {
-    const base = at < prompt ? 0 : prompt, first = base + Math.floor((at - base) / chunk) * chunk, last = Math.min(first + chunk, at < prompt ? Math.min(prompt, end) : end);
+    const base = at < prompt ? 0 : prompt,
+      first = base + Math.floor((at - base) / chunk) * chunk,
+      last = Math.min(first + chunk, at < prompt ? Math.min(prompt, end) : end);
     out.push({ first, from: at, end: last, inside: at >= prompt });
     at = last;
   }
@@ -20,13 +28,24 @@ function stretches(from: number, end: number, prompt: number, chunk: number): re
 /** Cosines of a chunk's mean attention rows: of each row the eight largest. CrystalCache, section 3.2. */
 function cosines({ ops, mean }: FoldedStretch): readonly Tensor[] {
   if (!mean) return [];
-  const [, n = 0] = mean.shape, unit = ops.scale(mean, ops.div(1, ops.add(ops.norm(mean), 1e-8)));
+  const [, n = 0] = mean.shape,
+    unit = ops.scale(mean, ops.div(1, ops.add(ops.norm(mean), 1e-8)));
   return [ops.kernel(strongest, { x: ops.dot(ops.reshape(unit, [n, n]), unit) }, { above: WITHIN.above })];
 }
 
-/** The same edges and saliency as `collector`'s, of an engine that folds attention where it computes it: what comes to the host is O(n (k + H)). */
-export function foldedCollector({ prompt, chunk = CHUNK }: { readonly prompt: number; readonly chunk?: number }): FoldedCollector {
-  const best: Best[] = [], saliency: number[] = [];
+/**
+ * The same edges and saliency as `collector`'s, of an engine that folds attention where it computes it: what comes to
+ * the host is O(n (k + H)).
+ */
+export function foldedCollector({
+  prompt,
+  chunk = CHUNK,
+}: {
+  readonly prompt: number;
+  readonly chunk?: number;
+}): FoldedCollector {
+  const best: Best[] = [],
+    saliency: number[] = [];
   /** Sums of the last chunk, to which later queries of it add: `[token][head]`. */
   let open: { readonly first: number; readonly sums: number[][] } = { first: 0, sums: [] };
 
@@ -37,9 +56,15 @@ export function foldedCollector({ prompt, chunk = CHUNK }: { readonly prompt: nu
   return {
     async fold(engine, from) {
       const parts = stretches(from, engine.ids.length, prompt, chunk);
-      const read = await engine.attentionStretches!(0, parts, ACROSS, (folded) => [folded.received, folded.strongest, ...cosines(folded)]);
+      const read = await engine.attentionStretches!(0, parts, ACROSS, (folded) => [
+        folded.received,
+        folded.strongest,
+        ...cosines(folded),
+      ]);
       for (const [i, { first, from: start, end }] of parts.entries()) {
-        const [received, across, within] = read[i]!, size = end - first, heads = received!.length / size;
+        const [received, across, within] = read[i]!,
+          size = end - first,
+          heads = received!.length / size;
         if (open.first !== first) open = { first, sums: [] };
         for (let t = 0; t < size; t++) {
           const sums = (open.sums[t] ??= new Array<number>(heads).fill(0));
@@ -48,11 +73,19 @@ export function foldedCollector({ prompt, chunk = CHUNK }: { readonly prompt: nu
         }
         for (let t = start; t < end; t++) {
           const edges: Best = { to: [], weight: [] };
-          if (within) each(within, WITHIN.most, t - first, (j, w) => { edges.to.push(first + j); edges.weight.push(w); });
+          if (within)
+            each(within, WITHIN.most, t - first, (j, w) => {
+              edges.to.push(first + j);
+              edges.weight.push(w);
+            });
           best.push(edges);
         }
         // an edge runs from the earlier token to the query that reads it
-        for (let t = start; t < end; t++) each(across!, ACROSS.most, t - start, (j, w) => { best[j]!.to.push(t); best[j]!.weight.push(w); });
+        for (let t = start; t < end; t++)
+          each(across!, ACROSS.most, t - start, (j, w) => {
+            best[j]!.to.push(t);
+            best[j]!.weight.push(w);
+          });
       }
     },
     take: () => flat(best, saliency),

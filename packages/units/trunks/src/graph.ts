@@ -1,31 +1,52 @@
 import type { CoAttention } from './co-attention.ts';
 
-const PRUNE = 0.05, STEEPNESS = 5;
+const PRUNE = 0.05,
+  STEEPNESS = 5;
 
 /** Pairs of units a < b with their weight above 0.05, ascending in b, then a. */
-export interface UnitGraph { readonly a: readonly number[]; readonly b: readonly number[]; readonly weight: readonly number[] }
+export interface UnitGraph {
+  readonly a: readonly number[];
+  readonly b: readonly number[];
+  readonly weight: readonly number[];
+}
 
-/** Graph of the units that token edges link: mean weight times sqrt(edges / (|a| |b|)), in either direction and as a multiset. Eq. 24 and 25. */
+/**
+ * Graph of the units that token edges link: mean weight times sqrt(edges / (|a| |b|)), in either direction and as a
+ * multiset. Eq. 24 and 25.
+ */
 export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array, count: number): UnitGraph {
-  const sizes = new Uint32Array(count), pairs = new Map<number, [sum: number, edges: number]>();
+  const sizes = new Uint32Array(count),
+    pairs = new Map<number, [sum: number, edges: number]>();
   for (const u of unitOf) sizes[u]!++;
   for (let e = 0; e < from.length; e++) {
-    const u = unitOf[from[e]!], v = unitOf[to[e]!];
+    const u = unitOf[from[e]!],
+      v = unitOf[to[e]!];
     if (u === undefined || v === undefined || u === v) continue;
-    const key = Math.max(u, v) * count + Math.min(u, v), pair = pairs.get(key) ?? [0, 0];
+    const key = Math.max(u, v) * count + Math.min(u, v),
+      pair = pairs.get(key) ?? [0, 0];
     pair[0] += weight[e]!;
     pair[1]++;
     pairs.set(key, pair);
   }
-  const kept = [...pairs].map(([key, [sum, edges]]) => { const a = key % count, b = Math.floor(key / count); return { a, b, weight: (sum / edges) * Math.sqrt(edges / (sizes[a]! * sizes[b]!)) }; })
-    .filter(({ weight: w }) => w > PRUNE).sort((x, y) => x.b - y.b || x.a - y.a);
+  const kept = [...pairs]
+    .map(([key, [sum, edges]]) => {
+      const a = key % count,
+        b = Math.floor(key / count);
+      return { a, b, weight: (sum / edges) * Math.sqrt(edges / (sizes[a]! * sizes[b]!)) };
+    })
+    .filter(({ weight: w }) => w > PRUNE)
+    .sort((x, y) => x.b - y.b || x.a - y.a);
   return { a: kept.map((p) => p.a), b: kept.map((p) => p.b), weight: kept.map((p) => p.weight) };
 }
 
 /** Weighted degree of every unit, standardised and put through a logistic of steepness 5. Eq. 26 and 27. */
 export function centralities({ a, b, weight }: UnitGraph, count: number): Float32Array {
   const degree = new Float64Array(count);
-  weight.forEach((w, e) => { degree[a[e]!]! += w; degree[b[e]!]! += w; });
-  const mean = degree.reduce((x, y) => x + y, 0) / count, std = Math.sqrt(degree.reduce((x, y) => x + (y - mean) ** 2, 0) / count);
+  weight.forEach((w, e) => {
+    degree[a[e]!]! += w;
+    degree[b[e]!]! += w;
+  });
+  const mean = degree.reduce((x, y) => x + y, 0) / count,
+    std = Math.sqrt(degree.reduce((x, y) => x + (y - mean) ** 2, 0) / count);
   return Float32Array.from(degree, (x) => 1 / (1 + Math.exp((-STEEPNESS * (x - mean)) / (std < 1e-8 ? 1 : std))));
 }

@@ -2,9 +2,15 @@ import type { Kernel } from '@kv/core';
 import { offer, WITHIN } from './edges.ts';
 import type { Best } from './edges.ts';
 
-/** Of each row of `x [n, n]` the eight largest entries beside the diagonal that are larger than `above`, ties to the lower place: place and entry by turns, `[n, 16]`; 0 and 0 where there are fewer. O(n) a row. */
+/**
+ * Of each row of `x [n, n]` the eight largest entries beside the diagonal that are larger than `above`, ties to the
+ * lower place: place and entry by turns, `[n, 16]`; 0 and 0 where there are fewer. O(n) a row.
+ */
 export const strongest: Kernel = {
-  id: 'strongest', inputs: { x: 'f32' }, params: { above: 'f32' }, per: 'row',
+  id: 'strongest',
+  inputs: { x: 'f32' },
+  params: { above: 'f32' },
+  per: 'row',
   output: { dtype: 'f32', shape: ({ x }) => [x![0]!, 2 * WITHIN.most] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {

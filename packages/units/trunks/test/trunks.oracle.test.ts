@@ -3,71 +3,196 @@ import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
 import { apply, compile, compose, cpu, emptyDraft, runSteps, shaper } from '@kv/core';
 import type { Draft, Piece } from '@kv/core';
-import { branchDissolution, centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';
+import {
+  branchDissolution,
+  centrality,
+  coAttention,
+  collector,
+  coverage,
+  saliency,
+  standout,
+  trunks,
+} from '../src/index.ts';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';
 import { centralityOracle, dissolutionOracle, edgesOracle, trunksOracle } from './trunks.oracle.ts';
 
-const sizes = fc.record({ n: fc.integer({ min: 1, max: 30 }), heads: fc.integer({ min: 1, max: 5 }), chunk: fc.integer({ min: 1, max: 12 }), seed: fc.integer({ min: 1, max: 9999 }) });
+const sizes = fc.record({
+  n: fc.integer({ min: 1, max: 30 }),
+  heads: fc.integer({ min: 1, max: 5 }),
+  chunk: fc.integer({ min: 1, max: 12 }),
+  seed: fc.integer({ min: 1, max: 9999 }),
+});
 test('streamed edges and saliency are those of whole attention matrices', () => {
-  fc.assert(fc.property(sizes, ({ n, heads, chunk, seed }) => {
-    const attention = ndarray(new Float64Array(heads * n * n), [heads, n, n]), edges = collector({ chunk });
-    for (let q = 0; q < n; q++) {
-      const rows = new Float32Array(heads * (q + 1));
-      for (let h = 0; h < heads; h++) {
-        const weights = Array.from({ length: q + 1 }, (_, i) => noise(seed + h)(q * n + i) ** 6), total = weights.reduce((a, b) => a + b, 0);
-        weights.forEach((w, i) => { rows[h * (q + 1) + i] = w / total; attention.set(h, q, i, Math.fround(w / total)); });
+  fc.assert(
+    fc.property(sizes, ({ n, heads, chunk, seed }) => {
+      const attention = ndarray(new Float64Array(heads * n * n), [heads, n, n]),
+        edges = collector({ chunk });
+      for (let q = 0; q < n; q++) {
+        const rows = new Float32Array(heads * (q + 1));
+        for (let h = 0; h < heads; h++) {
+          const weights = Array.from({ length: q + 1 }, (_, i) => noise(seed + h)(q * n + i) ** 6),
+            total = weights.reduce((a, b) => a + b, 0);
+          weights.forEach((w, i) => {
+            rows[h * (q + 1) + i] = w / total;
+            attention.set(h, q, i, Math.fround(w / total));
+          });
+        }
+        edges.add(q, rows);
       }
-      edges.add(q, rows);
-    }
-    const got = edges.take(), want = edgesOracle(attention, chunk);
-    const text = (list: readonly { i: number; j: number; w: number }[]): string[] => list.map(({ i, j, w }) => `${i},${j},${w.toFixed(3)}`).sort();
-    expect(text(Array.from(got.from, (i, e) => ({ i, j: got.to[e]!, w: got.weight[e]! })))).toEqual(text(want.edges));
-    want.saliency.forEach((s, i) => expect(got.saliency[i]).toBeCloseTo(s, 4));
-    expect([...got.from]).toEqual([...got.from].sort((a, b) => a - b));
-  }), { numRuns: 60 });
+      const got = edges.take(),
+        want = edgesOracle(attention, chunk);
+      const text = (list: readonly { i: number; j: number; w: number }[]): string[] =>
+        list.map(({ i, j, w }) => `${i},${j},${w.toFixed(3)}`).sort();
+      expect(text(Array.from(got.from, (i, e) => ({ i, j: got.to[e]!, w: got.weight[e]! })))).toEqual(text(want.edges));
+      want.saliency.forEach((s, i) => expect(got.saliency[i]).toBeCloseTo(s, 4));
+      expect([...got.from]).toEqual([...got.from].sort((a, b) => a - b));
+    }),
+    { numRuns: 60 },
+  );
 });
 
 /** The draft of one layer and head after a piece that starts from scores. */
-function draftOf(piece: Piece, n: number, tokens: ReturnType<typeof randomTokens>, edges: ReturnType<typeof randomEdges>, scores: readonly number[]): Draft {
-  const at = { layer: 0, layers: 1, queryHeads: 1, kvHeads: 1, headDim: 1, step: 0, promptLength: n, length: n, slots: n, aligned: true, budget: n, selectRows: 1 };
-  const layer = { at, budgets: [n], read: (signal: { id: string }): unknown => (signal.id === 'tokens' ? tokens : signal.id === coAttention.id ? asSignal(edges, n) : cpu.ops.from({ data: Uint32Array.from({ length: n }, (_, i) => i), shape: [1, n] }, 'u32')) };
-  return runSteps(compile(piece).steps, [layer], cpu.ops, [{ ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from(scores), shape: [1, n] }) }])[0]!;
+function draftOf(
+  piece: Piece,
+  n: number,
+  tokens: ReturnType<typeof randomTokens>,
+  edges: ReturnType<typeof randomEdges>,
+  scores: readonly number[],
+): Draft {
+  const at = {
+    layer: 0,
+    layers: 1,
+    queryHeads: 1,
+    kvHeads: 1,
+    headDim: 1,
+    step: 0,
+    promptLength: n,
+    length: n,
+    slots: n,
+    aligned: true,
+    budget: n,
+    selectRows: 1,
+  };
+  const layer = {
+    at,
+    budgets: [n],
+    read: (signal: { id: string }): unknown =>
+      signal.id === 'tokens'
+        ? tokens
+        : signal.id === coAttention.id
+          ? asSignal(edges, n)
+          : cpu.ops.from({ data: Uint32Array.from({ length: n }, (_, i) => i), shape: [1, n] }, 'u32'),
+  };
+  return runSteps(compile(piece).steps, [layer], cpu.ops, [
+    { ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from(scores), shape: [1, n] }) },
+  ])[0]!;
 }
-const texts = fc.record({ n: fc.integer({ min: 1, max: 40 }), seed: fc.integer({ min: 1, max: 9999 }), merge: fc.constantFrom(0, 0.3, 0.6), maxSize: fc.integer({ min: 5, max: 20 }) });
+const texts = fc.record({
+  n: fc.integer({ min: 1, max: 40 }),
+  seed: fc.integer({ min: 1, max: 9999 }),
+  merge: fc.constantFrom(0, 0.3, 0.6),
+  maxSize: fc.integer({ min: 5, max: 20 }),
+});
 const numbers = (x: unknown): number[] => Array.from((x as { data: ArrayLike<number> }).data);
 
 test('trunks, their scores and their centrality agree with the oracles', () => {
-  fc.assert(fc.property(texts, ({ n, seed, merge, maxSize }) => {
-    const tokens = randomTokens(n, seed), edges = randomEdges(n, seed), scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
-    const want = trunksOracle(sentencesOf(tokens), edges, maxSize, merge), split = want.flatMap((g) => {
-      const pieces = Math.ceil(g.length / maxSize), ends = Array.from({ length: pieces + 1 }, (_, p) => Math.floor((p * g.length) / pieces));
-      return ends.slice(1).map((end, p) => g.slice(ends[p], end));
-    });
-    const draft = draftOf(trunks({ merge, maxSize }), n, tokens, edges, scores), of = numbers(draft.units!.of);
-    expect(Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])))).toEqual(split);
-    for (const g of split) expect(g.length).toBeLessThanOrEqual(maxSize);
-    numbers(draft.unitScores).forEach((x, u) => { const best = split[u]!.map((i) => scores[i]!).sort((a, b) => b - a).slice(0, 3); expect(x).toBeCloseTo(best.reduce((a, b) => a + b, 0) / best.length, 3); });
-    numbers(draftOf(compose(trunks({ merge, maxSize }), centrality()), n, tokens, edges, scores).unitScores).forEach((x, u) => expect(x).toBeCloseTo(centralityOracle(split, edges)[u]!, 4));
-    const heights = numbers(draft.unitScores).map((x) => Math.log(1 + x)), low = Math.min(...heights), span = Math.max(...heights) - low;
-    numbers(draftOf(compose(trunks({ merge, maxSize }), standout()), n, tokens, edges, scores).unitScores).forEach((x, u) => expect(x).toBeCloseTo((heights[u]! - low) / (span + 1e-8), 3));
-  }), { numRuns: 80 });
+  fc.assert(
+    fc.property(texts, ({ n, seed, merge, maxSize }) => {
+      const tokens = randomTokens(n, seed),
+        edges = randomEdges(n, seed),
+        scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
+      const want = trunksOracle(sentencesOf(tokens), edges, maxSize, merge),
+        split = want.flatMap((g) => {
+          const pieces = Math.ceil(g.length / maxSize),
+            ends = Array.from({ length: pieces + 1 }, (_, p) => Math.floor((p * g.length) / pieces));
+          return ends.slice(1).map((end, p) => g.slice(ends[p], end));
+        });
+      const draft = draftOf(trunks({ merge, maxSize }), n, tokens, edges, scores),
+        of = numbers(draft.units!.of);
+      expect(Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])))).toEqual(
+        split,
+      );
+      for (const g of split) expect(g.length).toBeLessThanOrEqual(maxSize);
+      numbers(draft.unitScores).forEach((x, u) => {
+        const best = split[u]!.map((i) => scores[i]!)
+          .sort((a, b) => b - a)
+          .slice(0, 3);
+        expect(x).toBeCloseTo(best.reduce((a, b) => a + b, 0) / best.length, 3);
+      });
+      numbers(draftOf(compose(trunks({ merge, maxSize }), centrality()), n, tokens, edges, scores).unitScores).forEach(
+        (x, u) => expect(x).toBeCloseTo(centralityOracle(split, edges)[u]!, 4),
+      );
+      const heights = numbers(draft.unitScores).map((x) => Math.log(1 + x)),
+        low = Math.min(...heights),
+        span = Math.max(...heights) - low;
+      numbers(draftOf(compose(trunks({ merge, maxSize }), standout()), n, tokens, edges, scores).unitScores).forEach(
+        (x, u) => expect(x).toBeCloseTo((heights[u]! - low) / (span + 1e-8), 3),
+      );
+    }),
+    { numRuns: 80 },
+  );
 });
 
 test('branch dissolution agrees with algorithm 1: B - 2 to B slots, protected trunks whole where they fit', () => {
-  fc.assert(fc.property(texts, fc.integer({ min: 0, max: 40 }), fc.nat(3), fc.constantFrom(1, 3), ({ n, seed, maxSize }, budget, first, least) => {
-    const tokens = randomTokens(n, seed), forced = Array.from({ length: Math.min(first, n) }, (_, i) => i), room = Math.max(budget, forced.length), scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
-    const edges = randomEdges(n, seed), draft = draftOf(trunks({ maxSize }), n, tokens, edges, scores), of = numbers(draft.units!.of), groups = Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])));
-    const sinks = shaper('sinks', [], ({ ops, scores: s }) => ({ scores: s, forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(i < first)), shape: [1, n] }) }));
-    const signal = asSignal(edges, n);
-    const { kept } = apply(compose(sinks, trunks({ maxSize }), branchDissolution({ least })), { scores: [scores], tokens, coAttention: signal, budget: room });
-    expect(kept![0]).toEqual(dissolutionOracle(groups, numbers(draft.unitScores), scores, Math.min(room, n), forced, least));
-    if (room < n) { expect(kept![0]!.length).toBeLessThanOrEqual(room); expect(kept![0]!.length).toBeGreaterThanOrEqual(room - least + 1); }
-  }), { numRuns: 100 });
+  fc.assert(
+    fc.property(
+      texts,
+      fc.integer({ min: 0, max: 40 }),
+      fc.nat(3),
+      fc.constantFrom(1, 3),
+      ({ n, seed, maxSize }, budget, first, least) => {
+        const tokens = randomTokens(n, seed),
+          forced = Array.from({ length: Math.min(first, n) }, (_, i) => i),
+          room = Math.max(budget, forced.length),
+          scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
+        const edges = randomEdges(n, seed),
+          draft = draftOf(trunks({ maxSize }), n, tokens, edges, scores),
+          of = numbers(draft.units!.of),
+          groups = Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])));
+        const sinks = shaper('sinks', [], ({ ops, scores: s }) => ({
+          scores: s,
+          forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(i < first)), shape: [1, n] }),
+        }));
+        const signal = asSignal(edges, n);
+        const { kept } = apply(compose(sinks, trunks({ maxSize }), branchDissolution({ least })), {
+          scores: [scores],
+          tokens,
+          coAttention: signal,
+          budget: room,
+        });
+        expect(kept![0]).toEqual(
+          dissolutionOracle(groups, numbers(draft.unitScores), scores, Math.min(room, n), forced, least),
+        );
+        if (room < n) {
+          expect(kept![0]!.length).toBeLessThanOrEqual(room);
+          expect(kept![0]!.length).toBeGreaterThanOrEqual(room - least + 1);
+        }
+      },
+    ),
+    { numRuns: 100 },
+  );
 });
 
 test('saliency is clipped and scaled; coverage spreads its slots', () => {
-  const value = { saliency: Float32Array.of(0, 10, 50), from: new Uint32Array(), to: new Uint32Array(), weight: new Float32Array() };
-  expect(Array.from(apply(saliency(), { coAttention: value, at: { slots: 3 } }).scores!.data).map((x) => Math.round(x * 1000) / 1000)).toEqual([0.005, 0.5, 1]);
-  const { kept } = apply(compose(coverage({ share: 0.5 }), trunks({ maxSize: 1 }), branchDissolution({ protect: 'slots', least: 1 })), { scores: [[9, 8, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1]], tokens: randomTokens(12, 1), coAttention: asSignal([], 12), budget: 6 });
+  const value = {
+    saliency: Float32Array.of(0, 10, 50),
+    from: new Uint32Array(),
+    to: new Uint32Array(),
+    weight: new Float32Array(),
+  };
+  expect(
+    Array.from(apply(saliency(), { coAttention: value, at: { slots: 3 } }).scores!.data).map(
+      (x) => Math.round(x * 1000) / 1000,
+    ),
+  ).toEqual([0.005, 0.5, 1]);
+  const { kept } = apply(
+    compose(coverage({ share: 0.5 }), trunks({ maxSize: 1 }), branchDissolution({ protect: 'slots', least: 1 })),
+    {
+      scores: [[9, 8, 7, 1, 1, 1, 1, 1, 1, 1, 1, 1]],
+      tokens: randomTokens(12, 1),
+      coAttention: asSignal([], 12),
+      budget: 6,
+    },
+  );
   expect(kept).toEqual([[0, 1, 2, 3, 7, 11]]);
 });

@@ -7,11 +7,16 @@ import { oracle } from './__name__.oracle.ts';
 
 each(selectorLaws(__camel__(), { nested: true }), test);
 
-const scores = fc.array(fc.oneof(fc.integer({ min: -3, max: 3 }), fc.float({ noNaN: true, noDefaultInfinity: true })), { minLength: 1, maxLength: 20 });
+const scores = fc.array(fc.oneof(fc.integer({ min: -3, max: 3 }), fc.float({ noNaN: true, noDefaultInfinity: true })), {
+  minLength: 1,
+  maxLength: 20,
+});
 
 test('agrees with the float64 oracle', () => {
-  fc.assert(fc.property(scores, fc.nat(22), (row, budget) => {
-    const rounded = row.map(Math.fround);
-    expect(apply(__camel__(), { scores: [rounded], budget }).kept).toEqual([oracle(rounded, budget)]);
-  }));
+  fc.assert(
+    fc.property(scores, fc.nat(22), (row, budget) => {
+      const rounded = row.map(Math.fround);
+      expect(apply(__camel__(), { scores: [rounded], budget }).kept).toEqual([oracle(rounded, budget)]);
+    }),
+  );
 });

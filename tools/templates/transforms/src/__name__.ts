@@ -6,5 +6,7 @@ import type { Transform } from '@kv/core';
  *
  * @remarks Source: authors, year, identifier, equation. Scores `[rows, n]` to scores of the same rows. O(rows n).
  */
-export const __camel__ = (): Transform<'__camel__'> => transform({ name: '__camel__', monotone: true }, [], ({ ops, scores }) =>
-  ops.sub(scores, ops.reduce('mean', scores, 'slots')));
+export const __camel__ = (): Transform<'__camel__'> =>
+  transform({ name: '__camel__', monotone: true }, [], ({ ops, scores }) =>
+    ops.sub(scores, ops.reduce('mean', scores, 'slots')),
+  );

@@ -7,14 +7,21 @@ import { oracle } from './__name__.oracle.ts';
 
 each(unitLaws(__camel__({ size: 3 })), test);
 
-const wholeUnits = selector('wholeUnits', [], ({ ops, units, unitScores, budgets }) => ops.select(ops.take(unitScores!, units!.of), budgets));
-const scores = fc.array(fc.integer({ min: 0, max: 60 }).map((x) => x * 12), { minLength: 1, maxLength: 20 }); // means of 1 to 4 of them are exact
+const wholeUnits = selector('wholeUnits', [], ({ ops, units, unitScores, budgets }) =>
+  ops.select(ops.take(unitScores!, units!.of), budgets),
+);
+const scores = fc.array(
+  fc.integer({ min: 0, max: 60 }).map((x) => x * 12),
+  { minLength: 1, maxLength: 20 },
+); // means of 1 to 4 of them are exact
 
 test('agrees with the float64 oracle', () => {
-  fc.assert(fc.property(scores, fc.integer({ min: 1, max: 4 }), fc.nat(20), (row, size, budget) => {
-    const { kept } = apply(compose(__camel__({ size }), wholeUnits), { scores: [row], budget });
-    expect(kept).toEqual([oracle(row, size, budget)]);
-  }));
+  fc.assert(
+    fc.property(scores, fc.integer({ min: 1, max: 4 }), fc.nat(20), (row, size, budget) => {
+      const { kept } = apply(compose(__camel__({ size }), wholeUnits), { scores: [row], budget });
+      expect(kept).toEqual([oracle(row, size, budget)]);
+    }),
+  );
 });
 
 test('a size that is no positive whole number is an error', () => {
