@@ -20,7 +20,7 @@ const all = Array.from({ length: layers }, () => ({
 }));
 await watchLayers(model, ids, {
   queries: (layer, q, { rotary, cos, sin }) => {
-    const { sizes, moments, directions } = all[layer]!,
+    const { sizes, moments, directions } = all[layer],
       turned = { q, cos, sin, half: rotary / 2 };
     sizes.add(turned);
     moments.add(turned);

@@ -72,7 +72,7 @@ export async function gather(model: Model, { seed, times, sentences, held, say }
     ),
     unfinished: await all(
       Array.from({ length: 5 * withoutValue.length }, (_, i) => ({
-        text: `${test.pick(held)}\n${withoutValue[i % withoutValue.length]!}`,
+        text: `${test.pick(held)}\n${withoutValue[i % withoutValue.length]}`,
         lines: [],
       })),
     ),

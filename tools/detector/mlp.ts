@@ -50,21 +50,21 @@ export function train(
       firstGrad.fill(0);
       secondGrad.fill(0);
       for (const i of some) {
-        for (let c = 0; c < width; c++) h[c] = rows[i * width + c]! / scale;
+        for (let c = 0; c < width; c++) h[c] = rows[i * width + c] / scale;
         let logit = 0;
         for (let u = 0; u < units; u++) {
           const x = dot(first, u * width, h),
             t = Math.tanh(C * (x + 0.044715 * x ** 3));
           a[u] = 0.5 * x * (1 + t);
           slope[u] = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * C * (1 + 3 * 0.044715 * x * x);
-          logit += second[u]! * a[u]!;
+          logit += second[u] * a[u];
         }
-        const off = 1 / (1 + Math.exp(-logit)) - labels[i]!;
-        loss += Math.max(logit, 0) - logit * labels[i]! + Math.log1p(Math.exp(-Math.abs(logit)));
+        const off = 1 / (1 + Math.exp(-logit)) - labels[i];
+        loss += Math.max(logit, 0) - logit * labels[i] + Math.log1p(Math.exp(-Math.abs(logit)));
         if (Math.abs(off) < RIGHT) continue;
         for (let u = 0; u < units; u++) {
-          secondGrad[u]! += (off * a[u]!) / some.length;
-          addTo(firstGrad, u * width, (off * second[u]! * slope[u]!) / some.length, h);
+          secondGrad[u] += (off * a[u]) / some.length;
+          addTo(firstGrad, u * width, (off * second[u] * slope[u]) / some.length, h);
         }
       }
       for (const one of update) one(rate * (1 - step / steps));
@@ -79,14 +79,14 @@ function dot(w: Float64Array, at: number, h: Float64Array): number {
   let [even, odd] = [0, 0],
     c = 0;
   for (; c + 1 < h.length; c += 2) {
-    even += w[at + c]! * h[c]!;
-    odd += w[at + c + 1]! * h[c + 1]!;
+    even += w[at + c] * h[c];
+    odd += w[at + c + 1] * h[c + 1];
   }
-  return even + odd + (c < h.length ? w[at + c]! * h[c]! : 0);
+  return even + odd + (c < h.length ? w[at + c] * h[c] : 0);
 }
 
 function addTo(w: Float64Array, at: number, by: number, h: Float64Array): void {
-  for (let c = 0; c < h.length; c++) w[at + c]! += by * h[c]!;
+  for (let c = 0; c < h.length; c++) w[at + c] += by * h[c];
 }
 
 /** AdamW's step for these weights. */
@@ -98,9 +98,9 @@ function adam(weights: Float64Array, grad: Float64Array, decay: number): (rate: 
     t++;
     const [c1, c2] = [1 - 0.9 ** t, 1 - 0.999 ** t];
     for (let i = 0; i < weights.length; i++) {
-      m[i] = 0.9 * m[i]! + 0.1 * grad[i]!;
-      v[i] = 0.999 * v[i]! + 0.001 * grad[i]! ** 2;
-      weights[i] = weights[i]! * (1 - rate * decay) - (rate * (m[i]! / c1)) / (Math.sqrt(v[i]! / c2) + 1e-8);
+      m[i] = 0.9 * m[i] + 0.1 * grad[i];
+      v[i] = 0.999 * v[i] + 0.001 * grad[i] ** 2;
+      weights[i] = weights[i] * (1 - rate * decay) - (rate * (m[i] / c1)) / (Math.sqrt(v[i] / c2) + 1e-8);
     }
   };
 }
@@ -109,7 +109,7 @@ function shuffled(n: number, random: Random): Uint32Array {
   const order = Uint32Array.from({ length: n }, (_, i) => i);
   for (let i = n - 1; i > 0; i--) {
     const j = random.below(i + 1);
-    [order[i], order[j]] = [order[j]!, order[i]!];
+    [order[i], order[j]] = [order[j], order[i]];
   }
   return order;
 }

@@ -32,9 +32,9 @@ export function tokensOf(
   { offsets, text }: Pick<Seen, 'offsets' | 'text'>,
   { start, sign, end }: Line,
 ): { readonly all: readonly number[]; readonly sign: number; readonly until: number } {
-  const all = [...offsets.keys()].filter((i) => offsets[i]![0] < end && offsets[i]![1] > start),
-    at = all.filter((i) => offsets[i]![0] < sign).at(-1) ?? all[0]!;
+  const all = [...offsets.keys()].filter((i) => offsets[i][0] < end && offsets[i][1] > start),
+    at = all.filter((i) => offsets[i][0] < sign).at(-1) ?? all[0];
   const value = sign + (/^\s*["']?/.exec(text.slice(sign, end))?.[0].length ?? 0),
-    until = all.filter((i) => i >= at && offsets[i]![1] <= value).at(-1) ?? at;
+    until = all.filter((i) => i >= at && offsets[i][1] <= value).at(-1) ?? at;
   return { all, sign: at, until: Math.max(at, until) };
 }

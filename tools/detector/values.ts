@@ -26,8 +26,8 @@ const SUFFIXES = ['!', '#1', '2024', '_99', '@home', '77', '$'],
   PREFIXES = ['sk-', 'ghp_', 'xoxb-', 'pk_live_', 'eyJ', '', '', ''];
 
 const some = (r: Random, letters: string, from: number, to: number): string =>
-  Array.from({ length: from + r.below(to - from + 1) }, () => letters[r.below(letters.length)]!).join('');
-const title = (word: string): string => word[0]!.toUpperCase() + word.slice(1);
+  Array.from({ length: from + r.below(to - from + 1) }, () => letters[r.below(letters.length)]).join('');
+const title = (word: string): string => word[0].toUpperCase() + word.slice(1);
 
 /** A template with values and names of services in the place of its marks. */
 export function filled(template: string, services: readonly string[], r: Random): string {

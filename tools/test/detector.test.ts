@@ -33,7 +33,7 @@ test('62 patterns to learn from, none of them among the held-out ones; every anc
     forms.flatMap((form) => [...form[set].anchors, ...form[set].beside].map((line) => `${form.name} ${line}`)),
   );
   expect(forms.flatMap((form) => form.learned.anchors)).toHaveLength(62);
-  expect(learned!.filter((line) => heldOut!.includes(line))).toEqual([]);
+  expect(learned.filter((line) => heldOut.includes(line))).toEqual([]);
   expect(services.learned.filter((name) => services.heldOut.includes(name))).toEqual([]);
   for (const form of forms)
     for (const line of [
@@ -51,7 +51,7 @@ test('62 patterns to learn from, none of them among the held-out ones; every anc
   for (const { text, lines } of made)
     for (const { pattern, start, sign, end } of lines) {
       expect(text.slice(start, end)).not.toMatch(/<[a-zA-Z]>|¦/);
-      expect(text.slice(start, sign).at(-1)).toBe(pattern.split('¦')[0]!.at(-1));
+      expect(text.slice(start, sign).at(-1)).toBe(pattern.split('¦')[0].at(-1));
     }
 });
 
@@ -75,7 +75,7 @@ const line = (kind: 'anchor' | 'beside', pattern: string, text: string, start: n
 test('the anchor is the token in which the sign ends, and what stands between it and the value belongs to it', () => {
   const text = 'x key= "ab"',
     seen = seenOf(text, [line('anchor', 'key=¦ "ab"', text, 2)]);
-  expect(tokensOf(seen, seen.lines[0]!)).toEqual({ all: [2, 3, 4, 5, 6, 7, 8, 9, 10], sign: 5, until: 7 });
+  expect(tokensOf(seen, seen.lines[0])).toEqual({ all: [2, 3, 4, 5, 6, 7, 8, 9, 10], sign: 5, until: 7 });
   const glued = {
     text,
     offsets: [
@@ -85,7 +85,7 @@ test('the anchor is the token in which the sign ends, and what stands between it
       [9, 11],
     ] as const,
   };
-  expect(tokensOf(glued, seen.lines[0]!)).toEqual({ all: [1, 2, 3], sign: 2, until: 2 });
+  expect(tokensOf(glued, seen.lines[0])).toEqual({ all: [1, 2, 3], sign: 2, until: 2 });
   const collect = collector(1, random(1));
   for (let i = 0; i < 200; i++) collect.add({ ...seen, states: Float32Array.from(text, (_, at) => at) });
   const { rows, labels } = collect.take();
@@ -126,7 +126,7 @@ function lossOf(
   let sum = 0;
   for (let i = 0; i < labels.length; i++) {
     const z = Array.from(second).reduce((total, w, u) => {
-      const x = first[2 * u]! * rows[2 * i]! + first[2 * u + 1]! * rows[2 * i + 1]!;
+      const x = first[2 * u] * rows[2 * i] + first[2 * u + 1] * rows[2 * i + 1];
       return total + (w * x) / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
     }, 0);
     sum -= Math.log(1 / (1 + Math.exp(labels[i] ? -z : z)));
@@ -166,12 +166,12 @@ test('its first step goes against the numeric gradient, in every weight', () => 
       const slope = (loss(h) - loss(-h)) / (2 * h);
       if (Math.abs(slope) < 1e-6) continue;
       seen++;
-      expect(Math.sign(after[name][w]! - before[name][w]!)).toBe(-Math.sign(slope));
+      expect(Math.sign(after[name][w] - before[name][w])).toBe(-Math.sign(slope));
     }
   expect(seen).toBeGreaterThan(40);
 });
 test('every channel counts, the last of an odd number too', () => {
-  const wide = Float32Array.from(points.flatMap(([x, y], i) => [x, y, labels[i]! - 0.5])),
+  const wide = Float32Array.from(points.flatMap(([x, y], i) => [x, y, labels[i] - 0.5])),
     losses: number[] = [];
   train(
     { width: 3, rows: wide, labels },

@@ -76,6 +76,6 @@ async function entry(folder: string): Promise<object> {
     exports: { '.': Record<string, string> };
   };
   return (await import(
-    pathToFileURL(join(folder, exports['.'][import.meta.url.endsWith('.ts') ? '@kv/source' : 'default']!)).href
+    pathToFileURL(join(folder, exports['.'][import.meta.url.endsWith('.ts') ? '@kv/source' : 'default'])).href
   )) as object;
 }

@@ -42,7 +42,7 @@ describe('kv chat', () => {
       [ENDLESS, 'y'.repeat(2 * CONTEXT)],
     );
     const [first, second] = turnsOf(stderr);
-    expect([code, first!.tokens > 400, second!.tokens > first!.tokens + 2 * CONTEXT]).toEqual([0, true, true]);
+    expect([code, first.tokens > 400, second.tokens > first.tokens + 2 * CONTEXT]).toEqual([0, true, true]);
     expect(stderr).not.toContain('full');
   });
   it('answers as kv run does, and evicts while it answers if a cadence is given', async () => {

@@ -113,7 +113,7 @@ describe('--device', () => {
         ({ stdout }) => JSON.parse(stdout) as { readonly answers: object; readonly kept: object },
       );
       expect(onGpu).toEqual(onCpu);
-      expect(loaded!.kept).toEqual(onGpu!.kept);
+      expect(loaded.kept).toEqual(onGpu.kept);
       const talk = (device: string): ReturnType<typeof kv> =>
         kv(
           [

@@ -34,7 +34,7 @@ describe('kv run --chat', () => {
       ['run', '--model', templated, '--chat', '--prompt', 'Hello', '--max-new-tokens', '1', '--json'],
       { cwd },
     );
-    expect([code, (JSON.parse(stdout) as { kept: number[][][] }).kept[0]![0]!.length]).toEqual([0, bytes]);
+    expect([code, (JSON.parse(stdout) as { kept: number[][][] }).kept[0][0].length]).toEqual([0, bytes]);
     const without = await run('--chat', '--prompt', 'Hello');
     expect([without.code, without.stderr.trim()]).toEqual([
       2,

@@ -62,7 +62,7 @@ describe('an experiment', () => {
   it('keeps the whole value under full, and under streaming where it is recent, not where it is early', () => {
     for (const { outcomes, depth } of prompts())
       for (const { way, retained } of outcomes) {
-        const { policy, budget } = ways[way]!;
+        const { policy, budget } = ways[way];
         if (policy === 0) expect(retained).toBe(1);
         if (policy === 1 && depth === 0.2) expect(retained, `streaming ${budget} at ${depth}`).toBe(0);
         if (policy === 1 && depth === 0.8 && budget === '50%')
@@ -73,17 +73,17 @@ describe('an experiment', () => {
     const alone = results.filter(isAlone);
     for (const { way, mean, peak } of alone) {
       expect(mean).toBeLessThanOrEqual(peak);
-      if (ways[way]!.budget !== undefined)
+      if (ways[way].budget !== undefined)
         expect(mean).toBeLessThan(
-          0.7 * alone.find((other) => ways[other.way]!.mode === ways[way]!.mode && ways[other.way]!.policy === 0)!.mean,
+          0.7 * alone.find((other) => ways[other.way].mode === ways[way].mode && ways[other.way].policy === 0)!.mean,
         );
     }
   });
   it('draws anew for every trial', () => {
     const [a, b] = [0, 1].map((trial) => prompts().find((result) => result.trial === trial && result.depth === 0.2)!);
-    expect(a!.value).not.toBe(b!.value);
-    expect(a!.value).toMatch(/^[A-Z0-9]{8}$/);
-    expect(b!.value).toMatch(/^\d{7}$/);
+    expect(a.value).not.toBe(b.value);
+    expect(a.value).toMatch(/^[A-Z0-9]{8}$/);
+    expect(b.value).toMatch(/^\d{7}$/);
   });
   it('gives the same prompts and answers again', async () => {
     const job = jobs.find(({ id }) => id === 'prompt/0.8/1')!;
@@ -172,7 +172,7 @@ describe('the store', () => {
       ).size,
     ).toBe(5);
     const cwd = folder();
-    openStore(cwd, settings).add(results[0]!);
+    openStore(cwd, settings).add(results[0]);
     expect(openStore(cwd, settings).found).toHaveLength(1);
     expect(openStore(cwd, settings, true).found).toHaveLength(0);
     expect(openStore(cwd, { ...settings, asking: 'free' }).path).toMatch(/needle-free-[0-9a-f]{12}\.jsonl$/);
@@ -181,7 +181,7 @@ describe('the store', () => {
     const cwd = folder(),
       { path } = openStore(cwd, settings);
     writeFileSync(path, '{"format":');
-    openStore(cwd, settings).add(results[0]!);
+    openStore(cwd, settings).add(results[0]);
     expect(openStore(cwd, settings).found).toHaveLength(1);
   });
 });
@@ -201,7 +201,7 @@ describe('a pool', () => {
     const seen: Result[] = [];
     await expect(
       runPool({ jobs, size: 1, start: failing(3), signal: never, onResult: (result) => seen.push(result) }),
-    ).rejects.toThrow(`no ${jobs[2]!.id}`);
+    ).rejects.toThrow(`no ${jobs[2].id}`);
     expect(seen).toHaveLength(2);
   });
   it('stops every runner when it is aborted, without waiting for their jobs', async () => {
@@ -268,14 +268,14 @@ describe('what is printed', () => {
         .join('')
         .trim(),
     ).toBe(value);
-    const data = JSON.parse(/<script type="application\/json" id="data">(.*?)<\/script>/s.exec(html)![1]!) as {
+    const data = JSON.parse(/<script type="application\/json" id="data">(.*?)<\/script>/s.exec(html)![1]) as {
       rows: number;
       kept: string[];
     };
     expect(data.rows).toBe(SHAPE.layers * SHAPE.kvHeads);
     const counts = data.kept.map((text) => [...Buffer.from(text, 'base64')]);
     expect(counts[0]).toEqual(Array.from({ length: settings.tokens }, () => data.rows));
-    expect(counts[1]!.reduce((a, b) => a + b, 0)).toBe(data.rows * (settings.tokens / 2));
+    expect(counts[1].reduce((a, b) => a + b, 0)).toBe(data.rows * (settings.tokens / 2));
   });
   it('the report cannot be broken by the name of a policy', () => {
     const html = reportHtml({

@@ -22,7 +22,7 @@ const column = (i: number): readonly string[] =>
   sharedText('papers.md')
     .split('\n')
     .filter((line) => line.startsWith('| '))
-    .map((line) => line.split('|')[i]!.trim())
+    .map((line) => line.split('|')[i].trim())
     .slice(1)
     .filter((cell) => !/^-+$/.test(cell));
 const study = (name: string): string => readFileSync(join(repository, 'studies/papers', name), 'utf8');
@@ -62,7 +62,7 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
       expect(Math.min(row.n.embedded, row.n.real), row.id).toBeGreaterThanOrEqual(2);
       for (const { task, metric, threshold } of row.contrasts) {
         expect(of, row.id).toHaveProperty([task]);
-        expect(GIVES[of[task]!.kind], `${row.id}: ${task}`).toContain(metric);
+        expect(GIVES[of[task].kind], `${row.id}: ${task}`).toContain(metric);
         expect(METRICS[metric].share ? Math.abs(threshold) < 1 : Number.isFinite(threshold), row.id).toBe(true);
       }
     }
@@ -77,7 +77,7 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
     );
     for (const { arm, task } of arms.values()) {
       const { evicts } = compile(await resolvePolicy(arm.policy, { cwd: repository }));
-      if (evicts && of[task]!.kind !== 'ranks') expect(arm.budget, arm.policy).toBeDefined();
+      if (evicts && of[task].kind !== 'ranks') expect(arm.budget, arm.policy).toBeDefined();
     }
   });
   it('compares arms of one budget, unless one of them is the full cache', () => {
@@ -122,7 +122,7 @@ describe('jobs', () => {
     expect(jobs.map(({ task, trial }) => `${task}/${trial}`)).toEqual(
       [0, 1, 2].flatMap((t) => [`code-agnostic/${t}`, `code-aware/${t}`]),
     );
-    const keys = jobs[0]!.arms.map(armKey);
+    const keys = jobs[0].arms.map(armKey);
     expect(new Set(keys).size).toBe(keys.length);
     expect(keys).toEqual(
       expect.arrayContaining([
@@ -135,7 +135,7 @@ describe('jobs', () => {
     );
   });
   it('leave out what is known, arm by arm, and take nothing of a task that was another', () => {
-    const arm = armKey(row.contrasts[0]!.a),
+    const arm = armKey(row.contrasts[0].a),
       result = (spec: string): Result => ({
         task: 'code-agnostic',
         spec,
@@ -145,7 +145,7 @@ describe('jobs', () => {
       });
     const left = (spec: string): readonly number[] =>
       jobsOf(first, [row], 'embedded', 2, known([result(spec)], first)).map(({ arms }) => arms.length);
-    expect(left(specOf(tasks['code-agnostic']!))).toEqual([3, 2]);
+    expect(left(specOf(tasks['code-agnostic']))).toEqual([3, 2]);
     expect(left('another')).toEqual([3, 3]);
     expect(
       jobsOf(
@@ -155,9 +155,9 @@ describe('jobs', () => {
         2,
         known(
           [0, 1].map((trial) => ({
-            ...result(specOf(tasks['code-agnostic']!)),
+            ...result(specOf(tasks['code-agnostic'])),
             trial,
-            numbers: Object.fromEntries(['full', arm, armKey(row.contrasts[0]!.b!)].map((key) => [key, { hit: 1 }])),
+            numbers: Object.fromEntries(['full', arm, armKey(row.contrasts[0].b!)].map((key) => [key, { hit: 1 }])),
           })),
           first,
         ),

@@ -22,7 +22,7 @@ const trials = (
   metric: 'hit' | 'nll' = 'hit',
   slots: readonly [number, number] = [8, 8],
 ): Readonly<Record<string, Numbers>>[] =>
-  a.map((x, i) => ({ 'a @ 8': { [metric]: x, slots: slots[0] }, 'b @ 8': { [metric]: b[i]!, slots: slots[1] } }));
+  a.map((x, i) => ({ 'a @ 8': { [metric]: x, slots: slots[0] }, 'b @ 8': { [metric]: b[i], slots: slots[1] } }));
 const times = (n: number, value: number): number[] => Array.from({ length: n }, () => value);
 const verdict = fc.constantFrom<Verdict>('held', 'not', 'undecided'),
   ends = fc

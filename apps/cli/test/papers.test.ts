@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { loadModel } from '@kv/models';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
@@ -53,14 +53,14 @@ describe('a trial', () => {
     expect(out['taFast(reach=9,slots=9) @ 24']).toMatchObject({ retained: 1 });
     const question = 18; // "\nThe <key> code is:", a token a character, or a few more
     for (const key of ['streaming @ 24', 'taFast(reach=9,slots=9) @ 24'])
-      expect(out[key]!.slots!).toBeGreaterThan(24 + question - 4);
-    expect(out.full!.slots! - out['streaming @ 24']!.slots!).toBeGreaterThan(220 - 60);
+      expect(out[key].slots!).toBeGreaterThan(24 + question - 4);
+    expect(out.full.slots! - out['streaming @ 24'].slots!).toBeGreaterThan(220 - 60);
   });
   it('gives the same again, and another prompt to another trial', async () => {
     const task: Task = { kind: 'continuation', context: 96, follow: 16 };
     const [one, again, other] = [await run(task, arms), await run(task, arms), await run(task, arms, 1)];
     expect(again).toEqual(one);
-    expect(other.full!.nll).not.toBe(one.full!.nll);
+    expect(other.full.nll).not.toBe(one.full.nll);
   });
   it('measures likelihoods at a matched cache: events while it goes on keep it there', async () => {
     const out = await run({ kind: 'continuation', context: 96, follow: 32, every: 4 }, [
@@ -68,17 +68,17 @@ describe('a trial', () => {
       { policy: 'streaming', budget: 16 },
       { policy: 'h2o', budget: 16 },
     ]);
-    expect(out['streaming @ 16']!.slots).toBeCloseTo(out['h2o @ 16']!.slots!, 6);
-    expect(out['streaming @ 16']!.slots!).toBeGreaterThan(16);
-    expect(out['streaming @ 16']!.slots!).toBeLessThan(20);
-    expect(out.full!.slots).toBeCloseTo(96 + 16.5, 6);
+    expect(out['streaming @ 16'].slots).toBeCloseTo(out['h2o @ 16'].slots!, 6);
+    expect(out['streaming @ 16'].slots!).toBeGreaterThan(16);
+    expect(out['streaming @ 16'].slots!).toBeLessThan(20);
+    expect(out.full.slots).toBeCloseTo(96 + 16.5, 6);
   });
   it('steps and one pass give the full cache the same likelihood', async () => {
     const [steps, pass] = [
       await run({ kind: 'continuation', context: 96, follow: 16, every: 8 }, [FULL]),
       await run({ kind: 'continuation', context: 96, follow: 16 }, [FULL]),
     ];
-    expect(steps.full!.nll).toBeCloseTo(pass.full!.nll!, 4);
+    expect(steps.full.nll).toBeCloseTo(pass.full.nll!, 4);
   });
   it('counts retrievals: a threshold that nothing passes retrieves always, one that everything passes once a block', async () => {
     const at = (threshold: number): Arm => ({
@@ -86,17 +86,17 @@ describe('a trial', () => {
       budget: 24,
     });
     const out = await run({ kind: 'continuation', context: 96, follow: 16, every: 16 }, [at(2), at(-2)]);
-    expect(out[armKey(at(2))]!.retrievals).toBeCloseTo(1, 6);
+    expect(out[armKey(at(2))].retrievals).toBeCloseTo(1, 6);
     // steps count from 1: 16 of them touch three blocks of 8
-    expect(out[armKey(at(-2))]!.retrievals).toBeCloseTo(3 / 16, 6);
-    expect(out[armKey(at(2))]!.keyBytes).toBeCloseTo((104 + 2 * (24 + 16)) / (2 * 104), 6);
+    expect(out[armKey(at(-2))].retrievals).toBeCloseTo(3 / 16, 6);
+    expect(out[armKey(at(2))].keyBytes).toBeCloseTo((104 + 2 * (24 + 16)) / (2 * 104), 6);
   });
   it('measures what views hide where it is told to: all that is seen is among the heaviest under the oracle, and nothing is hidden from the full cache', async () => {
     const task: Task = { kind: 'continuation', context: 96, follow: 8, every: 8, witnessed: true },
       oracle: Arm = { policy: 'topKOracle(slots=24)', budget: 24 },
       streaming: Arm = { policy: 'view(budget=24,of=streaming ∘ topK)', budget: 24 };
     const out = await run(task, [FULL, oracle, streaming]),
-      [best, last] = [out[armKey(oracle)]!, out[armKey(streaming)]!];
+      [best, last] = [out[armKey(oracle)], out[armKey(streaming)]];
     expect(out.full).not.toHaveProperty('overlap');
     expect(best.overlap!).toBeGreaterThan(0.95); // a query sees its own token too, which may not be among the heaviest
     expect(best.slots!).toBeGreaterThan(24);
@@ -122,19 +122,19 @@ describe('a trial', () => {
         0,
       ),
       { decode } = bench.model.tokenizer;
-    expect(decode([...question!.ids])).toMatch(
+    expect(decode([...question.ids])).toMatch(
       /^\nQuestion: What is the special magic (\w+) number\?\nAnswer: The special magic \1 number is$/,
     );
-    expect(documentIds.length + question!.ids.length).toBe(220);
-    const value = /number is: (\d{7})\./.exec(decode([...documentIds]))![1]!;
-    expect([` ${value}.`, `: ${value}`, ` 1234567 or ${value}`].map((answer) => question!.right(answer))).toEqual([
+    expect(documentIds.length + question.ids.length).toBe(220);
+    const value = /number is: (\d{7})\./.exec(decode([...documentIds]))![1];
+    expect([` ${value}.`, `: ${value}`, ` 1234567 or ${value}`].map((answer) => question.right(answer))).toEqual([
       true,
       true,
       false,
     ]);
     const out = await run(task, [FULL, same, other]);
-    expect(out[armKey(same)]!.hit).toBe(out.full!.hit);
-    expect(out.full!.slots! - out[armKey(other)]!.slots!).toBeCloseTo(220 - question!.ids.length - 24, 6);
+    expect(out[armKey(same)].hit).toBe(out.full.hit);
+    expect(out.full.slots! - out[armKey(other)].slots!).toBeCloseTo(220 - question.ids.length - 24, 6);
   });
   it('takes an arm for right where it would say what the full cache said, and for wrong where it would not', async () => {
     const embedded: Bench = { ...bench, model: await loadModel('embedded') },
@@ -147,26 +147,26 @@ describe('a trial', () => {
       'test',
       { kind: 'needle', tokens: 220, mode: 'aware', form: 'code', asking: 'begun' },
       0,
-      [FULL, same!, other!],
+      [FULL, same, other],
     );
-    expect([FULL, same!, other!].map((arm) => out[armKey(arm)]!.hit)).toEqual([1, 1, 0]);
+    expect([FULL, same, other].map((arm) => out[armKey(arm)].hit)).toEqual([1, 1, 0]);
   });
   it('ranks a scorer like itself, reads a prompt, and measures costs', async () => {
     const ranks = await run({ kind: 'ranks', tokens: 96, with: 'h2oCaote' }, [
       { policy: 'h2oCaote' },
       { policy: 'knorm' },
     ]);
-    expect(ranks.h2oCaote!.spearmanLeast).toBeCloseTo(1, 12);
-    expect(ranks.knorm!.spearman!).toBeLessThan(0.99);
+    expect(ranks.h2oCaote.spearmanLeast).toBeCloseTo(1, 12);
+    expect(ranks.knorm.spearman!).toBeLessThan(0.99);
     const prompt = await run({ kind: 'prompt', tokens: 96 }, [FULL, { policy: 'psaw(phi=0.5)' }]);
-    expect(prompt.full!.nll!).toBeGreaterThan(0);
-    expect(prompt['psaw(phi=0.5)']!.nll).not.toBe(prompt.full!.nll);
+    expect(prompt.full.nll!).toBeGreaterThan(0);
+    expect(prompt['psaw(phi=0.5)'].nll).not.toBe(prompt.full.nll);
     const costs = await run({ kind: 'costs', tokens: 96, follow: 2 }, [
       { policy: 'h2o', budget: 16 },
       { policy: 'streaming', budget: 16 },
     ]);
-    expect(costs['h2o @ 16']!.peakBytes!).toBeGreaterThan(costs['streaming @ 16']!.peakBytes!);
-    expect(costs['h2o @ 16']!.eventShare!).toBeGreaterThan(0);
+    expect(costs['h2o @ 16'].peakBytes!).toBeGreaterThan(costs['streaming @ 16'].peakBytes!);
+    expect(costs['h2o @ 16'].eventShare!).toBeGreaterThan(0);
   });
   it('hides every value of a prompt once, where it says', () => {
     const { encode, decode } = bench.model.tokenizer,
@@ -181,16 +181,16 @@ describe('a trial', () => {
       for (const trial of [0, 1, 2]) {
         if (!isAsked(task)) continue;
         const { documentIds, questions, valueTokens } = promptFor(task, source, `s/${trial}`, trial),
-          held = decode(valueTokens.map((at) => documentIds[at]!)),
+          held = decode(valueTokens.map((at) => documentIds[at])),
           text = decode([...documentIds]);
         expect(questions.length).toBe(task.kind === 'credential' ? task.values : 1);
-        if (task.kind === 'association') expect(questions[0]!.right(` ${held}.`)).toBe(true);
-        else if (task.kind === 'credential' && task.values === 1) expect(questions[0]!.right(`${held}"`)).toBe(true);
+        if (task.kind === 'association') expect(questions[0].right(` ${held}.`)).toBe(true);
+        else if (task.kind === 'credential' && task.values === 1) expect(questions[0].right(`${held}"`)).toBe(true);
         if (questions.length === 1) expect(text.split(held)).toHaveLength(2);
         expect(
           documentIds.length +
             encode(
-              task.kind === 'credential' ? '\nThe agent called connect(auth_token="' : decode([...questions[0]!.ids]),
+              task.kind === 'credential' ? '\nThe agent called connect(auth_token="' : decode([...questions[0].ids]),
               { special: false },
             ).ids.length,
         ).toBe(700);
@@ -256,7 +256,7 @@ describe('a row on a checkpoint', () => {
       },
       n,
     );
-    return isPlanned(one!) ? undefined : one!.excuse;
+    return isPlanned(one) ? undefined : one.excuse;
   };
   it('is asked where context, text and files are enough', async () =>
     expect([await excuse('ta-credentials'), await excuse('caote-fast-ranks'), await excuse('psaw-etf')]).toEqual([
@@ -293,7 +293,7 @@ describe('an outcome', () => {
   const some = (hits: Readonly<Record<string, number>>): Result[] =>
     Array.from({ length: 12 }, (_, trial) => ({
       task: 'code-agnostic',
-      spec: specOf(first.tasks['code-agnostic']!),
+      spec: specOf(first.tasks['code-agnostic']),
       trial,
       seconds: 1,
       numbers: Object.fromEntries(Object.entries(hits).map(([arm, hit]) => [arm, { hit, slots: 30 }])),

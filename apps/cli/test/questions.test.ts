@@ -34,7 +34,7 @@ describe('kv run --document', () => {
         both.answers[i],
       );
     const whole = await json('--document', 'story.txt', '--question', ' Who?', '--max-new-tokens', '6');
-    expect(whole.answers[0]!.tokens).toEqual(
+    expect(whole.answers[0].tokens).toEqual(
       (
         JSON.parse((await run('--prompt', `${DOCUMENT} Who?`, '--max-new-tokens', '6', '--json')).stdout) as {
           tokens: number[];
@@ -77,7 +77,7 @@ describe('kv run --document', () => {
       '--max-new-tokens',
       '3',
     );
-    expect(kept[0]![0]!.at(-1)).toBe(5 * DOCUMENT.length);
+    expect(kept[0][0].at(-1)).toBe(5 * DOCUMENT.length);
     expect(5 * DOCUMENT.length).toBeGreaterThan(2 * CONTEXT);
     expect(
       (

@@ -105,7 +105,7 @@ describe.runIf(built)('the built kv', () => {
     expect(second.code, second.stderr).toBe(0);
     expect(second.stderr).toContain(`${kept - 1} of 64 jobs are done`);
     expect(second.stdout).toMatch(/streaming +50% +0 % +0-6 %/);
-    const report = /report: (.*)/.exec(second.stdout)![1]!;
+    const report = /report: (.*)/.exec(second.stdout)![1];
     expect(readFileSync(join(cwd, report), 'utf8')).toContain('Which policy still finds the needle?');
     const third = await kv(args, cwd);
     expect(third.stderr).toContain('all results are in');

@@ -87,7 +87,7 @@ export function choiceForm(): ChoiceForm {
         field(name).value = String(value);
       if (source.kind === 'text') own.value = source.text;
       field('late').checked = late;
-      for (const [side, text] of texts.entries()) policies[side]!.set(text);
+      for (const [side, text] of texts.entries()) policies[side].set(text);
       show();
       checkBudget();
     },

@@ -111,7 +111,7 @@ export const holds = ({ kept, length }: Frame, { position, row }: Place): boolea
 /** In how many rows each position is held. */
 export function countsOf(frame: Frame): Uint16Array {
   const counts = new Uint16Array(frame.length);
-  for (const [i, kept] of frame.kept.entries()) counts[i % frame.length]! += kept;
+  for (const [i, kept] of frame.kept.entries()) counts[i % frame.length] += kept;
   return counts;
 }
 

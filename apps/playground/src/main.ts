@@ -25,7 +25,8 @@ function start(): void {
   history.replaceState(null, '', hash());
   if (!form.check()) {
     document.body.dataset.state = 'refused';
-    return fail('Not run: a field above says why.');
+    fail('Not run: a field above says why.');
+    return;
   }
   const choice = form.read();
   policies = choice.policies;

@@ -47,7 +47,7 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
   const numbers = make(
     'dl',
     { className: 'numbers' },
-    ...NUMBERS.map((name, i) => make('div', {}, make('dt', {}, name), values[i]!)),
+    ...NUMBERS.map((name, i) => make('div', {}, make('dt', {}, name), values[i])),
   );
   const root = make(
     'article',
@@ -113,7 +113,7 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
         speedText(decodeSpeed),
       ].entries()) {
         const [amount = '', unit] = words.split(' ');
-        values[i]!.replaceChildren(amount, ...(unit ? [' ', make('small', {}, unit)] : []));
+        values[i].replaceChildren(amount, ...(unit ? [' ', make('small', {}, unit)] : []));
       }
       written.show(frame, tokens);
       draw();

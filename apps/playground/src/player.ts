@@ -30,9 +30,9 @@ export function player(): Player {
     const at = frames.map((all) => all[Math.min(step, all.length) - 1]);
     for (const [side, frame] of at.entries())
       if (frame && (only === undefined || only === side))
-        sides[side]!.show(
+        sides[side].show(
           frame,
-          frames[side]!.slice(0, step).map(({ token }) => token),
+          frames[side].slice(0, step).map(({ token }) => token),
         );
     value.value = `${step} of ${slider.max}`;
     const [a, b] = at;
@@ -52,7 +52,7 @@ export function player(): Player {
       result.hidden = false;
       element('prompt-line', HTMLParagraphElement).textContent =
         `${prompt.offsets.length} tokens${prompt.value === undefined ? '' : `; the fact to be found is ${prompt.value}`}${prompt.questionFrom === undefined ? '' : `; the last ${prompt.offsets.length - prompt.questionFrom} come after the eviction`}.`;
-      for (const [i, side] of sides.entries()) side.start(policies[i]!, prompt, layers, kvHeads);
+      for (const [i, side] of sides.entries()) side.start(policies[i], prompt, layers, kvHeads);
     },
     frame({ side, frame }) {
       frames[side].push(frame);

@@ -83,11 +83,11 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await ended(page);
     const [left, right] = await sides(page);
     expect(full.text).toBe(full.value);
-    expect([left!.answer, right!.answer]).toEqual([full.text, streaming.text]);
-    expect([left!.policy, right!.policy]).toEqual(['full', 'streaming(sinks=2) ∘ topK']);
-    expect(left!.shares.slice(0, EXAMPLE.tokens)).toEqual(full.counts.map((count) => count / 16));
-    expect(right!.shares.slice(0, EXAMPLE.tokens)).toEqual(streaming.counts.map((count) => count / 16));
-    expect(right!.shares).not.toEqual(left!.shares);
+    expect([left.answer, right.answer]).toEqual([full.text, streaming.text]);
+    expect([left.policy, right.policy]).toEqual(['full', 'streaming(sinks=2) ∘ topK']);
+    expect(left.shares.slice(0, EXAMPLE.tokens)).toEqual(full.counts.map((count) => count / 16));
+    expect(right.shares.slice(0, EXAMPLE.tokens)).toEqual(streaming.counts.map((count) => count / 16));
+    expect(right.shares).not.toEqual(left.shares);
     expect(await page.textContent('#overlap')).toMatch(
       /^In both caches: \d+ slots \(\d+ %\); only left: [1-9]\d*; only right: \d+\.$/,
     );
@@ -110,7 +110,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
         });
       });
     expect(await page.evaluate(attempt)).toBe('EvalError');
-    expect(await page.workers()[0]!.evaluate(attempt)).toBe('EvalError');
+    expect(await page.workers()[0].evaluate(attempt)).toBe('EvalError');
     expect(
       await page.evaluate(() => {
         try {
@@ -163,7 +163,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(await page.textContent('.side:first-child .answer')).toBe(
       'budget: layer 0, head 0: 64 slots are forced, but the budget is 48: expected a budget of at least the forced slots',
     );
-    expect((await sides(page))[1]!.answer).not.toBe('');
+    expect((await sides(page))[1].answer).not.toBe('');
     await page.close();
   });
 
@@ -184,7 +184,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.keyboard.type('random');
     await page.keyboard.press('Enter');
     await ended(page);
-    expect((await sides(page))[1]!.policy).toBe('random(seed=0) ∘ topK');
+    expect((await sides(page))[1].policy).toBe('random(seed=0) ∘ topK');
     await focus('#step');
     await page.keyboard.press('Home');
     expect(await page.textContent('#step-value')).toMatch(/^1 of \d+$/);

@@ -36,7 +36,7 @@ export interface Shape {
 const norms = (x: Float32Array, d: number, see: (norm: number) => void): void => {
   for (let at = 0; at < x.length; at += d) {
     let sum = 0;
-    for (let c = 0; c < d; c++) sum += x[at + c]! ** 2;
+    for (let c = 0; c < d; c++) sum += x[at + c] ** 2;
     see(Math.sqrt(sum));
   }
 };
@@ -80,7 +80,7 @@ export function fitConstants(
       });
       if (below?.layer === layer - 1 && layer + 1 >= start)
         norms(
-          keys.map((x, i) => x - below!.keys[i]!),
+          keys.map((x, i) => x - below!.keys[i]),
           headDim,
           (norm) => changes.set(layer, Math.max(changes.get(layer) ?? 0, norm)),
         );
@@ -90,7 +90,7 @@ export function fitConstants(
       const n = weights.length / queryHeads,
         positions = Array.from({ length: n }, (_, i) => i);
       for (let h = 0; h < queryHeads; h++)
-        fades[layer]!.add({ query: n - 1, weights: weights.subarray(h * n, (h + 1) * n), positions });
+        fades[layer].add({ query: n - 1, weights: weights.subarray(h * n, (h + 1) * n), positions });
     },
     take(tokens) {
       const points = [...changes]

@@ -29,11 +29,11 @@ export function ages(sinks: number): {
       let held = 0;
       const tails: number[] = [];
       for (let i = 0; i < positions.length; i++) {
-        if (positions[i]! < sinks) {
-          held += weights[i]!;
+        if (positions[i] < sinks) {
+          held += weights[i];
           continue;
         }
-        for (let k = 0; 2 ** k <= query - positions[i]!; k++) tails[k] = (tails[k] ?? 0) + weights[i]!;
+        for (let k = 0; 2 ** k <= query - positions[i]; k++) tails[k] = (tails[k] ?? 0) + weights[i];
       }
       for (let k = 0; 2 ** k <= query - sinks; k++) {
         const at = (older[k] ??= { sum: 0, rows: 0 });

@@ -12,9 +12,9 @@ function kept(weights: Numbers, set: readonly number[]): number[] {
 function total(weights: Numbers): number {
   let sum = 0;
   for (let i = 0; i < weights.length; i++) {
-    if (!(weights[i]! >= 0 && Number.isFinite(weights[i]!)))
+    if (!(weights[i] >= 0 && Number.isFinite(weights[i])))
       throw new KvError('certificates', `expected finite weights of at least 0, got ${weights[i]} in slot ${i}`);
-    sum += weights[i]!;
+    sum += weights[i];
   }
   if (sum === 0) throw new KvError('certificates', 'expected weights with some mass, got none');
   return sum;
@@ -29,13 +29,13 @@ function total(weights: Numbers): number {
  */
 export function droppedMass(weights: Numbers, set: readonly number[]): number {
   const sum = total(weights);
-  return Math.max(0, 1 - kept(weights, set).reduce((s, i) => s + weights[i]!, 0) / sum);
+  return Math.max(0, 1 - kept(weights, set).reduce((s, i) => s + weights[i], 0) / sum);
 }
 
 /** The `size` slots of most weight, ties to the lower slot, ascending. */
 export function heaviest(weights: Numbers, size: number): number[] {
   return Array.from({ length: weights.length }, (_, i) => i)
-    .sort((a, b) => weights[b]! - weights[a]! || a - b)
+    .sort((a, b) => weights[b] - weights[a] || a - b)
     .slice(0, Math.max(0, size))
     .sort((a, b) => a - b);
 }

@@ -40,7 +40,7 @@ export function reuse(): { add(row: SeenRow): void; take(): Reuse | undefined } 
         ab = 0,
         far = 0;
       vector.forEach((x, c) => {
-        const y = before[c]!;
+        const y = before[c];
         aa += x * x;
         bb += y * y;
         ab += x * y;

@@ -48,7 +48,7 @@ export function schedules({ fading, change, queryNorm, dim, layers }: Constants)
         raised = covering(fit);
       let dropped = 0;
       for (let i = 0; i < positions.length; i++)
-        if (positions[i]! >= window.sinks && positions[i]! < window.from) dropped += weights[i]!;
+        if (positions[i] >= window.sinks && positions[i] < window.from) dropped += weights[i];
       own.rows++;
       own.dropped.add(dropped);
       own.fitted.add(windowBound({ sinkMass: fit.sinkMass, rate: fit.rate, window: age }));

@@ -27,7 +27,7 @@ function leastWith(weights: ArrayLike<number>, forced: readonly number[], size: 
   const fixed = new Set(forced),
     rest = Array.from({ length: weights.length }, (_, i) => i)
       .filter((i) => !fixed.has(i))
-      .sort((a, b) => weights[b]! - weights[a]! || a - b);
+      .sort((a, b) => weights[b] - weights[a] || a - b);
   return droppedMass(weights, [...fixed, ...rest.slice(0, Math.max(0, size - fixed.size))]);
 }
 
@@ -47,17 +47,17 @@ export function surrogates(): { add(row: SeenRow): void; take(): Surrogate | und
       const { scores, forced } = by;
       let [low, high, top, whole, mass, epsilon] = [Infinity, -Infinity, -Infinity, 0, 0, 0];
       for (let i = 0; i < weights.length; i++) {
-        const off = Math.log(weights[i]!) - scores[i]!; // the logit, but for what all slots share, less its estimate
-        if (weights[i]! > 0) [low, high] = [Math.min(low, off), Math.max(high, off)];
-        [top, whole] = [Math.max(top, scores[i]!), whole + weights[i]!];
+        const off = Math.log(weights[i]) - scores[i]; // the logit, but for what all slots share, less its estimate
+        if (weights[i] > 0) [low, high] = [Math.min(low, off), Math.max(high, off)];
+        [top, whole] = [Math.max(top, scores[i]), whole + weights[i]];
       }
       let eta = (high - low) / 2;
       for (let i = 0; i < weights.length; i++)
         // any logit below LEAST weighs nothing
-        if (weights[i]! === 0) eta = Math.max(eta, scores[i]! + (high + low) / 2 - LEAST);
-      for (let i = 0; i < weights.length; i++) mass += Math.exp(scores[i]! - top);
+        if (weights[i] === 0) eta = Math.max(eta, scores[i] + (high + low) / 2 - LEAST);
+      for (let i = 0; i < weights.length; i++) mass += Math.exp(scores[i] - top);
       for (let i = 0; i < weights.length; i++)
-        epsilon += Math.abs(weights[i]! / whole - Math.exp(scores[i]! - top) / mass) / 2;
+        epsilon += Math.abs(weights[i] / whole - Math.exp(scores[i] - top) / mass) / 2;
       const best = leastWith(weights, forced, kept.length);
       all.logitError.add(eta);
       all.variation.add(epsilon);

@@ -38,7 +38,7 @@ export function leastDropped(weights: readonly number[], size: number): number {
 }
 /** Softmax of inner products with the rows of `keys` over sqrt(d). */
 export function attention(query: readonly number[], keys: readonly (readonly number[])[]): Row {
-  const out = row(keys.map((k) => k.reduce((s, x, c) => s + x * query[c]!, 0) / Math.sqrt(query.length)));
+  const out = row(keys.map((k) => k.reduce((s, x, c) => s + x * query[c], 0) / Math.sqrt(query.length)));
   ops.subseq(out, ops.sup(out));
   ops.expeq(out);
   ops.divseq(out, ops.sum(out));

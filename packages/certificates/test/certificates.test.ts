@@ -34,7 +34,7 @@ const sets = rows
       ),
     }),
   )
-  .filter(({ weights, kept }) => kept.some((i) => weights[i]! > 1e-3));
+  .filter(({ weights, kept }) => kept.some((i) => weights[i] > 1e-3));
 const EPS = 1e-9;
 
 describe('the theorems that hold for any weights and set', () => {
@@ -71,11 +71,11 @@ describe('the theorems that hold for any weights and set', () => {
         fc.array(fc.double({ min: 0.5, max: 2, noNaN: true }), { minLength: 9, maxLength: 9 }),
         fc.integer({ min: 1, max: 9 }),
         (weights, errors, size) => {
-          const surrogate = weights.map((w, i) => w * errors[i]!),
+          const surrogate = weights.map((w, i) => w * errors[i]),
             sum = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0),
             ks = heaviest(surrogate, size);
           const variation =
-            weights.reduce((s, w, i) => s + Math.abs(w / sum(weights) - surrogate[i]! / sum(surrogate)), 0) / 2;
+            weights.reduce((s, w, i) => s + Math.abs(w / sum(weights) - surrogate[i] / sum(surrogate)), 0) / 2;
           expect(droppedMass(weights, ks)).toBeLessThanOrEqual(
             posteriorBound(certificate(weights, ks).best, variation) + EPS,
           );
@@ -112,11 +112,11 @@ test('CIS by the distance of the queries: a reused set drops no more than that b
         other = make(seed, norm, seed + 1, 0.15),
         keyNorm = Math.max(...keys.map(length));
       const [a, b] = [attention(q, keys), attention(other, keys)].map((r) => Array.from(r.data)),
-        set = heaviest(a!, size);
-      const { dropped, best } = certificate(b!, set),
-        distance = length(q.map((x, c) => x - other[c]!));
+        set = heaviest(a, size);
+      const { dropped, best } = certificate(b, set),
+        distance = length(q.map((x, c) => x - other[c]));
       expect(dropped - best).toBeLessThanOrEqual(sharingBound({ keyNorm, dim: d, distance }) + EPS);
-      const cosine = q.reduce((s, x, c) => s + x * other[c]!, 0) / norm ** 2;
+      const cosine = q.reduce((s, x, c) => s + x * other[c], 0) / norm ** 2;
       const fails = dropped - best > printedSharingBound({ keyNorm, dim: d, cosine }) + EPS;
       if (fails) printed++;
       if (fails && norm <= 1) unit.push(norm);
@@ -139,7 +139,7 @@ test('CIS by the distance of the queries: two keys that point against each other
           ]).data,
         ),
       ),
-      { dropped, best } = certificate(b!, heaviest(a!, 1));
+      { dropped, best } = certificate(b, heaviest(a, 1));
     expect(dropped - best).toBeLessThanOrEqual(sharingBound({ keyNorm: 1, dim: 2, distance: 2 * turn }));
     // no bound five times as small holds
     expect(dropped - best).toBeGreaterThan(sharingBound({ keyNorm: 1, dim: 2, distance: 2 * turn }) / 5);
@@ -162,16 +162,16 @@ test('ETF: keys that move by at most B e^(-μ depth) move the weights, as total 
           size = scale * Math.exp(-rate * depth),
           frozen = keys.map((k, i) => {
             const by = vector(seed + i + 91, i % 4 === 0 ? 0 : size);
-            return k.map((x, c) => x + by[c]!);
+            return k.map((x, c) => x + by[c]);
           });
         const [was, is] = [attention(q, keys), attention(q, frozen)].map((r) => Array.from(r.data)),
-          moved = was!.reduce((s, x, i) => s + Math.abs(x - is![i]!), 0) / 2;
+          moved = was.reduce((s, x, i) => s + Math.abs(x - is[i]), 0) / 2;
         expect(moved).toBeLessThanOrEqual(freezingBound({ queryNorm: norm, dim: d, scale, rate, depth }) + EPS);
         // and eq. 48: what a window hides of the frozen weights is at most what it hides of the others and this
         const from = Math.floor(n / 2),
           tail = (w: readonly number[]): number => w.slice(0, from).reduce((a, b) => a + b, 0);
-        expect(tail(is!)).toBeLessThanOrEqual(
-          jointBound(tail(was!), freezingBound({ queryNorm: norm, dim: d, scale, rate, depth })) + EPS,
+        expect(tail(is)).toBeLessThanOrEqual(
+          jointBound(tail(was), freezingBound({ queryNorm: norm, dim: d, scale, rate, depth })) + EPS,
         );
       },
     ),
@@ -181,7 +181,7 @@ test('ETF: keys that move by at most B e^(-μ depth) move the weights, as total 
     [[1], [-1]],
     [[1.1], [-1.1]],
   ].map((keys) => Array.from(attention([0.2], keys).data));
-  expect(Math.abs(near![0]! - far![0]!)).toBeGreaterThan(
+  expect(Math.abs(near[0] - far[0])).toBeGreaterThan(
     freezingBound({ queryNorm: 0.2, dim: 1, scale: 0.1, rate: 0, depth: 3 }) / 3,
   ); // no bound a third of it holds
 });
@@ -213,8 +213,8 @@ test('quantised logits: a set chosen with logits off by η drops at most δ* + 2
     [Math.exp(0.1), Math.exp(-0.1)],
     [0, 1],
   ];
-  const { best } = certificate(was!, [0]),
-    dropped = droppedMass(was!, heaviest(off!, 1)); // the two logits change places
+  const { best } = certificate(was, [0]),
+    dropped = droppedMass(was, heaviest(off, 1)); // the two logits change places
   expect(dropped).toBeLessThanOrEqual(quantisedBound(best, 0.1));
   expect(dropped - best).toBeGreaterThan(quantisedBound(0, 0.1) / 2.1); // no bound of less than half of it holds
 });

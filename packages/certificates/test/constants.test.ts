@@ -121,8 +121,8 @@ describe('in a run', () => {
       bound = (window: number): number => windowBound({ sinkMass: fit.sinkMass, rate: fit.rate, window });
     expect(rest).toEqual([]);
     expect(seven).toMatchObject({ layer: 7, window: { rows: 2 }, freezing: { positions: 20 } });
-    expect(seven!.window!.dropped.mean).toBeCloseTo((0.09 + 0.38) / 2, 9);
-    expect(seven!.window!.fitted.mean).toBeCloseTo((bound(89) + bound(60)) / 2, 12);
+    expect(seven.window!.dropped.mean).toBeCloseTo((0.09 + 0.38) / 2, 9);
+    expect(seven.window!.fitted.mean).toBeCloseTo((bound(89) + bound(60)) / 2, 12);
     const freezing = (depth: number, queryNorm: number): number =>
       freezingBound({ queryNorm, dim: 4, scale: constants.change!.scale, rate: constants.change!.rate, depth });
     expect(six).toEqual({
@@ -131,12 +131,12 @@ describe('in a run', () => {
         positions: 9,
         worst: freezing(1, 3),
         average: freezing(1, constants.queryNorm.mean),
-        covering: six!.freezing!.covering,
+        covering: six.freezing!.covering,
       },
       joint: freezing(1, 3),
     });
-    expect(seven!.freezing!.worst).toBe(freezing(2, 3));
-    expect(seven!.joint).toBe(Math.min(1, bound(60) + freezing(2, 3)));
+    expect(seven.freezing!.worst).toBe(freezing(2, 3));
+    expect(seven.joint).toBe(Math.min(1, bound(60) + freezing(2, 3)));
   });
   test('without windows, frozen positions or constants there are none', () => {
     const none = certificates();
@@ -160,7 +160,7 @@ describe('in a run', () => {
             head,
             vector,
             keyNorm: 0.5,
-            state: (id) => (id === 'state.cis.ago' ? (head === 0 ? ago[step]! : 0) : undefined),
+            state: (id) => (id === 'state.cis.ago' ? (head === 0 ? ago[step] : 0) : undefined),
             kept: [step],
           }),
         );
@@ -183,12 +183,12 @@ describe('in a run', () => {
       fc.property(noisy, ({ weights, noise, forced, size }) => {
         const sum = weights.reduce((a, b) => a + b, 0),
           w = weights.map((x) => x / sum),
-          scores = w.map((x) => 5 + Math.log(x) + noise.next().value!),
+          scores = w.map((x) => 5 + Math.log(x) + noise.next().value),
           fixed = w.map((_, i) => i).filter(() => forced.next().value === 0);
         const rest = w
             .map((_, i) => i)
             .filter((i) => !fixed.includes(i))
-            .sort((a, b) => scores[b]! - scores[a]!),
+            .sort((a, b) => scores[b] - scores[a]),
           all = certificates();
         all.row(
           row({

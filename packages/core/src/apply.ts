@@ -86,7 +86,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): { draft: Draft; layer: 
     );
   };
   const plan = planBudgets(compiled, at.budget, [new Array<number>(kvHeads).fill(slots)]);
-  const layer: EventLayer = { at, read, budgets: plan.budgets[0]! };
+  const layer: EventLayer = { at, read, budgets: plan.budgets[0] };
   const given = arrays.get('scores'),
     scores = given && ops.from(given, 'f32'),
     weights = !piece.from.includes('scores');
@@ -95,7 +95,7 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): { draft: Draft; layer: 
     message: `${piece.label}: the scores given must be ${weights ? 'weights, finite and at least 0' : 'finite'}`,
   };
   const start: Draft = { ...emptyDraft(layer, ops), ...(scores && check && { scores, checks: [check] }) };
-  return { layer, draft: runSteps(compiled.steps, [layer], ops, [start])[0]! };
+  return { layer, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
 }
 
 /** State that nobody wrote yet. */
@@ -114,21 +114,21 @@ type Read = {
 };
 function applied(draft: Draft, read: readonly Read[]): Applied {
   const checks = read.slice(0, draft.checks.length);
-  const bad = checks.findIndex((c) => c.data[0]! > 0);
+  const bad = checks.findIndex((c) => c.data[0] > 0);
   if (bad >= 0)
     throw new KvError(
       'apply',
-      `${draft.checks[bad]!.message}, got another number at flat index ${checks[bad]!.data[0]! - 1}`,
+      `${draft.checks[bad].message}, got another number at flat index ${checks[bad].data[0] - 1}`,
     );
   const [budgets, ...rest] = read.slice(draft.checks.length);
   const scores = draft.scores && rest.shift()!;
   const kept = draft.kept && rest.shift()!;
   return {
-    budgets: Array.from(budgets!.data),
+    budgets: Array.from(budgets.data),
     ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
     ...(kept && {
-      kept: Array.from({ length: kept.shape[0]! }, (_, r) =>
-        Array.from(kept.data.slice(r * kept.shape[1]!, r * kept.shape[1]! + (kept.lengths?.[r] ?? kept.shape[1]!))),
+      kept: Array.from({ length: kept.shape[0] }, (_, r) =>
+        Array.from(kept.data.slice(r * kept.shape[1], r * kept.shape[1] + (kept.lengths?.[r] ?? kept.shape[1]))),
       ),
     }),
   };

@@ -6,25 +6,25 @@
 export function apportion(targets: readonly number[], total: number, floor: number, caps: readonly number[]): number[] {
   const low = caps.map((c) => Math.min(floor, c));
   const room = clamp(total, sum(low), sum(caps));
-  let real = targets.map((t, i) => clamp(t, low[i]!, caps[i]!));
+  let real = targets.map((t, i) => clamp(t, low[i], caps[i]));
   // clamping moved the sum: shift the entries that can still move, by equal parts, until it is met
   for (
     let left = room - sum(real), rounds = 0;
     Math.abs(left) > 1e-9 && rounds < 2 * caps.length + 2;
     left = room - sum(real), rounds++
   ) {
-    const free = real.map((x, i) => (left > 0 ? x < caps[i]! : x > low[i]!));
+    const free = real.map((x, i) => (left > 0 ? x < caps[i] : x > low[i]));
     const count = free.filter(Boolean).length;
     if (count === 0) break;
-    real = real.map((x, i) => (free[i] ? clamp(x + left / count, low[i]!, caps[i]!) : x));
+    real = real.map((x, i) => (free[i] ? clamp(x + left / count, low[i], caps[i]) : x));
   }
   const whole = real.map((x) => Math.floor(x + 1e-9));
-  const order = real.map((x, i) => ({ i, rest: x - whole[i]! })).sort((a, b) => b.rest - a.rest || a.i - b.i);
+  const order = real.map((x, i) => ({ i, rest: x - whole[i] })).sort((a, b) => b.rest - a.rest || a.i - b.i);
   let missing = room - sum(whole);
   while (missing > 0)
     for (const { i } of order)
-      if (missing > 0 && whole[i]! < caps[i]!) {
-        whole[i]!++;
+      if (missing > 0 && whole[i] < caps[i]) {
+        whole[i]++;
         missing--;
       }
   return whole;

@@ -190,7 +190,7 @@ const again = (a: Atom, b: Atom): boolean =>
   b.at === 'step' &&
   a.label === b.label &&
   a.needs.length === b.needs.length &&
-  a.needs.every((s, i) => sameSignal(s, b.needs[i]!));
+  a.needs.every((s, i) => sameSignal(s, b.needs[i]));
 
 /** The atoms, equal step hooks once; of each sort that can stand only once, a second one is an error. */
 export function mergeHooks(where: string, given: readonly Atom[]): readonly Atom[] {

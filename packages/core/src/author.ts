@@ -252,7 +252,7 @@ export function modelScorer<const N extends string, const S extends readonly Any
     reach: 'model',
     run: (cells) => {
       const results = run(cells.map((c) => context(c, needs)));
-      return cells.map((c, i) => withScores(c, name, needs, results[i]!));
+      return cells.map((c, i) => withScores(c, name, needs, results[i]));
     },
   });
 }
@@ -269,7 +269,7 @@ export function modelTransform<const N extends string, const S extends readonly 
     reach: 'model',
     run: (cells) => {
       const results = run(cells.map((c) => ({ ...context(c, needs), scores: scoresOf(c, name) })));
-      return cells.map((c, i) => withScores(c, name, needs, results[i]!));
+      return cells.map((c, i) => withScores(c, name, needs, results[i]));
     },
   });
 }
@@ -340,7 +340,7 @@ export function modelUnitTransform<const N extends string, const S extends reado
     run: (cells) => {
       const made = run(cells.map((cell) => ({ ...context(cell, needs), ...unitsOf(cell, name) })));
       return cells.map(({ draft }, i) => {
-        const { unitScores, state, release = false } = made[i]!;
+        const { unitScores, state, release = false } = made[i];
         return prune({
           ...draft,
           unitScores,
@@ -402,7 +402,7 @@ export function modelAllocator<const N extends string, const S extends readonly 
     reach: 'model',
     run: (cells) => {
       const made = run(cells.map((cell) => ({ ...context(cell, needs), ...budgetsOf(cell, name) })));
-      return cells.map((cell, i) => allocated(cell, name, needs, made[i]!));
+      return cells.map((cell, i) => allocated(cell, name, needs, made[i]));
     },
   });
 }
@@ -435,7 +435,7 @@ export interface Selection extends WithBudgets {
 function selection(cell: Cell, piece: string): Selection {
   const { ops, at, draft } = cell;
   const onRows = (kind: 'mean' | 'max', x: Tensor | undefined): Tensor | undefined =>
-    x && x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x;
+    x && x.shape[0] > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x;
   const { scores, budgets, forced, banned } = budgetsOf(cell, piece);
   return {
     scores: onRows('mean', scores)!,
@@ -478,7 +478,7 @@ export function modelSelector<const N extends string, const S extends readonly A
     reach: 'model',
     run: (cells) => {
       const kept = run(cells.map((cell) => ({ ...context(cell, needs), ...selection(cell, name) })));
-      return cells.map((cell, i) => ({ ...cell.draft, kept: kept[i]! }));
+      return cells.map((cell, i) => ({ ...cell.draft, kept: kept[i] }));
     },
   });
 }

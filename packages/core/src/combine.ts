@@ -31,7 +31,7 @@ function inside(name: string, inner: readonly AnyScorer[]) {
     run: (cells: readonly Cell[]): readonly (readonly Draft[])[] =>
       steps.map((own) =>
         own.reduce<readonly Draft[]>(
-          (drafts, s) => s.run(cells.map((c, i) => ({ ...c, draft: drafts[i]! }))),
+          (drafts, s) => s.run(cells.map((c, i) => ({ ...c, draft: drafts[i] }))),
           cells.map(({ draft: { budgets, state } }) => ({ budgets, state, checks: [] })),
         ),
       ),
@@ -57,11 +57,11 @@ function combined<N extends string, P extends readonly AnyScorer[]>(
       run: (cells) => {
         const drafts = run(cells);
         return cells.map((cell, i) =>
-          drafts.reduce<Draft>((draft, own) => merge(cell.ops, draft, own[i]!), {
+          drafts.reduce<Draft>((draft, own) => merge(cell.ops, draft, own[i]), {
             ...cell.draft,
             scores: join(
               cell.ops,
-              drafts.map((own) => own[i]!.scores!),
+              drafts.map((own) => own[i].scores!),
               cell,
             ),
           }),
@@ -69,7 +69,7 @@ function combined<N extends string, P extends readonly AnyScorer[]>(
       },
     },
   );
-  return { ...piece, label: text, atoms: [{ ...piece.atoms[0]!, label: text }, ...hooks] } as unknown as Combined<P, N>;
+  return { ...piece, label: text, atoms: [{ ...piece.atoms[0], label: text }, ...hooks] } as unknown as Combined<P, N>;
 }
 
 /**
@@ -99,12 +99,12 @@ export function allocatorBy<const N extends string>(
       run: (cells) => {
         const [drafts = []] = inner.run(cells);
         return cells.map((outer, i) => {
-          const cell = { ...outer, draft: merge(outer.ops, outer.draft, drafts[i]!) };
+          const cell = { ...outer, draft: merge(outer.ops, outer.draft, drafts[i]) };
           return allocated(
             cell,
             own.name,
             inner.needs,
-            run({ ops: cell.ops, at: cell.at, ...budgetsOf(cell, own.name), by: drafts[i]!.scores! }),
+            run({ ops: cell.ops, at: cell.at, ...budgetsOf(cell, own.name), by: drafts[i].scores! }),
           );
         });
       },
@@ -160,7 +160,7 @@ export function weighted(...terms: readonly (readonly [weight: number, scorer: A
     text,
     terms.map(([, s]) => s),
     (ops, s, cell) =>
-      s.length === 0 ? constant(cell, 0) : s.map((x, i) => ops.mul(x, terms[i]![0])).reduce((a, b) => ops.add(a, b)),
+      s.length === 0 ? constant(cell, 0) : s.map((x, i) => ops.mul(x, terms[i][0])).reduce((a, b) => ops.add(a, b)),
     false,
   ) as unknown as Scorer<'weighted'>;
 }

@@ -18,7 +18,7 @@ function why(a: Piece, b: Piece): string {
       return `'${b.name}' is a scorer after '${a.name}', which already chose what to keep: scorers come first`;
     return `'${b.name}' is a second scorer after '${a.name}': join scorers with sum(), max() or weighted()`;
   }
-  const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]!];
+  const asks = b.from.includes('scores') ? 'scores' : NEEDS[b.from[0]];
   return `'${b.name}' needs ${asks}, but '${a.name}' before it leaves ${out(a)
     .map((p) => HAS[p])
     .join(' or ')}`;

@@ -8,7 +8,7 @@ export const dotWith: Kernel = {
   params: {},
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ index }) => index! },
+  output: { dtype: 'f32', shape: ({ index }) => index },
   wgsl: /* wgsl */ `
 fn run(i: u32) {
   let n = x_shape.y; let d = x_shape.z;
@@ -17,13 +17,13 @@ fn run(i: u32) {
   for (var c = 0u; c < d; c++) { sum += x[i * d + c] * x[other + c]; }
   output[i] = sum;
 }`,
-  operations: ({ x }) => 2 * x!.shape.reduce((a, b) => a * b, 1),
+  operations: ({ x }) => 2 * x.shape.reduce((a, b) => a * b, 1),
   ref({ x, index }, _params, out, lengths) {
-    const [r = 0, n = 0, d = 0] = x!.shape,
-      { data } = x!;
+    const [r = 0, n = 0, d = 0] = x.shape,
+      { data } = x;
     for (let row = 0; row < r; row++)
-      for (let i = 0; i < lengths[row]!; i++) {
-        out[row * n + i] = inner(data, (row * n + i) * d, data, (row * n + index!.data[row * n + i]!) * d, d);
+      for (let i = 0; i < lengths[row]; i++) {
+        out[row * n + i] = inner(data, (row * n + i) * d, data, (row * n + index.data[row * n + i]) * d, d);
       }
   },
 };

@@ -7,7 +7,7 @@ export const gram: Kernel = {
   params: {},
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x![0]!, x![2]!, x![2]!] },
+  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
@@ -16,19 +16,19 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   operations: ({ x }) => {
-    const [r = 0, n = 0, d = 0] = x!.shape;
+    const [r = 0, n = 0, d = 0] = x.shape;
     return 2 * r * n * d * d;
   },
   ref({ x }, _params, out, lengths) {
-    const [r = 0, n = 0, d = 0] = x!.shape,
+    const [r = 0, n = 0, d = 0] = x.shape,
       sums = new Float64Array(d * d);
     for (let h = 0; h < r; h++) {
       sums.fill(0);
-      for (let i = 0; i < lengths[h]!; i++) {
+      for (let i = 0; i < lengths[h]; i++) {
         const at = (h * n + i) * d;
         for (let a = 0; a < d; a++) {
-          const v = x!.data[at + a]!;
-          if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b]! += v * x!.data[at + b]!;
+          const v = x.data[at + a];
+          if (v !== 0) for (let b = 0; b < d; b++) sums[a * d + b] += v * x.data[at + b];
         }
       }
       out.set(sums, h * d * d);
@@ -45,7 +45,7 @@ export const inverse: Kernel = {
   inputs: { m: 'f32' },
   params: { jitter: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ m }) => m! },
+  output: { dtype: 'f32', shape: ({ m }) => m },
   wgsl: /* wgsl */ `
 fn run(r: u32) {
   let d = m_shape.z; let at = r * d * d;
@@ -64,24 +64,24 @@ fn run(r: u32) {
   }
 }`,
   operations: ({ m }) => {
-    const [r = 0, d = 0] = m!.shape;
+    const [r = 0, d = 0] = m.shape;
     return 2 * r * d ** 3;
   },
   ref({ m }, { jitter = 0 }, out) {
-    const [r = 0, d = 0] = m!.shape;
+    const [r = 0, d = 0] = m.shape;
     for (let h = 0; h < r; h++) {
-      const a = Float64Array.from(m!.data.subarray(h * d * d, (h + 1) * d * d));
-      for (let k = 0; k < d; k++) a[k * d + k]! += jitter;
+      const a = Float64Array.from(m.data.subarray(h * d * d, (h + 1) * d * d));
+      for (let k = 0; k < d; k++) a[k * d + k] += jitter;
       const least = 1e-7 * a.reduce((top, x, i) => (i % (d + 1) === 0 ? Math.max(top, x) : top), 1e-13);
       for (let k = 0; k < d; k++) {
-        const p = 1 / Math.max(a[k * d + k]!, least);
+        const p = 1 / Math.max(a[k * d + k], least);
         a[k * d + k] = 1;
-        for (let j = 0; j < d; j++) a[k * d + j]! *= p;
+        for (let j = 0; j < d; j++) a[k * d + j] *= p;
         for (let i = 0; i < d; i++)
           if (i !== k) {
-            const f = a[i * d + k]!;
+            const f = a[i * d + k];
             a[i * d + k] = 0;
-            for (let j = 0; j < d; j++) a[i * d + j]! -= f * a[k * d + j]!;
+            for (let j = 0; j < d; j++) a[i * d + j] -= f * a[k * d + j];
           }
       }
       out.set(a, h * d * d);
@@ -96,7 +96,7 @@ export const quadratic: Kernel = {
   params: {},
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ x, m }) => [m![0]!, x![1]!] },
+  output: { dtype: 'f32', shape: ({ x, m }) => [m[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let r = index / n; let at = (r / (m_shape.x / x_shape.x) * n + index % n) * d;
@@ -107,25 +107,25 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   operations: ({ x, m }) => {
-    const [, n = 0, d = 0] = x!.shape;
-    return 2 * m!.shape[0]! * n * d * (d + 1);
+    const [, n = 0, d = 0] = x.shape;
+    return 2 * m.shape[0] * n * d * (d + 1);
   },
   ref({ x, m }, _params, out, lengths) {
-    const [rows = 0, n = 0, d = 0] = x!.shape,
-      r = m!.shape[0]!,
+    const [rows = 0, n = 0, d = 0] = x.shape,
+      r = m.shape[0],
       both = new Float64Array(d * d); // of a pair of channels, below the diagonal
     for (let h = 0; h < r; h++) {
       const g = Math.floor((h * rows) / r),
-        own = m!.data.subarray(h * d * d, (h + 1) * d * d);
+        own = m.data.subarray(h * d * d, (h + 1) * d * d);
       for (let a = 0; a < d; a++)
-        for (let b = 0; b <= a; b++) both[a * d + b] = own[a * d + b]! + (b < a ? own[b * d + a]! : 0);
-      for (let i = 0; i < lengths[g]!; i++) {
+        for (let b = 0; b <= a; b++) both[a * d + b] = own[a * d + b] + (b < a ? own[b * d + a] : 0);
+      for (let i = 0; i < lengths[g]; i++) {
         const at = (g * n + i) * d;
         let sum = 0;
         for (let a = 0; a < d; a++) {
           let y = 0;
-          for (let b = 0; b <= a; b++) y += both[a * d + b]! * x!.data[at + b]!;
-          sum += x!.data[at + a]! * y;
+          for (let b = 0; b <= a; b++) y += both[a * d + b] * x.data[at + b];
+          sum += x.data[at + a] * y;
         }
         out[h * n + i] = sum;
       }

@@ -10,7 +10,7 @@ export const placeInUnit: Kernel = {
   params: {},
   ragged: 'scores',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ scores }) => scores! },
+  output: { dtype: 'f32', shape: ({ scores }) => scores },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = scores_shape.y;
@@ -25,17 +25,17 @@ fn run(index: u32) {
   output[index] = f32(place);
 }`,
   ref({ scores, unitOf }, _params, out, lengths) {
-    const [rows = 0, n = 0] = scores!.shape,
-      groups = unitOf!.shape[0]!,
-      s = scores!.data;
+    const [rows = 0, n = 0] = scores.shape,
+      groups = unitOf.shape[0],
+      s = scores.data;
     for (let row = 0; row < rows; row++)
-      for (let here = 0; here < lengths[row]!; here++) {
+      for (let here = 0; here < lengths[row]; here++) {
         const base = row * n,
-          unit = (i: number): number => unitOf!.data[Math.floor((row * groups) / rows) * n + i]!;
+          unit = (i: number): number => unitOf.data[Math.floor((row * groups) / rows) * n + i];
         let place = 0;
-        for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i]! >= s[base + here]!) place++;
-        for (let i = here + 1; i < lengths[row]! && unit(i) === unit(here); i++)
-          if (s[base + i]! > s[base + here]!) place++;
+        for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i] >= s[base + here]) place++;
+        for (let i = here + 1; i < lengths[row] && unit(i) === unit(here); i++)
+          if (s[base + i] > s[base + here]) place++;
         out[base + here] = place;
       }
   },

@@ -43,7 +43,7 @@ export function compile(policy: Piece | Policy): Compiled {
     label: policy.label,
     steps,
     needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
-    reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))]!,
+    reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
     whole: steps.some((s) => s.whole),
     evicts: policy.to === 'kept',
     sizes: steps.some((s) => s.sizes),
@@ -89,7 +89,7 @@ export function planBudgets(policy: Compiled, budget: number, lengths: readonly 
     plan = step.plan(plan);
   }
   if (!scored)
-    return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l]![g]!))) };
+    return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l][g]))) };
   const fill = (budgets: readonly number[], caps: readonly number[]): number[] =>
     apportion(
       budgets,
@@ -100,7 +100,7 @@ export function planBudgets(policy: Compiled, budget: number, lengths: readonly 
   if (
     policy.steps.every(({ kind, plan: host, reach }) => kind !== 'allocator' || host !== undefined || reach !== 'model')
   )
-    return { ...plan, budgets: plan.budgets.map((heads, l) => fill(heads, lengths[l]!)) };
+    return { ...plan, budgets: plan.budgets.map((heads, l) => fill(heads, lengths[l])) };
   const all = fill(plan.budgets.flat(), lengths.flat());
   let at = 0;
   return { ...plan, budgets: lengths.map((heads) => all.slice(at, (at += heads.length))) };
@@ -140,7 +140,7 @@ export function runSteps(
   ops: Ops,
   drafts: readonly Draft[],
 ): readonly Draft[] {
-  return steps.reduce((now, step) => step.run(layers.map((layer, i) => cellOf(layer, ops, now[i]!, step))), drafts);
+  return steps.reduce((now, step) => step.run(layers.map((layer, i) => cellOf(layer, ops, now[i], step))), drafts);
 }
 
 /** The draft an event starts from. */
@@ -163,12 +163,12 @@ export function runEvent(
   const start = layers.map((layer) => emptyDraft(layer, ops));
   if (!wrap) return runSteps(policy.steps, layers, ops, start);
   return layers.map((layer, i) => {
-    let done = start[i]!;
+    let done = start[i];
     const inner = (active?: Tensor): Inner => {
-      done = runSteps(policy.steps, [layer], ops, [{ ...start[i]!, ...(active && { active }) }])[0]!;
+      done = runSteps(policy.steps, [layer], ops, [{ ...start[i], ...(active && { active }) }])[0];
       return { kept: done.kept!, scores: done.scores! };
     };
-    const { kept, state } = wrap.run({ ...cellOf(layer, ops, start[i]!, wrap), inner });
+    const { kept, state } = wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner });
     return { ...done, kept, state: new Map([...done.state, ...(state ?? [])]) };
   });
 }
@@ -192,32 +192,32 @@ export async function settle(
   layers: readonly EventLayer[],
   drafts: readonly Draft[],
 ): Promise<Settled> {
-  const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i]!.at.slots })));
+  const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i].at.slots })));
   const kept = drafts.map((d) => d.kept ?? d.budgets);
   const read = await backend.read([...checks.map((c) => c.bad), ...drafts.map((d) => d.budgets), ...kept]);
   for (const [i, { message, slots }] of checks.entries()) {
-    const bad = read[i]!.data[0]!;
+    const bad = read[i].data[0];
     if (bad > 0)
       throw new KvError(
-        message.split(':')[0]!,
+        message.split(':')[0],
         `${message.split(': ')[1]}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
       );
   }
-  const budgets = drafts.map((_, i) => Array.from(read[checks.length + i]!.data));
+  const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));
   const sets = drafts.map((draft, i) => {
-    const { at } = layers[i]!;
+    const { at } = layers[i];
     if (!draft.kept)
       throw new KvError(
         'event',
         `layer ${at.layer} ended without kept slots, expected a policy that ends in a selector`,
       );
-    const { data, shape, lengths } = read[checks.length + drafts.length + i]!;
-    const rows = shape[0]!,
-      slots = shape[1]!;
+    const { data, shape, lengths } = read[checks.length + drafts.length + i];
+    const rows = shape[0],
+      slots = shape[1];
     return Array.from({ length: at.selectRows }, (_, g) => {
       const row = Math.floor((g * rows) / at.selectRows),
-        count = lengths ? lengths[row]! : slots;
-      const limit = budgets[i]![Math.floor((g * budgets[i]!.length) / at.selectRows)]!;
+        count = lengths ? lengths[row] : slots;
+      const limit = budgets[i][Math.floor((g * budgets[i].length) / at.selectRows)];
       if (count > limit)
         throw new KvError(
           'budget',

@@ -89,12 +89,12 @@ export function readTensorFile(where: string, file: Uint8Array, names: readonly 
       !isCounts(shape) ||
       !isCounts(offsets) ||
       offsets.length !== 2 ||
-      offsets[1]! - offsets[0]! !== type.bytes * sizeOf(shape) ||
-      start + offsets[1]! > file.length
+      offsets[1] - offsets[0] !== type.bytes * sizeOf(shape) ||
+      start + offsets[1] > file.length
     )
       throw refuse(`'${name}' as f32, f16 or bf16 inside the file`);
     const data = Float32Array.from({ length: sizeOf(shape) }, (_, i) =>
-      type.read(view, start + offsets[0]! + type.bytes * i),
+      type.read(view, start + offsets[0] + type.bytes * i),
     );
     if (!data.every(Number.isFinite)) throw refuse(`finite numbers in '${name}'`);
     return [name, { shape, data }];

@@ -41,6 +41,6 @@ export const takesLengths = (
 
 export function rowMajor(shape: readonly number[]): number[] {
   const stride = new Array<number>(shape.length).fill(1);
-  for (let i = shape.length - 2; i >= 0; i--) stride[i] = stride[i + 1]! * shape[i + 1]!;
+  for (let i = shape.length - 2; i >= 0; i--) stride[i] = stride[i + 1] * shape[i + 1];
   return stride;
 }

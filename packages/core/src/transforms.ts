@@ -68,7 +68,7 @@ export const log1p = (): WeightTransform<'log1p'> =>
 export const reduceHeads = (kind: 'mean' | 'max' | 'sum' = 'mean'): Shaper<'reduceHeads'> => {
   checkWord('reduceHeads', 'kind', kind, ['mean', 'max', 'sum']);
   return shaper({ name: 'reduceHeads', options: { kind } }, [], ({ ops, at, scores }) =>
-    scores.shape[0]! > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores,
+    scores.shape[0] > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores,
   );
 };
 
@@ -111,7 +111,7 @@ export const meanByPosition: Kernel = {
   inputs: { x: 'f32', positions: 'u32' },
   params: {},
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions: p }) => p! },
+  output: { dtype: 'f32', shape: ({ positions: p }) => p },
   per: 'element',
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -133,21 +133,21 @@ fn run(index: u32) {
   output[index] = total / holders;
 }`,
   ref({ x, positions: p }, _params, out, lengths) {
-    const [rows = 0, slots = 0] = p!.shape,
-      group = x!.shape[0]! / rows;
+    const [rows = 0, slots = 0] = p.shape,
+      group = x.shape[0] / rows;
     const totals = new Map<number, [sum: number, holders: number]>();
     for (let g = 0; g < rows; g++)
-      for (let i = 0; i < lengths[g]!; i++) {
-        const entry = totals.get(p!.data[g * slots + i]!) ?? [0, 0];
+      for (let i = 0; i < lengths[g]; i++) {
+        const entry = totals.get(p.data[g * slots + i]) ?? [0, 0];
         for (let r = 0; r < group; r++) {
-          entry[0] += x!.data[(g * group + r) * slots + i]!;
+          entry[0] += x.data[(g * group + r) * slots + i];
           entry[1]++;
         }
-        totals.set(p!.data[g * slots + i]!, entry);
+        totals.set(p.data[g * slots + i], entry);
       }
     for (let g = 0; g < rows; g++)
-      for (let i = 0; i < lengths[g]!; i++) {
-        const [sum, holders] = totals.get(p!.data[g * slots + i]!)!;
+      for (let i = 0; i < lengths[g]; i++) {
+        const [sum, holders] = totals.get(p.data[g * slots + i])!;
         out[g * slots + i] = sum / holders;
       }
   },

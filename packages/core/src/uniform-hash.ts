@@ -13,7 +13,7 @@ export const uniformHash: Kernel = {
   inputs: { positions: 'u32' },
   params: { seed: 'u32', layer: 'u32' },
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions }) => positions! },
+  output: { dtype: 'f32', shape: ({ positions }) => positions },
   per: 'element',
   wgsl: /* wgsl */ `
 fn mixed(given: u32) -> u32 {
@@ -28,10 +28,10 @@ fn run(index: u32) {
   output[index] = f32(h >> 8u) * 5.9604644775390625e-8;
 }`,
   ref({ positions: p }, { seed = 0, layer = 0 }, out) {
-    const slots = p!.shape[1]!,
+    const slots = p.shape[1],
       start = mixed(mixed(seed) ^ layer);
     for (let i = 0; i < out.length; i++)
-      out[i] = (mixed(mixed(start ^ Math.floor(i / slots)) ^ p!.data[i]!) >>> 8) * 2 ** -24;
+      out[i] = (mixed(mixed(start ^ Math.floor(i / slots)) ^ p.data[i]) >>> 8) * 2 ** -24;
   },
 };
 

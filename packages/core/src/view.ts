@@ -50,7 +50,7 @@ export function view(policy: Piece<'start', 'kept'>, { budget, rows = 'query' }:
             budgets: new Array<number>(at.selectRows).fill(Math.min(budget, at.slots)),
             read: (s: Parameters<typeof cell.read>[0]) => cell.read(s),
           };
-          const { kept, state, scores, forced, active } = runEvent(inner, [layer], cell.ops, wrap)[0]!;
+          const { kept, state, scores, forced, active } = runEvent(inner, [layer], cell.ops, wrap)[0];
           return {
             mask: cell.ops.mark(kept!, cell.read(positions)),
             state,

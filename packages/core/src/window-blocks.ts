@@ -60,7 +60,7 @@ export const causalDot: Kernel = {
   params: { block: 'u32', first: 'f32' },
   ragged: 'k',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ q, k }) => [q![0]!, k![1]!] },
+  output: { dtype: 'f32', shape: ({ q, k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = k_shape.y; let d = k_shape.z; let row = index / n;
@@ -71,18 +71,18 @@ fn run(index: u32) {
   for (var c = 0u; c < d; c++) { sum += q[row * d + c] * k[slot * d + c]; }
   output[index] = sum;
 }`,
-  operations: ({ q, k }) => 2 * q!.shape[0]! * k!.shape[1]! * k!.shape[2]!,
+  operations: ({ q, k }) => 2 * q.shape[0] * k.shape[1] * k.shape[2],
   ref({ q, k, p }, { block = 1, first = 0 }, out, lengths) {
-    const [rows = 0, d = 0] = q!.shape,
-      [heads = 1, n = 0] = k!.shape,
-      keys = k!.data,
-      positions = p!.data;
+    const [rows = 0, d = 0] = q.shape,
+      [heads = 1, n = 0] = k.shape,
+      keys = k.data,
+      positions = p.data;
     for (let r = 0; r < rows; r++) {
       const g = Math.floor((r * heads) / rows),
         last = first + (r % block);
-      for (let i = 0; i < lengths[g]!; i++) {
+      for (let i = 0; i < lengths[g]; i++) {
         const slot = g * n + i;
-        out[r * n + i] = positions[slot]! > last ? LOWEST : inner(q!.data, r * d, keys, slot * d, d);
+        out[r * n + i] = positions[slot] > last ? LOWEST : inner(q.data, r * d, keys, slot * d, d);
       }
     }
   },

@@ -17,7 +17,7 @@ test('the inverse of a jittered Gram matrix times it is the unit matrix', () => 
       for (let b = 0; b < d; b++) {
         let sum = 0;
         for (let c = 0; c < d; c++)
-          sum += (given[r * d * d + a * d + c]! + (a === c ? 0.25 : 0)) * back[r * d * d + c * d + b]!;
+          sum += (given[r * d * d + a * d + c] + (a === c ? 0.25 : 0)) * back[r * d * d + c * d + b];
         expect(sum).toBeCloseTo(a === b ? 1 : 0, 4);
       }
 });
@@ -25,7 +25,7 @@ test('x M x of query rows reads the vectors of their KV row', () => {
   const got = readCpu(
     ops.kernel(quadratic, {
       x: put([2, 3, 2], (i) => i),
-      m: put([4, 2, 2], (i) => [1, 2, 0, 3][i % 4]! * (1 + Math.floor(i / 4))),
+      m: put([4, 2, 2], (i) => [1, 2, 0, 3][i % 4] * (1 + Math.floor(i / 4))),
     }),
   );
   expect(got.shape).toEqual([4, 3]);
@@ -41,7 +41,7 @@ test('turned to its position and back a vector is what it was, also under an att
     rotary: 4,
     angles: (p: Uint32Array) => {
       const table = (f: (x: number) => number): Float32Array =>
-        Float32Array.from({ length: p.length * 2 }, (_, i) => 1.3 * f(p[i >> 1]! / (1 + (i % 2))));
+        Float32Array.from({ length: p.length * 2 }, (_, i) => 1.3 * f(p[i >> 1] / (1 + (i % 2))));
       return { cos: table(Math.cos), sin: table(Math.sin) };
     },
   };

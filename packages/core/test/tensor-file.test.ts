@@ -49,13 +49,11 @@ describe('a file of tensors', () => {
   });
   test('may hold halves of either kind', () => {
     expect(
-      Array.from(
-        readTensorFile('x', halves('F16', [0x3c00, 0xc000, 0x0001, 0x7bff, 0x8000]), ['x']).tensors['x']!.data,
-      ),
+      Array.from(readTensorFile('x', halves('F16', [0x3c00, 0xc000, 0x0001, 0x7bff, 0x8000]), ['x']).tensors['x'].data),
     ).toEqual([1, -2, 2 ** -24, 65504, -0]);
-    expect(Array.from(readTensorFile('x', halves('BF16', [0x3f80, 0xc000, 0x4049]), ['x']).tensors['x']!.data)).toEqual(
-      [1, -2, 3.140625],
-    );
+    expect(Array.from(readTensorFile('x', halves('BF16', [0x3f80, 0xc000, 0x4049]), ['x']).tensors['x'].data)).toEqual([
+      1, -2, 3.140625,
+    ]);
   });
   test('of other bytes is refused in one sentence, whatever they are', () => {
     const file = tensorFile({
@@ -67,7 +65,7 @@ describe('a file of tensors', () => {
         const broken = file.slice(0, end);
         if (at < broken.length) broken[at] = byte;
         try {
-          expect(readTensorFile('w', broken, ['a']).tensors['a']!.data.every(Number.isFinite)).toBe(true);
+          expect(readTensorFile('w', broken, ['a']).tensors['a'].data.every(Number.isFinite)).toBe(true);
         } catch (error) {
           expect(String((error as Error).message)).toMatch(/^w: expected /);
         }

@@ -67,7 +67,7 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
       count = { refused: 0, ties: 0 };
     for (const folder of MODELS) models.push(await twice(folder));
     for (const [i, row] of rows.entries()) {
-      const [host, device] = models[i % models.length]!,
+      const [host, device] = models[i % models.length],
         label = labelOf(row),
         { floor } = compile(eventOf(row)),
         budget = Math.max(BUDGET, floor(PROMPT, BUDGET), floor(PROMPT + NEW, PROMPT));
@@ -77,7 +77,7 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
         outcome(model, { ids, policy, budget, maxNewTokens: NEW, stopAtEos: false, ...blocks });
       const want = await run(host, policyOf(row)),
         got = await run(device, policyOf(row));
-      count.refused += Number(want[0]!.startsWith('refused'));
+      count.refused += Number(want[0].startsWith('refused'));
       if (want.join() === got.join()) continue;
       const near = new Set<string>();
       for (let seed = 1; seed <= TRIES && !got.every((line) => near.has(line)); seed++)

@@ -14,7 +14,7 @@ export function gpuAttend(gpu: Gpu, from = 16): Attend {
     const { q, queryPositions, cache, counters, stats } = options,
       m = queryPositions.length,
       slots = longest(cache);
-    if (m < from || slots === 0 || !queryPositions.every((p, i) => i === 0 || p > queryPositions[i - 1]!))
+    if (m < from || slots === 0 || !queryPositions.every((p, i) => i === 0 || p > queryPositions[i - 1]))
       return attend(options);
     const heads = q.length / (m * cache.headDim);
     if (!(Number.isInteger(heads) && heads % cache.heads === 0))
@@ -38,8 +38,8 @@ export function gpuAttend(gpu: Gpu, from = 16): Attend {
         return made;
       });
       const [out, ...results] = await read([attended.out, ...columns]);
-      for (const [i, { data }] of results.entries()) collect(stats!, kinds[i]!, data as Float32Array, slots);
-      return (out!.data as Float32Array).slice(0, m * heads * cache.headDim);
+      for (const [i, { data }] of results.entries()) collect(stats!, kinds[i], data as Float32Array, slots);
+      return (out.data as Float32Array).slice(0, m * heads * cache.headDim);
     });
   };
 }
@@ -104,13 +104,13 @@ function maskOf(
     if (rows !== 1 && rows !== heads && rows !== kvHeads)
       throw new KvError(
         'attend',
-        `a mask must have 1, ${kvHeads} or ${heads} rows of ${slots} slots, got ${masks[i]!.length} numbers`,
+        `a mask must have 1, ${kvHeads} or ${heads} rows of ${slots} slots, got ${masks[i].length} numbers`,
       );
   const rows = Math.max(...counts),
     all = new Uint32Array(rows * slots).fill(1);
   for (const [i, mask] of masks.entries())
     for (let at = 0; at < all.length; at++)
-      if (mask[Math.floor((Math.floor(at / slots) * counts[i]!) / rows) * slots + (at % slots)] === 0) all[at] = 0;
+      if (mask[Math.floor((Math.floor(at / slots) * counts[i]) / rows) * slots + (at % slots)] === 0) all[at] = 0;
   return commands.upload(all, [rows, slots]);
 }
 
@@ -125,7 +125,7 @@ function collect(
   for (let r = 0; r < data.length / slots; r++)
     for (let j = 0; j < slots; j++) {
       const at = r * stride + j,
-        value = data[r * slots + j]!;
-      to[at] = of === 'sum' ? to[at]! + value : Math.max(to[at]!, value);
+        value = data[r * slots + j];
+      to[at] = of === 'sum' ? to[at] + value : Math.max(to[at], value);
     }
 }

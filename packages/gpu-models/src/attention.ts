@@ -134,12 +134,12 @@ export function encodeAttention(
     span = Math.max(32, 32 * Math.ceil(slots / most / 32)),
     splits = Math.max(1, Math.ceil(slots / span));
   const adds = add && (add.sums.shape[0] === heads ? 'heads' : 'kvHeads'),
-    past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1]! };
+    past = add && { own: add.own, past_at: add.pastAt, sums_stride: add.sums.shape[1] };
   if ((add || leave) && m !== 1)
     throw new KvError('attention', `expected one query where sums wait for the next, got ${m}`);
   if (add && (mask || a.views > 0))
     throw new KvError('attention', 'expected no mask and no hidden ranges where the query before is added');
-  if (add && !addsTo(add.sums.shape[0]!, heads, kvHeads, d))
+  if (add && !addsTo(add.sums.shape[0], heads, kvHeads, d))
     throw new KvError(
       'attention',
       `expected at most ${rows} query heads a KV head of ${d} numbers for sums of KV heads, got ${count}`,
@@ -175,7 +175,7 @@ export function encodeAttention(
         score_stride: slots,
       },
       groups * splits,
-      add ? 4 * add.sums.shape[0]! * slots : 0,
+      add ? 4 * add.sums.shape[0] * slots : 0,
     );
   if (!split) {
     const out = commands.make([whole + heads * last]);

@@ -122,7 +122,7 @@ function runnable(
       commands,
       m,
       angles,
-      values: new Map(given.map((tensor, i) => [ids[i]!, rowsOf(tensor, widths[i]!)])),
+      values: new Map(given.map((tensor, i) => [ids[i], rowsOf(tensor, widths[i])])),
     };
     for (const { compute, out, spent } of steps) {
       run.values.set(out, compute(run));
@@ -151,7 +151,7 @@ function runnable(
     },
     run: (given, m, angles) =>
       gpu.scope(async ({ commands, read }) => {
-        const x = given.map((data, i) => commands.upload(data, [m, widths[i]!]));
+        const x = given.map((data, i) => commands.upload(data, [m, widths[i]]));
         const results = await read(encode(commands, x, m, angles && uploadAngles(commands, angles, m)));
         return results.map(({ data }) => data as Float32Array);
       }),
@@ -176,22 +176,22 @@ function computeOf(
   weights: Commands,
   matrix: DeviceRunnable['matrix'],
 ): Compute {
-  const valueOf = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
+  const valueIn = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
   const { x, out } = instruction;
   switch (instruction.op) {
     case 'rmsNorm': {
       const gain = weights.upload(instruction.gain, [instruction.gain.length]);
-      return (run) => encodeNorm(run.commands, valueOf(run, x), run.m, gain, instruction.eps);
+      return (run) => encodeNorm(run.commands, valueIn(run, x), run.m, gain, instruction.eps);
     }
     case 'linear':
       return linearOf(instruction, weights, matrix);
     case 'columns':
-      return (run) => columns(valueOf(run, x), instruction.from, out.width);
+      return (run) => columns(valueIn(run, x), instruction.from, out.width);
     case 'rope':
       return (run) =>
         encodeHeads(
           run.commands,
-          valueOf(run, x),
+          valueIn(run, x),
           run.m,
           instruction.headDim,
           'rows',
@@ -199,25 +199,25 @@ function computeOf(
         );
     case 'heads':
       if (absorbed?.op !== 'rope')
-        return (run) => encodeHeads(run.commands, valueOf(run, x), run.m, instruction.headDim, 'heads');
+        return (run) => encodeHeads(run.commands, valueIn(run, x), run.m, instruction.headDim, 'heads');
       return (run) =>
         encodeHeads(
           run.commands,
-          valueOf(run, absorbed.x),
+          valueIn(run, absorbed.x),
           run.m,
           instruction.headDim,
           'heads',
           fitting(run, absorbed, program),
         );
     case 'gated':
-      return (run) => encodeGated(run.commands, valueOf(run, x), run.m, instruction.activation);
+      return (run) => encodeGated(run.commands, valueIn(run, x), run.m, instruction.activation);
     case 'add': {
       const { y } = instruction;
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);
-      return (run) => encodeAdd(run.commands, valueOf(run, x), valueOf(run, y), run.m);
+      return (run) => encodeAdd(run.commands, valueIn(run, x), valueIn(run, y), run.m);
     }
     case 'softcap':
-      return (run) => encodeSoftcap(run.commands, valueOf(run, x), run.m, instruction.cap);
+      return (run) => encodeSoftcap(run.commands, valueIn(run, x), run.m, instruction.cap);
   }
 }
 

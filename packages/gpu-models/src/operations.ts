@@ -62,7 +62,7 @@ export function encodeEmbedding(
 /** Records the RMS normalisation of every run of `gain [size]` numbers of m rows. */
 export function encodeNorm(commands: Commands, x: RowView, m: number, gain: Tensor, eps: number): RowView {
   const out = fresh(commands, m, x.width),
-    size = gain.shape[0]!,
+    size = gain.shape[0],
     runs = x.width / size;
   dispatch(commands, rmsNorm, { x: readRows(x, m), gain, out: out.tensor }, { ...at(x), runs, size, eps }, m * runs);
   return out;
@@ -139,7 +139,7 @@ export function encodeCompact(
   data: Tensor,
   kept: Tensor,
   counts: Tensor,
-  { most = data.shape[1]!, out }: { readonly most?: number; readonly out?: Tensor } = {},
+  { most = data.shape[1], out }: { readonly most?: number; readonly out?: Tensor } = {},
 ): void {
   const [rows = 1, capacity = 1, ...rest] = data.shape,
     channels = rest.reduce((a, b) => a * b, 1),
@@ -151,8 +151,8 @@ export function encodeCompact(
       commands,
       gather,
       { ...read, out: firstSlots(out, most) },
-      { ...scalars, slots: out.shape[1]! },
-      rows * out.shape[1]! * channels,
+      { ...scalars, slots: out.shape[1] },
+      rows * out.shape[1] * channels,
     );
   else
     dispatch(
@@ -189,7 +189,7 @@ export function encodeAppend(
   next: Tensor,
 ): void {
   const [heads = 1, capacity = 1, size = 1] = keys.shape,
-    m = added.shape[0]!;
+    m = added.shape[0];
   dispatch(
     commands,
     append,
@@ -227,7 +227,7 @@ export function encodeSlots(
     commands,
     slots,
     { x: firstSlots(x, count), out: firstSlots(out, count) },
-    { x_at, slots: count, channels, first, size, to, out_size: out.shape[1]! },
+    { x_at, slots: count, channels, first, size, to, out_size: out.shape[1] },
     rows * count * channels,
   );
 }
@@ -239,7 +239,7 @@ export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, val
     commands,
     rest,
     { counts, data },
-    { capacity, group: rows / counts.shape[0]!, value: floatBits(value) },
+    { capacity, group: rows / counts.shape[0], value: floatBits(value) },
     rows * capacity,
   );
 }
@@ -268,4 +268,4 @@ export function encodeOutputNorms(
   return out;
 }
 
-const floatBits = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0]!;
+const floatBits = (value: number): number => new Uint32Array(Float32Array.of(value).buffer)[0];

@@ -10,7 +10,7 @@ import type { DeviceAngles } from './operations.ts';
  */
 export function encodeTurn(commands: Commands, x: Tensor, turns: Tensor, { rotary, cos, sin }: DeviceAngles): void {
   const [rows = 1, size = 1, channels = 1] = x.shape,
-    slots = turns.shape[1]!,
+    slots = turns.shape[1],
     half = rotary / 2;
   dispatch(
     commands,

@@ -46,7 +46,7 @@ function scene(
       cache,
       q: data(3, H * m * d),
       queryPositions,
-      visible: visible.length === 1 ? visible[0]! : visible,
+      visible: visible.length === 1 ? visible[0] : visible,
       ...(softcap && { softcap: 2 }),
       ...(next() < 0.5 && { scale: 0.4 }),
     },

@@ -38,11 +38,11 @@ export function attendHead({
   visible,
 }: Head): HeadAttended {
   const rows = queries.map((q, r) => {
-    const own = queryPositions[r]!,
+    const own = queryPositions[r],
       seen = positions.map((p, j) => p === own || (p < own && visible(own, j)));
     const cap = (s: number): number => (softcap === undefined ? s : softcap * Math.tanh(s / softcap));
-    const scores = keys.map((k) => cap(scale * q.reduce((sum, v, i) => sum + v * k[i]!, 0)));
-    const sizes = keys.map((k) => scale * q.reduce((sum, v, i) => sum + Math.abs(v * k[i]!), 0));
+    const scores = keys.map((k) => cap(scale * q.reduce((sum, v, i) => sum + v * k[i], 0)));
+    const sizes = keys.map((k) => scale * q.reduce((sum, v, i) => sum + Math.abs(v * k[i]), 0));
     const all = scores.filter((_, j) => seen[j]),
       top = Math.max(...all),
       total = all.reduce((sum, s) => sum + Math.exp(s - top), 0);
@@ -52,7 +52,7 @@ export function attendHead({
       seen: all.length,
       lse: all.length === 0 ? undefined : top + Math.log(total),
       spread: all.length === 0 ? 0 : top - Math.min(...all),
-      mixed: q.map((_, c) => probabilities.reduce((sum, p, j) => sum + p * values[j]![c]!, 0)),
+      mixed: q.map((_, c) => probabilities.reduce((sum, p, j) => sum + p * values[j][c], 0)),
       scoreError:
         (q.length + 4) * Math.max(0, ...sizes.filter((_, j) => seen[j])) +
         (softcap === undefined ? 0 : 16 * Math.max(0, ...all.map(Math.abs))),

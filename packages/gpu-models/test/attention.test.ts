@@ -45,9 +45,9 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
   const lengths = Uint32Array.from({ length: G }, (_, g) => (g === 0 ? slots : Math.floor(next() * (slots + 1))));
   const positions = new Uint32Array(G * capacity).fill(0xffff_ffff);
   for (let g = 0; g < G; g++)
-    for (let j = 0, p = 0; j < lengths[g]!; j++)
+    for (let j = 0, p = 0; j < lengths[g]; j++)
       positions[g * capacity + j] = p += j === 0 ? Math.floor(next() * 3) : 1 + Math.floor(next() * 2);
-  const end = positions[slots - 1]!,
+  const end = positions[slots - 1],
     // some before, some after the last slot
     queryPositions = Uint32Array.from({ length: m }, (_, i) => Math.max(i, end - Math.floor(m / 2) + i));
   const data = (salt: number, size: number): Float32Array => numbers(seed + salt, size).map((x) => x / 4);
@@ -58,24 +58,24 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
     const from = Math.floor(next() * (end + 1));
     return [from, from + Math.floor(next() * end)] as const;
   });
-  const maskRows = { none: 0, one: 1, kv: G, query: H }[mask]!,
+  const maskRows = { none: 0, one: 1, kv: G, query: H }[mask],
     hidden = Uint32Array.from({ length: maskRows * (slots + 2) }, () =>
       next() < 0.3 ? 0 : next() < 0.5 ? 1 : 0x3f80_0000,
     );
   const row = (all: Float32Array, at: number): number[] => [...all.subarray(at * d, (at + 1) * d)];
   const heads = Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / group),
-      list = Array.from({ length: lengths[g]! }, (_, j) => g * capacity + j);
+      list = Array.from({ length: lengths[g] }, (_, j) => g * capacity + j);
     return attendHead({
       queries: Array.from({ length: m }, (_, r) => row(q, h * m + r)),
       queryPositions: [...queryPositions],
       keys: list.map((at) => row(keys, at)),
       values: list.map((at) => row(values, at)),
-      positions: list.map((at) => positions[at]!),
+      positions: list.map((at) => positions[at]),
       scale,
       softcap,
       visible: (own, j) => {
-        const p = positions[g * capacity + j]!,
+        const p = positions[g * capacity + j],
           r = queryPositions.indexOf(own);
         if (window !== undefined && own - p >= window) return false;
         if (bounds.slice(r * views, (r + 1) * views).some(([from, below]) => p >= from && p < below)) return false;
@@ -84,8 +84,8 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
     });
   });
   const cache = Array.from({ length: G }, (_, g) =>
-    Array.from({ length: lengths[g]! }, (_, j) => ({
-      position: positions[g * capacity + j]!,
+    Array.from({ length: lengths[g] }, (_, j) => ({
+      position: positions[g * capacity + j],
       key: row(keys, g * capacity + j),
     })),
   );
@@ -120,7 +120,7 @@ function scene({ seed, m, kvHeads: G, group, headDim: d, slots, spare, softcap, 
  * spread and again where a maximum moves or parts are joined; sums over n slots; a division.
  */
 const share = ({ scoreError, spread }: HeadAttended, r: number, slots: number): number =>
-  (2 * scoreError[r]! + 4 * (3 + 2 * spread[r]!) + slots + 16) * 2 ** -24;
+  (2 * scoreError[r] + 4 * (3 + 2 * spread[r]) + slots + 16) * 2 ** -24;
 
 function check(
   got: ArrayLike<number>,
@@ -134,19 +134,19 @@ function check(
   for (let r = 0; r < m; r++)
     for (let h = 0; h < H; h++)
       for (let c = 0; c < d; c++) {
-        mixed.push(heads[h]!.mixed[r]![c]!);
-        slack.push(largest * share(heads[h]!, r, slots) * heads[h]!.probabilities[r]!.reduce((a, b) => a + b, 0));
+        mixed.push(heads[h].mixed[r][c]);
+        slack.push(largest * share(heads[h], r, slots) * heads[h].probabilities[r].reduce((a, b) => a + b, 0));
       }
-  near(Float32Array.from(got).subarray(0, mixed.length), mixed, (at, y) => slack[at]! + ulp(y), 'attended');
+  near(Float32Array.from(got).subarray(0, mixed.length), mixed, (at, y) => slack[at] + ulp(y), 'attended');
   for (let h = 0; h < H; h++)
     for (let r = m - last; r < m; r++) {
-      lse.push(heads[h]!.lse[r] ?? -3.4028234663852886e38);
-      lseSlack.push(share(heads[h]!, r, slots) + 2 ** -21);
+      lse.push(heads[h].lse[r] ?? -3.4028234663852886e38);
+      lseSlack.push(share(heads[h], r, slots) + 2 ** -21);
     }
   near(
     Float32Array.from(got).subarray(lseAt, lseAt + lse.length),
     lse,
-    (at, y) => lseSlack[at]! + 4 * ulp(y),
+    (at, y) => lseSlack[at] + 4 * ulp(y),
     'log-sum-exp',
   );
 }
@@ -170,7 +170,7 @@ gpuTest('attention, whole and split, with log-sum-exp of the last queries', (gpu
       const [got] = await twice(gpu, (commands) => [
         (attended = encodeAttention(commands, s.on(commands), options)).out,
       ]);
-      check(got!, s, shape, attended!);
+      check(got, s, shape, attended!);
     },
     11,
   ),
@@ -221,11 +221,11 @@ gpuTest('column sums and maxima of a window, and joined with what is there, of q
         error = new Float64Array(before.length);
       want.forEach((w, i) => {
         const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots),
-          old = !join && Math.floor(i / shape.slots) % fold === 0 ? 0 : both[at]!;
+          old = !join && Math.floor(i / shape.slots) % fold === 0 ? 0 : both[at];
         both[at] = of === 'sum' ? old + w : Math.max(old, w);
-        error[at] = error[at]! + slack[i]! + ulp(both[at]!);
+        error[at] = error[at] + slack[i] + ulp(both[at]);
       });
-      near(got!, both, (at) => error[at]!, 'columns');
+      near(got, both, (at) => error[at], 'columns');
     },
     10,
   ),
@@ -271,8 +271,8 @@ const everyStatistic =
             .flatMap((head) =>
               Array.from({ length: last }, (_, i) =>
                 STATISTICS[of](
-                  head.probabilities[from + i]![j] ?? 0,
-                  head.seen[from + i]!,
+                  head.probabilities[from + i][j] ?? 0,
+                  head.seen[from + i],
                   2 * share(head, from + i, shape.slots),
                 ),
               ),
@@ -283,7 +283,7 @@ const everyStatistic =
             terms.reduce((sum, [, term]) => sum + term, 0) / last + value * (last + fold + 8) * 2 ** -24 + ulp(value),
           );
         }
-      near(got[k]!, want, (at) => slack[at]!, of);
+      near(got[k], want, (at) => slack[at], of);
     }
   };
 gpuTest('statistics of a window, of query heads and of KV heads', async (gpu) => {
@@ -338,7 +338,7 @@ gpuTest('keys alike get no votes, whoever sees how many of them', async (gpu) =>
       encodeColumns(commands, inputs, encodeAttention(commands, inputs, { last: 17 }), columns, { of: 'votes' });
       return [columns];
     });
-    expect(votes!.every((x) => x === 0)).toBe(true);
+    expect(votes.every((x) => x === 0)).toBe(true);
   }
 });
 
@@ -364,10 +364,10 @@ gpuTest('running sums of decoded queries, of query heads and of KV heads', (gpu)
         error = new Float64Array(before.length);
       want.forEach((w, i) => {
         const at = Math.floor(i / shape.slots / fold) * stride + (i % shape.slots);
-        both[at] = both[at]! + w;
-        error[at] = error[at]! + slack[i]! + 2 * ulp(8);
+        both[at] = both[at] + w;
+        error[at] = error[at] + slack[i] + 2 * ulp(8);
       });
-      near(got!, both, (at) => error[at]!, 'sums');
+      near(got, both, (at) => error[at], 'sums');
     },
     8,
   ),
@@ -388,8 +388,8 @@ const addsBefore =
       rows = folded ? G : s.H,
       stride = shape.slots + 3,
       before = numbers(shape.seed, rows * stride).map(Math.abs);
-    const own = s.queryPositions[1]!,
-      pastAt = Math.max(0, s.queryPositions[0]! - later),
+    const own = s.queryPositions[1],
+      pastAt = Math.max(0, s.queryPositions[0] - later),
       past = s.heads.map((_, h) => numbers(shape.seed + 5 + h, d + 1).map((x) => x / 4));
     let attended: Attended | undefined;
     const [out, sums, left] = await twice(gpu, (commands) => {
@@ -398,7 +398,7 @@ const addsBefore =
         leave = commands.make([s.H * (d + 1)]);
       const sums = commands.upload(before, [rows, stride]),
         held = commands.upload(
-          Float32Array.from([...past.flatMap((x) => [...x.subarray(0, d)]), ...past.map((x) => x[d]!)]),
+          Float32Array.from([...past.flatMap((x) => [...x.subarray(0, d)]), ...past.map((x) => x[d])]),
           [s.H * (d + 1)],
         );
       encodeSlots(commands, all.q, q, 1, 1);
@@ -410,7 +410,7 @@ const addsBefore =
       return [attended.out, sums, leave];
     });
     check(
-      out!,
+      out,
       {
         ...s,
         heads: s.heads.map(
@@ -431,14 +431,14 @@ const addsBefore =
       slots.forEach(({ position, key }, j) => {
         if (position > pastAt || (position < pastAt && pastAt - position >= (shape.window ?? Infinity))) return;
         for (let h = g * (s.H / G); h < (g + 1) * (s.H / G); h++) {
-          const terms = key.map((x, c) => s.scale * x * past[h]![c]!),
+          const terms = key.map((x, c) => s.scale * x * past[h][c]),
             score = cap(terms.reduce((a, b) => a + b, 0)),
-            lse = past[h]![d]!,
+            lse = past[h][d],
             at = Math.floor(h / fold) * stride + j,
             weight = Math.exp(score - lse);
-          want[at] = want[at]! + weight;
+          want[at] = want[at] + weight;
           error[at] =
-            error[at]! +
+            error[at] +
             weight *
               ((d + 4) * terms.reduce((a, b) => a + Math.abs(b), 0) +
                 16 * Math.abs(score) +
@@ -449,13 +449,13 @@ const addsBefore =
         }
       }),
     );
-    near(sums!, want, (at, y) => error[at]! + fold * ulp(y), 'sums');
+    near(sums, want, (at, y) => error[at] + fold * ulp(y), 'sums');
     near(
-      left!.subarray(s.H * d) as Float32Array,
+      left.subarray(s.H * d) as Float32Array,
       s.heads.map((head) => head.lse[1] ?? -3.4028234663852886e38),
       (h, y) =>
         share(
-          { ...s.heads[h]!, scoreError: [s.heads[h]!.scoreError[1]!], spread: [s.heads[h]!.spread[1]!] },
+          { ...s.heads[h], scoreError: [s.heads[h].scoreError[1]], spread: [s.heads[h].spread[1]] },
           0,
           shape.slots,
         ) +

@@ -14,7 +14,7 @@ function words(seed: number, count: number): Uint32Array {
   const next = random(seed),
     odd = [0x7fc0_0001, 0xff80_0000, 1, 0x8000_0000, 0];
   return Uint32Array.from({ length: count }, () =>
-    next() < 0.2 ? odd[Math.floor(next() * odd.length)]! : Math.floor(next() * 2 ** 32),
+    next() < 0.2 ? odd[Math.floor(next() * odd.length)] : Math.floor(next() * 2 ** 32),
   );
 }
 const sizes = fc.constantFrom(0, 1, 2, 3, 63, 64, 65);
@@ -44,11 +44,11 @@ gpuTest('new slots go behind what each head holds, and lengths follow', (gpu) =>
       const want = { keys: before.keys.slice(), values: before.values.slice(), positions: before.positions.slice() };
       for (let g = 0; g < heads; g++)
         for (let i = 0; i < m; i++) {
-          const slot = g * capacity + counts[g]! + i,
+          const slot = g * capacity + counts[g] + i,
             from = (g * m + i) * size;
           want.keys.set(k.subarray(from, from + size), slot * size);
           want.values.set(v.subarray(from, from + size), slot * size);
-          want.positions[slot] = added[i]!;
+          want.positions[slot] = added[i];
         }
       const got = await twice(gpu, (commands: Commands): readonly Tensor[] => {
         const cache = {
@@ -101,7 +101,7 @@ gpuTest('slots of every row go from any place to any place, round the ends of bo
       for (let r = 0; r < rows; r++)
         for (let i = 0; i < count; i++)
           for (let c = 0; c < channels; c++)
-            want[(r * out + ((to + i) % out)) * channels + c] = x[(r * size + ((first + i) % size)) * channels + c]!;
+            want[(r * out + ((to + i) % out)) * channels + c] = x[(r * size + ((first + i) % size)) * channels + c];
       const [got] = await twice(gpu, (commands) => {
         const data = commands.upload(before, [rows, out, channels]);
         encodeSlots(commands, commands.upload(x, [rows, size, channels]), data, count, first, to);
@@ -129,8 +129,7 @@ gpuTest('what follows the slots in use becomes the value that nobody wrote', (gp
         before = words(seed, rows * capacity),
         want = before.slice(),
         [bits] = new Uint32Array(Float32Array.of(value).buffer);
-      for (let r = 0; r < rows; r++)
-        want.fill(bits!, r * capacity + counts[Math.floor(r / group)]!, (r + 1) * capacity);
+      for (let r = 0; r < rows; r++) want.fill(bits, r * capacity + counts[Math.floor(r / group)], (r + 1) * capacity);
       const [got] = await twice(gpu, (commands) => {
         const data = commands.upload(before, [rows, capacity]);
         encodeRest(commands, data, commands.upload(counts, [heads]), value);
@@ -171,10 +170,10 @@ gpuTest('what values add to the output through each query head, of weights in se
         for (let i = 0; i < slots; i++) {
           const g = Math.floor((h * kvHeads) / heads);
           let [total, size] = [0, 0];
-          for (let o = 0; o < D && i < lengths[g]!; o++) {
+          for (let o = 0; o < D && i < lengths[g]; o++) {
             const terms = Array.from(
               { length: d },
-              (_, c) => w[o * inputs + h * d + c]! * values[(g * capacity + i) * d + c]!,
+              (_, c) => w[o * inputs + h * d + c] * values[(g * capacity + i) * d + c],
             );
             total += Math.abs(terms.reduce((a, b) => a + b, 0));
             size += terms.reduce((a, b) => a + Math.abs(b), 0);
@@ -190,7 +189,7 @@ gpuTest('what values add to the output through each query head, of weights in se
           slots,
         ),
       ]);
-      near(got!, want, (at) => (d + D + 8) * 2 ** -24 * sizes[at]!);
+      near(got, want, (at) => (d + D + 8) * 2 ** -24 * sizes[at]);
     },
     8,
   ),

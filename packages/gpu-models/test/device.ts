@@ -41,13 +41,13 @@ export function near(
 ): void {
   let worst = { at: -1, over: 0 };
   for (let at = 0; at < want.length; at++) {
-    const over = Math.abs(got[at]! - want[at]!) - tolerance(at, want[at]!);
+    const over = Math.abs(got[at] - want[at]) - tolerance(at, want[at]);
     if (!(over <= worst.over)) worst = { at, over };
     if (Number.isNaN(over)) break;
   }
   const { at } = worst;
   if (at >= 0)
-    expect.fail(`worst of ${what} at ${at}: expected ${want[at]} within ${tolerance(at, want[at]!)}, got ${got[at]}`);
+    expect.fail(`worst of ${what} at ${at}: expected ${want[at]} within ${tolerance(at, want[at])}, got ${got[at]}`);
   expect(got.length).toBeGreaterThanOrEqual(want.length);
 }
 

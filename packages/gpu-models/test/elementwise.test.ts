@@ -99,7 +99,7 @@ gpuTest('rotation, and the layouts of rows and heads', (gpu) =>
       const laid = (rows: readonly (readonly number[])[]): number[] =>
         layout === 'rows' ? rows.flat() : inHeads(rows, size);
       const of = laid(scale);
-      near(got, laid(turned), (at) => (rotary === 0 ? 0 : 3 * ulp(of[at]!)));
+      near(got, laid(turned), (at) => (rotary === 0 ? 0 : 3 * ulp(of[at])));
     }
   }),
 );
@@ -119,13 +119,13 @@ gpuTest('SwiGLU and GeGLU', (gpu) =>
         up = x.rows.flatMap((row) => row.slice(shape.width));
       near(
         got,
-        inner.map((g, i) => act(g) * up[i]!),
+        inner.map((g, i) => act(g) * up[i]),
         (at, want) => {
-          const g = Math.abs(inner[at]!),
+          const g = Math.abs(inner[at]),
             exponent = activation === 'silu' ? g : 1.6 * (g + 0.0448 * g ** 3);
           return (
             (3 + 2 * exponent + 4 * (activation === 'gelu' ? exponent : 0) + 8) * 2 ** -23 * Math.abs(want) +
-            2 ** -52 * Math.abs(inner[at]! * up[at]!) +
+            2 ** -52 * Math.abs(inner[at] * up[at]) +
             2 ** -120
           );
         },
@@ -138,7 +138,7 @@ gpuTest('a sum is the nearest f32', (gpu) =>
   everywhere(shapes, async (shape) => {
     const [x, y] = [view(shape), view({ ...shape, before: 1, after: 0 }, 4)];
     const got = await first(gpu, (commands) => encodeAdd(commands, x.on(commands), y.on(commands), shape.m));
-    const want = x.rows.flat().map((v, i) => v + y.rows.flat()[i]!);
+    const want = x.rows.flat().map((v, i) => v + y.rows.flat()[i]);
     near(got, want, (_, w) => ulp(w));
   }),
 );
@@ -210,10 +210,10 @@ gpuTest('argmax: ties to the lower place, NaN below all, infinities in order', (
           else if (p < 0.61) x.data[i] = Infinity;
         });
       const want = viewed(x.data, shape.m, shape.before, stride, shape.width).map((row) =>
-        row.reduce((best, v, i) => (v > row[best]! || (Number.isNaN(row[best]) && !Number.isNaN(v)) ? i : best), 0),
+        row.reduce((best, v, i) => (v > row[best] || (Number.isNaN(row[best]) && !Number.isNaN(v)) ? i : best), 0),
       );
       const [got] = await twice(gpu, (commands) => [encodeArgmax(commands, x.on(commands), shape.m)]);
-      expect([...got!]).toEqual(want);
+      expect([...got]).toEqual(want);
     },
     20,
   ),

@@ -71,10 +71,10 @@ const programs = fc
       outputs: Rows[] = [];
     for (const { op, way, shown, ...pick } of picks) {
       const newest = way % 2 === 0 ? values.length - 1 : pick.x % values.length,
-        x = values[newest]!,
+        x = values[newest],
         out = (width: number): Rows => ({ id: 100 + instructions.length, width });
       const like = values.filter(({ width }) => width === x.width),
-        y = like[pick.y % like.length]!,
+        y = like[pick.y % like.length],
         outputsOf = 8 * 2 ** (way % 3);
       const made: Instruction | undefined =
         op === 'rmsNorm'
@@ -118,8 +118,7 @@ const close = (got: readonly Float32Array[], want: readonly Float32Array[], what
   for (const [i, w] of want.entries()) {
     const size = w.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-3);
     for (const [j, v] of w.entries())
-      if (!(Math.abs(got[i]![j]! - v) <= 2e-4 * size))
-        expect.fail(`${what}, output ${i} at ${j}: ${got[i]![j]} for ${v}`);
+      if (!(Math.abs(got[i][j] - v) <= 2e-4 * size)) expect.fail(`${what}, output ${i} at ${j}: ${got[i][j]} for ${v}`);
   }
 };
 
@@ -166,8 +165,8 @@ gpuTest('programs recorded behind one another go up in one submit', async (gpu) 
   const before = { ...gpu.counters };
   const got = await gpu.scope(async ({ commands, ops, read }) => {
     const [once] = step.encode(commands, [commands.upload(given, [2, 8])], 2),
-      [again] = step.encode(commands, [ops.mul(once!, 2)], 2);
-    return (await read([again!]))[0]!.data as Float32Array;
+      [again] = step.encode(commands, [ops.mul(once, 2)], 2);
+    return (await read([again]))[0].data as Float32Array;
   });
   expect({ ...gpu.counters }).toMatchObject({
     dispatches: before.dispatches + 3,
@@ -175,7 +174,7 @@ gpuTest('programs recorded behind one another go up in one submit', async (gpu) 
     readbacks: before.readbacks + 1,
   });
   const [first] = await host.run([given], 2);
-  close([got], await host.run([first!.map((v) => 2 * v)], 2), 'two steps');
+  close([got], await host.run([first.map((v) => 2 * v)], 2), 'two steps');
   step.destroy();
 });
 

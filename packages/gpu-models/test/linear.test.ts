@@ -63,7 +63,7 @@ gpuTest('a matrix in many bindings gives the bits of one', (gpu) =>
               device = uploadMatrix(commands, matrix, binding);
             made.push(device.parts.length);
             encodeLinear(commands, rowsOf(commands.upload(x, [m, 96]), 96), m, device, out);
-            return [...(await read([out]))[0]!.data];
+            return [...(await read([out]))[0].data];
           }),
         ),
       );
@@ -106,14 +106,14 @@ gpuTest('compaction in place: any 32 bits, any heads, ascending slots', (gpu) =>
             Uint32Array.from(kept, (list) => list.length),
             [rows],
           ),
-          out = commands.upload(new Uint32Array(shape[0]! * most * channels), shape);
+          out = commands.upload(new Uint32Array(shape[0] * most * channels), shape);
         encodeCompact(commands, x, slots, counts, { out });
         encodeCompact(commands, x, slots, counts, { most });
         return [x, out];
       });
       const want = data.slice();
       for (let r = 0; r < rows * group; r++)
-        kept[Math.floor(r / group)]!.forEach((slot, i) =>
+        kept[Math.floor(r / group)].forEach((slot, i) =>
           want.set(
             data.subarray((r * capacity + slot) * channels, (r * capacity + slot + 1) * channels),
             (r * capacity + i) * channels,
@@ -122,8 +122,8 @@ gpuTest('compaction in place: any 32 bits, any heads, ascending slots', (gpu) =>
       expect(got).toEqual(want);
       for (let r = 0; r < rows * group; r++)
         for (let i = 0; i < most * channels; i++)
-          expect(moved![r * most * channels + i]).toBe(
-            i < kept[Math.floor(r / group)]!.length * channels ? want[r * capacity * channels + i] : 0,
+          expect(moved[r * most * channels + i]).toBe(
+            i < kept[Math.floor(r / group)].length * channels ? want[r * capacity * channels + i] : 0,
           );
     },
     20,
@@ -142,7 +142,7 @@ gpuTest('a grid beyond 65,535 workgroups, a weight that goes up in several piece
       { outputs: rows, inputs: 1, parts: [{ type: 'F32', rows, bytes: new Uint8Array(w.buffer) }] },
       2 ** 30,
     );
-    return (await read([encodeEmbedding(commands, commands.upload(ids, [m]), m, matrix, 1).tensor]))[0]!.data;
+    return (await read([encodeEmbedding(commands, commands.upload(ids, [m]), m, matrix, 1).tensor]))[0].data;
   });
-  expect(got.findIndex((x, i) => x !== w[ids[i]!])).toBe(-1);
+  expect(got.findIndex((x, i) => x !== w[ids[i]])).toBe(-1);
 });

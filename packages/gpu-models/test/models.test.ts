@@ -45,7 +45,7 @@ async function run(
 function relative(a: Float32Array, b: ArrayLike<number>): number {
   let [difference, size] = [0, 0];
   for (let i = 0; i < b.length; i++)
-    [difference, size] = [Math.max(difference, Math.abs(a[i]! - b[i]!)), Math.max(size, Math.abs(b[i]!))];
+    [difference, size] = [Math.max(difference, Math.abs(a[i] - b[i])), Math.max(size, Math.abs(b[i]))];
   return difference / size;
 }
 
@@ -67,7 +67,7 @@ async function agrees(
     const want = await run(host, attend, ids, block),
       got = await run(device, gpuAttend(gpu, 1), ids, block);
     for (const [i, w] of want.entries())
-      expect(relative(got[i]!, w), `${path}, block ${i} of ${block}`).toBeLessThan(bound);
+      expect(relative(got[i], w), `${path}, block ${i} of ${block}`).toBeLessThan(bound);
     last = got.at(-1) as Float32Array<ArrayBuffer>;
   }
   host.decoder.destroy();
@@ -83,7 +83,7 @@ const wanted = (
     sequences: ReturnType<typeof wanted>[];
     gguf?: ReturnType<typeof wanted>[];
   };
-  return ((gguf && golden.gguf) || golden.sequences)[0]!;
+  return ((gguf && golden.gguf) || golden.sequences)[0];
 };
 
 for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
@@ -91,7 +91,7 @@ for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
     for (const file of ['.', 'model.gguf'].filter((path) => existsSync(fixture(`${name}/${path}`)))) {
       const { ids, logits } = wanted(name, file !== '.');
       expect(
-        relative(await agrees(gpu, fixture(`${name}/${file}`), ids, [ids.length - 1]), logits[ids.length - 1]!),
+        relative(await agrees(gpu, fixture(`${name}/${file}`), ids, [ids.length - 1]), logits[ids.length - 1]),
       ).toBeLessThan(1e-5);
     }
   });

@@ -70,14 +70,14 @@ export async function product(
   for (let r = 0; r < m; r++)
     for (let o = 0; o < outputs; o++) {
       let rough = 0,
-        sum = (bias ? shift[o]! : 0) + (residual ? rest[r * wide + 1 + o]! : 0),
-        size = (bias ? Math.abs(shift[o]!) : 0) + (residual ? Math.abs(rest[r * wide + 1 + o]!) : 0);
+        sum = (bias ? shift[o] : 0) + (residual ? rest[r * wide + 1 + o] : 0),
+        size = (bias ? Math.abs(shift[o]) : 0) + (residual ? Math.abs(rest[r * wide + 1 + o]) : 0);
       for (let i = 0; i < inputs; i++) {
-        const v = table[r]![i]!,
-          term = v * w[o * inputs + i]!;
+        const v = table[r][i],
+          term = v * w[o * inputs + i];
         sum += term;
         size += Math.abs(term) + cancels * Math.abs(v);
-        rough += 6 * 2 ** -11 * Math.abs(term) + 2 ** -14 * (Math.abs(v) + Math.abs(w[o * inputs + i]!) + 4);
+        rough += 6 * 2 ** -11 * Math.abs(term) + 2 ** -14 * (Math.abs(v) + Math.abs(w[o * inputs + i]) + 4);
       }
       want.push(sum);
       scale.push(size);
@@ -85,7 +85,7 @@ export async function product(
     }
   // n products and additions in f32, in whatever order, and what a quantised number is rounded to; in f16 both numbers,
   // their product and three sums, and subnormal ones may be 0
-  near(got!, want, (at, y) => (inputs + 4) * 2 ** -24 * scale[at]! + halves[at]! + ulp(y));
+  near(got, want, (at, y) => (inputs + 4) * 2 ** -24 * scale[at] + halves[at] + ulp(y));
 }
 
 /** Embedding rows of any ids. */
@@ -97,5 +97,5 @@ export async function embedded(gpu: Gpu, { inputs, parts }: Case, { seed, m, bin
     encodeEmbedding(commands, commands.upload(ids, [m]), m, uploadMatrix(commands, matrix, binding), 1.5).tensor,
   ]);
   const want = [...ids].flatMap((id) => w.slice(id * inputs, (id + 1) * inputs).map((v) => 1.5 * v));
-  near(got!, want, (_, y) => 2 * ulp(y) + cancelling(parts) * 2 ** -24);
+  near(got, want, (_, y) => 2 * ulp(y) + cancelling(parts) * 2 ** -24);
 }

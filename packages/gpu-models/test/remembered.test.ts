@@ -15,9 +15,9 @@ import { both, fixture, relative } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
-const h2o = policies['h2o']!.make({ recent: 4 }),
-  byKvHead = policies['h2o']!.make({ recent: 4, rows: 'kv' }),
-  window = [policies['tova']!.make(), policies['snapkv']!.make({ window: 6 })];
+const h2o = policies['h2o'].make({ recent: 4 }),
+  byKvHead = policies['h2o'].make({ recent: 4, rows: 'kv' }),
+  window = [policies['tova'].make(), policies['snapkv'].make({ window: 6 })];
 const probe = (signal: Signal<'attention'>): Policy =>
   compose(
     scorer('probe', [signal], ({ attention }) => attention),
@@ -79,7 +79,7 @@ for (const [name, policy, others, windows] of [
       const want = await scores(host, policy, others, windows),
         got = await scores(device, policy, others, windows);
       expect(got.map(({ length }) => length)).toEqual(want.map(({ length }) => length));
-      for (const [i, row] of want.entries()) expect(relative(got[i]!, row), `row ${i}`).toBeLessThan(5e-5);
+      for (const [i, row] of want.entries()) expect(relative(got[i], row), `row ${i}`).toBeLessThan(5e-5);
     }),
   );
 
@@ -168,20 +168,20 @@ gpuTest(
           weights = Array.from({ length: p + 1 }, (_, j) =>
             Math.exp(
               0.5 *
-                Array.from({ length: d }, (__, c) => q[(p * H + h) * d + c]! * k[(j * G + g) * d + c]!).reduce(
+                Array.from({ length: d }, (__, c) => q[(p * H + h) * d + c] * k[(j * G + g) * d + c]).reduce(
                   (a, b) => a + b,
                   0,
                 ),
             ),
           );
         weights.forEach((w, j) => {
-          want[g * tokens + j]! += w / weights.reduce((a, b) => a + b, 0);
+          want[g * tokens + j] += w / weights.reduce((a, b) => a + b, 0);
         });
       }
     }
     const [sums] = await scope.read([layer.accumulated!.dense(commands, tokens)]);
     expect(layer.waiting).toBeUndefined();
-    expect(relative(sums!.data, want)).toBeLessThan(1e-4);
+    expect(relative(sums.data, want)).toBeLessThan(1e-4);
     layer.destroy();
     scope.end();
   },
@@ -190,7 +190,7 @@ gpuTest(
 gpuTest('timestamps tell an event from the model', async () => {
   const gpu = await openGpu({ timestamps: 'kernels' }),
     model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) });
-  await generate(model, { ids: ids(20), policy: window[0]!, budget: 12, maxNewTokens: 2 });
+  await generate(model, { ids: ids(20), policy: window[0], budget: 12, maxNewTokens: 2 });
   const times = await gpu.timings(),
     of = (label: string): string[] =>
       times

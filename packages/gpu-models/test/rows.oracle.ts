@@ -3,7 +3,7 @@ export type Table = readonly (readonly number[])[];
 
 /** The rows of a view. */
 export const viewed = (data: ArrayLike<number>, m: number, at: number, stride: number, width: number): Table =>
-  Array.from({ length: m }, (_, r) => Array.from({ length: width }, (_, i) => data[at + r * stride + i]!));
+  Array.from({ length: m }, (_, r) => Array.from({ length: width }, (_, i) => data[at + r * stride + i]));
 
 /** x / sqrt(mean(x²) + eps) * gain for every run of `gain.length`. */
 export const normed = (x: Table, gain: ArrayLike<number>, eps: number): Table =>
@@ -12,8 +12,8 @@ export const normed = (x: Table, gain: ArrayLike<number>, eps: number): Table =>
       const size = gain.length,
         first = c - (c % size);
       let sum = 0;
-      for (let i = 0; i < size; i++) sum += row[first + i]! ** 2;
-      return (v / Math.sqrt(sum / size + eps)) * gain[c % size]!;
+      for (let i = 0; i < size; i++) sum += row[first + i] ** 2;
+      return (v / Math.sqrt(sum / size + eps)) * gain[c % size];
     }),
   );
 
@@ -31,7 +31,7 @@ export const turnedParts = (
         half = rotary / 2;
       if (i >= rotary) return [v, 0];
       const at = r * half + (i % half);
-      return [v * cos[at]!, i < half ? -row[c + half]! * sin[at]! : row[c - half]! * sin[at]!];
+      return [v * cos[at], i < half ? -row[c + half] * sin[at] : row[c - half] * sin[at]];
     }),
   );
 

@@ -9,16 +9,16 @@ export function nucleus(
   topP: number,
 ): { readonly places: Set<number>; readonly weights: readonly number[] } {
   const real = logits.map((_, i) => i).filter((i) => !Number.isNaN(logits[i])),
-    top = Math.max(...real.map((i) => logits[i]!));
+    top = Math.max(...real.map((i) => logits[i]));
   const weights = logits.map((x) => (Number.isNaN(x) ? 0 : x === top ? 1 : Math.exp((x - top) / temperature)));
-  const order = real.sort((a, b) => logits[b]! - logits[a]! || a - b).slice(0, topK || logits.length),
-    all = order.reduce((sum, i) => sum + weights[i]!, 0),
+  const order = real.sort((a, b) => logits[b] - logits[a] || a - b).slice(0, topK || logits.length),
+    all = order.reduce((sum, i) => sum + weights[i], 0),
     places = new Set<number>();
   let mass = 0;
   for (const i of order) {
     if (places.size > 0 && mass >= topP * all) break;
     places.add(i);
-    mass += weights[i]!;
+    mass += weights[i];
   }
   return { places, weights };
 }

@@ -41,7 +41,7 @@ gpuTest('a draw falls where its number stands among the masses of what may be dr
         encodeSample(commands, columns(rowsOf(commands.upload(data, [m, stride]), stride), before, width), m, options),
       ]);
       for (const [r, row] of viewed(data, m, before, stride, width).entries()) {
-        const id = got![r]!;
+        const id = got[r];
         if (row.every(Number.isNaN)) {
           expect(id).toBe(0);
           continue;
@@ -73,7 +73,7 @@ gpuTest('draws have the probabilities that they should, and no step depends on a
   const drawn = await gpu.scope(async ({ commands, read }) => {
     const x = rowsOf(
       commands.upload(
-        Float32Array.from({ length: 6 * m }, (_, i) => logits[i % 6]!),
+        Float32Array.from({ length: 6 * m }, (_, i) => logits[i % 6]),
         [m, 6],
       ),
       6,
@@ -84,11 +84,11 @@ gpuTest('draws have the probabilities that they should, and no step depends on a
       ),
     );
   });
-  for (const { data } of drawn) for (const id of data) counts[id]!++;
-  const all = [...places].reduce((sum, i) => sum + weights[i]!, 0);
+  for (const { data } of drawn) for (const id of data) counts[id]++;
+  const all = [...places].reduce((sum, i) => sum + weights[i], 0);
   let chi = 0;
   for (const [i, count] of counts.entries()) {
-    const want = places.has(i) ? (DRAWS * m * weights[i]!) / all : 0;
+    const want = places.has(i) ? (DRAWS * m * weights[i]) / all : 0;
     if (want === 0) expect(count, `place ${i}`).toBe(0);
     else chi += (count - want) ** 2 / want;
   }
@@ -104,7 +104,7 @@ gpuTest('draws have the probabilities that they should, and no step depends on a
       }),
     ]),
   );
-  expect(again!.data[0]).toBe(drawn[23]!.data[0]);
+  expect(again.data[0]).toBe(drawn[23].data[0]);
 });
 
 gpuTest('options out of range are refused', (gpu) =>

@@ -17,7 +17,7 @@ gpuTest(
   'the breath cycle runs on the device, but for the text that it cuts by the edges it reads, and keeps what the host keeps',
   (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
-      const policy = policies['crystalcacheBreath']!.make({ sinks: 1, recent: 4, maxSize: 6, interval: 4 }),
+      const policy = policies['crystalcacheBreath'].make({ sinks: 1, recent: 4, maxSize: 6, interval: 4 }),
         options = { ids, policy, budget: 16, maxNewTokens: 10 },
         want = await generate(host, options);
       // the edges are read before the text is cut
@@ -76,11 +76,11 @@ gpuTest(
       const want = await edges(host, collector),
         got = await edges(device, foldedCollector);
       expect(want.map(({ saliency }) => saliency.length)).toEqual([48, 52, 56]);
-      expect(want[2]!.to.length).toBeGreaterThan(want[0]!.to.length);
+      expect(want[2].to.length).toBeGreaterThan(want[0].to.length);
       for (const [i, { from, to, weight, saliency }] of want.entries()) {
-        expect({ from: got[i]!.from, to: got[i]!.to }).toEqual({ from, to });
-        expect(relative(got[i]!.weight, weight)).toBeLessThan(1e-5);
-        expect(relative(got[i]!.saliency, saliency)).toBeLessThan(1e-5);
+        expect({ from: got[i].from, to: got[i].to }).toEqual({ from, to });
+        expect(relative(got[i].weight, weight)).toBeLessThan(1e-5);
+        expect(relative(got[i].saliency, saliency)).toBeLessThan(1e-5);
       }
     }),
 );

@@ -52,7 +52,7 @@ for (const kind of FULL ? ['llama', 'qwen2', 'qwen3'] : ['llama'])
         for (const ratio of FULL ? [0.5, 0.75] : [0.5]) {
           const want = wanted[`${name === 'criticalkv' ? 'criticalkv_snapkv' : name}_${ratio}`];
           if (kind === 'qwen2' && name === 'criticalkv') continue; // kvpress cannot read its configuration
-          const policy = policies[name]!.make(options[name]),
+          const policy = policies[name].make(options[name]),
             budget = Math.floor(240 * (1 - ratio));
           const got = await onDevice(
             gpu,
@@ -60,16 +60,14 @@ for (const kind of FULL ? ['llama', 'qwen2', 'qwen3'] : ['llama'])
             { ids, policy, budget, maxNewTokens: 16, logits: 1 },
             ({ events = 0 }) => events + 1,
           ); // the last token is fed too
-          const scores = isDeepStrictEqual(got.report.kept, want!.kept)
+          const scores = isDeepStrictEqual(got.report.kept, want.kept)
             ? []
-            : await hostScores(host, ids, policies[scorer[name] ?? name]!.make(options[scorer[name] ?? name]));
-          const tied = ties(got.report.kept, want!.kept, (l, g) => scores[l]?.[g]);
-          lines.push(`${name}_${ratio}: ${want!.kept.flat().length - tied} sets equal, ${tied} ties`);
+            : await hostScores(host, ids, policies[scorer[name] ?? name].make(options[scorer[name] ?? name]));
+          const tied = ties(got.report.kept, want.kept, (l, g) => scores[l]?.[g]);
+          lines.push(`${name}_${ratio}: ${want.kept.flat().length - tied} sets equal, ${tied} ties`);
           if (tied > 0) continue;
-          expect(got.tokens, name).toEqual(want!.greedy16);
-          expect(relative(got.logits![0]!.subarray(0, 32), want!.greedy16_last_logits_first32), name).toBeLessThan(
-            1e-4,
-          );
+          expect(got.tokens, name).toEqual(want.greedy16);
+          expect(relative(got.logits![0].subarray(0, 32), want.greedy16_last_logits_first32), name).toBeLessThan(1e-4);
         }
       console.log(`${kind} on ${gpu.name}: ${lines.join('; ')}`);
     }),

@@ -14,7 +14,7 @@ for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
       ).sequences;
       const options = {
         ids,
-        policy: policies['h2o']!.make({ recent: 4 }),
+        policy: policies['h2o'].make({ recent: 4 }),
         budget: 12,
         block: 16,
         every: 3,
@@ -24,10 +24,10 @@ for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
       const want = await generate(host, options),
         got = await generate(device, options);
       expect(got.tokens).toEqual(want.tokens);
-      for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i]!, row)).toBeLessThan(2e-5);
+      for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
       expect(said(got.report)).toEqual(said(want.report));
       const whole = await generate(device, { ids, maxNewTokens: 0, logits: 1 });
-      expect(relative(whole.logits![0]!, logits[ids.length - 1]!)).toBeLessThan(1e-5);
+      expect(relative(whole.logits![0], logits[ids.length - 1])).toBeLessThan(1e-5);
     }),
   );
 
@@ -36,7 +36,7 @@ gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
     const { ids } = json<{ ids: number[] }>(`${golden('qwen3')}/golden.json`),
       options = {
         ids: ids.slice(0, 30),
-        policy: policies['snapkv']!.make({ window: 4 }),
+        policy: policies['snapkv'].make({ window: 4 }),
         budget: 12,
         block: 16,
         every: 3,
@@ -46,7 +46,7 @@ gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
     const want = await generate(host, options),
       got = await generate(device, options);
     expect(got.tokens).toEqual(want.tokens);
-    for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i]!, row)).toBeLessThan(2e-5);
+    for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
     expect(said(got.report)).toEqual(said(want.report));
   }),
 );

@@ -38,12 +38,12 @@ gpuTest('slots are turned on from one position to another, as rotations compose'
         slack = new Float64Array(x.length);
       for (let r = 0; r < rows; r++)
         for (let i = 0; i < slots; i++) {
-          const [from, to] = [turns[2 * (r * slots + i)]!, turns[2 * (r * slots + i) + 1]!],
+          const [from, to] = [turns[2 * (r * slots + i)], turns[2 * (r * slots + i) + 1]],
             at = (r * size + i) * d;
           if (from === to) continue;
           for (let c = 0; c < half; c++) {
             const by = angle(to, c) - angle(from, c),
-              [a, b] = [x[at + c]!, x[at + half + c]!];
+              [a, b] = [x[at + c], x[at + half + c]];
             [want[at + c], want[at + half + c]] = [
               a * Math.cos(by) - b * Math.sin(by),
               b * Math.cos(by) + a * Math.sin(by),
@@ -61,7 +61,7 @@ gpuTest('slots are turned on from one position to another, as rotations compose'
         });
         return [data];
       });
-      near(got!, want, (at) => slack[at]!); // 0 for what stays: the same bits
+      near(got, want, (at) => slack[at]); // 0 for what stays: the same bits
     },
     10,
   ),
@@ -71,7 +71,7 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
   both(gpu, fixture('llama'), async (host, device) => {
     const options = {
         ids: distinct(40),
-        policy: policies['streamingRerotated']!.make(),
+        policy: policies['streamingRerotated'].make(),
         budget: 16,
         block: 12,
         every: 3,
@@ -83,7 +83,7 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
     const got = await onDevice(gpu, device, options, ({ events = 0 }) => events + 1);
     expect(got.tokens).toEqual(want.tokens);
     expect(said(got.report)).toEqual(said(want.report));
-    for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i]!, row)).toBeLessThan(2e-5);
+    for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
   }),
 );
 
@@ -97,7 +97,7 @@ async function longer(
   rows?: 'kv',
 ): Promise<{ readonly scores: Float32Array[]; readonly ends: unknown[][] }> {
   const sequence = new Sequence(model, undefined, { window: 30 }),
-    policy = policies[name]!.make({ window: 4, recent: 4, ...(rows && { rows }) }),
+    policy = policies[name].make({ window: 4, recent: 4, ...(rows && { rows }) }),
     ends: unknown[][] = [],
     scores: Float32Array[] = [];
   await sequence.prefill(distinct(46), { policy, budget: 12, block: 10 });
@@ -128,9 +128,9 @@ for (const [name, rows] of [['h2o'], ['h2o', 'kv'], ['snapkv']] as const)
     (gpu) =>
       both(gpu, fixture('llama'), async (host, device) => {
         const [want, got] = [await longer(host, name, rows), await longer(device, name, rows)];
-        for (const [i, row] of want.scores.entries()) expect(relative(got.scores[i]!, row)).toBeLessThan(1e-5);
+        for (const [i, row] of want.scores.entries()) expect(relative(got.scores[i], row)).toBeLessThan(1e-5);
         expect(got.ends).toEqual(want.ends);
-        for (const end of got.ends.slice(1)) expect(end.slice(0, 3)).toEqual(got.ends[0]!.slice(0, 3));
+        for (const end of got.ends.slice(1)) expect(end.slice(0, 3)).toEqual(got.ends[0].slice(0, 3));
       }),
   );
 
@@ -147,7 +147,7 @@ gpuTest(
         ['h2o', undefined, device, host, 'kv'],
       ] as const;
       for (const [name, window, from, to, rows] of cases) {
-        const policy = policies[name]!.make({ window: 8, recent: 4, interval: 4, ...(rows && { rows }) });
+        const policy = policies[name].make({ window: 8, recent: 4, interval: 4, ...(rows && { rows }) });
         const sequence = new Sequence(from, undefined, { ...(window && { window }) }),
           reads = (): number => gpu.counters.readbacks;
         await sequence.prefill(distinct(44), {

@@ -71,7 +71,7 @@ const reads =
 for (const name of offered)
   gpuTest(`${name} runs on the device alone, and keeps what the host keeps`, (gpu) =>
     both(gpu, WIDE.includes(name) ? golden('llama') : fixture('llama'), async (host, device) => {
-      const policy = policies[name]!.make(small[name]),
+      const policy = policies[name].make(small[name]),
         options = { ids: distinct(48), policy, budget: 16, block: 24, every: 3, maxNewTokens: 7 },
         want = await generate(host, options);
       const got = await onDevice(gpu, device, options, reads(policy, device.config.layers, 2));
@@ -121,7 +121,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
 gpuTest('positions frozen in prefill keep what the layer before had', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
     const frozen = freeze('early', () => ({ sinks: 3, below: 20 })),
-      h2o = policies['h2o']!.make({ recent: 4 });
+      h2o = policies['h2o'].make({ recent: 4 });
     const [want, got] = await Promise.all(
       [host, device].map(async (model) => {
         const sequence = new Sequence(model);
@@ -133,9 +133,9 @@ gpuTest('positions frozen in prefill keep what the layer before had', (gpu) =>
         return { rows, kept };
       }),
     );
-    for (const [i, row] of want!.rows.entries()) expect(relative(got!.rows[i]!, row)).toBeLessThan(2e-5);
-    expect(got!.rows).toHaveLength(20);
-    expect(got!.kept).toEqual(want!.kept);
+    for (const [i, row] of want.rows.entries()) expect(relative(got.rows[i], row)).toBeLessThan(2e-5);
+    expect(got.rows).toHaveLength(20);
+    expect(got.kept).toEqual(want.kept);
   }),
 );
 
@@ -156,7 +156,7 @@ gpuTest('generations in a row leave memory as it was', (gpu) =>
     const once = (): PromiseLike<unknown> =>
       generate(device, {
         ids: distinct(8),
-        policy: policies['snapkv']!.make({ window: 2 }),
+        policy: policies['snapkv'].make({ window: 2 }),
         budget: 4,
         maxNewTokens: 1,
       });
@@ -173,7 +173,7 @@ gpuTest('a fork goes its own way, whole or cut, and a question over what was kep
       const source = new Sequence(model),
         plain = new Sequence(model),
         out: unknown[] = [];
-      await source.prefill(distinct(30), { policy: policies['h2o']!.make({ recent: 4 }), budget: 12 });
+      await source.prefill(distinct(30), { policy: policies['h2o'].make({ recent: 4 }), budget: 12 });
       await plain.prefill(distinct(20));
       const fork = source.fork(),
         cut = plain.forkAt(9);

@@ -31,7 +31,7 @@ export const said = ({ times: _, ...report }: Report): Omit<Report, 'times'> => 
 export function relative(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let [difference, size] = [0, 0];
   for (let i = 0; i < b.length; i++)
-    [difference, size] = [Math.max(difference, Math.abs(a[i]! - b[i]!)), Math.max(size, Math.abs(b[i]!))];
+    [difference, size] = [Math.max(difference, Math.abs(a[i] - b[i])), Math.max(size, Math.abs(b[i]))];
   return difference / size;
 }
 
@@ -90,7 +90,7 @@ export function ties(
   expect(ours.length).toBe(theirs.length);
   for (const [l, heads] of theirs.entries())
     for (const [g, want] of heads.entries()) {
-      const got = ours[l]![g]!,
+      const got = ours[l][g],
         odd = [...got.filter((p) => !want.includes(p)), ...want.filter((p) => !got.includes(p))];
       if (odd.length === 0) continue;
       const row = scores(l, g),

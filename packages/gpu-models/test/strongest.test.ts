@@ -55,12 +55,12 @@ gpuTest("each query's strongest mean weights, and its weights on its own chunk, 
         }),
       );
       const mean = Array.from({ length: m }, (_, r) =>
-        positions.map((j) => heads.reduce((sum, { probabilities }) => sum + probabilities[r]![j]!, 0) / H),
+        positions.map((j) => heads.reduce((sum, { probabilities }) => sum + probabilities[r][j], 0) / H),
       );
       const slack = (r: number): number =>
         Math.max(
           ...heads.map(
-            ({ scoreError, spread }) => (2 * scoreError[r]! + 8 * (3 + 2 * spread[r]!) + slots + H + 16) * 2 ** -24,
+            ({ scoreError, spread }) => (2 * scoreError[r] + 8 * (3 + 2 * spread[r]) + slots + H + 16) * 2 ** -24,
           ),
         );
 
@@ -104,37 +104,37 @@ gpuTest("each query's strongest mean weights, and its weights on its own chunk, 
         const error = slack(r),
           links = Array.from(
             { length: most },
-            (_, i) => [best![2 * (r * most + i)]!, best![2 * (r * most + i) + 1]!] as const,
+            (_, i) => [best[2 * (r * most + i)], best[2 * (r * most + i) + 1]] as const,
           ),
           found = links.filter(([, w]) => w > 0),
           limit = inside ? before + r : first;
         const sorted = positions
-          .filter((j) => j < limit && mean[r]![j]! > above * (1 + error))
-          .sort((x, y) => mean[r]![y]! - mean[r]![x]! || x - y);
+          .filter((j) => j < limit && mean[r][j] > above * (1 + error))
+          .sort((x, y) => mean[r][y] - mean[r][x] || x - y);
         for (const [j, w] of found) {
           // a slot that may be a link, with its weight
           expect(j).toBeLessThan(limit);
-          expect(Math.abs(w - mean[r]![j]!)).toBeLessThanOrEqual(error * mean[r]![j]!);
+          expect(Math.abs(w - mean[r][j])).toBeLessThanOrEqual(error * mean[r][j]);
         }
         expect(found.length).toBeGreaterThanOrEqual(Math.min(most, sorted.length));
         expect(new Set(found.map(([j]) => j)).size).toBe(found.length);
         for (const [i, [j, w]] of found.entries()) {
           // in order: no other is clearly heavier, and of bits that are equal the earlier slot comes first
-          if (i > 0) expect(w < found[i - 1]![1] || (w === found[i - 1]![1] && j > found[i - 1]![0])).toBe(true);
-          if (i < sorted.length) expect(w).toBeGreaterThanOrEqual(mean[r]![sorted[i]!]! * (1 - 2 * error));
+          if (i > 0) expect(w < found[i - 1][1] || (w === found[i - 1][1] && j > found[i - 1][0])).toBe(true);
+          if (i < sorted.length) expect(w).toBeGreaterThanOrEqual(mean[r][sorted[i]] * (1 - 2 * error));
         }
         if (equal && window === undefined && found.length > 0)
-          expect(found[0]![0], 'the first of seven that repeat').toBeLessThan(7);
+          expect(found[0][0], 'the first of seven that repeat').toBeLessThan(7);
       }
       if (inside) return;
       const want = new Float64Array(size * size),
         errors = new Float64Array(size * size);
       for (let r = 0; r < m; r++)
         for (let j = first; j < slots; j++) {
-          want[(row0 + r) * size + j - first] = mean[r]![j]!;
-          errors[(row0 + r) * size + j - first] = slack(r) * mean[r]![j]!;
+          want[(row0 + r) * size + j - first] = mean[r][j];
+          errors[(row0 + r) * size + j - first] = slack(r) * mean[r][j];
         }
-      near(own!, want, (i) => errors[i]!, 'means');
+      near(own, want, (i) => errors[i], 'means');
     },
     8,
   ),

@@ -149,14 +149,14 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
         `${def.id}|${names.map((x) => (followsTensor(def.inputs[x]) ? types[x] : '')).join()}`,
         () => shader(def, types),
       );
-      const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name]!, type));
+      const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name], type));
       const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
       if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length)
         throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
       const bound = [
         ...names.map((x) => (def.shapes?.includes(x) ? undefined : inputs[x])),
         ...(def.ragged ?? []).map((x) => inputs[x]?.lengths),
-        ...Object.keys(def.outputs).map((x) => outputs[x]!),
+        ...Object.keys(def.outputs).map((x) => outputs[x]),
       ];
       recorder.dispatch(
         pipeline,

@@ -6,10 +6,10 @@ export function up(c: number): number {
   value[0] = c;
   if (Number.isNaN(c) || value[0] >= c) return value[0];
   // next above: away from 0 for positive numbers, towards it for negative ones
-  if (value[0] > 0) word[0]!++;
+  if (value[0] > 0) word[0]++;
   else if (word[0] === 0x8000_0000 || word[0] === 0) word[0] = 1;
-  else word[0]!--;
-  return value[0]!;
+  else word[0]--;
+  return value[0];
 }
 
 /** The largest f32 not above `c`: c < x exactly if down(c) < x. */

@@ -43,7 +43,7 @@ export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, p
         const key = `${label}\n${kernel}`,
           sum = sums.get(key) ?? { label, kernel, dispatches: 0, nanoseconds: 0 };
         sum.dispatches += dispatches;
-        sum.nanoseconds += Math.max(0, Number(times[2 * i + 1]! - times[2 * i]!)); // an adapter may set its clock back
+        sum.nanoseconds += Math.max(0, Number(times[2 * i + 1] - times[2 * i])); // an adapter may set its clock back
         sums.set(key, sum);
       }
       staging.buffer.unmap();

@@ -56,25 +56,25 @@ async function once(gpu: Gpu, build: (ops: Ops) => Tensor, dirt: number): Promis
     for (let size = 64; size <= 4096; size *= 2)
       for (let i = 0; i < 3; i++) ops.from({ data: new Uint32Array(size).fill(dirt), shape: [size] });
   });
-  return gpu.scope(async ({ ops, read }) => (await read([build(ops)]))[0]!);
+  return gpu.scope(async ({ ops, read }) => (await read([build(ops)]))[0]);
 }
 
 function compare(got: Read, want: Read, tolerance: Tolerance, of: Read | undefined): void {
   const [, slots = 1, channels = 1] = want.shape;
   let worst = { at: -1, over: 0 };
   for (let at = 0; at < want.data.length; at++) {
-    if (want.lengths && Math.floor(at / channels) % slots >= want.lengths[Math.floor(at / (slots * channels))]!)
+    if (want.lengths && Math.floor(at / channels) % slots >= want.lengths[Math.floor(at / (slots * channels))])
       continue;
-    const w = want.data[at]!,
-      g = got.data[at]!;
+    const w = want.data[at],
+      g = got.data[at];
     if (Object.is(w, g) || w === g) continue;
     const over =
       Number.isFinite(g) && Number.isFinite(w) ? Math.abs(g - w) - tolerance(w, of?.data[at] ?? 0) : Infinity;
     if (over > worst.over) worst = { at, over };
   }
   const { at } = worst,
-    w = want.data[at]!,
-    g = got.data[at]!;
+    w = want.data[at],
+    g = got.data[at];
   if (at >= 0)
     expect.fail(
       `worst at ${at} of [${want.shape}]: expected ${w} within ${tolerance(w, of?.data[at] ?? 0)}, got ${g} (${(Math.abs(g - w) / ulp(w)).toFixed(1)} ULP away)`,

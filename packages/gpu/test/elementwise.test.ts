@@ -162,7 +162,7 @@ gpuTest('a grid beyond 65,535 workgroups reaches every element', async (gpu) => 
       { one: ones },
       { size },
     );
-    return (await read([ops.add(wide, 1)]))[0]!.data;
+    return (await read([ops.add(wide, 1)]))[0].data;
   });
   expect(data.length).toBe(size);
   expect(data.findIndex((x, i) => x !== (i % 1000) + 2)).toBe(-1);

@@ -51,7 +51,7 @@ gpuTest('joint eviction by a workgroup: banned first, forced never, two query he
       gpu,
       (ops: Ops): Tensor => {
         const mask = ops.from(
-          { data: some(n, ROWS * n).map((x, i) => x - some(n + 1, ROWS * n)[i]!), shape: [ROWS, n] },
+          { data: some(n, ROWS * n).map((x, i) => x - some(n + 1, ROWS * n)[i]), shape: [ROWS, n] },
           'f32',
           ops.from({ data: [n, Math.ceil(n / 2)], shape: [ROWS] }, 'u32'),
         );

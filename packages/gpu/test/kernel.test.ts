@@ -40,7 +40,7 @@ const crossings: Kernel = {
   inputs: { x: 'f32', weights: 'u32' },
   params: { shift: 'u32', bar: 'f32' },
   ragged: 'x',
-  output: { dtype: 'u32', shape: ({ x }) => [x![0]!, 2] },
+  output: { dtype: 'u32', shape: ({ x }) => [x[0], 2] },
   per: 'row',
   wgsl: /* wgsl */ `
 fn over(x: f32) -> bool { return x >= params.bar; }
@@ -51,12 +51,12 @@ fn run(index: u32) {
   output[2u * index + 1u] = x_shape.x + x_shape.y + x_shape.z + weights_shape.y;
 }`,
   ref({ x, weights }, { shift, bar }, out, lengths) {
-    const [rows = 0, slots = 0] = x!.shape;
+    const [rows = 0, slots = 0] = x.shape;
     for (let r = 0; r < rows; r++) {
       let found = 0;
-      for (let i = 0; i < lengths[r]!; i++) if (x!.data[r * slots + i]! >= bar!) found += weights!.data[i]!;
-      out[2 * r] = found + shift!;
-      out[2 * r + 1] = rows + slots + 1 + weights!.shape[1]!;
+      for (let i = 0; i < lengths[r]; i++) if (x.data[r * slots + i] >= bar) found += weights.data[i];
+      out[2 * r] = found + shift;
+      out[2 * r + 1] = rows + slots + 1 + weights.shape[1];
     }
   },
 };
@@ -81,7 +81,7 @@ gpuTest('query rows of a kernel have the lengths of their KV head', async (gpu) 
       x = ops.from({ data: new Float32Array(6).fill(2), shape: [2, 3, 1] }, 'f32', lengths),
       m = ops.from({ data: Float32Array.of(1, 2, 3, 4), shape: [4, 1, 1] });
     const [got] = await read([ops.kernel(quadratic, { x, m })]);
-    expect([got!.shape, Array.from(got!.lengths!), Array.from(got!.data.slice(9))]).toEqual([
+    expect([got.shape, Array.from(got.lengths!), Array.from(got.data.slice(9))]).toEqual([
       [4, 3],
       [1, 1, 3, 3],
       [16, 16, 16],

@@ -96,11 +96,11 @@ for (const policy of policies)
       } = want.scores!,
       group = rows / KV;
     for (const [row, kept] of got.kept!.entries()) {
-      const other = want.kept![row]!,
+      const other = want.kept![row],
         score = (i: number): number => {
-          if (group < 1) return data[i]!;
+          if (group < 1) return data[i];
           let all = 0;
-          for (let r = 0; r < group; r++) all += data[(row * group + r) * SLOTS + i]! / group;
+          for (let r = 0; r < group; r++) all += data[(row * group + r) * SLOTS + i] / group;
           return all;
         };
       const odd = [...kept.filter((i) => !other.includes(i)), ...other.filter((i) => !kept.includes(i))].map(score);

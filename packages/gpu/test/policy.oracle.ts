@@ -26,18 +26,17 @@ export function snapkvCaote(
     const h = Float64Array.from(raw, (a, i) => {
       if (i >= end) return a;
       let sum = 0;
-      for (let j = i - (kernel - 1) / 2; j <= i + (kernel - 1) / 2; j++) if (j >= 0 && j < end) sum += raw[j]!;
+      for (let j = i - (kernel - 1) / 2; j <= i + (kernel - 1) / 2; j++) if (j >= 0 && j < end) sum += raw[j];
       return sum / kernel;
     });
     const mass = h.reduce((a, b) => a + b, 0);
-    for (let i = 0; i < slots; i++) h[i] = mass === 0 ? 1 / slots : h[i]! / mass;
+    for (let i = 0; i < slots; i++) h[i] = mass === 0 ? 1 / slots : h[i] / mass;
     const o = new Float64Array(channels);
-    for (let i = 0; i < slots; i++)
-      for (let c = 0; c < channels; c++) o[c]! += h[i]! * values[(at + i) * channels + c]!;
+    for (let i = 0; i < slots; i++) for (let c = 0; c < channels; c++) o[c] += h[i] * values[(at + i) * channels + c];
     for (let i = 0; i < slots; i++) {
       let square = 0;
-      for (let c = 0; c < channels; c++) square += (o[c]! - values[(at + i) * channels + c]!) ** 2;
-      out[at + i]! += ((h[i]! / Math.max(1 - h[i]!, 2 ** -24)) * Math.sqrt(square)) / group;
+      for (let c = 0; c < channels; c++) square += (o[c] - values[(at + i) * channels + c]) ** 2;
+      out[at + i] += ((h[i] / Math.max(1 - h[i], 2 ** -24)) * Math.sqrt(square)) / group;
     }
   }
   return out;

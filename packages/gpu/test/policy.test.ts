@@ -48,15 +48,15 @@ const inputs = (s: Scene, budget: number): { attention: object; values: object; 
 function compare(s: Scene, here: readonly (readonly number[])[], there: readonly (readonly number[])[]): void {
   const scores = snapkvCaote(s);
   for (const [row, kept] of here.entries()) {
-    const other = there[row]!,
+    const other = there[row],
       of = scores.subarray(row * s.slots, (row + 1) * s.slots),
       open = Math.max(0, s.slots - s.window);
-    const border = Math.min(...other.filter((i) => i < open).map((i) => of[i]!)),
+    const border = Math.min(...other.filter((i) => i < open).map((i) => of[i])),
       most = of.reduce((a, b) => Math.max(a, b), 0);
     const odd = [...kept.filter((i) => !other.includes(i)), ...other.filter((i) => !kept.includes(i))];
     for (const i of odd)
       expect(
-        Math.abs(of[i]! - border),
+        Math.abs(of[i] - border),
         `row ${row}, slot ${i}: score ${of[i]}, border ${border}, largest ${most}`,
       ).toBeLessThanOrEqual(1e-5 * most);
     expect(kept.length).toBe(other.length);

@@ -41,7 +41,7 @@ function signals(
   const ragged = (): Tensor =>
     ops.from(
       {
-        data: Uint32Array.from({ length: queryHeads }, (_, h) => lengths[Math.floor((h * kvHeads) / queryHeads)]!),
+        data: Uint32Array.from({ length: queryHeads }, (_, h) => lengths[Math.floor((h * kvHeads) / queryHeads)]),
         shape: [queryHeads],
       },
       'u32',

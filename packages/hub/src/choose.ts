@@ -64,7 +64,7 @@ function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): 
       repo,
       `expected the name of one .gguf file (${repo}:Q4_K_M or ${repo}/file.gguf), got ${list(fitting)}`,
     );
-  const path = checkPath(fitting[0]!, repo);
+  const path = checkPath(fitting[0], repo);
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
     throw new KvError(repo, `expected a model in one .gguf file, got a part of it: ${path}`);
   return files.find((found) => found.path === path)!;

@@ -42,9 +42,9 @@ export function startMeter(
       if (at - said < EVERY_MS && done < total) return;
       said = at;
       marks.push({ at, fresh });
-      while (marks.length > 2 && at - marks[1]!.at >= WINDOW_MS) marks.shift();
-      const seconds = (at - marks[0]!.at) / 1000,
-        bytesPerSecond = seconds > 0 ? (fresh - marks[0]!.fresh) / seconds : undefined;
+      while (marks.length > 2 && at - marks[1].at >= WINDOW_MS) marks.shift();
+      const seconds = (at - marks[0].at) / 1000,
+        bytesPerSecond = seconds > 0 ? (fresh - marks[0].fresh) / seconds : undefined;
       report?.({
         file,
         done,

@@ -56,7 +56,7 @@ export async function findCached(
     (await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')),
   );
   const fitting = all.filter((path) => quant === undefined || isQuant(path, quant));
-  return fitting.length === 1 && (await has(fitting[0]!)) ? join(snapshot, fitting[0]!) : undefined;
+  return fitting.length === 1 && (await has(fitting[0])) ? join(snapshot, fitting[0]) : undefined;
 }
 
 /** Enters files whose blobs are complete into the snapshot of their commit, and the name of the commit. */

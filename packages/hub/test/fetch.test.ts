@@ -20,7 +20,7 @@ describe('a checkpoint', () => {
   it('comes into the cache of huggingface_hub: blobs by checksum, relative links, the ref; nothing else of the repository', async () => {
     const snapshot = await fetchFrom(hub, home);
     expect(snapshot).toBe(join(home, `hub/models--org--tiny/snapshots/${COMMIT}`));
-    expect(holds(snapshot, hub.repos['org/tiny']!, CHECKPOINT)).toBe(true);
+    expect(holds(snapshot, hub.repos['org/tiny'], CHECKPOINT)).toBe(true);
     expect(readlinkSync(join(snapshot, 'config.json'))).toMatch(/^\.\.\/\.\.\/blobs\/[0-9a-f]{40}$/);
     expect(readFileSync(join(home, 'hub/models--org--tiny/refs/main'), 'utf8')).toBe(COMMIT);
     expect(below(join(home, 'hub/models--org--tiny'))).toHaveLength(CHECKPOINT.length * 2 + 1);
@@ -31,7 +31,7 @@ describe('a checkpoint', () => {
     for (const path of CHECKPOINT) {
       const file = join(home, `hub/models--org--tiny/snapshots/${COMMIT}`, path);
       mkdirSync(dirname(file), { recursive: true });
-      writeFileSync(file, files[path]!);
+      writeFileSync(file, files[path]);
     }
     mkdirSync(join(home, 'hub/models--org--tiny/refs'));
     writeFileSync(join(home, 'hub/models--org--tiny/refs/main'), COMMIT);
@@ -49,11 +49,11 @@ describe('a checkpoint', () => {
         .filter(({ path }) => path.includes('resolve'))
         .map(({ path }) => path.split('/').at(-1)),
     ).toEqual(['model.safetensors']);
-    expect(holds(snapshot, hub.repos['org/tiny']!, CHECKPOINT)).toBe(true);
+    expect(holds(snapshot, hub.repos['org/tiny'], CHECKPOINT)).toBe(true);
   });
   it('in parts comes with all of them', async () => {
     const snapshot = await fetchFrom(hub, home, 'org/parts');
-    expect(holds(snapshot, hub.repos['org/parts']!, Object.keys(sharded().files))).toBe(true);
+    expect(holds(snapshot, hub.repos['org/parts'], Object.keys(sharded().files))).toBe(true);
     hub.seen.length = 0;
     expect(await fetchFrom(hub, home, 'org/parts', { offline: true })).toBe(snapshot);
     expect(hub.seen).toEqual([]);
@@ -70,7 +70,7 @@ describe('a checkpoint', () => {
   it('tells how far it is, up to the last byte', async () => {
     const seen: Progress[] = [];
     await fetchFrom(hub, home, 'org/tiny', { onProgress: (progress) => seen.push(progress) });
-    const total = CHECKPOINT.reduce((sum, path) => sum + single().files[path]!.length, 0);
+    const total = CHECKPOINT.reduce((sum, path) => sum + single().files[path].length, 0);
     expect(seen.at(-1)).toMatchObject({ file: 'model.safetensors', done: total, total, secondsLeft: 0 });
     expect(seen.at(-1)!.bytesPerSecond).toBeGreaterThan(0);
     expect(seen.map(({ done }) => done)).toEqual(seen.map(({ done }) => done).sort((a, b) => a - b));
@@ -86,7 +86,7 @@ describe('a .gguf file', () => {
   ])('%s', async (name, path) => {
     const file = await fetchFrom(hub, home, name);
     expect(file).toBe(join(home, `hub/models--org--tiny-GGUF/snapshots/${COMMIT}`, path));
-    expect(readFileSync(file)).toEqual(hub.repos['org/tiny-GGUF']!.files[path]);
+    expect(readFileSync(file)).toEqual(hub.repos['org/tiny-GGUF'].files[path]);
     hub.seen.length = 0;
     expect(await fetchFrom(hub, home, name)).toBe(file);
     expect(hub.seen).toEqual([]);
@@ -189,7 +189,7 @@ describe('what the hub refuses is one sentence', () => {
         commit: COMMIT,
         files: { '.gitattributes': bytes(2), 'README.md': bytes(3), 'pytorch_model.bin': bytes(9) },
       },
-      'org/bare': { commit: COMMIT, files: { 'config.json': files['config.json']!, 'model.safetensors': bytes(9) } },
+      'org/bare': { commit: COMMIT, files: { 'config.json': files['config.json'], 'model.safetensors': bytes(9) } },
     });
     await expect(fetchFrom(hub, home, name, options)).rejects.toThrow(sentence);
     expect(below(home).filter((path) => /snapshots|refs|kv\.lock/.test(path))).toEqual([]);

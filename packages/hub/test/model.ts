@@ -84,11 +84,11 @@ export function holds(snapshot: string, { files }: Repo, paths: readonly string[
   return (
     String(below(snapshot)) === String([...paths].sort()) &&
     paths.every((path) => {
-      const blob = join(snapshot, '../../blobs', etagOf(path, files[path]!));
+      const blob = join(snapshot, '../../blobs', etagOf(path, files[path]));
       return (
         lstatSync(join(snapshot, path)).isSymbolicLink() &&
-        readFileSync(blob).equals(files[path]!) &&
-        readFileSync(join(snapshot, path)).equals(files[path]!)
+        readFileSync(blob).equals(files[path]) &&
+        readFileSync(join(snapshot, path)).equals(files[path])
       );
     })
   );

@@ -2,11 +2,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { routeOf } from '../src/proxy.ts';
 import { cache, CHECKPOINT, fetchFrom, holds, single } from './model.ts';
 import { startProxy } from './proxy.ts';
-import type { Proxy } from './proxy.ts';
+import type { TestProxy } from './proxy.ts';
 import { startHub } from './server.ts';
 import type { FakeHub } from './server.ts';
 
-let hub: FakeHub, proxy: Proxy;
+let hub: FakeHub, proxy: TestProxy;
 beforeAll(async () => {
   [hub, proxy] = await Promise.all([startHub({ 'org/tiny': single() }), startProxy()]);
 });
@@ -25,7 +25,7 @@ describe('a proxy', () => {
     expect(proxy.seen).toHaveLength(hub.seen.length);
     expect(hub.seen.length).toBeGreaterThan(CHECKPOINT.length);
     for (const { line, authorization: given } of proxy.seen)
-      expect([line.split('?')[0]!.slice(0, 21), given]).toEqual(['GET http://127.0.0.1:', authorization]);
+      expect([line.split('?')[0].slice(0, 21), given]).toEqual(['GET http://127.0.0.1:', authorization]);
   });
   it('is left out for the hosts of NO_PROXY, for https, and where none is named', async () => {
     for (const env of [

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { connect, type AddressInfo } from 'node:net';
 
 /** A proxy on the loopback: requests for whole URLs, and tunnels. */
-export interface Proxy {
+export interface TestProxy {
   /** With this user and password. */
   readonly url: string;
   /** `GET http://...` or `CONNECT host:port`, with what the client says it is. */
@@ -11,8 +11,8 @@ export interface Proxy {
   close(): Promise<void>;
 }
 
-export async function startProxy(user = 'me:secret'): Promise<Proxy> {
-  const seen: Proxy['seen'][number][] = [];
+export async function startProxy(user = 'me:secret'): Promise<TestProxy> {
+  const seen: TestProxy['seen'][number][] = [];
   const note = ({ method, url, headers }: IncomingMessage): void =>
     void seen.push({ line: `${method} ${url}`, authorization: headers['proxy-authorization'] });
   const server = createServer((request, response) => {

@@ -81,7 +81,7 @@ export async function startHub(repos: Record<string, Repo>): Promise<FakeHub> {
         const path = decodeURIComponent(url.pathname);
         const [, api, resolved] =
           /^\/api\/models\/([^/]+\/[^/]+)\//.exec(path) ?? /^(\/)([^/]+\/[^/]+)\/resolve\//.exec(path) ?? [];
-        const name = api === '/' ? resolved! : (api ?? ''),
+        const name = api === '/' ? resolved : (api ?? ''),
           repo = repos[name];
         const file = api === '/' ? /\/resolve\/[^/]+\/(.*)$/.exec(path)?.[1] : undefined;
         const bytes = file === undefined ? undefined : repo?.files[file];
@@ -90,7 +90,7 @@ export async function startHub(repos: Record<string, Repo>): Promise<FakeHub> {
         )
           return;
         if (!repo) return refuse(response, 401, 'RepoNotFound');
-        const revision = /\/(?:revision|tree|resolve)\/([^/]+)/.exec(url.pathname)![1]!;
+        const revision = /\/(?:revision|tree|resolve)\/([^/]+)/.exec(url.pathname)![1];
         if (!['main', 'v1', 'refs/pr/1', repo.commit].includes(decodeURIComponent(revision)))
           return refuse(response, 404, 'RevisionNotFound');
         if (file === undefined)

@@ -23,7 +23,7 @@ const compare = (
   tolerance: number,
 ): void => {
   const expected = results(piece, want, layers);
-  results(piece, got, layers).forEach(([name, x], i) => agree(name, x, expected[i]![1], tolerance));
+  results(piece, got, layers).forEach(([name, x], i) => agree(name, x, expected[i][1], tolerance));
 };
 type Property = Claims<'any', Piece<any, any>, BackendOptions>['any'];
 
@@ -47,8 +47,8 @@ const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
       sets = [await onBackend(piece, on, backend, options, given), onCpu(piece, on, options, given)].map((drafts) =>
         drafts.map((d, l) => {
           if (!d.kept) return [];
-          const { rows, slots, data, valid } = rowsOf(d.kept!, on.layers[l]!);
-          return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r]!)));
+          const { rows, slots, data, valid } = rowsOf(d.kept, on.layers[l]);
+          return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
         }),
       );
     claim(

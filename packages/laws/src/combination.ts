@@ -41,7 +41,7 @@ const parts: fc.Arbitrary<Parts> = fc.record({ spec: sceneSpecs(), seed: fc.nat(
 const scores = (piece: AnyScorer, on: Scene): readonly Rows[] => scoresOf(piece, onCpu(piece, on, {}), on.layers);
 const alike = (on: Scene, a: AnyScorer, b: AnyScorer, { tolerance = TOLERANCE }: LawOptions): void => {
   const y = scores(b, on);
-  scores(a, on).forEach((x, l) => agree(`${a.label} against ${b.label}, layer ${l}`, x, y[l]!, tolerance));
+  scores(a, on).forEach((x, l) => agree(`${a.label} against ${b.label}, layer ${l}`, x, y[l], tolerance));
 };
 type Of<S> = Claims<'any', S>['any'];
 const zero =
@@ -90,11 +90,11 @@ export const weighted: Claims<'zero' | 'unit' | 'linear' | 'commutative', Weight
       const [x, y, z] = [join([p, a], [q, b]), join([r, a], [s, b]), join([p + t * r, a], [q + t * s, b])].map(
         (piece) => scores(piece, on),
       );
-      z!.forEach((rows, l) =>
+      z.forEach((rows, l) =>
         agree(
           'weights p + t r',
           rows,
-          { ...rows, data: x![l]!.data.map((v, i) => v + t * y![l]!.data[i]!) as Float32Array },
+          { ...rows, data: x[l].data.map((v, i) => v + t * y[l].data[i]) as Float32Array },
           tolerance * 8,
         ),
       );

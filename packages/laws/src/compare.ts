@@ -12,12 +12,12 @@ export function agree(what: string, a: Rows, b: Rows, tolerance: number, order?:
     () => `${what}: expected shape [${b.rows}, ${b.slots}], got [${a.rows}, ${a.slots}]`,
   );
   for (let r = 0; r < a.rows; r++) {
-    const at = (x: Rows, i: number): number => x.data[r * x.slots + i]!;
+    const at = (x: Rows, i: number): number => x.data[r * x.slots + i];
     const largest = Math.max(
       1,
-      ...Array.from({ length: b.valid[r]! }, (_, i) => Math.abs(at(b, i))).filter(Number.isFinite),
+      ...Array.from({ length: b.valid[r] }, (_, i) => Math.abs(at(b, i))).filter(Number.isFinite),
     );
-    for (let i = 0; i < Math.min(a.valid[r]!, b.valid[r]!); i++) {
+    for (let i = 0; i < Math.min(a.valid[r], b.valid[r]); i++) {
       const x = at(a, i),
         y = at(b, order?.[i] ?? i);
       claim(
@@ -31,8 +31,8 @@ export function agree(what: string, a: Rows, b: Rows, tolerance: number, order?:
 /** Every valid entry satisfies a predicate. */
 export function all(what: string, { rows, slots, data, valid }: Rows, want: string, ok: (x: number) => boolean): void {
   for (let r = 0; r < rows; r++)
-    for (let i = 0; i < valid[r]!; i++) {
-      const x = data[r * slots + i]!;
+    for (let i = 0; i < valid[r]; i++) {
+      const x = data[r * slots + i];
       claim(ok(x), () => `${what}: row ${r}, slot ${i} must be ${want}, got ${x}`);
     }
 }

@@ -65,18 +65,18 @@ const chains: fc.Arbitrary<Chain> = fc
   .record({ picks: fc.array(fc.nat(POOL.length - 1), { minLength: 1, maxLength: 12 }), a: fc.nat(6), b: fc.nat(6) })
   .map(({ picks, a, b }) => {
     const pieces = picks
-      .map((i) => POOL[i]!)
+      .map((i) => POOL[i])
       .reduce<readonly Piece[]>((run, p) => (run.length < 6 && fits([...run, p]) ? [...run, p] : run), []);
     const [low = 0, high = 0] = [a % (pieces.length + 1), b % (pieces.length + 1)].sort((x, y) => x - y);
     return { pieces, cuts: [low, high] as const };
   });
 const grouped = (compose: Compose, { pieces, cuts: [a, b] }: Chain): readonly Piece[] => {
   const [x, y, z] = [pieces.slice(0, a), pieces.slice(a, b), pieces.slice(b)].map((part) =>
-    part.length === 1 ? part[0]! : part.length === 0 ? undefined : compose(...part),
+    part.length === 1 ? part[0] : part.length === 0 ? undefined : compose(...part),
   );
   const join = (...parts: (Piece | undefined)[]): Piece => {
     const there = parts.filter((p) => p !== undefined);
-    return there.length === 1 ? there[0]! : compose(...there);
+    return there.length === 1 ? there[0] : compose(...there);
   };
   return [join(x && y ? join(x, y) : (x ?? y), z), join(x, y && z ? join(y, z) : (y ?? z))];
 };
@@ -97,7 +97,7 @@ function seen(piece: Piece, on: Scene): string {
   return JSON.stringify([
     plans,
     play(piece, stage(on, cpu.ops, {}, from), cpu.ops).map((d, l) =>
-      (['scores', 'forced', 'banned', 'kept'] as const).map((k) => d[k] && [...rowsOf(d[k], on.layers[l]!).data]),
+      (['scores', 'forced', 'banned', 'kept'] as const).map((k) => d[k] && [...rowsOf(d[k], on.layers[l]).data]),
     ),
   ]);
 }
@@ -110,7 +110,7 @@ const regrouped =
   (compose) =>
     fc.property(chains, sceneSpecs(), (chain, spec) => {
       const on = scene(spec),
-        flat = chain.pieces.length === 1 ? chain.pieces[0]! : compose(...chain.pieces);
+        flat = chain.pieces.length === 1 ? chain.pieces[0] : compose(...chain.pieces);
       for (const piece of grouped(compose, chain)) same(what, show(piece, on), show(flat, on));
     });
 

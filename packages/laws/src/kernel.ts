@@ -79,7 +79,7 @@ const differs =
         results = [];
       for (const b of [backend, cpu]) {
         const [read] = await b.read([call(b.ops, kernel, given)]),
-          { data, shape, lengths } = read!,
+          { data, shape, lengths } = read,
           [rows = 0, ...rest] = shape;
         const width = rest.reduce((a, c) => a * c, 1),
           inner = width / Math.max(1, rest[0] ?? 1);
@@ -90,7 +90,7 @@ const differs =
           valid: Array.from({ length: rows }, (_, r) => (lengths?.[r] ?? rest[0] ?? 1) * inner),
         });
       }
-      agree(`${kernel.id} on ${backend.name}`, results[0]!, results[1]!, tolerance);
+      agree(`${kernel.id} on ${backend.name}`, results[0], results[1], tolerance);
     });
 
 export type KernelLaw = 'sizes' | 'ragged';

@@ -74,8 +74,8 @@ function text(length: number, next: () => number): Tokens {
     offsets: [number, number][] = [];
   let all = '';
   for (const i of ids) {
-    offsets.push([all.length, all.length + WORDS[i]!.length]);
-    all += WORDS[i]!;
+    offsets.push([all.length, all.length + WORDS[i].length]);
+    all += WORDS[i];
   }
   return { ids, text: all, offsets };
 }
@@ -110,7 +110,7 @@ export function scene(spec: SceneSpec, pad = 0): Scene {
       values: Float32Array.from(padded()),
       attention: Float32Array.from(
         Array.from({ length: heads }, (_, h) =>
-          row(slots, simplex(spec.weights, lengths[Math.floor(h / group)]!, next), pad),
+          row(slots, simplex(spec.weights, lengths[Math.floor(h / group)], next), pad),
         ).flat(),
       ),
       at: {
@@ -146,7 +146,7 @@ export function permuted({ spec, layers }: Scene, order: readonly number[]): Sce
     const to = from.slice() as A;
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < slots; i++)
-        for (let c = 0; c < width; c++) to[(r * slots + i) * width + c] = from[(r * slots + order[i]!) * width + c]!;
+        for (let c = 0; c < width; c++) to[(r * slots + i) * width + c] = from[(r * slots + order[i]) * width + c];
     return to;
   };
   return {

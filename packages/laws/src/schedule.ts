@@ -67,8 +67,8 @@ const grows =
       const far = hidden(piece, further(place));
       hidden(piece, place).forEach((h, i) =>
         claim(
-          far[i]!.below >= h.below,
-          () => `${what}: below ${h.below} is out of sight, then only below ${far[i]!.below}`,
+          far[i].below >= h.below,
+          () => `${what}: below ${h.below} is out of sight, then only below ${far[i].below}`,
         ),
       );
     });

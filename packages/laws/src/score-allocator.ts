@@ -27,17 +27,17 @@ interface Layer {
 /** Budgets that fit: no head starts with more than it holds. */
 const fitting = (c: SelectCase): SelectCase => {
   const rows = c.rows.map((heads) => heads.map((r) => ({ ...r, budget: Math.min(r.budget, r.n) })));
-  return { ...c, rows, given: c.given.map((g, l) => ({ ...g, budgets: rows[l]!.map((r) => r.budget) })) };
+  return { ...c, rows, given: c.given.map((g, l) => ({ ...g, budgets: rows[l].map((r) => r.budget) })) };
 };
 const left = (drafts: readonly Draft[], { on, rows }: SelectCase): readonly Layer[] =>
   drafts.map(({ budgets, forced }, l) => {
-    const layer = on.layers[l]!,
+    const layer = on.layers[l],
       b = rowsOf(budgets, layer),
       f = forced && rowsOf(forced, layer);
     return {
       shape: budgets.shape,
-      shares: rows[l]!.map((row, g) => {
-        const r = f ? Math.floor((g * f.rows) / rows[l]!.length) : 0;
+      shares: rows[l].map((row, g) => {
+        const r = f ? Math.floor((g * f.rows) / rows[l].length) : 0;
         return {
           row,
           budget: b.data[g * b.slots] ?? Number.NaN,
@@ -93,7 +93,7 @@ export const scoreAllocator: Claims<ScoreAllocatorLaw, AnyScoreAllocator, ScoreA
   /** What was forced stays forced, and the budget of its head covers all forced slots. */
   forced: shares(({ budget, forced, row }) => {
     claim(
-      row.forced.every((yes, i) => !yes || forced[i]!),
+      row.forced.every((yes, i) => !yes || forced[i]),
       () => 'a forced slot is no longer forced',
     );
     claim(

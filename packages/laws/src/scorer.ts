@@ -48,7 +48,7 @@ export const scorer: Claims<ScorerLaw, AnyScorer, ScorerOptions> = {
         moved = scores(permuted(on, order));
       moved.forEach((x, i) => {
         if (x.slots === spec.slots)
-          agree(`scores of permuted slots, layer ${i}`, x, straight[i]!, options.tolerance ?? TOLERANCE, order);
+          agree(`scores of permuted slots, layer ${i}`, x, straight[i], options.tolerance ?? TOLERANCE, order);
       });
     }),
   /** Weights are at least 0. For scorers that leave weights. */

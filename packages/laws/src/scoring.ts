@@ -17,7 +17,7 @@ export interface ScoreCase {
 export function scoresOf(piece: Piece, drafts: readonly Draft[], layers: readonly Layer[]): readonly Rows[] {
   return drafts.map((draft, i) => {
     claim(draft.scores !== undefined, () => `'${piece.label}' left no scores in layer ${i}`);
-    return rowsOf(draft.scores!, layers[i]!);
+    return rowsOf(draft.scores!, layers[i]);
   });
 }
 const MASKS = ['forced', 'banned'] as const;
@@ -28,13 +28,13 @@ export function results(
   layers: readonly Layer[],
 ): readonly (readonly [name: string, rows: Rows])[] {
   const masks = drafts.flatMap((d, i) =>
-    MASKS.filter((m) => d[m]).map((m) => [`${m} slots of layer ${i}`, rowsOf(d[m] as Tensor, layers[i]!)] as const),
+    MASKS.filter((m) => d[m]).map((m) => [`${m} slots of layer ${i}`, rowsOf(d[m] as Tensor, layers[i])] as const),
   );
   return [...scoresOf(piece, drafts, layers).map((rows, i) => [`scores of layer ${i}`, rows] as const), ...masks];
 }
 const compare = (a: ReturnType<typeof results>, b: ReturnType<typeof results>, tolerance: number): void => {
   claim(a.length === b.length, () => `expected ${b.map(([n]) => n).join(', ')}, got ${a.map(([n]) => n).join(', ')}`);
-  for (const [i, [name, rows]] of a.entries()) agree(name, rows, b[i]![1], tolerance);
+  for (const [i, [name, rows]] of a.entries()) agree(name, rows, b[i][1], tolerance);
 };
 
 /** True where a piece can tell slots apart by their place, as far as its needs say. */
@@ -74,7 +74,7 @@ export function pure(piece: Piece, { on, given }: ScoreCase, options: LawOptions
   const fresh = stage(on, cpu.ops, options, given);
   play(piece, fresh, cpu.ops);
   claim(
-    set.arrays.every((a, i) => same(a, before[i]!)) && fresh.arrays.every((a, i) => same(a, before[i] ?? a)),
+    set.arrays.every((a, i) => same(a, before[i])) && fresh.arrays.every((a, i) => same(a, before[i] ?? a)),
     () => 'the piece wrote into its signals',
   );
   compare(second, first, 0);
@@ -109,10 +109,10 @@ export function atLeast0(piece: Piece, { on, given }: ScoreCase, options: LawOpt
 export function floor(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
   for (const [i, { forced }] of onCpu(piece, on, options, given).entries()) {
     if (!forced) continue;
-    const { rows, slots, data, valid } = rowsOf(forced, on.layers[i]!),
+    const { rows, slots, data, valid } = rowsOf(forced, on.layers[i]),
       most = compile(piece).floor(on.spec.slots, on.spec.budget);
     for (let r = 0; r < rows; r++) {
-      const count = Array.from(data.subarray(r * slots, r * slots + valid[r]!)).reduce((a, b) => a + b, 0);
+      const count = Array.from(data.subarray(r * slots, r * slots + valid[r])).reduce((a, b) => a + b, 0);
       claim(count <= most, () => `layer ${i}, row ${r}: ${count} slots are forced, declared is a floor of ${most}`);
     }
   }

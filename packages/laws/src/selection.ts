@@ -67,7 +67,7 @@ export function realise(
         budget: (budget === 'all' ? n : f.length) + spare + more,
         forced: flags(f),
         banned: flags(b),
-        scores: Array.from(base[l]!.scores!.subarray(g * spec.slots, g * spec.slots + n)),
+        scores: Array.from(base[l].scores!.subarray(g * spec.slots, g * spec.slots + n)),
       };
     });
   });
@@ -79,7 +79,7 @@ export function realise(
     on,
     rows,
     given: rows.map((heads, l) => ({
-      ...base[l]!,
+      ...base[l],
       budgets: heads.map((r) => r.budget),
       ...(forced > 0 && { forced: mask(heads, 'forced') }),
       ...(banned > 0 && { banned: mask(heads, 'banned') }),

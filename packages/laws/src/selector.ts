@@ -25,7 +25,7 @@ export interface SelectorOptions extends LawOptions {
 function kept(piece: Piece, drafts: readonly Draft[], on: Scene): readonly (readonly (readonly number[])[])[] {
   return drafts.map((draft, l) => {
     claim(draft.kept !== undefined, () => `'${piece.label}' kept nothing in layer ${l}`);
-    const { rows, slots, data, valid } = rowsOf(draft.kept!, on.layers[l]!),
+    const { rows, slots, data, valid } = rowsOf(draft.kept!, on.layers[l]),
       heads = on.spec.kvHeads;
     claim(
       heads % Math.max(1, rows) === 0,
@@ -33,7 +33,7 @@ function kept(piece: Piece, drafts: readonly Draft[], on: Scene): readonly (read
     );
     return Array.from({ length: heads }, (_, g) => {
       const r = Math.floor((g * rows) / heads);
-      return Array.from(data.subarray(r * slots, r * slots + valid[r]!));
+      return Array.from(data.subarray(r * slots, r * slots + valid[r]));
     });
   });
 }
@@ -51,7 +51,7 @@ const rowsAre =
     fc.property(selectSpecs(piece).map(tweak), (spec) => {
       const c = realise(spec, how),
         sets = run(piece, c, options);
-      c.rows.forEach((heads, l) => heads.forEach((row, g) => judge(sets[l]![g]!, row, options)));
+      c.rows.forEach((heads, l) => heads.forEach((row, g) => judge(sets[l][g], row, options)));
     });
 const shown = (set: readonly number[]): string => `[${set.join(', ')}]`;
 const count = (flags: readonly boolean[]): number => flags.filter(Boolean).length;
@@ -103,7 +103,7 @@ export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
   ),
   /** Slots ascend strictly: sorted, none twice. */
   ascending: rowsAre((set) =>
-    set.forEach((slot, i) => claim(i === 0 || slot > set[i - 1]!, () => `expected ascending slots, got ${shown(set)}`)),
+    set.forEach((slot, i) => claim(i === 0 || slot > set[i - 1], () => `expected ascending slots, got ${shown(set)}`)),
   ),
   /** Every slot exists. */
   range: rowsAre((set, { n }) =>
@@ -117,7 +117,7 @@ export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
       for (let low = 0; low < n; low++)
         for (let high = low + 1; high < n; high++)
           claim(
-            scores[low] !== scores[high] || has(set, low) || banned[low]! || !has(set, high) || forced[high]!,
+            scores[low] !== scores[high] || has(set, low) || banned[low] || !has(set, high) || forced[high],
             () => `slots ${low} and ${high} score ${scores[low]} alike, but kept are ${shown(set)}`,
           );
     },
@@ -132,8 +132,8 @@ export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
       run(piece, small, options).forEach((heads, l) =>
         heads.forEach((set, g) =>
           claim(
-            set.every((i) => i >= small.rows[l]![g]!.n || has(large[l]![g]!, i)),
-            () => `${shown(set)} is not part of ${shown(large[l]![g]!)}`,
+            set.every((i) => i >= small.rows[l][g].n || has(large[l][g], i)),
+            () => `${shown(set)} is not part of ${shown(large[l][g])}`,
           ),
         ),
       );

@@ -40,7 +40,7 @@ function decode(
       layers.map((l) => ({ rows: 1, budgets: new Array<number>(l.at.queryHeads).fill(budget) })),
     );
     return layers.flatMap((layer, l) => {
-      const draft = runEvent(policy, [set.layers[l]!], cpu.ops, wrap)[0]!;
+      const draft = runEvent(policy, [set.layers[l]], cpu.ops, wrap)[0];
       for (const [id, tensor] of draft.state)
         state.set(
           place(
@@ -51,7 +51,7 @@ function decode(
           tensor,
         );
       const { rows, slots, data, valid } = rowsOf(draft.kept!, layer);
-      return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r]!)));
+      return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
     });
   });
 }
@@ -86,7 +86,7 @@ export const sharing: Claims<SharingLaw, Sharing> = {
         .flat()
         .forEach((set) =>
           claim(
-            set.every((s, i) => s >= 0 && s < spec.slots && (i === 0 || s > set[i - 1]!)),
+            set.every((s, i) => s >= 0 && s < spec.slots && (i === 0 || s > set[i - 1])),
             () => `expected ascending slots below ${spec.slots}, got [${set.join(', ')}]`,
           ),
         ),

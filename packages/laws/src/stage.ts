@@ -44,7 +44,7 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
         ? undefined
         : ops.from(
             {
-              data: Uint32Array.from({ length: rows }, (_, r) => layer.lengths[Math.floor((r * kv) / rows)]!),
+              data: Uint32Array.from({ length: rows }, (_, r) => layer.lengths[Math.floor((r * kv) / rows)]),
               shape: [rows],
             },
             'u32',
@@ -74,7 +74,7 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
         const half = Math.floor(d / 2),
           angle = (f: (x: number) => number, p: Uint32Array): Float32Array =>
             Float32Array.from({ length: p.length * half }, (_, i) =>
-              f(p[Math.floor(i / half)]! / 10 ** ((i % half) / half)),
+              f(p[Math.floor(i / half)] / 10 ** ((i % half) / half)),
             );
         return { rotary: 2 * half, angles: (p: Uint32Array) => ({ cos: angle(Math.cos, p), sin: angle(Math.sin, p) }) };
       }
@@ -122,7 +122,7 @@ export function stage({ layers }: Scene, ops: Ops, { signals }: LawOptions, give
   const drafts = events.map((event, i): Draft => {
     const g = given[i],
       put = (data: Float32Array | undefined): Tensor | undefined =>
-        data && g ? tensor(layers[i]!, data.slice(), g.rows, event.at.slots) : undefined;
+        data && g ? tensor(layers[i], data.slice(), g.rows, event.at.slots) : undefined;
     const scores = put(g?.scores),
       forced = put(g?.forced),
       banned = put(g?.banned);
@@ -160,7 +160,7 @@ function groupSums(data: Float32Array, group: number, slots: number): Float32Arr
   const out = new Float32Array(data.length / group);
   data.forEach((x, i) => {
     const to = Math.floor(i / (slots * group)) * slots + (i % slots);
-    out[to] = out[to]! + x;
+    out[to] = out[to] + x;
   });
   return out;
 }
@@ -186,7 +186,7 @@ export function rowsOf(tensor: Tensor, layer: Layer): Rows {
     slots,
     data,
     valid: Array.from({ length: rows }, (_, r) =>
-      Math.min(slots, lengths?.[r] ?? (rows % kv === 0 ? layer.lengths[Math.floor((r * kv) / rows)]! : slots)),
+      Math.min(slots, lengths?.[r] ?? (rows % kv === 0 ? layer.lengths[Math.floor((r * kv) / rows)] : slots)),
     ),
   };
 }
@@ -221,8 +221,8 @@ export async function onBackend(
   return drafts.map((draft, i) => ({
     ...draft,
     ...Object.fromEntries(
-      wanted[i]!.map(([name]) => {
-        const { data, shape, lengths } = read[at++]!;
+      wanted[i].map(([name]) => {
+        const { data, shape, lengths } = read[at++];
         return [
           name,
           cpu.ops.from(

@@ -36,7 +36,7 @@ export function given({ spec, layers }: Scene, { rows, phase, kind, coarse }: Sc
     const next = random(seed + 3),
       data = new Float32Array(count * spec.slots).fill(pad);
     for (let r = 0; r < count; r++) {
-      const n = count === 1 ? spec.slots : lengths[Math.floor((r * lengths.length) / count)]!;
+      const n = count === 1 ? spec.slots : lengths[Math.floor((r * lengths.length) / count)];
       const row = weights(kind, n, next).map((x) => (phase === 'weights' ? x : (x - 0.5) * 8));
       data.set(coarse ? row.map((x) => Math.round(x * 8) / 8) : row, r * spec.slots);
     }
@@ -71,7 +71,7 @@ function agreeing(
   options: LawOptions,
 ): void {
   const [x, y] = [a, b].map((piece) => scoring.results(piece, onCpu(piece, on, options, given), on.layers));
-  x!.forEach(([name, rows], i) => agree(`${what}, ${name}`, rows, y![i]![1], tolerance));
+  x.forEach(([name, rows], i) => agree(`${what}, ${name}`, rows, y[i][1], tolerance));
 }
 
 const order = (a: number, b: number): number => Number(a > b) - Number(a < b);
@@ -126,13 +126,13 @@ export const transform: Claims<TransformLaw, AnyTransform> = {
         on = at(c);
       agreeing('regrouped', compose(compose(before, f), after), compose(before, compose(f, after)), on, 0, options);
       const half = onCpu(before, on.on, options, on.given).map((d, i) => ({
-        rows: d.scores!.shape[0]!,
-        scores: scoring.scoresOf(before, [d], [on.on.layers[i]!])[0]!.data as Float32Array,
+        rows: d.scores!.shape[0],
+        scores: scoring.scoresOf(before, [d], [on.on.layers[i]])[0].data as Float32Array,
       }));
       const whole = scoring.scoresOf(f, onCpu(compose(before, f, after), on.on, options, on.given), on.on.layers);
       scoring
         .scoresOf(f, onCpu(compose(f, after), on.on, options, half), on.on.layers)
-        .forEach((rows, i) => agree('one after the other', rows, whole[i]!, options.tolerance ?? TOLERANCE));
+        .forEach((rows, i) => agree('one after the other', rows, whole[i], options.tolerance ?? TOLERANCE));
     }),
   /** Weights in, weights out. For transforms that leave weights. */
   weights: onCases(scoring.atLeast0, (piece, c) => piece.to !== 'same' || c.scores.phase === 'weights'),
@@ -144,13 +144,13 @@ export const transform: Claims<TransformLaw, AnyTransform> = {
         const on = at(c),
           out = scoring.scoresOf(piece, onCpu(piece, on.on, options, on.given), on.on.layers);
         out.forEach(({ rows, slots, data, valid }, l) => {
-          const from = on.given![l]!;
+          const from = on.given![l];
           claim(rows === from.rows, () => `layer ${l}: expected ${from.rows} rows, got ${rows}`);
           for (let r = 0; r < rows; r++)
-            for (let i = 0; i < valid[r]!; i++)
+            for (let i = 0; i < valid[r]; i++)
               for (let j = 0; j < i; j++) {
-                const was = order(from.scores![r * slots + i]!, from.scores![r * slots + j]!),
-                  is = order(data[r * slots + i]!, data[r * slots + j]!);
+                const was = order(from.scores![r * slots + i], from.scores![r * slots + j]),
+                  is = order(data[r * slots + i], data[r * slots + j]);
                 claim(
                   was === is,
                   () => `layer ${l}, row ${r}: slots ${j} and ${i} were ${WORDS[was + 1]}, now ${WORDS[is + 1]}`,

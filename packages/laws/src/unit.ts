@@ -21,13 +21,13 @@ interface Made {
 const made = (piece: Piece, drafts: readonly Draft[], { layers }: Scene): readonly Made[] =>
   drafts.map(({ units, unitScores }, l) => {
     claim(units !== undefined && unitScores !== undefined, () => `'${piece.label}' left no units in layer ${l}`);
-    const layer = layers[l]!,
+    const layer = layers[l],
       flat = { ...layer, at: { ...layer.at, aligned: true } };
     return {
       of: rowsOf(units!.of, layer),
       scores: {
         ...rowsOf(unitScores!, flat),
-        valid: new Array<number>(unitScores!.shape[0]!).fill(unitScores!.shape[1]!),
+        valid: new Array<number>(unitScores!.shape[0]).fill(unitScores!.shape[1]),
       },
       count: units!.count,
       layer,
@@ -51,13 +51,13 @@ const ids = (judge: (of: readonly number[], count: number) => void): Property =>
   realised((piece, { on, given }, options) => {
     for (const { of, count } of made(piece, onCpu(piece, on, options, given), on))
       for (let r = 0; r < of.rows; r++)
-        judge(Array.from(of.data.subarray(r * of.slots, r * of.slots + of.valid[r]!)), count);
+        judge(Array.from(of.data.subarray(r * of.slots, r * of.slots + of.valid[r])), count);
   });
 const compare = (a: readonly Made[], b: readonly Made[]): void =>
   a.forEach(({ of, scores, count }, l) => {
-    agree('units', of, b[l]!.of, 0);
-    agree('unit scores', scores, b[l]!.scores, 0);
-    claim(count === b[l]!.count, () => `expected ${b[l]!.count} units, got ${count}`);
+    agree('units', of, b[l].of, 0);
+    agree('unit scores', scores, b[l].scores, 0);
+    claim(count === b[l].count, () => `expected ${b[l].count} units, got ${count}`);
   });
 
 export type UnitLaw = 'contiguous' | 'ordered' | 'cover' | 'scored' | 'pure' | 'traced';
@@ -75,7 +75,7 @@ export const unit: Claims<UnitLaw, AnyUnit> = {
   /** Units are numbered in the order in which they begin. */
   ordered: ids((of) => {
     const begin = [...new Set(of)];
-    begin.forEach((u, i) => claim(i === 0 || u > begin[i - 1]!, () => `units begin in the order ${begin.join(' ')}`));
+    begin.forEach((u, i) => claim(i === 0 || u > begin[i - 1], () => `units begin in the order ${begin.join(' ')}`));
   }),
   /** Every slot has a unit, and there are as many as `count` says. */
   cover: ids((of, count) =>

@@ -29,7 +29,7 @@ const vectors = ({ rows, slots, lengths }: laws.KernelSize): laws.KernelInputs =
       shape: [rows, slots, 2],
       lengths,
     },
-    m: { data: Float32Array.from({ length: rows * 4 }, (_, i) => [2, 0.5, 0.5, 1][i % 4]!), shape: [rows, 2, 2] },
+    m: { data: Float32Array.from({ length: rows * 4 }, (_, i) => [2, 0.5, 0.5, 1][i % 4]), shape: [rows, 2, 2] },
     cos: { data: Float32Array.of(1, 0.5, -1), shape: [1, 3, 1] },
     sin: { data: Float32Array.of(0, 0.8, 0.1), shape: [1, 3, 1] },
     index: { data: Uint32Array.from({ length: slots }, (_, i) => i % 3), shape: [1, slots] },
@@ -40,7 +40,7 @@ const of =
   (make: typeof vectors, kernel: core.Kernel): typeof vectors =>
   (size) => {
     const { inputs, params } = make(size);
-    return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k]!])), params };
+    return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k]])), params };
   };
 describe.each([core.gram, core.inverse, core.quadratic, core.turned])('$id', (kernel) =>
   laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),

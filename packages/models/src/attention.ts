@@ -126,7 +126,7 @@ function rows(
   const group = heads / cache.heads;
   const hide = hider(visible, cache, heads);
   for (let g = 0; g < cache.heads; g++) {
-    const n = cache.lengths[g]!;
+    const n = cache.lengths[g];
     const from = g * capacity;
     const slice = (all: Float32Array): Float32Array => all.subarray(from * d, (from + n) * d);
     const positions = cache.positions.subarray(from, from + n);
@@ -139,12 +139,12 @@ function rows(
         const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end, scale);
         if (softcap !== undefined) cap(scores, count, end, softcap);
         for (let r = 0; r < count; r++) {
-          hide?.(scores, r, queryPositions[b + r]!, seen[b + r]!, h, g);
+          hide?.(scores, r, queryPositions[b + r], seen[b + r], h, g);
           const from = scores.at + r * scores.stride,
-            row = weigh && scores.data.subarray(from, from + seen[b + r]!),
+            row = weigh && scores.data.subarray(from, from + seen[b + r]),
             visible = row?.reduce((count, score) => count + Number(score > -Infinity), 0);
-          engine.softmax(r, seen[b + r]!, end);
-          if (row) weigh!(row, visible!);
+          engine.softmax(r, seen[b + r], end);
+          if (row) weigh(row, visible!);
         }
         if (stats !== undefined) engine.addColumns(count, end, stats.columnMax !== undefined);
         if (out !== undefined) engine.mix(count, end, out, (b * heads + h) * d, heads * d);
@@ -159,7 +159,7 @@ function rows(
 
 function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap: number): void {
   for (let r = 0; r < rows; r++)
-    for (let j = at + r * stride; j < at + r * stride + end; j++) data[j] = softcap * Math.tanh(data[j]! / softcap);
+    for (let j = at + r * stride; j < at + r * stride + end; j++) data[j] = softcap * Math.tanh(data[j] / softcap);
 }
 
 /** Adds columns of query head h of `heads`, from slot 0 on, to the statistics that are kept. */
@@ -173,9 +173,9 @@ export function addColumns(
   const at = h * stride,
     to = columnSum === undefined ? 0 : Math.floor((h * columnSum.length) / (heads * stride)) * stride;
   if (columnSum !== undefined && sum !== undefined)
-    for (let j = 0; j < sum.length; j++) columnSum[to + j] = columnSum[to + j]! + sum[j]!;
+    for (let j = 0; j < sum.length; j++) columnSum[to + j] = columnSum[to + j] + sum[j];
   if (columnMax !== undefined && max !== undefined)
-    for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j]!, max[j]!);
+    for (let j = 0; j < max.length; j++) columnMax[at + j] = Math.max(columnMax[at + j], max[j]);
 }
 
 /** Query heads of q `[H, m, d]`. @throws KvError unless they are a multiple of the cache's heads. */

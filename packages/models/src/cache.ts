@@ -103,7 +103,7 @@ export class LayerCache implements CacheView {
     if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
     const size = m * this.headDim;
     for (let g = 0; g < this.heads; g++) {
-      const at = g * this.capacity + this.lengths[g]!;
+      const at = g * this.capacity + this.lengths[g];
       this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.positions.set(positions, at);
@@ -111,7 +111,7 @@ export class LayerCache implements CacheView {
         positions.map((p) => p - shift),
         at,
       );
-      this.lengths[g] = this.lengths[g]! + m;
+      this.lengths[g] = this.lengths[g] + m;
     }
     this.#ledger.use(this.#name, this.#slotBytes * this.heads * m);
   }
@@ -142,10 +142,10 @@ export class LayerCache implements CacheView {
     this.#markRotations();
     const rotations = this.rotations!;
     for (let g = 0; g < this.heads; g++)
-      for (let i = 0, n = this.lengths[g]!; i < n; i++) {
+      for (let i = 0, n = this.lengths[g]; i < n; i++) {
         const slot = g * this.capacity + i,
           to = next - n + i;
-        turn(this.keys, slot * this.headDim, rotations[slot]!, to);
+        turn(this.keys, slot * this.headDim, rotations[slot], to);
         rotations[slot] = to;
       }
   }
@@ -217,7 +217,7 @@ export class LayerCache implements CacheView {
       );
     let last = -1;
     for (let g = 0; g < this.heads; g++)
-      if (this.lengths[g]! > 0) last = Math.max(last, this.positions[g * this.capacity + this.lengths[g]! - 1]!);
+      if (this.lengths[g] > 0) last = Math.max(last, this.positions[g * this.capacity + this.lengths[g] - 1]);
     for (const position of positions) {
       if (position <= last) throw new KvError('cache', `positions must ascend, got ${position} after ${last}`);
       last = position;
@@ -229,10 +229,10 @@ export class LayerCache implements CacheView {
       throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
     for (const [g, list] of slots.entries())
       for (let i = 0; i < list.length; i++)
-        if (list[i]! >= this.lengths[g]! || (i > 0 && list[i]! <= list[i - 1]!))
+        if (list[i] >= this.lengths[g] || (i > 0 && list[i] <= list[i - 1]))
           throw new KvError(
             'cache',
-            `kept slots must ascend below ${this.lengths[g]!} in head ${g}, got ${list[i]} at ${i}`,
+            `kept slots must ascend below ${this.lengths[g]} in head ${g}, got ${list[i]} at ${i}`,
           );
   }
 }

@@ -3,7 +3,7 @@ import { KvError } from '@kv/core';
 /** The index of the largest logit; ties go to the lower id. */
 export function greedy(logits: Float32Array): number {
   let best = 0;
-  for (let i = 1; i < logits.length; i++) if (logits[i]! > logits[best]!) best = i;
+  for (let i = 1; i < logits.length; i++) if (logits[i] > logits[best]) best = i;
   return best;
 }
 
@@ -36,19 +36,19 @@ export function sampler({
   const random = mulberry(seed);
   return (logits) => {
     if (temperature === 0) return greedy(logits);
-    const max = logits[greedy(logits)]!;
+    const max = logits[greedy(logits)];
     const weights = Float64Array.from(logits, (x) => Math.exp((x - max) / temperature));
-    const order = Array.from(weights.keys()).sort((a, b) => logits[b]! - logits[a]! || a - b);
+    const order = Array.from(weights.keys()).sort((a, b) => logits[b] - logits[a] || a - b);
     const total = weights.reduce((sum, w) => sum + w, 0);
     const nucleus: number[] = [];
     let mass = 0;
     for (const id of order) {
       if (nucleus.length > 0 && mass >= topP * total) break;
       nucleus.push(id);
-      mass += weights[id]!;
+      mass += weights[id];
     }
     let left = random() * mass;
-    for (const id of nucleus) if ((left -= weights[id]!) < 0) return id;
+    for (const id of nucleus) if ((left -= weights[id]) < 0) return id;
     return nucleus.at(-1)!;
   };
 }

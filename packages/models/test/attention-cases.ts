@@ -49,7 +49,7 @@ export const cases: fc.Arbitrary<Case> = fc
     const heads = slots.map((list, g) => ({
       keys: Array.from(list, (j) => vector(k, g, j)),
       values: Array.from(list, (j) => vector(v, g, j)),
-      positions: Array.from(list, (j) => positions[j]!),
+      positions: Array.from(list, (j) => positions[j]),
     }));
     return {
       cache,
@@ -70,6 +70,6 @@ export function close(got: ArrayLike<number>, want: ArrayLike<number>): void {
   expect(got.length).toBe(want.length);
   const size = Array.from(want).reduce((a, b) => Math.max(a, Math.abs(b)), 1e-30);
   for (let i = 0; i < want.length; i++)
-    if (!(Math.abs(got[i]! - want[i]!) <= 1e-5 * size))
+    if (!(Math.abs(got[i] - want[i]) <= 1e-5 * size))
       expect.fail(`at ${i}: ${got[i]} for ${want[i]} (largest ${size})`);
 }

@@ -23,17 +23,17 @@ export function probabilities(
   const [H = 0, m = 0, d = 0] = q.shape;
   return Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / (H / heads.length));
-    const { keys, positions } = heads[g]!;
+    const { keys, positions } = heads[g];
     const n = positions.length;
     return Array.from({ length: m }, (_, i) => {
-      const query = queryPositions[i]!;
+      const query = queryPositions[i];
       const row = ndarray(new Float64Array(n), [n]);
       const visible = positions.map(
         (position, j) => position <= query && (position === query || sees(j, position, query, h, g)),
       );
       for (let j = 0; j < n; j++) {
         const products = ndarray(new Float64Array(d), [d]);
-        ops.mul(products, q.pick(h, i, null), ndarray(Float64Array.from(keys[j]!), [d]));
+        ops.mul(products, q.pick(h, i, null), ndarray(Float64Array.from(keys[j]), [d]));
         const score = ops.sum(products) * (scale ?? 1 / Math.sqrt(d));
         row.set(j, !visible[j] ? -Infinity : softcap === undefined ? score : Math.tanh(score / softcap) * softcap);
       }
@@ -51,16 +51,16 @@ const mean = (rows: readonly (readonly number[])[], of: (row: readonly number[],
   rows.reduce((sum, row, i) => sum + of(row, i), 0) / rows.length;
 /** What a window is asked about a slot: of its queries' rows of probabilities, and how many slots each of them sees. */
 export const windowOracle: Readonly<Record<WindowStatistic, Asked>> = {
-  squares: (rows, j) => mean(rows, (row) => row[j]! ** 2),
-  votes: (rows, j, seen) => mean(rows, (row, i) => Number(row[j]! > 1 / seen[i]!)),
-  normalized: (rows, j, seen) => mean(rows, (row, i) => row[j]! * (seen[i]! - 1)),
-  entropy: (rows, j) => mean(rows, (row) => (row[j]! === 0 ? 0 : row[j]! * Math.log(1 / row[j]!))),
+  squares: (rows, j) => mean(rows, (row) => row[j] ** 2),
+  votes: (rows, j, seen) => mean(rows, (row, i) => Number(row[j] > 1 / seen[i])),
+  normalized: (rows, j, seen) => mean(rows, (row, i) => row[j] * (seen[i] - 1)),
+  entropy: (rows, j) => mean(rows, (row) => (row[j] === 0 ? 0 : row[j] * Math.log(1 / row[j]))),
 };
 /**
  * Whether a query gives a slot the mean weight but for rounding, where it sees others: a vote that may count or not.
  */
 export const undecided: (...asked: Parameters<Asked>) => boolean = (rows, j, seen) =>
-  rows.some((row, i) => seen[i]! > 1 && Math.abs(row[j]! * seen[i]! - 1) < 1e-4);
+  rows.some((row, i) => seen[i] > 1 && Math.abs(row[j] * seen[i] - 1) < 1e-4);
 
 /** Outputs `[m, H, d]` in float64. */
 export function outputs(
@@ -72,7 +72,7 @@ export function outputs(
   const m = rows[0]?.length ?? 0;
   const out = ndarray(new Float64Array(m * H * d), [m, H, d]);
   rows.forEach((ofHead, h) => {
-    const { values } = heads[Math.floor(h / (H / heads.length))]!;
+    const { values } = heads[Math.floor(h / (H / heads.length))];
     ofHead.forEach((row, i) => {
       values.forEach((value, j) => {
         const part = ndarray(Float64Array.from(value), [d]);

@@ -71,7 +71,7 @@ describe.each([
           );
           const mean = want.flatMap((rows) =>
             Array.from({ length: n }, (_, j) =>
-              j < rows[0]!.shape[0]! ? rows.reduce((sum, row) => sum + row.get(j), 0) / rows.length : 0,
+              j < rows[0].shape[0] ? rows.reduce((sum, row) => sum + row.get(j), 0) / rows.length : 0,
             ),
           );
           const stats = { stride: n, columnSum: new Float32Array(H * n) };
@@ -104,7 +104,7 @@ describe.each([
         const column = (combine: (a: number, b: number) => number, start: number): number[] =>
           want.flatMap((rows) =>
             Array.from({ length: stride }, (_, j) =>
-              rows.reduce((a, row) => (j < row.shape[0]! ? combine(a, row.get(j)) : a), start),
+              rows.reduce((a, row) => (j < row.shape[0] ? combine(a, row.get(j)) : a), start),
             ),
           );
         close(
@@ -124,7 +124,7 @@ describe.each([
         const counters = { fused: 0, statistics: 0 };
         const want = probabilities(query(one), [...queryPositions], heads);
         const per = (f: (rows: (typeof want)[number], j: number) => number): number[] =>
-          want.flatMap((rows) => Array.from({ length: n }, (_, j) => (j < rows[0]!.shape[0]! ? f(rows, j) : 0)));
+          want.flatMap((rows) => Array.from({ length: n }, (_, j) => (j < rows[0].shape[0] ? f(rows, j) : 0)));
         const common = { queries: q, queryPositions, cache, engine, counters };
         close(
           windowAttention(common),
@@ -166,7 +166,7 @@ describe.each([
           const want = probabilities(query(one), [...queryPositions], heads, sees, how).flatMap((all, h) => {
             const rows = all.map((row) => [...row.data]),
               g = Math.floor((h * heads.length) / H),
-              { positions } = heads[g]!;
+              { positions } = heads[g];
             const seen = Array.from(
               queryPositions,
               (p) =>
@@ -177,7 +177,7 @@ describe.each([
               j >= positions.length
                 ? 0
                 : of === 'votes' && undecided(rows, j, seen)
-                  ? got[h * n + j]!
+                  ? got[h * n + j]
                   : windowOracle[of](rows, j, seen),
             );
           });

@@ -54,7 +54,7 @@ class Append implements fc.Command<Model, Real> {
     for (let g = 0; g < G; g++)
       for (let i = 0; i < count; i++) {
         const key = model.next++;
-        model.heads[g]!.push({ position: positions[i]!, key });
+        model.heads[g].push({ position: positions[i], key });
         k.set([key, key + 0.25, key + 0.5], (g * count + i) * d);
       }
     model.position += 2 * count;

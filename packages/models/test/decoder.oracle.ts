@@ -42,8 +42,8 @@ export function halfWeights(file: string): Weights {
   );
 }
 
-const dot = (a: Vector, b: Vector): number => a.reduce((sum, x, i) => sum + x * b[i]!, 0);
-const add = (a: Vector, b: Vector): number[] => a.map((x, i) => x + b[i]!);
+const dot = (a: Vector, b: Vector): number => a.reduce((sum, x, i) => sum + x * b[i], 0);
+const add = (a: Vector, b: Vector): number[] => a.map((x, i) => x + b[i]);
 const chunk = (x: Vector, size: number): number[][] =>
   Array.from({ length: x.length / size }, (_, i) => x.slice(i * size, (i + 1) * size));
 const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * Math.tanh(x / by) : x);
@@ -59,19 +59,19 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
     G = n('num_key_value_heads'),
     D = n('hidden_size'),
     d = n('head_dim', D / H);
-  const times = (name: string, x: Vector, from = 0, rows = w[`${name}.weight`]!.shape[0]!): number[] => {
+  const times = (name: string, x: Vector, from = 0, rows = w[`${name}.weight`].shape[0]): number[] => {
     const bias = w[`${name}.bias`]?.data;
     return Array.from(
       { length: rows },
       (_, r) =>
-        dot(w[`${name}.weight`]!.data.slice((from + r) * x.length, (from + r + 1) * x.length), x) +
+        dot(w[`${name}.weight`].data.slice((from + r) * x.length, (from + r + 1) * x.length), x) +
         (bias?.[from + r] ?? 0),
     );
   };
   const norm = (name: string, x: Vector): number[] =>
     x.map(
       (v, i) =>
-        (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`]!.data[i]! + (gemma ? 1 : 0)),
+        (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`].data[i] + (gemma ? 1 : 0)),
     );
   const turn = rotation(config, d, ids.length);
   const slides = (l: number): boolean => {
@@ -80,7 +80,7 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
     return (config.layer_types as string[])[l] === 'sliding_attention' && (gemma || config.use_sliding_window === true);
   };
   let x: number[][] = ids.map((id) =>
-    w['model.embed_tokens.weight']!.data.slice(id * D, (id + 1) * D).map((v) => v * (gemma ? Math.sqrt(D) : 1)),
+    w['model.embed_tokens.weight'].data.slice(id * D, (id + 1) * D).map((v) => v * (gemma ? Math.sqrt(D) : 1)),
   );
   for (let l = 0; l < n('num_hidden_layers'); l++) {
     const at = (name: string): string => `model.layers.${l}.${name}`;
@@ -102,12 +102,12 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
           first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0;
         const scores = heads
           .slice(first, t + 1)
-          .map(({ k }) => cap(dot(heads[t]!.q[h]!, k[g]!) * scale, config.attn_logit_softcapping));
+          .map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
         const top = Math.max(...scores),
           e = scores.map((s) => Math.exp(s - top)),
           total = e.reduce((a, b) => a + b);
         return Array.from({ length: d }, (_, c) =>
-          e.reduce((sum, p, j) => sum + (p / total) * heads[first + j]!.v[g]![c]!, 0),
+          e.reduce((sum, p, j) => sum + (p / total) * heads[first + j].v[g][c], 0),
         );
       }).flat();
       const after = (name: string, y: Vector): Vector => (gemma ? norm(at(name), y) : y);
@@ -124,7 +124,7 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
           'post_feedforward_layernorm',
           times(
             at('mlp.down_proj'),
-            gate.map((v, i) => act(v) * up[i]!),
+            gate.map((v, i) => act(v) * up[i]),
           ),
         ),
       );
@@ -156,14 +156,14 @@ function rotation(config: Json, d: number, length: number): (x: Vector, position
   if (rope.rope_type === 'longrope') {
     const original = n('original_max_position_embeddings'),
       by = (length > original ? rope.long_factor : rope.short_factor) as number[];
-    frequencies = plain.map((f, i) => f / by[i]!);
+    frequencies = plain.map((f, i) => f / by[i]);
     const ratio = (config.max_position_embeddings as number) / original;
     size = ratio > 1 ? Math.sqrt(1 + Math.log(ratio) / Math.log(original)) : 1;
   }
   return (x, position) =>
     x.map((v, i) => {
       if (i >= rotary) return v;
-      const angle = position * frequencies[i % half]!;
-      return size * (v * Math.cos(angle) + (i < half ? -x[i + half]! : x[i - half]!) * Math.sin(angle));
+      const angle = position * frequencies[i % half];
+      return size * (v * Math.cos(angle) + (i < half ? -x[i + half] : x[i - half]) * Math.sin(angle));
     });
 }

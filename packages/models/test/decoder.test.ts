@@ -16,10 +16,10 @@ describe('the decoder', () => {
     const before = structuredClone(decoder.rows);
     await run(decoder, emptyCaches(decoder), [1, 2, 3, 4, 5], { block: 2, want: [1, 4] });
     for (const name of ['qkv', 'output', 'gateUp', 'down'] as const)
-      expect(decoder.rows[name].map((x, i) => x - before[name][i]!)).toEqual(new Float64Array(4).fill(5));
+      expect(decoder.rows[name].map((x, i) => x - before[name][i])).toEqual(new Float64Array(4).fill(5));
     expect(decoder.rows.head - before.head).toBe(2);
     await decoder.finish(2, new Float32Array(3 * 64), new Float32Array(3 * 64));
-    expect(decoder.rows.down.map((x, i) => x - before.down[i]!)).toEqual(Float64Array.of(5, 5, 8, 5));
+    expect(decoder.rows.down.map((x, i) => x - before.down[i])).toEqual(Float64Array.of(5, 5, 8, 5));
   });
 
   test('its logits are the head of hiddenNorm', async () => {
@@ -31,7 +31,7 @@ describe('the decoder', () => {
       [0, 3],
       [1, 500],
     ] as const) {
-      const want = normed.subarray(row * 64, (row + 1) * 64).reduce((sum, v, i) => sum + v * embed[id * 64 + i]!, 0);
+      const want = normed.subarray(row * 64, (row + 1) * 64).reduce((sum, v, i) => sum + v * embed[id * 64 + i], 0);
       expect(logits[row * 512 + id]).toBeCloseTo(want, 4);
     }
   });
@@ -62,7 +62,7 @@ test('rope turns pairs (i, i + d/2): lengths stay, and a score depends on the di
   const [a, b] = [Float32Array.of(1, 2, 3, 4, 5, 6, 7, 8), Float32Array.of(2, -1, 0.5, 3, -2, 1, 1, 0)];
   const at = (x: Float32Array, position: number): Float32Array =>
     turnRows(rowsOf(x, 8), 1, 8, angles(Uint32Array.of(position), position + 1));
-  const dot = (x: Float32Array, y: Float32Array): number => x.reduce((sum, v, i) => sum + v * y[i]!, 0);
+  const dot = (x: Float32Array, y: Float32Array): number => x.reduce((sum, v, i) => sum + v * y[i], 0);
   expect(at(a, 0)).toEqual(a);
   for (const position of [1, 300, 2047]) expect(dot(at(a, position), at(a, position))).toBeCloseTo(dot(a, a), 3);
   for (const shift of [1, 50, 1000])

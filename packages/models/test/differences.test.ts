@@ -19,8 +19,8 @@ const config = (name: string): Json => fixtureJson<Json>(`${name}/config.json`);
 
 test.each(names)('the float64 oracle of %s agrees with transformers', (name) => {
   for (const { ids, logits } of wanted(name, '.')) {
-    const rows = oracleLogits(config(name), weights[name]!, ids);
-    for (const [at, want] of Object.entries(logits)) expect(relative(rows[Number(at)]!, want)).toBeLessThan(5e-6);
+    const rows = oracleLogits(config(name), weights[name], ids);
+    for (const [at, want] of Object.entries(logits)) expect(relative(rows[Number(at)], want)).toBeLessThan(5e-6);
   }
 });
 
@@ -90,8 +90,8 @@ describe.each(names)('every difference of %s', (name) => {
             linearEngine(referenceLinear),
           ).finally(() => file.close());
           const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
-          for (const [i, want] of oracleLogits(json, weights[name]!, ids).entries())
-            expect(relative(rows[i]!, want), `position ${i}`).toBeLessThan(2e-5);
+          for (const [i, want] of oracleLogits(json, weights[name], ids).entries())
+            expect(relative(rows[i], want), `position ${i}`).toBeLessThan(2e-5);
           decoder.destroy();
         },
       ),

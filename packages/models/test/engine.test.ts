@@ -43,7 +43,7 @@ const programs = fc
     const some = (length: number, seed: number): Float32Array =>
       Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(i * 12.9898 + seed * 78.233)));
     for (const { op, way, ...pick } of picks) {
-      const x = values[pick.x % values.length]!,
+      const x = values[pick.x % values.length],
         out = (width: number): Rows => ({ id: values.length + instructions.length * 100 + 10, width });
       const made: Instruction | undefined =
         op === 'rmsNorm'
@@ -71,7 +71,7 @@ const programs = fc
                           x,
                           y: values.filter(({ width }) => width === x.width)[
                             pick.y % values.filter(({ width }) => width === x.width).length
-                          ]!,
+                          ],
                           out: out(x.width),
                         }
                       : op === 'heads'
@@ -102,10 +102,10 @@ test.each([
         const got = await runnable.run(given, m, angles);
         expect(given).toEqual(before);
         for (const [i, output] of want.entries()) {
-          expect(got[i]!.length).toBe(output.length);
+          expect(got[i].length).toBe(output.length);
           for (const [j, x] of output.entries())
-            if (!(Math.abs(got[i]![j]! - x) <= 1e-4 * (1 + Math.max(...output.map(Math.abs)))))
-              expect.fail(`output ${i} at ${j}: ${got[i]![j]} for ${x}`);
+            if (!(Math.abs(got[i][j] - x) <= 1e-4 * (1 + Math.max(...output.map(Math.abs)))))
+              expect.fail(`output ${i} at ${j}: ${got[i][j]} for ${x}`);
         }
       }
       runnable.destroy();

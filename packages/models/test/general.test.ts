@@ -1,5 +1,5 @@
 import { adaKV } from '@kv/allocators-ada-kv';
-import { apply, cadence, compose, id, mandatory, traceOps, view, weigher } from '@kv/core';
+import { cadence, compose, id, mandatory, traceOps, view, weigher } from '@kv/core';
 import type { Policy, Signal } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { kvzip } from '@kv/scorers-reconstruction';
@@ -53,8 +53,8 @@ describe('ETF: freeze', () => {
       gate = [...rows.gateUp];
     await generate(model, { ids, policy: etf({ psi: 0.5 }), maxNewTokens: 0 });
     const live = 4 + ids.length - ids.length / 2;
-    expect([...rows.qkv].map((x, l) => x - before[l]!)).toEqual([240, 240, 240, live]);
-    expect([...rows.gateUp].map((x, l) => x - gate[l]!)).toEqual([240, 240, 240, live]);
+    expect([...rows.qkv].map((x, l) => x - before[l])).toEqual([240, 240, 240, live]);
+    expect([...rows.gateUp].map((x, l) => x - gate[l])).toEqual([240, 240, 240, live]);
     expect((await answer(etf({ psi: 1 }))).tokens).toEqual(plain.tokens);
   });
 
@@ -68,7 +68,7 @@ describe('ETF: freeze', () => {
         generate(model, { ids, policy, budget: 300, maxNewTokens: 4, logits: 1, ...(block && { block }) });
       const [whole, blocks] = [await run(), await run(40)]; // of 240 positions the top layer freezes 4 to 119
       expect(blocks.tokens).toEqual(whole.tokens);
-      blocks.logits![0]!.forEach((x, i) => expect(Math.abs(x - whole.logits![0]![i]!)).toBeLessThan(1e-4));
+      blocks.logits![0].forEach((x, i) => expect(Math.abs(x - whole.logits![0][i])).toBeLessThan(1e-4));
     },
   );
 });
@@ -106,7 +106,7 @@ describe('trunks with a two-level selector', () => {
       for (const kept of heads) {
         expect(kept).toHaveLength(100);
         const free = kept.filter((p) => p < ids.length - 8);
-        const cut = [...new Set(free.map((p) => of[p]!))].filter((u) =>
+        const cut = [...new Set(free.map((p) => of[p]))].filter((u) =>
           of.some((v, p) => v === u && p < ids.length - 8 && !kept.includes(p)),
         );
         expect(cut.length).toBeLessThanOrEqual(1);
@@ -147,7 +147,7 @@ describe('trunks with a two-level selector', () => {
       provide: async (engine) => {
         await engine.attentionRows(0, (q, weights) => {
           expect(q).toBe(seen++ % ids.length);
-          for (let h = 0; h < H; h++) for (let i = 0; i <= q; i++) sums[h]![i]! += weights[h * (q + 1) + i]!;
+          for (let h = 0; h < H; h++) for (let i = 0; i <= q; i++) sums[h][i] += weights[h * (q + 1) + i];
         });
         return seen;
       },
@@ -162,7 +162,7 @@ describe('trunks with a two-level selector', () => {
         expect(
           Math.abs(
             x -
-              sums.slice(row * group, (row + 1) * group).reduce((t, sum) => t + sum[i]!, 0) /
+              sums.slice(row * group, (row + 1) * group).reduce((t, sum) => t + sum[i], 0) /
                 group /
                 model.config.layers,
           ),
@@ -196,7 +196,7 @@ test('vouchers decay with every generated token, in state that a fork takes alon
     policy = compose(sponsorship(), topK()),
     sequence = new Sequence(model);
   await sequence.prefill(tokens, { policy, policies: [policy] });
-  const total = async (of: Sequence): Promise<number> => (await of.scores(policy, 0))[0]!.reduce((a, b) => a + b);
+  const total = async (of: Sequence): Promise<number> => (await of.scores(policy, 0))[0].reduce((a, b) => a + b);
   const before = await total(sequence),
     fork = sequence.fork();
   for (const token of [5, 6, 7]) await fork.step(token);

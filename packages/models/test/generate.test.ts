@@ -26,10 +26,10 @@ describe('generate', () => {
     const { text: answer, report } = await generate(model, { prompt: text, policy, budget: 128, maxNewTokens: 8 });
     expect(typeof answer).toBe('string');
     expect(report.policy).toBe('snapkv(window=32,kernel=5) ∘ caote ∘ pyramidal ∘ topK');
-    const sizes = report.kept.map((heads) => heads[0]!.length);
+    const sizes = report.kept.map((heads) => heads[0].length);
     expect(sizes.reduce((a, b) => a + b)).toBe(4 * 128);
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
-    expect(sizes[0]).toBeGreaterThan(sizes[3]!);
+    expect(sizes[0]).toBeGreaterThan(sizes[3]);
   });
   test('streams what it returns', async () => {
     const run = generate(model, { ids, maxNewTokens: 12 });
@@ -160,7 +160,7 @@ describe('sequences', () => {
     for (let i = 0; i < 6; i++)
       for (const [j, run] of runs.entries()) {
         const { value } = await run.next();
-        if (typeof value === 'object' && value.token !== undefined) turns[j]!.push(value.token);
+        if (typeof value === 'object' && value.token !== undefined) turns[j].push(value.token);
       }
     for (const [j, prompt] of [ids, other].entries())
       expect(turns[j]).toEqual(
@@ -172,7 +172,7 @@ describe('sequences', () => {
       generate(model, { ids, policy, budget: 300, block: b, maxNewTokens: 3, logits: 3 });
     const [whole, blocks] = [await run(), await run(undefined, block)];
     expect(blocks.tokens).toEqual(whole.tokens);
-    blocks.logits!.forEach((row, i) => expect(relative(row, whole.logits![i]!)).toBeLessThan(1e-5));
+    blocks.logits!.forEach((row, i) => expect(relative(row, whole.logits![i])).toBeLessThan(1e-5));
   });
   test('at its cadence the cache comes back to the budget, and the stated bound holds', async () => {
     const { report } = await generate(model, {
@@ -184,7 +184,7 @@ describe('sequences', () => {
     expect(report.counts.events).toBe(7 + 4); // the first block of 32 fits the budget
     expect(report.mostSlots).toBeLessThanOrEqual(report.bound.slots);
     expect(
-      report.kept.flat().every((slots) => slots.length === 40 && slots.every((p, i) => i === 0 || p > slots[i - 1]!)),
+      report.kept.flat().every((slots) => slots.length === 40 && slots.every((p, i) => i === 0 || p > slots[i - 1])),
     ).toBe(true);
   });
 });

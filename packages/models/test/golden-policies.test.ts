@@ -56,7 +56,7 @@ function isTie(scores: readonly number[], ours: readonly number[], theirs: reado
     largest = Math.max(...finite.map(Math.abs));
   if (finite.length === 0) return false; // no float64 oracle of these scores: the sets must be equal
   const odd = [...ours.filter((s) => !theirs.includes(s)), ...theirs.filter((s) => !ours.includes(s))].map(
-    (s) => scores[s]!,
+    (s) => scores[s],
   );
   return odd.every(Number.isFinite) && Math.max(...odd) - Math.min(...odd) < 1e-5 * largest;
 }
@@ -70,10 +70,10 @@ const cases = kinds.flatMap((kind) =>
 describe.each(cases)('golden of %s: %s, %s evicted', (kind, name, ratio) => {
   test('kept sets, tokens and logits', async () => {
     const { golden, model, oracle } = all.get(kind)!;
-    const want = golden.policies[`${name}_${ratio}`]!;
+    const want = golden.policies[`${name}_${ratio}`];
     const { tokens, report, logits } = await generate(model, {
       ids: golden.ids,
-      policy: policies[name]!,
+      policy: policies[name],
       budget: Math.floor(240 * (1 - ratio)),
       maxNewTokens: 16,
       logits: 1,
@@ -81,7 +81,7 @@ describe.each(cases)('golden of %s: %s, %s evicted', (kind, name, ratio) => {
     let ties = 0;
     for (const [l, heads] of want.kept.entries())
       for (const [g, theirs] of heads.entries()) {
-        const ours = report.kept[l]![g]!;
+        const ours = report.kept[l][g];
         if (JSON.stringify(ours) === JSON.stringify(theirs)) continue;
         expect(
           isTie(scores64[name === 'pyramidkv' ? 'snapkv' : name]?.(oracle, l)[g] ?? [], ours, theirs),
@@ -94,7 +94,7 @@ describe.each(cases)('golden of %s: %s, %s evicted', (kind, name, ratio) => {
     );
     if (ties === 0) {
       expect(tokens).toEqual(want.greedy16);
-      expect(relative(logits![0]!.subarray(0, 32), want.greedy16_last_logits_first32)).toBeLessThan(1e-4);
+      expect(relative(logits![0].subarray(0, 32), want.greedy16_last_logits_first32)).toBeLessThan(1e-4);
     }
     if (name === 'pyramidkv' && ratio === 0.75) expect(report.notes[0]).toMatch(/uniform budgets/);
   });
@@ -105,14 +105,12 @@ test.each(
 )('scores of layer 1 agree with the golden of %s: %s', async (kind, name) => {
   const { golden, model, oracle } = all.get(kind)!;
   const sequence = new Sequence(model);
-  await sequence.prefill(golden.ids, { policies: [policies[name]!] });
-  const ours = await sequence.scores(policies[name]!, 1);
-  const theirs = golden.policies[`${name}_0.5`]!.scores_layer1!,
+  await sequence.prefill(golden.ids, { policies: [policies[name]] });
+  const ours = await sequence.scores(policies[name], 1);
+  const theirs = golden.policies[`${name}_0.5`].scores_layer1!,
     exact = scores64[name]?.(oracle, 1);
   for (const [g, row] of theirs.entries()) {
-    const ok = row
-      .map((s, i) => ({ s, o: ours[g]![i]!, forced: exact?.[g]![i] === Infinity }))
-      .filter((x) => !x.forced);
+    const ok = row.map((s, i) => ({ s, o: ours[g][i], forced: exact?.[g][i] === Infinity })).filter((x) => !x.forced);
     const largest = Math.max(...ok.map(({ s }) => Math.abs(s)));
     for (const { s, o } of ok) expect(Math.abs(s - o)).toBeLessThan(1e-4 * largest);
   }
@@ -129,7 +127,7 @@ describe('block-wise prefill at small budgets agrees with the float64 oracle', (
   ] as const)('%s, budget %i, blocks of %i', async (name, budget, block) => {
     const options = name === 'snapkv' ? { window: 8, kernel: 5 } : {};
     const { golden, model } = all.get('llama')!;
-    const policy = name === 'snapkv' ? compose(snapkv({ window: 8 }), topK()) : policies[name]!;
+    const policy = name === 'snapkv' ? compose(snapkv({ window: 8 }), topK()) : policies[name];
     const o = oracle64(model.config, weights64(shared(`${folder('llama')}/model.safetensors`)));
     const ids = golden.ids.slice(0, 90);
     let logits = new Float64Array(0);
@@ -137,16 +135,16 @@ describe('block-wise prefill at small budgets agrees with the float64 oracle', (
       logits = o.feed(id) as Float64Array<ArrayBuffer>;
       if ((i + 1) % block !== 0 && i + 1 !== ids.length) continue;
       for (let l = 0; l < model.config.layers; l++)
-        if (o.cache[l]![0]!.length > budget)
+        if (o.cache[l][0].length > budget)
           cut(
             o,
             l,
-            scores64[name]!(o, l, options).map((row) => best(row, budget)),
+            scores64[name](o, l, options).map((row) => best(row, budget)),
           );
     }
     const { report, logits: ours } = await generate(model, { ids, policy, budget, block, maxNewTokens: 0, logits: 1 });
     expect(report.kept).toEqual(o.cache.map((heads) => heads.map((entries) => entries.map((e) => e.position))));
-    expect(relative(ours![0]!, logits)).toBeLessThan(1e-4);
+    expect(relative(ours![0], logits)).toBeLessThan(1e-4);
     expect(report.mostSlots).toBeLessThanOrEqual(budget + block);
     expect(report.bound.slots).toBeGreaterThanOrEqual(report.mostSlots);
   });

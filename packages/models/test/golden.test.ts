@@ -37,16 +37,16 @@ describe.each(
     const layers = emptyCaches(model.decoder),
       d = model.config.headDim;
     const rows = await run(model.decoder, layers, ids, { block, want: [0, 100, 239] });
-    for (const [i, at] of ['0', '100', '239'].entries()) expect(relative(rows[i]!, logits[at]!)).toBeLessThan(1e-4);
+    for (const [i, at] of ['0', '100', '239'].entries()) expect(relative(rows[i], logits[at])).toBeLessThan(1e-4);
     const vector = (all: Float32Array, layer: number, head: number, slot: number): Float32Array =>
-      all.subarray((head * layers[layer]!.capacity + slot) * d, (head * layers[layer]!.capacity + slot + 1) * d);
-    expect(relative(vector(layers[0]!.keys, 0, 0, 5), want.keys_l0_h0_t5)).toBeLessThan(1e-5);
-    expect(relative(vector(layers[3]!.values, 3, 1, 50), want.values_l3_h1_t50)).toBeLessThan(1e-5);
+      all.subarray((head * layers[layer].capacity + slot) * d, (head * layers[layer].capacity + slot + 1) * d);
+    expect(relative(vector(layers[0].keys, 0, 0, 5), want.keys_l0_h0_t5)).toBeLessThan(1e-5);
+    expect(relative(vector(layers[3].values, 3, 1, 50), want.values_l3_h1_t50)).toBeLessThan(1e-5);
     const tokens: number[] = [];
-    let last = rows[2]!;
+    let last = rows[2];
     for (let i = 0; i < 16; i++) {
       tokens.push(greedy(last));
-      [last] = (await run(model.decoder, layers, [tokens[i]!], { start: 240 + i })) as [Float32Array];
+      [last] = (await run(model.decoder, layers, [tokens[i]], { start: 240 + i })) as [Float32Array];
     }
     expect(tokens).toEqual(greedy16);
     expect(relative(last.subarray(0, 32), want.greedy16_last_logits_first32)).toBeLessThan(1e-4);
@@ -58,7 +58,7 @@ describe.each(
     const whole = await run(model.decoder, emptyCaches(model.decoder), ids, { want });
     for (const block of [1, 7, 64]) {
       const rows = await run(model.decoder, emptyCaches(model.decoder), ids, { block, want });
-      for (const [i, row] of rows.entries()) expect(relative(row, whole[i]!)).toBeLessThan(1e-5);
+      for (const [i, row] of rows.entries()) expect(relative(row, whole[i])).toBeLessThan(1e-5);
     }
   });
 });

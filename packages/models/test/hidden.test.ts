@@ -15,7 +15,7 @@ beforeAll(async () => {
   channel = [];
   await watchLayers(model, ids, {
     hidden: (rows) => {
-      for (let i = 3; i < rows.length; i += model.config.hidden) channel.push(rows[i]!);
+      for (let i = 3; i < rows.length; i += model.config.hidden) channel.push(rows[i]);
     },
   });
 });
@@ -44,7 +44,7 @@ function probe(): { readonly policy: Policy; readonly asked: Float32Array[]; rea
   return { policy: compose(score, topK()), asked, rows: given };
 }
 const near = (got: ArrayLike<number>, want: readonly number[]): void =>
-  want.forEach((x, i) => expect(Math.abs(got[i]! - x)).toBeLessThan(1e-4 * (1 + Math.abs(x))));
+  want.forEach((x, i) => expect(Math.abs(got[i] - x)).toBeLessThan(1e-4 * (1 + Math.abs(x))));
 
 test.each([undefined, 1, 50, 64])(
   'in blocks of %s: one event after the prompt, with the numbers of one whole pass',
@@ -52,10 +52,10 @@ test.each([undefined, 1, 50, 64])(
     const { policy, asked, rows } = probe(),
       sequence = new Sequence(model);
     await sequence.prefill(block === 1 ? ids.slice(0, 20) : ids, { policy, budget: 16, block });
-    expect([asked.length, asked[0]!.length, sequence.counts.events]).toEqual([1, block === 1 ? 20 : 240, 1]);
-    near(asked[0]!, channel.slice(0, asked[0]!.length));
+    expect([asked.length, asked[0].length, sequence.counts.events]).toEqual([1, block === 1 ? 20 : 240, 1]);
+    near(asked[0], channel.slice(0, asked[0].length));
     // 4 layers asked, each row was shown once
-    expect(rows).toHaveLength(block === undefined ? 1 : Math.ceil(asked[0]!.length / block));
+    expect(rows).toHaveLength(block === undefined ? 1 : Math.ceil(asked[0].length / block));
     sequence.destroy();
   },
 );
@@ -70,13 +70,13 @@ test('a generated token joins with the state that made its logits, and what is k
   await sequence.prefill(prompt, { policy, budget: 8 });
   for (const id of [40, 41, 42, 43]) await sequence.step(id, 2);
   expect(asked.map(({ length }) => length - prompt.length)).toEqual([0, 2, 4]);
-  expect(asked[2]!.subarray(0, asked[1]!.length)).toEqual(asked[1]);
+  expect(asked[2].subarray(0, asked[1].length)).toEqual(asked[1]);
   expect(rows.map(({ length }) => length / D)).toEqual([prompt.length, 1, 1, 1, 1]);
   const [newest] = await sequence.readLogits(),
     last = rows.at(-1)!,
-    table = own.decoder.embed(Array.from(newest!, (_, id) => id)); // the head is the embedding
+    table = own.decoder.embed(Array.from(newest, (_, id) => id)); // the head is the embedding
   for (const id of [0, 1, 40, 500, 1023])
-    expect(Math.abs(newest![id]! - last.reduce((sum, x, c) => sum + x * table[id * D + c]!, 0))).toBeLessThan(1e-3);
+    expect(Math.abs(newest[id] - last.reduce((sum, x, c) => sum + x * table[id * D + c], 0))).toBeLessThan(1e-3);
   sequence.destroy();
 });
 
@@ -96,8 +96,8 @@ test('rows are dropped once they were seen, numbers go with forks, and all is gi
   await early.append(ids.slice(100, 120));
   await early.evict(policy, 10);
   expect(asked.map(({ length }) => length)).toEqual([100, 110, 120]);
-  near(asked[2]!, channel.slice(0, 120)); // its cache was whole
-  expect(asked[1]!.subarray(0, 100)).toEqual(asked[0]);
+  near(asked[2], channel.slice(0, 120)); // its cache was whole
+  expect(asked[1].subarray(0, 100)).toEqual(asked[0]);
   for (const one of [sequence, early, late]) {
     one.destroy();
     expect([one.ledger.allocated, one.ledger.live]).toEqual([0, 0]);

@@ -51,7 +51,7 @@ describe.each(factories)('the %s product', (_, factory) => {
         const y = product.apply(x, rows) as Float32Array;
         expect(y.length).toBe(rows * outputs);
         oracle(x, w, rows, outputs, inputs).forEach(([want, size], i) => {
-          if (!(Math.abs(y[i]! - want) <= 2 ** -20 * size + 2 ** -140)) expect.fail(`at ${i}: ${y[i]} for ${want}`);
+          if (!(Math.abs(y[i] - want) <= 2 ** -20 * size + 2 ** -140)) expect.fail(`at ${i}: ${y[i]} for ${want}`);
         });
         product.destroy();
       }),
@@ -90,7 +90,7 @@ test('a weight of more rows than are packed at a time, in several parts', () => 
       x,
       1,
     ) as Float32Array;
-  oracle(x, values, 1, rows, inputs).forEach(([want], i) => expect(Math.abs(y[i]! - want)).toBeLessThan(1e-5));
+  oracle(x, values, 1, rows, inputs).forEach(([want], i) => expect(Math.abs(y[i] - want)).toBeLessThan(1e-5));
 });
 
 test('rmsNorm is x / sqrt(mean(x²) + eps) * gain', () => {
@@ -105,7 +105,7 @@ test('rmsNorm is x / sqrt(mean(x²) + eps) * gain', () => {
           const row = rows.pick(r, null);
           const scale = 1 / Math.sqrt(ops.norm2squared(row) / width + 1e-5);
           for (let i = 0; i < width; i++)
-            expect(Math.abs(out[r * width + i]! - row.get(i) * scale * gain[i]!)).toBeLessThanOrEqual(1e-5);
+            expect(Math.abs(out[r * width + i] - row.get(i) * scale * gain[i])).toBeLessThanOrEqual(1e-5);
         }
       },
     ),
@@ -125,15 +125,15 @@ test('swiglu is silu(gate) * up: plain and simd, any width, gates of any size', 
       fc.array(gates, { minLength: 8, maxLength: 64 }),
       (ffn, rows, values) => {
         const gateUp = Float32Array.from({ length: 2 * rows * ffn }, (_, i) =>
-          i % (2 * ffn) < ffn ? values[i % values.length]! : ((i * 7) % 11) - 5,
+          i % (2 * ffn) < ffn ? values[i % values.length] : ((i * 7) % 11) - 5,
         );
         for (const swiglu of [onKernel, referenceSwiglu]) {
           const out = swiglu(gateUp, ffn);
           for (let r = 0; r < rows; r++)
             for (let i = 0; i < ffn; i++) {
-              const [gate, up] = [gateUp[2 * r * ffn + i]!, gateUp[(2 * r + 1) * ffn + i]!];
+              const [gate, up] = [gateUp[2 * r * ffn + i], gateUp[(2 * r + 1) * ffn + i]];
               const want = Math.fround((gate / (1 + Math.exp(-gate))) * up);
-              const got = out[r * ffn + i]!;
+              const got = out[r * ffn + i];
               // The kernel's exponential is 0 below -87, where silu is below 1e-36.
               if (!(got === want || Math.abs(got - want) <= 1e-6 * Math.abs(want) + 1e-34))
                 expect.fail(`silu(${gate}) * ${up}: ${got} for ${want}`);

@@ -33,23 +33,23 @@ export interface Oracle64 {
 
 function dot(a: Float64Array, b: Float64Array): number {
   let s = 0;
-  for (let i = 0; i < a.length; i++) s += a[i]! * b[i]!;
+  for (let i = 0; i < a.length; i++) s += a[i] * b[i];
   return s;
 }
 /** Rows of w times x. */
 const times = (w: NdArray<Float64Array>, x: Float64Array): Float64Array =>
-  Float64Array.from({ length: w.shape[0]! }, (_, r) => dot(w.data.subarray(r * x.length, (r + 1) * x.length), x));
+  Float64Array.from({ length: w.shape[0] }, (_, r) => dot(w.data.subarray(r * x.length, (r + 1) * x.length), x));
 
 function norm(x: Float64Array, weight: Float64Array, eps: number): Float64Array {
   const scale = 1 / Math.sqrt(dot(x, x) / x.length + eps);
-  return x.map((v, i) => v * scale * weight[i]!);
+  return x.map((v, i) => v * scale * weight[i]);
 }
 function turn(x: Float64Array, position: number, theta: number): Float64Array {
   const half = x.length / 2;
   return x.map((v, i) => {
     const f = i % half,
       angle = position * theta ** (-f / half);
-    return v * Math.cos(angle) + (i < half ? -x[i + half]! : x[i - half]!) * Math.sin(angle);
+    return v * Math.cos(angle) + (i < half ? -x[i + half] : x[i - half]) * Math.sin(angle);
   });
 }
 /** softmax(q·k / sqrt(d)) over entries. */
@@ -88,7 +88,7 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
           ]).flat(),
         )
       : x;
-  const vec = (name: string): Float64Array => w[name]!.data;
+  const vec = (name: string): Float64Array => w[name].data;
   return {
     cache,
     queries,
@@ -102,26 +102,26 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
       for (const [l, tokens] of plainQueries.entries())
         queries[l] = tokens.map((heads, t) =>
           heads.map((q, h) =>
-            turn(q, cache[l]![Math.floor((h * G) / H)]!.filter((e) => e.position <= t).at(-1)?.rotation ?? 0, theta),
+            turn(q, cache[l][Math.floor((h * G) / H)].filter((e) => e.position <= t).at(-1)?.rotation ?? 0, theta),
           ),
         );
       return rotation;
     },
     feed(id) {
       let x: Float64Array = Float64Array.from({ length: config.hidden }, (_, i) =>
-        w['model.embed_tokens.weight']!.get(id, i),
+        w['model.embed_tokens.weight'].get(id, i),
       );
       for (let l = 0; l < L; l++) {
         const at = (part: string): string => `model.layers.${l}.${part}.weight`;
         const h = norm(x, vec(at('input_layernorm')), normEps);
         const [q, k, v] = ['q', 'k', 'v'].map((p) =>
           headNorm(
-            biased(times(w[at(`self_attn.${p}_proj`)]!, h), w[`model.layers.${l}.self_attn.${p}_proj.bias`]),
+            biased(times(w[at(`self_attn.${p}_proj`)], h), w[`model.layers.${l}.self_attn.${p}_proj.bias`]),
             w[at(`self_attn.${p}_norm`)],
           ),
         ) as [Float64Array, Float64Array, Float64Array];
         for (let g = 0; g < G; g++)
-          cache[l]![g]!.push({
+          cache[l][g].push({
             position,
             plain: k.slice(g * d, (g + 1) * d),
             rotation,
@@ -132,38 +132,38 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
         const heads: Float64Array[] = [],
           out = new Float64Array(H * d);
         for (let hh = 0; hh < H; hh++) {
-          const entries = cache[l]![Math.floor((hh * G) / H)]!,
+          const entries = cache[l][Math.floor((hh * G) / H)],
             turned = turn(q.slice(hh * d, (hh + 1) * d), rotation, theta);
           heads.push(turned);
           attention(turned, entries).forEach((a, i) => {
-            entries[i]!.received[hh % (H / G)]! += a;
-            for (let c = 0; c < d; c++) out[hh * d + c]! += a * entries[i]!.value[c]!;
+            entries[i].received[hh % (H / G)] += a;
+            for (let c = 0; c < d; c++) out[hh * d + c] += a * entries[i].value[c];
           });
         }
-        queries[l]!.push(heads);
-        plainQueries[l]!.push(Array.from({ length: H }, (_, hh) => q.slice(hh * d, (hh + 1) * d)));
-        x = sum(x, times(w[at('self_attn.o_proj')]!, out));
+        queries[l].push(heads);
+        plainQueries[l].push(Array.from({ length: H }, (_, hh) => q.slice(hh * d, (hh + 1) * d)));
+        x = sum(x, times(w[at('self_attn.o_proj')], out));
         const y = norm(x, vec(at('post_attention_layernorm')), normEps),
-          gate = times(w[at('mlp.gate_proj')]!, y),
-          up = times(w[at('mlp.up_proj')]!, y);
+          gate = times(w[at('mlp.gate_proj')], y),
+          up = times(w[at('mlp.up_proj')], y);
         x = sum(
           x,
           times(
-            w[at('mlp.down_proj')]!,
-            gate.map((g, i) => (g / (1 + Math.exp(-g))) * up[i]!),
+            w[at('mlp.down_proj')],
+            gate.map((g, i) => (g / (1 + Math.exp(-g))) * up[i]),
           ),
         );
       }
       position++;
       rotation++;
       return times(
-        w[config.tied ? 'model.embed_tokens.weight' : 'lm_head.weight']!,
+        w[config.tied ? 'model.embed_tokens.weight' : 'lm_head.weight'],
         norm(x, vec('model.norm.weight'), normEps),
       );
     },
   };
 }
-const sum = (a: Float64Array, b: Float64Array): Float64Array => a.map((v, i) => v + b[i]!);
+const sum = (a: Float64Array, b: Float64Array): Float64Array => a.map((v, i) => v + b[i]);
 
 /** Scores that the field's names give to the entries of a layer, `[kvHead][slot]`; forced slots get Infinity. */
 export const scores64: Readonly<
@@ -173,26 +173,26 @@ export const scores64: Readonly<
   >
 > = {
   streaming: (o, l, { sinks = 4 } = {}) =>
-    o.cache[l]!.map((entries) => entries.map((e) => (e.position < sinks ? Infinity : e.position))),
-  knorm: (o, l) => o.cache[l]!.map((entries) => entries.map((e) => -Math.sqrt(dot(e.key, e.key)))),
+    o.cache[l].map((entries) => entries.map((e) => (e.position < sinks ? Infinity : e.position))),
+  knorm: (o, l) => o.cache[l].map((entries) => entries.map((e) => -Math.sqrt(dot(e.key, e.key)))),
   observed: (o, l) =>
-    o.cache[l]!.map((entries) =>
-      entries.map((e) => e.received.reduce((a, b) => a + b) / e.received.length / (o.queries[l]!.length - e.position)),
+    o.cache[l].map((entries) =>
+      entries.map((e) => e.received.reduce((a, b) => a + b) / e.received.length / (o.queries[l].length - e.position)),
     ),
   tova(o, l) {
-    const last = o.queries[l]!.at(-1)!,
-      G = o.cache[l]!.length;
-    const rows = last.map((q, h) => attention(q, o.cache[l]![Math.floor((h * G) / last.length)]!));
-    return o.cache[l]!.map((entries) =>
-      entries.map((_, i) => (i === entries.length - 1 ? Infinity : rows.reduce((a, r) => a + r[i]!, 0) / rows.length)),
+    const last = o.queries[l].at(-1)!,
+      G = o.cache[l].length;
+    const rows = last.map((q, h) => attention(q, o.cache[l][Math.floor((h * G) / last.length)]));
+    return o.cache[l].map((entries) =>
+      entries.map((_, i) => (i === entries.length - 1 ? Infinity : rows.reduce((a, r) => a + r[i], 0) / rows.length)),
     );
   },
   snapkv(o, l, { window = 16, kernel = 5 } = {}) {
-    const recent = o.queries[l]!.slice(-window),
-      G = o.cache[l]!.length,
-      R = recent[0]!.length / G,
-      T = o.queries[l]!.length;
-    return o.cache[l]!.map((entries, g) => {
+    const recent = o.queries[l].slice(-window),
+      G = o.cache[l].length,
+      R = recent[0].length / G,
+      T = o.queries[l].length;
+    return o.cache[l].map((entries, g) => {
       const n = entries.length,
         end = n - window,
         total = new Array<number>(n).fill(0);
@@ -200,13 +200,13 @@ export const scores64: Readonly<
         const mean = new Array<number>(n).fill(0);
         recent.forEach((heads, i) => {
           const seen = entries.filter((e) => e.position <= T - recent.length + i);
-          attention(heads[g * R + r]!, seen).forEach((a, j) => {
-            mean[j]! += a / recent.length;
+          attention(heads[g * R + r], seen).forEach((a, j) => {
+            mean[j] += a / recent.length;
           });
         });
         for (let i = 0; i < end; i++)
           for (let j = Math.max(0, i - (kernel - 1) / 2); j <= Math.min(end - 1, i + (kernel - 1) / 2); j++)
-            total[i]! += mean[j]! / kernel / R;
+            total[i] += mean[j] / kernel / R;
       }
       return total.map((s, i) => (i >= end ? Infinity : s));
     });
@@ -223,5 +223,5 @@ export const best = (scores: readonly number[], k: number): number[] =>
     .sort((a, b) => a - b);
 /** Cuts the oracle's cache of a layer to these slots of each KV head. */
 export const cut = (o: Oracle64, layer: number, kept: readonly (readonly number[])[]): void => {
-  o.cache[layer] = o.cache[layer]!.map((entries, g) => kept[g]!.map((slot) => entries[slot]!));
+  o.cache[layer] = o.cache[layer].map((entries, g) => kept[g].map((slot) => entries[slot]));
 };

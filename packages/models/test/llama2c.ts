@@ -54,14 +54,14 @@ export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Pro
     config,
     {
       project: async (i) => ({
-        norm: attentionNorm[i]!,
-        qkv: matrixOf(join(q[i]!, k[i]!, v[i]!), hidden + 2 * kv, hidden),
+        norm: attentionNorm[i],
+        qkv: matrixOf(join(q[i], k[i], v[i]), hidden + 2 * kv, hidden),
       }),
       finish: async (i) => ({
-        output: matrixOf(output[i]!, hidden, hidden),
-        norm: ffnNorm[i]!,
-        gateUp: matrixOf(join(gate[i]!, up[i]!), 2 * ffn, hidden),
-        down: matrixOf(down[i]!, hidden, ffn),
+        output: matrixOf(output[i], hidden, hidden),
+        norm: ffnNorm[i],
+        gateUp: matrixOf(join(gate[i], up[i]), 2 * ffn, hidden),
+        down: matrixOf(down[i], hidden, ffn),
       }),
       norm: async () => norm,
       embed: async () => matrixOf(embed, config.vocab, hidden),

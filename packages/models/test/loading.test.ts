@@ -65,7 +65,10 @@ test('what was prepared is destroyed when a later weight is broken', async () =>
   let alive = 0;
   const engine: Engine = {
     name: 'counting',
-    prepare: async () => ({ run: async () => [], destroy: () => void alive--, ...(void alive++, {}) }),
+    prepare: async () => {
+      alive++;
+      return { run: async () => [], destroy: () => void alive-- };
+    },
   };
   await expect(createDecoder(config, checkpointWeights(spoilt, config), engine)).rejects.toThrow(
     'model.layers.1.mlp.down_proj.weight must hold finite numbers, got one that is not at 0',

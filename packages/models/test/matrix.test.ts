@@ -81,6 +81,6 @@ test('owned bytes are no view of others', () => {
   const whole = Uint8Array.from({ length: 64 }, (_, i) => i),
     view: Matrix = { inputs: 4, outputs: 2, parts: [{ type: 'F32', rows: 2, bytes: whole.subarray(16, 48) }] };
   const [own] = owned(view).parts;
-  expect([own!.bytes.buffer.byteLength, own!.bytes]).toEqual([32, whole.slice(16, 48)]);
-  expect(owned({ ...view, parts: [own!] }).parts[0]!.bytes).toBe(own!.bytes);
+  expect([own.bytes.buffer.byteLength, own.bytes]).toEqual([32, whole.slice(16, 48)]);
+  expect(owned({ ...view, parts: [own] }).parts[0].bytes).toBe(own.bytes);
 });

@@ -34,7 +34,7 @@ test('attention is the float64 softmax, with any mask, bound, scale and soft cap
         const column = (join: (a: number, b: number) => number): number[] =>
           want.flatMap((of) =>
             Array.from({ length: n }, (_, j) =>
-              j < of[0]!.shape[0]! ? of.reduce((all, row) => join(all, row.get(j)), 0) : 0,
+              j < of[0].shape[0] ? of.reduce((all, row) => join(all, row.get(j)), 0) : 0,
             ),
           );
         const fold = folded ? H / cache.heads : 1,
@@ -47,7 +47,7 @@ test('attention is the float64 softmax, with any mask, bound, scale and soft cap
         close(
           stats.columnSum,
           Array.from(stats.columnSum, (_, i) =>
-            Array.from({ length: fold }, (__, r) => sums[(Math.floor(i / n) * fold + r) * n + (i % n)]!).reduce(
+            Array.from({ length: fold }, (__, r) => sums[(Math.floor(i / n) * fold + r) * n + (i % n)]).reduce(
               (a, b) => a + b,
               0,
             ),

@@ -31,7 +31,7 @@ describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
     const close = (a: Float32Array, b: Float32Array): void => {
       const size = b.reduce((most, x) => Math.max(most, Math.abs(x)), 0);
       expect(a.length).toBe(b.length);
-      expect(a.reduce((most, x, i) => Math.max(most, Math.abs(x - b[i]!)), 0)).toBeLessThan(1e-5 * size);
+      expect(a.reduce((most, x, i) => Math.max(most, Math.abs(x - b[i])), 0)).toBeLessThan(1e-5 * size);
     };
     const {
         config: { hidden, queryHeads, headDim },

@@ -107,7 +107,7 @@ function difference(got: Float32Array, want: readonly number[]): number {
   expect(got.length).toBe(want.length);
   const size = want.reduce((a, b) => Math.max(a, Math.abs(b)), 1e-3);
   return want.reduce(
-    (most, x, i) => Math.max(most, Number.isFinite(got[i]!) ? Math.abs(got[i]! - x) / size : Infinity),
+    (most, x, i) => Math.max(most, Number.isFinite(got[i]) ? Math.abs(got[i] - x) / size : Infinity),
     0,
   );
 }
@@ -129,7 +129,7 @@ describe('programs on ONNX Runtime', () => {
         const want = runProgram(dense, one.program, one.inputs, one.m, one.angles);
         for (const other of [engine, stored, linearEngine(referenceLinear)])
           for (const [i, got] of (await runOnce(other, one)).entries())
-            expect(difference(got, want[i]!), `${other.name}, output ${i}`).toBeLessThan(1e-5);
+            expect(difference(got, want[i]), `${other.name}, output ${i}`).toBeLessThan(1e-5);
       }),
       { numRuns: 80 },
     );
@@ -177,7 +177,7 @@ describe('programs on ONNX Runtime', () => {
         m,
         angles: { rotary: 2, cos: new Float32Array(0), sin: new Float32Array(0) },
       });
-      return { got: got!, want: runProgram(dense, program, [x], m)[0]! };
+      return { got: got, want: runProgram(dense, program, [x], m)[0] };
     };
 
     test('weights are exact: activations that 8 bits hold give the product in f32', async () => {

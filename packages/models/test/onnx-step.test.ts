@@ -35,12 +35,12 @@ async function compare(one: Sequence, other: Sequence, tokens: readonly number[]
   for (const token of tokens) {
     await one.step(token);
     await other.step(token);
-    expect(relative(one.logits[0]!, other.logits[0]!)).toBeLessThan(1e-5);
+    expect(relative(one.logits[0], other.logits[0])).toBeLessThan(1e-5);
   }
   expect(one.kept()).toEqual(other.kept());
   expect(one.bytes().live).toBe(other.bytes().live);
   expect(one.mostSlots).toBe(other.mostSlots);
-  expect(one.counters.fused - before[0]!.fused).toBe(other.counters.fused - before[1]!.fused);
+  expect(one.counters.fused - before[0].fused).toBe(other.counters.fused - before[1].fused);
 }
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());
@@ -53,7 +53,7 @@ describe.each(['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'])(
       ['ragged', ragged, 12],
     ] as const)('over a %s cache that grows, and over copies of it', async (_, policy, budget) => {
       const model = await open(name),
-        { ids } = wanted(name, '.')[0]!,
+        { ids } = wanted(name, '.')[0],
         prompt = [...ids, ...ids].slice(0, 24);
       const start = async (of: Model): Promise<Sequence> => {
         const sequence = new Sequence(of);
@@ -83,7 +83,7 @@ describe.each(['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'])(
 test('past the window, after a prefix, under a view, and with something that looks on', async () => {
   const model = await open('llama'),
     plain = layerwise(model),
-    { ids } = wanted('llama', '.')[0]!;
+    { ids } = wanted('llama', '.')[0];
   const moved = [model, plain].map((of) => new Sequence(of, undefined, { window: 24 })) as [Sequence, Sequence];
   for (const sequence of moved) await sequence.prefill(ids.slice(0, 20), { policy: ragged, budget: 10, block: 10 });
   for (const sequence of moved) sequence.settle();
@@ -94,14 +94,14 @@ test('past the window, after a prefix, under a view, and with something that loo
     await store.add(ids.slice(0, 12));
     shared.push(await store.sequence([...ids.slice(0, 12), ...ids.slice(2, 6)]));
   }
-  await compare(shared[0]!, shared[1]!, ids.slice(0, 4));
+  await compare(shared[0], shared[1], ids.slice(0, 4));
   const quest = view(compose(pageBounds({ page: 4 }), topK()), { budget: 8 });
   const seen = [new Sequence(model), new Sequence(plain)] as const;
   for (const sequence of seen) await sequence.prefill(ids.slice(0, 20), { policy: quest });
   await compare(...seen, ids.slice(0, 6));
   const watched = new Sequence(model);
   await watched.prefill(ids.slice(0, 16), { policies: [ragged] });
-  await watched.step(ids[0]!);
+  await watched.step(ids[0]);
   await watched.evict(ragged, 8); // of queries that were remembered to the end
   expect(watched.lastKept!.flat().every((slots) => slots.includes(16))).toBe(true);
   model.decoder.destroy();

@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 /** Bytes of a full cache of n tokens: 4 layers, 2 heads of 16. */
 const full = (n: number): number => n * 4 * 2 * 4 * (2 * 16 + 1);
-const rows = (): number => model.decoder.rows.qkv[0]!;
+const rows = (): number => model.decoder.rows.qkv[0];
 
 describe('whole caches', () => {
   test('the prefix is not computed again, and the answer is that of a run of its own', async () => {
@@ -38,7 +38,7 @@ describe('whole caches', () => {
       if (reused > 0) await own.append(prompt.slice(reused));
       expect(sequence.kept()).toEqual(own.kept());
       expect(sequence.tokens.text).toBe(own.tokens.text);
-      sequence.logits[0]!.forEach((x, i) => expect(Math.abs(x - own.logits[0]![i]!)).toBeLessThan(1e-5));
+      sequence.logits[0].forEach((x, i) => expect(Math.abs(x - own.logits[0][i])).toBeLessThan(1e-5));
       for (const each of [sequence, own]) {
         each.destroy();
         expect(each.ledger.allocated).toBe(0);
@@ -113,7 +113,7 @@ test("a prompt on the other side of LongRoPE's switch shares nothing, and is wha
       alone = new Sequence(phi3);
     await alone.prefill(prompt.slice(0, length));
     expect(store.counts.reused - before).toBe(reused);
-    expect(relative(sequence.logits[0]!, alone.logits[0]!)).toBeLessThan(1e-5);
+    expect(relative(sequence.logits[0], alone.logits[0])).toBeLessThan(1e-5);
     for (const each of [sequence, alone]) each.destroy();
   }
   await store.add(prompt);

@@ -11,14 +11,14 @@ export function runProgram(
   m: number,
   angles?: Angles,
 ): number[][] {
-  const values = new Map<number, number[]>(program.inputs.map(({ id }, i) => [id, [...inputs[i]!]]));
+  const values = new Map<number, number[]>(program.inputs.map(({ id }, i) => [id, [...inputs[i]]]));
   for (const instruction of program.instructions) {
     const x = values.get(instruction.x.id)!,
       { width } = instruction.x,
       to = instruction.out.width;
     const cells = (cell: (row: number, column: number) => number): number[] =>
       Array.from({ length: m * to }, (_, i) => cell(Math.floor(i / to), i % to));
-    const at = (row: number, column: number): number => x[row * width + column]!;
+    const at = (row: number, column: number): number => x[row * width + column];
     const compute = (): number[] => {
       switch (instruction.op) {
         case 'rmsNorm': {
@@ -28,14 +28,14 @@ export function runProgram(
             const first = c - (c % run);
             let squares = 0;
             for (let i = 0; i < run; i++) squares += at(r, first + i) ** 2;
-            return (at(r, c) / Math.sqrt(squares / run + eps)) * gain[c % run]!;
+            return (at(r, c) / Math.sqrt(squares / run + eps)) * gain[c % run];
           });
         }
         case 'linear': {
           const w = numbers(instruction.weight);
           return cells((r, c) => {
             let sum = instruction.bias?.[c] ?? 0;
-            for (let i = 0; i < width; i++) sum += at(r, i) * w[c * width + i]!;
+            for (let i = 0; i < width; i++) sum += at(r, i) * w[c * width + i];
             return sum;
           });
         }
@@ -50,8 +50,8 @@ export function runProgram(
             if (i >= rotary) return at(r, c);
             const angle = r * half + (i % half);
             return i < half
-              ? at(r, c) * cos[angle]! - at(r, c + half) * sin[angle]!
-              : at(r, c) * cos[angle]! + at(r, c - half) * sin[angle]!;
+              ? at(r, c) * cos[angle] - at(r, c + half) * sin[angle]
+              : at(r, c) * cos[angle] + at(r, c - half) * sin[angle];
           });
         }
         case 'gated':
@@ -62,7 +62,7 @@ export function runProgram(
             return 0.5 * gate * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (gate + 0.044715 * gate ** 3))) * up;
           });
         case 'add':
-          return cells((r, c) => at(r, c) + values.get(instruction.y.id)![r * to + c]!);
+          return cells((r, c) => at(r, c) + values.get(instruction.y.id)![r * to + c]);
         case 'softcap':
           return cells((r, c) => instruction.cap * Math.tanh(at(r, c) / instruction.cap));
         case 'heads': {

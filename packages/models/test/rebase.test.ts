@@ -27,8 +27,8 @@ const turn64 = (x: readonly number[], p: number): number[] =>
   x.map((v, i) => {
     if (i >= rotary) return v;
     const half = rotary / 2,
-      a = p * FREQUENCIES[i % half]!;
-    return FACTOR * (v * Math.cos(a) + (i < half ? -x[i + half]! : x[i - half]!) * Math.sin(a));
+      a = p * FREQUENCIES[i % half];
+    return FACTOR * (v * Math.cos(a) + (i < half ? -x[i + half] : x[i - half]) * Math.sin(a));
   });
 const wave = (seed: number): number[] => Array.from({ length: d }, (_, i) => Math.sin(seed * 12.9898 + i * 78.233) * 2);
 
@@ -74,7 +74,7 @@ describe('a rebased cache', () => {
             for (let g = 0; g < G; g++)
               for (let i = 0; i < m; i++) {
                 const slot = { plain: wave(++seed), value: wave(seed + 0.5), rotation: next + i };
-                heads[g]!.push(slot);
+                heads[g].push(slot);
                 k.set(turn64(slot.plain, slot.rotation), (g * m + i) * d);
                 v.set(slot.value, (g * m + i) * d);
               }
@@ -91,7 +91,7 @@ describe('a rebased cache', () => {
             );
             cache.keep(kept);
             kept.forEach((list, g) => {
-              heads[g] = [...list].map((i) => heads[g]![i]!);
+              heads[g] = [...list].map((i) => heads[g][i]);
             });
           }
           expect(ledger.live).toBe(4 * (2 * d + (cache.rotations ? 2 : 1)) * heads.flat().length);
@@ -104,13 +104,13 @@ describe('a rebased cache', () => {
           });
         heads.forEach((head, g) => {
           const scores = head.map(
-              (s) => turn64(s.plain, s.rotation).reduce((sum, k, i) => sum + k * turn64(q, next)[i]!, 0) / Math.sqrt(d),
+              (s) => turn64(s.plain, s.rotation).reduce((sum, k, i) => sum + k * turn64(q, next)[i], 0) / Math.sqrt(d),
             ),
             top = Math.max(...scores);
           const weights = scores.map((s) => Math.exp(s - top)),
             total = weights.reduce((a, b) => a + b);
           const want = Array.from({ length: d }, (_, i) =>
-            head.reduce((sum, s, j) => sum + (weights[j]! / total) * s.value[i]!, 0),
+            head.reduce((sum, s, j) => sum + (weights[j] / total) * s.value[i], 0),
           );
           expect(relative(out.subarray(g * d, (g + 1) * d), want)).toBeLessThan(1e-5);
           if (cache.rotations)
@@ -140,11 +140,11 @@ beforeAll(async () => {
   ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
 });
 const policies: readonly (readonly [string, Policy, (o: ReturnType<typeof oracle64>, l: number) => number[][]])[] = [
-  ['streaming', compose(streaming({ sinks: 4 }), topK()), (o, l) => scores64.streaming!(o, l)],
+  ['streaming', compose(streaming({ sinks: 4 }), topK()), (o, l) => scores64.streaming(o, l)],
   [
     'snapkv',
     compose(snapkv({ window: 6, kernel: 3 }), topK()),
-    (o, l) => scores64.snapkv!(o, l, { window: 6, kernel: 3 }),
+    (o, l) => scores64.snapkv(o, l, { window: 6, kernel: 3 }),
   ],
 ];
 
@@ -168,7 +168,7 @@ describe('past the window', () => {
       };
       const evict = (): void => {
         for (const l of oracle.cache.keys()) {
-          if (oracle.cache[l]![0]!.length > budget) {
+          if (oracle.cache[l][0].length > budget) {
             const s = scores(oracle, l);
             cut(
               oracle,
@@ -184,12 +184,12 @@ describe('past the window', () => {
         evict();
       }
       await sequence.prefill(prompt, { policy, budget, block });
-      expect(relative(sequence.logits[0]!, logits)).toBeLessThan(2e-4);
+      expect(relative(sequence.logits[0], logits)).toBeLessThan(2e-4);
       for (const [i, id] of ids.slice(112, 160).entries()) {
         await sequence.step(id, every);
         feed([id]);
         if ((i + 1) % every === 0) evict();
-        expect(relative(sequence.logits[0]!, logits)).toBeLessThan(2e-4);
+        expect(relative(sequence.logits[0], logits)).toBeLessThan(2e-4);
       }
       expect(sequence.kept()).toEqual(
         oracle.cache.map((heads) => heads.map((entries) => entries.map((e) => e.position))),
@@ -211,7 +211,7 @@ describe('past the window', () => {
       runs: number[][] = [[], []];
     for (const [i, each] of [sequence, fork].entries())
       for await (const { token } of decode(each, { maxNewTokens: 40, every: 4, stopAtEos: false }))
-        if (token !== undefined) runs[i]!.push(token);
+        if (token !== undefined) runs[i].push(token);
     expect(runs[1]).toEqual(runs[0]);
     expect(runs[0]).toHaveLength(40);
     expect(fork.logits).toEqual(sequence.logits);

@@ -30,7 +30,7 @@ async function run(policy: ReturnType<typeof compose>, options: { window?: numbe
     rotations = layers.map(({ cache }) =>
       Array.from({ length: cache.heads }, (_, g) =>
         Array.from(
-          (cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]!),
+          (cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]),
         ),
       ),
     );
@@ -48,14 +48,14 @@ describe.each([
     for (const heads of rotations)
       for (const head of heads) expect(head).toEqual(Array.from({ length: BUDGET + MORE.length }, (_u, i) => i));
     expect(length - shift).toBe(BUDGET + MORE.length);
-    expect(kept[0]![0]!.at(-1)).toBe(LENGTH + MORE.length - 1);
+    expect(kept[0][0].at(-1)).toBe(LENGTH + MORE.length - 1);
   });
   test('the logits are those of a sequence whose window is full, which is moved together for that reason', async () => {
     const got = await run(compose(scorer, topK(), rerotate()) as never, {}),
       want = await run(compose(scorer, topK()) as never, { window: LENGTH }),
       other = await run(compose(scorer, topK()) as never, {});
-    got.logits.forEach((row, i) => expect(relative(row, want.logits[i]!)).toBeLessThan(1e-5));
-    expect(relative(got.logits[0]!, other.logits[0]!)).toBeGreaterThan(1e-3);
+    got.logits.forEach((row, i) => expect(relative(row, want.logits[i])).toBeLessThan(1e-5));
+    expect(relative(got.logits[0], other.logits[0])).toBeGreaterThan(1e-3);
   });
 });
 test('after every block and every token, as StreamingLLM does', async () => {

@@ -54,8 +54,8 @@ export function emptyCaches(
 export function relative(a: ArrayLike<number>, b: ArrayLike<number>): number {
   let [difference, size] = [0, 0];
   for (let i = 0; i < b.length; i++) {
-    difference = Math.max(difference, Math.abs(a[i]! - b[i]!));
-    size = Math.max(size, Math.abs(b[i]!));
+    difference = Math.max(difference, Math.abs(a[i] - b[i]));
+    size = Math.max(size, Math.abs(b[i]));
   }
   return difference / size;
 }

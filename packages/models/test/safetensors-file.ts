@@ -30,6 +30,6 @@ export function writeSafetensors(
 export function f32Bytes(values: ArrayLike<number>): Uint8Array {
   const bytes = new Uint8Array(4 * values.length);
   const view = new DataView(bytes.buffer);
-  for (let i = 0; i < values.length; i++) view.setFloat32(4 * i, values[i]!, true);
+  for (let i = 0; i < values.length; i++) view.setFloat32(4 * i, values[i], true);
   return bytes;
 }

@@ -29,7 +29,7 @@ function folder(files: Files) {
     open: async (file: string) => {
       if (!Object.hasOwn(files, file)) return undefined;
       opened.push(file);
-      return { ...bytesSource(files[file]!, file), close: async () => void opened.splice(opened.indexOf(file), 1) };
+      return { ...bytesSource(files[file], file), close: async () => void opened.splice(opened.indexOf(file), 1) };
     },
   };
 }

@@ -28,7 +28,7 @@ const policies: readonly Policy[] = [
   compose(sponsorship(), topK()),
   compose(h2o({ recent: 4, rows: 'kv' }), topK()),
 ];
-const saved = async (policy = policies[2]!, budget = 20): Promise<{ sequence: Sequence; bytes: Uint8Array }> => {
+const saved = async (policy = policies[2], budget = 20): Promise<{ sequence: Sequence; bytes: Uint8Array }> => {
   const sequence = new Sequence(model, undefined, { window: 48 });
   await sequence.prefill(ids.slice(0, 70), { policy, budget, block: 16 });
   return { sequence, bytes: await saveCache(sequence) };
@@ -73,9 +73,9 @@ describe('a saved cache', () => {
   });
   test('holds a ring that began after the slots were moved together', async () => {
     const sequence = new Sequence(model, undefined, { window: 48 });
-    await sequence.prefill(ids.slice(0, 70), { policy: policies[0]!, budget: 20, block: 16 });
-    await sequence.prefill(ids.slice(70, 80), { policy: policies[2]!, budget: 20 });
-    const loaded = await loadCache(model, await saveCache(sequence), { policy: policies[2]!, window: 48 });
+    await sequence.prefill(ids.slice(0, 70), { policy: policies[0], budget: 20, block: 16 });
+    await sequence.prefill(ids.slice(70, 80), { policy: policies[2], budget: 20 });
+    const loaded = await loadCache(model, await saveCache(sequence), { policy: policies[2], window: 48 });
     for (const each of [sequence, loaded]) await each.prefill(ids.slice(80, 120), { block: 16 });
     expect(loaded.logits).toEqual(sequence.logits);
     for (const each of [sequence, loaded]) each.destroy();
@@ -104,17 +104,17 @@ describe('is refused in one sentence', () => {
   });
   test('for a policy that reads what was not remembered', async () => {
     const { bytes, sequence } = await saved();
-    await expect(loadCache(model, bytes, { policy: policies[3]! })).rejects.toThrow(
+    await expect(loadCache(model, bytes, { policy: policies[3] })).rejects.toThrow(
       "the signal attention.accumulated was not remembered while the prompt passed: name the policy in prefill's `policies`",
     );
     await expect(loadCache(model, bytes, { policy: compose(snapkv({ window: 9 }), topK()) })).rejects.toThrow(
       'attention.window(w=9) was not remembered',
     );
-    (await loadCache(model, bytes, { policy: policies[1]!, budget: 12 })).destroy();
+    (await loadCache(model, bytes, { policy: policies[1], budget: 12 })).destroy();
     sequence.destroy();
   });
   test('for sums of query heads where those of KV heads were remembered; the other way round they are summed', async () => {
-    const [query, kv] = [policies[3]!, policies[6]!],
+    const [query, kv] = [policies[3], policies[6]],
       [byQuery, byKv] = [await saved(query), await saved(kv)],
       layers = async (bytes: Uint8Array): Promise<unknown> =>
         (await readSafetensors(bytesSource(bytes, 'saved'))).tensors.get('layers.0.accumulated')!.shape;
@@ -128,7 +128,7 @@ describe('is refused in one sentence', () => {
     const loaded = await loadCache(model, byQuery.bytes, { policy: kv }),
       want = await byQuery.sequence.scores(query, 1);
     for (const [g, row] of (await loaded.scores(kv, 1)).entries())
-      row.forEach((x, i) => expect(x).toBeCloseTo(want[g]![i]!, 5));
+      row.forEach((x, i) => expect(x).toBeCloseTo(want[g][i], 5));
     for (const each of [byQuery.sequence, byKv.sequence, loaded]) each.destroy();
   });
   test('when it is cut at any byte, longer, or changed in its header', async () => {
@@ -145,7 +145,7 @@ describe('is refused in one sentence', () => {
     await fc.assert(
       fc.asyncProperty(fc.integer({ min: 0, max: size - 1 }), fc.integer({ min: 1, max: 255 }), async (at, by) => {
         const other = bytes.slice();
-        other[at] = other[at]! ^ by;
+        other[at] = other[at] ^ by;
         // A flip may leave another number that is as good, such as the count of tokens made; it never leaves one that
         // does not fit.
         await loadCache(model, other).then(
@@ -173,7 +173,7 @@ describe('is refused in one sentence', () => {
       string,
       { data_offsets: [number, number] }
     >;
-    new DataView(bytes.buffer).setUint32(8 + size + header[name]!.data_offsets[0] + 4 * index, bits, true);
+    new DataView(bytes.buffer).setUint32(8 + size + header[name].data_offsets[0] + 4 * index, bits, true);
     await expect(loadCache(model, bytes)).rejects.toThrow(message);
     sequence.destroy();
   });

@@ -69,10 +69,10 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
         block: size,
       });
       for (const [i, { at, top, mean, norm }] of logits.entries()) {
-        const row = rows[i]!,
+        const row = rows[i],
           where = `position ${at} of ${ids.length}, blocks of ${size}`,
-          allowed = TOLERANCE * top[0]![1];
-        for (const [id, logit] of top) expect(Math.abs(row[id]! - logit), where).toBeLessThan(allowed);
+          allowed = TOLERANCE * top[0][1];
+        for (const [id, logit] of top) expect(Math.abs(row[id] - logit), where).toBeLessThan(allowed);
         expect(Math.abs(row.reduce((sum, logit) => sum + logit, 0) / row.length - mean), where).toBeLessThan(allowed);
         expect(
           Math.abs(Math.sqrt(row.reduce((sum, logit) => sum + logit * logit, 0)) - norm) / norm,
@@ -86,7 +86,7 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
     'the greedy answer to the %s prompt, as tokens and as text',
     async (name, { greedy, ended, text, leastGap, logits }) => {
       // No near-tie: a deviation that the test above allows cannot change a token.
-      expect(leastGap).toBeGreaterThan(2 * TOLERANCE * Math.max(...logits.map(({ top }) => top[0]![1])));
+      expect(leastGap).toBeGreaterThan(2 * TOLERANCE * Math.max(...logits.map(({ top }) => top[0][1])));
       const answer = await generate(model, { prompt: prompt[name], maxNewTokens: greedy.length + (ended ? 1 : 0) });
       expect(answer.tokens).toEqual(greedy);
       expect(answer.text).toBe(text);

@@ -32,9 +32,9 @@ async function negativeLogLikelihood(
   const caches = emptyCaches(decoder);
   let sum = 0;
   for (let t = 0; t + 1 < ids.length; t++) {
-    const [row] = (await run(decoder, caches, [ids[t]!], { start: t })) as [Float32Array];
-    const max = row[greedy(row)]!;
-    sum += max + Math.log(row.reduce((total, x) => total + Math.exp(x - max), 0)) - row[ids[t + 1]!]!;
+    const [row] = (await run(decoder, caches, [ids[t]], { start: t })) as [Float32Array];
+    const max = row[greedy(row)];
+    sum += max + Math.log(row.reduce((total, x) => total + Math.exp(x - max), 0)) - row[ids[t + 1]];
     for (const cache of caches) {
       const n = cache.length;
       if (n > budget)
@@ -59,7 +59,7 @@ describe.each([
   test('logits of the first 4 positions, the likeliest token at 64', async () => {
     const ids = golden().greedy_from_bos.ids.slice(0, 64);
     const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()] });
-    golden().logits_first4.forEach((want, i) => expect(relative(rows[i]!, want)).toBeLessThan(1e-5));
+    golden().logits_first4.forEach((want, i) => expect(relative(rows[i], want)).toBeLessThan(1e-5));
     expect(rows.map(greedy)).toEqual(golden().argmax_first64);
   });
 
@@ -70,7 +70,7 @@ describe.each([
         const want = golden().attention_at_pos15[layer];
         if (want !== undefined)
           expect(
-            relative(lastAttention({ queries: q, queryPositions: positions, cache: caches[layer]! }), want.flat()),
+            relative(lastAttention({ queries: q, queryPositions: positions, cache: caches[layer] }), want.flat()),
           ).toBeLessThan(1e-5);
       },
     });
@@ -80,7 +80,7 @@ describe.each([
     const caches = emptyCaches(decoder);
     const ids = golden().greedy_from_bos.ids.slice(0, 1);
     while (ids.length < golden().greedy_from_bos.ids.length)
-      ids.push(greedy((await run(decoder, caches, ids.slice(-1), { start: ids.length - 1 }))[0]!));
+      ids.push(greedy((await run(decoder, caches, ids.slice(-1), { start: ids.length - 1 }))[0]));
     expect(ids).toEqual(golden().greedy_from_bos.ids);
   });
 });

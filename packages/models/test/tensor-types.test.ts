@@ -26,7 +26,7 @@ const stored = fc
   })
   .map(({ type, count, seed, shift }) => {
     const length = count * tensorTypes[type].bytes;
-    const all = Uint8Array.from({ length: shift + length }, (_, i) => seed[i % seed.length]! ^ (i >> 3));
+    const all = Uint8Array.from({ length: shift + length }, (_, i) => seed[i % seed.length] ^ (i >> 3));
     return { type, count, bytes: all.subarray(shift) };
   });
 
@@ -55,7 +55,7 @@ describe('toFloat32', () => {
   test.each(Object.keys(reference))(
     '%s: bit for bit what gguf-py gives, also for zero, subnormal, largest, infinite scales and scales that are no number',
     (name) => {
-      const { blocks, numbers } = reference[name]!;
+      const { blocks, numbers } = reference[name];
       const bytes = base64(blocks);
       const want = new Float32Array(base64(numbers).buffer);
       const got = toFloat32(weightType(name, 'fixture'), bytes);
@@ -138,7 +138,7 @@ test('notFinite: -1 exactly if all numbers are finite, else the block of the fir
 });
 
 test('dense: parts of several types one above the other', () => {
-  const q8 = base64(reference.Q8_0!.blocks).subarray(0, 68);
+  const q8 = base64(reference.Q8_0.blocks).subarray(0, 68);
   const f32 = Float32Array.from({ length: 32 }, (_, i) => i / 3);
   const matrix = {
     outputs: 3,

@@ -32,7 +32,7 @@ describe('SentencePiece vocabulary of Llama 2', () => {
     expect(inputs.length).toBe(47);
     expect(outputs.length).toBe(inputs.length);
     inputs.forEach((text, i) => {
-      const ids = outputs[i]!.split(' ').filter(Boolean).map(Number);
+      const ids = outputs[i].split(' ').filter(Boolean).map(Number);
       expect(tokenizer.encode(text, { special: false }).ids).toEqual(ids);
       expect(tokenizer.decode(ids)).toBe(text);
     });
@@ -68,12 +68,12 @@ describe('SentencePiece vocabulary of Llama 2', () => {
       for (;;) {
         let best = -1;
         for (let i = 0; i + 1 < symbols.length; i++) {
-          const id = ids.get(symbols[i]! + symbols[i + 1]!);
-          const old = best < 0 ? undefined : ids.get(symbols[best]! + symbols[best + 1]!);
-          if (id !== undefined && (old === undefined || scores[id]! > scores[old]!)) best = i;
+          const id = ids.get(symbols[i] + symbols[i + 1]);
+          const old = best < 0 ? undefined : ids.get(symbols[best] + symbols[best + 1]);
+          if (id !== undefined && (old === undefined || scores[id] > scores[old])) best = i;
         }
         if (best < 0) return symbols;
-        symbols.splice(best, 2, symbols[best]! + symbols[best + 1]!);
+        symbols.splice(best, 2, symbols[best] + symbols[best + 1]);
       }
     };
     const unit = fc.constantFrom(' ', 'a', 'e', 't', 'h', 'n', 'r', 's', 'in', 'the', '\n', '1', '=', '-', '.');
@@ -140,7 +140,7 @@ describe('byte-level vocabularies', () => {
   const words = (pre: string, text: string): string[] =>
     ggufTokenizer(metadata(pre), 't')
       .encode(text)
-      .ids.map((id) => tokens[id]!);
+      .ids.map((id) => tokens[id]);
 
   test('every kind cuts digits as llama.cpp does', () => {
     const cut = (pre: string): string =>

@@ -76,7 +76,7 @@ describe.each(names)('%s', (name) => {
       const own = tokenizer.encode(text);
       own.offsets.forEach(([start, end], i) => {
         const theirs = offsets.slice(2 * i, 2 * i + 2) as [number, number];
-        if (start === end && theirs[0] === start && new TextDecoder().decode(tokenizer.bytesOf(own.ids[i]!)) === ' ')
+        if (start === end && theirs[0] === start && new TextDecoder().decode(tokenizer.bytesOf(own.ids[i])) === ' ')
           return;
         if (text === text.normalize('NFC')) expect([start, end]).toEqual(theirs);
         else expect([start <= theirs[0], end >= theirs[1]]).toEqual([true, true]);
@@ -96,10 +96,10 @@ describe.each(names)('%s', (name) => {
           expect(from >= start && to >= end && from <= to && to <= text.length).toBe(true);
           if (!folds) expect(from).toBeLessThanOrEqual(end);
           [start, end] = [from, to];
-          if (folds || unknown.has(ids[i]!) || added.has(ids[i]!)) continue;
+          if (folds || unknown.has(ids[i]) || added.has(ids[i])) continue;
           const bytes = Buffer.from(wellFormed(text.slice(from, to)).replaceAll('\u2581', ' '));
           const token = Buffer.from(
-            Buffer.from(tokenizer.bytesOf(ids[i]!)).toString('latin1').replaceAll('\u00e2\u0096\u0081', ' '),
+            Buffer.from(tokenizer.bytesOf(ids[i])).toString('latin1').replaceAll('\u00e2\u0096\u0081', ' '),
             'latin1',
           );
           // A dummy prefix may come before what is written.
@@ -112,7 +112,7 @@ describe.each(names)('%s', (name) => {
 
   const model = json.model as { unk_token: string | null; byte_fallback: boolean; vocab: Record<string, number> };
   const added = new Set((json.added_tokens as { id: number }[]).map(({ id }) => id));
-  const unknown = new Set(model.unk_token === null ? [] : [model.vocab[model.unk_token]!]);
+  const unknown = new Set(model.unk_token === null ? [] : [model.vocab[model.unk_token]]);
   const exact = !folds && (model.byte_fallback || model.unk_token === null);
 
   if (exact)
@@ -180,7 +180,7 @@ describe('what the library alone would cut otherwise', () => {
       };
       return createTokenizer({ ...base, pre_tokenizer: metaspace, decoder: metaspace, model }, 't')
         .encode('a a')
-        .ids.map((id) => tokens[id]!);
+        .ids.map((id) => tokens[id]);
     };
     expect([cut(true), cut(undefined), cut(false)]).toEqual([
       ['\u2581', 'a', '\u2581', 'a'],

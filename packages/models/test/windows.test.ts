@@ -39,22 +39,22 @@ const statistic = (w: number, of: WindowStatistic): readonly [Signal, Of] => [
  * heads of a group, or their sum.
  */
 const signals: readonly (readonly [Signal, Of, 'sum'?])[] = [
-  [attentionLast, (rows, j) => rows.at(-1)![j]!],
-  [attentionWindow(4), (rows, j) => rows.slice(-4).reduce((sum, row) => sum + row[j]! / 4, 0)],
-  [attentionMax(4), (rows, j) => Math.max(...rows.slice(-4).map((row) => row[j]!))],
+  [attentionLast, (rows, j) => rows.at(-1)![j]],
+  [attentionWindow(4), (rows, j) => rows.slice(-4).reduce((sum, row) => sum + row[j] / 4, 0)],
+  [attentionMax(4), (rows, j) => Math.max(...rows.slice(-4).map((row) => row[j]))],
   ...[4, 1, 1000].flatMap((w) =>
     (['squares', 'votes', 'normalized', 'entropy'] as const).map((of) => statistic(w, of)),
   ), // more queries than there are
-  [attentionAccumulated, (rows, j) => rows.reduce((sum, row) => sum + row[j]!, 0)],
-  [attentionBlock, (rows, j) => rows.slice(-10).reduce((sum, row) => sum + row[j]!, 0)],
-  [attentionAccumulatedKv, (rows, j) => rows.reduce((sum, row) => sum + row[j]!, 0), 'sum'],
+  [attentionAccumulated, (rows, j) => rows.reduce((sum, row) => sum + row[j], 0)],
+  [attentionBlock, (rows, j) => rows.slice(-10).reduce((sum, row) => sum + row[j], 0)],
+  [attentionAccumulatedKv, (rows, j) => rows.reduce((sum, row) => sum + row[j], 0), 'sum'],
 ];
 
 test.each(['mistral', 'gemma2', 'qwen2'])(
   'signals of %s are those of its own attention: windows, scale and soft cap',
   async (name) => {
     const model = await loadModel(fixture(name)),
-      { ids } = wanted(name, '.')[0]!,
+      { ids } = wanted(name, '.')[0],
       { queryHeads: H, kvHeads: G, headDim: d, attention } = model.config;
     const caches = emptyCaches(model.decoder),
       queries: Float32Array[] = [];
@@ -65,14 +65,14 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     /** All of them; and sums that nobody wants by query head, beside those of a block, and alone. */
     const runs = [[...signals.keys()], [block, kv], [kv]].map((read) => ({ read, sequence: new Sequence(model) }));
     for (const { read, sequence } of runs)
-      await sequence.prefill(ids, { policies: read.map((i) => policies[i]!), block: 10 });
+      await sequence.prefill(ids, { policies: read.map((i) => policies[i]), block: 10 });
     expect(
       runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * caches.length * ids.length)),
     ).toEqual([2 * H, H + G, G]);
-    await expect(runs[2]!.sequence.scores(probe(attentionAccumulated), 0)).rejects.toThrow(
+    await expect(runs[2].sequence.scores(probe(attentionAccumulated), 0)).rejects.toThrow(
       'sequence: the signal attention.accumulated was not remembered',
     );
-    await expect(runs[0]!.sequence.scores(probe(attentionWindow(4, 'cubes' as never)), 0)).rejects.toThrow(
+    await expect(runs[0].sequence.scores(probe(attentionWindow(4, 'cubes' as never)), 0)).rejects.toThrow(
       "sequence: no signal attention.window(of=cubes,w=4): expected 'of' to be one of squares, votes, normalized, entropy, got 'cubes'",
     );
     for (const [l, cache] of caches.entries()) {
@@ -83,9 +83,9 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
           ...cache.keys.subarray((g * cache.capacity + j) * d, (g * cache.capacity + j + 1) * d),
         ]),
       }));
-      const window = attention.windows[l]!,
+      const window = attention.windows[l],
         rows = probabilities(
-          ndarray(Float64Array.from(queries[l]!), [H, ids.length, d]),
+          ndarray(Float64Array.from(queries[l]), [H, ids.length, d]),
           [...ids.keys()],
           heads,
           (_, position, query) => position > query - window,
@@ -94,7 +94,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
       const seen = ids.map((_, i) => Math.min(i + 1, window));
       for (const { read, sequence } of runs)
         for (const i of read) {
-          const [signal, of, together] = signals[i]!;
+          const [signal, of, together] = signals[i];
           const want = Array.from({ length: G }, (_, g) =>
             ids.map((_, j) =>
               rows.slice((g * H) / G, ((g + 1) * H) / G).reduce(
@@ -110,9 +110,9 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
               ),
             ),
           );
-          const got = await sequence.scores(policies[i]!, l);
+          const got = await sequence.scores(policies[i], l);
           for (const [g, row] of want.entries())
-            expect(relative(got[g]!, row), `${signalKey(signal)}, layer ${l}`).toBeLessThan(1e-5);
+            expect(relative(got[g], row), `${signalKey(signal)}, layer ${l}`).toBeLessThan(1e-5);
         }
     }
     for (const { sequence } of runs) sequence.destroy();
@@ -123,7 +123,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
   '%s keeps by sums of KV heads what it keeps by those of query heads, at their share of the memory',
   async (name) => {
     const model = await loadModel(fixture(name)),
-      { ids } = wanted(name, '.')[0]!,
+      { ids } = wanted(name, '.')[0],
       { queryHeads: H, kvHeads: G } = model.config;
     for (const make of [h2o, observed]) {
       const ran = await Promise.all(
@@ -133,7 +133,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
               kept: unknown[] = [];
             await sequence.prefill(ids, { policy, budget: 9, block: 7 });
             for (let i = 0; i < 8; i++) {
-              await sequence.step(ids[i]!, 3);
+              await sequence.step(ids[i], 3);
               kept.push(sequence.kept());
             }
             const fork = sequence.fork(),
@@ -148,7 +148,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
         ),
         [query, kv] = ran as [(typeof ran)[0], (typeof ran)[0]];
       expect(kv.kept).toEqual(query.kept);
-      for (const [g, row] of query.scores.entries()) expect(relative(kv.scores[g]!, row)).toBeLessThan(1e-6);
+      for (const [g, row] of query.scores.entries()) expect(relative(kv.scores[g], row)).toBeLessThan(1e-6);
       expect(query.statistics / kv.statistics).toBe(H / G);
     }
   },

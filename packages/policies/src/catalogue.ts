@@ -105,7 +105,7 @@ const entry = <O>(
   source: string,
   options: OptionValues = {},
 ): PolicyEntry => ({ make: (given) => make(given as O | undefined), about, source, options });
-const like = (piece: string): OptionValues => pieces[piece]!.options;
+const like = (piece: string): OptionValues => pieces[piece].options;
 const PYRAMID = { window: 64, kernel: 5, beta: 20 };
 
 /** Every policy of this package under the name that goldens, reports and the command line use. */

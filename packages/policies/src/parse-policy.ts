@@ -34,8 +34,8 @@ export interface UnknownName {
 export function parsePolicy(text: string, options: ParseOptions = {}): Policy {
   const calls = policyCalls(text),
     [first] = calls;
-  const listed = calls.length === 1 ? own(policies, first!.name) : undefined;
-  return ending(listed ? make(first!, listed, options) : chain(calls, options, calls.length === 1));
+  const listed = calls.length === 1 ? own(policies, first.name) : undefined;
+  return ending(listed ? make(first, listed, options) : chain(calls, options, calls.length === 1));
 }
 
 /** Of an error of `parsePolicy`: the name that it does not know, undefined where it is about something else. */
@@ -69,7 +69,7 @@ function chain(calls: readonly Call[], options: ParseOptions, alone = false): Pi
       `expected ${alone ? 'pieces joined by ∘, or NAME or NAME(option=value,...) with one of' : 'one of the pieces'} ${known.join(', ')}, got ${excerpt(printCalls([call]))}`,
     );
   });
-  return made.length === 1 ? made[0]! : (compose(...made) as Piece);
+  return made.length === 1 ? made[0] : (compose(...made) as Piece);
 }
 
 function make({ name, args = [] }: Call, entry: FoundPiece, options: ParseOptions): Piece {
@@ -93,11 +93,11 @@ function make({ name, args = [] }: Call, entry: FoundPiece, options: ParseOption
 function term(at: string, { calls }: Arg, weighted: boolean, options: ParseOptions): Term {
   if (!weighted) return [1, chain(calls, options) as AnyScorer];
   const [first, ...rest] = calls,
-    [, weight = '', name = ''] = /^([^*]*)\*([^]*)$/.exec(first!.name) ?? [],
+    [, weight = '', name = ''] = /^([^*]*)\*([^]*)$/.exec(first.name) ?? [],
     value = optionValue({ name: weight.trim() });
-  if (first!.quoted || typeof value !== 'number' || name.trim() === '')
+  if (first.quoted || typeof value !== 'number' || name.trim() === '')
     throw new KvError(at, `expected WEIGHT*SCORER, got ${excerpt(printCalls(calls))}`);
-  return [value, chain([{ ...first!, name: name.trim() }, ...rest], options) as AnyScorer];
+  return [value, chain([{ ...first, name: name.trim() }, ...rest], options) as AnyScorer];
 }
 
 /** One `key=value` in the type of its default, or, where none is listed, by its look. */
@@ -119,8 +119,8 @@ function option(
       ? new KvError(at, sentence)
       : refusal({ sort: 'option', at, name: key, known: Object.keys(known) }, sentence);
   }
-  const value = more.length === 0 ? optionValue(first!) : undefined;
-  if (value !== undefined && typeof like === 'string') return [key, first!.name];
+  const value = more.length === 0 ? optionValue(first) : undefined;
+  if (value !== undefined && typeof like === 'string') return [key, first.name];
   if (value !== undefined && (like === undefined || typeof value === typeof like)) return [key, value];
   const want =
     like === undefined || typeof like === 'string'

@@ -231,7 +231,7 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   threshold: entry(threshold, DMS, { at: 0, window: 128 }),
   protectedPartition: around(
     'by',
-    (terms, options) => protectedPartition(scorers(terms)[0]!, options),
+    (terms, options) => protectedPartition(scorers(terms)[0], options),
     `${TA}, section 3.3`,
     { slots: 4 },
   ),
@@ -262,7 +262,7 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   view: around(
     'of',
     (terms, { budget, rows }) =>
-      view(terms[0]![1] as unknown as Piece<'start', 'kept'>, {
+      view(terms[0][1] as unknown as Piece<'start', 'kept'>, {
         budget: Number(budget ?? 1024),
         rows: String(rows ?? 'query') as 'query' | 'kv',
       }),

@@ -23,7 +23,7 @@ export async function calibrated(
   }));
   await watchLayers(model, ids, {
     queries: (l, q, { rotary, cos, sin }) => {
-      const each = all[l]!,
+      const each = all[l],
         turned = { q, cos, sin, half: rotary / 2 };
       each.turned.add(turned);
       each.moments.add(turned);

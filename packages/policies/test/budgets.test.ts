@@ -27,8 +27,8 @@ test.each([
               run: (cells: Parameters<typeof a.run>[0]) => {
                 const drafts = a.run(cells);
                 cells.forEach(({ at }, i) => {
-                  const { shape, lengths } = readCpu(drafts[i]!.kept!);
-                  (held[at.layer] ??= []).push(Array.from(lengths ?? new Array<number>(shape[0]!).fill(shape[1]!)));
+                  const { shape, lengths } = readCpu(drafts[i].kept!);
+                  (held[at.layer] ??= []).push(Array.from(lengths ?? new Array<number>(shape[0]).fill(shape[1])));
                 });
                 return drafts;
               },
@@ -37,10 +37,10 @@ test.each([
     } as typeof policy;
   const { report } = await generate(model, { ids: ids, policy: spy, budget: 32, every: 2, block: 64, maxNewTokens: 9 }),
     sum = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0),
-    events = held[0]!.length;
+    events = held[0].length;
   expect(events).toBeGreaterThan(4);
   for (let e = 0; e < events; e++) {
-    const layers = held.map((layer) => layer[e]!);
+    const layers = held.map((layer) => layer[e]);
     if (reach === 'layer') for (const heads of layers) expect(sum(heads)).toBe(64);
     expect(sum(layers.flat())).toBe(4 * 64);
   }

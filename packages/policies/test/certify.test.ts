@@ -39,7 +39,7 @@ describe('certificates in the report', () => {
     for (const { layer, head, weights, positions, kept, query } of rows) {
       expect(weights.reduce((a, b) => a + b, 0)).toBeCloseTo(1, 4);
       expect([positions.length, query]).toEqual([ids.length, ids.length - 1]);
-      expect(kept.map((i) => positions[i]!)).toEqual(report.kept[layer]![group(head)]!);
+      expect(kept.map((i) => positions[i])).toEqual(report.kept[layer][group(head)]);
     }
     expect(found.events!.dropped.mean).toBeCloseTo(
       rows.reduce((s, r) => s + droppedMass(r.weights, r.kept), 0) / rows.length,
@@ -78,11 +78,11 @@ describe('certificates in the report', () => {
       reused = rows.filter(({ ago }) => ago! > 0);
     const bounds = reused.map(({ layer, head, step, ago, vector, keyNorm }) => {
       const past = rows.find((r) => r.layer === layer && r.head === head && r.step === step - ago!)!,
-        dot = vector.reduce((s, x, c) => s + x * past.vector[c]!, 0);
+        dot = vector.reduce((s, x, c) => s + x * past.vector[c], 0);
       expect(past.ago).toBe(0); // it retrieved
       expect(Math.floor(past.step / 4)).toBe(Math.floor(step / 4));
       expect(dot / Math.hypot(...vector) / Math.hypot(...past.vector)).toBeGreaterThan(0.2);
-      return sharingBound({ keyNorm, dim: 16, distance: Math.hypot(...vector.map((x, c) => x - past.vector[c]!)) });
+      return sharingBound({ keyNorm, dim: 16, distance: Math.hypot(...vector.map((x, c) => x - past.vector[c])) });
     });
     expect(reused.length).toBeGreaterThan(20);
     expect(found.reuse!.rows).toBe(reused.length);
@@ -112,10 +112,10 @@ describe('certificates in the report', () => {
       { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 3 }, constants),
       [layer, ...rest] = found.schedules!;
     expect(rest).toEqual([]); // of four layers the top one alone
-    expect(layer!.layer).toBe(3);
-    expect(layer!.window!.dropped.mean).toBeCloseTo(found.views!.byLayer[3]!, 5);
-    expect(layer!.freezing!.positions).toBe(Math.floor(0.8 * ids.length) - 4);
-    expect(layer!.joint).toBe(Math.min(1, layer!.window!.fitted.max + layer!.freezing!.worst));
+    expect(layer.layer).toBe(3);
+    expect(layer.window!.dropped.mean).toBeCloseTo(found.views!.byLayer[3], 5);
+    expect(layer.freezing!.positions).toBe(Math.floor(0.8 * ids.length) - 4);
+    expect(layer.joint).toBe(Math.min(1, layer.window!.fitted.max + layer.freezing!.worst));
     expect(constants.fading.every((fit) => fit!.rate > 0 && fit!.error > 0)).toBe(true);
     expect(
       rows.every(({ window, layer: l, query }) =>
@@ -130,10 +130,10 @@ describe('certificates in the report', () => {
       ],
       top = (r: typeof plain) => r.rows.filter((row) => row.layer === 3);
     const moved = top(plain).map(
-      (row, i) => row.weights.reduce((s, w, j) => s + Math.abs(w - top(frozen)[i]!.weights[j]!), 0) / 2,
+      (row, i) => row.weights.reduce((s, w, j) => s + Math.abs(w - top(frozen)[i].weights[j]), 0) / 2,
     );
     expect(Math.max(...moved)).toBeGreaterThan(1e-3);
-    expect(Math.max(...moved)).toBeLessThanOrEqual(layer!.freezing!.covering + 1e-9);
+    expect(Math.max(...moved)).toBeLessThanOrEqual(layer.freezing!.covering + 1e-9);
   });
   test('nothing is shown without being asked', async () => {
     expect(

@@ -41,10 +41,10 @@ describe.each([
         maxNewTokens: 0,
       })
     ).report;
-    const name = `${text.split('(')[0]!.replace('criticalkv', 'criticalkv_snapkv')}_${ratio}`,
-      want = golden.policies[name]!.kept;
+    const name = `${text.split('(')[0].replace('criticalkv', 'criticalkv_snapkv')}_${ratio}`,
+      want = golden.policies[name].kept;
     expect(kept.flat().map((set) => set.length)).toEqual(want.flat().map((set) => set.length));
-    const missing = want.flatMap((heads, l) => heads.flatMap((set, g) => set.filter((p) => !kept[l]![g]!.includes(p))));
+    const missing = want.flatMap((heads, l) => heads.flatMap((set, g) => set.filter((p) => !kept[l][g].includes(p))));
     // one token twice has one norm; a SnapKV boundary is 5e-6 apart
     expect(missing.length).toBeLessThanOrEqual(name === 'knorm_0.75' ? 2 : 1);
   });
@@ -94,7 +94,7 @@ describe.each(Object.entries(policies).filter(([, { make }]) => compile(make()).
         expect(tokens).toHaveLength(8);
         report.kept.forEach((heads, l) =>
           heads.forEach((set, g) =>
-            expect(set.length).toBeLessThanOrEqual(report.budgets[l]![g]! + ('cadence' in how ? 4 : 8)),
+            expect(set.length).toBeLessThanOrEqual(report.budgets[l][g] + ('cadence' in how ? 4 : 8)),
           ),
         );
       }
@@ -103,7 +103,7 @@ describe.each(Object.entries(policies).filter(([, { make }]) => compile(make()).
 );
 
 test('TA-Fast-Embedding reads the embeddings of the model, in blocks too: what means "password" there vouches', async () => {
-  const word = golden.ids[100]!,
+  const word = golden.ids[100],
     kept = async (anchors: Detector): Promise<readonly number[]> =>
       (
         await generate(model, {
@@ -113,7 +113,7 @@ test('TA-Fast-Embedding reads the embeddings of the model, in blocks too: what m
           block: 64,
           maxNewTokens: 0,
         })
-      ).report.kept[0]![0]!;
+      ).report.kept[0][0];
   const own = await kept(embedding({ concepts: [model.tokenizer.decode([word])], above: 0.999 })),
     at = golden.ids.flatMap((id, i) => (id === word ? [i] : []));
   for (const i of at.slice(0, 4))
@@ -146,8 +146,8 @@ test('TA-Learned reads hidden states of the model: one event after the prompt, i
     },
   });
   const f = confidence(readDetector(file), Float32Array.from(states.flatMap((rows) => [...rows]))),
-    sure = [...f].sort((a, b) => b - a)[4]!,
-    anchors = golden.ids.flatMap((_, i) => (f[i]! > sure + 1e-4 ? [i] : []));
+    sure = [...f].sort((a, b) => b - a)[4],
+    anchors = golden.ids.flatMap((_, i) => (f[i] > sure + 1e-4 ? [i] : []));
   expect(anchors).toHaveLength(4);
   const policy = compose(sponsorship({ reach: 3, anchors: learned({ weights: file, above: sure + 1e-4 }) }), topK()),
     want = new Set(anchors.flatMap((i) => [i + 1, i + 2, i + 3]).filter((i) => i < golden.ids.length));
@@ -174,7 +174,7 @@ test("the embedded model's own detector: the value of a code survives at a budge
     text = `${'The river was still and the water was cold. '.repeat(4)}${said}${'He went down the road and did not look back. '.repeat(6)}`;
   const { ids, offsets } = own.tokenizer.encode(text),
     from = text.indexOf('7KQ2'),
-    value = ids.flatMap((_, i) => (offsets[i]![0] < from + 8 && offsets[i]![1] > from ? [i] : []));
+    value = ids.flatMap((_, i) => (offsets[i][0] < from + 8 && offsets[i][1] > from ? [i] : []));
   const kept = async (anchors: string) =>
     (
       await generate(own, {
@@ -209,7 +209,7 @@ test('the breath cycle in a long generation: the cache comes back to its budget 
         expect(set.length).toBeLessThanOrEqual(64);
         expect(set.length).toBeGreaterThanOrEqual(62);
       }
-    expect(report.kept[0]![0]!.some((p) => p >= 240)).toBe(true);
+    expect(report.kept[0][0].some((p) => p >= 240)).toBe(true);
   }
   expect(pulsing.kept).not.toEqual(still.kept);
 });
@@ -270,8 +270,8 @@ test('TriAttention on a real model: queries turned back from what attention read
     flat.push(
       Float32Array.from(
         { length: d },
-        (_, c) => ids.reduce((s, _id, t) => s + q[(h * ids.length + t) * d + c]!, 0) / ids.length,
+        (_, c) => ids.reduce((s, _id, t) => s + q[(h * ids.length + t) * d + c], 0) / ids.length,
       ),
     );
-  flat.forEach((row, h) => row.forEach((x, c) => expect(seen[0]![h * d + c]).toBeCloseTo(x, 5)));
+  flat.forEach((row, h) => row.forEach((x, c) => expect(seen[0][h * d + c]).toBeCloseTo(x, 5)));
 });

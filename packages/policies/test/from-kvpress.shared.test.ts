@@ -5,10 +5,10 @@ import { goldenOf, shared } from './goldens.ts';
 
 test('every press of kvpress has a row', () => {
   const inner = readFileSync(`${shared}/peers.md`, 'utf8').match(/### 1\.2[^]*?### 1\.4/)![0],
-    presses = Array.from(inner.matchAll(/^\| (\w+Press)\b/gm), ([, name]) => name!);
+    presses = Array.from(inner.matchAll(/^\| (\w+Press)\b/gm), ([, name]) => name);
   const here = tables()
     .get('kvpress')!
-    .flatMap(([name]) => codes(name!))
+    .flatMap(([name]) => codes(name))
     .join(' ');
   expect(presses.length).toBeGreaterThanOrEqual(38);
   expect(presses.filter((name) => !new RegExp(`\\b${name}\\b`).test(here))).toEqual([]);
@@ -17,7 +17,7 @@ test('every golden has a row', () => {
   expect(
     tables()
       .get('golden')!
-      .flatMap(([name]) => codes(name!))
+      .flatMap(([name]) => codes(name))
       .sort(),
   ).toEqual([...new Set(Object.keys(goldenOf('llama').policies).map((name) => name.replace(/_[\d.]+$/, '')))].sort());
 });

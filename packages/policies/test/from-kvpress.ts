@@ -14,9 +14,9 @@ export function tables(): ReadonlyMap<string, readonly (readonly string[])[]> {
           .split('|')
           .map((cell) => cell.trim()),
       );
-    found.set(head[0]!, rows);
+    found.set(head[0], rows);
   }
   return found;
 }
 /** What stands between backticks in a cell. */
-export const codes = (cell: string): readonly string[] => Array.from(cell.matchAll(/`([^`]+)`/g), ([, code]) => code!);
+export const codes = (cell: string): readonly string[] => Array.from(cell.matchAll(/`([^`]+)`/g), ([, code]) => code);

@@ -51,7 +51,7 @@ test('layers that share see the sets of a lower layer once overlap is known, and
   expect(followers).toHaveLength(2); // of four layers, half
   expect(
     followers.every((l) =>
-      [0, 1, 2].some((j) => j < l && JSON.stringify(sets(l, steps[0]!)) === JSON.stringify(sets(j, steps[0]!))),
+      [0, 1, 2].some((j) => j < l && JSON.stringify(sets(l, steps[0])) === JSON.stringify(sets(j, steps[0]))),
     ),
   ).toBe(false);
   expect(retrievals).toBe(3 * 16 + 10 * 8);

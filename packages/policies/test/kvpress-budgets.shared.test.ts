@@ -66,7 +66,7 @@ function apart(ours: readonly number[], theirs: readonly number[], scores: Float
   const [more, less] = [ours.filter((p) => !theirs.includes(p)), theirs.filter((p) => !ours.includes(p))],
     near = 1e-5 * Math.max(...scores.map(Math.abs));
   const untied = (here: readonly number[], there: readonly number[]): readonly number[] =>
-    here.filter((p) => !there.some((q) => Math.abs(scores[p]! - scores[q]!) < near));
+    here.filter((p) => !there.some((q) => Math.abs(scores[p] - scores[q]) < near));
   return [...untied(more, less), ...untied(less, more)];
 }
 describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(once).map((name) => [kind, name] as const)))(
@@ -74,8 +74,8 @@ describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(once).map((name) 
   (kind, name) => {
     test('keeps what kvpress keeps', async () => {
       const { model, ids } = all.get(kind)!,
-        [text, budget] = once[name]!,
-        want = setsOf(kinds[kind]![name]!),
+        [text, budget] = once[name],
+        want = setsOf(kinds[kind][name]),
         policy = parsePolicy(text);
       const {
         report: { kept },
@@ -90,8 +90,8 @@ describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(once).map((name) 
       let tied = 0;
       for (const [l, heads] of kept.entries())
         for (const [g, set] of heads.entries()) {
-          const theirs = want[l]![g]!,
-            odd = apart(set, theirs, (await sequence.scores(policy, l))[g]!);
+          const theirs = want[l][g],
+            odd = apart(set, theirs, (await sequence.scores(policy, l))[g]);
           // kvpress rounds every chunk down: of 60 slots two are left, which go to the chunks that are next here
           expect(odd.filter((p) => theirs.includes(p))).toEqual([]);
           expect(set).toHaveLength(text.includes('size=64') ? 120 : 60);
@@ -143,8 +143,8 @@ describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(during).map((name
   (kind, name) => {
     test('keeps what kvpress keeps, and says the same', async () => {
       const { model, ids } = all.get(kind)!,
-        { policy, decodePolicy, budget, decodeBudget, every } = during[name]!,
-        want = kinds[kind]![name]!,
+        { policy, decodePolicy, budget, decodeBudget, every } = during[name],
+        want = kinds[kind][name],
         later = parsePolicy(decodePolicy);
       const sequence = new Sequence(model),
         tokens: number[] = [];
@@ -158,7 +158,7 @@ describe.each(Object.keys(kinds).flatMap((kind) => Object.keys(during).map((name
       expect(sequence.kept()).toEqual(setsOf(want));
       expect(tokens).toEqual(want.tokens);
       want.logits!.forEach((x, i) =>
-        expect(Math.abs(sequence.logits.at(-1)![i]! - x)).toBeLessThan(1e-3 * Math.max(...want.logits!.map(Math.abs))),
+        expect(Math.abs(sequence.logits.at(-1)![i] - x)).toBeLessThan(1e-3 * Math.max(...want.logits!.map(Math.abs))),
       );
       sequence.destroy();
     });

@@ -99,34 +99,33 @@ async function scoresOf(
 /** Whether what two sets do not share lies within 1e-5 of the row's largest score. */
 function tied(scores: readonly number[], ours: readonly number[], theirs: readonly number[]): boolean {
   const odd = [...ours.filter((p) => !theirs.includes(p)), ...theirs.filter((p) => !ours.includes(p))].map(
-    (p) => scores[p]!,
+    (p) => scores[p],
   );
   return Math.max(...odd) - Math.min(...odd) < 1e-5 * Math.max(...scores.map(Math.abs));
 }
 
 test('every press that was run has a policy here', () => {
-  for (const kind of kinds)
-    expect(Object.keys(reference.kinds[kind]!.presses).sort()).toEqual(Object.keys(here).sort());
+  for (const kind of kinds) expect(Object.keys(reference.kinds[kind].presses).sort()).toEqual(Object.keys(here).sort());
 });
 describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, name] as const)))(
   '%s: %s of kvpress',
   (kind, name) => {
-    const press = reference.kinds[kind]!.presses[name]!,
-      policy = parsePolicy(here[name]!);
+    const press = reference.kinds[kind].presses[name],
+      policy = parsePolicy(here[name]);
     test.each(Object.keys(press.kept))('%s evicted: the same sets, but for ties', async (ratio) => {
       const { model, ids } = models.get(kind)!,
         { kept } = (
           await generate(model, { ids, policy, budget: Math.floor(LENGTH * (1 - Number(ratio))), maxNewTokens: 0 })
         ).report;
       let ties = 0;
-      for (const [l, heads] of press.kept[ratio]!.entries())
+      for (const [l, heads] of press.kept[ratio].entries())
         for (const [g, bits] of heads.entries()) {
           const theirs = positions(bits),
-            ours = kept[l]![g]!;
+            ours = kept[l][g];
           if (JSON.stringify(ours) === JSON.stringify(theirs)) continue;
           const rows = await scoresOf(model, ids, policy, l);
           expect(
-            tied(rows[Math.floor((g * rows.length) / heads.length)]!, ours, theirs),
+            tied(rows[Math.floor((g * rows.length) / heads.length)], ours, theirs),
             `layer ${l}, head ${g}: ${ours} against ${theirs}`,
           ).toBe(true);
           ties++;
@@ -140,7 +139,7 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
         for (const [g, { largest, parts }] of press.scores!.entries()) {
           const group = ours.length / press.scores!.length,
             mean = (p: number): number =>
-              ours.slice(g * group, (g + 1) * group).reduce((sum, row) => sum + row[p]!, 0) / group;
+              ours.slice(g * group, (g + 1) * group).reduce((sum, row) => sum + row[p], 0) / group;
           parts.forEach((part, p) => {
             if (part !== null)
               expect(Math.abs(mean(p) - (part / 1e5) * largest), `head ${g}, position ${p}`).toBeLessThan(
@@ -153,7 +152,7 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
 );
 test.each(kinds)('%s: calibrated filters are those of a singular value decomposition', async (kind) => {
   const ours = readQFilters((await artifactOf(models.get(kind)!.model, Q_FILTERS_FILE))!);
-  reference.kinds[kind]!.filters.forEach((heads, l) =>
-    heads.flat().forEach((x, i) => expect(Math.abs(ours[l]!.filters[i]! - x)).toBeLessThan(1e-4)),
+  reference.kinds[kind].filters.forEach((heads, l) =>
+    heads.flat().forEach((x, i) => expect(Math.abs(ours[l].filters[i] - x)).toBeLessThan(1e-4)),
   );
 });

@@ -12,7 +12,7 @@ interface Subject {
 
 /** What a piece stands around in these tests: parts with options and brackets of their own. */
 const scorer = (text: string): AnyScorer =>
-  compose(...text.split(' ∘ ').map((name) => pieces[name]!.make() as AnyPiece)) as AnyScorer;
+  compose(...text.split(' ∘ ').map((name) => pieces[name].make() as AnyPiece)) as AnyScorer;
 const terms: Readonly<Record<string, readonly Term[]>> = {
   scorers: [
     [1, scorer('knorm ∘ softmax')],
@@ -35,7 +35,7 @@ const subjects: readonly (readonly [string, Subject])[] = [
 
 /** Other values of an option that the piece takes; of words, those that its refusal names. */
 function values({ make, options }: Subject, key: string): readonly OptionValue[] {
-  const like = options[key]!;
+  const like = options[key];
   const said = (value: OptionValue): string | undefined => {
     try {
       make({ [key]: value });
@@ -49,7 +49,7 @@ function values({ make, options }: Subject, key: string): readonly OptionValue[]
   const tried =
     typeof like === 'number'
       ? [0, 1, 2, 3, 0.25, like / 2, like / 3, like + 2, like * 4, -like, 1e-7, 1e21]
-      : [...(said('no such word')?.split(', got ')[0] ?? '').matchAll(/'([^']+)'/g)].map(([, word]) => word!);
+      : [...(said('no such word')?.split(', got ')[0] ?? '').matchAll(/'([^']+)'/g)].map(([, word]) => word);
   return [like, ...tried.filter((value) => said(value) === undefined)];
 }
 /** As much of a piece as a policy is told by, beside its label. */
@@ -81,7 +81,7 @@ const whole = (piece: Piece): Piece => {
       text
         .split(' ∘ ')
         .filter((name) => name !== '')
-        .map((name) => pieces[name]!.make() as AnyPiece);
+        .map((name) => pieces[name].make() as AnyPiece);
   return compose(...made(before), piece as AnyPiece, ...made(after)) as Piece;
 };
 
@@ -105,7 +105,7 @@ describe.each(subjects)('%s', (_, subject) => {
       { numRuns: 20 },
     ));
   test.each(Object.keys(choices))('%s has other values, and the label shows them', (key) => {
-    const labels = choices[key]!.map((value) => subject.make({ [key]: value }).label);
+    const labels = choices[key].map((value) => subject.make({ [key]: value }).label);
     expect(labels.length).toBeGreaterThan(1);
     expect(new Set(labels).size).toBe(new Set(choices[key]).size);
   });

@@ -19,7 +19,7 @@ export function keptOn(
       at.aligned
         ? undefined
         : ops.from({
-            data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!),
+            data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]),
             shape: [rows],
           }),
     );
@@ -72,7 +72,7 @@ export function keptOn(
     return ops.from({ data: new Float32Array(count * columns).fill(init), shape: [count, columns] });
   };
   const layer = { at, read, budgets: lengths.map((n) => Math.min(n, at.budget)) };
-  const { kept } = runSteps(compile(policy).steps, [layer], ops, [emptyDraft(layer, ops)])[0]!;
+  const { kept } = runSteps(compile(policy).steps, [layer], ops, [emptyDraft(layer, ops)])[0];
   const {
     data,
     shape: [rows = 1, slots = 0],

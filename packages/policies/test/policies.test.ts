@@ -72,11 +72,11 @@ describe.each(evicting)('%s', (name, policy) => {
     onLayers(({ at, lengths }, kept) =>
       kept.forEach((set, g) => {
         if (!shares) {
-          const most = Math.min(at.budget, lengths[g]!);
+          const most = Math.min(at.budget, lengths[g]);
           expect(set.length).toBeLessThanOrEqual(most);
           expect(set.length).toBeGreaterThanOrEqual(most - fewer);
         }
-        expect(set).toEqual([...new Set(set)].sort((a, b) => a - b).filter((i) => i < lengths[g]!));
+        expect(set).toEqual([...new Set(set)].sort((a, b) => a - b).filter((i) => i < lengths[g]));
       }),
     );
   });
@@ -125,6 +125,6 @@ test('what costs a pass is what reads attention', () => {
 });
 
 test('full evicts nothing', () => {
-  const full = policies['full']!.make();
+  const full = policies['full'].make();
   expect([compile(full).evicts, compile(full).steps, full.label]).toEqual([false, [], 'full']);
 });

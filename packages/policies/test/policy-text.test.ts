@@ -132,8 +132,8 @@ test('printPiece writes options that are read back as they were', () =>
       fc.dictionary(key, value, { maxKeys: 4 }),
       (name, options) => {
         const [call] = policyCalls(printPiece(name, options));
-        expect(call!.name).toBe(name);
-        expect(Object.fromEntries((call!.args ?? []).map((arg) => [arg.key, optionValue(arg.calls[0]!)]))).toEqual({
+        expect(call.name).toBe(name);
+        expect(Object.fromEntries((call.args ?? []).map((arg) => [arg.key, optionValue(arg.calls[0])]))).toEqual({
           ...options,
         });
       },

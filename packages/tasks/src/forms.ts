@@ -55,9 +55,9 @@ export function drawFacts(random: Random, form: NeedleForm, count: number, absen
     if (!absentFrom.includes(value)) values.add(value);
   }
   return [...values].map((value, i) => ({
-    key: keys[i]!,
+    key: keys[i],
     value,
-    statement: fill(FORMS[form].statement, keys[i]!).replace('{v}', value),
+    statement: fill(FORMS[form].statement, keys[i]).replace('{v}', value),
   }));
 }
 

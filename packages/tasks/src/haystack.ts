@@ -75,7 +75,7 @@ function run(
     sizes: number[] = [];
   let left = room;
   for (let i = 1; ; i++) {
-    const sentence = sentences[(start + i) % sentences.length]!;
+    const sentence = sentences[(start + i) % sentences.length];
     const length = size(sentence);
     if (length > left) break;
     pieces.push(sentence);
@@ -83,7 +83,7 @@ function run(
     left -= length;
   }
   if (left === 0) return { pieces, sizes };
-  const cut = suffix(sentences[start]!, left, size, wholeWords);
+  const cut = suffix(sentences[start], left, size, wholeWords);
   return cut === undefined ? undefined : { pieces: [cut, ...pieces], sizes: [left, ...sizes] };
 }
 
@@ -111,7 +111,7 @@ function place({ pieces, sizes }: Prose, hidden: readonly Hidden[]): string {
   const slots = ends.map((): string[] => []);
   for (const { text, depth } of hidden) {
     const distance = ends.map((end) => Math.abs(end - depth * total));
-    slots[distance.indexOf(Math.min(...distance))]!.push(text);
+    slots[distance.indexOf(Math.min(...distance))].push(text);
   }
-  return slots.flatMap((statements, i) => [...statements, ...(i < pieces.length ? [pieces[i]!] : [])]).join(' ');
+  return slots.flatMap((statements, i) => [...statements, ...(i < pieces.length ? [pieces[i]] : [])]).join(' ');
 }

@@ -57,7 +57,7 @@ export function needle({
     throw new RangeError(`needle: tokens must be a positive whole number, got ${tokens}`);
   const draw = random(`needle/${seed}`);
   const [fact, ...others] = drawFacts(draw, form, 1 + distractors, sentences.join(' '));
-  const { key, value, statement } = fact!;
+  const { key, value, statement } = fact;
   const question = ask(form, key, asking);
   const questionIds = encode(question, { special: false }).ids;
   const hidden = [

@@ -40,8 +40,8 @@ export function pairedDifference(
       members = 0;
     for (let i = 0; i < clusters.length; i++) {
       const drawn = below(clusters.length);
-      sum += sums[drawn]!;
-      members += clusters[drawn]!.length;
+      sum += sums[drawn];
+      members += clusters[drawn].length;
     }
     return members === 0 ? 0 : sum / members;
   }).sort();
@@ -65,5 +65,5 @@ export function pairedDifference(
 function quantile(sorted: Float64Array, q: number): number {
   const at = q * (sorted.length - 1),
     below = Math.floor(at);
-  return sorted[below]! + (at - below) * ((sorted[below + 1] ?? sorted[below]!) - sorted[below]!);
+  return sorted[below] + (at - below) * ((sorted[below + 1] ?? sorted[below]) - sorted[below]);
 }

@@ -68,7 +68,7 @@ describe('needle', () => {
   it('names the tokens that hold the value', () =>
     holds((made) => {
       const text = made.valueTokens
-        .map((i) => made.document.slice(...made.offsets[i]!))
+        .map((i) => made.document.slice(...made.offsets[i]))
         .join('')
         .trim();
       expect(text).toBe(made.value);

@@ -27,7 +27,7 @@ describe('wilson', () => {
     for (const { k, n, conf, lo, hi } of vectors!.wilson) {
       const { low, high } = wilson(k, n, conf);
       expect(
-        [low, high].map((x, i) => Math.abs(x - [lo, hi][i]!) < 1e-14),
+        [low, high].map((x, i) => Math.abs(x - [lo, hi][i]) < 1e-14),
         `${k}/${n}`,
       ).toEqual([true, true]);
     }
@@ -71,9 +71,9 @@ describe('pairedDifference', () => {
   it('has a wider interval at a higher level, and the same difference', () => {
     const clusters = [[0.1], [0.4], [-0.2], [0.3], [0.05]],
       [one, two] = [0.9, 0.999].map((level) => pairedDifference(clusters, { level }));
-    expect(two!.low).toBeLessThan(one!.low);
-    expect(two!.high).toBeGreaterThan(one!.high);
-    expect(two!.difference).toBe(one!.difference);
+    expect(two.low).toBeLessThan(one.low);
+    expect(two.high).toBeGreaterThan(one.high);
+    expect(two.difference).toBe(one.difference);
     expect(() => pairedDifference(clusters, { level: 1 })).toThrow(
       'pairedDifference: expected a level between 0 and 1, got 1',
     );

@@ -17,7 +17,7 @@ export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (
     const piece = text.slice(Math.max(from, end), to);
     end = Math.max(end, to);
     if (piece === '') continue;
-    if (shares[i]! < 0.5 !== low) {
+    if (shares[i] < 0.5 !== low) {
       flush();
       low = !low;
     }
@@ -34,6 +34,6 @@ export function droppedText(sequence: Pick<Sequence, 'tokens' | 'kept'>, mark: (
 export function heldShares(kept: readonly (readonly (readonly number[])[])[], tokens: number): readonly number[] {
   const rows = kept.flat(),
     counts = new Array<number>(tokens).fill(0);
-  for (const row of rows) for (const position of row) counts[position]!++;
+  for (const row of rows) for (const position of row) counts[position]++;
   return counts.map((count) => count / rows.length);
 }

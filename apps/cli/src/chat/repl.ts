@@ -51,7 +51,7 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
       if (line.startsWith('/')) await command(line.trim(), conversation, terminal);
       else if (line.trim() !== '') {
         answering = new AbortController();
-        await answer(line, conversation, terminal, answering.signal);
+        await answer(line, conversation, answering.signal);
         answering = undefined;
       }
       if (!left) lines.prompt();
@@ -63,12 +63,7 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
   }
 
   /** One turn; what is wrong with it is one sentence, and the conversation goes on. */
-  async function answer(
-    line: string,
-    { say, sequence }: Conversation,
-    at: Terminal,
-    abort: AbortSignal,
-  ): Promise<void> {
+  async function answer(line: string, { say, sequence }: Conversation, abort: AbortSignal): Promise<void> {
     const started = performance.now(),
       before = sequence.counts.steps;
     try {

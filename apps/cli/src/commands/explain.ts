@@ -39,7 +39,7 @@ export const explainCommand = (terminal: Terminal): Command =>
     .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
     .option('--json', 'print one object')
     .action(async (policy: string, options: ExplainOptions) => {
-      const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape]!,
+      const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape],
         slots = slotsOf(options.budget, options.length);
       if (policy === 'all') {
         const rows = deviceRows(config, options.length, slots);

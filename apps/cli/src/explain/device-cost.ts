@@ -71,7 +71,7 @@ export function onDevice(
     ? together(...budgets.flatMap(() => needs.map((signal) => signalCost(signal, needs, config, n))))
     : moves();
   const compact = together(
-    ...left.map((each, l) => compactCost(each, needs, config, n, Math.max(...budgets[l]!), !waits)),
+    ...left.map((each, l) => compactCost(each, needs, config, n, Math.max(...budgets[l]), !waits)),
   );
   const prefill = { ...prefillTraffic(config, n), operations: 2 * multiplyAdds },
     event = together(score, select, compact);

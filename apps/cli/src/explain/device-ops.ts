@@ -61,13 +61,13 @@ export function deviceOps(): {
     x.lengths?.shape[0] === rows ? x.lengths : run(made([rows], 'u32'), [], [x], rows); // of shapes alone
   const raggedAs = (rows: number, ...tensors: readonly (Tensor | undefined)[]): Tensor | undefined => {
     let best: Tensor | undefined;
-    for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0]! > best.lengths!.shape[0]!)) best = t;
+    for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0] > best.lengths!.shape[0])) best = t;
     return best && lengthsFor(best, rows);
   };
   const each = (...operands: readonly Operand[]): Tensor => {
     const tensors = operands.filter(isTensor),
       rows = rowsOf(...tensors),
-      space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis]!)))];
+      space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis])))];
     const shape = space.slice(0, Math.max(...tensors.map((t) => t.shape.length)));
     return run(made(shape, 'f32', raggedAs(rows, ...tensors)), tensors, [], sizeOf(shape));
   };
@@ -187,19 +187,19 @@ export function deviceOps(): {
           if (!x) throw new KvError(kernel.id, `expected the input '${name}'`);
           return kernel.inputs[name] === 'u32' ? x : numeric(x);
         });
-      const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params),
+      const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i].shape])), params),
         like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
       const lengths = like && lengthsFor(like, sizes(like)[0]),
         output = made(
           shape,
           kernel.output.dtype,
           like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1])
-            ? lengthsFor(like, shape[0]!)
+            ? lengthsFor(like, shape[0])
             : undefined,
         ),
         bound = [...inputs, lengths, output];
       const operations =
-        kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i]! as Known])), params) ??
+        kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i] as Known])), params) ??
         bound.reduce((sum, x) => sum + (x ? sizeOf(x.shape) : 0), 0);
       if (sizeOf(shape) > 0) dispatch(bound, operations);
       return output;

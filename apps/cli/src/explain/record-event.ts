@@ -39,11 +39,11 @@ export function recordEvent(
       if (!known.has(key)) known.set(key, sample(signal, at, ops));
       return known.get(key);
     };
-    return { at, budgets: budgets[layer]!, read };
+    return { at, budgets: budgets[layer], read };
   });
   return (policy.reach === 'model' ? [made] : made.map((layer) => [layer])).flatMap((group) =>
     runEvent(policy, group, ops).map((draft, i): Left => {
-      const { at, read } = group[i]!,
+      const { at, read } = group[i],
         replaced = policy
           .hooks('compact')
           .map((hook) =>

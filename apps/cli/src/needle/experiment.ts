@@ -28,7 +28,7 @@ export async function runJob(bench: Bench, job: Job): Promise<Result> {
   const prompt = promptOf(bench, job);
   return job.alone === undefined
     ? runPrompt(bench, job, prompt, policies, ways)
-    : runAlone(bench, job, prompt, policies, ways[job.alone]!);
+    : runAlone(bench, job, prompt, policies, ways[job.alone]);
 }
 
 type PromptSource = Pick<Bench, 'settings' | 'sentences'> & { readonly model: Pick<Model, 'tokenizer'> };
@@ -71,7 +71,7 @@ async function runPrompt(
         if (asked !== mode) continue;
         const fork = whole.fork();
         try {
-          await fork.evict(policies[policy]!, budget ?? '100%');
+          await fork.evict(policies[policy], budget ?? '100%');
           const cache = fork.kept();
           if (mode === 'agnostic') await fork.append(prompt.questionIds);
           if (example) kept[way] = countsOf(fork.kept(), prompt.documentIds.length + prompt.questionIds.length);
@@ -143,7 +143,7 @@ async function runAlone(
 ): Promise<AloneResult> {
   const sequence = new Sequence(model);
   try {
-    await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy]!, budget });
+    await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy], budget });
     if (mode === 'agnostic') await sequence.append(prompt.questionIds);
     await answer(sequence, prompt, answerRules[settings.asking]);
     const { meanDecode, live, peak } = sequence.bytes();
@@ -162,6 +162,6 @@ export function retained(kept: readonly (readonly (readonly number[])[])[], posi
 /** How many rows hold each position, a byte each, base64. */
 function countsOf(kept: readonly (readonly (readonly number[])[])[], length: number): string {
   const counts = new Uint8Array(length);
-  for (const position of kept.flat(2)) if (position < length && counts[position]! < 255) counts[position]!++;
+  for (const position of kept.flat(2)) if (position < length && counts[position] < 255) counts[position]++;
   return Buffer.from(counts).toString('base64');
 }

@@ -67,7 +67,7 @@ export async function prepare(
     ),
     jobs = jobsOf(settings, ways);
   try {
-    promptOf({ model: { tokenizer }, settings, sentences: sentencesOf(await heldOutBook()) }, jobs[0]!);
+    promptOf({ model: { tokenizer }, settings, sentences: sentencesOf(await heldOutBook()) }, jobs[0]);
   } catch (cause) {
     throw cause instanceof RangeError ? new KvError('--tokens', cause.message.replace(/^needle: /, '')) : cause;
   }

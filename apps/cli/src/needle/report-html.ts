@@ -1,5 +1,5 @@
 import { duration } from './progress.ts';
-import { escape } from './report-escape.ts';
+import { escapeHtml } from './report-escape.ts';
 import { depthPanels } from './report-panels.ts';
 import { script } from './report-script.ts';
 import { style } from './report-style.ts';
@@ -25,7 +25,7 @@ export function reportHtml(data: ReportData): string {
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>What the cache keeps: ${escape(settings.model)}, ${settings.tokens} tokens</title>
+<title>What the cache keeps: ${escapeHtml(settings.model)}, ${settings.tokens} tokens</title>
 <style>${style}</style>
 <main>
 <h1>Which policy still finds the needle?</h1>
@@ -41,7 +41,7 @@ ${keptText(data, example)}</section>`
 }
 <section aria-labelledby="numbers"><h2 id="numbers">All numbers</h2>
 ${resultTable(rows)}</section>
-<footer><p>Seed ${settings.seed}; weights ${settings.weights}, on ${escape(settings.engine)}; ${asked(settings)}. Answers are greedy and right only if they are the value exactly. Speed was measured over ${answering(results)} of answering.</p></footer>
+<footer><p>Seed ${settings.seed}; weights ${settings.weights}, on ${escapeHtml(settings.engine)}; ${asked(settings)}. Answers are greedy and right only if they are the value exactly. Speed was measured over ${answering(results)} of answering.</p></footer>
 </main>
 <script>${script}</script>
 </html>
@@ -59,11 +59,11 @@ function lead({ settings: { model, tokens, prompts, depths, modes, policies }, r
   const say = (mode: string, when: string): string => {
     const row = best(mode);
     return row
-      ? ` ${when}, <strong>${escape(row.policy)}</strong> at ${row.way.budget} is right most often, ${Math.round(100 * row.accuracy.share)} %${ties(row) ? ' (the smallest cache of those that are)' : ''}.`
+      ? ` ${when}, <strong>${escapeHtml(row.policy)}</strong> at ${row.way.budget} is right most often, ${Math.round(100 * row.accuracy.share)} %${ties(row) ? ' (the smallest cache of those that are)' : ''}.`
       : '';
   };
   return (
-    `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escape(model)}”.` +
+    `A fact is hidden in a book, a policy cuts the model's cache, and the model is asked for the fact. ${prompts * depths.length} prompts of ${tokens} tokens, ${policies.length} policies, model “${escapeHtml(model)}”.` +
     (modes.includes('aware') ? say('aware', 'When the question is known before the cut') : '') +
     (modes.includes('agnostic') ? say('agnostic', 'When it comes after the cut') : '')
   );

@@ -1,4 +1,4 @@
-import { escape } from './report-escape.ts';
+import { escapeHtml } from './report-escape.ts';
 import type { Mode, Settings } from './settings.ts';
 import type { Accuracy, Row } from './summary.ts';
 import { intervalText, MODE_TITLES } from './table.ts';
@@ -12,7 +12,7 @@ export function depthPanels(settings: Settings, rows: readonly Row[]): string {
   return (
     settings.modes
       .map(
-        (mode) => `<h3>${escape(MODE_TITLES[mode])}</h3>
+        (mode) => `<h3>${escapeHtml(MODE_TITLES[mode])}</h3>
 <div class="panels">${settings.policies
           .map((_, policy) =>
             panel(
@@ -49,13 +49,13 @@ function panel({ depths }: Settings, mode: Mode, rows: readonly Row[]): string {
         `${row.way.budget ?? 'all'}: ${row.byDepth.map(({ share }, d) => `${Math.round(100 * share)} % at depth ${depths[d]}`).join(', ')}`,
     )
     .join('; ');
-  return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escape(`${name}: ${spoken}`)}">${cells.join('')}${ticks}${title}</svg></figure>`;
+  return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escapeHtml(`${name}: ${spoken}`)}">${cells.join('')}${ticks}${title}</svg></figure>`;
 }
 
 /** The name large, its options small. */
 function caption(policy: string): string {
   const [, name = policy, options = ''] = /^(\w+)\((.*)\)$/s.exec(policy) ?? [];
-  return `<strong>${escape(name)}</strong>${options ? ` <small>${escape(options).replace(/,/g, ', ')}</small>` : ''}`;
+  return `<strong>${escapeHtml(name)}</strong>${options ? ` <small>${escapeHtml(options).replace(/,/g, ', ')}</small>` : ''}`;
 }
 
 function cell(accuracy: Accuracy, x: number, y: number): string {

@@ -1,5 +1,5 @@
 import { bytesText } from '../columns.ts';
-import { escape } from './report-escape.ts';
+import { escapeHtml } from './report-escape.ts';
 import type { Row } from './summary.ts';
 import { budgetText, intervalText, MODE_TITLES, percent } from './table.ts';
 
@@ -21,8 +21,8 @@ export function resultTable(rows: readonly Row[]): string {
   return (
     modes
       .map(
-        (mode) => `<h3>${escape(MODE_TITLES[mode])}</h3>
-<div class="scroll" role="region" aria-label="${escape(MODE_TITLES[mode])}" tabindex="0"><table>
+        (mode) => `<h3>${escapeHtml(MODE_TITLES[mode])}</h3>
+<div class="scroll" role="region" aria-label="${escapeHtml(MODE_TITLES[mode])}" tabindex="0"><table>
 <thead><tr>${HEAD.map((name) => `<th scope="col">${name}</th>`).join('')}</tr></thead>
 <tbody>
 ${rows
@@ -47,7 +47,7 @@ function line(row: Row): string {
     memory ? bytesText(memory.peak) : '–',
     speed === undefined ? '–' : `${speed.toFixed(2)}×`,
   ];
-  return `<tr><th scope="row">${escape(policy)}</th>${cells.map((cell) => `<td>${escape(cell)}</td>`).join('')}</tr>`;
+  return `<tr><th scope="row">${escapeHtml(policy)}</th>${cells.map((cell) => `<td>${escapeHtml(cell)}</td>`).join('')}</tr>`;
 }
 
 const NOTE = `<p class="key">Value kept: layers and KV heads that still hold every token of the value, mean over prompts. Somewhere: prompts where at least one does.

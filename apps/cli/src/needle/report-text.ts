@@ -1,4 +1,4 @@
-import { escape, inlineJson } from './report-escape.ts';
+import { escapeHtml, inlineJson } from './report-escape.ts';
 import type { ReportData } from './report-html.ts';
 import type { Example, PromptResult } from './results.ts';
 import { MODE_TITLES } from './table.ts';
@@ -10,17 +10,17 @@ export function keptText({ settings, ways }: ReportData, { value, outcomes, exam
     .map((_, way) => outcomes.find((outcome) => outcome.way === way))
     .map((outcome) => ({ text: outcome?.answer.trim() ?? '', hit: outcome?.hit ?? false }));
   const cut = ways.filter(({ budget }) => budget !== undefined);
-  const first = cut.find(({ policy }) => settings.policies[policy]!.startsWith('snapkv')) ?? cut[0] ?? ways[0]!;
+  const first = cut.find(({ policy }) => settings.policies[policy].startsWith('snapkv')) ?? cut[0] ?? ways[0];
   const options = (items: readonly (readonly [value: string, label: string])[], chosen: string): string =>
     items
       .map(
         ([item, label]) =>
-          `<option value="${escape(item)}"${item === chosen ? ' selected' : ''}>${escape(label)}</option>`,
+          `<option value="${escapeHtml(item)}"${item === chosen ? ' selected' : ''}>${escapeHtml(label)}</option>`,
       )
       .join('');
   const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string =>
     `<label for="${id}">${label}</label> <select id="${id}">${options(items, chosen)}</select>`;
-  return `<p>Hidden: <strong>${escape(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
+  return `<p>Hidden: <strong>${escapeHtml(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
 <form class="choose" onsubmit="return false">
 <span>${select(
     'policy',
@@ -37,7 +37,7 @@ export function keptText({ settings, ways }: ReportData, { value, outcomes, exam
 <span>${select(
     'mode',
     'Question',
-    settings.modes.map((mode) => [mode, MODE_TITLES[mode].split(':')[0]!]),
+    settings.modes.map((mode) => [mode, MODE_TITLES[mode].split(':')[0]]),
     first.mode,
   )}</span>
 </form>
@@ -52,7 +52,7 @@ function tokens({ text, offsets, valueTokens }: Example): string {
   return offsets
     .map(([start, end], i) =>
       end > start
-        ? `<span data-t="${i}"${value.has(i) ? ' class="value"' : ''}>${escape(text.slice(start, end)).replace(/\n/g, '<br>')}</span>`
+        ? `<span data-t="${i}"${value.has(i) ? ' class="value"' : ''}>${escapeHtml(text.slice(start, end)).replace(/\n/g, '<br>')}</span>`
         : '',
     )
     .join('');

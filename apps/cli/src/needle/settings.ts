@@ -63,7 +63,7 @@ export interface Job {
  * another.
  */
 export function jobsOf({ depths, prompts }: Settings, ways: readonly Way[]): readonly Job[] {
-  const middle = depths[Math.floor(depths.length / 2)]!;
+  const middle = depths[Math.floor(depths.length / 2)];
   const trials = Array.from({ length: prompts }, (_, trial) =>
     depths.map(
       (depth): Job => ({

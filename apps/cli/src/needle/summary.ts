@@ -58,7 +58,7 @@ export function summarise(
     const speed = full < 0 ? undefined : rate(outcomes) / rate(of(full));
     return {
       way,
-      policy: policies[way.policy]!,
+      policy: policies[way.policy],
       accuracy: accuracy(outcomes),
       byDepth: depths.map((depth) => accuracy(of(index, depth))),
       retained: mean(outcomes.map(({ retained }) => retained)),

@@ -16,7 +16,7 @@ export function answered(
     right: (readonly number[] | undefined)[] = [];
   return forEach(
     bench,
-    aware ? [...documentIds, ...questions[0]!.ids] : documentIds,
+    aware ? [...documentIds, ...questions[0].ids] : documentIds,
     {},
     tried,
     async (sequence, { arm }) => {
@@ -59,7 +59,7 @@ async function greedy(
   return { text, tokens };
 }
 
-const likeliest = (row: Float32Array): number => row.reduce((best, x, i) => (x > row[best]! ? i : best), 0);
+const likeliest = (row: Float32Array): number => row.reduce((best, x, i) => (x > row[best] ? i : best), 0);
 
 /**
  * Whether the likeliest answer begins with these tokens: they are fed as one block, each must be the likeliest of the
@@ -70,7 +70,7 @@ async function says(sequence: Sequence, tokens: readonly number[]): Promise<bool
     [before] = copy.logits.slice(-1);
   try {
     await copy.append(tokens, { rows: tokens.length });
-    return [before!, ...copy.logits.slice(0, -1)].every((row, i) => likeliest(row) === tokens[i]);
+    return [before, ...copy.logits.slice(0, -1)].every((row, i) => likeliest(row) === tokens[i]);
   } finally {
     copy.destroy();
   }

@@ -58,7 +58,7 @@ async function excuseOf(
 ): Promise<string | undefined> {
   const contrasts = contrastsOf(row, kind);
   for (const name of new Set(contrasts.map(({ task }) => task))) {
-    const task = tasks[name]!,
+    const task = tasks[name],
       length = lengthOf(task);
     if (length > config.maxPositions)
       return `${name} takes ${length} tokens of context, this model has ${config.maxPositions}`;

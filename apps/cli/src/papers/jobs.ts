@@ -39,7 +39,7 @@ export type Known = ReadonlyMap<string, readonly Readonly<Record<string, Numbers
 export function known(results: readonly Result[], plan: Pick<Plan, 'tasks'>): Known {
   const tasks = new Map<string, Readonly<Record<string, Numbers>>[]>();
   for (const { task, spec, trial, numbers } of results) {
-    if (!Object.hasOwn(plan.tasks, task) || spec !== specOf(plan.tasks[task]!)) continue;
+    if (!Object.hasOwn(plan.tasks, task) || spec !== specOf(plan.tasks[task])) continue;
     const trials = tasks.get(task) ?? [];
     tasks.set(task, trials);
     trials[trial] = { ...trials[trial], ...numbers };

@@ -4,9 +4,9 @@ export function surprise(logits: Float32Array, next: number): number {
     sum = 0;
   for (const x of logits) if (x > most) most = x;
   for (const x of logits) sum += Math.exp(x - most);
-  return most + Math.log(sum) - logits[next]!;
+  return most + Math.log(sum) - logits[next];
 }
 
 /** Mean over rows: row i is asked for `targets[i]`. */
 export const meanSurprise = (rows: readonly Float32Array[], targets: readonly number[]): number =>
-  targets.reduce((total, next, i) => total + surprise(rows[i]!, next), 0) / targets.length;
+  targets.reduce((total, next, i) => total + surprise(rows[i], next), 0) / targets.length;

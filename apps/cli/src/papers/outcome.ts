@@ -43,8 +43,8 @@ export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, a
   if (contrasts.length === 0) return made([], 'undecided', 'nothing of this row is asked of this model');
   if (row.rule === 'shrink') {
     if (n <= SCREENED) return made([], 'undecided', `takes more than ${SCREENED} prompts, got ${n}`);
-    const measured = [shrinkage(contrasts, trialsOf(all, contrasts[0]!.task, n))];
-    return made(measured, measured[0]!.verdict);
+    const measured = [shrinkage(contrasts, trialsOf(all, contrasts[0].task, n))];
+    return made(measured, measured[0].verdict);
   }
   const measured = contrasts.map((contrast) =>
     able(measure(contrast, trialsOf(all, contrast.task, n), contrasts.length), full),
@@ -54,10 +54,10 @@ export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, a
 
 /** A contrast on a task that the full cache fails tells nothing. */
 const able = (one: Measured, full: Readonly<Record<string, number>>): Measured =>
-  one.contrast.metric === 'hit' && full[one.contrast.task]! < ABLE
+  one.contrast.metric === 'hit' && full[one.contrast.task] < ABLE
     ? {
         ...one,
         verdict: 'undecided',
-        because: `the full cache itself has ${(100 * full[one.contrast.task]!).toFixed(0)} %`,
+        because: `the full cache itself has ${(100 * full[one.contrast.task]).toFixed(0)} %`,
       }
     : one;

@@ -104,7 +104,7 @@ function hidden(
       encode,
       sentences: filler ? FILLER : sentences,
       tokens: length,
-      depth: DEPTHS[trial % DEPTHS.length]!,
+      depth: DEPTHS[trial % DEPTHS.length],
       seed,
       form,
       distractors,
@@ -177,11 +177,11 @@ function credential(
     { name: 'endpoint', value: `https://${word(4).toLowerCase()}.net` },
     { name: 'auth_token', value: word(10) },
   ].slice(0, values);
-  const depth = DEPTHS[trial % DEPTHS.length]!,
+  const depth = DEPTHS[trial % DEPTHS.length],
     cue = (name: string): string => `The agent called connect(${name}="`;
   const facts = given.map(({ name, value }, i) => ({
     text: `${cue(name)}${value}").`,
-    depth: values === 1 ? depth : DEPTHS[2 * i]!,
+    depth: values === 1 ? depth : DEPTHS[2 * i],
   }));
   const { document, ids } = placed(facts, sentences, tokens, `\n${cue('auth_token')}`, encode, draw);
   return {

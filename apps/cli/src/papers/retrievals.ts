@@ -37,7 +37,7 @@ export async function retrievalsOf(
   const counts = (JSON.parse(kv) as Manifest).layers.flatMap(({ states }, l) =>
     states.flatMap(({ id }, i) => {
       if (!COUNTED.test(id)) return [];
-      const [from, to] = (tensors as unknown as Tensors)[`layers.${l}.states.${i}`]!.data_offsets;
+      const [from, to] = (tensors as unknown as Tensors)[`layers.${l}.states.${i}`].data_offsets;
       return [...new Float32Array(bytes.slice(8 + size + from, 8 + size + to).buffer)];
     }),
   );

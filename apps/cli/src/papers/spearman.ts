@@ -1,10 +1,10 @@
 /** Ranks from 0, ties share their mean. */
 function ranks(values: ArrayLike<number>): Float64Array {
-  const order = Array.from(values, (_, i) => i).sort((i, j) => values[i]! - values[j]!),
+  const order = Array.from(values, (_, i) => i).sort((i, j) => values[i] - values[j]),
     out = new Float64Array(values.length);
   for (let from = 0, to = 0; from < order.length; from = to) {
-    while (to < order.length && values[order[to]!] === values[order[from]!]) to++;
-    for (let i = from; i < to; i++) out[order[i]!] = (from + to - 1) / 2;
+    while (to < order.length && values[order[to]] === values[order[from]]) to++;
+    for (let i = from; i < to; i++) out[order[i]] = (from + to - 1) / 2;
   }
   return out;
 }
@@ -18,8 +18,8 @@ export function spearman(x: ArrayLike<number>, y: ArrayLike<number>): number {
     aa = 0,
     bb = 0;
   for (let i = 0; i < a.length; i++) {
-    const u = a[i]! - middle,
-      v = b[i]! - middle;
+    const u = a[i] - middle,
+      v = b[i] - middle;
     ab += u * v;
     aa += u * u;
     bb += v * v;

@@ -63,7 +63,7 @@ function shortly({ measured, because }: Outcome): string {
   const by = [...measured].sort((x, y) => x.difference - y.difference),
     held = measured.filter(({ verdict }) => verdict === 'held').length,
     not = measured.filter(({ verdict }) => verdict === 'not').length;
-  return `${signed(by[0]!.difference)} to ${signed(by.at(-1)!.difference)}; ${held} of ${measured.length} held, ${not} not`;
+  return `${signed(by[0].difference)} to ${signed(by.at(-1)!.difference)}; ${held} of ${measured.length} held, ${not} not`;
 }
 
 const tints: Readonly<Record<Verdict, (text: string) => string>> = {

@@ -70,7 +70,7 @@ async function continued(
       for (const [i, token] of after.entries()) {
         await sequence.step(token, arm.budget === undefined ? undefined : every);
         slots.push(slotsNow(sequence));
-        if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]!);
+        if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]);
       }
       return {
         nll: nll / (follow - 1),
@@ -115,7 +115,7 @@ async function ranked(
       const layers: number[] = [];
       for (let l = 0; l < model.config.layers; l++) {
         const [a, b] = [await sequence.scores(policy, l), await sequence.scores(second, l)];
-        layers.push(mean(a.map((row, g) => spearman(row, b[g]!))));
+        layers.push(mean(a.map((row, g) => spearman(row, b[g]))));
       }
       out[armKey(arm)] = { spearman: mean(layers), spearmanLeast: Math.min(...layers) };
     }
@@ -136,7 +136,7 @@ async function spent(
     prompt = ids.slice(0, tokens),
     out: Record<string, Numbers> = {};
   for (const i of tried.keys()) {
-    const { arm, policy } = tried[(i + trial) % tried.length]!,
+    const { arm, policy } = tried[(i + trial) % tried.length],
       apart = new Sequence(bench.model),
       sequence = new Sequence(bench.model);
     try {

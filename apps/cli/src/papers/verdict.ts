@@ -98,7 +98,7 @@ export function measure(contrast: Contrast, trials: Trials, contrasts: number): 
     a: left,
     ...(right && {
       b: right,
-      p: metric === 'hit' ? mcnemar(pairs.filter(([d]) => d! > 0).length, pairs.filter(([d]) => d! < 0).length) : p,
+      p: metric === 'hit' ? mcnemar(pairs.filter(([d]) => d > 0).length, pairs.filter(([d]) => d < 0).length) : p,
     }),
     difference,
     low,
@@ -164,11 +164,11 @@ export function shrinkage(contrasts: readonly Contrast[], trials: Trials): Measu
   if (trials.length <= SCREENED)
     throw new RangeError(`shrinkage: expected more than ${SCREENED} prompts, got ${trials.length}`);
   const gain = ({ metric, a, b }: Contrast, trial: Trials[number]): number =>
-    (METRICS[metric].better === 'higher' ? 1 : -1) * (trial[armKey(a)]![metric]! - trial[armKey(b!)]![metric]!);
+    (METRICS[metric].better === 'higher' ? 1 : -1) * (trial[armKey(a)][metric]! - trial[armKey(b!)][metric]!);
   const screened = contrasts.map((contrast) =>
     trials.slice(0, SCREENED).reduce((sum, trial) => sum + gain(contrast, trial), 0),
   );
-  const contrast = contrasts[screened.indexOf(Math.max(...screened))]!,
+  const contrast = contrasts[screened.indexOf(Math.max(...screened))],
     n = trials.length;
   const pairs = trials.map((trial, i) => [gain(contrast, trial) * (i < SCREENED ? n / SCREENED : -n / (n - SCREENED))]);
   const { difference, low, high, p } = pairedDifference(pairs, { resamples: RESAMPLES, seed: 0 });

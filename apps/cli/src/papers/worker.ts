@@ -37,6 +37,6 @@ opened.catch(() => {}); // its first job says it
 serve<Job, Result>(async ({ task, trial, arms }, stops) => {
   const started = performance.now(),
     { model, ...shared } = await opened,
-    numbers = await runTrial({ ...shared, model: stops(model) }, task, plan.tasks[task]!, trial, arms);
-  return { task, spec: specOf(plan.tasks[task]!), trial, numbers, seconds: (performance.now() - started) / 1000 };
+    numbers = await runTrial({ ...shared, model: stops(model) }, task, plan.tasks[task], trial, arms);
+  return { task, spec: specOf(plan.tasks[task]), trial, numbers, seconds: (performance.now() - started) / 1000 };
 });

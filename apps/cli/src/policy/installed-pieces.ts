@@ -116,9 +116,7 @@ async function load(folder: string, { name, exports, main }: Manifest): Promise<
   for (const specifier of [name, pathToFileURL(join(folder, file)).href]) {
     try {
       return (await import(/* @vite-ignore */ specifier)) as Readonly<Record<string, unknown>>;
-    } catch {
-      continue;
-    }
+    } catch {}
   }
   return {};
 }
@@ -154,12 +152,12 @@ const kindsOf = ({ atoms }: AnyPiece): string =>
 function shownOf(found: readonly AnyPiece[]): Pick<InstalledPiece, 'options' | 'around'> {
   const shown = found.flatMap(({ label }) => argsOf(label));
   const around = shown.flatMap(({ key, calls }): readonly PieceEntry['around'][] => {
-    const inner = calls[0]!.name;
+    const inner = calls[0].name;
     if (key === undefined) return inner === ANY.name ? ['scorers'] : inner === `1*${ANY.name}` ? ['weighted'] : [];
     return (key === 'by' || key === 'of') && inner === ANY.name ? [key] : [];
   })[0];
-  const options = argsOf(found[0]!.label).flatMap(({ key, calls }) => {
-    const value = key === undefined || key === around || calls.length > 1 ? undefined : optionValue(calls[0]!);
+  const options = argsOf(found[0].label).flatMap(({ key, calls }) => {
+    const value = key === undefined || key === around || calls.length > 1 ? undefined : optionValue(calls[0]);
     return value === undefined ? [] : [[key, value] as const];
   });
   return { options: Object.fromEntries(options) as OptionValues, around };

@@ -44,9 +44,7 @@ function packageUrl(name: string, cwd: string): string | undefined {
     try {
       const found = createRequire(from).resolve(name);
       if (isAbsolute(found)) return pathToFileURL(found).href;
-    } catch {
-      continue;
-    }
+    } catch {}
   }
   return undefined;
 }

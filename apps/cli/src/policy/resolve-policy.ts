@@ -35,10 +35,10 @@ export async function resolvePolicy(text: string, { cwd, seed }: ResolveOptions)
 
 function seeded(text: string, seed: number): string {
   const [only, ...more] = policyCalls(text),
-    { name, args = [] } = only!;
-  const draws = more.length === 0 && Object.hasOwn(policies, name) && Object.hasOwn(policies[name]!.options, 'seed');
+    { name, args = [] } = only;
+  const draws = more.length === 0 && Object.hasOwn(policies, name) && Object.hasOwn(policies[name].options, 'seed');
   return draws && !args.some(({ key }) => key === 'seed')
-    ? printCalls([{ ...only!, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }])
+    ? printCalls([{ ...only, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }])
     : text;
 }
 

@@ -23,7 +23,7 @@ export function adaKV({ safeguard = 0.2 }: AdaKvOptions = {}): ScoreAllocator<'a
     [],
     ({ ops, at, scores, budgets, forced, banned }) => {
       const onHeads = (kind: 'mean' | 'max', x: typeof scores): typeof scores =>
-        x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : ops.add(x, ops.mul(budgets, 0));
+        x.shape[0] > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : ops.add(x, ops.mul(budgets, 0));
       const s = banned ? ops.where(onHeads('max', banned), LOWEST, onHeads('mean', scores)) : onHeads('mean', scores);
       const least = ops.min(
         budgets,

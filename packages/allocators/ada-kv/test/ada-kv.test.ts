@@ -84,7 +84,7 @@ test('budgets that differ from head to head: the safeguard is a share of the lar
         scores: cpu.ops.from({ data: Float32Array.from(scores.flat()), shape: [heads, n] }),
       };
     return Array.from(
-      readCpu(runSteps(compile(adaKV({ safeguard })).steps, [layer], cpu.ops, [draft])[0]!.budgets).data,
+      readCpu(runSteps(compile(adaKV({ safeguard })).steps, [layer], cpu.ops, [draft])[0].budgets).data,
     );
   };
   fc.assert(
@@ -92,7 +92,7 @@ test('budgets that differ from head to head: the safeguard is a share of the lar
       cases,
       fc.array(fc.nat(8), { minLength: 3, maxLength: 3 }),
       ({ c: { heads, n, safeguard }, scores }, given) => {
-        const budgets = scores.map((_, h) => Math.min(n, given[h]!));
+        const budgets = scores.map((_, h) => Math.min(n, given[h]));
         expect(shared({ heads, n, safeguard, scores, budgets })).toEqual(
           adaKvOracle(
             scores,

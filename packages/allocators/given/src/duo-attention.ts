@@ -31,7 +31,7 @@ function ranked(scores: readonly (readonly number[])[]): readonly Heads[] {
     .sort((a, b) => a.score - b.score || a.l - b.l || a.g - b.g);
   const rows = scores.map((row) => row.map(() => 0));
   all.forEach(({ l, g }, place) => {
-    rows[l]![g] = place;
+    rows[l][g] = place;
   });
   return rows.map((places) => ({ places, of: all.length, layers: rows.length }));
 }
@@ -48,7 +48,7 @@ const headScores = besideModel({
       .map((line) => line.trim())
       .filter((line) => line !== '')
       .map((line) => line.split(/\s+/).map(Number));
-    if (lines.length === 0 || lines.some((line) => line.length !== lines[0]!.length || !line.every(Number.isFinite)))
+    if (lines.length === 0 || lines.some((line) => line.length !== lines[0].length || !line.every(Number.isFinite)))
       throw new KvError(HEAD_SCORES_FILE, 'expected lines of as many numbers each, between tabs');
     return ranked(lines);
   },

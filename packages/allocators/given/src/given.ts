@@ -28,12 +28,12 @@ export function given({ shares = '1' }: GivenOptions = {}): Allocator<'given'> {
     const { budgets, lengths, floor } = plan,
       weights = budgets.map((heads, l) =>
         heads.map((_, g) => {
-          const row = rows.length === 1 ? rows[0]! : rows[l],
+          const row = rows.length === 1 ? rows[0] : rows[l],
             share = row?.length === 1 ? row[0] : row?.[g];
           if (
             share === undefined ||
             (rows.length > 1 && rows.length !== budgets.length) ||
-            (row!.length > 1 && row!.length !== heads.length)
+            (row.length > 1 && row.length !== heads.length)
           )
             throw new KvError(
               'given',
@@ -52,6 +52,6 @@ export function given({ shares = '1' }: GivenOptions = {}): Allocator<'given'> {
       lengths.flat(),
     );
     let at = 0;
-    return { ...plan, budgets: budgets.map((heads) => heads.map(() => made[at++]!)) };
+    return { ...plan, budgets: budgets.map((heads) => heads.map(() => made[at++])) };
   });
 }

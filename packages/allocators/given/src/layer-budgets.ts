@@ -13,8 +13,8 @@ interface Layer {
  * it. `[rows, 1]`.
  */
 export function budgetsOf({ ops, at, scores, budgets, forced }: Layer, given: readonly number[]): Tensor {
-  const rows = budgets.shape[0]!,
-    onRows = (x: Tensor): Tensor => (x.shape[0]! > rows ? ops.groupRows('max', x, rows) : x),
+  const rows = budgets.shape[0],
+    onRows = (x: Tensor): Tensor => (x.shape[0] > rows ? ops.groupRows('max', x, rows) : x),
     all = ops.fill(ops.add(scores, ops.mul(budgets, 0)), 1);
   // broadcast where query heads choose
   const asked = ops.from({ data: Float32Array.from(given, (x) => Math.min(x, at.slots)), shape: [given.length, 1] });

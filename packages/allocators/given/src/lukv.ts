@@ -42,8 +42,8 @@ function rounded(lost: readonly number[], n: number): number[] {
     floors = ideal.map(Math.floor),
     sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
   const rest = Math.max(lost.length, Math.round(sum(ideal))) - sum(floors),
-    order = ideal.map((x, g) => ({ g, left: x - floors[g]! })).sort((a, b) => b.left - a.left || a.g - b.g);
-  for (const { g } of order.slice(0, Math.max(0, rest))) floors[g]!++;
+    order = ideal.map((x, g) => ({ g, left: x - floors[g] })).sort((a, b) => b.left - a.left || a.g - b.g);
+  for (const { g } of order.slice(0, Math.max(0, rest))) floors[g]++;
   return floors.map((x) => Math.min(n, Math.max(1, x)));
 }
 
@@ -73,7 +73,7 @@ export function lukv(): ScoreAllocator<'lukv'> {
     return {
       budgets: budgetsOf(
         ctx,
-        ratio > 0 && ratio < 1 ? rounded(lost[index]!, at.slots) : new Array<number>(heads).fill(at.budget),
+        ratio > 0 && ratio < 1 ? rounded(lost[index], at.slots) : new Array<number>(heads).fill(at.budget),
       ),
     };
   });

@@ -15,7 +15,7 @@ export function readNpy(
     view = new DataView(file.buffer, file.byteOffset, file.byteLength);
   if (file.length < 12 || !MAGIC.every((byte, i) => file[i] === byte))
     throw refuse(`an .npy file, got ${file.length} bytes of something else`);
-  const wide = file[6]! > 1,
+  const wide = file[6] > 1,
     start = wide ? 12 : 10,
     size = wide ? view.getUint32(8, true) : view.getUint16(8, true);
   if (size > Math.min(65_536, file.length - start))

@@ -18,9 +18,9 @@ export function streaming(scores: readonly (readonly number[])[], share: number,
   for (let k = Math.round(share * scores.flat().length); k > 0; k--) {
     const least = Math.min(...left.flat()),
       l = left.findIndex((row) => row.includes(least)),
-      g = left[l]!.indexOf(least);
-    left[l]![g] = Infinity;
-    out[l]![g] = Math.min(n, slots);
+      g = left[l].indexOf(least);
+    left[l][g] = Infinity;
+    out[l][g] = Math.min(n, slots);
   }
   return out;
 }
@@ -38,7 +38,7 @@ export function curve(lost: readonly number[], n: number): number[] {
   ) {
     const g = owed.indexOf(Math.max(...owed));
     owed[g] = -1;
-    kept[g]!++;
+    kept[g]++;
   }
   return kept.map((x) => Math.max(1, Math.min(n, x)));
 }

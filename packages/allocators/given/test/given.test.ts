@@ -24,7 +24,7 @@ test('largest remainders of the shares, where every head has room', () => {
       );
       fc.pre(shares.flat().some((x) => x > 0));
       const total = budget * layers * heads,
-        each = shares.flatMap((row) => Array.from({ length: heads }, (_, g) => row[single ? 0 : g]!));
+        each = shares.flatMap((row) => Array.from({ length: heads }, (_, g) => row[single ? 0 : g]));
       const { budgets } = planBudgets(
         compile(given({ shares })),
         budget,
@@ -33,10 +33,10 @@ test('largest remainders of the shares, where every head has room', () => {
       const want = portions(each, total),
         got = budgets.flat();
       expect(got.reduce((a, b) => a + b, 0)).toBe(total);
-      const more = want.filter(({ whole }, i) => got[i]! > whole),
+      const more = want.filter(({ whole }, i) => got[i] > whole),
         same = want.filter(({ whole }, i) => got[i] === whole);
       expect(more.length + same.length).toBe(got.length);
-      got.forEach((b, i) => expect(b - want[i]!.whole).toBeLessThanOrEqual(1));
+      got.forEach((b, i) => expect(b - want[i].whole).toBeLessThanOrEqual(1));
       for (const { rest } of more) for (const other of same) expect(rest).toBeGreaterThan(other.rest - 1e-9);
     }),
     { numRuns: 100 },

@@ -20,7 +20,7 @@ function npy(shape: readonly number[], data: readonly number[], bytes: 4 | 8 = 4
 }
 /** What a piece's signal gives of a file beside the model. */
 async function fromFile(piece: Piece, file: Uint8Array | undefined, layer: number): Promise<object> {
-  const signal = piece.atoms[0]!.needs[0] as Signal<string, object>,
+  const signal = piece.atoms[0].needs[0] as Signal<string, object>,
     engine = {
       artifact: async (name: string) => (name === BUDGET_CURVE_FILE || name === HEAD_SCORES_FILE ? file : undefined),
     } as ProviderEngine;
@@ -58,7 +58,7 @@ describe('duoAttention', () => {
         fc.integer({ min: 1, max: 12 }),
         async (scores, share, slots) => {
           const want = streaming(scores, share, slots, 9),
-            file = new TextEncoder().encode(scores.map((row) => row.join('\t')).join('\n') + '\n'),
+            file = new TextEncoder().encode(`${scores.map((row) => row.join('\t')).join('\n')}\n`),
             options = { share, slots };
           for (const [l, row] of want.entries()) {
             const at = { kvHeads: row.length, queryHeads: row.length, layer: l, layers: scores.length, slots: 9 };

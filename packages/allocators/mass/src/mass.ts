@@ -24,13 +24,13 @@ export function mass({ epsilon = 0.05 }: MassOptions = {}): Piece<'weights', 'sa
     [],
     ({ ops, at, scores, budgets, forced, banned }) => {
       const onRows = (kind: 'mean' | 'max', x: typeof scores): typeof scores =>
-        ops.add(x.shape[0]! > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
+        ops.add(x.shape[0] > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
       const s = onRows('mean', scores),
         free = banned ? ops.where(onRows('max', banned), LOWEST, s) : s;
       const place = ops.rank(forced ? ops.where(onRows('max', forced), -LOWEST, free) : free, 'row'); // [G, n]
       const fewest = ops.kernel(
         prefix,
-        { weights: ops.simplex(scores.shape[0]! < at.kvHeads ? s : scores), place },
+        { weights: ops.simplex(scores.shape[0] < at.kvHeads ? s : scores), place },
         { share: 1 - epsilon },
       );
       return { budgets: forced ? ops.max(fewest, ops.reduce('sum', onRows('max', forced), 'slots')) : fewest };
@@ -51,7 +51,7 @@ export const prefix: Kernel = {
   params: { share: 'f32' },
   ragged: 'place',
   per: 'row',
-  output: { dtype: 'f32', shape: ({ place }) => [place![0]!, 1] },
+  output: { dtype: 'f32', shape: ({ place }) => [place[0], 1] },
   wgsl: /* wgsl */ `
 fn run(g: u32) {
   let n = place_shape.y;
@@ -71,16 +71,16 @@ fn run(g: u32) {
   output[g] = f32(low);
 }`,
   ref({ weights, place }, { share = 1 }, out, lengths) {
-    const [rows = 0, n = 0] = place!.shape,
-      group = weights!.shape[0]! / Math.max(1, rows);
+    const [rows = 0, n = 0] = place.shape,
+      group = weights.shape[0] / Math.max(1, rows);
     for (let g = 0; g < rows; g++) {
-      const order = Array.from({ length: lengths[g]! }, (_, i) => i).sort(
-          (a, b) => place!.data[g * n + a]! - place!.data[g * n + b]!,
+      const order = Array.from({ length: lengths[g] }, (_, i) => i).sort(
+          (a, b) => place.data[g * n + a] - place.data[g * n + b],
         ),
         held = new Float64Array(group);
       let k = 0;
       while (k < order.length && held.some((x) => x < Math.fround(share))) {
-        for (let r = 0; r < group; r++) held[r]! += weights!.data[(g * group + r) * n + order[k]!]!;
+        for (let r = 0; r < group; r++) held[r] += weights.data[(g * group + r) * n + order[k]];
         k++;
       }
       out[g] = k;

@@ -11,7 +11,7 @@ export function massOracle(
   forced: readonly number[],
   banned: readonly number[],
 ): number {
-  const n = heads[0]!.length,
+  const n = heads[0].length,
     mean = ndarray(new Float64Array(n), [n]);
   for (const row of heads) ops.addeq(mean, ndarray(Float64Array.from(row), [n]));
   const worth = (i: number): number => (forced.includes(i) ? Infinity : banned.includes(i) ? -Infinity : mean.get(i)),
@@ -19,7 +19,7 @@ export function massOracle(
       worth(a) === worth(b) ? a - b : worth(b) - worth(a),
     );
   const share = (row: readonly number[], set: readonly number[]): number =>
-    set.reduce((s, i) => s + row[i]!, 0) / row.reduce((s, x) => s + x, 0);
+    set.reduce((s, i) => s + row[i], 0) / row.reduce((s, x) => s + x, 0);
   for (let k = forced.length; k < n; k++)
     if (heads.every((row) => share(row, order.slice(0, k)) >= 1 - epsilon)) return k;
   return n;

@@ -37,9 +37,9 @@ export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tenso
   ) as [Tensor[], Tensor[]]; // [R, 1]
   let rest = ops.max(0, ops.sub(want, over(above)));
   return layers.map(({ sure }, l) => {
-    const border = ops.kernel(inOrder, { wants: ops.max(0, ops.sub(reach[l]!, above[l]!)), rest });
+    const border = ops.kernel(inOrder, { wants: ops.max(0, ops.sub(reach[l], above[l])), rest });
     rest = ops.sub(rest, ops.reduce('sum', border, 'rows'));
-    return ops.add(sure, ops.add(above[l]!, border));
+    return ops.add(sure, ops.add(above[l], border));
   });
 }
 
@@ -49,7 +49,7 @@ export const inOrder: Kernel = {
   inputs: { wants: 'f32', rest: 'f32' },
   params: {},
   per: 'row',
-  output: { dtype: 'f32', shape: ({ wants }) => [wants![0]!, 1] },
+  output: { dtype: 'f32', shape: ({ wants }) => [wants[0], 1] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   var left = rest[0];
@@ -57,10 +57,10 @@ fn run(row: u32) {
   output[row] = clamp(left, 0.0, wants[row * wants_shape.y]);
 }`,
   ref({ wants, rest }, _params, out) {
-    const width = Math.max(1, wants!.shape[1]!);
-    let left = rest!.data[0]!;
+    const width = Math.max(1, wants.shape[1]);
+    let left = rest.data[0];
     out.forEach((_, r) => {
-      const want = wants!.data[r * width]!;
+      const want = wants.data[r * width];
       out[r] = Math.min(Math.max(left, 0), want);
       left -= want;
     });

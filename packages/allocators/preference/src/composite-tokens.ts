@@ -9,7 +9,7 @@ export const byRank: Kernel = {
   params: {},
   ragged: 'x',
   per: 'group',
-  output: { dtype: 'f32', shape: ({ x }) => x! },
+  output: { dtype: 'f32', shape: ({ x }) => x },
   wgsl: /* wgsl */ `
 fn run(row: u32, lane: u32) {
   let n = x_shape.y; let at = row * n;
@@ -18,9 +18,9 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   ref({ x, rank }, _params, out, lengths) {
-    const [rows = 0, n = 0] = x!.shape;
+    const [rows = 0, n = 0] = x.shape;
     for (let r = 0; r < rows; r++)
-      for (let i = 0; i < lengths[r]!; i++) out[r * n + rank!.data[r * n + i]!] = x!.data[r * n + i]!;
+      for (let i = 0; i < lengths[r]; i++) out[r * n + rank.data[r * n + i]] = x.data[r * n + i];
   },
 };
 
@@ -36,7 +36,7 @@ type Layer = Parameters<Parameters<typeof modelAllocator<string, readonly []>>[2
 
 function compositeOf({ ops, at, scores, forced, banned, budgets }: Layer): Composite {
   const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor =>
-    ops.add(x.shape[0]! > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
+    ops.add(x.shape[0] > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
   const s = onRows('mean', scores),
     must = forced ? onRows('max', forced) : ops.fill(s, 0),
     out = banned ? ops.mul(onRows('max', banned), ops.sub(1, must)) : ops.fill(s, 0);
@@ -78,12 +78,12 @@ function seenFrom(ops: Ops, { index, slots }: Composite, other: Composite): Tens
  */
 export const compositeTokens = (): ScoreAllocator<'compositeTokens'> =>
   modelAllocator('compositeTokens', [], (layers) => {
-    const { ops } = layers[0]!,
+    const { ops } = layers[0],
       own = layers.map(compositeOf),
       share = layers.map(({ budgets }) => ops.map('floor', ops.reduce('mean', budgets, 'rows')));
-    const first = own.map((other) => seenFrom(ops, own[0]!, other)).reduce((a, b) => ops.max(a, b));
+    const first = own.map((other) => seenFrom(ops, own[0], other)).reduce((a, b) => ops.max(a, b));
     const competing = own.map(({ scores, forced, usable, index }, l) => {
-      const sure = ops.max(forced, ops.min(1, ops.min(share[l]!, usable)));
+      const sure = ops.max(forced, ops.min(1, ops.min(share[l], usable)));
       return {
         scores: l === 0 ? first : scores,
         sure,
@@ -95,12 +95,12 @@ export const compositeTokens = (): ScoreAllocator<'compositeTokens'> =>
       competing,
       share.reduce((a, b) => ops.add(a, b)),
     ).map((size, l) => {
-      const { scores, budgets, at } = layers[l]!,
+      const { scores, budgets, at } = layers[l],
         held = ops.reduce('sum', ops.fill(ops.add(scores, ops.mul(budgets, 0)), 1), 'slots');
       return {
         budgets: ops.min(
           ops.add(ops.mul(budgets, 0), size),
-          held.shape[0]! > at.kvHeads ? ops.groupRows('max', held, at.kvHeads) : held,
+          held.shape[0] > at.kvHeads ? ops.groupRows('max', held, at.kvHeads) : held,
         ),
       };
     });

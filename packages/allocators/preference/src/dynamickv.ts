@@ -27,14 +27,14 @@ export function dynamickv({ window = 32, most = 10 }: DynamickvOptions = {}): Sc
     const {
       ops,
       at: { budget },
-    } = layers[0]!;
+    } = layers[0];
     const open = layers.map(({ at, scores, forced, budgets }) => {
       const s = ops.add(
-          scores.shape[0]! > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores,
+          scores.shape[0] > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores,
           ops.mul(budgets, 0),
         ),
         out = forced ?? ops.lastSlots(s, window);
-      return ops.where(out.shape[0]! > at.kvHeads ? ops.groupRows('max', out, at.kvHeads) : out, -1, s);
+      return ops.where(out.shape[0] > at.kvHeads ? ops.groupRows('max', out, at.kvHeads) : out, -1, s);
     });
     const sum = (x: Tensor): Tensor => ops.reduce('sum', ops.reduce('sum', x, 'slots'), 'rows'),
       all = (of: readonly Tensor[]): Tensor => of.reduce((a, b) => ops.add(a, b));

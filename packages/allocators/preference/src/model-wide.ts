@@ -12,10 +12,10 @@ import { shareOfBest } from './border.ts';
  */
 export const modelWide = (): ScoreAllocator<'modelWide'> =>
   modelAllocator('modelWide', [], (layers) => {
-    const { ops } = layers[0]!;
+    const { ops } = layers[0];
     const competing = layers.map(({ at, scores, forced, banned, budgets }) => {
       const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor =>
-        ops.add(x.shape[0]! > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
+        ops.add(x.shape[0] > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
       const s = onRows('mean', scores),
         must = forced ? onRows('max', forced) : ops.fill(s, 0),
         out = banned ? ops.max(must, onRows('max', banned)) : must;

@@ -15,7 +15,7 @@ export const countFrom: Kernel = {
   inputs: { x: 'f32', held: 'f32', edges: 'f32', before: 'f32' },
   params: {},
   per: 'element',
-  output: { dtype: 'f32', shape: ({ before }) => before! },
+  output: { dtype: 'f32', shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let edge = edges[index % edges_shape.y];
@@ -25,17 +25,17 @@ fn run(index: u32) {
   }
   output[index] = count;
 }`,
-  operations: ({ x, edges }) => x!.shape[0]! * x!.shape[1]! * edges!.shape[1]!,
+  operations: ({ x, edges }) => x.shape[0] * x.shape[1] * edges.shape[1],
   ref({ x, held, edges, before }, _params, out) {
-    const [rows = 0, n = 0] = x!.shape,
-      [stripes = 1, count = 0] = before!.shape,
-      { data } = edges!;
-    out.set(before!.data);
+    const [rows = 0, n = 0] = x.shape,
+      [stripes = 1, count = 0] = before.shape,
+      { data } = edges;
+    out.set(before.data);
     for (let r = 0; r < rows; r++)
-      for (let i = 0; i < held!.data[r]!; i++) {
-        const score = x!.data[r * n + i]!,
+      for (let i = 0; i < held.data[r]; i++) {
+        const score = x.data[r * n + i],
           from = ((r * n + i) % stripes) * count;
-        for (let e = 0; e < count; e++) if (score >= data[e]!) out[from + e]!++;
+        for (let e = 0; e < count; e++) if (score >= data[e]) out[from + e]++;
       }
   },
 };
@@ -63,7 +63,7 @@ export function borderOfBest(
     const enough = ops.atLeast(
       ops.reduce(
         'sum',
-        layers.reduce((before, x, l) => ops.kernel(countFrom, { x, held: held[l]!, edges, before }), none),
+        layers.reduce((before, x, l) => ops.kernel(countFrom, { x, held: held[l], edges, before }), none),
         'rows',
       ),
       want,

@@ -11,7 +11,7 @@ export const shareOut: Kernel = {
   inputs: { weights: 'f32', floors: 'f32', caps: 'f32', total: 'f32' },
   params: {},
   per: 'row',
-  output: { dtype: 'f32', shape: ({ weights }) => weights! },
+  output: { dtype: 'f32', shape: ({ weights }) => weights },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   let L = weights_shape.y;
@@ -34,27 +34,27 @@ fn run(row: u32) {
   }
 }`,
   ref({ weights, floors, caps, total }, _params, out) {
-    const w = Array.from(weights!.data),
+    const w = Array.from(weights.data),
       L = w.length,
       mass = w.reduce((a, b) => a + b, 0),
-      low = Array.from({ length: L }, (_, l) => Math.min(floors!.data[l]!, caps!.data[l]!));
-    const room = Math.max(0, Math.floor(total!.data[0]!) - low.reduce((a, b) => a + b, 0));
+      low = Array.from({ length: L }, (_, l) => Math.min(floors.data[l], caps.data[l]));
+    const room = Math.max(0, Math.floor(total.data[0]) - low.reduce((a, b) => a + b, 0));
     let left = room;
     for (let l = 0; l < L; l++) {
       const more = Math.min(
-        Math.floor(Math.fround(Math.fround(mass > 0 ? w[l]! / mass : 1 / L) * room)),
-        caps!.data[l]! - low[l]!,
+        Math.floor(Math.fround(Math.fround(mass > 0 ? w[l] / mass : 1 / L) * room)),
+        caps.data[l] - low[l],
       );
-      out[l] = low[l]! + more;
+      out[l] = low[l] + more;
       left -= more;
     }
     while (left > 0) {
-      const open = Array.from(out).filter((b, l) => b < caps!.data[l]!).length;
+      const open = Array.from(out).filter((b, l) => b < caps.data[l]).length;
       if (open === 0) break;
       const part = Math.max(1, Math.floor(left / open));
       for (let l = 0; l < L; l++) {
-        const more = Math.min(part, caps!.data[l]! - out[l]!, left);
-        out[l]! += more;
+        const more = Math.min(part, caps.data[l] - out[l], left);
+        out[l] += more;
         left -= more;
       }
     }
@@ -72,7 +72,7 @@ export function layerBudgets(
   window: number,
   most: number = Infinity,
 ): { readonly budgets: Tensor }[] {
-  const { ops } = layers[0]!,
+  const { ops } = layers[0],
     L = layers.length;
   const row = (values: readonly (Tensor | number)[]): Tensor =>
     values
@@ -83,15 +83,15 @@ export function layerBudgets(
   const counts = (x: Tensor, { budgets }: Layer): Tensor => {
     // of each KV head, whose query heads hold the same
     const slots = ops.reduce('sum', ops.add(x, ops.mul(budgets, 0)), 'slots'),
-      rows = budgets.shape[0]!;
-    return slots.shape[0]! > rows ? ops.groupRows('max', slots, rows) : slots;
+      rows = budgets.shape[0];
+    return slots.shape[0] > rows ? ops.groupRows('max', slots, rows) : slots;
   };
   const held = (layer: Layer): Tensor => counts(ops.fill(ops.add(layer.scores, ops.mul(layer.budgets, 0)), 1), layer);
   /**
    * Slots of a head where all heads of all layers hold the same, else of a layer: then no head's being short costs one.
    */
   const even = layers.every(({ at }) => at.aligned),
-    G = layers[0]!.budgets.shape[0]!,
+    G = layers[0].budgets.shape[0],
     unit = even ? 1 : G,
     whole = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');
   const floors = layers.map(({ budgets, forced }) => {

@@ -70,9 +70,9 @@ const models = scores.chain((score) =>
 
 function budgetsOf(model: readonly (readonly (readonly Entry[])[])[], budget: number): number[][] {
   const { ops } = cpu,
-    G = model[0]!.length;
+    G = model[0].length;
   const layers = model.map((heads, layer): EventLayer => {
-    const n = heads[0]!.length;
+    const n = heads[0].length;
     return {
       at: {
         layer,
@@ -93,7 +93,7 @@ function budgetsOf(model: readonly (readonly (readonly Entry[])[])[], budget: nu
     };
   });
   const put = (l: number, of: (e: Entry) => number) =>
-    ops.from({ data: Float32Array.from(model[l]!.flat(), of), shape: [G, model[l]![0]!.length] });
+    ops.from({ data: Float32Array.from(model[l].flat(), of), shape: [G, model[l][0].length] });
   const drafts = layers.map((layer, l) => ({
     ...emptyDraft(layer, ops),
     scores: put(l, (e) => e.score),
@@ -111,7 +111,7 @@ test('sizes are those of sorting every composite of the model, ties in order, la
       expect(budgetsOf(model, budget)).toEqual(
         compositeOracle(
           model,
-          model.map((heads) => Math.min(budget, heads[0]!.length)),
+          model.map((heads) => Math.min(budget, heads[0].length)),
         ),
       );
     }),

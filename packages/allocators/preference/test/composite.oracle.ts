@@ -12,13 +12,13 @@ export function compositeOracle(
       ...row.filter((e) => !e.forced && !e.banned).sort((a, b) => b.score - a.score),
     ]);
     const usable = Math.max(...ordered.map((row) => row.length)),
-      sure = Math.max(...heads.map((row) => row.filter((e) => e.forced).length), Math.min(1, shares[l]!, usable));
+      sure = Math.max(...heads.map((row) => row.filter((e) => e.forced).length), Math.min(1, shares[l], usable));
     return {
       sure,
       composites: Array.from({ length: usable }, (_, k) => mean(ordered.flatMap((row) => row[k]?.score ?? []))),
     };
   });
-  const first = layers[0]!.composites.map((_, k) =>
+  const first = layers[0].composites.map((_, k) =>
     Math.max(...layers.flatMap(({ composites }) => composites[k] ?? [])),
   );
   const open = layers
@@ -28,6 +28,6 @@ export function compositeOracle(
     .sort((a, b) => b.score - a.score || a.l - b.l);
   const sizes = layers.map(({ sure }) => sure),
     left = shares.reduce((a, b) => a + b, 0) - sizes.reduce((a, b) => a + b, 0);
-  for (const { l } of open.slice(0, Math.max(0, left))) sizes[l]!++;
-  return model.map((heads, l) => heads.map((row) => Math.min(sizes[l]!, row.length)));
+  for (const { l } of open.slice(0, Math.max(0, left))) sizes[l]++;
+  return model.map((heads, l) => heads.map((row) => Math.min(sizes[l], row.length)));
 }

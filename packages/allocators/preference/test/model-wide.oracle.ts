@@ -11,7 +11,6 @@ export function modelWideOracle(model: readonly (readonly (readonly Entry[])[])[
   const all = model.flatMap((heads, l) => heads.flatMap((row, g) => row.map((entry) => ({ ...entry, l, g })))),
     budgets = model.map((heads) => heads.map((row) => row.filter((e) => e.forced).length));
   const open = all.filter((e) => !e.forced && !e.banned).sort((a, b) => b.score - a.score || a.l - b.l || a.g - b.g);
-  for (const { l, g } of open.slice(0, Math.max(0, total - budgets.flat().reduce((a, b) => a + b, 0))))
-    budgets[l]![g]!++;
+  for (const { l, g } of open.slice(0, Math.max(0, total - budgets.flat().reduce((a, b) => a + b, 0)))) budgets[l][g]++;
   return budgets;
 }

@@ -50,8 +50,8 @@ test('count-from counts the scores that each edge does not exceed', () => {
       const { inputs } = counting({ rows: lengths.length, slots: Math.max(1, ...lengths), lengths, seed }),
         { x, edges, before } = inputs,
         scores = lengths.flatMap((m, r) =>
-          Array.from(x!.data)
-            .slice(r * x!.shape[1]!)
+          Array.from(x.data)
+            .slice(r * x.shape[1])
             .slice(0, m),
         );
       const got = readCpu(
@@ -60,8 +60,8 @@ test('count-from counts the scores that each edge does not exceed', () => {
           Object.fromEntries(Object.entries(inputs).map(([name, given]) => [name, cpu.ops.from(given)])),
         ),
       ).data;
-      Array.from(edges!.data, (edge, e) =>
-        expect([0, 1, 2, 3].reduce((sum, s) => sum + got[s * 5 + e]! - before!.data[s * 5 + e]!, 0)).toBe(
+      Array.from(edges.data, (edge, e) =>
+        expect([0, 1, 2, 3].reduce((sum, s) => sum + got[s * 5 + e] - before.data[s * 5 + e], 0)).toBe(
           scores.filter((score) => score >= edge).length,
         ),
       );
@@ -97,7 +97,7 @@ test('budgets are those of sorting every slot of the model, ties in order, and t
   fc.assert(
     fc.property(models, fc.nat(8), (model, budget) => {
       const { ops } = cpu,
-        n = model[0]![0]!.length,
+        n = model[0][0].length,
         B = Math.min(budget, n);
       const layers = model.map(
         (_, layer): EventLayer => ({
@@ -120,7 +120,7 @@ test('budgets are those of sorting every slot of the model, ties in order, and t
         }),
       );
       const put = (l: number, of: (e: Entry) => number) =>
-        ops.from({ data: Float32Array.from(model[l]!.flat(), of), shape: [2, n] });
+        ops.from({ data: Float32Array.from(model[l].flat(), of), shape: [2, n] });
       const drafts = layers.map((layer, l) => ({
         ...emptyDraft(layer, ops),
         scores: put(l, (e) => e.score),

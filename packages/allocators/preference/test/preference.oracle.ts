@@ -5,9 +5,9 @@ import ops from 'ndarray-ops';
 function moments(
   rows: readonly (readonly number[])[],
 ): readonly { readonly mean: number; readonly variance: number }[] {
-  return rows[0]!.map((_, i) => {
+  return rows[0].map((_, i) => {
     const column = ndarray(
-        Float64Array.from(rows, (row) => row[i]!),
+        Float64Array.from(rows, (row) => row[i]),
         [rows.length],
       ),
       mean = ops.sum(column) / rows.length;
@@ -50,22 +50,22 @@ export function shareOracle(
   floors: readonly number[],
   caps: readonly number[],
 ): number[] {
-  const out = floors.map((f, l) => Math.min(f, caps[l]!)),
+  const out = floors.map((f, l) => Math.min(f, caps[l])),
     room = Math.max(0, total - out.reduce((a, b) => a + b, 0)),
     mass = weights.reduce((a, b) => a + b, 0);
   let left = room;
   weights.forEach((w, l) => {
-    const more = Math.min(Math.floor((mass > 0 ? w / mass : 1 / weights.length) * room), caps[l]! - out[l]!);
-    out[l]! += more;
+    const more = Math.min(Math.floor((mass > 0 ? w / mass : 1 / weights.length) * room), caps[l] - out[l]);
+    out[l] += more;
     left -= more;
   });
-  while (left > 0 && out.some((b, l) => b < caps[l]!)) {
-    const open = out.flatMap((b, l) => (b < caps[l]! ? [l] : [])),
+  while (left > 0 && out.some((b, l) => b < caps[l])) {
+    const open = out.flatMap((b, l) => (b < caps[l] ? [l] : [])),
       part = Math.max(1, Math.floor(left / open.length));
     for (const l of open)
       for (let i = 0; i < part; i++)
-        if (left > 0 && out[l]! < caps[l]!) {
-          out[l]!++;
+        if (left > 0 && out[l] < caps[l]) {
+          out[l]++;
           left--;
         }
   }

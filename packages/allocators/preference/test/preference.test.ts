@@ -104,12 +104,12 @@ test('layers that give all heads alike spend every slot also where earlier event
           plan = planBudgets(policy, spec.budget, lengths),
           { ops } = cpu;
         const layers = stage(on, ops, {}).layers.map(
-          (layer, l): EventLayer => ({ ...layer, budgets: plan.budgets[l]! }),
+          (layer, l): EventLayer => ({ ...layer, budgets: plan.budgets[l] }),
         );
         const drafts = layers.map((layer, l) => ({
           ...emptyDraft(layer, ops),
           scores: ops.from(
-            { data: on.layers[l]!.attention, shape: [layer.at.queryHeads, layer.at.slots] },
+            { data: on.layers[l].attention, shape: [layer.at.queryHeads, layer.at.slots] },
             'f32',
             layer.at.aligned
               ? undefined
@@ -117,7 +117,7 @@ test('layers that give all heads alike spend every slot also where earlier event
                   {
                     data: Uint32Array.from(
                       { length: layer.at.queryHeads },
-                      (_, h) => on.layers[l]!.lengths[Math.floor((h * layer.at.kvHeads) / layer.at.queryHeads)]!,
+                      (_, h) => on.layers[l].lengths[Math.floor((h * layer.at.kvHeads) / layer.at.queryHeads)],
                     ),
                     shape: [layer.at.queryHeads],
                   },
@@ -130,7 +130,7 @@ test('layers that give all heads alike spend every slot also where earlier event
         got.forEach((heads, l) =>
           heads.forEach((b, g) => {
             expect(Number.isInteger(b)).toBe(true);
-            expect(b).toBeLessThanOrEqual(lengths[l]![g]!);
+            expect(b).toBeLessThanOrEqual(lengths[l][g]);
           }),
         );
         expect(got.flat().reduce((a, b) => a + b, 0)).toBe(Math.min(spec.budget * lengths.flat().length, all));
@@ -162,8 +162,8 @@ const windowRows = (layer: number, heads: number, queries: number, slots: number
 /** What an engine says of these rows. */
 const saying = (rows: readonly (readonly (readonly number[])[])[], { id, args }: AnySignal): Tensor => {
   const H = rows.length,
-    w = rows[0]!.length,
-    n = rows[0]![0]!.length,
+    w = rows[0].length,
+    n = rows[0][0].length,
     of =
       { squares: (a: number) => a * a, entropy: (a: number) => (a === 0 ? 0 : -a * Math.log(a)) }[
         String(args!['of'])
@@ -171,7 +171,7 @@ const saying = (rows: readonly (readonly (readonly number[])[])[], { id, args }:
   if (id === 'queries') return cpu.ops.from({ data: new Float32Array(H * w), shape: [H, w, 1] });
   return cpu.ops.from({
     data: Float32Array.from(
-      rows.flatMap((head) => head[0]!.map((_, j) => head.reduce((sum, row) => sum + of(row[j]!), 0) / w)),
+      rows.flatMap((head) => head[0].map((_, j) => head.reduce((sum, row) => sum + of(row[j]), 0) / w)),
     ),
     shape: [H, n],
   });
@@ -213,8 +213,8 @@ test('CAKE shares by entropy and variance of the window', () => {
             cake({ window, tau2 }),
           ),
           on,
-          (l, s) => saying(rows[l]!, s),
-        ).forEach((heads, l) => heads.forEach((b) => expect(Math.abs(b - exact[l]!)).toBeLessThanOrEqual(1)));
+          (l, s) => saying(rows[l], s),
+        ).forEach((heads, l) => heads.forEach((b) => expect(Math.abs(b - exact[l])).toBeLessThanOrEqual(1)));
       },
     ),
     { numRuns: 60 },
@@ -233,15 +233,15 @@ test("CAKE's scores are the mean and gamma times the variance over the queries t
           piece = cakeScores({ window, gamma, kernel: 3 });
         const got = apply(
             piece,
-            Object.fromEntries(compile(piece).needs.map((s) => [s.as, readCpu(saying([rows!], s))])),
+            Object.fromEntries(compile(piece).needs.map((s) => [s.as, readCpu(saying([rows], s))])),
           ).scores!.data,
           at = cakeOracle(
-            rows!.map((row) => row.slice(0, end)),
+            rows.map((row) => row.slice(0, end)),
             gamma,
           );
         for (let i = 0; i < slots; i++)
           expect(
-            Math.abs(got[i]! - (i < end ? [i - 1, i, i + 1].reduce((sum, j) => sum + (at[j] ?? 0), 0) / 3 : 0)),
+            Math.abs(got[i] - (i < end ? [i - 1, i, i + 1].reduce((sum, j) => sum + (at[j] ?? 0), 0) / 3 : 0)),
           ).toBeLessThan(1e-5 * Math.max(1, gamma));
       },
     ),
@@ -275,7 +275,7 @@ test('DynamicKV counts the best scores of the whole model, and keeps the sum', (
           seed: 1,
         });
         const given = weigher('given', [], ({ ops, at }) =>
-          ops.from({ data: Float32Array.from(rows[at.layer]!), shape: [1, 8] }),
+          ops.from({ data: Float32Array.from(rows[at.layer]), shape: [1, 8] }),
         );
         const got = budgets(
           compose(

@@ -29,7 +29,7 @@ export function protectedPartition(
     by,
     ({ ops, at, by: given, budgets, forced, banned }) => {
       const onRows = (kind: 'mean' | 'max', x: typeof given): typeof given =>
-        x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x;
+        x.shape[0] > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x;
       const scores = onRows('mean', given),
         main = forced && onRows('max', forced),
         gone = banned && onRows('max', banned);

@@ -14,7 +14,7 @@ const run = (
   budget: number,
   { sinks = 0, recent = 0 } = {},
 ): readonly number[] =>
-  apply(compose(mandatory({ sinks, recent }), partition, best), { scores: [scores], budget }).kept![0]!;
+  apply(compose(mandatory({ sinks, recent }), partition, best), { scores: [scores], budget }).kept![0];
 /**
  * A main score and a second one, with ties and mostly no mark; the budget covers the sinks and recents, and perhaps the
  * pool.

@@ -37,7 +37,7 @@ export function pyramidkv({ window = 64, beta = 20 }: PyramidkvOptions = {}): Al
           `pyramidkv: uniform budgets, the line from ${top} to ${bottom} leaves ${slots} >= top >= bottom >= ${least}`,
         ],
       };
-    return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map(() => halfToEven(caps[l]!))) };
+    return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map(() => halfToEven(caps[l]))) };
   });
 }
 

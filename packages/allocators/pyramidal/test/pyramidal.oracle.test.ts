@@ -39,7 +39,7 @@ describe('pyramidal', () => {
         cases.filter((c) => c.slots >= c.mean),
         (given) => {
           const { budgets, notes } = plan(pyramidal({ beta: given.beta }), given),
-            rows = budgets.map((heads) => heads[0]!);
+            rows = budgets.map((heads) => heads[0]);
           const line = authors(given.mean, given.window, given.slots, given.layers, given.beta);
           expect(budgets.every((heads) => heads.every((b) => b === heads[0]))).toBe(true);
           expect(sum(rows)).toBe(given.mean * given.layers);
@@ -59,7 +59,7 @@ describe('pyramidal', () => {
     });
     expect([theirs[0], theirs[1], theirs[31], sum(theirs)]).toEqual([991, 961, 61, 16832]);
     const { budgets } = plan(pyramidal(), { mean: 512, window: 8, slots: 4096, layers: 32, beta: 20 }, 1);
-    expect([budgets[0]![0], budgets[31]![0], sum(budgets.flat())]).toEqual([991, 33, 32 * 512]);
+    expect([budgets[0][0], budgets[31][0], sum(budgets.flat())]).toEqual([991, 33, 32 * 512]);
   });
 
   test.each([

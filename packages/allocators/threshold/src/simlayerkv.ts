@@ -47,9 +47,9 @@ export function simlayerkv({
           'rows',
         ),
         lazy = ops.less(threshold === 1 ? 2 : threshold, looked); // [1, 1]
-      const rows = budgets.shape[0]!,
+      const rows = budgets.shape[0],
         count = (x: Tensor): Tensor =>
-          ops.reduce('sum', x.shape[0]! > rows ? ops.groupRows('max', x, rows) : x, 'slots');
+          ops.reduce('sum', x.shape[0] > rows ? ops.groupRows('max', x, rows) : x, 'slots');
       const held = count(ops.fill(ops.add(scores, ops.mul(budgets, 0)), 1)),
         few = ops.where(ops.mul(ops.less(sinks + recent + last, held), lazy), sinks + recent - last, held);
       return { budgets: forced ? ops.max(few, count(forced)) : few };

@@ -24,7 +24,7 @@ export function threshold({ at: bar = 0, window = 128 }: ThresholdOptions = {}):
     [positions],
     ({ ops, at, positions: p, scores, budgets, forced, banned }) => {
       const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor =>
-        x.shape[0]! > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : ops.add(x, ops.mul(budgets, 0));
+        x.shape[0] > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : ops.add(x, ops.mul(budgets, 0));
       const recent = ops.atLeast(p, at.length - window),
         must = forced ? ops.max(onRows('max', forced), recent) : ops.add(recent, ops.mul(budgets, 0));
       const reaches = ops.atLeast(onRows('mean', scores), bar),

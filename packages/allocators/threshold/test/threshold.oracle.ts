@@ -40,7 +40,7 @@ export function lazyOracle(
     row.reduce(
       (sum, a, i) =>
         sum +
-        (positions[i]! < sinks || (positions[i]! >= length - last - recent && positions[i]! < length - last) ? a : 0),
+        (positions[i] < sinks || (positions[i] >= length - last - recent && positions[i] < length - last) ? a : 0),
       0,
     ),
   );

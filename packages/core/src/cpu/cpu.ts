@@ -75,13 +75,13 @@ export const cpuOps: Ops = {
       host[name] = { data: dense(c(x)).data, shape: x.shape };
     }
     const shape = kernel.output.shape(shapes, params);
-    const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]!);
+    const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]);
     const [rows, slots] = like ? dims(like) : [shape[0] ?? 1, shape[1] ?? 1];
     const lengths = like?.lengths ? (dense(like.lengths).data as Uint32Array) : new Uint32Array(rows).fill(slots);
     const out = zeros(
       shape,
       kernel.output.dtype,
-      like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0]!, like) : undefined,
+      like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0], like) : undefined,
     );
     kernel.ref(host, params, out.data, lengths);
     return out;

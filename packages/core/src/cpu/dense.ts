@@ -37,7 +37,7 @@ export function fromHost(array: HostArray, dtype: DType | undefined, lengths?: C
   const { data, shape } = array;
   const stride = array.stride ?? rowMajor(shape),
     offset = array.offset ?? 0;
-  const last = sizeOf(shape) === 0 ? -1 : offset + shape.reduce((at, size, i) => at + (size - 1) * stride[i]!, 0);
+  const last = sizeOf(shape) === 0 ? -1 : offset + shape.reduce((at, size, i) => at + (size - 1) * stride[i], 0);
   if (shape.length < 1 || shape.length > 3 || !shape.every((s) => Number.isInteger(s) && s >= 0))
     throw new KvError('ops.from', `shape must be 1 to 3 whole numbers, got [${shape}]`);
   if (last >= data.length)
@@ -65,7 +65,7 @@ export function dense(x: CpuTensor): CpuTensor {
     [sa, sb, sc] = strides(x);
   for (let i = 0, at = 0; i < a; i++)
     for (let j = 0; j < b; j++)
-      for (let k = 0; k < c; k++) out.data[at++] = x.data[x.offset + i * sa + j * sb + k * sc]!;
+      for (let k = 0; k < c; k++) out.data[at++] = x.data[x.offset + i * sa + j * sb + k * sc];
   return out;
 }
 
@@ -73,13 +73,13 @@ export function dense(x: CpuTensor): CpuTensor {
 export const dims = ({ shape }: Tensor): [number, number, number] => [shape[0] ?? 1, shape[1] ?? 1, shape[2] ?? 1];
 /** Strides for broadcasting: 0 along axes of size 1 or missing. */
 export const strides = ({ shape, stride }: CpuTensor): [number, number, number] =>
-  [0, 1, 2].map((i) => ((shape[i] ?? 1) === 1 ? 0 : stride[i]!)) as [number, number, number];
+  [0, 1, 2].map((i) => ((shape[i] ?? 1) === 1 ? 0 : stride[i])) as [number, number, number];
 
 /** Rows after broadcasting. @throws KvError where one does not divide the other. */
 export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)[]): number {
   const rows = Math.max(...tensors.map((t) => t?.shape[0] ?? 1));
   for (const t of tensors)
-    if (t && rows % Math.max(1, t.shape[0]!) !== 0)
+    if (t && rows % Math.max(1, t.shape[0]) !== 0)
       throw new KvError(
         at,
         `${t.shape[0]} rows do not divide ${rows} rows: expected query heads to be a multiple of KV heads`,
@@ -87,23 +87,23 @@ export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)
   return rows;
 }
 /** Row of a tensor that stands for row `r` of `rows`: the KV head of a query head. */
-export const rowOf = (t: Tensor, r: number, rows: number): number => Math.floor((r * t.shape[0]!) / rows);
+export const rowOf = (t: Tensor, r: number, rows: number): number => Math.floor((r * t.shape[0]) / rows);
 
 /** Valid slots of row `r` of `rows`. */
-export function validSlots(t: CpuTensor, r: number, rows: number = t.shape[0]!): number {
+export function validSlots(t: CpuTensor, r: number, rows: number = t.shape[0]): number {
   const { lengths } = t;
   return lengths
-    ? lengths.data[lengths.offset + rowOf(lengths, r, rows) * (lengths.stride[0] ?? 1)]!
+    ? lengths.data[lengths.offset + rowOf(lengths, r, rows) * (lengths.stride[0] ?? 1)]
     : (t.shape[1] ?? 1);
 }
 /** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
 export function raggedAs(rows: number, ...tensors: readonly (CpuTensor | undefined)[]): CpuTensor | undefined {
   let best: CpuTensor | undefined;
-  for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0]! > best.shape[0]!)) best = t.lengths;
+  for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0] > best.shape[0])) best = t.lengths;
   if (!best || best.shape[0] === rows) return best;
   const from = best;
   return cpuTensor(
-    Uint32Array.from({ length: rows }, (_, r) => from.data[from.offset + rowOf(from, r, rows)]!),
+    Uint32Array.from({ length: rows }, (_, r) => from.data[from.offset + rowOf(from, r, rows)]),
     [rows],
   );
 }

@@ -15,56 +15,56 @@ interface Numbers {
 /** A loop for each operation: one loop that called the operation would call it through a pointer for every number. */
 export const UNARY: Readonly<Record<Unary, Run>> = {
   exp: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.exp(data[at + i * by]!);
+    for (let i = 0; i < n; i++) out[to + i] = Math.exp(data[at + i * by]);
   },
   log: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.log(data[at + i * by]!);
+    for (let i = 0; i < n; i++) out[to + i] = Math.log(data[at + i * by]);
   },
   log1p: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.log1p(data[at + i * by]!);
+    for (let i = 0; i < n; i++) out[to + i] = Math.log1p(data[at + i * by]);
   },
   sqrt: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.sqrt(data[at + i * by]!);
+    for (let i = 0; i < n; i++) out[to + i] = Math.sqrt(data[at + i * by]);
   },
   abs: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.abs(data[at + i * by]!);
+    for (let i = 0; i < n; i++) out[to + i] = Math.abs(data[at + i * by]);
   },
   floor: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.floor(data[at + i * by]!);
+    for (let i = 0; i < n; i++) out[to + i] = Math.floor(data[at + i * by]);
   },
 };
 export const BINARY: Readonly<Record<Binary, Run>> = {
   add: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! + b[bt + i * bb]!;
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] + b[bt + i * bb];
   },
   sub: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! - b[bt + i * bb]!;
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] - b[bt + i * bb];
   },
   mul: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! * b[bt + i * bb]!;
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] * b[bt + i * bb];
   },
   div: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! / b[bt + i * bb]!;
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] / b[bt + i * bb];
   },
   max: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
     for (let i = 0; i < n; i++) {
-      const x = a[at + i * by]!,
-        y = b[bt + i * bb]!;
+      const x = a[at + i * by],
+        y = b[bt + i * bb];
       out[to + i] = x > y ? x : y;
     }
   },
   min: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
     for (let i = 0; i < n; i++) {
-      const x = a[at + i * by]!,
-        y = b[bt + i * bb]!;
+      const x = a[at + i * by],
+        y = b[bt + i * bb];
       out[to + i] = x < y ? x : y;
     }
   },
   less: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! < b[bt + i * bb]! ? 1 : 0;
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] < b[bt + i * bb] ? 1 : 0;
   },
   atLeast: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by]! >= b[bt + i * bb]! ? 1 : 0;
+    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] >= b[bt + i * bb] ? 1 : 0;
   },
   equal: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
     for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] === b[bt + i * bb] ? 1 : 0;
@@ -78,13 +78,13 @@ export const where: Run = (
   { data: a, at: bt, by: bb },
   { data: b, at: ct, by: cb },
 ) => {
-  for (let i = 0; i < n; i++) out[to + i] = m[at + i * by] !== 0 ? a[bt + i * bb]! : b[ct + i * cb]!;
+  for (let i = 0; i < n; i++) out[to + i] = m[at + i * by] !== 0 ? a[bt + i * bb] : b[ct + i * cb];
 };
 /** 1 - h never below half an f32 ulp of 1, so that a lone token keeps finite odds. */
 const ODDS_FLOOR = 2 ** -24;
 export const odds: Run = (out, to, n, { data: h, at, by }) => {
   for (let i = 0; i < n; i++) {
-    const x = h[at + i * by]!;
+    const x = h[at + i * by];
     out[to + i] = x / Math.max(1 - x, ODDS_FLOOR);
   }
 };
@@ -95,7 +95,7 @@ export function elementwise(at: string, operands: readonly Operand[], run: Run):
   if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
   const rows = commonRows(at, ...tensors);
   const rank = Math.max(...tensors.map((t) => t.shape.length));
-  const [slots, channels] = [1, 2].map((axis) => Math.max(...tensors.map((t) => dims(t)[axis]!))) as [number, number];
+  const [slots, channels] = [1, 2].map((axis) => Math.max(...tensors.map((t) => dims(t)[axis]))) as [number, number];
   // an axis of size 0 anywhere leaves nothing to compute
   const size = [rows, ...[slots, channels].map((n, i) => (tensors.some((t) => dims(t)[i + 1] === 0) ? 0 : n))] as [
     number,
@@ -118,8 +118,8 @@ export function elementwise(at: string, operands: readonly Operand[], run: Run):
     const starts = sources.map((x) => x.row(r, rows)) as [number, number, number];
     for (let j = 0; j < runs; j++, to += n) {
       for (let i = 0; i < 3; i++) {
-        const { numbers, slot, channel } = sources[i]!;
-        numbers.at = starts[i]! + j * slot;
+        const { numbers, slot, channel } = sources[i];
+        numbers.at = starts[i] + j * slot;
         numbers.by = flat ? slot : channel;
       }
       run(data, to, n, a, b, c);
@@ -140,5 +140,5 @@ function source(x: Operand): Source {
     return { numbers: { data: Float64Array.of(x), at: 0, by: 0 }, slot: 0, channel: 0, row: () => 0 };
   const { data, offset, stride } = x as CpuTensor,
     [, slot, channel] = strides(x as CpuTensor);
-  return { numbers: { data, at: 0, by: 0 }, slot, channel, row: (r, rows) => offset + rowOf(x, r, rows) * stride[0]! };
+  return { numbers: { data, at: 0, by: 0 }, slot, channel, row: (r, rows) => offset + rowOf(x, r, rows) * stride[0] };
 }

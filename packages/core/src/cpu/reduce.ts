@@ -12,18 +12,18 @@ function fold(kind: Reduction, { data }: CpuTensor, from: number, step: number, 
     const sign = kind === 'max' ? 1 : -1;
     let best = LOWEST;
     for (let i = 0, at = from; i < count; i++, at += step) {
-      const x = sign * data[at]!;
+      const x = sign * data[at];
       if (x > best || Number.isNaN(x)) best = x;
     }
     return sign * best;
   }
   let sum = 0;
-  for (let i = 0, at = from; i < count; i++, at += step) sum += data[at]!;
+  for (let i = 0, at = from; i < count; i++, at += step) sum += data[at];
   if (kind === 'sum' || count === 0) return sum;
   const mean = sum / count;
   if (kind === 'mean') return mean;
   let square = 0;
-  for (let i = 0, at = from; i < count; i++, at += step) square += (data[at]! - mean) ** 2;
+  for (let i = 0, at = from; i < count; i++, at += step) square += (data[at] - mean) ** 2;
   return Math.sqrt(square / count);
 }
 
@@ -76,13 +76,13 @@ export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
       from = x.offset + r * sr;
     let top = LOWEST,
       total = 0;
-    if (softmax) for (let i = 0; i < count; i++) top = Math.max(top, x.data[from + i * ss]!);
+    if (softmax) for (let i = 0; i < count; i++) top = Math.max(top, x.data[from + i * ss]);
     for (let i = 0; i < count; i++) {
-      const v = x.data[from + i * ss]!;
+      const v = x.data[from + i * ss];
       weights[i] = softmax ? Math.exp(v - top) : v;
-      total += weights[i]!;
+      total += weights[i];
     }
-    for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weights[i]! / total;
+    for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weights[i] / total;
   }
   return out;
 }
@@ -97,12 +97,12 @@ export function matmul(a: CpuTensor, b: CpuTensor): CpuTensor {
   const sums = new Float64Array(channels);
   for (let r = 0; r < rows; r++) {
     const count = Math.min(validSlots(a, rowOf(a, r, rows)), validSlots(b, rowOf(b, r, rows)), slots);
-    const fromA = a.offset + rowOf(a, r, rows) * a.stride[0]!,
-      fromB = b.offset + rowOf(b, r, rows) * b.stride[0]!;
+    const fromA = a.offset + rowOf(a, r, rows) * a.stride[0],
+      fromB = b.offset + rowOf(b, r, rows) * b.stride[0];
     sums.fill(0);
     for (let i = 0; i < count; i++) {
-      const w = a.data[fromA + i * sa]!;
-      for (let c = 0; c < channels; c++) sums[c]! += w * b.data[fromB + i * sb + c * sc]!;
+      const w = a.data[fromA + i * sa];
+      for (let c = 0; c < channels; c++) sums[c] += w * b.data[fromB + i * sb + c * sc];
     }
     out.data.set(sums, r * channels);
   }
@@ -126,12 +126,12 @@ export function inner(
     z = 0,
     c = 0;
   for (; c + 3 < n; c += 4) {
-    w += a[i + c]! * b[j + c]!;
-    x += a[i + c + 1]! * b[j + c + 1]!;
-    y += a[i + c + 2]! * b[j + c + 2]!;
-    z += a[i + c + 3]! * b[j + c + 3]!;
+    w += a[i + c] * b[j + c];
+    x += a[i + c + 1] * b[j + c + 1];
+    y += a[i + c + 2] * b[j + c + 2];
+    z += a[i + c + 3] * b[j + c + 3];
   }
-  for (; c < n; c++) w += a[i + c]! * b[j + c]!;
+  for (; c < n; c++) w += a[i + c] * b[j + c];
   return w + x + y + z;
 }
 
@@ -160,17 +160,17 @@ export function alongChannels(
     { data } = of,
     row = to?.data ?? data;
   for (let r = 0; r < rows; r++) {
-    const first = of.offset + rowOf(of, r, rows) * of.stride[0]!,
-      own = to ? to.offset + rowOf(to, r, rows) * to.stride[0]! : 0;
+    const first = of.offset + rowOf(of, r, rows) * of.stride[0],
+      own = to ? to.offset + rowOf(to, r, rows) * to.stride[0] : 0;
     for (let i = 0; i < slots; i++) {
       const start = first + i * step;
       let s = 0;
       if (kind === 'dot') s = inner(row, own, data, start, channels);
       else if (kind === 'l2') s = Math.sqrt(inner(data, start, data, start, channels));
-      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c]!);
+      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c]);
       else {
         for (let c = 0; c < channels; c++) {
-          const x = row[own + c]! - data[start + c]!;
+          const x = row[own + c] - data[start + c];
           s += x * x;
         }
         s = Math.sqrt(s);

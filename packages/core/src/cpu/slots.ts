@@ -16,12 +16,12 @@ export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): C
     const count = validSlots(x, r),
       end = Math.max(0, count - except),
       at = r * slots;
-    for (let i = end; i < count; i++) out.data[at + i] = from.data[at + i]!;
+    for (let i = end; i < count; i++) out.data[at + i] = from.data[at + i];
     for (let i = 0; i < end; i++) {
       let sum = 0,
         top = LOWEST;
       for (let j = Math.max(0, i - half); j <= Math.min(end - 1, i + half); j++) {
-        const v = from.data[at + j]!;
+        const v = from.data[at + j];
         sum += v;
         if (v > top) top = v;
       }
@@ -37,10 +37,10 @@ export function rank(x: CpuTensor, over: 'row' | 'all'): CpuTensor {
     out = zeros(x.shape, 'f32', x.lengths);
   const entries: number[][] = over === 'all' ? [[]] : Array.from({ length: rows }, () => []);
   for (let r = 0; r < rows; r++)
-    for (let i = 0, n = validSlots(x, r); i < n; i++) entries[over === 'all' ? 0 : r]!.push(r * slots + i);
+    for (let i = 0, n = validSlots(x, r); i < n; i++) entries[over === 'all' ? 0 : r].push(r * slots + i);
   for (const list of entries) {
     // ties to the lower slot first, then to the lower row
-    list.sort((a, b) => from.data[b]! - from.data[a]! || (a % slots) - (b % slots) || a - b);
+    list.sort((a, b) => from.data[b] - from.data[a] || (a % slots) - (b % slots) || a - b);
     list.forEach((at, place) => {
       out.data[at] = place;
     });
@@ -67,13 +67,13 @@ export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
     wide = table.shape.length === 3;
   const out = zeros(wide ? [rows, slots, channels] : [rows, slots], table.dtype, raggedAs(rows, index));
   for (let r = 0; r < rows; r++) {
-    const fromT = table.offset + rowOf(table, r, rows) * table.stride[0]!,
-      fromI = index.offset + rowOf(index, r, rows) * index.stride[0]!;
+    const fromT = table.offset + rowOf(table, r, rows) * table.stride[0],
+      fromI = index.offset + rowOf(index, r, rows) * index.stride[0];
     for (let i = 0, n = validSlots(index, rowOf(index, r, rows)); i < n; i++) {
-      const at = index.data[fromI + i * si]!;
+      const at = index.data[fromI + i * si];
       if (at >= size) throw new KvError('ops.take', `index ${at} at row ${r}, slot ${i} must be below ${size}`);
       for (let c = 0; c < channels; c++)
-        out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc]!;
+        out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc];
     }
   }
   return out;
@@ -87,20 +87,20 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
   const sizes = new Float64Array(count),
     sums = new Float64Array(count);
   for (let r = 0; r < rows; r++) {
-    const fromX = x.offset + rowOf(x, r, rows) * x.stride[0]!,
-      fromG = groups.offset + rowOf(groups, r, rows) * groups.stride[0]!;
+    const fromX = x.offset + rowOf(x, r, rows) * x.stride[0],
+      fromG = groups.offset + rowOf(groups, r, rows) * groups.stride[0];
     sizes.fill(0);
     sums.fill(kind === 'max' ? LOWEST : 0);
     const n = Math.min(validSlots(x, rowOf(x, r, rows)), validSlots(groups, rowOf(groups, r, rows)));
     for (let i = 0; i < n; i++) {
-      const g = groups.data[fromG + i * sg]!,
-        v = x.data[fromX + i * sx]!;
+      const g = groups.data[fromG + i * sg],
+        v = x.data[fromX + i * sx];
       if (g >= count) throw new KvError('ops.groupSlots', `group ${g} of slot ${i} must be below ${count}`);
-      sizes[g]!++;
-      sums[g] = kind === 'max' ? Math.max(sums[g]!, v) : sums[g]! + v;
+      sizes[g]++;
+      sums[g] = kind === 'max' ? Math.max(sums[g], v) : sums[g] + v;
     }
     for (let g = 0; g < count; g++)
-      out.data[r * count + g] = sizes[g] === 0 ? 0 : kind === 'mean' ? sums[g]! / sizes[g]! : sums[g]!;
+      out.data[r * count + g] = sizes[g] === 0 ? 0 : kind === 'mean' ? sums[g] / sizes[g] : sums[g];
   }
   return out;
 }
@@ -113,10 +113,10 @@ export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, 
     [, ss] = strides(scores);
   const counts = cpuTensor(new Uint32Array(rows), [rows]),
     out = zeros([rows, slots], 'u32', counts);
-  const first = (t: CpuTensor, r: number): number => t.data[t.offset + rowOf(t, r, rows) * t.stride[0]!]!;
+  const first = (t: CpuTensor, r: number): number => t.data[t.offset + rowOf(t, r, rows) * t.stride[0]];
   const masked = (t: CpuTensor | undefined, r: number): ((i: number) => boolean) => {
     if (t === undefined) return () => false;
-    const from = t.offset + rowOf(t, r, rows) * t.stride[0]!,
+    const from = t.offset + rowOf(t, r, rows) * t.stride[0],
       [, step] = strides(t);
     return (i) => t.data[from + i * step] !== 0;
   };
@@ -125,8 +125,8 @@ export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, 
     numbers = new Float32Array(slots);
   for (let r = 0; r < rows; r++) {
     if (active && first(active, r) === 0) continue;
-    const n = ragged ? ragged.data[r]! : slots,
-      from = scores.offset + rowOf(scores, r, rows) * scores.stride[0]!;
+    const n = ragged ? ragged.data[r] : slots,
+      from = scores.offset + rowOf(scores, r, rows) * scores.stride[0];
     const isForced = masked(forced, r),
       isBanned = masked(banned, r),
       kept: number[] = [];
@@ -134,16 +134,16 @@ export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, 
     for (let i = 0; i < n; i++)
       if (isForced(i)) kept.push(i);
       else if (!isBanned(i)) {
-        numbers[free] = scores.data[from + i * ss]!;
+        numbers[free] = scores.data[from + i * ss];
         open[free++] = i;
       }
     const room = Math.max(0, Math.min(Math.floor(first(budgets, r)) - kept.length, free));
     if (room > 0) {
       const border = room === free ? -Infinity : nth(numbers.subarray(0, free), room);
       let ties = room;
-      for (let i = 0; i < free; i++) if (numbers[i]! > border) ties--;
+      for (let i = 0; i < free; i++) if (numbers[i] > border) ties--;
       for (let i = 0; i < free; i++)
-        if (room === free || numbers[i]! > border || (numbers[i] === border && ties-- > 0)) kept.push(open[i]!);
+        if (room === free || numbers[i] > border || (numbers[i] === border && ties-- > 0)) kept.push(open[i]);
     }
     kept.sort((a, b) => a - b);
     out.data.set(kept, r * slots);
@@ -159,7 +159,7 @@ export function mark(kept: CpuTensor, like: CpuTensor): CpuTensor {
   for (let r = 0; r < rows; r++) {
     const row = rowOf(kept, r, rows);
     for (let i = 0, n = validSlots(kept, row); i < n; i++)
-      out.data[r * slots + kept.data[kept.offset + row * kept.stride[0]! + i * (kept.stride[1] ?? 1)]!] = 1;
+      out.data[r * slots + kept.data[kept.offset + row * kept.stride[0] + i * (kept.stride[1] ?? 1)]] = 1;
   }
   return out;
 }
@@ -170,7 +170,7 @@ export function firstBad(x: CpuTensor, atLeast: number): CpuTensor {
     out = zeros([1], 'u32');
   for (let r = 0; r < rows; r++)
     for (let i = 0, n = validSlots(x, r); i < n; i++) {
-      const v = x.data[x.offset + r * sr + i * ss]!;
+      const v = x.data[x.offset + r * sr + i * ss];
       if (!Number.isFinite(v) || v < atLeast) {
         out.data[0] = 1 + r * slots + i;
         return out;

@@ -96,13 +96,13 @@ beforeAll(() => {
   host.readFile = (path) => fixtures[path] ?? readFile(path);
   host.getSourceFile = (path, ...rest) =>
     path in fixtures
-      ? ts.createSourceFile(path, fixtures[path]!, ts.ScriptTarget.ES2022, true)
+      ? ts.createSourceFile(path, fixtures[path], ts.ScriptTarget.ES2022, true)
       : getSourceFile(path, ...rest);
   program = ts.createProgram(Object.keys(fixtures), options, host);
 }, 120_000);
 
 describe('a wrong order does not compile, and the compiler says the sentence', () => {
-  test.each(WRONG.map(([s, sentence], i) => [s, sentence, wrong[i]!] as const))(
+  test.each(WRONG.map(([s, sentence], i) => [s, sentence, wrong[i]] as const))(
     'compose(%s)',
     (_source, sentence, path) => {
       const said = says(path);
@@ -113,7 +113,7 @@ describe('a wrong order does not compile, and the compiler says the sentence', (
   test('a function that was not called', () => expect(says(uncalled).join()).toMatch(/not assignable|No overload/));
 });
 describe('what stands compiles', () => {
-  test.each(RIGHT.map((s, i) => [s, right[i]!] as const))('compose(%s)', (_source, path) =>
+  test.each(RIGHT.map((s, i) => [s, right[i]] as const))('compose(%s)', (_source, path) =>
     expect(says(path)).toEqual([]),
   );
   test('regrouped compositions have the identical type', () => expect(says(grouped)).toEqual([]));

@@ -14,10 +14,10 @@ export function agree(
   const { data, shape } = readCpu(got);
   expect(shape).toEqual([...want.shape]);
   const [rows, slots = 1, channels = 1] = shape;
-  for (let r = 0; r < rows!; r++)
+  for (let r = 0; r < rows; r++)
     for (let i = 0; i < Math.min(slots, lengths?.(r) ?? slots); i++)
       for (let c = 0; c < channels; c++) {
-        const x = data[(r * slots + i) * channels + c]!,
+        const x = data[(r * slots + i) * channels + c],
           y = Math.fround(want.get(...([r, i, c].slice(0, want.shape.length) as [number])));
         if (!(Object.is(x, y) || x === y || Math.abs(x - y) <= tolerance * Math.max(1, Math.abs(y))))
           expect.fail(`row ${r}, slot ${i}, channel ${c}: ${x}, expected ${y}`);

@@ -36,7 +36,7 @@ export const specs = (
 ): fc.Arbitrary<Spec> =>
   fc.record({
     shape: fc.constant(shape),
-    lengths: dense ? fc.constant(undefined) : ragged(shape[0]!, shape[1] ?? 1),
+    lengths: dense ? fc.constant(undefined) : ragged(shape[0], shape[1] ?? 1),
     layout: layouts,
     seed: fc.nat(2 ** 31),
     positive: fc.constant(positive),

@@ -26,8 +26,8 @@ const rank3 = (x: NdArray): NdArray =>
   );
 /** Row of `x` that stands for row r of `rows`: the KV head of a query head. */
 const share = (count: number, r: number, rows: number): number => Math.floor(r / (rows / count));
-export const validOf = ({ array, lengths }: Rows, r: number, rows: number = array.shape[0]!): number =>
-  lengths ? lengths[share(lengths.length, r, rows)]! : (array.shape[1] ?? 1);
+export const validOf = ({ array, lengths }: Rows, r: number, rows: number = array.shape[0]): number =>
+  lengths ? lengths[share(lengths.length, r, rows)] : (array.shape[1] ?? 1);
 
 /** Every operand at the full shape: rows repeated for their group, missing and single axes repeated. */
 function broadcast(operands: readonly NdArray[]): readonly F64[] {
@@ -37,14 +37,14 @@ function broadcast(operands: readonly NdArray[]): readonly F64[] {
     const from = rank3(x),
       out = zeros(shape),
       to = rank3(out);
-    for (let r = 0; r < shape[0]!; r++) {
-      const row = from.pick(share(from.shape[0]!, r, shape[0]!), null, null);
+    for (let r = 0; r < shape[0]; r++) {
+      const row = from.pick(share(from.shape[0], r, shape[0]), null, null);
       nops.assign(
         to.pick(r, null, null),
         ndarray(
           row.data,
           to.shape.slice(1),
-          row.shape.map((s, i) => (s === 1 ? 0 : row.stride[i]!)),
+          row.shape.map((s, i) => (s === 1 ? 0 : row.stride[i])),
           row.offset,
         ),
       );
@@ -100,22 +100,22 @@ export function reduce(kind: Reduction, x: Rows, axis: Axis): F64 {
   if (axis === 'channels') return each(zeros([rows, slots]), (r, i) => folded(kind, from.pick(r, i, null)));
   const out = axis === 'slots' ? zeros([rows, 1, channels]) : zeros([1, slots, channels]);
   each(out, (r, i, c) =>
-    folded(kind, axis === 'slots' ? from.pick(r, null, c!).hi(validOf(x, r)) : from.pick(null, i, c!)),
+    folded(kind, axis === 'slots' ? from.pick(r, null, c).hi(validOf(x, r)) : from.pick(null, i, c)),
   );
   return wide ? out : (out.pick(null, null, 0) as F64);
 }
 /** Fills an array by a function of its indices. */
 export function each(out: F64, f: (...at: number[]) => number): F64 {
   const [a, b = 1, c = 1] = out.shape;
-  for (let r = 0; r < a!; r++)
+  for (let r = 0; r < a; r++)
     for (let i = 0; i < b; i++)
       for (let k = 0; k < c; k++) out.set(...([r, i, k].slice(0, out.shape.length) as [number]), f(r, i, k));
   return out;
 }
 export const groupRows = (kind: 'mean' | 'max' | 'sum', x: NdArray, rows: number): F64 => {
   const from = float64(x),
-    group = x.shape[0]! / rows;
-  return each(zeros([rows, x.shape[1]!]), (r, i) => folded(kind, from.lo(r * group, i!).hi(group, 1)));
+    group = x.shape[0] / rows;
+  return each(zeros([rows, x.shape[1]]), (r, i) => folded(kind, from.lo(r * group, i).hi(group, 1)));
 };
 
 /**
@@ -123,7 +123,7 @@ export const groupRows = (kind: 'mean' | 'max' | 'sum', x: NdArray, rows: number
  */
 export function normalised(x: Rows, exponentials: boolean): F64 {
   const out = float64(x.array);
-  for (let r = 0; r < out.shape[0]!; r++) {
+  for (let r = 0; r < out.shape[0]; r++) {
     const row = out.pick(r, null).hi(validOf(x, r));
     if (row.shape[0] === 0) continue;
     if (exponentials) {
@@ -131,7 +131,7 @@ export function normalised(x: Rows, exponentials: boolean): F64 {
       nops.expeq(row);
     }
     const total = nops.sum(row);
-    if (total === 0) nops.assigns(row, 1 / row.shape[0]!);
+    if (total === 0) nops.assigns(row, 1 / row.shape[0]);
     else nops.divseq(row, total);
   }
   return out;

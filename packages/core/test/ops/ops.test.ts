@@ -11,7 +11,7 @@ import * as vectors from './vectors.oracle.ts';
 const { ops } = cpu;
 const prop = <T>(arbitrary: fc.Arbitrary<T>, check: (x: T) => void): void => fc.assert(fc.property(arbitrary, check));
 const valid =
-  (spec: Spec, count: number = spec.shape[0]!) =>
+  (spec: Spec, count: number = spec.shape[0]) =>
   (r: number): number =>
     oracle.validOf(rows(spec), r, count);
 const one = (rank: 2 | 3 = 2): fc.Arbitrary<Spec> =>
@@ -75,7 +75,7 @@ describe('elementwise', () => {
     prop(one(), (s) =>
       agree(
         ops.where(ops.less(tensor(s), 0), -1, tensor(s)),
-        oracle.each(oracle.zeros(s.shape), (r, i) => (nd(s).get(r!, i!) < 0 ? -1 : nd(s).get(r!, i!))),
+        oracle.each(oracle.zeros(s.shape), (r, i) => (nd(s).get(r, i) < 0 ? -1 : nd(s).get(r, i))),
       ),
     ));
   test('results are ragged as the operand with the most rows', () => {
@@ -159,9 +159,7 @@ describe('rows as weights', () => {
           got = ops.odds(tensor(s));
         agree(
           got,
-          oracle.each(oracle.zeros(s.shape), (r, i) =>
-            h.get(r!, i!) < 1 ? h.get(r!, i!) / (1 - h.get(r!, i!)) : 2 ** 24,
-          ),
+          oracle.each(oracle.zeros(s.shape), (r, i) => (h.get(r, i) < 1 ? h.get(r, i) / (1 - h.get(r, i)) : 2 ** 24)),
           { tolerance: 1e-6 },
         );
       },
@@ -188,7 +186,7 @@ describe('vectors', () => {
   test.each(Array.from({ length: 12 }, (_, n) => n))('an inner product of %i numbers within two arrays', (n) => {
     const a = Float32Array.from({ length: n + 5 }, (_, i) => i * i - 3),
       b = Float32Array.from({ length: n + 5 }, (_, i) => 7 - i),
-      of = Array.from({ length: n }, (_, c) => a[2 + c]! * b[3 + c]!);
+      of = Array.from({ length: n }, (_, c) => a[2 + c] * b[3 + c]);
     expect(inner(a, 2, b, 3, n)).toBe(of.reduce((sum, x) => sum + x, 0)); // whole numbers
   });
   test('distance', () =>

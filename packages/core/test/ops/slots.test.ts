@@ -62,7 +62,7 @@ describe('slots', () => {
           g = (r: number): number => Math.floor(r / (h / kv));
         const a = readCpu(ops.take(tensor(flat), at)),
           b = readCpu(ops.take(tensor(wide), at)),
-          d = wide.shape[2]!;
+          d = wide.shape[2];
         index.forEach((i, k) => {
           const r = Math.floor(k / n);
           expect(a.data[k]).toBe(nd(flat).get(g(r), i));
@@ -90,7 +90,7 @@ describe('slots', () => {
           oracle.groupSlots(
             kind,
             rows(s),
-            { shape: [...shape], get: (r: number, i: number) => ids[r * shape[1] + i]! } as never,
+            { shape: [...shape], get: (r: number, i: number) => ids[r * shape[1] + i] } as never,
             4,
           ),
           { tolerance: 1e-6 },
@@ -125,12 +125,12 @@ describe('select', () => {
         active: active ? ops.from({ data: active, shape: [active.length, 1] }) : undefined,
       });
       const { data, shape, lengths } = readCpu(kept),
-        slots = shape[1]!;
+        slots = shape[1];
       expect(Array.from(lengths!, (c, r) => [...data.subarray(r * slots, r * slots + c)])).toEqual(
         oracle.select(rows(scores), budgets, {
           forced: forced ? back(forced) : undefined,
           banned: banned ? back(banned) : undefined,
-          active: active ? ({ shape: [active.length, 1], get: (r: number) => active[r]! } as never) : undefined,
+          active: active ? ({ shape: [active.length, 1], get: (r: number) => active[r] } as never) : undefined,
         }),
       );
     }));
@@ -147,7 +147,7 @@ describe('select', () => {
       const x = tensor(scores),
         kept = ops.select(x, ops.from({ data: budgets, shape: [budgets.length, 1] })),
         { data } = readCpu(ops.mark(kept, kept)),
-        slots = kept.shape[1]!,
+        slots = kept.shape[1],
         sets = oracle.select(rows(scores), budgets, {});
       sets.forEach((set, r) =>
         expect([...data.subarray(r * slots, (r + 1) * slots)]).toEqual(
@@ -160,16 +160,16 @@ describe('select', () => {
 describe('checks and layout', () => {
   test('firstBad finds the first NaN, infinity or number below', () =>
     prop(fc.tuple(plane, fc.nat(30), fc.constantFrom(NaN, Infinity, -Infinity, -1)), ([s, at, bad]) => {
-      const data = Float32Array.from({ length: s.shape[0]! * s.shape[1]! }, numbers(s.seed)),
+      const data = Float32Array.from({ length: s.shape[0] * s.shape[1] }, numbers(s.seed)),
         place = at % data.length,
-        row = Math.floor(place / s.shape[1]!);
+        row = Math.floor(place / s.shape[1]);
       data[place] = bad;
       const x = ops.from(
         { data, shape: s.shape },
         'f32',
-        s.lengths && ops.from({ data: Uint32Array.from(s.lengths), shape: [s.shape[0]!] }, 'u32'),
+        s.lengths && ops.from({ data: Uint32Array.from(s.lengths), shape: [s.shape[0]] }, 'u32'),
       );
-      const seen = !s.lengths || place % s.shape[1]! < s.lengths[row]!;
+      const seen = !s.lengths || place % s.shape[1] < s.lengths[row];
       expect(readCpu(ops.firstBad(x, 0)).data[0]).toBe(seen ? place + 1 : 0);
       expect(readCpu(ops.firstBad(x)).data[0]).toBe(seen && !(bad === -1) ? place + 1 : 0);
     }));
@@ -199,8 +199,8 @@ describe('checks and layout', () => {
       ragged: 'x',
       per: 'element',
       wgsl: '',
-      output: { dtype: 'f32', shape: ({ x }) => x! },
-      ref: ({ x }, p, out) => out.set(x!.data.map((v) => v * p['by']!)),
+      output: { dtype: 'f32', shape: ({ x }) => x },
+      ref: ({ x }, p, out) => out.set(x.data.map((v) => v * p['by'])),
     };
     const x = ops.from(
       { data: [1, 2, 3, 4], shape: [2, 2] },

@@ -24,8 +24,8 @@ test('whole numbers between the floor and the caps', () =>
   prop(({ caps, floor }, out) =>
     out.forEach((x, i) => {
       expect(Number.isInteger(x)).toBe(true);
-      expect(x).toBeGreaterThanOrEqual(Math.min(floor, caps[i]!));
-      expect(x).toBeLessThanOrEqual(caps[i]!);
+      expect(x).toBeGreaterThanOrEqual(Math.min(floor, caps[i]));
+      expect(x).toBeLessThanOrEqual(caps[i]);
     }),
   ));
 test('the sum is the total where floor and caps allow it, else as near as they do', () =>
@@ -43,7 +43,7 @@ test('targets that fit and add up are rounded, by less than one each', () =>
         total,
         0,
         close.map(() => 100),
-      ).forEach((x, i) => expect(Math.abs(x - close[i]!)).toBeLessThan(1 + 1e-6));
+      ).forEach((x, i) => expect(Math.abs(x - close[i])).toBeLessThan(1 + 1e-6));
     }),
   ));
 test('a larger target gets no less, caps and floor alike, but for one slot of rounding where the floor made them equal', () =>
@@ -64,7 +64,7 @@ test('a larger target gets no less, caps and floor alike, but for one slot of ro
         );
         targets.forEach((t, i) =>
           targets.forEach((u, j) => {
-            if (t > u) expect(out[i]).toBeGreaterThanOrEqual(out[j]! - (t <= floor ? 1 : 0));
+            if (t > u) expect(out[i]).toBeGreaterThanOrEqual(out[j] - (t <= floor ? 1 : 0));
           }),
         );
       },

@@ -19,7 +19,7 @@ export const at = (more: Partial<At> = {}): At => ({
 });
 export const matrix = (rows: readonly (readonly number[])[], lengths?: readonly number[]): Tensor =>
   ops.from(
-    { data: rows.flat(), shape: [rows.length, rows[0]!.length] },
+    { data: rows.flat(), shape: [rows.length, rows[0].length] },
     'f32',
     lengths && ops.from({ data: Uint32Array.from(lengths), shape: [lengths.length] }, 'u32'),
   );

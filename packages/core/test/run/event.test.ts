@@ -61,7 +61,7 @@ describe('signals', () => {
       ...last(),
       atoms: [
         {
-          ...last().atoms[0]!,
+          ...last().atoms[0],
           run: (cells: readonly { read(s: AnySignal): unknown }[]) => cells.map((c) => c.read(keys)),
         },
       ],
@@ -278,8 +278,8 @@ describe('state', () => {
     const reader = transform('reader', [count], ({ count: c }) => c),
       l = layer({ 'attention.last': matrix([[1, 2, 3, 4]]), 'state.count': matrix([[5, 5, 5, 5]]) });
     const [draft] = runEvent(compile(compose(counting, reader, topK())), [l], ops);
-    expect(draft!.scores).toMatchObject({ data: Float32Array.of(6, 6, 6, 6) });
-    expect([...draft!.state.keys()]).toEqual(['state.count']);
+    expect(draft.scores).toMatchObject({ data: Float32Array.of(6, 6, 6, 6) });
+    expect([...draft.state.keys()]).toEqual(['state.count']);
   });
   test('state inside a combination comes out of it', () =>
     expect(
@@ -288,7 +288,7 @@ describe('state', () => {
         [layer({ 'attention.last': matrix([[1, 2, 3, 4]]), 'state.count': matrix([[0, 0, 0, 0]]) })],
         ops,
         [{ budgets: matrix([[2]]), state: new Map(), checks: [] }],
-      )[0]!.state.has('state.count'),
+      )[0].state.has('state.count'),
     ).toBe(true));
   test('writing undeclared state is an error', () =>
     expect(() =>
@@ -305,7 +305,7 @@ describe('state', () => {
     ).toThrow("sly: writes the state 'other', expected one of the states it declares (count)"));
   test('a step hook writes the state that it declares', () => {
     const [hook] = compile(onStep('tick', [count], ({ ops: o, count: c }) => ({ count: o.mul(c, 2) }))).hooks('step');
-    const [written] = hook!.run([
+    const [written] = hook.run([
       {
         at: at(),
         ops,
@@ -313,7 +313,7 @@ describe('state', () => {
         read: () => matrix([[1, 2]]) as never,
       },
     ]);
-    expect(written!.get('state.count')).toMatchObject({ data: Float32Array.of(2, 4) });
+    expect(written.get('state.count')).toMatchObject({ data: Float32Array.of(2, 4) });
   });
 });
 
@@ -334,12 +334,12 @@ describe('planBudgets', () => {
           budgets.forEach((heads, l) =>
             heads.forEach((b, g) => {
               expect(Number.isInteger(b)).toBe(true);
-              expect(b).toBeLessThanOrEqual(lengths[l]![g]!);
-              expect(b).toBeGreaterThanOrEqual(Math.min(budget, lengths[l]![g]!));
+              expect(b).toBeLessThanOrEqual(lengths[l][g]);
+              expect(b).toBeGreaterThanOrEqual(Math.min(budget, lengths[l][g]));
             }),
           );
           if (reach === 'model') expect(all(budgets)).toBe(Math.min(2 * lengths.length * budget, all(lengths)));
-          else budgets.forEach((heads, l) => expect(all([heads])).toBe(Math.min(2 * budget, all([lengths[l]!]))));
+          else budgets.forEach((heads, l) => expect(all([heads])).toBe(Math.min(2 * budget, all([lengths[l]]))));
         }),
       );
       expect(
@@ -382,7 +382,7 @@ describe('planBudgets', () => {
       ...pieces.pyramidal(),
       atoms: [
         {
-          ...pieces.pyramidal().atoms[0]!,
+          ...pieces.pyramidal().atoms[0],
           plan: (p: Plan) => ({
             ...p,
             budgets: p.budgets.map((h, l) => h.map((b) => b + (l === 0 ? by : -by))),

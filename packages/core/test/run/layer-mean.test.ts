@@ -33,7 +33,7 @@ test('heads that hold different tokens: each position over the heads that hold i
         ragged = (rows: number) =>
           ops.from(
             {
-              data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * heads) / rows)]!),
+              data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * heads) / rows)]),
               shape: [rows],
             },
             'u32',
@@ -49,7 +49,7 @@ test('heads that hold different tokens: each position over the heads that hold i
       if (heads * group === 1) return;
       agree(got, oracle.layerMean(ndarray(x, [heads * group, slots]), ndarray(positions, [heads, slots]), lengths), {
         tolerance: 1e-6,
-        lengths: (r) => lengths[r]!,
+        lengths: (r) => lengths[r],
       });
       expect(lengthsOf(got)).toEqual(lengths);
     }),

@@ -67,13 +67,13 @@ function windowOf({
   const rows = Array.from({ length: H }, (_, h) => {
     const g = Math.floor(h / R);
     return Array.from({ length: w }, (_, i) =>
-      attentionRow(ndarray(q, [H, w, d]).pick(h), ndarray(k, [G, n, d]).pick(g), held[g]!, length, i),
+      attentionRow(ndarray(q, [H, w, d]).pick(h), ndarray(k, [G, n, d]).pick(g), held[g], length, i),
     );
   });
   return { ctx, H, lengths, rows };
 }
 const fold = (kind: 'sum' | 'max', rows: readonly (readonly number[])[]): number[] =>
-  rows[0]!.map((_, j) => rows.map((row) => row[j]!).reduce((a, b) => (kind === 'sum' ? a + b : Math.max(a, b))));
+  rows[0].map((_, j) => rows.map((row) => row[j]).reduce((a, b) => (kind === 'sum' ? a + b : Math.max(a, b))));
 
 test.each([
   ['sum', 'query'],
@@ -99,8 +99,8 @@ test.each([
         c.ragged ? Array.from({ length: count }, (_, r) => lengths[Math.floor((r * G) / count)]) : undefined,
       );
       for (let r = 0; r < count; r++)
-        fold(kind, on === 'query' ? rows[r]! : rows.slice(r * R, (r + 1) * R).flat()).forEach((x, j) =>
-          expect(Math.abs(data[r * n + j]! - x)).toBeLessThan(1e-5),
+        fold(kind, on === 'query' ? rows[r] : rows.slice(r * R, (r + 1) * R).flat()).forEach((x, j) =>
+          expect(Math.abs(data[r * n + j] - x)).toBeLessThan(1e-5),
         );
     }),
     { numRuns: 60 },

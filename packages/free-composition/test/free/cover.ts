@@ -26,7 +26,7 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
     groups = subsets(t),
     size = places.map(({ choices }) => choices.length);
   const index = (group: readonly number[], row: readonly (number | undefined)[]): number =>
-    group.reduce((at, p) => at * size[p]! + row[p]!, 0);
+    group.reduce((at, p) => at * size[p] + row[p]!, 0);
   const wanted = groups.map((group) => {
     const sets = new Set<number>();
     const walk = (row: (number | undefined)[], at: number): void => {
@@ -34,11 +34,11 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
         if (admits(row)) sets.add(index(group, row));
         return;
       }
-      for (let c = 0; c < size[group[at]!]!; c++) {
-        row[group[at]!] = c;
+      for (let c = 0; c < size[group[at]]; c++) {
+        row[group[at]] = c;
         walk(row, at + 1);
       }
-      row[group[at]!] = undefined;
+      row[group[at]] = undefined;
     };
     walk(open(), 0);
     return sets;
@@ -46,10 +46,10 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
   const sets = wanted.reduce((sum, w) => sum + w.size, 0),
     rows: Row[] = [];
   for (const [g, group] of groups.entries()) {
-    for (const first of wanted[g]!) {
+    for (const first of wanted[g]) {
       const row = open();
-      for (let left = first, i = group.length - 1; i >= 0; left = Math.floor(left / size[group[i]!]!), i--)
-        row[group[i]!] = left % size[group[i]!]!;
+      for (let left = first, i = group.length - 1; i >= 0; left = Math.floor(left / size[group[i]]), i--)
+        row[group[i]] = left % size[group[i]];
       const order = places
         .map((_, p) => p)
         .filter((p) => row[p] === undefined)
@@ -57,7 +57,7 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
         .sort((a, b) => a[0] - b[0])
         .map(([, p]) => p);
       for (const p of order) row[p] = best(p, row);
-      groups.forEach((other, o) => wanted[o]!.delete(index(other, row)));
+      groups.forEach((other, o) => wanted[o].delete(index(other, row)));
       rows.push(row as Row);
     }
   }
@@ -71,13 +71,13 @@ export function covering(t: number): { readonly rows: readonly Row[]; readonly s
     const touched = groups.flatMap((group, g) =>
       group.includes(place) && group.every((p) => p === place || row[p] !== undefined) ? [g] : [],
     );
-    const start = Math.floor(next() * size[place]!);
+    const start = Math.floor(next() * size[place]);
     let choice = -1,
       most = -1;
-    for (let i = 0; i < size[place]!; i++) {
-      const c = (start + i) % size[place]!;
+    for (let i = 0; i < size[place]; i++) {
+      const c = (start + i) % size[place];
       row[place] = c;
-      const gain = touched.reduce((sum, g) => sum + Number(wanted[g]!.has(index(groups[g]!, row))), 0);
+      const gain = touched.reduce((sum, g) => sum + Number(wanted[g].has(index(groups[g], row))), 0);
       if (gain > most && admits(row)) {
         choice = c;
         most = gain;

@@ -54,12 +54,12 @@ const [weigher, other] = leaving('weights'),
 /** What stands inside combinations: two scorers of weights, or one whose scores may be negative. */
 const terms: readonly (readonly Term[])[] = [
   [
-    [1, weigher!],
-    [2, other!],
+    [1, weigher],
+    [2, other],
   ],
   [
-    [1, weigher!],
-    [-0.5, scorer!],
+    [1, weigher],
+    [-0.5, scorer],
   ],
 ];
 
@@ -87,7 +87,7 @@ const KIND: Readonly<Record<Exclude<Atom['at'], 'event'>, string>> = {
 };
 /** The kind of a piece, by what it is made of. */
 function kindOf({ atoms, from }: Piece): string {
-  const first = atoms.find((a) => a.at === 'event') ?? atoms[0]!;
+  const first = atoms.find((a) => a.at === 'event') ?? atoms[0];
   if (first.at !== 'event') return KIND[first.at];
   if (first.kind === 'unit' && from.includes('units')) return 'unit transform';
   return first.kind === 'allocator' ? (first.plan ? 'allocator' : 'score allocator') : first.kind;

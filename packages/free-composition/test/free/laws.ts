@@ -46,31 +46,31 @@ export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decisio
   for (const { kept, forced, banned, budgets, lengths } of layers)
     kept.forEach((set, g) => {
       claim(
-        set.every((i, at) => Number.isInteger(i) && i >= 0 && i < lengths[g]! && (at === 0 || i > set[at - 1]!)),
+        set.every((i, at) => Number.isInteger(i) && i >= 0 && i < lengths[g] && (at === 0 || i > set[at - 1])),
         row,
         scene,
         () => `kept slots must ascend below ${lengths[g]}, got ${shown(set)}`,
       );
-      claim(set.length <= budgets[g]!, row, scene, () => `${set.length} slots kept with a budget of ${budgets[g]}`);
+      claim(set.length <= budgets[g], row, scene, () => `${set.length} slots kept with a budget of ${budgets[g]}`);
       claim(
-        Number.isInteger(budgets[g]!) && budgets[g]! <= lengths[g]!,
+        Number.isInteger(budgets[g]) && budgets[g] <= lengths[g],
         row,
         scene,
         () => `a head of ${lengths[g]} slots has a budget of ${budgets[g]}`,
       );
       claim(
-        forced[g]!.every((i) => set.includes(i)),
+        forced[g].every((i) => set.includes(i)),
         row,
         scene,
         () => `forced are ${shown(forced[g])}, kept ${shown(set)}`,
       );
       claim(
-        banned[g]!.every((i) => !set.includes(i)),
+        banned[g].every((i) => !set.includes(i)),
         row,
         scene,
         () => `banned are ${shown(banned[g])}, kept ${shown(set)}`,
       );
-      const want = Math.min(budgets[g]!, lengths[g]! - banned[g]!.length);
+      const want = Math.min(budgets[g], lengths[g] - banned[g].length);
       claim(whole || set.length === want, row, scene, () => `expected ${want} slots, kept ${shown(set)}`);
     });
   const spent = sum(layers.flatMap((l) => l.budgets)),

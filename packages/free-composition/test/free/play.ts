@@ -27,7 +27,7 @@ async function staged(scene: Scene, ops: Ops, needs: readonly AnySignal[]): Prom
         made.set(
           name(l, signal),
           await signal.provide(
-            engine(scene.layers[l]!, () => layer.read(attentionMax(1)) as Tensor),
+            engine(scene.layers[l], () => layer.read(attentionMax(1)) as Tensor),
             l,
           ),
         );
@@ -80,7 +80,7 @@ export async function event(
       scene.layers.map((l) => l.lengths),
     );
   const layers = (await staged(scene, ops, needsOf(policy))).map(
-    (layer, l): EventLayer => ({ ...layer, at: { ...layer.at, budget }, budgets: plan.budgets[l]! }),
+    (layer, l): EventLayer => ({ ...layer, at: { ...layer.at, budget }, budgets: plan.budgets[l] }),
   );
   const drafts = runEvent(compiled, layers, ops),
     { kept, budgets } = await settle(backend, layers, drafts);
@@ -90,8 +90,8 @@ export async function event(
         hook.run({
           at,
           ops,
-          draft: drafts[l]!,
-          kept: drafts[l]!.kept!,
+          draft: drafts[l],
+          kept: drafts[l].kept!,
           read: <V>(signal: AnySignal) => read(signal) as V,
         }),
       ),
@@ -107,18 +107,18 @@ export async function event(
     )
     .filter((m) => m[2] !== undefined);
   const read = await backend.read([...masks.map((m) => m[2]!), ...folded]),
-    none = scene.layers[0]!.lengths.map(() => []);
+    none = scene.layers[0].lengths.map(() => []);
   for (const { data } of read.slice(masks.length))
     if (!data.every(Number.isFinite)) throw new Error(`${policy.label} folded a number that is not finite`);
   return scene.layers.map(({ lengths }, l) => {
     const slotsOf = (name: string): Slots => {
       const at = masks.findIndex((m) => m[0] === name && m[1] === l);
-      return at < 0 ? none : marked(read[at]!, lengths);
+      return at < 0 ? none : marked(read[at], lengths);
     };
     return {
-      kept: kept[l]!.map((s) => [...s]),
-      budgets: budgets[l]!,
-      planned: plan.budgets[l]!,
+      kept: kept[l].map((s) => [...s]),
+      budgets: budgets[l],
+      planned: plan.budgets[l],
       lengths,
       forced: slotsOf('forced'),
       banned: slotsOf('banned'),
@@ -141,11 +141,11 @@ export async function visible(policy: Policy, scene: Scene, backend: Backend = c
   });
   const read = await backend.read(masks.map(([, mask]) => mask));
   return read.map((mask, i) => {
-    const { lengths } = scene.layers[masks[i]![0]]!,
-      rows = mask.shape[0]!;
+    const { lengths } = scene.layers[masks[i][0]],
+      rows = mask.shape[0];
     return marked(
       mask,
-      Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!),
+      Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]),
     );
   });
 }

@@ -21,7 +21,7 @@ const PHASE: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const key = (phase: Phase, once: boolean): number => PHASE.indexOf(phase) * 2 + Number(once);
 /** The state after a choice at a place, or -1 where types refuse it.  */
 function after(at: number, state: number, { from, to, once }: Choice): number {
-  const phase = PHASE[state >> 1]!,
+  const phase = PHASE[state >> 1],
     had = state % 2 === 1;
   if (!from.includes(phase) || (at === WITHIN && once && had)) return -1;
   return key(to === 'same' ? phase : to, at === WITHIN ? had : had || once);
@@ -38,7 +38,7 @@ const classes = places.map(({ choices }, at) => {
   return [...found.values()];
 });
 const movesOf = classes.map((of, at) =>
-  places[at]!.choices.map((_, c) => of.find(({ members }) => members.includes(c))!.moves),
+  places[at].choices.map((_, c) => of.find(({ members }) => members.includes(c))!.moves),
 );
 
 /**
@@ -52,13 +52,13 @@ export function count(of?: string | readonly string[]): number {
   for (const [at, { kind }] of places.entries()) {
     const next = new Array<number>(10).fill(0),
       open = at <= last && (typeof of !== 'object' || of.includes(kind));
-    for (const { moves, members } of open ? classes[at]! : [{ moves: movesOf[at]![0]!, members: [0] }])
+    for (const { moves, members } of open ? classes[at] : [{ moves: movesOf[at][0], members: [0] }])
       moves.forEach((to, state) => {
-        if (to >= 0) next[to]! += ways[state]! * members.length;
+        if (to >= 0) next[to] += ways[state] * members.length;
       });
     ways = next;
   }
-  return ways[key('kept', false)]! + ways[key('kept', true)]!;
+  return ways[key('kept', false)] + ways[key('kept', true)];
 }
 
 /**
@@ -69,7 +69,7 @@ export function* product(kinds: readonly string[], at = 0, row: Row = []): Gener
     yield row;
     return;
   }
-  const { kind, choices } = places[at]!;
+  const { kind, choices } = places[at];
   for (let c = 0; c < (['scorer', 'selector', ...kinds].includes(kind) ? choices.length : 1); c++)
     yield* product(kinds, at + 1, [...row, c]);
 }
@@ -87,8 +87,8 @@ export function* everyEvent(
     yield admits(full) ? full : [...row, ...tail.map(() => 0)];
     return;
   }
-  for (const [c, moves] of movesOf[at]!.entries())
-    if (moves[state]! >= 0) yield* everyEvent([...row, c], moves[state]!, turn);
+  for (const [c, moves] of movesOf[at].entries())
+    if (moves[state] >= 0) yield* everyEvent([...row, c], moves[state], turn);
 }
 
 /** Whether some choice at the open places completes it to something that types admit. */
@@ -96,15 +96,15 @@ export function admits(row: Partial): boolean {
   let states = new Set([key('start', false)]);
   for (const [at, of] of classes.entries()) {
     const chosen = row[at],
-      moves = chosen === undefined ? of.map((c) => c.moves) : [movesOf[at]![chosen]!];
-    states = new Set([...states].flatMap((s) => moves.map((m) => m[s]!).filter((s) => s >= 0)));
+      moves = chosen === undefined ? of.map((c) => c.moves) : [movesOf[at][chosen]];
+    states = new Set([...states].flatMap((s) => moves.map((m) => m[s]).filter((s) => s >= 0)));
     if (states.size === 0) return false;
   }
   return true;
 }
 
 const chosen = (row: Row, from: number, to: number): Piece[] =>
-  places.slice(from, to).flatMap(({ choices }, i) => choices[row[from + i]!]!.piece ?? []);
+  places.slice(from, to).flatMap(({ choices }, i) => choices[row[from + i]].piece ?? []);
 /** The pieces of a row, in order. */
 export const piecesOf = (row: Row): readonly Piece[] => chosen(row, 0, places.length);
 /** Slots that a row of a view sees. */
@@ -115,15 +115,15 @@ export const eventOf = (row: Row, between: (before: Piece) => readonly Piece[] =
 /** The policy of a row. @throws KvError with the sentence of `compose` or `view` where types admit none. */
 export function policyOf(row: Row, between?: (before: Piece) => readonly Piece[]): Policy {
   const event = eventOf(row, between) as Piece<'start', 'kept'>,
-    rows = VIEWS[row[WITHIN]!]!;
+    rows = VIEWS[row[WITHIN]];
   return compose(
     rows === 'none' ? event : view(event, { budget: VIEW_BUDGET, rows }),
     ...(chosen(row, WITHIN + 1, places.length) as AnyPiece[]),
   ) as Policy;
 }
-export const isView = (row: Row): boolean => VIEWS[row[WITHIN]!] !== 'none';
+export const isView = (row: Row): boolean => VIEWS[row[WITHIN]] !== 'none';
 export const labelOf = (row: Row): string =>
   places
-    .map(({ choices }, at) => choices[row[at]!]!.label)
+    .map(({ choices }, at) => choices[row[at]].label)
     .filter((label) => !label.endsWith('none'))
     .join(' ∘ ');

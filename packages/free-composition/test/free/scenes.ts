@@ -17,8 +17,8 @@ export const sceneOf = (i: number): Scene =>
     ragged: i % 2 === 1,
     evicted: i % 4,
     budget: i % 11,
-    weights: WEIGHTS[i % 5]!,
-    vectors: VECTORS[(i >> 2) % 5]!,
+    weights: WEIGHTS[i % 5],
+    vectors: VECTORS[(i >> 2) % 5],
     seed: i,
   });
 /**

@@ -18,7 +18,7 @@ export function aheadOf(memory: DeviceMemory): Ahead {
       layers,
       model: { decoder, config },
     } = memory,
-    next = (): number => memory.rotations(Uint32Array.of(memory.length))[0]!;
+    next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];
   return {
     room(policy) {
       const asks =
@@ -47,7 +47,7 @@ export function aheadOf(memory: DeviceMemory): Ahead {
           ),
           part = partOf(memory, commands, Uint32Array.of(position), tensor);
         for (const [l, layer] of layers.entries()) {
-          const { project, finish } = prepared[l]!,
+          const { project, finish } = prepared[l],
             [q, k, v] = (project as DeviceRunnable).encode(commands, [part.x], 1, part.angles) as [
               Tensor,
               Tensor,
@@ -61,7 +61,7 @@ export function aheadOf(memory: DeviceMemory): Ahead {
           const [x] = (finish as DeviceRunnable).encode(commands, [part.x, out], 1, part.angles) as [Tensor];
           for (const spent of [q, k, v, out, part.x]) commands.free(spent);
           part.x = x;
-          for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]!++;
+          for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;
         }
         return outputOf(memory, scope, part.x, 1, position + 1);
       } catch (error) {

@@ -39,11 +39,11 @@ export function attendLayer(
     last: sums || block || largest ? m : ring && plain ? Math.min(m, ring.window) : 0,
     scores: sums !== undefined && (waiting ? read : m <= FEW),
     ...(waiting && {
-      ...(waiting.at !== undefined && { add: { past: waiting.past, pastAt: waiting.at, own: at[0]!, sums: sums! } }),
+      ...(waiting.at !== undefined && { add: { past: waiting.past, pastAt: waiting.at, own: at[0], sums: sums! } }),
       ...(!read && { leave: waiting.past }),
     }),
   });
-  if (waiting) waiting.at = read ? undefined : at[0]!;
+  if (waiting) waiting.at = read ? undefined : at[0];
   ring?.answer(m, plain ? attended : undefined);
   if (largest) encodeColumns(commands, a, attended, largest, { of: 'max', join: !first });
   if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first });

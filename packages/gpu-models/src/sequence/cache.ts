@@ -80,7 +80,7 @@ export class DeviceCache implements DeviceSlots {
    */
   append(k: Tensor, v: Tensor, added: Tensor, at: Iterable<number>, turned: Iterable<number>): void {
     this.write(k, v, added);
-    this.join(added.shape[0]!, at, turned);
+    this.join(added.shape[0], at, turned);
   }
 
   /** Records the slots of `append`; they count once they `join`. */
@@ -117,7 +117,7 @@ export class DeviceCache implements DeviceSlots {
     if (this.capacity <= 2 * most) into();
     encodeSlots(
       commands,
-      { ...valid, shape: [1, valid.shape[0]!] },
+      { ...valid, shape: [1, valid.shape[0]] },
       { ...this.lengths, shape: [1, this.heads] },
       this.heads,
     );

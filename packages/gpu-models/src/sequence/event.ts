@@ -26,7 +26,7 @@ export interface Recorded {
   readonly draft: Draft;
 }
 
-const placeOf = ({ at, read }: Subject, plan: Plan): EventLayer => ({ at, read, budgets: plan.budgets[at.layer]! });
+const placeOf = ({ at, read }: Subject, plan: Plan): EventLayer => ({ at, read, budgets: plan.budgets[at.layer] });
 
 /**
  * One event over these layers: every step is recorded, one read brings checks, budgets and kept slots, then compaction
@@ -43,15 +43,15 @@ export async function runOnDevice(
     places = subjects.map((subject) => placeOf(subject, plan)),
     drafts = runEvent(policy, places, scope.ops);
   times.score += performance.now() - started;
-  const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i]!, draft: drafts[i]! }));
+  const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i], draft: drafts[i] }));
   return settled(scope, recorded, times, (slots) => {
     for (const [i, subject] of subjects.entries())
       compact(
         policy,
         subject,
-        drafts[i]!,
+        drafts[i],
         stage,
-        slots[i]!.map(({ length }) => length),
+        slots[i].map(({ length }) => length),
       );
   });
 }
@@ -72,9 +72,9 @@ export function recordOnDevice(
     place = placeOf(subject, plan),
     [draft] = runEvent(policy, [place], scope.ops);
   times.score += performance.now() - started;
-  compact(policy, subject, draft!, stage, place.budgets);
+  compact(policy, subject, draft, stage, place.budgets);
   const copy = (x: Tensor): Tensor => copied(commands, x),
-    { budgets, checks, kept, state } = draft!;
+    { budgets, checks, kept, state } = draft;
   return {
     layer: subject.layer,
     place,
@@ -91,7 +91,7 @@ export function recordOnDevice(
 export function copied(commands: Commands, x: Tensor): Tensor {
   const out = commands.make(x.shape, x.dtype),
     all = { shape: [1, x.shape.reduce((a, b) => a * b, 1)] };
-  encodeSlots(commands, { ...x, ...all }, { ...out, ...all }, all.shape[1]!);
+  encodeSlots(commands, { ...x, ...all }, { ...out, ...all }, all.shape[1]);
   return { ...out, ...(x.lengths && { lengths: copied(commands, x.lengths) }) };
 }
 
@@ -110,7 +110,7 @@ export async function settled(
     ),
     read = performance.now();
   passed?.(kept);
-  for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]!);
+  for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]);
   times.settle += read - started;
   times.compact += performance.now() - read;
   return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept()) };
@@ -135,7 +135,7 @@ function compact(
 
 const selection = (kept: Tensor, commands: Commands): Selection => ({
   kept,
-  counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]!).fill(kept.shape[1]!), [kept.shape[0]!]),
+  counts: kept.lengths ?? commands.upload(new Uint32Array(kept.shape[0]).fill(kept.shape[1]), [kept.shape[0]]),
 });
 
 /** Records new state where it lives. */
@@ -166,7 +166,7 @@ function replace(
       kept: draft.kept!,
       read: <V>(signal: AnySignal) => read(signal) as V,
     });
-    if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]!);
-    if (values) encodeSlots(commands, values, cache.values, values.shape[1]!);
+    if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);
+    if (values) encodeSlots(commands, values, cache.values, values.shape[1]);
   }
 }

@@ -18,8 +18,8 @@ export function liveRows(memory: DeviceMemory, policy: Compiled, l: number, { at
   const [hook] = policy.hooks('freeze');
   if (!hook || l === 0 || m === 0) return undefined;
   const { sinks, below } = hook.run(memory.at(l)),
-    cut = Math.min(below, memory.promptLength - (memory.layers[l]!.ring?.window ?? 1)),
-    first = at[0]!;
+    cut = Math.min(below, memory.promptLength - (memory.layers[l].ring?.window ?? 1)),
+    first = at[0];
   const before = Math.min(m, Math.max(0, sinks - first)),
     after = Math.min(m, Math.max(0, first + m - cut));
   return before + after >= m ? undefined : { before, after };

@@ -17,7 +17,7 @@ export class HeldSlots {
   /** Only these slots of each head stay. */
   keep(slots: readonly Uint32Array[]): void {
     this.#held = slots.map((list, g) =>
-      Array.from(list, (slot) => this.#held[g]![slot] ?? this.#joined[slot - this.#held[g]!.length]!),
+      Array.from(list, (slot) => this.#held[g][slot] ?? this.#joined[slot - this.#held[g].length]),
     );
     this.#joined = [];
   }

@@ -71,9 +71,7 @@ export class DeviceLayer {
   /** What the last `keep` left, `[kvHead]`. */
   confirm(slots: readonly Uint32Array[]): void {
     const [first] = slots;
-    this.aligned &&= slots.every(
-      (list) => list.length === first!.length && list.every((slot, i) => slot === first![i]),
-    );
+    this.aligned &&= slots.every((list) => list.length === first.length && list.every((slot, i) => slot === first[i]));
     this.cache.confirm(slots);
     for (const rows of this.#beside) rows.confirm(this.cache.counts);
   }
@@ -120,7 +118,7 @@ export class DeviceLayer {
     if (this.waiting) {
       const { past, at } = this.waiting;
       copy.waiting = { past: copy.#past(), at };
-      encodeSlots(home.scope.commands, past, copy.waiting.past, past.shape[1]!);
+      encodeSlots(home.scope.commands, past, copy.waiting.past, past.shape[1]);
     }
     copy.aligned = this.aligned;
     return copy;

@@ -70,7 +70,7 @@ export class DeviceMemory extends SequenceMemory {
       angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength),
     };
     return deviceReader({
-      layer: this.layers[layer]!,
+      layer: this.layers[layer],
       index: layer,
       config,
       shared,
@@ -80,7 +80,7 @@ export class DeviceMemory extends SequenceMemory {
       counters,
       commands,
       ops,
-      output: () => (decoder.prepared.layers[layer]!.finish as DeviceRunnable).weight('output'),
+      output: () => (decoder.prepared.layers[layer].finish as DeviceRunnable).weight('output'),
     });
   }
 
@@ -89,7 +89,7 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   protected place(layer: number): Place {
-    const { cache, aligned } = this.layers[layer]!;
+    const { cache, aligned } = this.layers[layer];
     return { slots: cache.length, aligned, lengths: cache.counts, kept: () => cache.kept() };
   }
 
@@ -142,7 +142,7 @@ export class DeviceMemory extends SequenceMemory {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
         const states = hook.run(layers.map((l) => this.#cell(l, hook, scope)));
         for (const [i, state] of states.entries())
-          writeStates(hook.needs, state, this.layers[layers[i]!]!.states, this.shared);
+          writeStates(hook.needs, state, this.layers[layers[i]].states, this.shared);
       }
     });
   }
@@ -207,7 +207,7 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   restore({ layers, states }: Snapshot): void {
-    for (const [l, layer] of layers.entries()) this.layers[l]!.restore(layer);
+    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer);
     for (const state of states) this.shared.restore(state);
   }
 
@@ -233,7 +233,7 @@ export class DeviceMemory extends SequenceMemory {
 
   #subject(l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
     const read = this.reader(l, scope),
-      layer = this.layers[l]!;
+      layer = this.layers[l];
     settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
     return { at: this.at(l), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
   }

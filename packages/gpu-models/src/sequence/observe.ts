@@ -23,7 +23,7 @@ export async function providedOnDevice(
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const engine = providerEngine(memory, signal, commands, onPass);
-    for (const [i, l] of layers.entries()) out[i]!.set(signalKey(signal), await signal.provide(engine, l));
+    for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await signal.provide(engine, l));
   }
   return out;
 }
@@ -48,7 +48,7 @@ function providerEngine(
         onPass();
         passes.set(key, observe(memory, ids, commands));
       }
-      return (await passes.get(key)!)[layer]!;
+      return (await passes.get(key)!)[layer];
     },
     artifact: (name) => artifactOf(model, name),
     hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
@@ -80,8 +80,8 @@ async function observe(memory: DeviceMemory, ids: readonly number[], commands: C
     (await devicePass(copy, ids, { phase: 'prefill', policy: compile(id), rows: 0, largest })).release();
     for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];
     return largest.map((all, l) => {
-      const present = commands.make([queryHeads, before[l]!]);
-      encodeSlots(commands, all, present, before[l]!);
+      const present = commands.make([queryHeads, before[l]]);
+      encodeSlots(commands, all, present, before[l]);
       commands.free(all);
       return present;
     });

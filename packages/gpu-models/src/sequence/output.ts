@@ -35,7 +35,7 @@ export function outputOf(
             step,
           })
         : encodeArgmax(commands, newest, 1),
-      id = read([tensor]).then(([one]) => one!.data[0]!);
+      id = read([tensor]).then(([one]) => one.data[0]);
     void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is taken back
     return { tensor, id };
   };
@@ -43,7 +43,7 @@ export function outputOf(
     ask,
     next: async (draw) => ask(draw).id,
     async read() {
-      const { data } = (await read([logits]))[0]!;
+      const { data } = (await read([logits]))[0];
       return Array.from({ length: count }, (_, i) => (data as Float32Array).slice(i * vocab, (i + 1) * vocab));
     },
     release: end,

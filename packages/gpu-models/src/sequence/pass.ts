@@ -50,7 +50,7 @@ export async function devicePass(
     );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
-      const finish = decoder.prepared.layers[l]!.finish as DeviceRunnable;
+      const finish = decoder.prepared.layers[l].finish as DeviceRunnable;
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(memory, commands, l, part, policy, before));
       memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
@@ -78,7 +78,7 @@ export async function devicePass(
       memory.counters.fused++;
       if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
       for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
-        count[l]! += projected.reduce((n, { live }) => n + live.m, 0);
+        count[l] += projected.reduce((n, { live }) => n + live.m, 0);
       await afterLayer?.(l);
     }
     return output(memory, scope, parts, Math.min(rows, ids.length));
@@ -102,18 +102,18 @@ function project(
   policy: Compiled,
   before: Map<Part, KeysValues> | undefined,
 ): Projected {
-  const { cache, ring } = memory.layers[l]!,
+  const { cache, ring } = memory.layers[l],
     some = before && liveRows(memory, policy, l, part),
     live = some ? pick(memory, commands, part, some) : part,
     old = before?.get(part);
-  const [q, k, v] = (memory.model.decoder.prepared.layers[l]!.project as DeviceRunnable).encode(
+  const [q, k, v] = (memory.model.decoder.prepared.layers[l].project as DeviceRunnable).encode(
     commands,
     [live.x],
     live.m,
     live.angles,
   ) as [Tensor, Tensor, Tensor];
   const own: KeysValues = some && old ? old : [k, v];
-  if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i]!, some!, part.m, true);
+  if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some!, part.m, true);
   cache.append(...own, part.positions, part.at, part.turned);
   ring?.push(q, live.at, live.turned);
   for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);
@@ -150,7 +150,7 @@ function output(memory: DeviceMemory, scope: OpenScope, parts: readonly Part[], 
   const { hidden } = memory.model.config,
     x = scope.commands.make([1, count, hidden]);
   for (let left = count, i = parts.length - 1; left > 0; i--) {
-    const { x: from, m } = parts[i]!,
+    const { x: from, m } = parts[i],
       some = Math.min(left, m);
     encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
     left -= some;

@@ -36,7 +36,7 @@ export class DeviceRing {
     return 4 * (this.#tensor.shape.reduce((a, b) => a * b, 1) + this.window + (this.#rotations?.length ?? 0));
   }
   get #heads(): number {
-    return this.#tensor.shape[0]!;
+    return this.#tensor.shape[0];
   }
 
   /** Adds queries `[H, m, d]` at their positions, turned by `turned`; those before the last w are not copied. */
@@ -47,8 +47,8 @@ export class DeviceRing {
     encodeSlots(this.#home.scope.commands, q, this.#tensor, count, from, (this.#seen + from) % this.window);
     for (let i = from; i < m; i++) {
       const slot = (this.#seen + i) % this.window;
-      this.#positions[slot] = positions[i]!;
-      this.#rotations?.fill(turned[i]!, slot * this.#heads, (slot + 1) * this.#heads);
+      this.#positions[slot] = positions[i];
+      this.#rotations?.fill(turned[i], slot * this.#heads, (slot + 1) * this.#heads);
     }
     this.#seen += m;
   }
@@ -63,7 +63,7 @@ export class DeviceRing {
     if (!attended) return;
     const { out, lseAt, last } = attended,
       count = Math.min(last, Math.max(0, this.window - (this.#seen - this.#answered))),
-      shape = [this.#lse.shape[0]!, last];
+      shape = [this.#lse.shape[0], last];
     encodeSlots(
       this.#home.scope.commands,
       { ...out, shape },
@@ -86,7 +86,7 @@ export class DeviceRing {
    */
   lse(commands: Commands, count: number): Tensor | undefined {
     if (this.#valid < count || this.#answered !== this.#seen) return undefined;
-    const out = commands.make([this.#lse.shape[0]!, count]);
+    const out = commands.make([this.#lse.shape[0], count]);
     encodeSlots(commands, this.#lse, out, count, (this.#seen - count) % this.window);
     return out;
   }
@@ -98,7 +98,7 @@ export class DeviceRing {
       first = (this.#seen - have) % w,
       q = commands.make([heads, have, dim]);
     encodeSlots(commands, this.#tensor, q, have, first);
-    return { q, positions: Uint32Array.from({ length: have }, (_, i) => this.#positions[(first + i) % w]!) };
+    return { q, positions: Uint32Array.from({ length: have }, (_, i) => this.#positions[(first + i) % w]) };
   }
 
   /** The positions that its queries are turned by. */
@@ -121,13 +121,13 @@ export class DeviceRing {
     const each = (of: (slot: number, h: number) => number): number[][] =>
       Array.from({ length: H }, (_, h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
     const to = each((slot, h) => {
-      const row = rows[Math.floor((h * kept.length) / H)]!;
-      return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot]! + 1));
+      const row = rows[Math.floor((h * kept.length) / H)];
+      return Math.max(0, next - row.length - 1 + countBelow(row, this.#positions[slot] + 1));
     });
     turnRows(
       turns,
       this.#tensor,
-      each((slot, h) => this.#rotations![slot * H + h]!),
+      each((slot, h) => this.#rotations![slot * H + h]),
       to,
     );
     for (const [h, row] of to.entries()) for (const [slot, p] of row.entries()) this.#rotations![slot * H + h] = p;

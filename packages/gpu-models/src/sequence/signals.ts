@@ -89,7 +89,7 @@ function compute(signal: AnySignal, source: Source): unknown {
             rows === G
               ? cache.lengths
               : commands.upload(
-                  Uint32Array.from({ length: rows }, (_, r) => cache.counts[Math.floor((r * G) / rows)]!),
+                  Uint32Array.from({ length: rows }, (_, r) => cache.counts[Math.floor((r * G) / rows)]),
                   [rows],
                 ),
         };

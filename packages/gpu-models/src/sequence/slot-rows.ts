@@ -27,7 +27,7 @@ export class DeviceRows {
     return this.#length;
   }
   get #stride(): number {
-    return this.#tensor.shape[1]!;
+    return this.#tensor.shape[1];
   }
 
   /** Room for slots up to `length`, the new ones at `init`. */
@@ -38,7 +38,7 @@ export class DeviceRows {
 
   /** The first columns become those of `[rows, slots]`. */
   write(values: Tensor): void {
-    encodeSlots(this.#home.scope.commands, values, this.#tensor, values.shape[1]!);
+    encodeSlots(this.#home.scope.commands, values, this.#tensor, values.shape[1]);
   }
 
   /** Takes saved numbers `[rows, slots]` back. */

@@ -18,7 +18,7 @@ export async function snapshot(memory: DeviceMemory): Promise<Snapshot> {
     const wanted: Tensor[] = [],
       numbers = (x: Tensor): (() => Float32Array) => {
         const at = wanted.push(x) - 1;
-        return () => read[at]!.data as Float32Array;
+        return () => read[at].data as Float32Array;
       };
     const states = (of: DeviceStates): (() => readonly StoredState[]) => {
       const all = of.saved(commands).map(({ tensor, ...state }) => ({ state, data: numbers(tensor) }));

@@ -41,19 +41,19 @@ export async function foldStretches(
     const parts = ranges.map(({ from, end }) => embeddedFrom(copy, commands, ids.slice(from, end), from));
     for (let l = 0; l < layer; l++)
       for (const [i, part] of parts.flat().entries()) {
-        if (i === 0) [copy.layers[l]!.cache.grow(ids.length), counters.fused++];
+        if (i === 0) [copy.layers[l].cache.grow(ids.length), counters.fused++];
         through(copy, commands, l, part);
       }
-    copy.layers[layer]!.cache.grow(ids.length);
-    for (const part of parts[0]!) commands.free(project(copy, commands, layer, part).q);
+    copy.layers[layer].cache.grow(ids.length);
+    for (const part of parts[0]) commands.free(project(copy, commands, layer, part).q);
     const wanted: Tensor[][] = [];
     for (const [i, stretch] of stretches.entries()) {
       counters.statistics += stretch.end - stretch.from;
-      wanted.push(fold(copy, layer, parts[i + 1]!, stretch, strongest, record, commands));
+      wanted.push(fold(copy, layer, parts[i + 1], stretch, strongest, record, commands));
     }
     const read = await scope.read(wanted.flat());
     let at = 0;
-    return wanted.map((some) => some.map(() => read[at++]!.data as Float32Array));
+    return wanted.map((some) => some.map(() => read[at++].data as Float32Array));
   } finally {
     copy.destroy();
     scope.end();
@@ -62,14 +62,14 @@ export async function foldStretches(
 
 /** Records a part's keys and values into a layer's cache. */
 function project({ layers, model: { decoder } }: DeviceMemory, commands: Commands, l: number, part: Part): Queries {
-  const [q, k, v] = (decoder.prepared.layers[l]!.project as DeviceRunnable).encode(
+  const [q, k, v] = (decoder.prepared.layers[l].project as DeviceRunnable).encode(
     commands,
     [part.x],
     part.m,
     part.angles,
   ) as [Tensor, Tensor, Tensor];
-  layers[l]!.cache.append(k, v, part.positions, part.at, part.turned);
-  decoder.rows.qkv[l]! += part.m;
+  layers[l].cache.append(k, v, part.positions, part.at, part.turned);
+  decoder.rows.qkv[l] += part.m;
   for (const spent of [k, v]) commands.free(spent);
   return { part, q };
 }
@@ -80,15 +80,15 @@ function through(copy: DeviceMemory, commands: Commands, l: number, part: Part):
     {
       model: { decoder, config },
     } = copy;
-  const attended = encodeAttention(commands, attentionOf(copy.layers[l]!, config, l, q, part.positions)),
+  const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     before = part.x;
-  [part.x] = (decoder.prepared.layers[l]!.finish as DeviceRunnable).encode(
+  [part.x] = (decoder.prepared.layers[l].finish as DeviceRunnable).encode(
     commands,
     [before, attended.out],
     part.m,
     part.angles,
   ) as [Tensor];
-  for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l]! += part.m;
+  for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l] += part.m;
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }
 
@@ -108,7 +108,7 @@ function fold(
       layers,
       model: { config },
     } = copy,
-    layer = layers[l]!,
+    layer = layers[l],
     inner = copy.open(),
     { commands, ops } = inner;
   try {
@@ -119,13 +119,13 @@ function fold(
       mean = inside ? undefined : commands.make([size, size]);
     for (const [i, { part, q }] of projected.entries()) {
       const a = attentionOf(layer, config, l, q, part.positions),
-        row = part.at[0]! - from,
+        row = part.at[0] - from,
         attended = encodeAttention(commands, a, { last: part.m });
       encodeColumns(commands, { ...a, ...own, capacity: size, slots: size }, attended, received, { join: i > 0 });
       const some = encodeStrongest(commands, a, attended, {
         first,
         ...strongest,
-        ...(mean && { mean: { to: mean, row: part.at[0]! - first } }),
+        ...(mean && { mean: { to: mean, row: part.at[0] - first } }),
       });
       encodeSlots(commands, { ...some, shape: [1, ...some.shape] }, best, part.m, 0, row);
       for (const spent of [some, attended.out, q]) commands.free(spent);

@@ -16,7 +16,7 @@ const evens = (from: number, to: number): number[] => Array.from({ length: (to -
 /** Pairs of numbers, each in the nibble at `shift` of its byte. */
 function nibbles(from: Uint8Array, at: number, shift: number, pairs: number, to: Uint8Array, out: number): void {
   for (let i = 0; i < pairs; i++)
-    to[out + i] = ((from[at + 2 * i]! >> shift) & 15) | (((from[at + 2 * i + 1]! >> shift) & 15) << 4);
+    to[out + i] = ((from[at + 2 * i] >> shift) & 15) | (((from[at + 2 * i + 1] >> shift) & 15) << 4);
 }
 
 /** 32 numbers in 16 bytes, the first half in the low nibbles. */
@@ -30,7 +30,7 @@ function upper(from: Uint8Array, at: number, shift: number, bits: 1 | 2, to: Uin
   const each = 8 / bits,
     mask = 2 ** bits - 1;
   for (let i = 0; i < 32; i++)
-    to[out + Math.floor(i / each)]! |= ((from[at + i]! >> shift) & mask) << (bits * (i % each));
+    to[out + Math.floor(i / each)] |= ((from[at + i] >> shift) & mask) << (bits * (i % each));
 }
 
 /** Two times 32 numbers in 32 bytes, the second in the high nibbles. */

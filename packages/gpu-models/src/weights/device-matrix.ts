@@ -73,7 +73,7 @@ function bindable(parts: readonly MatrixPart[], inputs: number, bindingBytes: nu
 }
 
 function uploadPart(commands: Commands, pieces: readonly Piece[], inputs: number, from: number): DevicePart {
-  const form = formOf(pieces[0]!.part.type),
+  const form = formOf(pieces[0].part.type),
     words = OCTET_WORDS[form] * octetsOf(inputs),
     halves = (inputs / 32) * BLOCK_HALVES[form];
   const rows = pieces.reduce((n, { count }) => n + count, 0),

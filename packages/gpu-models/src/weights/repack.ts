@@ -82,7 +82,7 @@ export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: 
     { scaleBytes, pack } = blocks[form],
     step = 16 * OCTET_WORDS[form];
   for (let at = 0, out = 0, s = 0; at < part.length; at += block) {
-    for (const i of scaleBytes) scales[s++] = part[at + i]! | (part[at + i + 1]! << 8);
+    for (const i of scaleBytes) scales[s++] = part[at + i] | (part[at + i + 1] << 8);
     for (let j = 0; j < numbers / 32; j++, out += step) pack(part, at, j, to, out);
   }
   return { weights, scales };

@@ -13,7 +13,7 @@ export function elementwise(
   expression: string,
   functions = '',
 ): KernelDef {
-  const named = operands.map((kind, i) => [NAMES[i]!, kind] as const);
+  const named = operands.map((kind, i) => [NAMES[i], kind] as const);
   const tensors = named.filter(([, kind]) => kind !== 'number'),
     hosts = named.filter(([, kind]) => kind === 'number');
   const value = (n: string, kind: OperandKind): string =>

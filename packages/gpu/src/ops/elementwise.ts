@@ -37,7 +37,7 @@ export function elementwiseOps(g: Recording): Elementwise {
     const tensors = own.filter((x) => typeof x !== 'number');
     if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
     const rows = sharedRows(at, ...tensors);
-    const space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis]!)))] as [
+    const space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis])))] as [
       number,
       number,
       number,
@@ -54,7 +54,7 @@ export function elementwiseOps(g: Recording): Elementwise {
     const named = <V extends GpuTensor | number>(
       keep: (x: GpuTensor | number) => x is V,
       suffix: string,
-    ): Record<string, V> => Object.fromEntries(own.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]!}${suffix}`, x]] : [])));
+    ): Record<string, V> => Object.fromEntries(own.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]}${suffix}`, x]] : [])));
     const kinds = own.map((x) =>
       typeof x === 'number' ? 'number' : sizes(x).every((n, axis) => n === space[axis]) ? 'whole' : 'broadcast',
     );

@@ -43,7 +43,7 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
     const names = Object.keys(kernel.inputs);
     const inputs = names.map((name): GpuTensor => {
       const x = given[name],
-        want = kernel.inputs[name]!;
+        want = kernel.inputs[name];
       if (!x)
         throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
       if (want === 'u32' && x.dtype !== 'u32')
@@ -56,20 +56,20 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
           kernel.id,
           `expected the parameter '${name}', got ${Object.keys(params).join(', ') || 'none'}`,
         );
-    const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i]!.shape])), params);
+    const shape = kernel.output.shape(Object.fromEntries(names.map((name, i) => [name, inputs[i].shape])), params);
     const like = kernel.ragged === undefined ? undefined : inputs[names.indexOf(kernel.ragged)];
     const lengths = like && lengthsFor(g, like, sizes(like)[0]);
     const output = g.make(
       shape,
       kernel.output.dtype,
       like?.lengths && takesLengths(kernel.output, shape, sizes(like)[0], sizes(like)[1])
-        ? lengthsFor(g, like, shape[0]!)
+        ? lengthsFor(g, like, shape[0])
         : undefined,
     );
     const uniform = [
       kernel.per === 'element' ? sizeOf(shape) : (shape[0] ?? 1),
       ...inputs.flatMap((x) => sizes(x)),
-      ...Object.entries(kernel.params).map(([name, type]) => bits(params[name]!, type)),
+      ...Object.entries(kernel.params).map(([name, type]) => bits(params[name], type)),
     ];
     if (uniform.length > UNIFORM_BYTES / 4)
       throw new KvError(kernel.id, `has ${uniform.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
@@ -78,7 +78,7 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
       () => kernelShader(kernel),
       [...inputs, ...(lengths ? [lengths] : []), output],
       Uint32Array.from(uniform),
-      sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0]! : Math.ceil(uniform[0]! / THREADS),
+      sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0] : Math.ceil(uniform[0] / THREADS),
     );
     return output;
   },
@@ -90,7 +90,7 @@ function kernelShader({ id, inputs, params, output, ragged, wgsl, per }: Kernel)
     names = Object.keys(inputs),
     scalars = Object.entries(params);
   const arrays = [
-    ...names.map((name) => [name, inputs[name]!, 'read']),
+    ...names.map((name) => [name, inputs[name], 'read']),
     ...(ragged === undefined ? [] : [[`${ragged}_lengths`, 'u32', 'read']]),
     ['output', output.dtype, 'read_write'],
   ] as const;

@@ -18,6 +18,6 @@ export function raggedAs(
   ...tensors: readonly (GpuTensor | undefined)[]
 ): GpuTensor | undefined {
   let best: GpuTensor | undefined;
-  for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0]! > best.lengths!.shape[0]!)) best = t;
+  for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0] > best.lengths!.shape[0])) best = t;
   return best && lengthsFor(g, best, rows);
 }

@@ -13,7 +13,7 @@ interface Head {
 /** Takes `by` from the first head that may give and gives it to the first other one that may take. */
 const move = (plan: Plan, by: number, gives: (h: Head) => boolean, takes: ((h: Head) => boolean) | undefined): Plan => {
   const heads = plan.budgets
-    .flatMap((row, l) => row.map((b, g) => ({ b, n: plan.lengths[l]![g]!, l, g })))
+    .flatMap((row, l) => row.map((b, g) => ({ b, n: plan.lengths[l][g], l, g })))
     .map((h, i) => ({ ...h, floor: Math.min(plan.floor, h.n), i }));
   const from = heads.find(gives),
     to = takes && heads.find((h) => h.i !== from?.i && takes(h));

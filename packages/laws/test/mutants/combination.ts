@@ -11,12 +11,12 @@ const constant = (value: number): S =>
     ops.from({ data: new Float32Array(at.slots).fill(value), shape: [1, at.slots] }),
   );
 const mean: Combination = (first, ...rest) =>
-  rest.reduce<Piece>((a, b) => weighing([0.5, a as S], [0.5, b]), first!) as S;
+  rest.reduce<Piece>((a, b) => weighing([0.5, a as S], [0.5, b]), first) as S;
 const over =
   (nothing: number, join: Combination): Combination =>
   (...s) =>
     s.length === 0 ? constant(nothing) : join(...s);
-const first: Combination = (a) => a!;
+const first: Combination = (a) => a;
 
 export const sums: Field = field('sum', sum, {
   good: total as Combination,

@@ -58,6 +58,6 @@ export const map = (
   ragged: 'x',
   per: 'row',
   wgsl: '',
-  output: { dtype, shape: ({ x }) => x! },
-  ref: ({ x }, _params, out, lengths) => ref(x!.data, out, x!.shape[1]!, lengths),
+  output: { dtype, shape: ({ x }) => x },
+  ref: ({ x }, _params, out, lengths) => ref(x.data, out, x.shape[1], lengths),
 });

@@ -9,8 +9,8 @@ type Ref = Kernel['ref'];
 const scaled =
   (by: (slot: number, length: number, slots: number) => number): Ref =>
   ({ x }, _params, out, lengths) => {
-    const n = x!.shape[1]!;
-    for (let i = 0; i < out.length; i++) out[i] = x!.data[i]! * by(i % n, lengths[Math.floor(i / n)]!, n);
+    const n = x.shape[1];
+    for (let i = 0; i < out.length; i++) out[i] = x.data[i] * by(i % n, lengths[Math.floor(i / n)], n);
   };
 const double = (id: string): Kernel => ({
   id,
@@ -19,7 +19,7 @@ const double = (id: string): Kernel => ({
   ragged: 'x',
   per: 'element',
   wgsl: '',
-  output: { dtype: 'f32', shape: ({ x }) => x! },
+  output: { dtype: 'f32', shape: ({ x }) => x },
   ref: scaled(() => 2),
 });
 /** What a device would compute that follows these references instead. */

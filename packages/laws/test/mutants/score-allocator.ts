@@ -22,10 +22,10 @@ const move = (
   params: {},
   per: 'row',
   wgsl: '',
-  output: { dtype: 'f32', shape: ({ budgets }) => [budgets![0]!, columns] },
+  output: { dtype: 'f32', shape: ({ budgets }) => [budgets[0], columns] },
   ref({ budgets, sizes: n, forced, when }, _params, out) {
-    const heads = Array.from(budgets!.data, (b, i) => ({ b, n: n!.data[i]!, forced: forced!.data[i]!, i }));
-    const from = heads.find((h) => when!.data[h.i] !== 0 && gives(h)),
+    const heads = Array.from(budgets.data, (b, i) => ({ b, n: n.data[i], forced: forced.data[i], i }));
+    const from = heads.find((h) => when.data[h.i] !== 0 && gives(h)),
       to = takes && heads.find((h) => h.i !== from?.i && takes(h));
     heads.forEach(({ b, i }) => {
       out[i * columns] = from && (to || !takes) ? b - (i === from.i ? by : 0) + (i === to?.i ? by : 0) : b;

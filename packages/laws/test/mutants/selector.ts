@@ -16,7 +16,7 @@ const made = (
   });
 const descending = map('descending', 'u32', (x, out, slots, lengths) =>
   lengths.forEach((n, r) => {
-    for (let i = 0; i < n; i++) out[r * slots + i] = x[r * slots + n - 1 - i]!;
+    for (let i = 0; i < n; i++) out[r * slots + i] = x[r * slots + n - 1 - i];
   }),
 );
 /** The last kept slot becomes one that does not exist, unless it is forced or all are kept. */
@@ -27,13 +27,13 @@ const beyond: Kernel = {
   ragged: 'kept',
   per: 'row',
   wgsl: '',
-  output: { dtype: 'u32', shape: ({ kept }) => kept! },
+  output: { dtype: 'u32', shape: ({ kept }) => kept },
   ref({ kept, forced, sizes: n }, _params, out, lengths) {
-    out.set(kept!.data as Uint32Array);
-    const slots = kept!.shape[1]!;
+    out.set(kept.data as Uint32Array);
+    const slots = kept.shape[1];
     lengths.forEach((count, r) => {
       const last = r * slots + count - 1;
-      if (count > 0 && count < n!.data[r]! && forced!.data[r * slots + kept!.data[last]!] === 0) out[last] = slots;
+      if (count > 0 && count < n.data[r] && forced.data[r * slots + kept.data[last]] === 0) out[last] = slots;
     });
   },
 };

@@ -14,11 +14,11 @@ const later: Kernel = {
   ragged: 'x',
   per: 'row',
   wgsl: '',
-  output: { dtype: 'u32', shape: ({ x }) => x! },
+  output: { dtype: 'u32', shape: ({ x }) => x },
   ref: ({ x, by }, _params, out, lengths) =>
     lengths.forEach((n, r) => {
-      const at = r * x!.shape[1]!;
-      for (let i = at; i < at + n; i++) out[i] = x!.data[i]! + by!.data[r]!;
+      const at = r * x.shape[1];
+      for (let i = at; i < at + n; i++) out[i] = x.data[i] + by.data[r];
     }),
 };
 /** Reuses the set of the step before wherever there is one and the threshold is at most 1. */

@@ -8,7 +8,7 @@ const made = (name: string, run: (ops: Ops, scores: Tensor) => ScoreResult): Nor
   normaliser({ name, monotone: true }, [], ({ ops, scores }) => run(ops, scores));
 const good = made('soft', (ops, s) => ops.softmax(s));
 const known = memory(),
-  hook = onStep('twice', [], () => ({})).atoms[0]!;
+  hook = onStep('twice', [], () => ({})).atoms[0];
 const step = good.atoms[0] as Step;
 /** Squares where an earlier step of the same event left a check. */
 const peeking: Step = {
@@ -17,7 +17,7 @@ const peeking: Step = {
     step
       .run(cells)
       .map((d, i) =>
-        cells[i]!.draft.checks.length === 0 ? d : { ...d, scores: cells[i]!.ops.mul(d.scores!, d.scores!) },
+        cells[i].draft.checks.length === 0 ? d : { ...d, scores: cells[i].ops.mul(d.scores!, d.scores!) },
       ),
 };
 export const transforms: Field = field('transform', transform, {

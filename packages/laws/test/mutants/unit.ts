@@ -11,9 +11,9 @@ const ids = (id: string, of: (slot: number, slots: number) => number): Kernel =>
   ragged: 'x',
   per: 'element',
   wgsl: '',
-  output: { dtype: 'u32', shape: ({ x }) => x! },
+  output: { dtype: 'u32', shape: ({ x }) => x },
   ref: ({ x }, _params, out) => {
-    const n = x!.shape[1]!;
+    const n = x.shape[1];
     for (let i = 0; i < out.length; i++) out[i] = of(i % n, n);
   },
 });
@@ -26,7 +26,7 @@ type Change = (x: { units: Units; scores: Tensor }, scores: Tensor) => { units: 
 const made = (name: string, by: Kernel, count: (n: number) => number, change: Change = (x) => x): Unit =>
   makeUnit(name, [], ({ ops, scores }) => {
     const of = ops.kernel(by, { x: scores }),
-      n = count(scores.shape[1]!);
+      n = count(scores.shape[1]);
     return change(
       {
         units: { of, count: n },
@@ -48,7 +48,7 @@ export const units: Field = field('unit', unit, {
     scored: made('token scores', pairs, half, (x, scores) => ({ ...x, scores })),
     pure: makeUnit('remembers', [], ({ ops, scores }) => {
       const of = ops.kernel(pairs, { x: scores }),
-        n = half(scores.shape[1]!);
+        n = half(scores.shape[1]);
       return {
         units: { of, count: n },
         scores: ops.groupSlots(known(scores) ? 'max' : 'sum', ops.add(scores, 9), of, n),

@@ -19,7 +19,7 @@ export function plainEngine(): RowEngine {
       for (let r = 0; r < rows; r++)
         for (let j = 0; j < end; j++) {
           let dot = 0;
-          for (let i = 0; i < d; i++) dot += q[r * d + i]! * keys[j * d + i]!;
+          for (let i = 0; i < d; i++) dot += q[r * d + i] * keys[j * d + i];
           scores[r * n + j] = dot * scale;
         }
       return { data: scores, at: 0, stride: n };
@@ -27,18 +27,18 @@ export function plainEngine(): RowEngine {
     softmax(row, hi, end) {
       const at = row * n;
       let top = -Infinity;
-      for (let j = 0; j < hi; j++) if (scores[at + j]! > top) top = scores[at + j]!;
+      for (let j = 0; j < hi; j++) if (scores[at + j] > top) top = scores[at + j];
       let total = 0;
-      for (let j = 0; j < hi; j++) total += scores[at + j] = top === -Infinity ? 0 : Math.exp(scores[at + j]! - top);
-      for (let j = 0; j < hi; j++) scores[at + j] = total === 0 ? 0 : scores[at + j]! / total;
+      for (let j = 0; j < hi; j++) total += scores[at + j] = top === -Infinity ? 0 : Math.exp(scores[at + j] - top);
+      for (let j = 0; j < hi; j++) scores[at + j] = total === 0 ? 0 : scores[at + j] / total;
       scores.fill(0, at + hi, at + end);
     },
     addColumns(rows, end) {
       for (let r = 0; r < rows; r++)
         for (let j = 0; j < end; j++) {
-          const p = scores[r * n + j]!;
-          sum[j] = sum[j]! + p;
-          if (p > max[j]!) max[j] = p;
+          const p = scores[r * n + j];
+          sum[j] = sum[j] + p;
+          if (p > max[j]) max[j] = p;
         }
     },
     takeColumns() {
@@ -51,8 +51,8 @@ export function plainEngine(): RowEngine {
       for (let r = 0; r < rows; r++) {
         total.fill(0);
         for (let j = 0; j < end; j++) {
-          const p = scores[r * n + j]!;
-          if (p !== 0) for (let i = 0; i < d; i++) total[i] = total[i]! + p * values![j * d + i]!;
+          const p = scores[r * n + j];
+          if (p !== 0) for (let i = 0; i < d; i++) total[i] = total[i] + p * values![j * d + i];
         }
         out.set(total, at + r * stride);
       }

@@ -68,7 +68,7 @@ export function simdEngine(): RowEngine {
     score(q, rows, end, scale) {
       copyIn(q, rows, query);
       const at = query / 4;
-      for (let i = 0; i < rows * deep; i++) memory[at + i] = memory[at + i]! * scale;
+      for (let i = 0; i < rows * deep; i++) memory[at + i] = memory[at + i] * scale;
       if (packed) kernel.gemm(rows, pad(end), deep, query, 4 * deep, keys, 32, 32 * deep, scores, 4 * wide, 1);
       else for (let r = 0; r < rows; r++) kernel.dots(query + 4 * r * deep, keys, end, deep, scores + 4 * r * wide);
       return { data: memory, at: scores / 4, stride: wide };

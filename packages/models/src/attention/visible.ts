@@ -68,7 +68,7 @@ export function countBelow(positions: Uint32Array, limit: number): number {
   let high = positions.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (positions[middle]! < limit) low = middle + 1;
+    if (positions[middle] < limit) low = middle + 1;
     else high = middle;
   }
   return low;

@@ -65,7 +65,7 @@ export function copySlots(from: Storage, to: Storage, lengths: Uint32Array): voi
   const d = from.headDim;
   for (let g = 0; g < from.heads; g++) {
     const first = g * from.capacity;
-    const end = first + lengths[g]!;
+    const end = first + lengths[g];
     to.keys.set(from.keys.subarray(first * d, end * d), g * to.capacity * d);
     to.values.set(from.values.subarray(first * d, end * d), g * to.capacity * d);
     to.positions.set(from.positions.subarray(first, end), g * to.capacity);
@@ -81,7 +81,7 @@ export function compactSlots(
 ): void {
   const base = g * capacity;
   for (let to = 0; to < slots.length; ) {
-    const first = slots[to]!;
+    const first = slots[to];
     let run = 1;
     while (to + run < slots.length && slots[to + run] === first + run) run++;
     if (first !== to) {

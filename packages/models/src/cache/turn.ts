@@ -20,11 +20,11 @@ export function turner(angles: (positions: Uint32Array) => Angles, positions: It
     if (from === to) return;
     const [p, q] = [row.get(from)! * half, row.get(to)! * half];
     for (let i = 0; i < half; i++) {
-      const [c0, s0, c1, s1] = [cos[p + i]!, sin[p + i]!, cos[q + i]!, sin[q + i]!];
+      const [c0, s0, c1, s1] = [cos[p + i], sin[p + i], cos[q + i], sin[q + i]];
       const size = Math.sqrt((c0 * c0 + s0 * s0) * (c1 * c1 + s1 * s1));
       const c = (c1 * c0 + s1 * s0) / size,
         s = (s1 * c0 - c1 * s0) / size;
-      const [a, b] = [x[at + i]!, x[at + half + i]!];
+      const [a, b] = [x[at + i], x[at + half + i]];
       x[at + i] = a * c - b * s;
       x[at + half + i] = b * c + a * s;
     }

@@ -10,8 +10,8 @@ export type BlockDecoder = (bytes: Uint8Array, out: Float32Array, count: number)
 export const q8_0: BlockDecoder = (bytes, out, count) => {
   const half = halves();
   for (let block = 0, at = 0, to = 0; block < count; block++, at += 34, to += 32) {
-    const d = half[bytes[at]! | (bytes[at + 1]! << 8)]!;
-    for (let i = 0; i < 32; i++) out[to + i] = d * ((bytes[at + 2 + i]! << 24) >> 24);
+    const d = half[bytes[at] | (bytes[at + 1] << 8)];
+    for (let i = 0; i < 32; i++) out[to + i] = d * ((bytes[at + 2 + i] << 24) >> 24);
   }
 };
 
@@ -19,9 +19,9 @@ export const q8_0: BlockDecoder = (bytes, out, count) => {
 export const q4_0: BlockDecoder = (bytes, out, count) => {
   const half = halves();
   for (let block = 0, at = 0, to = 0; block < count; block++, at += 18, to += 32) {
-    const d = half[bytes[at]! | (bytes[at + 1]! << 8)]!;
+    const d = half[bytes[at] | (bytes[at + 1] << 8)];
     for (let i = 0; i < 16; i++) {
-      const q = bytes[at + 2 + i]!;
+      const q = bytes[at + 2 + i];
       out[to + i] = d * ((q & 15) - 8);
       out[to + 16 + i] = d * ((q >> 4) - 8);
     }
@@ -32,10 +32,10 @@ export const q4_0: BlockDecoder = (bytes, out, count) => {
 export const q4_1: BlockDecoder = (bytes, out, count) => {
   const half = halves();
   for (let block = 0, at = 0, to = 0; block < count; block++, at += 20, to += 32) {
-    const d = half[bytes[at]! | (bytes[at + 1]! << 8)]!;
-    const m = half[bytes[at + 2]! | (bytes[at + 3]! << 8)]!;
+    const d = half[bytes[at] | (bytes[at + 1] << 8)];
+    const m = half[bytes[at + 2] | (bytes[at + 3] << 8)];
     for (let i = 0; i < 16; i++) {
-      const q = bytes[at + 4 + i]!;
+      const q = bytes[at + 4 + i];
       out[to + i] = d * (q & 15) + m;
       out[to + 16 + i] = d * (q >> 4) + m;
     }
@@ -46,10 +46,10 @@ export const q4_1: BlockDecoder = (bytes, out, count) => {
 export const q5_0: BlockDecoder = (bytes, out, count) => {
   const half = halves();
   for (let block = 0, at = 0, to = 0; block < count; block++, at += 22, to += 32) {
-    const d = half[bytes[at]! | (bytes[at + 1]! << 8)]!;
+    const d = half[bytes[at] | (bytes[at + 1] << 8)];
     const high = word(bytes, at + 2);
     for (let i = 0; i < 16; i++) {
-      const q = bytes[at + 6 + i]!;
+      const q = bytes[at + 6 + i];
       out[to + i] = d * (((q & 15) | (((high >>> i) & 1) << 4)) - 16);
       out[to + 16 + i] = d * (((q >> 4) | (((high >>> (16 + i)) & 1) << 4)) - 16);
     }
@@ -60,11 +60,11 @@ export const q5_0: BlockDecoder = (bytes, out, count) => {
 export const q5_1: BlockDecoder = (bytes, out, count) => {
   const half = halves();
   for (let block = 0, at = 0, to = 0; block < count; block++, at += 24, to += 32) {
-    const d = half[bytes[at]! | (bytes[at + 1]! << 8)]!;
-    const m = half[bytes[at + 2]! | (bytes[at + 3]! << 8)]!;
+    const d = half[bytes[at] | (bytes[at + 1] << 8)];
+    const m = half[bytes[at + 2] | (bytes[at + 3] << 8)];
     const high = word(bytes, at + 4);
     for (let i = 0; i < 16; i++) {
-      const q = bytes[at + 8 + i]!;
+      const q = bytes[at + 8 + i];
       out[to + i] = d * ((q & 15) | (((high >>> i) & 1) << 4)) + m;
       out[to + 16 + i] = d * ((q >> 4) | (((high >>> (16 + i)) & 1) << 4)) + m;
     }
@@ -72,5 +72,5 @@ export const q5_1: BlockDecoder = (bytes, out, count) => {
 };
 
 function word(bytes: Uint8Array, at: number): number {
-  return bytes[at]! | (bytes[at + 1]! << 8) | (bytes[at + 2]! << 16) | (bytes[at + 3]! << 24);
+  return bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);
 }

@@ -66,10 +66,10 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
     const packed = bytes.slice(begin, at);
     let length = 0;
     for (let i = 0; i < count; i++) {
-      const from = ends[2 * i]!;
-      const to = ends[2 * i + 1]!;
+      const from = ends[2 * i];
+      const to = ends[2 * i + 1];
       // Whole characters in all, and no text that begins inside one: whole characters in each.
-      if (to > from && (packed[from]! & 0xc0) === 0x80)
+      if (to > from && (packed[from] & 0xc0) === 0x80)
         throw new KvError(where, `${what} must be UTF-8, got other bytes`);
       packed.copyWithin(length, from, to);
       length += to - from;
@@ -78,7 +78,7 @@ export function createCursor(bytes: Uint8Array, size: number, where: string): Cu
     const out: string[] = [];
     for (let i = 0, byte = 0, unit = 0; i < count; i++) {
       const first = unit;
-      for (const last = byte + ends[2 * i + 1]! - ends[2 * i]!; byte < last; byte++) unit += utf16Units(packed[byte]!);
+      for (const last = byte + ends[2 * i + 1] - ends[2 * i]; byte < last; byte++) unit += utf16Units(packed[byte]);
       out.push(all.slice(first, unit));
     }
     return out;

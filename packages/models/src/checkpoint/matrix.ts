@@ -29,7 +29,7 @@ export function matrixOf(values: Float32Array, outputs: number, inputs: number):
 
 /** The matrix as f32, `[outputs, inputs]` row-major; a matrix that is one f32 part may be returned as it lies. */
 export function dense({ outputs, inputs, parts }: Matrix): Float32Array {
-  if (parts.length === 1) return toFloat32(parts[0]!.type, parts[0]!.bytes);
+  if (parts.length === 1) return toFloat32(parts[0].type, parts[0].bytes);
   const out = new Float32Array(outputs * inputs);
   let at = 0;
   for (const { type, bytes, rows } of parts) {
@@ -71,7 +71,7 @@ export function denseRows({ inputs, outputs, parts }: Matrix, from: number, coun
     if (low < high) pieces.push(floatRows(type, bytes, inputs, low - first, high - low));
     first += rows;
   }
-  if (pieces.length === 1) return pieces[0]!;
+  if (pieces.length === 1) return pieces[0];
   const out = new Float32Array(count * inputs);
   let at = 0;
   for (const piece of pieces) {

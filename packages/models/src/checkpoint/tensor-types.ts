@@ -31,12 +31,12 @@ export const tensorTypes: Readonly<Record<TensorType, TensorLayout>> = {
 
 const f16: BlockDecoder = (bytes, out, count) => {
   const half = halves();
-  for (let i = 0; i < count; i++) out[i] = half[bytes[2 * i]! | (bytes[2 * i + 1]! << 8)]!;
+  for (let i = 0; i < count; i++) out[i] = half[bytes[2 * i] | (bytes[2 * i + 1] << 8)];
 };
 
 const bf16: BlockDecoder = (bytes, out, count) => {
   const bits = new Uint32Array(out.buffer, out.byteOffset, count);
-  for (let i = 0; i < count; i++) bits[i] = (bytes[2 * i]! << 16) | (bytes[2 * i + 1]! << 24);
+  for (let i = 0; i < count; i++) bits[i] = (bytes[2 * i] << 16) | (bytes[2 * i + 1] << 24);
 };
 
 const f32: BlockDecoder = (bytes, out, count) => new Uint8Array(out.buffer, out.byteOffset, 4 * count).set(bytes);
@@ -130,8 +130,8 @@ export function notFinite(type: TensorType, bytes: Uint8Array): number {
   const [places, ones] = scales === undefined ? [[size - 2], 0x7f80] : [scales, 0x7c00];
   for (let at = 0, index = 0; at < bytes.length; at += size, index += numbers)
     for (let i = 0; i < places.length; i++) {
-      const place = at + places[i]!;
-      if (((bytes[place]! | (bytes[place + 1]! << 8)) & ones) === ones) return index;
+      const place = at + places[i];
+      if (((bytes[place] | (bytes[place + 1] << 8)) & ones) === ones) return index;
     }
   return -1;
 }

@@ -123,8 +123,8 @@ export function checkpointWeights(
   checkNames(names.harmless, `the tensors of a ${config.architecture} model with ${count} layers`);
   return {
     embed,
-    project: (layer) => layers[layer]!.project(),
-    finish: (layer) => layers[layer]!.finish(),
+    project: (layer) => layers[layer].project(),
+    finish: (layer) => layers[layer].finish(),
     norm,
     head,
   };

@@ -28,7 +28,7 @@ export function createAngles({
     const [cos, sin] = [new Float32Array(positions.length * half), new Float32Array(positions.length * half)];
     for (const [row, position] of positions.entries())
       for (let i = 0; i < half; i++) {
-        const angle = Math.fround(position * frequency[i]!);
+        const angle = Math.fround(position * frequency[i]);
         cos[row * half + i] = Math.cos(angle) * attentionFactor;
         sin[row * half + i] = Math.sin(angle) * attentionFactor;
       }

@@ -150,13 +150,13 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
       return found;
     };
     const note = (layer: number, m: number, ...products: readonly Exclude<keyof RowCounts, 'head'>[]): void => {
-      for (const name of products) rows[name][layer] = rows[name][layer]! + m;
+      for (const name of products) rows[name][layer] = rows[name][layer] + m;
     };
     const finish: Decoder['finish'] = async (layer, x, attended) => {
       const { finish } = at(layer),
         m = x.length / D;
       note(layer, m, 'output', 'gateUp', 'down');
-      return (await finish.run([x, attended], m, turned))[0]!;
+      return (await finish.run([x, attended], m, turned))[0];
     };
     return {
       config,
@@ -169,7 +169,7 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
       embed(ids) {
         const x = new Float32Array(ids.length * D);
         for (let i = 0; i < ids.length; i++) {
-          const id = ids[i]!;
+          const id = ids[i];
           if (!(Number.isInteger(id) && id >= 0 && id < vocab))
             throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${id}`);
           x.set(denseRows(embed, id, 1), i * D);
@@ -182,14 +182,14 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
         note(layer, m, 'qkv');
         turned = angles(positions, length);
         const [q, k, v] = await project.run([x], m, turned);
-        return { q: q!, k: k!, v: v! };
+        return { q: q, k: k, v: v };
       },
       finish,
       async attendAndFinish(layer, x, attention) {
         const fused = at(layer).finish.runAfter?.(attention, x, turned);
         if (fused === undefined) return finish(layer, x, await (engine.attend ?? attend)(attention));
         note(layer, x.length / D, 'output', 'gateUp', 'down');
-        return (await fused)[0]!;
+        return (await fused)[0];
       },
       passesFreeSlots: engine.prepareLayer !== undefined,
       outputWeight: (layer) => dense(at(layer).output),
@@ -197,7 +197,7 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
       async logits(x) {
         const m = x.length / D;
         rows.head += m;
-        return (await head.run([x], m))[0]!;
+        return (await head.run([x], m))[0];
       },
       destroy,
     };

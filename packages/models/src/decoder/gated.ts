@@ -11,7 +11,7 @@ const plain =
     const out = new Float32Array(rows * ffn);
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < ffn; i++)
-        out[r * ffn + i] = activation(gateUp[2 * r * ffn + i]!) * gateUp[(2 * r + 1) * ffn + i]!;
+        out[r * ffn + i] = activation(gateUp[2 * r * ffn + i]) * gateUp[(2 * r + 1) * ffn + i];
     return out;
   };
 

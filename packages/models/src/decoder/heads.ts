@@ -22,14 +22,14 @@ function turn(
       const from = at + r * stride + h * headDim,
         to = place(h, r);
       for (let i = 0; i < half; i++) {
-        const a = x[from + i]!,
-          b = x[from + half + i]!,
-          c = cos[r * half + i]!,
-          s = sin[r * half + i]!;
+        const a = x[from + i],
+          b = x[from + half + i],
+          c = cos[r * half + i],
+          s = sin[r * half + i];
         out[to + i] = a * c - b * s;
         out[to + half + i] = b * c + a * s;
       }
-      for (let i = rotary; i < headDim; i++) out[to + i] = x[from + i]!;
+      for (let i = rotary; i < headDim; i++) out[to + i] = x[from + i];
     }
   return out;
 }

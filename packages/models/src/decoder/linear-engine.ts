@@ -29,43 +29,43 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
         const { x, out } = instruction;
         switch (instruction.op) {
           case 'rmsNorm':
-            return ({ values, m }) => rmsNorm(values[x.id]!, m, instruction.gain, instruction.eps);
+            return ({ values, m }) => rmsNorm(values[x.id], m, instruction.gain, instruction.eps);
           case 'linear': {
-            const product = products[next++]!,
+            const product = products[next++],
               { bias } = instruction;
             return async ({ values, m }) => {
-              const y = await product.apply(compact(values[x.id]!, m), m);
+              const y = await product.apply(compact(values[x.id], m), m);
               return bias === undefined ? y : addBias(y, bias);
             };
           }
           case 'columns':
-            return ({ values }) => ({ ...values[x.id]!, at: values[x.id]!.at + instruction.from, width: out.width });
+            return ({ values }) => ({ ...values[x.id], at: values[x.id].at + instruction.from, width: out.width });
           case 'rope':
             if (onlyForHeads(program, out)) return undefined;
             return ({ values, m, angles }) =>
-              turnRows(values[x.id]!, m, instruction.headDim, expectAngles(angles, program));
+              turnRows(values[x.id], m, instruction.headDim, expectAngles(angles, program));
           case 'heads': {
             const rope = program.instructions.find((other) => other.op === 'rope' && other.out.id === x.id);
             if (rope === undefined || !onlyForHeads(program, x))
-              return ({ values, m }) => toHeads(values[x.id]!, m, instruction.headDim);
+              return ({ values, m }) => toHeads(values[x.id], m, instruction.headDim);
             return ({ values, m, angles }) =>
-              turnHeads(values[rope.x.id]!, m, instruction.headDim, expectAngles(angles, program));
+              turnHeads(values[rope.x.id], m, instruction.headDim, expectAngles(angles, program));
           }
           case 'gated':
-            return ({ values, m }) => gates[instruction.activation](compact(values[x.id]!, m), out.width);
+            return ({ values, m }) => gates[instruction.activation](compact(values[x.id], m), out.width);
           case 'add': {
             const { y } = instruction,
               inX = spent(program, x, index),
               [into, other] = inX || !spent(program, y, index) ? [x, y] : [y, x];
             const copy = into === x && !inX;
             return ({ values, m }) => {
-              const sum = compact(values[into.id]!, m);
-              return addInto(copy ? sum.slice() : sum, compact(values[other.id]!, m));
+              const sum = compact(values[into.id], m);
+              return addInto(copy ? sum.slice() : sum, compact(values[other.id], m));
             };
           }
           case 'softcap':
             return ({ values, m }) =>
-              compact(values[x.id]!, m).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
+              compact(values[x.id], m).map((value) => instruction.cap * Math.tanh(value / instruction.cap));
         }
       };
       const steps = program.instructions.flatMap((instruction, index) => {
@@ -75,12 +75,12 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
       return {
         async run(inputs, m, angles) {
           const run: Run = { m, angles, values: [] };
-          for (const [i, { id, width }] of program.inputs.entries()) run.values[id] = rowsOf(inputs[i]!, width);
+          for (const [i, { id, width }] of program.inputs.entries()) run.values[id] = rowsOf(inputs[i], width);
           for (const { out, compute } of steps) {
             const value = await compute(run);
             run.values[out.id] = value instanceof Float32Array ? rowsOf(value, out.width) : value;
           }
-          return program.outputs.map(({ id }) => compact(run.values[id]!, m));
+          return program.outputs.map(({ id }) => compact(run.values[id], m));
         },
         destroy() {
           for (const product of products) product.destroy();
@@ -122,7 +122,7 @@ function spent(program: Program, x: Rows, index: number): boolean {
 /** Whether turned rows go into the layout of heads and nowhere else: then they are written there at once. */
 function onlyForHeads(program: Program, turned: Rows): boolean {
   const users = usersOf(program, turned);
-  return users.length === 1 && users[0]!.op === 'heads' && !isOutput(program, turned);
+  return users.length === 1 && users[0].op === 'heads' && !isOutput(program, turned);
 }
 
 function expectAngles(angles: Angles | undefined, { name }: Program): Angles {

@@ -32,22 +32,22 @@ export function rmsNorm(
   for (let r = 0; r < m; r++)
     for (let from = at + r * stride, to = r * width; to < (r + 1) * width; from += run, to += run) {
       let sum = 0;
-      for (let i = 0; i < run; i++) sum += x[from + i]! * x[from + i]!;
+      for (let i = 0; i < run; i++) sum += x[from + i] * x[from + i];
       const scale = 1 / Math.sqrt(sum / run + eps);
-      for (let i = 0; i < run; i++) out[to + i] = x[from + i]! * scale * gain[i]!;
+      for (let i = 0; i < run; i++) out[to + i] = x[from + i] * scale * gain[i];
     }
   return out;
 }
 
 /** x += y; returns x. */
 export function addInto(x: Float32Array, y: Float32Array): Float32Array {
-  for (let i = 0; i < x.length; i++) x[i] = x[i]! + y[i]!;
+  for (let i = 0; i < x.length; i++) x[i] = x[i] + y[i];
   return x;
 }
 
 /** Adds `bias` to every row of x; returns x. */
 export function addBias(x: Float32Array, bias: Float32Array): Float32Array {
   for (let at = 0; at < x.length; at += bias.length)
-    for (let i = 0; i < bias.length; i++) x[at + i] = x[at + i]! + bias[i]!;
+    for (let i = 0; i < bias.length; i++) x[at + i] = x[at + i] + bias[i];
   return x;
 }

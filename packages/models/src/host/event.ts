@@ -36,15 +36,15 @@ export async function runSubjects(
   { backend, shared, room, times }: { backend: Backend; shared: StateStore; room: number; times: EventTimes },
 ): Promise<EventResult> {
   const started = performance.now();
-  const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer]! }));
+  const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer] }));
   const drafts = runEvent(policy, layers, backend.ops);
   const scored = performance.now();
   const settled = await settle(backend, layers, drafts);
   const read = performance.now();
   for (const [i, subject] of subjects.entries()) {
-    await compactHooks(policy, subject, drafts[i]!, backend);
-    await writeState(policy.needs, drafts[i]!.state, subject.memory.states, shared, backend);
-    subject.memory.keep(settled.kept[i]!, room);
+    await compactHooks(policy, subject, drafts[i], backend);
+    await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
+    subject.memory.keep(settled.kept[i], room);
   }
   times.score += scored - started;
   times.settle += read - scored;
@@ -55,7 +55,7 @@ export async function runSubjects(
 /** Positions in the cache, `[kvHead][slot]`. */
 export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): number[][] {
   return Array.from({ length: heads }, (_, g) =>
-    Array.from(positions.subarray(g * capacity, g * capacity + lengths[g]!)),
+    Array.from(positions.subarray(g * capacity, g * capacity + lengths[g])),
   );
 }
 
@@ -72,7 +72,7 @@ export async function writeState(
   const values = await backend.read(entries.map(([, tensor]) => tensor));
   for (const [i, [id]] of entries.entries()) {
     const signal = needs.find((s): s is State => isState(s) && s.id === id)!;
-    (signal.state.rows === 'model' ? shared : own).write(signal, values[i]!);
+    (signal.state.rows === 'model' ? shared : own).write(signal, values[i]);
   }
 }
 
@@ -98,7 +98,7 @@ async function compactHooks(
       const {
         data,
         shape: [heads = 0, slots = 0, dim = 0],
-      } = (await backend.read([tensor]))[0]!;
+      } = (await backend.read([tensor]))[0];
       for (let g = 0; g < heads; g++)
         target.set(
           data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array,

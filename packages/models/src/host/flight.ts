@@ -36,7 +36,7 @@ export class Flight {
       ahead.takeBack(); // what a step had written before it failed
       throw error;
     }
-    return (this.#token = await this.#asked[0]!.id);
+    return (this.#token = await this.#asked[0].id);
   }
 
   /** Whether an id under way was drawn by these options. */

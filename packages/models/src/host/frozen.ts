@@ -10,7 +10,7 @@ export function liveRows(policy: Compiled, at: At, positions: Uint32Array, keep:
   const all = Uint32Array.from(positions, (_, i) => i);
   if (!hook) return all;
   const { sinks, below } = hook.run(at);
-  return all.filter((i) => positions[i]! < sinks || positions[i]! >= Math.min(below, at.promptLength - keep));
+  return all.filter((i) => positions[i] < sinks || positions[i] >= Math.min(below, at.promptLength - keep));
 }
 
 /** Rows `[m', width]` of x `[m, width]`. */
@@ -47,4 +47,4 @@ export function withFrozen(
 
 /** Positions of these rows. */
 export const pickPositions = (positions: Uint32Array, rows: Uint32Array): Uint32Array =>
-  Uint32Array.from(rows, (row) => positions[row]!);
+  Uint32Array.from(rows, (row) => positions[row]);

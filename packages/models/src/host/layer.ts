@@ -58,8 +58,7 @@ export class LayerMemory {
   /** Compacts the cache and everything beside it to these slots of each KV head. */
   keep(kept: readonly Uint32Array[], room: number): void {
     const same =
-      this.aligned &&
-      kept.every((slots) => slots.length === kept[0]!.length && slots.every((s, i) => s === kept[0]![i]));
+      this.aligned && kept.every((slots) => slots.length === kept[0].length && slots.every((s, i) => s === kept[0][i]));
     this.cache.keep(kept, room);
     this.accumulated?.keep(kept);
     this.block?.keep(kept);

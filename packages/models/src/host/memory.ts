@@ -54,7 +54,7 @@ export class Memory extends SequenceMemory {
       model: { config, decoder },
     } = this;
     return reader({
-      memory: this.layers[layer]!,
+      memory: this.layers[layer],
       shared,
       tokens,
       ops: backend.ops,
@@ -94,12 +94,12 @@ export class Memory extends SequenceMemory {
   }
 
   restore({ layers, states }: Snapshot): void {
-    for (const [l, layer] of layers.entries()) this.layers[l]!.restore(layer, this.model.config, this.ledger);
+    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, this.model.config, this.ledger);
     for (const state of states) this.shared.restore(state);
   }
 
   protected place(layer: number): Place {
-    const memory = this.layers[layer]!,
+    const memory = this.layers[layer],
       { cache, aligned } = memory;
     return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
   }
@@ -119,7 +119,7 @@ export class Memory extends SequenceMemory {
       ...(evict && {
         afterLayer: async (l: number) => {
           const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
-          [kept[l], budgets[l]] = [event.kept[0]!, event.budgets[0]!];
+          [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
         },
       }),
     });
@@ -141,7 +141,7 @@ export class Memory extends SequenceMemory {
 
   /** The first number in a row of a layer's state, where a piece keeps one. */
   stateOf(layer: number, id: string, row: number): number | undefined {
-    return this.layers[layer]!.states.first(id, row);
+    return this.layers[layer].states.first(id, row);
   }
 
   afterStep(policy: Compiled): Promise<void> {
@@ -159,7 +159,7 @@ export class Memory extends SequenceMemory {
       given = await provided(this, policy, layers, onPass);
     const subjects = layers.map((l, i) => ({
       at: this.at(l),
-      memory: this.layers[l]!,
+      memory: this.layers[l],
       read: this.reader(l, given[i]),
     }));
     const show = this.witness && (await beforeEvent(this, layers));

@@ -21,7 +21,7 @@ export async function provided(
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const engine = providerEngine(memory, signal, onPass);
-    for (const [i, l] of layers.entries()) out[i]!.set(signalKey(signal), await signal.provide(engine, l));
+    for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await signal.provide(engine, l));
   }
   if (policy.needs.some((signal) => signal.hidden)) memory.hidden?.seen();
   return out;
@@ -45,7 +45,7 @@ function providerEngine(memory: Memory, signal: AnySignal, onPass: () => void): 
         onPass();
         passes.set(key, observe(memory, ids));
       }
-      return backend.ops.from((await passes.get(key)!)[layer]!);
+      return backend.ops.from((await passes.get(key)!)[layer]);
     },
     artifact: (name) => artifactOf(memory.model, name),
     attentionRows(layer, visit, from) {

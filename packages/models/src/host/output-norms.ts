@@ -14,12 +14,12 @@ export function outputNorms(
     D = weight.length / width;
   for (let h = 0; h < queryHeads; h++) {
     const g = Math.floor((h * G) / queryHeads);
-    for (let i = 0; i < lengths[g]!; i++) {
+    for (let i = 0; i < lengths[g]; i++) {
       const from = (g * capacity + i) * d;
       let total = 0;
       for (let j = 0; j < D; j++) {
         let y = 0;
-        for (let c = 0, at = j * width + h * d; c < d; c++) y += weight[at + c]! * values[from + c]!;
+        for (let c = 0, at = j * width + h * d; c < d; c++) y += weight[at + c] * values[from + c];
         total += Math.abs(y);
       }
       out[h * n + i] = total;

@@ -50,7 +50,7 @@ export async function pass(
   for (const l of memory.layers.keys()) {
     const live =
       phase === 'prefill' && previous
-        ? liveRows(policy, memory.at(l), positions, memory.layers[l]!.ring?.window ?? 1)
+        ? liveRows(policy, memory.at(l), positions, memory.layers[l].ring?.window ?? 1)
         : undefined;
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions,
@@ -88,7 +88,7 @@ async function attendLayer(
   policy: Compiled,
   seen: PassOptions['seen'],
 ): Promise<Float32Array> {
-  const layer = memory.layers[l]!,
+  const layer = memory.layers[l],
     { cache } = layer,
     {
       backend,
@@ -138,6 +138,6 @@ function addBlock({ block, accumulated, cache: { length: n } }: LayerMemory, col
   if (accumulated)
     for (let h = 0; h < block!.rows; h++) {
       const at = Math.floor((h * accumulated.rows) / block!.rows) * accumulated.stride;
-      for (let i = 0; i < n; i++) accumulated.data[at + i]! += columnSum[h * n + i]!;
+      for (let i = 0; i < n; i++) accumulated.data[at + i] += columnSum[h * n + i];
     }
 }

@@ -72,7 +72,7 @@ export function createPrefixStore(
         shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
-    if (best) kept = [...kept.filter((each) => each !== best!.sequence), best.sequence];
+    if (best) kept = [...kept.filter((each) => each !== best.sequence), best.sequence];
     return best;
   };
   const start = (found: Found | undefined): Sequence => {

@@ -52,7 +52,7 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
       'f32',
       lengths &&
         ops.from(
-          { data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]!), shape: [H] },
+          { data: Uint32Array.from({ length: H }, (_, h) => cache.lengths[Math.floor((h * G) / H)]), shape: [H] },
           'u32',
         ),
     );

@@ -48,8 +48,8 @@ export class QueryRing {
     for (let i = Math.max(0, m - w); i < m; i++) {
       const slot = (this.#seen + i) % w;
       for (let h = 0; h < H; h++) this.#data.set(q.subarray((h * m + i) * d, (h * m + i + 1) * d), (slot * H + h) * d);
-      this.#positions[slot] = positions[i]!;
-      this.#rotations?.fill(positions[i]! - shift, slot * H, (slot + 1) * H);
+      this.#positions[slot] = positions[i];
+      this.#rotations?.fill(positions[i] - shift, slot * H, (slot + 1) * H);
     }
     this.#seen += m;
   }
@@ -66,7 +66,7 @@ export class QueryRing {
       const slot = (this.#seen - have + i) % w;
       for (let h = 0; h < H; h++)
         queries.set(this.#data.subarray((slot * H + h) * d, (slot * H + h + 1) * d), (h * have + i) * d);
-      positions[i] = this.#positions[slot]!;
+      positions[i] = this.#positions[slot];
     }
     return { queries, positions, count: have };
   }
@@ -87,13 +87,13 @@ export class QueryRing {
     for (let slot = 0; slot < Math.min(this.#seen, this.window); slot++)
       for (let h = 0; h < H; h++) {
         const g = Math.floor((h * G) / H),
-          n = lengths[g]!,
+          n = lengths[g],
           at = slot * H + h;
         const to = Math.max(
           0,
-          next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot]! + 1),
+          next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot] + 1),
         );
-        turn(this.#data, at * d, this.#rotations![at]!, to);
+        turn(this.#data, at * d, this.#rotations![at], to);
         this.#rotations![at] = to;
       }
   }
@@ -117,7 +117,7 @@ export class QueryRing {
   markRotations(): void {
     if (this.#rotations) return;
     const H = this.#heads;
-    this.#rotations = Uint32Array.from({ length: this.window * H }, (_, i) => this.#positions[Math.floor(i / H)]!);
+    this.#rotations = Uint32Array.from({ length: this.window * H }, (_, i) => this.#positions[Math.floor(i / H)]);
     this.#ledger.allocate('rings', this.#rotations.byteLength);
     this.#ledger.use('rings', this.#rotations.byteLength);
   }

@@ -342,12 +342,12 @@ export class Sequence {
       [place],
       ops,
       [emptyDraft(place, ops)],
-    )[0]!;
-    const rows = scores!.shape[0]! > at.kvHeads ? ops.groupRows('mean', scores!, at.kvHeads) : scores!;
+    )[0];
+    const rows = scores!.shape[0] > at.kvHeads ? ops.groupRows('mean', scores!, at.kvHeads) : scores!;
     const {
       data,
       shape: [count = 1, slots = 0],
-    } = (await backend.read([rows]))[0]!;
+    } = (await backend.read([rows]))[0];
     return Array.from({ length: at.kvHeads }, (_, g) => {
       const row = Math.floor((g * count) / at.kvHeads);
       return data.slice(row * slots, (row + 1) * slots) as Float32Array;
@@ -446,7 +446,7 @@ export class Sequence {
   /** Budgets of an event, or nothing where every head already fits. */
   #plan(lengths: readonly (readonly number[])[]): Plan | undefined {
     const plan = planBudgets(this.policy, this.#memory.budget!, lengths);
-    return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l]![g]!))
+    return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g]))
       ? plan
       : undefined;
   }

@@ -48,7 +48,7 @@ export class SlotRows {
   /** Entry r, i of dense `[rows, slots]` values. */
   write(values: ArrayLike<number>, slots: number): void {
     for (let r = 0; r < this.rows; r++)
-      for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i]!;
+      for (let i = 0; i < slots; i++) this.#data[r * this.#stride + i] = values[r * slots + i];
   }
 
   /** The first `slots` entries of every row, dense `[rows, slots]`. */
@@ -63,10 +63,10 @@ export class SlotRows {
   keep(kept: readonly Uint32Array[]): void {
     let longest = 0;
     for (let r = 0; r < this.rows; r++) {
-      const slots = kept[Math.floor((r * kept.length) / this.rows)]!,
+      const slots = kept[Math.floor((r * kept.length) / this.rows)],
         at = r * this.#stride;
       slots.forEach((slot, i) => {
-        this.#data[at + i] = this.#data[at + slot]!;
+        this.#data[at + i] = this.#data[at + slot];
       });
       this.#data.fill(this.#init, at + slots.length, at + this.#stride);
       longest = Math.max(longest, slots.length);

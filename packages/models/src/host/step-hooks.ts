@@ -22,6 +22,6 @@ export async function runStepHooks(memory: Memory, policy: Compiled): Promise<vo
       };
     });
     for (const [i, state] of hook.run(cells).entries())
-      await writeState(hook.needs, state, memory.layers[layers[i]!]!.states, memory.shared, backend);
+      await writeState(hook.needs, state, memory.layers[layers[i]].states, memory.shared, backend);
   }
 }

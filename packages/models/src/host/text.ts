@@ -40,12 +40,12 @@ export class TokenText implements Tokens {
   fork(upTo: number = this.ids.length): TokenText {
     const copy = new TokenText(this.#tokenizer);
     if (upTo < this.ids.length) {
-      for (let i = 0; i < upTo; i++) copy.push(this.ids[i]!);
+      for (let i = 0; i < upTo; i++) copy.push(this.ids[i]);
       return copy;
     }
     for (const [i, id] of this.ids.entries()) {
       copy.ids.push(id);
-      copy.offsets.push(this.offsets[i]!);
+      copy.offsets.push(this.offsets[i]);
     }
     copy.text = this.text;
     copy.#open = this.#open;

@@ -40,12 +40,12 @@ export async function visibleNow(
       judged && chosen
         ? await Promise.all(
             [chosen.scores, chosen.forced, chosen.active].map(
-              async (x) => x && ((await backend.read([x]))[0]!.data as Float32Array),
+              async (x) => x && ((await backend.read([x]))[0].data as Float32Array),
             ),
           )
         : [];
     out.push({
-      ...(mask && { mask: Uint8Array.from((await backend.read([mask]))[0]!.data, (x) => (x === 0 ? 0 : 1)) }),
+      ...(mask && { mask: Uint8Array.from((await backend.read([mask]))[0].data, (x) => (x === 0 ? 0 : 1)) }),
       ...(sinks !== undefined && { sinks }),
       ...(lower && { lower }),
       ...(scores && { by: { scores, forced, active } }),

@@ -90,15 +90,15 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
     by = scale * Math.sqrt(d);
   return layers.map((_, i) => {
     const [weights, newest, largest] = read.slice(3 * i, 3 * i + 3),
-      [H = 0, w = 1] = newest!.shape,
+      [H = 0, w = 1] = newest.shape,
       vectors = new Float32Array(H * d);
     for (let h = 0; h < H; h++)
-      for (let c = 0; c < d; c++) vectors[h * d + c] = newest!.data[(h * w + w - 1) * d + c]! * by;
+      for (let c = 0; c < d; c++) vectors[h * d + c] = newest.data[(h * w + w - 1) * d + c] * by;
     return {
-      data: weights!.data as Float32Array,
-      slots: weights!.shape[1] ?? 0,
+      data: weights.data as Float32Array,
+      slots: weights.shape[1] ?? 0,
       vectors,
-      largest: largest!.data as Float32Array,
+      largest: largest.data as Float32Array,
     };
   });
 }
@@ -117,10 +117,10 @@ export async function beforeEvent(
         witness,
         memory,
         { at: 'event', layer, step, query: length - 1 },
-        were[i]!,
-        held[layer]!,
+        were[i],
+        held[layer],
         (positions, _head, g) => {
-          const left = new Set(kept[i]![g]!);
+          const left = new Set(kept[i][g]);
           return positions.flatMap((p, slot) => (left.has(p) ? [slot] : []));
         },
       ),
@@ -139,15 +139,15 @@ export async function showViews(
     { decoded: step, length } = memory,
     query = length - 1;
   layers.forEach((layer, i) => {
-    const { data, slots } = are[i]!,
+    const { data, slots } = are[i],
       heads = slots === 0 ? 0 : data.length / slots,
       [view] = seen.get(layer)!.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
     show(
       witness,
       memory,
       { at: 'view', layer, step, query, ...(view && { window: view }) },
-      are[i]!,
-      held[layer]!,
+      are[i],
+      held[layer],
       (positions, head, g, groups) =>
         positions.flatMap((p, slot) => {
           const open = seen.get(layer)!.every(({ mask, sinks = 0, lower }) => {
@@ -175,7 +175,7 @@ function show(
     d = memory.model.config.headDim;
   for (let head = 0; head < heads; head++) {
     const g = Math.floor((head * held.length) / heads),
-      positions = held[g]!,
+      positions = held[g],
       by = chose(head, positions.length);
     witness.row({
       ...place,
@@ -184,7 +184,7 @@ function show(
       positions,
       kept: left(positions, head, g, held.length),
       vector: vectors.slice(head * d, (head + 1) * d),
-      keyNorm: largest[g]!,
+      keyNorm: largest[g],
       state: (id) => memory.stateOf(place.layer, id, head),
       ...(by && { by }),
     });

@@ -40,11 +40,11 @@ function fourOutputs(
   let c = 0;
   let d = 0;
   for (let i = 0; i < n; i++) {
-    const v = x[xAt + i]!;
-    a += v * w[wAt + i]!;
-    b += v * w[w1 + i]!;
-    c += v * w[w2 + i]!;
-    d += v * w[w3 + i]!;
+    const v = x[xAt + i];
+    a += v * w[wAt + i];
+    b += v * w[w1 + i];
+    c += v * w[w2 + i];
+    d += v * w[w3 + i];
   }
   y[at] = a;
   y[at + 1] = b;
@@ -54,6 +54,6 @@ function fourOutputs(
 
 function dot(x: Float32Array, xAt: number, w: Float32Array, wAt: number, n: number): number {
   let sum = 0;
-  for (let i = 0; i < n; i++) sum += x[xAt + i]! * w[wAt + i]!;
+  for (let i = 0; i < n; i++) sum += x[xAt + i] * w[wAt + i];
   return sum;
 }

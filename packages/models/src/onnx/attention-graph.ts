@@ -43,7 +43,7 @@ export function attentionGraph({
     if (maxima) graph.output(`max${g}`, graph.op('ReduceMax', [shares], { axes: [1], keepdims: 0 }), [group, `n${g}`]);
     return graph.op('Transpose', [graph.op('MatMul', [shares, v])], { perm: [1, 0, 2] });
   });
-  graph.output('out', heads.length === 1 ? heads[0]! : graph.op('Concat', heads, { axis: 1 }), [
+  graph.output('out', heads.length === 1 ? heads[0] : graph.op('Concat', heads, { axis: 1 }), [
     'm',
     kvHeads * group,
     d,

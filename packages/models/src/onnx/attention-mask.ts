@@ -22,7 +22,7 @@ export function headView(
   hide: Hide | undefined,
 ): HeadView | undefined {
   const first = g * cache.capacity,
-    positions = cache.positions.subarray(first, first + cache.lengths[g]!),
+    positions = cache.positions.subarray(first, first + cache.lengths[g]),
     m = queryPositions.length;
   const seen = queryPositions.map((p) => countBelow(positions, p + 1));
   const end = seen.reduce((a, b) => Math.max(a, b), 0);
@@ -33,9 +33,9 @@ export function headView(
   for (let h = 0; h < maskRows; h++)
     for (let r = 0; r < m; r++) {
       const at = (h * m + r) * end,
-        hi = seen[r]!;
+        hi = seen[r];
       mask.fill(-Infinity, at + hi, at + end);
-      hide?.({ data: mask, at: h * m * end, stride: end }, r, queryPositions[r]!, hi, g * group + h, g);
+      hide?.({ data: mask, at: h * m * end, stride: end }, r, queryPositions[r], hi, g * group + h, g);
       const own = positions[hi - 1] === queryPositions[r];
       if (hide !== undefined && !own && mask.subarray(at, at + hi).every((x) => x === -Infinity)) return undefined;
     }

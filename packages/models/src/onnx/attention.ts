@@ -65,7 +65,7 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
         maxima,
       });
       const result = await session.run(feedsOf(onnx, cache, group, rows.q, views, masked));
-      out.set(result.out!.data as Float32Array, to);
+      out.set(result.out.data as Float32Array, to);
       const data = (name: string): Float32Array | undefined => result[name]?.data as Float32Array | undefined;
       if (stats !== undefined)
         for (const [g, { end }] of views.entries())

@@ -36,7 +36,7 @@ export function onnxEngine(onnx: Onnx, { threads = 1, weights = 'f32' }: OnnxEng
       return {
         run: async (inputs, m, angles) => {
           if (m === 0) return program.outputs.map(() => new Float32Array(0));
-          const feeds = Object.fromEntries(program.inputs.map((_, i) => [`x${i}`, tensor(inputs[i]!, m)]));
+          const feeds = Object.fromEntries(program.inputs.map((_, i) => [`x${i}`, tensor(inputs[i], m)]));
           if (rotary === undefined) return run(feeds, names);
           return run({ ...feeds, ...angleTensors(onnx, expectAngles(angles, rotary, program.name), m) }, names);
         },

@@ -16,7 +16,7 @@ export function layerGraph(heads: Heads, finish: Program, next: Program | undefi
   const attended = graph.op('Concat', [tokenAttention(graph, heads), graph.input('attended', ['a', width])], {
     axis: 0,
   });
-  const y = body(graph, finish, [graph.input('x', ['m', D]), attended], form)[0]!;
+  const y = body(graph, finish, [graph.input('x', ['m', D]), attended], form)[0];
   graph.output('y0', y.value, y.shape);
   if (next !== undefined) {
     angleInputs(graph, next);

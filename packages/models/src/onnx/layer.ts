@@ -19,9 +19,9 @@ export function preparedLayer(
   const tensor = (data: Float32Array, m: number, width: number): OnnxTensor =>
     new onnx.Tensor('float32', data, [m, width]);
   const none = new Float32Array(0),
-    D = x!.width,
+    D = x.width,
     nobody = noToken(onnx, heads),
-    [noX, noAttended] = [tensor(none, 0, D), tensor(none, 0, attended!.width)];
+    [noX, noAttended] = [tensor(none, 0, D), tensor(none, 0, attended.width)];
   const rotary = next && rotaryOf(next),
     names = ['y0', ...(next?.outputs ?? []).map((_, i) => `y${i + 1}`)],
     more = next && { rows: noX };
@@ -43,13 +43,13 @@ export function preparedLayer(
       { ...more, ...turn(m, fits ? angles : undefined), ...token, x: tensor(rows, m, D), attended },
       names,
     );
-    if (fits) ahead.set(y!, { angles, outputs });
-    return [y!];
+    if (fits) ahead.set(y, { angles, outputs });
+    return [y];
   };
   return [
     {
       run: async ([rows, given], m, angles) =>
-        m === 0 ? [none] : finish(rows!, m, tensor(given!, m, attended!.width), nobody, angles),
+        m === 0 ? [none] : finish(rows, m, tensor(given, m, attended.width), nobody, angles),
       runAfter(attention, rows, angles) {
         const token = tokenFeeds(onnx, heads, attention, masks);
         if (token === undefined) return undefined;
@@ -61,13 +61,13 @@ export function preparedLayer(
     next && {
       async run([rows], m, angles) {
         if (m === 0) return next.outputs.map(() => none);
-        const done = ahead.get(rows!);
+        const done = ahead.get(rows);
         if (done !== undefined && done.angles === angles) return done.outputs;
         const turned = turn(
           m,
           rotary === undefined ? undefined : expectAngles(angles, rotary, `${name}, ${next.name}`),
         );
-        return run({ ...nobody, ...turned, x: noX, attended: noAttended, rows: tensor(rows!, m, D) }, names.slice(1));
+        return run({ ...nobody, ...turned, x: noX, attended: noAttended, rows: tensor(rows, m, D) }, names.slice(1));
       },
       destroy,
     },

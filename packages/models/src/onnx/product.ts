@@ -18,14 +18,14 @@ export function product(
 ): string {
   const { inputs } = weight;
   const runs: readonly Run[] = form === 'f32' ? [{ kind: undefined, parts: weight.parts }] : sameKinds(weight.parts);
-  if (runs.length === 1 && runs[0]!.kind === undefined) return floats(graph, x, weight, bias);
+  if (runs.length === 1 && runs[0].kind === undefined) return floats(graph, x, weight, bias);
   const columns = runs.map(({ kind, parts }) => {
     const outputs = parts.reduce((n, { rows }) => n + rows, 0);
     return kind === undefined
       ? floats(graph, x, { inputs, outputs, parts }, undefined)
       : codes(graph, x, parts, inputs);
   });
-  const all = columns.length === 1 ? columns[0]! : graph.op('Concat', columns, { axis: 1 });
+  const all = columns.length === 1 ? columns[0] : graph.op('Concat', columns, { axis: 1 });
   return bias === undefined ? all : graph.op('Add', [all, graph.floats(bias, [bias.length])]);
 }
 

@@ -38,7 +38,7 @@ export function body(
   inputs: readonly string[],
   form: WeightForm,
 ): { readonly value: string; readonly shape: readonly Dimension[] }[] {
-  const names = new Map(program.inputs.map(({ id }, i) => [id, inputs[i]!]));
+  const names = new Map(program.inputs.map(({ id }, i) => [id, inputs[i]]));
   const nameOf = ({ id }: Rows): string => names.get(id)!;
   for (const instruction of program.instructions)
     names.set(instruction.out.id, write(graph, instruction, nameOf, form, program));

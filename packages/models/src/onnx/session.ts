@@ -16,7 +16,7 @@ export function sessionOf(name: string, session: OnnxSession): Session {
     async run(feeds, outputs) {
       if (alive === undefined) throw new KvError(name, 'expected a program that was not destroyed, got one that was');
       const result = await alive.run(feeds, outputs);
-      return outputs.map((output) => result[output]!.data as Float32Array);
+      return outputs.map((output) => result[output].data as Float32Array);
     },
     destroy() {
       void alive?.release();

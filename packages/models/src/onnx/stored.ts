@@ -36,7 +36,7 @@ interface Form {
 const half =
   (at: number): Read =>
   (bytes, from) =>
-    halves()[bytes[from + at]! | (bytes[from + at + 1]! << 8)]!;
+    halves()[bytes[from + at] | (bytes[from + at + 1] << 8)];
 const times =
   (a: Read, b: Read, sign = 1): Read =>
   (bytes, at, j) =>
@@ -60,7 +60,7 @@ const forms: Readonly<Partial<Record<TensorType, Form>>> = {
     bits: 8,
     block: 16,
     middle: 32,
-    scale: times(half(208), (bytes, at, j) => (bytes[at + 192 + j]! << 24) >> 24),
+    scale: times(half(208), (bytes, at, j) => (bytes[at + 192 + j] << 24) >> 24),
   },
 };
 
@@ -72,7 +72,7 @@ export function kindOf(type: TensorType): string | undefined {
 
 /** Parts of one kind, one above the other, as codes. */
 export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
-  const { bits, block } = forms[parts[0]!.type]!,
+  const { bits, block } = forms[parts[0].type]!,
     blocks = inputs / block;
   const rows = parts.reduce((n, part) => n + part.rows, 0);
   const codes = new Uint8Array((rows * inputs * bits) / 8),
@@ -97,10 +97,10 @@ export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
         scales[r * blocks + b] = d;
         if (shifts !== undefined) shifts[b * rows + r] = shift;
         for (let n = b * block; n < (b + 1) * block; n++) {
-          const code = d === 0 ? zero : Math.min(most, Math.max(0, Math.round((row[n]! - shift) / d) + zero));
+          const code = d === 0 ? zero : Math.min(most, Math.max(0, Math.round((row[n] - shift) / d) + zero));
           const to = r * inputs + n;
           if (bits === 8) codes[to] = code;
-          else codes[to >> 1] = codes[to >> 1]! | (code << (4 * (to & 1)));
+          else codes[to >> 1] = codes[to >> 1] | (code << (4 * (to & 1)));
         }
       }
     }

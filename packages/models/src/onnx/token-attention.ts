@@ -73,10 +73,10 @@ export function tokenFeeds(
     for (let row = 0; row < G * rows; row++) {
       const g = Math.floor(row / rows),
         at = row * capacity,
-        n = seen[g]!;
+        n = seen[g];
       data.fill(0, at, at + n);
       hide?.({ data, at, stride: capacity }, 0, position, n, row, g);
-      if (positions[g]![n - 1] !== position && data.subarray(at, at + n).every((x) => x !== 0)) return undefined;
+      if (positions[g][n - 1] !== position && data.subarray(at, at + n).every((x) => x !== 0)) return undefined;
     }
     mask = tensor(data, G, rows, 1, capacity);
     if (hide === undefined) {

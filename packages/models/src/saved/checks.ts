@@ -55,7 +55,7 @@ export function checkNumbers(
     let from = 0;
     for (const n of lengths) {
       for (let i = from + 1; i < from + n; i++)
-        if (list[i]! <= list[i - 1]!) fail(name, 'ascend in each head', list[i], i);
+        if (list[i] <= list[i - 1]) fail(name, 'ascend in each head', list[i], i);
       from += n;
     }
   };
@@ -76,7 +76,7 @@ export function checkNumbers(
     if (ring) below(`${at}ring.positions`, tokens);
     if (ring && shift !== null) below(`${at}ring.rotations`, next);
     if (event) ascend(`${at}kept`, event.kept, tokens);
-    const bad = aligned ? positions.findIndex((x, i) => x !== positions[i % lengths[0]!]) : -1;
+    const bad = aligned ? positions.findIndex((x, i) => x !== positions[i % lengths[0]]) : -1;
     if (bad >= 0 || (aligned && lengths.some((n) => n !== lengths[0])))
       fail(`${at}positions`, 'be the same in all heads, as the file says', positions[bad], bad);
   }

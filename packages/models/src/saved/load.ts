@@ -144,7 +144,7 @@ const remembers = (layer: SavedLayer, { window, accumulated, block }: Watch): bo
 
 function split(all: ArrayLike<number>, lengths: readonly number[]): number[][] {
   let at = 0;
-  return lengths.map((n) => Array.from({ length: n }, () => all[at++]!));
+  return lengths.map((n) => Array.from({ length: n }, () => all[at++]));
 }
 
 async function readFile(path: string): Promise<Uint8Array> {

@@ -64,7 +64,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined,
       block: block !== undefined,
       states: putStates(states, at),
-      event: kept ? { budgets: [...sequence.lastBudgets![l]!], kept: kept.map((each) => each.length) } : null,
+      event: kept ? { budgets: [...sequence.lastBudgets![l]], kept: kept.map((each) => each.length) } : null,
     };
   });
   const manifest: Manifest = {
@@ -77,7 +77,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     rotaryLength: memory.rotaryLength,
     decoded: memory.decoded,
     mostSlots: memory.mostSlots,
-    shift: saved.layers[0]!.slots.rotations ? memory.shift : null,
+    shift: saved.layers[0].slots.rotations ? memory.shift : null,
     logits: logits.length,
     layers,
     states: putStates(saved.states, ''),

@@ -48,7 +48,10 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   const encode = (text: string, parse: boolean): Encoded => {
     const found: number[] = [];
     const offsets: [number, number][] = [];
-    const put = (id: number, at: [number, number]): void => void (found.push(id), offsets.push(at));
+    const put = (id: number, at: [number, number]): void => {
+      found.push(id);
+      offsets.push(at);
+    };
     const plain = (section: Aligned): void => {
       const prepared = prepare(section);
       const own = ids(prepared.text);

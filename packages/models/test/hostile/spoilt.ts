@@ -41,15 +41,15 @@ const edits: fc.Arbitrary<Edit> = fc.oneof(
   fc.tuple(place, fc.nat(7)).map(
     ([at, bit]): Edit =>
       (bytes) =>
-        changed(bytes, (copy) => void (copy[Math.floor(at * copy.length)]! ^= 1 << bit)),
+        changed(bytes, (copy) => void (copy[Math.floor(at * copy.length)] ^= 1 << bit)),
   ),
   // A digit of a number in JSON.
   fc.tuple(place, fc.nat(9)).map(
     ([at, digit]): Edit =>
       (bytes) =>
         changed(bytes, (copy) => {
-          const digits = [...copy.keys()].filter((i) => copy[i]! >= 48 && copy[i]! <= 57);
-          if (digits.length > 0) copy[digits[Math.floor(at * digits.length)]!] = 48 + digit;
+          const digits = [...copy.keys()].filter((i) => copy[i] >= 48 && copy[i] <= 57);
+          if (digits.length > 0) copy[digits[Math.floor(at * digits.length)]] = 48 + digit;
         }),
   ),
   // A count, a length or an offset, aligned or not.
@@ -145,7 +145,7 @@ function walk(value: unknown, [head, ...rest]: readonly number[], how: string, b
   const entries = Object.entries(value);
   if (entries.length === 0) return by;
   const at = Math.floor(head * entries.length);
-  const [name, inner] = entries[at]!;
+  const [name, inner] = entries[at];
   if (rest.length > 0 && typeof inner === 'object' && inner !== null) entries[at] = [name, walk(inner, rest, how, by)];
   else if (how === 'replace') entries[at] = [name, by];
   else if (how === 'leave out') entries.splice(at, 1);

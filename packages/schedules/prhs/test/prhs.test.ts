@@ -32,9 +32,9 @@ function bounds(piece: Piece, layers: number, t: number): number[] {
       budget: t,
       selectRows: 1,
     };
-    return hook!.at === 'freeze'
-      ? hook!.run(at).below
-      : hook!.run({
+    return hook.at === 'freeze'
+      ? hook.run(at).below
+      : hook.run({
           at,
           ops: cpu.ops,
           draft: { budgets: cpu.ops.from({ data: [1], shape: [1, 1] }), state: new Map(), checks: [] },

@@ -15,20 +15,20 @@ const near = (got: readonly (readonly number[])[], want: readonly Row[]): void =
   expect(got.map((r) => r.length)).toEqual(want.map((r) => r.shape[0]));
   got.forEach((row, r) =>
     row.forEach((x, i) =>
-      expect(Math.abs(x - want[r]!.get(i))).toBeLessThanOrEqual(TOLERANCE * Math.abs(want[r]!.get(i)) + 1e-37),
+      expect(Math.abs(x - want[r].get(i))).toBeLessThanOrEqual(TOLERANCE * Math.abs(want[r].get(i)) + 1e-37),
     ),
   );
 };
 const onLayers = (check: (layer: Layer, attention: readonly Row[], positions: readonly Row[]) => void): void =>
   fc.assert(
     fc.property(sceneSpecs({ layers: 1 }), (spec) => {
-      const layer = scene(spec).layers[0]!,
+      const layer = scene(spec).layers[0],
         { at, lengths } = layer;
       const split = (data: ArrayLike<number>, count: number): Row[] =>
         Array.from({ length: count }, (_, r) => {
-          const n = lengths[Math.floor((r * lengths.length) / count)]!;
+          const n = lengths[Math.floor((r * lengths.length) / count)];
           return ndarray(
-            Float64Array.from({ length: n }, (_, i) => data[r * at.slots + i]!),
+            Float64Array.from({ length: n }, (_, i) => data[r * at.slots + i]),
             [n],
           );
         });
@@ -53,7 +53,7 @@ test('SnapKV agrees with its oracle, and its window is forced', () => {
           attention.map((row) => snapkvOracle(row, given)),
         );
         forced(layer, snapkv(given)).forEach((set, h) => {
-          const n = attention[h]!.shape[0]!;
+          const n = attention[h].shape[0];
           expect(set).toEqual(
             Array.from({ length: Math.min(n, given.window) }, (_, i) => Math.max(0, n - given.window) + i),
           );
@@ -82,7 +82,7 @@ test('observed attention agrees with its oracle', () => {
     near(
       rows(onLayer(observed(), layer).scores!),
       attention.map((row, h) =>
-        observedOracle(row, positions[Math.floor((h * positions.length) / attention.length)]!, layer.at.length),
+        observedOracle(row, positions[Math.floor((h * positions.length) / attention.length)], layer.at.length),
       ),
     ),
   );
@@ -92,10 +92,10 @@ test('H2O is the accumulated attention, with its recent slots forced', () => {
   onLayers((layer, attention) => {
     near(rows(onLayer(h2o(), layer).scores!), attention);
     forced(layer, h2o({ recent: 0.5 })).forEach((set, h) =>
-      expect(set.length).toBe(Math.min(attention[h]!.shape[0]!, Math.floor(layer.at.budget / 2))),
+      expect(set.length).toBe(Math.min(attention[h].shape[0], Math.floor(layer.at.budget / 2))),
     );
     forced(layer, h2o({ recent: 2 })).forEach((set, h) => {
-      const n = attention[h]!.shape[0]!;
+      const n = attention[h].shape[0];
       expect(set).toEqual(n > 1 ? [n - 2, n - 1] : [0]);
     });
   });
@@ -107,7 +107,7 @@ test('of sums by KV head both are the mean over the group', () => {
       expect(got.map((r) => r.length)).toEqual(want.map((r) => r.shape[0]));
       got.forEach((row, r) =>
         row.forEach((x, i) =>
-          expect(Math.abs(x - want[r]!.get(i))).toBeLessThanOrEqual(4 * TOLERANCE * Math.abs(want[r]!.get(i)) + 1e-37),
+          expect(Math.abs(x - want[r].get(i))).toBeLessThanOrEqual(4 * TOLERANCE * Math.abs(want[r].get(i)) + 1e-37),
         ),
       );
     };
@@ -117,7 +117,7 @@ test('of sums by KV head both are the mean over the group', () => {
     close(
       rows(onLayer(observed({ rows: 'kv' }), layer).scores!),
       groupMeanOracle(
-        attention.map((row, h) => observedOracle(row, positions[Math.floor(h / group)]!, layer.at.length)),
+        attention.map((row, h) => observedOracle(row, positions[Math.floor(h / group)], layer.at.length)),
         kvHeads,
       ),
     );
@@ -131,7 +131,7 @@ test('StreamingLLM scores by position and forces the sinks that are left', () =>
   onLayers((layer, _, positions) => {
     near(rows(onLayer(streaming({ sinks: 2 }), layer).scores!), positions);
     forced(layer, streaming({ sinks: 2 })).forEach((set, g) =>
-      expect(set).toEqual(Array.from(positions[g]!.data).flatMap((p, i) => (p < 2 ? [i] : []))),
+      expect(set).toEqual(Array.from(positions[g].data).flatMap((p, i) => (p < 2 ? [i] : []))),
     );
   });
 });

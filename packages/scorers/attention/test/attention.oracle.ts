@@ -14,7 +14,7 @@ export function snapkvOracle(
   attention: Row,
   { window, kernel, pooling }: { readonly window: number; readonly kernel: number; readonly pooling: 'mean' | 'max' },
 ): Row {
-  const n = attention.shape[0]!,
+  const n = attention.shape[0],
     end = Math.max(0, n - window),
     half = (kernel - 1) / 2;
   const padded = zeros(end + 2 * half),
@@ -28,8 +28,8 @@ export function snapkvOracle(
 
 /** Observed attention of one query head: received weight over the number of queries that could see the position. */
 export function observedOracle(attention: Row, positions: Row, length: number): Row {
-  const seen = zeros(attention.shape[0]!),
-    scores = zeros(attention.shape[0]!);
+  const seen = zeros(attention.shape[0]),
+    scores = zeros(attention.shape[0]);
   ops.muls(seen, positions, -1);
   ops.addseq(seen, length);
   ops.div(scores, attention, seen);
@@ -40,7 +40,7 @@ export function observedOracle(attention: Row, positions: Row, length: number): 
 export function groupMeanOracle(scores: readonly Row[], kvHeads: number): Row[] {
   const group = scores.length / kvHeads;
   return Array.from({ length: kvHeads }, (_, g) => {
-    const mean = zeros(scores[g * group]!.shape[0]!);
+    const mean = zeros(scores[g * group].shape[0]);
     for (const row of scores.slice(g * group, (g + 1) * group)) ops.addeq(mean, row);
     ops.divseq(mean, group);
     return mean;
@@ -53,11 +53,11 @@ export function groupMeanOracle(scores: readonly Row[], kvHeads: number): Row[] 
 export function tovaOracle(attention: readonly Row[], positions: readonly Row[]): Row[] {
   const group = attention.length / positions.length;
   return positions.map((here) => {
-    const scores = zeros(here.shape[0]!);
-    for (let i = 0; i < here.shape[0]!; i++) {
+    const scores = zeros(here.shape[0]);
+    for (let i = 0; i < here.shape[0]; i++) {
       const received = attention.flatMap((row, h) => {
-        const held = positions[Math.floor(h / group)]!;
-        return Array.from({ length: held.shape[0]! }, (_, j) => j)
+        const held = positions[Math.floor(h / group)];
+        return Array.from({ length: held.shape[0] }, (_, j) => j)
           .filter((j) => held.get(j) === here.get(i))
           .map((j) => row.get(j));
       });

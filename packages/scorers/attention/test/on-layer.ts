@@ -12,7 +12,7 @@ export function onLayer(piece: Piece, { at, lengths, attention, positions }: Lay
       at.aligned
         ? undefined
         : ops.from({
-            data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]!),
+            data: Uint32Array.from({ length: rows }, (_, r) => lengths[Math.floor((r * lengths.length) / rows)]),
             shape: [rows],
           }),
     );
@@ -23,7 +23,7 @@ export function onLayer(piece: Piece, { at, lengths, attention, positions }: Lay
         ? ops.groupRows('sum', put(attention, at.queryHeads), at.kvHeads)
         : put(attention, at.queryHeads);
   const layer = { at, read, budgets: lengths.map(() => at.budget) };
-  return runSteps(compile(piece).steps, [layer], ops, [emptyDraft(layer, ops)])[0]!;
+  return runSteps(compile(piece).steps, [layer], ops, [emptyDraft(layer, ops)])[0];
 }
 
 /** The valid numbers of every row. */

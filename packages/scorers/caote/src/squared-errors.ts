@@ -10,7 +10,7 @@ export const squaredErrors: Kernel = {
   params: { heads: 'u32' },
   ragged: 'v',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ v }, { heads = 1 }) => [heads, v![1]!] },
+  output: { dtype: 'f32', shape: ({ v }, { heads = 1 }) => [heads, v[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = v_shape.y; let d = v_shape.z; let h = index / n; let count = p_shape.x / params.heads;
@@ -25,26 +25,26 @@ fn run(index: u32) {
   }
   output[index] = total;
 }`,
-  operations: ({ p, v }) => p!.shape[0]! * p!.shape[1]! * (3 * v!.shape[2]! + 5),
+  operations: ({ p, v }) => p.shape[0] * p.shape[1] * (3 * v.shape[2] + 5),
   ref({ p, o, v }, { heads = 1 }, out, lengths) {
-    const [rows = 0, n = 0] = p!.shape,
-      [G = 1, , d = 0] = v!.shape,
-      { data } = v!,
+    const [rows = 0, n = 0] = p.shape,
+      [G = 1, , d = 0] = v.shape,
+      { data } = v,
       totals = new Float64Array(n);
     for (let h = 0; h < heads; h++) {
       const g = Math.floor((h * G) / heads);
       totals.fill(0);
       for (let row = (h * rows) / heads; row < ((h + 1) * rows) / heads; row++) {
-        const output = Float64Array.from(o!.data.subarray(row * d, (row + 1) * d));
-        for (let i = 0; i < lengths[g]!; i++) {
-          const weight = p!.data[row * n + i]!,
+        const output = Float64Array.from(o.data.subarray(row * d, (row + 1) * d));
+        for (let i = 0; i < lengths[g]; i++) {
+          const weight = p.data[row * n + i],
             odds = weight / Math.max(1 - weight, 2 ** -24);
           let square = 0;
           for (let c = 0, at = (g * n + i) * d; c < d; c++) {
-            const x = data[at + c]! - output[c]!;
+            const x = data[at + c] - output[c];
             square += x * x;
           }
-          totals[i]! += odds * odds * square;
+          totals[i] += odds * odds * square;
         }
       }
       out.set(totals, h * n);

@@ -55,7 +55,7 @@ function agrees(piece: Piece, oracle: typeof evictionErrors): void {
           ndarray(Float64Array.from(values), [kvHeads, n, d]).pick(Math.floor((h * kvHeads) / heads), null, null),
         );
         want.forEach((x, j) =>
-          expect(Math.abs(got[h * n + j]! - x)).toBeLessThanOrEqual(TOLERANCE * scale * Math.sqrt(d)),
+          expect(Math.abs(got[h * n + j] - x)).toBeLessThanOrEqual(TOLERANCE * scale * Math.sqrt(d)),
         );
       }
     }),

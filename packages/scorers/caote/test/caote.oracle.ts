@@ -21,7 +21,7 @@ function output(weights: Array1, values: Array1): Array1 {
   return out;
 }
 function distance(a: Array1, b: Array1): number {
-  const difference = zeros(a.shape[0]!);
+  const difference = zeros(a.shape[0]);
   ops.sub(difference, a, b);
   return ops.norm2(difference);
 }
@@ -48,7 +48,7 @@ export function evictionErrors(weights: Array1, values: Array1): number[] {
 
 /** FastCAOTE, eq. 8: the odds of a slot's weight times the distance of its value from the mean value. */
 export function fastErrors(weights: Array1, values: Array1): number[] {
-  const n = weights.shape[0]!,
+  const n = weights.shape[0],
     total = ops.sum(weights),
     ones = zeros(n);
   ops.assigns(ones, 1);
@@ -71,7 +71,7 @@ export function windowErrors(
   length: number,
 ): number[] {
   const [w = 0, d = 0] = queries.shape,
-    n = keys.shape[0]!,
+    n = keys.shape[0],
     part = zeros(d),
     total = new Array<number>(n).fill(0);
   for (let i = 0; i < w; i++) {
@@ -86,7 +86,7 @@ export function windowErrors(
     );
     if (seen.some(Boolean))
       evictionErrors(weights, values).forEach((x, j) => {
-        total[j]! += x * x;
+        total[j] += x * x;
       });
   }
   return total;

@@ -39,7 +39,7 @@ test('DropKV is the sum over the window of |o - o without j|², by brute force',
       sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long' && s.slots > 3),
       fc.integer({ min: 1, max: 2 }),
       (spec, window) => {
-        const { at, keys, values, positions } = scene(spec).layers[0]!,
+        const { at, keys, values, positions } = scene(spec).layers[0],
           { kvHeads: G, queryHeads: H, slots: n, headDim: d } = at,
           q = Float32Array.from({ length: H * window * d }, (_, i) => Math.sin(i * 1.3) / 2);
         const got = apply(dropkv({ window }), {
@@ -62,7 +62,7 @@ test('DropKV is the sum over the window of |o - o without j|², by brute force',
             ),
             largest = Math.max(1, ...want.slice(0, n - window));
           want.forEach((x, j) => {
-            if (j < n - window) expect(Math.abs(got[h * n + j]! - x)).toBeLessThan(1e-3 * largest);
+            if (j < n - window) expect(Math.abs(got[h * n + j] - x)).toBeLessThan(1e-3 * largest);
             else expect(got[h * n + j]).toBe(0);
           });
         }

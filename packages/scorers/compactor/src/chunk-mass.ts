@@ -15,7 +15,7 @@ function from(positions: ArrayLike<number>, want: number): number {
     high = positions.length;
   while (low < high) {
     const mid = (low + high) >> 1;
-    if (positions[mid]! < want) low = mid + 1;
+    if (positions[mid] < want) low = mid + 1;
     else high = mid;
   }
   return low;
@@ -28,7 +28,7 @@ const product = (
   d: number,
 ): number => {
   let s = 0;
-  for (let c = 0; c < d; c++) s += a[i * d + c]! * b[j * d + c]!;
+  for (let c = 0; c < d; c++) s += a[i * d + c] * b[j * d + c];
   return s;
 };
 
@@ -42,7 +42,7 @@ export const chunkLogSum: Kernel = {
   params,
   ragged: 'positions',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ queries }) => [queries![0]!, queries![1]!] },
+  output: { dtype: 'f32', shape: ({ queries }) => [queries[0], queries[1]] },
   wgsl: /* wgsl */ `${RANGE}
 fn run(index: u32) {
   let n = positions_shape.y; let g = index / queries_shape.y / (queries_shape.x / keys_shape.x);
@@ -55,21 +55,21 @@ fn run(index: u32) {
   output[index] = select(-3.0e38, top + log(sum), high > low);
 }`,
   operations: ({ queries }, { chunk = 1 }) => {
-    const [H = 0, m = 0, d = 0] = queries!.shape;
+    const [H = 0, m = 0, d = 0] = queries.shape;
     return H * m * chunk * (4 * d + 4);
   },
   ref({ queries: q, keys: k, positions: p }, { chunk = 1, first = 0 }, out, lengths) {
-    const [H = 0, m = 0, d = 0] = q!.shape,
-      [G = 0, n = 0] = k!.shape;
+    const [H = 0, m = 0, d = 0] = q.shape,
+      [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H),
-        placed = p!.data.subarray(g * n, g * n + lengths[g]!);
+        placed = p.data.subarray(g * n, g * n + lengths[g]);
       for (let t = 0; t < m; t++) {
         const c = Math.floor((first + t) / chunk),
           low = from(placed, c * chunk),
           high = from(placed, (c + 1) * chunk);
         const logits = Array.from({ length: high - low }, (_, i) =>
-          product(q!.data, h * m + t, k!.data, g * n + low + i, d),
+          product(q.data, h * m + t, k.data, g * n + low + i, d),
         );
         const top = logits.reduce((a, b) => Math.max(a, b), -3e38);
         out[h * m + t] =
@@ -86,7 +86,7 @@ export const chunkMass: Kernel = {
   params,
   ragged: 'positions',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ queries, keys }) => [queries![0]!, keys![1]!] },
+  output: { dtype: 'f32', shape: ({ queries, keys }) => [queries[0], keys[1]] },
   wgsl: /* wgsl */ `${RANGE}
 fn run(index: u32) {
   let n = positions_shape.y; let m = queries_shape.y; let h = index / n; let i = index % n; let g = h / (queries_shape.x / keys_shape.x);
@@ -99,19 +99,19 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   operations: ({ queries, keys }, { chunk = 1 }) => {
-    const [H = 0, , d = 0] = queries!.shape;
-    return H * keys!.shape[1]! * chunk * (2 * d + 3);
+    const [H = 0, , d = 0] = queries.shape;
+    return H * keys.shape[1] * chunk * (2 * d + 3);
   },
   ref({ queries: q, keys: k, positions: p, sums }, { chunk = 1, first = 0 }, out, lengths) {
-    const [H = 0, m = 0, d = 0] = q!.shape,
-      [G = 0, n = 0] = k!.shape;
+    const [H = 0, m = 0, d = 0] = q.shape,
+      [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
-      for (let i = 0; i < lengths[g]!; i++) {
-        const c = Math.floor(p!.data[g * n + i]! / chunk);
+      for (let i = 0; i < lengths[g]; i++) {
+        const c = Math.floor(p.data[g * n + i] / chunk);
         let sum = 0;
         for (let t = Math.max(0, c * chunk - first); t < Math.min(m, (c + 1) * chunk - first); t++)
-          sum += Math.exp(product(q!.data, h * m + t, k!.data, g * n + i, d) - sums!.data[h * m + t]!);
+          sum += Math.exp(product(q.data, h * m + t, k.data, g * n + i, d) - sums.data[h * m + t]);
         out[h * n + i] = sum;
       }
     }

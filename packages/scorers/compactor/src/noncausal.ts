@@ -36,7 +36,7 @@ export function noncausal({ chunk = 256, window = 4096, kernel = 3 }: NoncausalO
     { name: 'noncausal', options: { chunk, window, kernel }, whole: true },
     [queries(window), keys, values, positions],
     ({ ops, at, queries: q, keys: k, values: v, positions: p }) => {
-      const kept = q.shape[1]!,
+      const kept = q.shape[1],
         first = Math.max(0, at.length - kept);
       if (first > 0)
         throw new KvError(

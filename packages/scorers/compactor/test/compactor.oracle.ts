@@ -4,7 +4,7 @@ import ops from 'ndarray-ops';
 
 type Vector = NdArray<Float64Array>;
 const inner = (a: Vector, b: Vector): number => {
-  const p = ndarray(new Float64Array(a.shape[0]!), a.shape as number[]);
+  const p = ndarray(new Float64Array(a.shape[0]), a.shape as number[]);
   ops.mul(p, a, b);
   return ops.sum(p);
 };
@@ -14,7 +14,7 @@ const inner = (a: Vector, b: Vector): number => {
  * centred X by conjugate gradients; the fitted value at i.
  */
 export function leverageOracle(keys: readonly Vector[], jitter: number): number[] {
-  const d = keys[0]!.shape[0]!,
+  const d = keys[0].shape[0],
     n = keys.length,
     mean = ndarray(new Float64Array(d), [d]);
   for (const k of keys) ops.addeq(mean, k);
@@ -66,10 +66,10 @@ export function massOracle(
   const mass = keys.map(() => 0);
   queries.forEach((q, t) => {
     const own = positions.flatMap((p, i) => (Math.floor(p / chunk) === Math.floor(t / chunk) ? [i] : [])),
-      e = own.map((i) => Math.exp(inner(q, keys[i]!))),
+      e = own.map((i) => Math.exp(inner(q, keys[i]))),
       total = e.reduce((a, b) => a + b, 0);
     own.forEach((i, j) => {
-      mass[i]! += e[j]! / total;
+      mass[i] += e[j] / total;
     });
   });
   return mass;

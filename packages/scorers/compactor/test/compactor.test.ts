@@ -58,7 +58,7 @@ test('leverage agrees with least squares solved by conjugate gradients', () => {
     fc.property(
       sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'),
       (spec) => {
-        const { at, keys } = scene(spec).layers[0]!,
+        const { at, keys } = scene(spec).layers[0],
           { kvHeads: G, slots: n, headDim: d } = at;
         const got = apply(leverage({ jitter: 0.5 }), {
           keys: { data: keys, shape: [G, n, d] },
@@ -67,7 +67,7 @@ test('leverage agrees with least squares solved by conjugate gradients', () => {
         }).scores!.data;
         for (let g = 0; g < G; g++)
           leverageOracle(rows(keys, g, n, d), 0.5).forEach((x, i) =>
-            expect(Math.abs(got[g * n + i]! - x)).toBeLessThan(1e-4),
+            expect(Math.abs(got[g * n + i] - x)).toBeLessThan(1e-4),
           );
       },
     ),
@@ -83,7 +83,7 @@ test('leverage is that of the keys before rotation', () => {
     data = Float32Array.from({ length: 12 }, (_, i) => Math.sin(i * 2.3));
   const rotated = data.slice();
   for (let i = 0; i < 6; i++) {
-    const [a, b] = [data[2 * i]!, data[2 * i + 1]!];
+    const [a, b] = [data[2 * i], data[2 * i + 1]];
     rotated[2 * i] = a * Math.cos(i) - b * Math.sin(i);
     rotated[2 * i + 1] = b * Math.cos(i) + a * Math.sin(i);
   }
@@ -98,7 +98,7 @@ test('noncausal agrees with its oracle', () => {
       sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'),
       fc.integer({ min: 1, max: 6 }),
       (spec, chunk) => {
-        const { at, keys, values, positions } = scene(spec).layers[0]!,
+        const { at, keys, values, positions } = scene(spec).layers[0],
           { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
           q = Float32Array.from({ length: H * length * d }, (_, i) => Math.sin(i * 1.3));
         const got = apply(noncausal({ chunk, window: 16, kernel: 1 }), {
@@ -115,7 +115,7 @@ test('noncausal agrees with its oracle', () => {
               massOracle(rows(q, g * R + r, length, d), rows(keys, g, n, d), placed, chunk),
             );
           rows(values, g, n, d).forEach((v, i) =>
-            expect(Math.abs(got[g * n + i]! - (heads.reduce((a, row) => a + row[i]!, 0) / R) * size(v))).toBeLessThan(
+            expect(Math.abs(got[g * n + i] - (heads.reduce((a, row) => a + row[i], 0) / R) * size(v))).toBeLessThan(
               1e-4,
             ),
           );

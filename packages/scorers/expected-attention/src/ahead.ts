@@ -14,7 +14,7 @@ export function ahead(
   const mean = (x: Float32Array): Float32Array =>
     Float32Array.from({ length: half }, (_, c) => {
       let sum = 0;
-      for (let i = 0; i < future; i++) sum += x[i * half + c]!;
+      for (let i = 0; i < future; i++) sum += x[i * half + c];
       return sum / future;
     });
   const turns: Rope = { rotary: model.rotary, angles: () => ({ cos: mean(cos), sin: mean(sin) }) };
@@ -24,7 +24,7 @@ export function ahead(
       x,
       turns,
       Uint32Array.of(0),
-      ops.from({ data: new Uint32Array(x.shape[1]!), shape: [1, x.shape[1]!] }),
+      ops.from({ data: new Uint32Array(x.shape[1]), shape: [1, x.shape[1]] }),
       false,
     );
 }

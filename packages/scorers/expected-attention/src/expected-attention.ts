@@ -51,7 +51,7 @@ function expected(
   { sinks, valueNorm, epsilon }: Required<ExpectedAttentionStatsOptions>,
 ): ScoreResult {
   const { ops, at, keys: k, values: v, positions: p } = ctx,
-    d = mean.shape[1]!,
+    d = mean.shape[1],
     sink = ops.less(p, sinks);
   const linear = ops.div(ops.dot(mean, k), Math.sqrt(d)),
     logits = spread ? ops.add(linear, ops.div(ops.kernel(quadratic, { x: k, m: spread }), 2 * d)) : linear;

@@ -31,9 +31,9 @@ export function queryStatisticsFile(
   rows: readonly QueryStatistics[],
   metadata: Readonly<Record<string, string>> = {},
 ): Uint8Array {
-  const { queryHeads: H, headDim: d } = rows[0]!,
+  const { queryHeads: H, headDim: d } = rows[0],
     put = (shape: readonly number[], of: (row: QueryStatistics) => Float32Array) => {
-      const data = new Float32Array(rows.length * of(rows[0]!).length);
+      const data = new Float32Array(rows.length * of(rows[0]).length);
       rows.forEach((row, l) => data.set(of(row), l * of(row).length));
       return { shape: [rows.length, ...shape], data };
     };
@@ -52,17 +52,17 @@ export function readQueryStatistics(file: Uint8Array): readonly QueryStatistics[
       'query_mean',
       'query_cov',
     ]).tensors,
-    [L = 0, H = 0, d = 0, ...more] = mean!.shape;
-  if (more.length > 0 || L * H * d === 0 || covariance!.shape.join() !== [L, H, d, d].join())
+    [L = 0, H = 0, d = 0, ...more] = mean.shape;
+  if (more.length > 0 || L * H * d === 0 || covariance.shape.join() !== [L, H, d, d].join())
     throw new KvError(
       QUERY_STATISTICS_FILE,
-      `expected means [layers, heads, channels] and covariances [layers, heads, channels, channels], got [${mean!.shape.join(', ')}] and [${covariance!.shape.join(', ')}]`,
+      `expected means [layers, heads, channels] and covariances [layers, heads, channels, channels], got [${mean.shape.join(', ')}] and [${covariance.shape.join(', ')}]`,
     );
   return Array.from({ length: L }, (_, l) => ({
     queryHeads: H,
     headDim: d,
-    mean: mean!.data.subarray(l * H * d, (l + 1) * H * d),
-    covariance: covariance!.data.subarray(l * H * d * d, (l + 1) * H * d * d),
+    mean: mean.data.subarray(l * H * d, (l + 1) * H * d),
+    covariance: covariance.data.subarray(l * H * d * d, (l + 1) * H * d * d),
   }));
 }
 
@@ -114,9 +114,9 @@ export function queryMoments(
           const at = (h * m + t) * dim,
             to = h * dim;
           for (let a = 0; a < dim; a++) {
-            const x = data[at + a]!;
-            sums[to + a]! += x;
-            for (let b = 0; b <= a; b++) squares[(to + a) * dim + b]! += x * data[at + b]!;
+            const x = data[at + a];
+            sums[to + a] += x;
+            for (let b = 0; b <= a; b++) squares[(to + a) * dim + b] += x * data[at + b];
           }
         }
       seen += m;
@@ -129,7 +129,7 @@ export function queryMoments(
         for (let a = 0; a < dim; a++)
           for (let b = 0; b <= a; b++) {
             const c =
-              (squares[(h * dim + a) * dim + b]! - count * mean[h * dim + a]! * mean[h * dim + b]!) /
+              (squares[(h * dim + a) * dim + b] - count * mean[h * dim + a] * mean[h * dim + b]) /
               Math.max(1, count - 1);
             covariance[(h * dim + a) * dim + b] = covariance[(h * dim + b) * dim + a] = c;
           }

@@ -19,9 +19,9 @@ function rotation(position: number, d: number, angle: (position: number, pair: n
   return out;
 }
 const times = (m: Array1, x: Array1): Array1 => {
-  const out = zeros(x.shape[0]!),
-    p = zeros(x.shape[0]!);
-  for (let r = 0; r < out.shape[0]!; r++) {
+  const out = zeros(x.shape[0]),
+    p = zeros(x.shape[0]);
+  for (let r = 0; r < out.shape[0]; r++) {
     ops.mul(p, m.pick(r, null), x);
     out.set(r, ops.sum(p));
   }
@@ -40,7 +40,7 @@ export interface Case {
 }
 
 const inner = (a: Array1, b: Array1): number => {
-  const p = zeros(a.shape[0]!);
+  const p = zeros(a.shape[0]);
   ops.mul(p, a, b);
   return ops.sum(p);
 };
@@ -64,7 +64,7 @@ export const unturned = (
   angle: (position: number, pair: number) => number,
 ): Array1[] =>
   queries.flatMap((q, i) =>
-    queryPositions[i]! < sinks ? [] : [times(rotation(-queryPositions[i]!, q.shape[0]!, angle), q)],
+    queryPositions[i] < sinks ? [] : [times(rotation(-queryPositions[i], q.shape[0], angle), q)],
   );
 
 /**
@@ -77,7 +77,7 @@ export function weightsOracle(
   { keys, positions, length, future, sinks }: Omit<Case, 'queries' | 'queryPositions'>,
   angle: (position: number, pair: number) => number,
 ): number[] {
-  const d = mean.shape[0]!,
+  const d = mean.shape[0],
     R = meanRotation(length, future, d, angle),
     spread = zeros(d, d),
     half = zeros(d, d);
@@ -89,7 +89,7 @@ export function weightsOracle(
       for (let c = 0; c < d; c++) spread.set(a, b, spread.get(a, b) + half.get(a, c) * R.get(b, c));
   const ahead = times(R, mean);
   const logits = keys.map((k, i) =>
-      positions[i]! < sinks ? -Infinity : inner(ahead, k) / Math.sqrt(d) + inner(times(spread, k), k) / (2 * d),
+      positions[i] < sinks ? -Infinity : inner(ahead, k) / Math.sqrt(d) + inner(times(spread, k), k) / (2 * d),
     ),
     top = Math.max(...logits);
   const e = logits.map((x) => Math.exp(x - top)),
@@ -101,7 +101,7 @@ export function moments(
   vectors: readonly Array1[],
   less: number,
 ): { readonly mean: Array1; readonly covariance: Array1 } {
-  const d = vectors[0]!.shape[0]!,
+  const d = vectors[0].shape[0],
     mean = zeros(d),
     covariance = zeros(d, d);
   for (const v of vectors) ops.addeq(mean, v);
@@ -126,19 +126,19 @@ export function expectedOracle(
 
 /** Determinant by elimination with pivots. */
 function determinant(m: Array1): number {
-  const d = m.shape[0]!,
+  const d = m.shape[0],
     a = Array.from({ length: d }, (_, r) => Array.from({ length: d }, (__, c) => m.get(r, c)));
   let product = 1;
   for (let k = 0; k < d; k++) {
-    const pivot = a.reduce((best, row, r) => (r >= k && Math.abs(row[k]!) > Math.abs(a[best]![k]!) ? r : best), k);
+    const pivot = a.reduce((best, row, r) => (r >= k && Math.abs(row[k]) > Math.abs(a[best][k]) ? r : best), k);
     if (pivot !== k) {
-      [a[k], a[pivot]] = [a[pivot]!, a[k]!];
+      [a[k], a[pivot]] = [a[pivot], a[k]];
       product = -product;
     }
-    product *= a[k]![k]!;
+    product *= a[k][k];
     for (let r = k + 1; r < d; r++) {
-      const f = a[r]![k]! / a[k]![k]!;
-      for (let c = k; c < d; c++) a[r]![c]! -= f * a[k]![c]!;
+      const f = a[r][k] / a[k][k];
+      for (let c = k; c < d; c++) a[r][c] -= f * a[k][c];
     }
   }
   return product;
@@ -152,7 +152,7 @@ export function capOracle(
   tau: number,
   angle: (position: number, pair: number) => number,
 ): number[] {
-  const d = keys[0]!.shape[0]!,
+  const d = keys[0].shape[0],
     mu = times(
       meanRotation(length, future, d, angle),
       moments(unturned(queries, queryPositions, sinks, angle), 0).mean,
@@ -169,12 +169,12 @@ export function capOracle(
     for (let a = 0; a < d; a++) {
       m.set(a, a, 1);
       values.forEach((v, i) => {
-        if (i !== without) for (let b = 0; b < d; b++) m.set(a, b, m.get(a, b) + inside[i]! * v.get(a) * v.get(b));
+        if (i !== without) for (let b = 0; b < d; b++) m.set(a, b, m.get(a, b) + inside[i] * v.get(a) * v.get(b));
       });
     }
     return determinant(m);
   };
   const whole = capacity(-1);
-  return w.map((x, i) => (open[i] ? (x / inside[i]!) * (1 - capacity(i) / whole) : 0));
+  return w.map((x, i) => (open[i] ? (x / inside[i]) * (1 - capacity(i) / whole) : 0));
 }
 export const length = (v: Array1): number => ops.norm2(v);

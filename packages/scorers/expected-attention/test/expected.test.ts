@@ -49,7 +49,7 @@ const rope = (d: number): Rope => ({
   angles: (p: Uint32Array) => {
     const half = Math.floor(d / 2),
       table = (f: (x: number) => number): Float32Array =>
-        Float32Array.from({ length: p.length * half }, (_, i) => f(angle(p[Math.floor(i / half)]!, i % half)));
+        Float32Array.from({ length: p.length * half }, (_, i) => f(angle(p[Math.floor(i / half)], i % half)));
     return { cos: table(Math.cos), sin: table(Math.sin) };
   },
 });
@@ -74,7 +74,7 @@ function agrees(
       fc.integer({ min: 1, max: 4 }),
       fc.integer({ min: 0, max: 2 }),
       (spec, future, sinks) => {
-        const { at, keys, values, positions } = scene(spec).layers[0]!,
+        const { at, keys, values, positions } = scene(spec).layers[0],
           { kvHeads: G, queryHeads: H, slots: n, headDim: d } = at,
           w = at.length;
         const q = Float32Array.from({ length: H * w * d }, (_, i) => Math.sin(i * 1.3));
@@ -110,7 +110,7 @@ function agrees(
           );
           v.forEach((x, i) =>
             expect(
-              Math.abs(got[g * n + i]! - (heads.reduce((a, row) => a + row[i]!, 0) / heads.length) * scale(x)),
+              Math.abs(got[g * n + i] - (heads.reduce((a, row) => a + row[i], 0) / heads.length) * scale(x)),
             ).toBeLessThan(tolerance),
           );
         }

@@ -52,7 +52,7 @@ export const windowShare: Kernel = {
   params: { window: 'u32' },
   ragged: 'norm',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ norm }) => norm! },
+  output: { dtype: 'f32', shape: ({ norm }) => norm },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = norm_shape.y; let g = index / n; let i = index % n; let count = norm_lengths[g];
@@ -63,16 +63,16 @@ fn run(index: u32) {
   for (var j = g * n + first; j < g * n + min(first + params.window, count); j++) { sum += norm[j] * norm[j]; }
   output[index] = norm[index] * norm[index] / max(sum, 1e-30);
 }`,
-  operations: ({ norm }, { window = 1 }) => norm!.shape.reduce((a, b) => a * b, 1) * (2 * window + 3),
+  operations: ({ norm }, { window = 1 }) => norm.shape.reduce((a, b) => a * b, 1) * (2 * window + 3),
   ref({ norm }, { window = 1 }, out, lengths) {
-    const [G = 0, n = 0] = norm!.shape,
-      { data } = norm!;
+    const [G = 0, n = 0] = norm.shape,
+      { data } = norm;
     for (let g = 0; g < G; g++)
-      for (let first = g * n, end = first + lengths[g]!; first < end; first += window) {
+      for (let first = g * n, end = first + lengths[g]; first < end; first += window) {
         const next = Math.min(first + window, end);
         let sum = 0;
-        for (let j = first; j < next; j++) sum += data[j]! * data[j]!;
-        for (let j = first; j < next; j++) out[j] = (data[j]! * data[j]!) / Math.max(sum, 1e-30);
+        for (let j = first; j < next; j++) sum += data[j] * data[j];
+        for (let j = first; j < next; j++) out[j] = (data[j] * data[j]) / Math.max(sum, 1e-30);
       }
   },
 };

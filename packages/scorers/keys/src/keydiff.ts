@@ -28,7 +28,7 @@ export const unitSums: Kernel = {
   params: {},
   ragged: 'x',
   per: 'group',
-  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x![0]! * spansOf(x![1]!), x![2]!] },
+  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
   wgsl: /* wgsl */ `
 var<workgroup> inverse: array<f32, ${SPAN}>; // of lengths
 fn run(row: u32, lane: u32) {
@@ -47,20 +47,20 @@ fn run(row: u32, lane: u32) {
     output[row * d + c] = sum;
   }
 }`,
-  operations: ({ x }) => 4 * x!.shape.reduce((a, b) => a * b, 1),
+  operations: ({ x }) => 4 * x.shape.reduce((a, b) => a * b, 1),
   ref({ x }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape,
+    const [G = 0, n = 0, d = 0] = x.shape,
       spans = spansOf(n),
-      { data } = x!,
+      { data } = x,
       sums = new Float64Array(d);
     for (let row = 0; row < G * spans; row++) {
       const g = Math.floor(row / spans),
         first = (row % spans) * SPAN,
-        end = (g * n + Math.min(lengths[g]!, first + SPAN)) * d;
+        end = (g * n + Math.min(lengths[g], first + SPAN)) * d;
       sums.fill(0);
       for (let at = (g * n + first) * d; at < end; at += d) {
         const inverse = 1 / Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST);
-        for (let c = 0; c < d; c++) sums[c]! += data[at + c]! * inverse;
+        for (let c = 0; c < d; c++) sums[c] += data[at + c] * inverse;
       }
       out.set(sums, row * d);
     }
@@ -74,7 +74,7 @@ export const minusCosine: Kernel = {
   params: {},
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => [x![0]!, x![1]!] },
+  output: { dtype: 'f32', shape: ({ x }) => [x[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let g = index / n;
@@ -84,14 +84,14 @@ fn run(index: u32) {
   for (var c = 0u; c < d; c++) { let v = x[index * d + c]; let a = anchor[g * d + c]; along += v * a; square += v * v; far += a * a; }
   output[index] = -along / (max(sqrt(square), ${SHORTEST}) * max(sqrt(far), ${SHORTEST}));
 }`,
-  operations: ({ x }) => 6 * x!.shape.reduce((a, b) => a * b, 1),
+  operations: ({ x }) => 6 * x.shape.reduce((a, b) => a * b, 1),
   ref({ x, anchor }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape,
-      { data } = x!,
-      { data: to } = anchor!;
+    const [G = 0, n = 0, d = 0] = x.shape,
+      { data } = x,
+      { data: to } = anchor;
     for (let g = 0; g < G; g++) {
       const far = Math.max(Math.sqrt(inner(to, g * d, to, g * d, d)), SHORTEST);
-      for (let i = 0, at = g * n * d; i < lengths[g]!; i++, at += d)
+      for (let i = 0, at = g * n * d; i < lengths[g]; i++, at += d)
         out[g * n + i] =
           -inner(data, at, to, g * d, d) / (Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST) * far);
     }

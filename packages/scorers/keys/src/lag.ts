@@ -15,7 +15,7 @@ export const lagSpread: Kernel = {
   inputs: { x: 'f32' },
   params: { lag: 'u32', sinks: 'u32' },
   per: 'group',
-  output: { dtype: 'f32', shape: ({ x }, { lag, sinks }) => [x![0]! * compared(x![1]!, lag!, sinks!), lag!] },
+  output: { dtype: 'f32', shape: ({ x }, { lag, sinks }) => [x[0] * compared(x[1], lag, sinks), lag] },
   wgsl: /* wgsl */ `
 var<workgroup> known: vec2<u32>; // slots and channels to compare
 var<workgroup> lows: array<f32, THREADS>;
@@ -50,11 +50,11 @@ fn run(row: u32, lane: u32) {
     if (j < lag) { output[row * lag + j] = sqrt(square / f32(d - 1u)); }
   }
 }`,
-  operations: ({ x }) => 11 * x!.shape.reduce((a, b) => a * b, 1),
+  operations: ({ x }) => 11 * x.shape.reduce((a, b) => a * b, 1),
   ref({ x }, { lag = 1, sinks = 0 }, out) {
-    const [G = 0, n = 0, d = 0] = x!.shape,
+    const [G = 0, n = 0, d = 0] = x.shape,
       parts = compared(n, lag, sinks),
-      { data } = x!,
+      { data } = x,
       lows = new Float64Array(d),
       extents = new Float64Array(d),
       shares = new Float64Array(d);
@@ -63,20 +63,20 @@ fn run(row: u32, lane: u32) {
       const own = (Math.floor(row / parts) * n + sinks + (row % parts) * lag) * d,
         next = own + lag * d,
         end = next + lag * d;
-      for (let c = 0; c < d; c++) lows[c] = extents[c] = data[next + c]!;
+      for (let c = 0; c < d; c++) lows[c] = extents[c] = data[next + c];
       for (let at = next + d; at < end; at += d)
         for (let c = 0; c < d; c++) {
-          const v = data[at + c]!;
-          if (v < lows[c]!) lows[c] = v;
-          else if (v > extents[c]!) extents[c] = v;
+          const v = data[at + c];
+          if (v < lows[c]) lows[c] = v;
+          else if (v > extents[c]) extents[c] = v;
         }
-      for (let c = 0; c < d; c++) extents[c]! -= lows[c]!;
+      for (let c = 0; c < d; c++) extents[c] -= lows[c];
       for (let at = own, to = row * lag; at < next; at += d, to++) {
         let sum = 0,
           square = 0;
-        for (let c = 0; c < d; c++) sum += shares[c] = extents[c]! > 0 ? (data[at + c]! - lows[c]!) / extents[c]! : 0;
+        for (let c = 0; c < d; c++) sum += shares[c] = extents[c] > 0 ? (data[at + c] - lows[c]) / extents[c] : 0;
         for (let c = 0; c < d; c++) {
-          const off = shares[c]! - sum / d;
+          const off = shares[c] - sum / d;
           square += off * off;
         }
         out[to] = Math.sqrt(square / (d - 1));
@@ -96,7 +96,7 @@ export const lagRank: Kernel = {
   params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
   ragged: 'like',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like! },
+  output: { dtype: 'f32', shape: ({ like }) => like },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = like_shape.y; let g = index / n; let i = index % n; let count = like_lengths[g];
@@ -115,27 +115,27 @@ fn run(index: u32) {
   }
   output[index] = f32(beaten) / f32(params.lag);
 }`,
-  operations: ({ like }, { lag = 1, ranked = 0 }) => like!.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
+  operations: ({ like }, { lag = 1, ranked = 0 }) => like.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
   ref({ parts, like }, { lag = 1, sinks = 0, ranked = 0 }, out, lengths) {
-    const [G = 0, n = 0] = like!.shape,
-      each = parts!.shape[0]! / Math.max(1, G),
+    const [G = 0, n = 0] = like.shape,
+      each = parts.shape[0] / Math.max(1, G),
       order = new Uint32Array(lag);
     for (let g = 0; g < G; g++) {
-      const count = lengths[g]!,
+      const count = lengths[g],
         to = out.subarray(g * n, g * n + count).fill(1);
       if (count < sinks + 2 * lag) {
         for (let i = sinks; i < count; i++) to[i] = (i - sinks) / (count - sinks);
         continue;
       }
       for (let first = sinks, p = g * each; first + 2 * lag <= count; first += lag, p++) {
-        const scores = parts!.data.subarray(p * lag, (p + 1) * lag);
+        const scores = parts.data.subarray(p * lag, (p + 1) * lag);
         if (!ranked) {
           to.set(scores, first);
           continue;
         }
         for (let i = 0; i < lag; i++) order[i] = i;
-        order.sort((a, b) => scores[a]! - scores[b]! || b - a);
-        for (let beaten = 0; beaten < lag; beaten++) to[first + order[beaten]!] = beaten / lag;
+        order.sort((a, b) => scores[a] - scores[b] || b - a);
+        for (let beaten = 0; beaten < lag; beaten++) to[first + order[beaten]] = beaten / lag;
       }
     }
   },

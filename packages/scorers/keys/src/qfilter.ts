@@ -20,7 +20,7 @@ export const qFiltersFile = (rows: readonly QFilters[], metadata: Readonly<Recor
     metadata,
     tensors: {
       q_filters: {
-        shape: [rows.length, rows[0]!.kvHeads, rows[0]!.headDim],
+        shape: [rows.length, rows[0].kvHeads, rows[0].headDim],
         data: Float32Array.from(rows.flatMap(({ filters }) => Array.from(filters))),
       },
     },
@@ -30,7 +30,7 @@ export const qFiltersFile = (rows: readonly QFilters[], metadata: Readonly<Recor
  * Reads what `qFiltersFile` writes, or a file of filters of the Hugging Face hub. @throws KvError for any other bytes.
  */
 export function readQFilters(file: Uint8Array): readonly QFilters[] {
-  const { shape, data } = readTensorFile(Q_FILTERS_FILE, file, ['q_filters']).tensors['q_filters']!,
+  const { shape, data } = readTensorFile(Q_FILTERS_FILE, file, ['q_filters']).tensors['q_filters'],
     [L = 0, G = 0, d = 0, ...more] = shape;
   if (more.length > 0 || L * G * d === 0)
     throw new KvError(Q_FILTERS_FILE, `expected filters [layers, KV heads, channels], got [${shape.join(', ')}]`);

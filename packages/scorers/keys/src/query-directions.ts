@@ -25,8 +25,8 @@ export function queryDirections(
         for (let t = 0; t < m; t++) {
           const at = (h * m + t) * dim;
           for (let a = 0; a < dim; a++) {
-            sums[h * dim + a]! += q[at + a]!;
-            for (let b = 0; b < dim; b++) moment[a * dim + b]! += q[at + a]! * q[at + b]!;
+            sums[h * dim + a] += q[at + a];
+            for (let b = 0; b < dim; b++) moment[a * dim + b] += q[at + a] * q[at + b];
           }
         }
     },
@@ -35,10 +35,10 @@ export function queryDirections(
         group = queryHeads / kvHeads;
       for (const [h, moment] of moments.entries()) {
         const main = mainDirection(moment, dim),
-          along = main.reduce((s, x, a) => s + x * sums[h * dim + a]!, 0),
+          along = main.reduce((s, x, a) => s + x * sums[h * dim + a], 0),
           to = Math.floor(h / group) * dim;
         main.forEach((x, a) => {
-          filters[to + a]! -= (Math.sign(along) * x) / group;
+          filters[to + a] -= (Math.sign(along) * x) / group;
         });
       }
       return { kvHeads, headDim: dim, filters };
@@ -53,13 +53,13 @@ function mainDirection(moment: Float64Array, dim: number): Float64Array {
     const next = new Float64Array(dim * dim);
     for (let a = 0; a < dim; a++)
       for (let c = 0; c < dim; c++) {
-        const x = power[a * dim + c]!;
-        if (x !== 0) for (let b = 0; b < dim; b++) next[a * dim + b]! += x * power[c * dim + b]!;
+        const x = power[a * dim + c];
+        if (x !== 0) for (let b = 0; b < dim; b++) next[a * dim + b] += x * power[c * dim + b];
       }
     power = scaled(next);
   }
   let best = 0;
-  for (let a = 1; a < dim; a++) if (power[a * dim + a]! > power[best * dim + best]!) best = a;
+  for (let a = 1; a < dim; a++) if (power[a * dim + a] > power[best * dim + best]) best = a;
   const row = power.slice(best * dim, (best + 1) * dim),
     length = Math.hypot(...row);
   return length === 0 ? row : row.map((x) => x / length);
@@ -68,6 +68,6 @@ function mainDirection(moment: Float64Array, dim: number): Float64Array {
 function scaled(m: Float64Array): Float64Array {
   const dim = Math.sqrt(m.length);
   let trace = 0;
-  for (let a = 0; a < dim; a++) trace += m[a * dim + a]!;
+  for (let a = 0; a < dim; a++) trace += m[a * dim + a];
   return trace === 0 ? m : m.map((x) => x / trace);
 }

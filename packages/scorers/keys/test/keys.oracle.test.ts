@@ -18,7 +18,7 @@ interface Case {
 const onCases = (check: (c: Case) => void, slots: number): void =>
   fc.assert(
     fc.property(sceneSpecs({ ragged: false, layers: 1, slots }), (spec) => {
-      const { at, keys, values, positions } = scene(spec).layers[0]!,
+      const { at, keys, values, positions } = scene(spec).layers[0],
         shape = [at.kvHeads, at.slots, at.headDim];
       const heads = (data: Float32Array): Vectors[] =>
         at.kvHeads === 0
@@ -45,8 +45,8 @@ const onCases = (check: (c: Case) => void, slots: number): void =>
   );
 function near(got: Float32Array, want: readonly Row[], tolerance: number): void {
   want.forEach((row, g) => {
-    for (let i = 0; i < row.shape[0]!; i++)
-      expect(Math.abs(got[g * row.shape[0]! + i]! - row.get(i))).toBeLessThanOrEqual(tolerance);
+    for (let i = 0; i < row.shape[0]; i++)
+      expect(Math.abs(got[g * row.shape[0] + i] - row.get(i))).toBeLessThanOrEqual(tolerance);
   });
 }
 
@@ -70,7 +70,7 @@ test.each([255, 256, 257, 600])('KeyDiff of %i slots, beside and beyond what a w
 });
 test('keys all alike score -1, and a key of length 0 scores 0', () => {
   const keys = { data: Float32Array.of(1, 2, 2, 4, 0, 0), shape: [1, 3, 2] };
-  Array.from(apply(keydiff(), { keys }).scores!.data).forEach((s, i) => expect(s).toBeCloseTo([-1, -1, 0][i]!, 6));
+  Array.from(apply(keydiff(), { keys }).scores!.data).forEach((s, i) => expect(s).toBeCloseTo([-1, -1, 0][i], 6));
 });
 
 const curOptions = [
@@ -84,7 +84,7 @@ test.each(curOptions)('CUR agrees with its oracle: %o', (options) =>
     ({ keys, values, positions, got }) =>
       near(
         got(cur(options)),
-        keys.map((k, g) => curOracle(k, values[g]!, positions[g]!, options)),
+        keys.map((k, g) => curOracle(k, values[g], positions[g], options)),
         1e-6,
       ),
     20,
@@ -100,7 +100,7 @@ test.each([
     ({ keys, values, got }) =>
       near(
         got(lagkv(options)),
-        keys.map((k, g) => lagkvOracle(k, values[g]!, options)),
+        keys.map((k, g) => lagkvOracle(k, values[g], options)),
         1e-5,
       ),
     20,
@@ -113,8 +113,8 @@ test('LagKV ranks within partitions what it compares across them with `cross`, t
       ranked = got(lagkv({ sinks: 1, lag: 3 }));
     keys.forEach((_, g) => {
       for (let from = 1; from + 6 <= slots; from += 3) {
-        const part = [0, 1, 2].map((i) => soft[g * slots + from + i]!),
-          beats = (i: number): number => part.filter((s, j) => s < part[i]! || (s === part[i] && j > i)).length;
+        const part = [0, 1, 2].map((i) => soft[g * slots + from + i]),
+          beats = (i: number): number => part.filter((s, j) => s < part[i] || (s === part[i] && j > i)).length;
         [0, 1, 2].forEach((i) => expect(ranked[g * slots + from + i]).toBeCloseTo(beats(i) / 3, 6));
       }
     });

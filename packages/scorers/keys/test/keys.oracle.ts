@@ -7,7 +7,7 @@ export type Vectors = NdArray<Float64Array>;
 export type Row = NdArray<Float64Array>;
 const zeros = (...shape: number[]): Row => ndarray(new Float64Array(shape.reduce((a, b) => a * b, 1)), shape);
 const inner = (a: Row, b: Row): number => {
-  const p = zeros(a.shape[0]!);
+  const p = zeros(a.shape[0]);
   ops.mul(p, a, b);
   return ops.sum(p);
 };
@@ -33,7 +33,7 @@ export function anchorOf(keys: Vectors): Row {
 }
 /** KeyDiff of one head: minus the cosine with the mean of the unit keys; a vector of length 0 has cosine 0. */
 export function keydiffOracle(keys: Vectors): Row {
-  const n = keys.shape[0]!,
+  const n = keys.shape[0],
     anchor = anchorOf(keys);
   return rowOf(n, (i) => {
     const bottom = ops.norm2(keys.pick(i, null)) * ops.norm2(anchor);
@@ -67,7 +67,7 @@ export function curOracle(
       })[of]!,
   );
   const total = ops.sum(raw);
-  return rowOf(n, (i) => (positions[i]! < sinks ? 1 : total === 0 ? 1 / n : raw.get(i) / total));
+  return rowOf(n, (i) => (positions[i] < sinks ? 1 : total === 0 ? 1 / n : raw.get(i) / total));
 }
 
 /** LagKV of one head. */
@@ -76,8 +76,8 @@ export function lagkvOracle(
   values: Vectors,
   { sinks, lag, cross }: { readonly sinks: number; readonly lag: number; readonly cross: boolean },
 ): Row {
-  const n = keys.shape[0]!,
-    d = keys.shape[1]!;
+  const n = keys.shape[0],
+    d = keys.shape[1];
   if (n < sinks + 2 * lag) return rowOf(n, (i) => (i < sinks ? 1 : (i - sinks) / (n - sinks)));
   const scores = zeros(n);
   ops.assigns(scores, 1);
@@ -112,11 +112,11 @@ export function lagkvOracle(
 
 /** Q-Filters: minus the inner product of each key `[n, d]` with the filter `[d]`. */
 export const qfilterOracle = (keys: NdArray<Float64Array>, filter: NdArray<Float64Array>): number[] =>
-  Array.from({ length: keys.shape[0]! }, (_, i) => {
-    const p = ndarray(new Float64Array(filter.shape[0]!), filter.shape as number[]);
+  Array.from({ length: keys.shape[0] }, (_, i) => {
+    const p = ndarray(new Float64Array(filter.shape[0]), filter.shape as number[]);
     ops.mul(p, keys.pick(i, null), filter);
     return -ops.sum(p);
   });
 /** |Q u|, how much of the queries a direction carries. */
 export const stretch = (queries: readonly (readonly number[])[], u: readonly number[]): number =>
-  Math.hypot(...queries.map((q) => q.reduce((s, x, c) => s + x * u[c]!, 0)));
+  Math.hypot(...queries.map((q) => q.reduce((s, x, c) => s + x * u[c], 0)));

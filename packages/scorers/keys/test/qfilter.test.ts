@@ -25,7 +25,7 @@ test('agrees with the oracle', () => {
     fc.property(
       sceneSpecs({ layers: 1, ragged: false }).filter((s) => s.vectors !== 'long'),
       (spec) => {
-        const { at, keys } = scene(spec).layers[0]!,
+        const { at, keys } = scene(spec).layers[0],
           { kvHeads: G, slots: n, headDim: d } = at,
           { filters } = own(at),
           got = apply(qfilter(), { keys: { data: keys, shape: [G, n, d] }, qFilters: own(at), at: { headDim: d } })
@@ -58,13 +58,13 @@ describe('filters from queries', () => {
         fc.array(fc.double({ min: -1, max: 1, noNaN: true }), { minLength: 4, maxLength: 4 }),
         fc.integer({ min: 1, max: 6 }),
         (q, other, cut) => {
-          const d = q[0]!.length,
+          const d = q[0].length,
             each = queryDirections(1, 1, d);
           for (let from = 0; from < q.length; from += cut)
             each.add(Float32Array.from(q.slice(from, from + cut).flat()));
           const { filters } = each.take(),
             length = Math.hypot(...filters),
-            along = q.reduce((sum, row) => sum + row.reduce((s, x, c) => s + x * filters[c]!, 0), 0);
+            along = q.reduce((sum, row) => sum + row.reduce((s, x, c) => s + x * filters[c], 0), 0);
           if (length === 0) {
             expect(Math.abs(along)).toBe(0);
             return;
@@ -81,7 +81,7 @@ describe('filters from queries', () => {
               ),
             ).toBeLessThanOrEqual(most * (1 + 1e-5));
           const next = Array.from({ length: d }, (_, c) =>
-              q.reduce((sum, row) => sum + row[c]! * row.reduce((s, x, i) => s + x * filters[i]!, 0), 0),
+              q.reduce((sum, row) => sum + row[c] * row.reduce((s, x, i) => s + x * filters[i], 0), 0),
             ),
             far = Math.hypot(...next);
           expect(

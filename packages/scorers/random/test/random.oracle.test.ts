@@ -43,6 +43,6 @@ test('seeds, layers, heads and positions differ, and the numbers fill [0, 1) eve
   const all = [scores(many), scores(many, 1), scores(many, 0, 1)].flat();
   expect(new Set(all).size).toBeGreaterThan(all.length - 200); // 49,152 draws from 2^24: some 72 collide
   const tenths = new Array<number>(10).fill(0);
-  for (const x of all) tenths[Math.floor(x * 10)]!++;
+  for (const x of all) tenths[Math.floor(x * 10)]++;
   for (const count of tenths) expect(Math.abs(count - all.length / 10)).toBeLessThan(4 * Math.sqrt(all.length * 0.09));
 });

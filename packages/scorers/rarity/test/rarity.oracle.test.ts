@@ -31,7 +31,7 @@ function agrees(piece: Piece, oracle: (ids: readonly number[]) => { get(i: numbe
         at: { length: seen },
       }).scores!.data;
       const want = oracle(ids.slice(0, seen));
-      kept.forEach((p, i) => expect(Math.abs(got[i]! - want.get(p))).toBeLessThanOrEqual(TOLERANCE));
+      kept.forEach((p, i) => expect(Math.abs(got[i] - want.get(p))).toBeLessThanOrEqual(TOLERANCE));
     }),
   );
 }

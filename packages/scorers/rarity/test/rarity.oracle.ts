@@ -8,7 +8,7 @@ export function occurrences(ids: readonly number[]): NdArray<Float64Array> {
     same = ndarray(new Float64Array(ids.length), [ids.length]),
     c = ndarray(new Float64Array(ids.length), [ids.length]);
   for (let i = 0; i < ids.length; i++) {
-    ops.eqs(same, list, ids[i]!);
+    ops.eqs(same, list, ids[i]);
     c.set(i, ops.sum(same));
   }
   return c;

@@ -13,7 +13,7 @@ describe('kvcompose', () => {
 test('agrees with the oracle: mean over the group, plus the mean over all heads that hold the position', () => {
   const agrees = (rows: number[][], placed: number[][], aligned: boolean): void => {
     const got = apply(kvcompose(), { attention: rows, positions: placed, at: { aligned } }).scores!.data,
-      n = placed[0]!.length;
+      n = placed[0].length;
     kvcomposeOracle(rows, placed).forEach((row, g) => row.forEach((x, i) => expect(got[g * n + i]).toBeCloseTo(x, 5)));
   };
   fc.assert(
@@ -22,9 +22,9 @@ test('agrees with the oracle: mean over the group, plus the mean over all heads 
           at: { slots: n, kvHeads: G, queryHeads: H },
           attention,
           positions,
-        } = scene(spec).layers[0]!,
+        } = scene(spec).layers[0],
         cut = (x: ArrayLike<number>, rows: number) =>
-          Array.from({ length: rows }, (_, r) => Array.from({ length: n }, (__, i) => x[r * n + i]!));
+          Array.from({ length: rows }, (_, r) => Array.from({ length: n }, (__, i) => x[r * n + i]));
       agrees(cut(attention, H), cut(positions, G), aligned);
     }),
     { numRuns: 60 },

@@ -12,7 +12,7 @@ export const kvzipOracle = (
       ? 1
       : ops.sup(
           ndarray(
-            Float64Array.from(weights, (row) => row[i]!),
+            Float64Array.from(weights, (row) => row[i]),
             [weights.length],
           ),
         ),
@@ -29,7 +29,7 @@ export function kvcomposeOracle(
   const group = weights.length / positions.length,
     mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
   const own = positions.map((placed, g) =>
-    placed.map((_, i) => mean(weights.slice(g * group, (g + 1) * group).map((row) => row[i]!))),
+    placed.map((_, i) => mean(weights.slice(g * group, (g + 1) * group).map((row) => row[i]))),
   );
   return own.map((row, g) =>
     row.map(
@@ -37,8 +37,8 @@ export function kvcomposeOracle(
         x +
         mean(
           positions.flatMap((placed, other) => {
-            const at = placed.indexOf(positions[g]![i]!);
-            return at < 0 ? [] : [own[other]![at]!];
+            const at = placed.indexOf(positions[g][i]);
+            return at < 0 ? [] : [own[other][at]];
           }),
         ),
     ),

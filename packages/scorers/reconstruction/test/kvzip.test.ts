@@ -13,7 +13,7 @@ describe('kvzip', () => {
 test('agrees with the oracle: the maximum over the group', () => {
   fc.assert(
     fc.property(sceneSpecs({ layers: 1, ragged: false }), fc.nat(3), (spec, sinks) => {
-      const { at, attention, positions } = scene(spec).layers[0]!,
+      const { at, attention, positions } = scene(spec).layers[0],
         group = at.queryHeads / at.kvHeads;
       const rows = Array.from({ length: at.queryHeads }, (_, h) =>
           Array.from(attention.subarray(h * at.slots, (h + 1) * at.slots)),
@@ -51,8 +51,8 @@ test('the provider asks for one pass: the instruction, then the context', async 
     0,
   );
   expect(asked).toHaveLength(1);
-  expect(String.fromCharCode(...asked[0]!.slice(0, -2))).toBe('\n\nRepeat the previous context exactly.\n');
-  expect(asked[0]!.slice(-2)).toEqual([7, 8]);
+  expect(String.fromCharCode(...asked[0].slice(0, -2))).toBe('\n\nRepeat the previous context exactly.\n');
+  expect(asked[0].slice(-2)).toEqual([7, 8]);
 });
 test('sinks that are no whole number are an error', () => {
   expect(() => kvzip({ sinks: -1 })).toThrow('kvzip: sinks must be a whole number of positions, got -1');

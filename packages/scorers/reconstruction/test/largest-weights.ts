@@ -15,7 +15,7 @@ export const largestWeights =
                 {
                   data: Uint32Array.from(
                     { length: at.queryHeads },
-                    (_, h) => lengths[Math.floor((h * at.kvHeads) / at.queryHeads)]!,
+                    (_, h) => lengths[Math.floor((h * at.kvHeads) / at.queryHeads)],
                   ),
                   shape: [at.queryHeads],
                 },

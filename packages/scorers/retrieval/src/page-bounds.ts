@@ -8,7 +8,7 @@ export const pageBound: Kernel = {
   params: { page: 'u32' },
   ragged: 'keys',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q![0]!, k![1]!] },
+  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z;
@@ -25,17 +25,17 @@ fn run(index: u32) {
   output[index] = bound;
 }`,
   ref({ queries: q, keys: k }, { page }, out, lengths) {
-    const [H = 0, w = 0, d = 0] = q!.shape,
-      [G = 0, n = 0] = k!.shape;
+    const [H = 0, w = 0, d = 0] = q.shape,
+      [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
-      for (let first = 0; first < lengths[g]!; first += page!) {
-        const end = Math.min(first + page!, lengths[g]!);
+      for (let first = 0; first < lengths[g]; first += page) {
+        const end = Math.min(first + page, lengths[g]);
         let bound = 0;
         for (let c = 0; c < d; c++) {
           let best = -Infinity;
           for (let i = first; i < end; i++)
-            best = Math.max(best, q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!);
+            best = Math.max(best, q.data[(h * w + w - 1) * d + c] * k.data[(g * n + i) * d + c]);
           bound += best;
         }
         out.fill(bound, h * n + first, h * n + end);

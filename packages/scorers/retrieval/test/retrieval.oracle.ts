@@ -7,7 +7,7 @@ export type Vector = NdArray<Float64Array>;
 export function boundsOracle(q: Vector, keys: readonly Vector[], page: number): number[] {
   return keys.map((_, i) => {
     const own = keys.slice(i - (i % page), i - (i % page) + page);
-    return Array.from({ length: q.shape[0]! }, (_, c) => {
+    return Array.from({ length: q.shape[0] }, (_, c) => {
       const column = ndarray(
         Float64Array.from(own, (k) => k.get(c)),
         [own.length],
@@ -18,7 +18,7 @@ export function boundsOracle(q: Vector, keys: readonly Vector[], page: number): 
 }
 /** Label scores of the newest query over the channels of the largest mean |q| mean |k|, ties to the lower channel. */
 export function labelsOracle(queries: readonly Vector[], keys: readonly Vector[], channels: number): number[] {
-  const d = keys[0]!.shape[0]!,
+  const d = keys[0].shape[0],
     mean = (x: readonly Vector[], c: number): number => x.reduce((a, v) => a + Math.abs(v.get(c)), 0) / x.length;
   const heavy = Array.from({ length: d }, (_, c) => ({ c, s: mean(queries, c) * mean(keys, c) }))
     .sort((a, b) => b.s - a.s || a.c - b.c)

@@ -46,7 +46,7 @@ const onHeads = (
     fc.property(
       sceneSpecs({ ragged: false, layers: 1 }).filter((s) => s.vectors !== 'long'),
       (spec) => {
-        const { at, keys } = scene(spec).layers[0]!,
+        const { at, keys } = scene(spec).layers[0],
           { kvHeads: G, queryHeads: H, slots: n, headDim: d } = at;
         const vectors = (x: Float32Array, r: number, m: number): Vector[] =>
           Array.from({ length: m }, (_, i) =>
@@ -74,19 +74,19 @@ const onHeads = (
     { numRuns: 40 },
   );
 const near = (got: readonly number[], want: readonly number[]): void =>
-  want.forEach((x, i) => expect(Math.abs(got[i]! - x)).toBeLessThan(1e-5));
+  want.forEach((x, i) => expect(Math.abs(got[i] - x)).toBeLessThan(1e-5));
 
 test.each([1, 3, 16])('Quest agrees with its oracle, pages of %i', (page) =>
   onHeads((q, k, row, w) => {
-    if (w === 1) near(row(pageBounds({ page })), boundsOracle(q[0]!, k, page));
+    if (w === 1) near(row(pageBounds({ page })), boundsOracle(q[0], k, page));
   }),
 );
 test('the bound of a page is at least every q·k in it, and is q·k for pages of one', () =>
   onHeads((q, k, row, w) => {
     if (w > 1) return;
-    const dot = k.map((x) => Array.from(x.data).reduce((a, v, c) => a + v * q[0]!.get(c), 0)),
+    const dot = k.map((x) => Array.from(x.data).reduce((a, v, c) => a + v * q[0].get(c), 0)),
       bound = row(pageBounds({ page: 4 }));
-    dot.forEach((x, i) => expect(bound[i]! - x).toBeGreaterThan(-1e-5));
+    dot.forEach((x, i) => expect(bound[i] - x).toBeGreaterThan(-1e-5));
     near(row(pageBounds({ page: 1 })), dot);
   }));
 test('labels agree with their oracle; all channels are the exact order', () =>
@@ -94,10 +94,10 @@ test('labels agree with their oracle; all channels are the exact order', () =>
     if (w === W)
       for (const channels of [1, 2, 8]) {
         const size = Array.from(
-          { length: k[0]!.shape[0]! },
+          { length: k[0].shape[0] },
           (_, c) => q.reduce((a, v) => a + Math.abs(v.get(c)), 0) * k.reduce((a, v) => a + Math.abs(v.get(c)), 0),
         ).sort((a, b) => b - a);
-        if (size.every((s, i) => i === 0 || size[i - 1]! - s > 1e-4 || channels >= size.length))
+        if (size.every((s, i) => i === 0 || size[i - 1] - s > 1e-4 || channels >= size.length))
           // channels within rounding of each other may swap
           near(row(labels({ channels, window: W })), labelsOracle(q, k, channels));
       }

@@ -34,13 +34,13 @@ export function readDetector(file: Uint8Array): DetectorWeights {
   const {
       tensors: { first, second },
     } = readTensorFile(DETECTOR_FILE, file, ['first', 'second']),
-    [units = 0, width = 0] = first!.shape;
-  if (first!.shape.length !== 2 || second!.shape.length !== 1 || second!.shape[0] !== units || units * width === 0)
+    [units = 0, width = 0] = first.shape;
+  if (first.shape.length !== 2 || second.shape.length !== 1 || second.shape[0] !== units || units * width === 0)
     throw new KvError(
       DETECTOR_FILE,
-      `expected 'first' [units, width] and 'second' [units], got [${first!.shape.join(', ')}] and [${second!.shape.join(', ')}]`,
+      `expected 'first' [units, width] and 'second' [units], got [${first.shape.join(', ')}] and [${second.shape.join(', ')}]`,
     );
-  return { width, first: first!.data, second: second!.data };
+  return { width, first: first.data, second: second.data };
 }
 
 const gelu = (x: number): number => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
@@ -54,8 +54,8 @@ export function confidence({ width, first, second }: DetectorWeights, rows: Floa
     let logit = 0;
     for (let u = 0; u < second.length; u++) {
       let sum = 0;
-      for (let c = 0; c < width; c++) sum += first[u * width + c]! * rows[i * width + c]!;
-      logit += second[u]! * gelu(sum);
+      for (let c = 0; c < width; c++) sum += first[u * width + c] * rows[i * width + c];
+      logit += second[u] * gelu(sum);
     }
     return 1 / (1 + Math.exp(-logit));
   });

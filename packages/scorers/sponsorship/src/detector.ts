@@ -78,7 +78,7 @@ function tokenBefore(end: number, offsets: Tokens['offsets']): number {
     high = offsets.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (offsets[middle]![0] < end) low = middle + 1;
+    if (offsets[middle][0] < end) low = middle + 1;
     else high = middle;
   }
   return low - 1;

@@ -29,7 +29,7 @@ interface Measured {
 }
 const dot = (a: Float32Array, b: Float32Array): number => {
   let sum = 0;
-  for (let c = 0; c < a.length; c++) sum += a[c]! * b[c]!;
+  for (let c = 0; c < a.length; c++) sum += a[c] * b[c];
   return sum;
 };
 
@@ -51,7 +51,7 @@ function measure(given: Embeddings, concepts: readonly string[]): Measured {
     .flatMap((said) => [said, ` ${said}`])
     .map((said): Word => {
       const each = given.encode(said).map(row);
-      return { rows: each.map((w) => w.rows[0]!), square: each.reduce((s, w) => s + w.square, 0) };
+      return { rows: each.map((w) => w.rows[0]), square: each.reduce((s, w) => s + w.square, 0) };
     });
   const starts = words.map((_, w) => words.slice(0, w).reduce((n, { rows: r }) => n + r.length, 0)),
     parts = words.flatMap((w) => w.rows);
@@ -59,9 +59,9 @@ function measure(given: Embeddings, concepts: readonly string[]): Measured {
     row,
     words,
     inner(id, word, k) {
-      const found = inners.get(id) ?? Float64Array.from(parts, (part) => dot(row(id).rows[0]!, part));
+      const found = inners.get(id) ?? Float64Array.from(parts, (part) => dot(row(id).rows[0], part));
       inners.set(id, found);
-      return found[starts[word]! + k]!;
+      return found[starts[word] + k];
     },
   };
 }
@@ -103,14 +103,14 @@ function cosine({ row, words, inner }: Measured, ids: readonly number[], i: numb
   const {
       rows: { length },
       square,
-    } = words[w]!,
+    } = words[w],
     from = i + 1 - length;
   if (from < 0 || length === 0) return -1;
   let sum = 0,
     own = 0;
   for (let k = 0; k < length; k++) {
-    sum += inner(ids[from + k]!, w, k);
-    own += row(ids[from + k]!).square;
+    sum += inner(ids[from + k], w, k);
+    own += row(ids[from + k]).square;
   }
   return sum / (Math.sqrt(own * square) || 1);
 }
@@ -118,7 +118,7 @@ function cosine({ row, words, inner }: Measured, ids: readonly number[], i: numb
 /** The token of the sign that follows an anchor in its clause, else the anchor. */
 function signAfter(i: number, text: string, offsets: Tokens['offsets']): number {
   for (let j = i; j <= Math.min(offsets.length - 1, i + NEAR); j++) {
-    const [start, end] = offsets[j]!,
+    const [start, end] = offsets[j],
       sign = SIGN.exec(text.slice(start, end + 1));
     if (sign && start + sign.index < end) return j;
     if (/[\n.!?;,]/.test(text.slice(start, end))) return i;

@@ -42,7 +42,7 @@ export function learnRank({
   checkNumber('learnRank', 'above', above, 'a number from 0 to 1', (x) => x >= 0 && x <= 1);
   const row = byPosition((tokens, data, beside) => {
     const f = rank(tokens, beside);
-    for (let i = 0; i < Math.min(data.length, f.length); i++) data[i] = f[i]! > above ? f[i]! : 0;
+    for (let i = 0; i < Math.min(data.length, f.length); i++) data[i] = f[i] > above ? f[i] : 0;
   });
   return vouching(
     {

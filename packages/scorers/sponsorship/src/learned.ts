@@ -66,7 +66,7 @@ function confidences(weights?: Uint8Array): Signal<'confidences', Float32Array> 
  */
 export function learned({ above = 0.5, weights }: LearnedOptions = {}): Detector<Float32Array> {
   checkNumber('learned', 'above', above, 'a number from 0 to 1', (x) => x >= 0 && x <= 1);
-  const detect = (_: Tokens, f: Float32Array): readonly number[] => Array.from(f.keys()).filter((i) => f[i]! > above);
+  const detect = (_: Tokens, f: Float32Array): readonly number[] => Array.from(f.keys()).filter((i) => f[i] > above);
   return Object.defineProperty(Object.assign(detect, { signal: confidences(weights) }), 'name', {
     value: weights === undefined && above === 0.5 ? 'learned' : 'own',
   });

@@ -10,7 +10,7 @@ export const vouchers: Kernel = {
   inputs: { budgets: 'f32', fresh: 'f32', positions: 'u32' },
   params: { reach: 'u32', falloff: 'f32' },
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions }) => positions! },
+  output: { dtype: 'f32', shape: ({ positions }) => positions },
   per: 'element',
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -28,16 +28,16 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   ref({ budgets, fresh, positions: p }, { reach = 0, falloff = 1 }, out, lengths) {
-    const slots = p!.shape[1]!,
-      known = Math.min(budgets!.shape[1]!, fresh!.shape[1]!);
+    const slots = p.shape[1],
+      known = Math.min(budgets.shape[1], fresh.shape[1]);
     for (let index = 0; index < out.length; index++) {
-      if (index % slots >= lengths[Math.floor(index / slots)]!) continue;
-      const here = p!.data[index]!;
+      if (index % slots >= lengths[Math.floor(index / slots)]) continue;
+      const here = p.data[index];
       let weight = 1,
         total = 0;
       for (let step = 1; step <= Math.min(reach, here); step++) {
         weight *= falloff;
-        if (here - step < known) total += budgets!.data[here - step]! * fresh!.data[here - step]! * weight;
+        if (here - step < known) total += budgets.data[here - step] * fresh.data[here - step] * weight;
       }
       out[index] = total;
     }

@@ -11,10 +11,10 @@ export function anchorsOracle(
   const close = ids.map((_, i) =>
     concepts.some((word) => {
       if (word.length === 0 || i + 1 < word.length) return false;
-      const a = ids.slice(i + 1 - word.length, i + 1).flatMap((id) => table[id]!),
-        b = word.flatMap((id) => table[id]!);
+      const a = ids.slice(i + 1 - word.length, i + 1).flatMap((id) => table[id]),
+        b = word.flatMap((id) => table[id]);
       const size = Math.hypot(...a) * Math.hypot(...b);
-      return (size === 0 ? 0 : a.reduce((s, x, c) => s + x * b[c]!, 0) / size) >= above;
+      return (size === 0 ? 0 : a.reduce((s, x, c) => s + x * b[c], 0) / size) >= above;
     }),
   );
   return close.flatMap((is, i) => (is && close[i + 1] !== true ? [i] : []));

@@ -34,7 +34,7 @@ test('vouchers agree with the oracle, whatever was evicted, anchors included', (
         Array.from({ length: n }, (_, i) => (anchors.includes(i) ? 15 : 0)),
         reach,
       );
-      kept.forEach((p, i) => expect(Math.abs(got[i]! - want.get(p))).toBeLessThanOrEqual(TOLERANCE * 15));
+      kept.forEach((p, i) => expect(Math.abs(got[i] - want.get(p))).toBeLessThanOrEqual(TOLERANCE * 15));
     }),
   );
 });
@@ -50,11 +50,11 @@ test('budgets decay once a generated token, for tokens that were there, and star
   const piece = sponsorship({ anchors: at([0, 5]), decay: 0.5 }),
     [hook] = compile(piece).hooks('step');
   expect(compile(piece).hooks('step')).toHaveLength(1);
-  expect(hook!.reach).toBe('model');
-  const state = hook!.needs.find(isState)!;
+  expect(hook.reach).toBe('model');
+  const state = hook.needs.find(isState)!;
   expect(state.state).toMatchObject({ kind: 'position', rows: 'model', init: 1 });
   const after = (fresh: Tensor): Tensor =>
-    hook!.run([{ ops: cpu.ops, at: {}, draft: {}, read: () => fresh } as unknown as Cell])[0]!.get(state.id)!;
+    hook.run([{ ops: cpu.ops, at: {}, draft: {}, read: () => fresh } as unknown as Cell])[0].get(state.id)!;
   // two tokens generated
   const prompt = after(after(cpu.ops.from({ data: Float32Array.of(1, 1, 1, 1), shape: [1, 4] })));
   // position 4 has aged once, 5 and 6 are new
@@ -64,8 +64,8 @@ test('budgets decay once a generated token, for tokens that were there, and star
 });
 
 test('two sponsorships of one policy share their state and decay once', () => {
-  expect(sponsorship({ decay: 0.5 }).atoms.at(-1)!.needs[0]!.id).not.toBe(sponsorship().atoms.at(-1)!.needs[0]!.id);
-  expect(sponsorship({ reach: 3 }).atoms.at(-1)!.needs[0]!.id).toBe(sponsorship().atoms.at(-1)!.needs[0]!.id);
+  expect(sponsorship({ decay: 0.5 }).atoms.at(-1)!.needs[0].id).not.toBe(sponsorship().atoms.at(-1)!.needs[0].id);
+  expect(sponsorship({ reach: 3 }).atoms.at(-1)!.needs[0].id).toBe(sponsorship().atoms.at(-1)!.needs[0].id);
 });
 
 test('structure is 1 on anchors, recency i / n', () => {
@@ -94,7 +94,7 @@ test('LearnRank vouches by how sure an anchor is, above 0.3 only', () => {
         vouchersOracle(
           sure.map((x) => (x > 0.3 ? x : 0)),
           reach,
-        ).data.forEach((v, i) => expect(Math.abs(got[i]! - v)).toBeLessThanOrEqual(TOLERANCE));
+        ).data.forEach((v, i) => expect(Math.abs(got[i] - v)).toBeLessThanOrEqual(TOLERANCE));
       },
     ),
     { numRuns: 50 },
@@ -107,7 +107,7 @@ test('a pension starts with the newest attention and moves by 1 - rate with ever
     put = (...x: number[]): Tensor => cpu.ops.from({ data: Float32Array.from(x), shape: [1, x.length] });
   expect(Array.from(apply(piece, { attention: [[0.5, 0.25]] }).scores!.data)).toEqual([0.5, 0.25]);
   let state = new Map<string, Tensor>(
-    hook!.needs.filter(isState).map((s) => [s.id, put(...(s.state.kind === 'slot' ? [0, 0] : [0]))]),
+    hook.needs.filter(isState).map((s) => [s.id, put(...(s.state.kind === 'slot' ? [0, 0] : [0]))]),
   );
   const want = [0, 0];
   for (const [i, attention] of [
@@ -116,17 +116,17 @@ test('a pension starts with the newest attention and moves by 1 - rate with ever
     [1, 0],
   ].entries()) {
     state = new Map(
-      hook!.run([
+      hook.run([
         {
           ops: cpu.ops,
           at: {},
           draft: {},
           read: (s: { id: string }) => state.get(s.id) ?? put(...attention),
         } as unknown as Cell,
-      ])[0]!,
+      ])[0],
     );
     attention.forEach((a, slot) => {
-      want[slot] = i === 0 ? a : 0.75 * want[slot]! + 0.25 * a;
+      want[slot] = i === 0 ? a : 0.75 * want[slot] + 0.25 * a;
     });
   }
   expect(Array.from(readCpu(state.get('state.pension(0.75)')!).data)).toEqual(want);

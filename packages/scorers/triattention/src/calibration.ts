@@ -32,15 +32,15 @@ export function calibration(heads: number, dim: number): { add(turned: Turned): 
         for (let t = 0; t < m; t++) {
           const at = (h * m + t) * dim;
           for (let f = 0; f < half; f++) {
-            const [c, s] = [cos[t * half + f]!, sin[t * half + f]!],
+            const [c, s] = [cos[t * half + f], sin[t * half + f]],
               scale = Math.max(c * c + s * s, 1e-30),
-              [a, b] = [q[at + f]!, q[at + half + f]!];
+              [a, b] = [q[at + f], q[at + half + f]];
             const [x, y] = [(a * c + b * s) / scale, (b * c - a * s) / scale];
-            mean[h * dim + f]! += x;
-            mean[h * dim + half + f]! += y;
-            size[h * half + f]! += Math.hypot(x, y);
+            mean[h * dim + f] += x;
+            mean[h * dim + half + f] += y;
+            size[h * half + f] += Math.hypot(x, y);
           }
-          for (let c = 2 * half; c < dim; c++) mean[h * dim + c]! += q[at + c]!;
+          for (let c = 2 * half; c < dim; c++) mean[h * dim + c] += q[at + c];
         }
       count += m;
     },

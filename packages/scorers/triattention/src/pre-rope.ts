@@ -41,24 +41,18 @@ export function readPreRope(file: Uint8Array): Statistics & Heads {
       tensors: { mean, size },
       metadata,
     } = readTensorFile(PRE_ROPE_FILE, file, ['mean', 'size']),
-    [L = 0, H = 0, d = 0] = mean!.shape,
-    half = size!.shape[2] ?? 0;
-  if (
-    mean!.shape.length !== 3 ||
-    size!.shape.length !== 3 ||
-    size!.shape[0] !== L ||
-    size!.shape[1] !== H ||
-    2 * half > d
-  )
+    [L = 0, H = 0, d = 0] = mean.shape,
+    half = size.shape[2] ?? 0;
+  if (mean.shape.length !== 3 || size.shape.length !== 3 || size.shape[0] !== L || size.shape[1] !== H || 2 * half > d)
     throw new KvError(
       PRE_ROPE_FILE,
-      `expected sizes of ${L} layers, ${H} heads and at most ${Math.floor(d / 2)} pairs, got [${size!.shape.join(', ')}]`,
+      `expected sizes of ${L} layers, ${H} heads and at most ${Math.floor(d / 2)} pairs, got [${size.shape.join(', ')}]`,
     );
   const rows = Array.from(
     { length: L },
     (_, l): PreRope => ({
-      mean: mean!.data.slice(l * H * d, (l + 1) * H * d),
-      size: size!.data.slice(l * H * half, (l + 1) * H * half),
+      mean: mean.data.slice(l * H * d, (l + 1) * H * d),
+      size: size.data.slice(l * H * half, (l + 1) * H * half),
       half,
     }),
   );

@@ -21,9 +21,9 @@ function ahead(
     mean = (x: Float32Array): Float64Array =>
       Float64Array.from(
         { length: half },
-        (_, f) => offsets.reduce((sum, __, i) => sum + x[i * half + f]!, 0) / offsets.length,
+        (_, f) => offsets.reduce((sum, __, i) => sum + x[i * half + f], 0) / offsets.length,
       );
-  return { cos: mean(cos), sin: mean(sin), factor: half === 0 ? 1 : Math.hypot(cos[0]!, sin[0]!) };
+  return { cos: mean(cos), sin: mean(sin), factor: half === 0 ? 1 : Math.hypot(cos[0], sin[0]) };
 }
 
 /** A mean query turned to where future queries stand, `[H, d]`, and the weight of every pair's length, `[H, half]`. */
@@ -38,10 +38,10 @@ function centre(
   for (let h = 0; h < heads; h++)
     for (let f = 0; f < half; f++) {
       const at = h * dim + f,
-        [x, y] = [mean[at]!, mean[at + half]!];
-      query[at] = x * cos[f]! - y * sin[f]!;
-      query[at + half] = x * sin[f]! + y * cos[f]!;
-      spread[h * half + f] = factor * Math.max(0, size[h * half + f]! - Math.hypot(x, y));
+        [x, y] = [mean[at], mean[at + half]];
+      query[at] = x * cos[f] - y * sin[f];
+      query[at + half] = x * sin[f] + y * cos[f];
+      spread[h * half + f] = factor * Math.max(0, size[h * half + f] - Math.hypot(x, y));
     }
   return { query, spread };
 }
@@ -96,7 +96,7 @@ export const aheadProducts: Kernel = {
   params: {},
   ragged: 'keys',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ keys: k, query }) => [query![0]!, k![1]!] },
+  output: { dtype: 'f32', shape: ({ keys: k, query }) => [query[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z; let half = spread_shape.y; let h = index / n;
@@ -107,28 +107,28 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   operations: ({ keys: k, spread }) => {
-    const [, n = 0, d = 0] = k!.shape,
-      [H = 0, half = 0] = spread!.shape;
+    const [, n = 0, d = 0] = k.shape,
+      [H = 0, half = 0] = spread.shape;
     return H * n * (2 * d + 6 * half);
   },
   ref({ keys: k, query, spread }, _params, out) {
-    const [G = 0, n = 0, d = 0] = k!.shape,
-      [H = 0, half = 0] = spread!.shape,
+    const [G = 0, n = 0, d = 0] = k.shape,
+      [H = 0, half = 0] = spread.shape,
       group = H / Math.max(1, G),
-      { data } = k!,
-      { data: q } = query!,
-      { data: w } = spread!,
+      { data } = k,
+      { data: q } = query,
+      { data: w } = spread,
       size = new Float64Array(half);
     for (let slot = 0, at = 0; slot < G * n; slot++, at += d) {
       const first = Math.floor(slot / n) * group;
       for (let f = 0; f < half; f++) {
-        const x = data[at + f]!,
-          y = data[at + half + f]!;
+        const x = data[at + f],
+          y = data[at + half + f];
         size[f] = Math.sqrt(x * x + y * y);
       }
       for (let h = first; h < first + group; h++) {
         let sum = inner(q, h * d, data, at, d);
-        for (let f = 0; f < half; f++) sum += w[h * half + f]! * size[f]!;
+        for (let f = 0; f < half; f++) sum += w[h * half + f] * size[f];
         out[h * n + (slot % n)] = sum;
       }
     }

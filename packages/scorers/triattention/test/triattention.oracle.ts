@@ -26,8 +26,8 @@ export function triattentionOracle(
   const one = (distance: number): number =>
     mean.reduce((sum, q, f) => {
       const a = polar(q),
-        b = polar(key[f]!);
-      return sum + factor ** 2 * (a.r * b.r * Math.cos(omega[f]! * distance + a.phi - b.phi) + (size[f]! - a.r) * b.r);
+        b = polar(key[f]);
+      return sum + factor ** 2 * (a.r * b.r * Math.cos(omega[f] * distance + a.phi - b.phi) + (size[f] - a.r) * b.r);
     }, 0);
   return deltas.reduce((s, d) => s + one(t - p + d), 0) / deltas.length;
 }

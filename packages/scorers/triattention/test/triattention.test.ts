@@ -52,7 +52,7 @@ describe('ahead-products', () => {
         spread: ops.from(put(2, 4, 2)),
       }),
     ]);
-    expect([read!.shape, Array.from(read!.lengths!)]).toEqual([
+    expect([read.shape, Array.from(read.lengths!)]).toEqual([
       [4, 3],
       [1, 1, 3, 3],
     ]);
@@ -87,9 +87,9 @@ const flat = (of: readonly Complex[]): number[] => [...of.map((c) => c.re), ...o
 test('the linear form on cached keys is the printed sum over un-rotated ones, with an attention factor too', () => {
   fc.assert(
     fc.property(cases, ({ half, mean, more, keys, t, factor, horizon }) => {
-      const size = mean.map(({ re, im }, f) => Math.hypot(re, im) + more[f]! / 100),
+      const size = mean.map(({ re, im }, f) => Math.hypot(re, im) + more[f] / 100),
         d = 2 * half;
-      const cached = keys.flatMap(({ k, p }) => flat(k.map((c, f) => rotated(c, omegas[f]! * p, factor))));
+      const cached = keys.flatMap(({ k, p }) => flat(k.map((c, f) => rotated(c, omegas[f] * p, factor))));
       const got = apply(triattention({ horizon }), {
         keys: { data: Float32Array.from(cached), shape: [1, keys.length, d] },
         rope: ropeOf(half, factor),
@@ -104,7 +104,7 @@ test('the linear form on cached keys is the printed sum over un-rotated ones, wi
       }).scores!.data;
       keys.forEach(({ k, p }, i) => {
         const want = triattentionOracle(mean, size, k, p, t, omegas, factor, horizon);
-        expect(Math.abs(got[i]! - want)).toBeLessThan(2e-4 * (1 + Math.abs(want)));
+        expect(Math.abs(got[i] - want)).toBeLessThan(2e-4 * (1 + Math.abs(want)));
       });
     }),
     { numRuns: 150 },
@@ -115,13 +115,13 @@ test('a constant query: R = 1, nothing beside the inner products with it, turned
     fc.property(cases, ({ half, mean, keys, t }) => {
       const d = 2 * half,
         rope = ropeOf(half, 1),
-        turned = (c: readonly Complex[], p: number) => flat(c.map((x, f) => rotated(x, omegas[f]! * p, 1)));
+        turned = (c: readonly Complex[], p: number) => flat(c.map((x, f) => rotated(x, omegas[f] * p, 1)));
       const stats = calibration(1, d),
         seen = [0, 7, 30],
         { cos, sin } = rope.angles(Uint32Array.from(seen));
       stats.add({ q: Float32Array.from(seen.flatMap((p) => turned(mean, p))), cos, sin, half });
       const row = stats.take();
-      row.mean.forEach((x, i) => expect(x).toBeCloseTo(flat(mean)[i]!, 4));
+      row.mean.forEach((x, i) => expect(x).toBeCloseTo(flat(mean)[i], 4));
       const got = apply(triattention({ horizon: 4 }), {
         keys: { data: Float32Array.from(keys.flatMap(({ k, p }) => turned(k, p))), shape: [1, keys.length, d] },
         rope,
@@ -131,10 +131,10 @@ test('a constant query: R = 1, nothing beside the inner products with it, turned
       keys.forEach(({ k, p }, i) => {
         const want =
           [1, 2, 4].reduce(
-            (s, delta) => s + turned(mean, t + delta).reduce((sum, x, c) => sum + x * turned(k, p)[c]!, 0),
+            (s, delta) => s + turned(mean, t + delta).reduce((sum, x, c) => sum + x * turned(k, p)[c], 0),
             0,
           ) / 3;
-        expect(Math.abs(got[i]! - want)).toBeLessThan(1e-3 * (1 + Math.abs(want)));
+        expect(Math.abs(got[i] - want)).toBeLessThan(1e-3 * (1 + Math.abs(want)));
       });
     }),
     { numRuns: 60 },
@@ -152,7 +152,7 @@ test('channels that do not rotate count with their mean', () => {
         rope,
         preRope: { ...stats.take(), queryHeads: 1, headDim: 4 },
         at: { length: 3, headDim: 4, queryHeads: 1 },
-      }).scores!.data[0]!;
+      }).scores!.data[0];
   expect(score([0, 0, 1, 1])).toBeCloseTo(-1, 6);
 });
 

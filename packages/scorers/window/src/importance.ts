@@ -37,7 +37,7 @@ export function importance({ window = 8, kernel = 7 }: ImportanceOptions = {}): 
         const largest = ops.groupRows('max', ops.reshape(ops.dot(q, k), [at.queryHeads, c * n]), G); // over the group's heads, for each query
         return ops.softmax(ops.where(last, LOWEST, ops.reshape(largest, [G * c, n])));
       });
-      const mean = ops.where(last, 0, ops.div(sums, ctx.queries.shape[1]!));
+      const mean = ops.where(last, 0, ops.div(sums, ctx.queries.shape[1]));
       return { scores: ops.pool(mean, { kernel, kind: 'max', except: window }), forced: last };
     },
   );

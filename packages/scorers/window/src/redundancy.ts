@@ -8,7 +8,7 @@ export const lastNear: Kernel = {
   params: { near: 'f32' },
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'u32', shape: ({ x }) => [x![0]!, x![1]!] },
+  output: { dtype: 'u32', shape: ({ x }) => [x[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let g = index / n; let i = index % n;
@@ -22,18 +22,18 @@ fn run(index: u32) {
   }
 }`,
   operations: ({ x }) => {
-    const [G = 0, n = 0, d = 0] = x!.shape;
+    const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
   ref({ x }, { near = 0 }, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape,
-      { data } = x!;
+    const [G = 0, n = 0, d = 0] = x.shape,
+      { data } = x;
     for (let g = 0; g < G; g++)
-      for (let i = 0; i < lengths[g]!; i++)
-        for (let j = lengths[g]! - 1; j >= 0; j--) {
+      for (let i = 0; i < lengths[g]; i++)
+        for (let j = lengths[g] - 1; j >= 0; j--) {
           if (j === i) continue;
           let s = 0;
-          for (let c = 0; c < d; c++) s += data[(g * n + i) * d + c]! * data[(g * n + j) * d + c]!;
+          for (let c = 0; c < d; c++) s += data[(g * n + i) * d + c] * data[(g * n + j) * d + c];
           if (s > near) {
             out[g * n + i] = j;
             break;

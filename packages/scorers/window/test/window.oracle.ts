@@ -4,7 +4,7 @@ import ops from 'ndarray-ops';
 
 export type Vector = NdArray<Float64Array>;
 const inner = (a: Vector, b: Vector): number => {
-  const p = ndarray(new Float64Array(a.shape[0]!), a.shape as number[]);
+  const p = ndarray(new Float64Array(a.shape[0]), a.shape as number[]);
   ops.mul(p, a, b);
   return ops.sum(p);
 };
@@ -25,7 +25,7 @@ export const attentionOracle = (
 ): number[] => {
   const seen = positions.map((p) => p <= t);
   return seen.some(Boolean)
-    ? softmax(keys.map((k, i) => (seen[i] ? inner(q, k) / Math.sqrt(q.shape[0]!) : -Infinity)))
+    ? softmax(keys.map((k, i) => (seen[i] ? inner(q, k) / Math.sqrt(q.shape[0]) : -Infinity)))
     : positions.map(() => 1 / positions.length);
 };
 
@@ -37,11 +37,11 @@ export function importanceOracle(
   kernel: number,
 ): number[] {
   const end = Math.max(0, keys.length - window),
-    count = heads[0]!.length;
+    count = heads[0].length;
   const rows = Array.from({ length: count }, (_, i) =>
-    softmax(keys.slice(0, end).map((k) => Math.max(...heads.map((h) => inner(h[i]!, k) / Math.sqrt(k.shape[0]!))))),
+    softmax(keys.slice(0, end).map((k) => Math.max(...heads.map((h) => inner(h[i], k) / Math.sqrt(k.shape[0]))))),
   );
-  const mean = Array.from({ length: end }, (_, j) => average(rows.map((r) => r[j]!)));
+  const mean = Array.from({ length: end }, (_, j) => average(rows.map((r) => r[j])));
   return keys.map((_, j) =>
     j >= end ? 0 : Math.max(...mean.slice(Math.max(0, j - (kernel - 1) / 2), Math.min(end, j + (kernel + 1) / 2))),
   );
@@ -63,7 +63,7 @@ export function redundancyOracle(keys: readonly Vector[], near: number): number[
         row.findLastIndex((c) => c > near),
       )
     ] = 0;
-  return softmax(Array.from({ length: n }, (_, j) => average(C.map((row) => row[j]!))));
+  return softmax(Array.from({ length: n }, (_, j) => average(C.map((row) => row[j]))));
 }
 
 /** DefensiveKV of one KV head from attention rows `[head][query][slot]`. */
@@ -72,7 +72,7 @@ export function defensiveOracle(
   window: number,
   kernel: number,
 ): number[] {
-  const n = rows[0]![0]!.length,
+  const n = rows[0][0].length,
     end = Math.max(0, n - window),
     half = (kernel - 1) / 2;
   const pooled = rows.flat().map((row) => {
@@ -82,13 +82,13 @@ export function defensiveOracle(
       now = smooth.reduce((a, b) => a + b, 0);
     return smooth.map((x) => (now === 0 ? 0 : (x / now) * mass));
   });
-  const worst = Array.from({ length: end }, (_, i) => Math.max(...pooled.map((r) => r[i]!)));
-  return Array.from({ length: n }, (_, i) => (i < end ? Math.max(worst[i]!, average(worst)) : 0));
+  const worst = Array.from({ length: end }, (_, i) => Math.max(...pooled.map((r) => r[i])));
+  return Array.from({ length: n }, (_, i) => (i < end ? Math.max(worst[i], average(worst)) : 0));
 }
 
 /** Scissorhands of one query head: share of rows in which a slot has more than 1 / visible. */
 export const scissorhandsOracle = (rows: readonly (readonly number[])[], visible: readonly number[]): number[] =>
-  rows[0]!.map((_, i) => rows.filter((r, t) => r[i]! > 1 / visible[t]!).length / rows.length);
+  rows[0].map((_, i) => rows.filter((r, t) => r[i] > 1 / visible[t]).length / rows.length);
 
 /**
  * Finch of one query head: rows of the question's queries, oldest first, each times how many slots stand before its
@@ -100,5 +100,5 @@ export const finchOracle = (
   length: number,
 ): number[] => {
   const before = rows.map((_, i) => positions.filter((p) => p < length - rows.length + i).length);
-  return positions.map((_, j) => average(rows.map((row, i) => row[j]! * before[i]!)));
+  return positions.map((_, j) => average(rows.map((row, i) => row[j] * before[i])));
 };

@@ -63,7 +63,7 @@ const onHeads = (
 ): void =>
   fc.assert(
     fc.property(specs, (spec) => {
-      const { at, keys, positions } = scene(spec).layers[0]!,
+      const { at, keys, positions } = scene(spec).layers[0],
         { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
         q = Float32Array.from({ length: H * W * d }, (_, i) => Math.sin(i * 1.7));
       const vectors = (x: Float32Array, r: number, m: number): Vector[] =>
@@ -90,7 +90,7 @@ const onHeads = (
     { numRuns: 40 },
   );
 const near = (got: readonly number[], want: readonly number[]): void =>
-  want.forEach((x, i) => expect(Math.abs(got[i]! - x)).toBeLessThan(1e-5));
+  want.forEach((x, i) => expect(Math.abs(got[i] - x)).toBeLessThan(1e-5));
 const rowsOf = ({ heads, keys, positions, length }: Case): number[][][] =>
   heads.map((qs) => qs.map((q, i) => attentionOracle(q, keys, positions, length - W + i)));
 
@@ -104,8 +104,8 @@ test("R-KV's redundancy agrees with the whole matrix of cosines", () =>
 test('of keys alike the last is the least redundant', () => {
   const { data } = apply(redundancy(), { keys: { data: Float32Array.of(0, 1, 1, 0, 1, 0, 1, 0), shape: [1, 4, 2] } })
     .scores!;
-  expect(data[3]!).toBeLessThan(data[1]!);
-  expect(data[1]).toBeCloseTo(data[2]! * Math.exp(1 / 4), 5); // the last one's own row leaves out slot 2
+  expect(data[3]).toBeLessThan(data[1]);
+  expect(data[1]).toBeCloseTo(data[2] * Math.exp(1 / 4), 5); // the last one's own row leaves out slot 2
 });
 test('DefensiveKV agrees with its oracle', () =>
   onHeads((c) => near(c.row(defensive({ window: W, kernel: 3 })), defensiveOracle(rowsOf(c), W, 3))));
@@ -115,15 +115,15 @@ test('DefensiveKV agrees with its oracle', () =>
  * gives it.
  */
 const scored = (piece: Piece, rows: readonly (readonly number[])[], seen: readonly number[]): number[] => {
-  const { args } = compile(piece).needs[0]!,
+  const { args } = compile(piece).needs[0],
     weight = (a: number, i: number): number =>
-      args!['of'] === 'votes' ? Number(a > 1 / seen[i]!) : args!['of'] === 'normalized' ? a * (seen[i]! - 1) : NaN;
+      args!['of'] === 'votes' ? Number(a > 1 / seen[i]) : args!['of'] === 'normalized' ? a * (seen[i] - 1) : NaN;
   expect(args!['w']).toBe(rows.length);
   return Array.from(
     apply(piece, {
       attention: {
-        data: Float32Array.from(rows[0]!, (_, j) => average(rows.map((row, i) => weight(row[j]!, i)))),
-        shape: [1, rows[0]!.length],
+        data: Float32Array.from(rows[0], (_, j) => average(rows.map((row, i) => weight(row[j], i)))),
+        shape: [1, rows[0].length],
       },
     }).scores!.data,
   );
@@ -139,17 +139,17 @@ test('Scissorhands agrees with its oracle', () =>
   onHeads(
     (c) =>
       near(
-        scored(scissorhands({ window: W, recent: 1 }), rowsOf(c)[0]!, seenBy(c)),
-        scissorhandsOracle(rowsOf(c)[0]!, seenBy(c)),
+        scored(scissorhands({ window: W, recent: 1 }), rowsOf(c)[0], seenBy(c)),
+        scissorhandsOracle(rowsOf(c)[0], seenBy(c)),
       ),
     whole,
   ));
 test('Finch agrees with its oracle', () =>
   onHeads((c) => {
-    const want = finchOracle(rowsOf(c)[0]!, c.positions, c.length),
+    const want = finchOracle(rowsOf(c)[0], c.positions, c.length),
       largest = Math.max(1, ...want);
     near(
-      scored(finch({ question: W }), rowsOf(c)[0]!, seenBy(c)).map((x) => x / largest),
+      scored(finch({ question: W }), rowsOf(c)[0], seenBy(c)).map((x) => x / largest),
       want.map((x) => x / largest),
     );
   }, whole));

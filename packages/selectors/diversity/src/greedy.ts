@@ -17,7 +17,7 @@ export const greedyOrder: Kernel = {
   inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
   params: { lambda: 'f32' },
   ragged: 'scores',
-  output: { dtype: 'f32', shape: ({ scores }) => scores! },
+  output: { dtype: 'f32', shape: ({ scores }) => scores },
   per: 'group',
   wgsl: /* wgsl */ `
 var<workgroup> bounds: vec2<u32>; // valid slots, budget
@@ -60,37 +60,36 @@ fn run(row: u32, lane: u32) {
 }`,
   // of pick t the n - t slots that are left: a cosine, the larger of two, the score and its key
   operations({ scores, signatures, budgets }) {
-    const [rows = 0, n = 0] = scores!.shape,
-      d = signatures!.shape[2]!,
-      picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets!.data?.[r] ?? n));
+    const [rows = 0, n = 0] = scores.shape,
+      d = signatures.shape[2],
+      picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
   ref({ scores, signatures, forced, banned, budgets }, { lambda = 0 }, out, lengths) {
-    const [rows = 0, n = 0] = scores!.shape,
-      [groups = 1, , d = 0] = signatures!.shape,
-      v = signatures!.data;
+    const [rows = 0, n = 0] = scores.shape,
+      [groups = 1, , d = 0] = signatures.shape,
+      v = signatures.data;
     for (let row = 0; row < rows; row++) {
       const base = row * n,
-        valid = lengths[row]!,
+        valid = lengths[row],
         vectors = Math.floor((row * groups) / rows) * n;
       const first = Array.from({ length: valid }, (_, i) => i)
-        .filter((i) => forced!.data[base + i] !== 0)
+        .filter((i) => forced.data[base + i] !== 0)
         .reverse();
       let last = -1;
-      for (let taken = 0; taken < Math.floor(budgets!.data[row]!); taken++) {
+      for (let taken = 0; taken < Math.floor(budgets.data[row]); taken++) {
         const given = first.pop();
         let best = given ?? -1,
           top = 0;
         for (let i = 0; i < valid; i++) {
-          if (out[base + i]! > 0) continue;
+          if (out[base + i] > 0) continue;
           if (last >= 0) {
             let cosine = 0;
-            for (let c = 0, a = (vectors + i) * d, b = (vectors + last) * d; c < d; c++)
-              cosine += v[a + c]! * v[b + c]!;
-            if (-cosine < out[base + i]!) out[base + i] = -cosine;
+            for (let c = 0, a = (vectors + i) * d, b = (vectors + last) * d; c < d; c++) cosine += v[a + c] * v[b + c];
+            if (-cosine < out[base + i]) out[base + i] = -cosine;
           }
-          const gain = scores!.data[base + i]! + lambda * out[base + i]!;
-          if (given === undefined && banned!.data[base + i] === 0 && (best < 0 || gain > top)) [best, top] = [i, gain];
+          const gain = scores.data[base + i] + lambda * out[base + i];
+          if (given === undefined && banned.data[base + i] === 0 && (best < 0 || gain > top)) [best, top] = [i, gain];
         }
         if (best < 0) break;
         out[base + best] = n - taken;

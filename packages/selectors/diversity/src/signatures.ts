@@ -21,8 +21,8 @@ export const ownSignatures = ({ ops, values }: Held): Tensor =>
  * @remarks Eq. 1. Where all heads hold the token it is the paper's mean over layers and heads.
  */
 export function signatureTable(layers: readonly Held[], length: number): Tensor {
-  const { ops, values } = layers[0]!,
-    d = values.shape[2]!;
+  const { ops, values } = layers[0],
+    d = values.shape[2];
   const start = ops.from({ data: new Float32Array(length * d), shape: [1, length, d] });
   const total = layers.reduce(
     (sum, { values: v, positions: p }) =>
@@ -48,7 +48,7 @@ export const addByPosition: Kernel = {
   id: 'add-by-position',
   inputs: { total: 'f32', values: 'f32', positions: 'u32', held: 'u32' },
   params: {},
-  output: { dtype: 'f32', shape: ({ total }) => total! },
+  output: { dtype: 'f32', shape: ({ total }) => total },
   per: 'element',
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -65,12 +65,12 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ total, values, positions: p, held }, _params, out) {
-    const [rows = 0, slots = 0] = p!.shape,
-      d = total!.shape[2]!;
-    out.set(total!.data);
+    const [rows = 0, slots = 0] = p.shape,
+      d = total.shape[2];
+    out.set(total.data);
     for (let g = 0; g < rows; g++)
-      for (let i = 0; i < held!.data[g]!; i++)
-        for (let c = 0, to = p!.data[g * slots + i]! * d, from = (g * slots + i) * d; c < d; c++)
-          out[to + c]! += values!.data[from + c]!;
+      for (let i = 0; i < held.data[g]; i++)
+        for (let c = 0, to = p.data[g * slots + i] * d, from = (g * slots + i) * d; c < d; c++)
+          out[to + c] += values.data[from + c];
   },
 };

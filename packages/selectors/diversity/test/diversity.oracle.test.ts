@@ -101,13 +101,13 @@ function keptOn(
   const drafts = events.map((e, l) => ({
     ...emptyDraft(e, ops),
     scores: put(
-      layers[l]!,
-      layers[l]!.keys.filter((_, i) => i % e.at.headDim === 0),
+      layers[l],
+      layers[l].keys.filter((_, i) => i % e.at.headDim === 0),
     ),
   }));
   return runSteps(compile(piece).steps, events, ops, drafts).map(({ kept }) => {
     const { data, shape, lengths } = readCpu(reveal(kept!));
-    return Array.from(lengths!, (count, r) => Array.from(data.subarray(r * shape[1]!, r * shape[1]! + count)));
+    return Array.from(lengths!, (count, r) => Array.from(data.subarray(r * shape[1], r * shape[1] + count)));
   });
 }
 
@@ -127,7 +127,7 @@ test('signatures of the model are means over all layers and heads that hold the 
         } of on.layers)
           lengths.forEach((n, g) => {
             for (let i = 0; i < n; i++) {
-              const p = positions[g * slots + i]!;
+              const p = positions[g * slots + i];
               held.set(p, [
                 ...(held.get(p) ?? []),
                 Array.from(values.subarray((g * slots + i) * d, (g * slots + i + 1) * d)),
@@ -139,10 +139,10 @@ test('signatures of the model are means over all layers and heads that hold the 
         on.layers.forEach(({ at: { slots, headDim: d, budget }, lengths, positions, keys }, l) =>
           lengths.forEach((n, g) => {
             const rows = Array.from({ length: n }, (_, i) =>
-              Array.from({ length: d }, (_c, c) => table.get(index.indexOf(positions[g * slots + i]!), c)),
+              Array.from({ length: d }, (_c, c) => table.get(index.indexOf(positions[g * slots + i]), c)),
             );
-            const s = Array.from({ length: n }, (_, i) => keys[(g * slots + i) * d]!);
-            expect(got[l]![g]).toEqual(alphaOracle(s, ndarray(Float64Array.from(rows.flat()), [n, d]), budget, 2));
+            const s = Array.from({ length: n }, (_, i) => keys[(g * slots + i) * d]);
+            expect(got[l][g]).toEqual(alphaOracle(s, ndarray(Float64Array.from(rows.flat()), [n, d]), budget, 2));
           }),
         );
         const { ops, reveal } = traceOps();

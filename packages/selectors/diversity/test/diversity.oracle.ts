@@ -6,7 +6,7 @@ type Matrix = NdArray<Float64Array>;
 
 /** Eq. 1: u_i the mean of value vectors of token i, `vectors[i]` one a layer and head; v_i = u_i / (|u_i| + ε). */
 export function signaturesOracle(vectors: readonly (readonly (readonly number[])[])[]): Matrix {
-  const d = vectors[0]![0]!.length,
+  const d = vectors[0][0].length,
     out = ndarray(new Float64Array(vectors.length * d), [vectors.length, d]);
   vectors.forEach((held, i) => {
     const row = out.pick(i, null);
@@ -27,7 +27,7 @@ export function alphaOracle(
   banned: readonly number[] = [],
 ): number[] {
   const n = s.length,
-    d = v.shape[1]!;
+    d = v.shape[1];
   const sims = ndarray(new Float64Array(n * n), [n, n]),
     product = ndarray(new Float64Array(d), [d]);
   for (let i = 0; i < n; i++)

@@ -24,7 +24,7 @@ export const evictionOrder: Kernel = {
   ragged: 'mask',
   output: {
     dtype: 'f32',
-    shape: ({ weights: w, values: v, mask: m }) => [m![0]!, m![1]! + (w![0]! / Math.max(1, m![0]!)) * (v![2]! + 1)],
+    shape: ({ weights: w, values: v, mask: m }) => [m[0], m[1] + (w[0] / Math.max(1, m[0])) * (v[2] + 1)],
   },
   per: 'group',
   wgsl: /* wgsl */ `
@@ -75,44 +75,44 @@ fn run(row: u32, lane: u32) {
 }`,
   // of eviction t the n - t slots that are left: for each query head an error over d channels
   operations({ weights, values, mask, budgets }) {
-    const [rows = 0, n = 0] = mask!.shape,
-      d = values!.shape[2]!,
-      heads = weights!.shape[0]! / Math.max(1, rows),
-      gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets!.data?.[r] ?? 0));
+    const [rows = 0, n = 0] = mask.shape,
+      d = values.shape[2],
+      heads = weights.shape[0] / Math.max(1, rows),
+      gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets.data?.[r] ?? 0));
     return gone.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * heads * (5 * d + 5), 0);
   },
   ref({ weights, outputs, values, mask, budgets }, _params, out, lengths) {
-    const [rows = 0, n = 0] = mask!.shape,
-      [groups = 1, , d = 0] = values!.shape,
-      heads = weights!.shape[0]! / Math.max(1, rows),
+    const [rows = 0, n = 0] = mask.shape,
+      [groups = 1, , d = 0] = values.shape,
+      heads = weights.shape[0] / Math.max(1, rows),
       width = n + heads * (d + 1);
     for (let row = 0; row < rows; row++) {
       const base = row * width,
         v = Math.floor((row * groups) / rows) * n * d,
-        valid = lengths[row]!;
+        valid = lengths[row];
       const sums = Array.from({ length: heads }, () => new Float64Array(d)),
         masses = new Float64Array(heads);
       /** Σ_E h_i (o - v_i) of head r with slot j in E too. */
       const moved = (r: number, j: number, c: number): number =>
-        sums[r]![c]! +
-        weights!.data[(row * heads + r) * n + j]! *
-          (outputs!.data[(row * heads + r) * d + c]! - values!.data[v + j * d + c]!);
+        sums[r][c] +
+        weights.data[(row * heads + r) * n + j] *
+          (outputs.data[(row * heads + r) * d + c] - values.data[v + j * d + c]);
       const errorWith = (j: number): number => {
         let error = 0;
         for (let r = 0; r < heads; r++) {
-          const rest = 1 - masses[r]! - weights!.data[(row * heads + r) * n + j]!;
+          const rest = 1 - masses[r] - weights.data[(row * heads + r) * n + j];
           let square = 0;
           for (let c = 0; c < d; c++) square += moved(r, j, c) ** 2;
           error += rest > FLOOR ? Math.sqrt(square) / rest : 1e30;
         }
         return error;
       };
-      for (let gone = 0; gone < valid - Math.floor(budgets!.data[row]!); gone++) {
+      for (let gone = 0; gone < valid - Math.floor(budgets.data[row]); gone++) {
         let worst = -1,
           least = 0;
         for (let j = 0; j < valid; j++) {
-          if (out[base + j]! < 0 || mask!.data[row * n + j]! > 0) continue;
-          if (mask!.data[row * n + j]! < 0) {
+          if (out[base + j] < 0 || mask.data[row * n + j] > 0) continue;
+          if (mask.data[row * n + j] < 0) {
             worst = j;
             break;
           }
@@ -122,13 +122,13 @@ fn run(row: u32, lane: u32) {
         if (worst < 0) break;
         out[base + worst] = gone - n;
         for (let r = 0; r < heads; r++) {
-          for (let c = 0; c < d; c++) sums[r]![c] = moved(r, worst, c);
-          masses[r]! += weights!.data[(row * heads + r) * n + worst]!;
+          for (let c = 0; c < d; c++) sums[r][c] = moved(r, worst, c);
+          masses[r] += weights.data[(row * heads + r) * n + worst];
         }
       }
       sums.forEach((sum, r) => {
         out.set(sum, base + n + r * (d + 1));
-        out[base + n + r * (d + 1) + d] = masses[r]!;
+        out[base + n + r * (d + 1) + d] = masses[r];
       });
     }
   },
@@ -141,11 +141,11 @@ export const firstColumns: Kernel = {
   params: {},
   ragged: 'like',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like! },
+  output: { dtype: 'f32', shape: ({ like }) => like },
   wgsl: /* wgsl */ `fn run(index: u32) { output[index] = x[index / like_shape.y * x_shape.y + index % like_shape.y]; }`,
   ref({ x, like }, _params, out) {
-    const [rows = 0, n = 0] = like!.shape,
-      width = x!.shape[1]!;
-    for (let r = 0; r < rows; r++) out.set(x!.data.subarray(r * width, r * width + n), r * n);
+    const [rows = 0, n = 0] = like.shape,
+      width = x.shape[1];
+    for (let r = 0; r < rows; r++) out.set(x.data.subarray(r * width, r * width + n), r * n);
   },
 };

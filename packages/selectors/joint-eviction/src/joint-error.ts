@@ -14,6 +14,6 @@ export function jointError(ops: Ops, weights: Tensor, values: Tensor, evicted: T
   const mass = ops.reduce('sum', gone, 'slots'); // [H, 1]
   const o = ops.matmul(h, values),
     lost = ops.matmul(gone, values); // [H, d]
-  const error = ops.distance(ops.mul(o, mass), ops.reshape(lost, [lost.shape[0]!, 1, lost.shape[1]!]));
+  const error = ops.distance(ops.mul(o, mass), ops.reshape(lost, [lost.shape[0], 1, lost.shape[1]]));
   return ops.div(error, ops.max(ops.sub(1, mass), 2 ** -24));
 }

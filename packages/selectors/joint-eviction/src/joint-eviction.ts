@@ -22,9 +22,9 @@ export function jointEviction(): Piece<'weights', 'kept', 'jointEviction'> {
     [values],
     ({ ops, at, given, values: v, budgets, active, forced, banned }) => {
       const open = ops.mul(budgets, 0),
-        weights = given.shape[0]! < at.selectRows ? ops.add(given, open) : given;
+        weights = given.shape[0] < at.selectRows ? ops.add(given, open) : given;
       const h = ops.simplex(weights); // [W, n]
-      const rows = ops.mul(weights.shape[0]! > at.selectRows ? ops.groupRows('max', h, at.selectRows) : h, 0); // [r, n]
+      const rows = ops.mul(weights.shape[0] > at.selectRows ? ops.groupRows('max', h, at.selectRows) : h, 0); // [r, n]
       const mask = [forced, banned && ops.mul(banned, -1)].reduce((sum, m) => (m ? ops.add(sum!, m) : sum), rows)!;
       const order = ops.kernel(evictionOrder, { weights: h, outputs: ops.matmul(h, v), values: v, mask, budgets });
       return ops.select(ops.kernel(firstColumns, { x: order, like: mask }), budgets, { forced, banned, active });

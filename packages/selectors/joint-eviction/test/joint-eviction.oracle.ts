@@ -6,12 +6,12 @@ type Array1 = NdArray<Float64Array>;
 
 /** Attention output of the slots that stay, their weights scaled up to sum to 1. */
 function output(weights: readonly number[], values: readonly (readonly number[])[], kept: readonly number[]): Array1 {
-  const d = values[0]!.length,
-    total = kept.reduce((sum, i) => sum + weights[i]!, 0),
+  const d = values[0].length,
+    total = kept.reduce((sum, i) => sum + weights[i], 0),
     out = ndarray(new Float64Array(d), [d]),
     part = ndarray(new Float64Array(d), [d]);
   for (const i of kept) {
-    ops.muls(part, ndarray(Float64Array.from(values[i]!), [d]), weights[i]! / total);
+    ops.muls(part, ndarray(Float64Array.from(values[i]), [d]), weights[i] / total);
     ops.addeq(out, part);
   }
   return out;
@@ -29,7 +29,7 @@ export function movedOutput(
       weights.map((_, i) => i),
     ),
     after = output(weights, values, kept),
-    difference = ndarray(new Float64Array(before.shape[0]!), before.shape);
+    difference = ndarray(new Float64Array(before.shape[0]), before.shape);
   ops.sub(difference, before, after);
   return ops.norm2(difference);
 }

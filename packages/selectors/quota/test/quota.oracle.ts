@@ -14,8 +14,8 @@ export function quotaOracle(
   const size = (u: number): number => units.filter((v, i) => v === u && !banned.includes(i)).length,
     taken = (u: number): number => kept.filter((i) => units[i] === u).length;
   while (kept.length < budget && open.length > 0) {
-    const next = [...new Set(open.map((i) => units[i]!))].map((u) => ({
-      slot: open.filter((i) => units[i] === u).reduce((a, b) => (scores[b]! > scores[a]! ? b : a)),
+    const next = [...new Set(open.map((i) => units[i]))].map((u) => ({
+      slot: open.filter((i) => units[i] === u).reduce((a, b) => (scores[b] > scores[a] ? b : a)),
       worth: (taken(u) + 1) / size(u),
     }));
     const { slot } = next.reduce((a, b) => (b.worth < a.worth || (b.worth === a.worth && b.slot < a.slot) ? b : a));

@@ -27,8 +27,8 @@ export function wholeUnits({ last = 'drop' }: WholeUnitsOptions = {}): Selector<
       // every slot its own unit
       if (!units || !unitScores) return ops.select(scores, budgets, { forced, banned, active });
       const { of, count } = units,
-        rows = budgets.shape[0]!,
-        onRows = unitScores.shape[0]! > rows ? ops.groupRows('mean', unitScores, rows) : unitScores;
+        rows = budgets.shape[0],
+        onRows = unitScores.shape[0] > rows ? ops.groupRows('mean', unitScores, rows) : unitScores;
       const first = forced ? ops.where(ops.groupSlots('max', forced, of, count), -LOWEST, onRows) : onRows;
       const place = ops.take(ops.rank(first, 'row'), of); // 0 = best unit, [rows, n]
       const taken = ops.mark(

@@ -21,16 +21,14 @@ export function wholeUnitsOracle(
   const holds = (u: number): boolean => forced.some((i) => of[i] === u);
   const order = unitScores
     .map((_, u) => u)
-    .sort(
-      (a, b) => Number(holds(b)) - Number(holds(a)) || (holds(a) ? a - b : unitScores[b]! - unitScores[a]!) || a - b,
-    );
+    .sort((a, b) => Number(holds(b)) - Number(holds(a)) || (holds(a) ? a - b : unitScores[b] - unitScores[a]) || a - b);
   let room = budget - forced.length;
   for (const [place, u] of order.entries()) {
     const more = slots(u);
     if (more.length > room) {
       if (last === 'fill' || place === 0)
         more
-          .sort((a, b) => scores[b]! - scores[a]! || a - b)
+          .sort((a, b) => scores[b] - scores[a] || a - b)
           .slice(0, room)
           .forEach((i) => kept.add(i));
       break;

@@ -81,7 +81,7 @@ export function cis({
       const { ops, at, positions: p, inner } = ctx,
         now = at.step % block,
         read = (s: State): Tensor => ctx[s.as as keyof typeof ctx] as Tensor;
-      const newest = (ctx as unknown as Readonly<Record<string, Tensor>>)[compared.as]!,
+      const newest = (ctx as unknown as Readonly<Record<string, Tensor>>)[compared.as],
         query = compare === 'keys' ? keyOf(ops, newest, p, at.queryHeads) : newest;
       const has = read(owned),
         found = ops.kernel(matching, { query, past: ctx['cis.queries'], owned: has }, { now, threshold });
@@ -115,7 +115,7 @@ export function cis({
           [owned.as]: ops.add(ops.mul(has, ops.sub(1, one)), ops.mul(active, one)),
           'cis.retrievals': ops.add(ctx['cis.retrievals'], active),
           'cis.ago': ops.where(active, 0, ops.sub(now + 1, found)),
-          ...Object.fromEntries(fields.map((s, f) => [s.as, f === mine ? ops.add(held[f]!, code) : held[f]!])),
+          ...Object.fromEntries(fields.map((s, f) => [s.as, f === mine ? ops.add(held[f], code) : held[f]])),
         },
       };
     },

@@ -8,7 +8,7 @@ export const activeDots: Kernel = {
   params: {},
   ragged: 'keys',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q![0]!, k![1]!] },
+  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z;
@@ -21,14 +21,14 @@ fn run(index: u32) {
   output[index] = sum / sqrt(f32(d));
 }`,
   ref({ queries: q, keys: k, wanted }, _params, out, lengths) {
-    const [H = 0, w = 0, d = 0] = q!.shape,
-      [G = 1, n = 0] = k!.shape;
+    const [H = 0, w = 0, d = 0] = q.shape,
+      [G = 1, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
-      if (wanted!.data[h] !== 0)
-        for (let i = 0; i < lengths[g]!; i++) {
+      if (wanted.data[h] !== 0)
+        for (let i = 0; i < lengths[g]; i++) {
           let sum = 0;
-          for (let c = 0; c < d; c++) sum += q!.data[(h * w + w - 1) * d + c]! * k!.data[(g * n + i) * d + c]!;
+          for (let c = 0; c < d; c++) sum += q.data[(h * w + w - 1) * d + c] * k.data[(g * n + i) * d + c];
           out[h * n + i] = sum / Math.sqrt(d);
         }
     }

@@ -15,7 +15,7 @@ export const matching: Kernel = {
   inputs: { query: 'f32', past: 'f32', owned: 'f32' },
   params: { now: 'u32', threshold: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ query }) => [query![0]!, 1] },
+  output: { dtype: 'f32', shape: ({ query }) => [query[0], 1] },
   wgsl: /* wgsl */ `
 fn run(h: u32) {
   let d = query_shape.z;
@@ -31,19 +31,19 @@ fn run(h: u32) {
   }
 }`,
   ref({ query, past, owned }, { now = 0, threshold = 1 }, out) {
-    const [H = 0, w = 0, d = 0] = query!.shape,
-      steps = owned!.shape[1]!,
-      width = past!.shape[1]!;
+    const [H = 0, w = 0, d = 0] = query.shape,
+      steps = owned.shape[1],
+      width = past.shape[1];
     if (width !== steps * d) return;
     for (let h = 0; h < H; h++)
       for (let j = now; j > 0 && out[h] === 0; j--) {
-        if (owned!.data[h * steps + j - 1] === 0) continue;
+        if (owned.data[h * steps + j - 1] === 0) continue;
         let ab = 0,
           aa = 0,
           bb = 0;
         for (let c = 0; c < d; c++) {
-          const x = query!.data[(h * w + w - 1) * d + c]!,
-            y = past!.data[h * width + (j - 1) * d + c]!;
+          const x = query.data[(h * w + w - 1) * d + c],
+            y = past.data[h * width + (j - 1) * d + c];
           ab += x * y;
           aa += x * x;
           bb += y * y;
@@ -62,7 +62,7 @@ export const remember: Kernel = {
   inputs: { query: 'f32', past: 'f32' },
   params: { now: 'u32', steps: 'u32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ query }, { steps }) => [query![0]!, steps! * query![2]!] },
+  output: { dtype: 'f32', shape: ({ query }, { steps }) => [query[0], steps * query[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let d = query_shape.z; let width = params.steps * d;
@@ -72,11 +72,10 @@ fn run(index: u32) {
   if (past_shape.y == width) { output[index] = past[index]; }
 }`,
   ref({ query, past }, { now = 0 }, out) {
-    const [H = 0, w = 0, d = 0] = query!.shape,
+    const [H = 0, w = 0, d = 0] = query.shape,
       width = out.length / Math.max(1, H);
-    if (past!.shape[1] === width) out.set(past!.data);
-    for (let h = 0; h < H; h++)
-      out.set(query!.data.subarray((h * w + w - 1) * d, (h * w + w) * d), h * width + now * d);
+    if (past.shape[1] === width) out.set(past.data);
+    for (let h = 0; h < H; h++) out.set(query.data.subarray((h * w + w - 1) * d, (h * w + w) * d), h * width + now * d);
   },
 };
 
@@ -87,7 +86,7 @@ export const decode: Kernel = {
   params: { first: 'u32' },
   ragged: 'field',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ field }) => field! },
+  output: { dtype: 'f32', shape: ({ field }) => field },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let j = i32(found[index / field_shape.y]) - 1 - i32(params.first);
@@ -95,10 +94,10 @@ fn run(index: u32) {
   if (j >= 0 && j < ${PER_FIELD}) { output[index] = f32((u32(field[index]) >> u32(2 * j)) & 3u); }
 }`,
   ref({ field, found }, { first = 0 }, out) {
-    const n = field!.shape[1]!;
+    const n = field.shape[1];
     out.forEach((_, index) => {
-      const j = found!.data[Math.floor(index / n)]! - 1 - first;
-      if (j >= 0 && j < PER_FIELD) out[index] = (field!.data[index]! >> (2 * j)) & 3;
+      const j = found.data[Math.floor(index / n)] - 1 - first;
+      if (j >= 0 && j < PER_FIELD) out[index] = (field.data[index] >> (2 * j)) & 3;
     });
   },
 };
@@ -112,18 +111,18 @@ export const newestKey: Kernel = {
   inputs: { keys: 'f32', counts: 'f32' },
   params: { heads: 'u32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ keys }, { heads }) => [heads!, 1, keys![2] ?? 1] },
+  output: { dtype: 'f32', shape: ({ keys }, { heads }) => [heads, 1, keys[2] ?? 1] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let d = keys_shape.z; let g = index / d / (params.heads / keys_shape.x);
   output[index] = keys[(g * keys_shape.y + u32(max(counts[g], 1.0)) - 1u) * d + index % d];
 }`,
   ref({ keys, counts }, { heads = 1 }, out) {
-    const [G = 1, n = 0, d = 0] = keys!.shape;
+    const [G = 1, n = 0, d = 0] = keys.shape;
     for (let h = 0; h < heads; h++) {
       const g = Math.floor((h * G) / heads),
-        at = (g * n + Math.max(counts!.data[g]!, 1) - 1) * d;
-      out.set(keys!.data.subarray(at, at + d), h * d);
+        at = (g * n + Math.max(counts.data[g], 1) - 1) * d;
+      out.set(keys.data.subarray(at, at + d), h * d);
     }
   },
 };

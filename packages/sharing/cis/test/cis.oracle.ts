@@ -4,7 +4,7 @@ import ops from 'ndarray-ops';
 
 type Vector = NdArray<Float64Array>;
 const inner = (a: Vector, b: Vector): number => {
-  const product = ndarray(new Float64Array(a.shape[0]!), a.shape);
+  const product = ndarray(new Float64Array(a.shape[0]), a.shape);
   ops.mul(product, a, b);
   return ops.sum(product);
 };
@@ -40,9 +40,9 @@ export function cisOracle(
     retrieved = 0;
   const seen = queries.map((raw, i) => {
     if ((first + i) % block === 0) entries = [];
-    const n = sizes[i]!,
+    const n = sizes[i],
       query = vector(raw),
-      compared = compare === 'keys' ? vector(keys[n - 1]!) : query,
+      compared = compare === 'keys' ? vector(keys[n - 1]) : query,
       fixed = Array.from({ length: n }, (_, p) => p).filter((p) => p < sinks || p >= n - local);
     const like = entries
       .filter(
@@ -59,9 +59,9 @@ export function cisOracle(
     }
     retrieved++;
     const free = Array.from({ length: n }, (_, p) => p).filter((p) => !fixed.includes(p)),
-      score = free.map((p) => inner(query, vector(keys[p]!)));
+      score = free.map((p) => inner(query, vector(keys[p])));
     const middle = free
-      .map((p, at) => ({ p, s: score[at]! }))
+      .map((p, at) => ({ p, s: score[at] }))
       .sort((a, b) => b.s - a.s || a.p - b.p)
       .slice(0, Math.max(0, budget - fixed.length))
       .map(({ p }) => p);

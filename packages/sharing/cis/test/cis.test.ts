@@ -35,7 +35,7 @@ test('dots of heads of different length have the lengths of their heads', () => 
         ? ops.from({ data: new Float32Array(4).fill(1), shape: [2, 2, 1] }, 'f32', lengths)
         : ops.from({ data: Uint32Array.of(0, 1, 0, 0), shape: [2, 2] }, 'u32', lengths);
   const layer = { at, budgets: [2, 2], read },
-    { scores } = runSteps(compile(dots()).steps, [layer], ops, [emptyDraft(layer, ops)])[0]!;
+    { scores } = runSteps(compile(dots()).steps, [layer], ops, [emptyDraft(layer, ops)])[0];
   expect(Array.from(readCpu(scores!).lengths!)).toEqual([2, 2, 1, 1]);
 });
 describe('cis', () => {
@@ -110,11 +110,11 @@ function decode(
     if (!old || !id.startsWith('state.cis.sets')) return old;
     const { data, shape } = readCpu(old),
       out = new Float32Array(H * n);
-    for (let h = 0; h < H; h++) out.set(data.subarray(h * shape[1]!, (h + 1) * shape[1]!), h * n);
+    for (let h = 0; h < H; h++) out.set(data.subarray(h * shape[1], (h + 1) * shape[1]), h * n);
     return ops.from({ data: out, shape: [H, n] });
   };
   const seen = queries.map((heads, i) => {
-    const n = sizes[i]!,
+    const n = sizes[i],
       at = {
         layer: 0,
         layers: 1,
@@ -122,7 +122,7 @@ function decode(
         kvHeads: 1,
         headDim: D,
         step: first + i,
-        promptLength: sizes[0]!,
+        promptLength: sizes[0],
         length: n,
         slots: n,
         aligned: true,
@@ -196,7 +196,7 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
       const got = decode(queries, keys, sizes, first, policy, budget);
       for (let h = 0; h < H; h++) {
         const want = cisOracle(
-          queries.map((q) => q[h]!),
+          queries.map((q) => q[h]),
           keys,
           sizes,
           first,

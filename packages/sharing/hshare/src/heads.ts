@@ -9,7 +9,7 @@ export const overlaps: Kernel = {
   inputs: { sets: 'f32', before: 'f32' },
   params: {},
   per: 'element',
-  output: { dtype: 'f32', shape: ({ sets }) => [sets![0]!, sets![0]!] },
+  output: { dtype: 'f32', shape: ({ sets }) => [sets[0], sets[0]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = sets_shape.x; let n = sets_shape.y;
@@ -20,12 +20,12 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ sets, before }, _params, out) {
-    const [H = 0, n = 0] = sets!.shape,
-      known = before!.shape[1] === H;
+    const [H = 0, n = 0] = sets.shape,
+      known = before.shape[1] === H;
     for (let i = 0; i < H; i++)
       for (let j = 0; j < H; j++) {
-        let sum = known ? before!.data[i * H + j]! : 0;
-        if (j < i) for (let s = 0; s < n; s++) sum += sets!.data[i * n + s]! * sets!.data[j * n + s]!;
+        let sum = known ? before.data[i * H + j] : 0;
+        if (j < i) for (let s = 0; s < n; s++) sum += sets.data[i * n + s] * sets.data[j * n + s];
         out[i * H + j] = sum;
       }
   },
@@ -44,7 +44,7 @@ export const leaders: Kernel = {
   inputs: { overlap: 'f32' },
   params: { share: 'u32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ overlap }) => [overlap![0]!, 1] },
+  output: { dtype: 'f32', shape: ({ overlap }) => [overlap[0], 1] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   let H = min(overlap_shape.x, ${MOST}u);
@@ -66,7 +66,7 @@ fn run(row: u32) {
   ref({ overlap }, { share = 0 }, out) {
     const all = out.length,
       H = Math.min(all, MOST),
-      width = overlap!.shape[1]!,
+      width = overlap.shape[1],
       uses = Array.from({ length: all }, (_, h) => h);
     for (let round = 0; round < share; round++) {
       let best = 0,
@@ -75,8 +75,7 @@ fn run(row: u32) {
       for (let i = 0; i < H; i++) {
         if (uses[i] !== i) continue;
         for (let j = 0; j < i; j++)
-          if (uses[j] === j && overlap!.data[i * width + j]! > best)
-            [best, at, to] = [overlap!.data[i * width + j]!, i, j];
+          if (uses[j] === j && overlap.data[i * width + j] > best) [best, at, to] = [overlap.data[i * width + j], i, j];
       }
       if (at < 0) break;
       uses[at] = to;
@@ -92,16 +91,16 @@ export const rowsOfLeaders: Kernel = {
   inputs: { sets: 'f32', leader: 'f32' },
   params: {},
   per: 'element',
-  output: { dtype: 'f32', shape: ({ sets }) => sets! },
+  output: { dtype: 'f32', shape: ({ sets }) => sets },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = sets_shape.y;
   output[index] = sets[min(u32(max(leader[index / n], 0.0)), sets_shape.x - 1u) * n + index % n];
 }`,
   ref({ sets, leader }, _params, out) {
-    const [H = 0, n = 0] = sets!.shape;
+    const [H = 0, n = 0] = sets.shape;
     out.forEach((_, i) => {
-      out[i] = sets!.data[Math.min(Math.max(Math.trunc(leader!.data[Math.floor(i / n)]!), 0), H - 1) * n + (i % n)]!;
+      out[i] = sets.data[Math.min(Math.max(Math.trunc(leader.data[Math.floor(i / n)]), 0), H - 1) * n + (i % n)];
     });
   },
 };

@@ -11,7 +11,7 @@ export const listed: Kernel = {
   inputs: { list: 'u32', count: 'f32', before: 'f32' },
   params: { layer: 'u32', width: 'u32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ before }) => before! },
+  output: { dtype: 'f32', shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = list_shape.x; let k = index % params.width; let h = index / params.width % H;
@@ -22,12 +22,12 @@ fn run(index: u32) {
   }
 }`,
   ref({ list, count, before }, { layer = 0, width = 1 }, out) {
-    const [H = 0, n = 0] = list!.shape;
-    out.set(before!.data);
+    const [H = 0, n = 0] = list.shape;
+    out.set(before.data);
     for (let h = 0; h < H; h++)
       for (let k = 0; k < width; k++) {
         const index = (layer * H + h) * width + k;
-        if (index < out.length) out[index] = k < count!.data[h]! ? list!.data[h * n + k]! + 1 : 0;
+        if (index < out.length) out[index] = k < count.data[h] ? list.data[h * n + k] + 1 : 0;
       }
   },
 };
@@ -43,7 +43,7 @@ export const layerOverlaps: Kernel = {
   inputs: { sets: 'f32', lists: 'f32', before: 'f32' },
   params: { layer: 'u32', layers: 'u32', width: 'u32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ before }) => before! },
+  output: { dtype: 'f32', shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = sets_shape.x; let n = sets_shape.y; let i = index / params.layers; let j = index % params.layers;
@@ -58,14 +58,14 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ sets, lists, before }, { layer = 0, layers = 1, width = 1 }, out) {
-    const [H = 0, n = 0] = sets!.shape;
-    out.set(before!.data);
+    const [H = 0, n = 0] = sets.shape;
+    out.set(before.data);
     for (let j = 0; j < Math.min(layer, layers); j++)
       for (let h = 0; h < H; h++)
         for (let k = 0; k < width; k++) {
-          const entry = lists!.data[(j * H + h) * width + k]!;
+          const entry = lists.data[(j * H + h) * width + k];
           if (entry < 1 || entry > n) break;
-          out[layer * layers + j]! += sets!.data[h * n + entry - 1]!;
+          out[layer * layers + j] += sets.data[h * n + entry - 1];
         }
   },
 };
@@ -79,7 +79,7 @@ export const ofLayer: Kernel = {
   inputs: { lists: 'f32', offset: 'f32', sets: 'f32' },
   params: { layer: 'u32', width: 'u32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ sets }) => sets! },
+  output: { dtype: 'f32', shape: ({ sets }) => sets },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = sets_shape.y; let wanted = f32(index % n) + 1.0;
@@ -96,15 +96,15 @@ fn run(index: u32) {
   }
 }`,
   ref({ lists, offset, sets }, { layer = 0, width = 1 }, out) {
-    const [H = 0, n = 0] = sets!.shape,
-      by = offset!.data[0]!;
+    const [H = 0, n = 0] = sets.shape,
+      by = offset.data[0];
     if (!(by < 0)) {
-      out.set(sets!.data);
+      out.set(sets.data);
       return;
     }
     for (let h = 0; h < H; h++)
       for (let k = 0; k < width; k++) {
-        const entry = lists!.data[(Math.max(0, layer + by) * H + h) * width + k]!;
+        const entry = lists.data[(Math.max(0, layer + by) * H + h) * width + k];
         if (entry < 1) break;
         if (entry <= n) out[h * n + entry - 1] = 1;
       }

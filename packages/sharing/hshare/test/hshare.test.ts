@@ -161,7 +161,7 @@ function decode(inner: Piece<'start', 'kept'>, { L, H, sizes, scores, budget }: 
         kvHeads: 1,
         headDim: 1,
         step: 1 + i,
-        promptLength: sizes[0]! - 1,
+        promptLength: sizes[0] - 1,
         length: n,
         slots: n,
         aligned: true,
@@ -184,12 +184,12 @@ function decode(inner: Piece<'start', 'kept'>, { L, H, sizes, scores, budget }: 
             if (old) {
               const from = readCpu(old);
               for (let h = 0; h < R; h++)
-                data.set(from.data.subarray(h * from.shape[1]!, (h + 1) * from.shape[1]!), h * wide);
+                data.set(from.data.subarray(h * from.shape[1], (h + 1) * from.shape[1]), h * wide);
             }
             return ops.from({ data, shape: [R, wide] }) as V;
           }
           if (signal.id === 'given')
-            return ops.from({ data: Float32Array.from(scores[i]![layer]!.flat()), shape: [H, n] }) as V;
+            return ops.from({ data: Float32Array.from(scores[i][layer].flat()), shape: [H, n] }) as V;
           return ops.from({ data: Uint32Array.from({ length: n }, (_p, p) => p), shape: [1, n] }, 'u32') as V;
         },
       });
@@ -277,7 +277,7 @@ test('layers alone: of four, two pairs alike, the second of each pair retrieves 
     rows = (n: number, i: number) =>
       Array.from({ length: L }, (_, l) =>
         Array.from({ length: H }, (_h, h) =>
-          Array.from({ length: n }, (_p, p) => noise(99 + like[l]! + 2 * h + 10 * i)(p)),
+          Array.from({ length: n }, (_p, p) => noise(99 + like[l] + 2 * h + 10 * i)(p)),
         ),
       );
   const options = { query: 1, heads: 0, layers: 0.5, measure: 2, sinks: 1, local: 2 },

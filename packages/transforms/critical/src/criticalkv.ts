@@ -27,7 +27,7 @@ export function criticalkv({ first = 0.5, epsilon = 1e-4 }: CriticalkvOptions = 
     [outputNorms],
     ({ ops, at, scores, forced, budgets, outputNorms: size }) => {
       const onKvRows = (kind: 'mean' | 'max', x: typeof scores): typeof scores =>
-        x.shape[0]! > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x;
+        x.shape[0] > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x;
       const s = onKvRows('mean', scores),
         best = ops.select(s, ops.map('floor', ops.mul(budgets, first)), { forced: forced && onKvRows('max', forced) });
       return { scores: ops.mul(ops.add(s, epsilon), onKvRows('mean', size)), forced: ops.mark(best, s) };

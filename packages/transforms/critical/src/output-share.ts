@@ -14,7 +14,7 @@ export const outputShare = (): Shaper<'outputShare'> =>
     const norm = ops.groupRows('mean', size, at.kvHeads),
       mean = layerMean({ ops, at, positions: p }, norm);
     return ops.mul(
-      scores.shape[0]! > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores,
+      scores.shape[0] > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores,
       ops.div(norm, ops.max(mean, 1e-30)),
     );
   });

@@ -18,7 +18,7 @@ export function criticalOracle(
     .sort(
       (a, b) =>
         Number(forced.includes(b)) - Number(forced.includes(a)) ||
-        (forced.includes(a) ? 0 : scores[b]! - scores[a]!) ||
+        (forced.includes(a) ? 0 : scores[b] - scores[a]) ||
         a - b,
     );
   const out = ndarray(new Float64Array(scores.length), [scores.length]);

@@ -10,7 +10,7 @@ export const shareAhead: Kernel = {
   params: { slots: 'u32' },
   ragged: 'received',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ received }) => received! },
+  output: { dtype: 'f32', shape: ({ received }) => received },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = received_shape.y; let g = index / n;
@@ -21,19 +21,18 @@ fn run(index: u32) {
   if (count > 0u && coin[index] * (sum / f32(count)) < received[index]) { output[index] = 1.0 / f32(count); }
 }`,
   ref({ received, stays, merges, coin }, { slots = 1 }, out, lengths) {
-    const [G = 0, n = 0] = received!.shape;
+    const [G = 0, n = 0] = received.shape;
     for (let g = 0; g < G; g++)
-      for (let e = 0; e < lengths[g]!; e++) {
-        if (merges!.data[g * n + e] === 0) continue;
+      for (let e = 0; e < lengths[g]; e++) {
+        if (merges.data[g * n + e] === 0) continue;
         let sum = 0,
           count = 0;
-        for (let i = e + 1; i < lengths[g]! && count < slots; i++)
-          if (stays!.data[g * n + i] !== 0) {
-            sum += received!.data[g * n + i]!;
+        for (let i = e + 1; i < lengths[g] && count < slots; i++)
+          if (stays.data[g * n + i] !== 0) {
+            sum += received.data[g * n + i];
             count++;
           }
-        if (count > 0 && coin!.data[g * n + e]! * (sum / count) < received!.data[g * n + e]!)
-          out[g * n + e] = 1 / count;
+        if (count > 0 && coin.data[g * n + e] * (sum / count) < received.data[g * n + e]) out[g * n + e] = 1 / count;
       }
   },
 };
@@ -48,7 +47,7 @@ export const foldAhead: Kernel = {
   params: { slots: 'u32' },
   ragged: 'values',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ values }) => values! },
+  output: { dtype: 'f32', shape: ({ values }) => values },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = values_shape.y; let d = values_shape.z; let c = index % d; let slot = index / d; let g = slot / n;
@@ -62,16 +61,16 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   ref({ values: v, stays, share }, { slots = 1 }, out, lengths) {
-    const [G = 0, n = 0, d = 0] = v!.shape,
-      sums = Float64Array.from(v!.data);
+    const [G = 0, n = 0, d = 0] = v.shape,
+      sums = Float64Array.from(v.data);
     for (let g = 0; g < G; g++)
-      for (let e = 0; e < lengths[g]!; e++) {
-        const part = share!.data[g * n + e]!;
+      for (let e = 0; e < lengths[g]; e++) {
+        const part = share.data[g * n + e];
         if (part === 0) continue;
-        for (let t = e + 1, count = 0; t < lengths[g]! && count < slots; t++)
-          if (stays!.data[g * n + t] !== 0) {
+        for (let t = e + 1, count = 0; t < lengths[g] && count < slots; t++)
+          if (stays.data[g * n + t] !== 0) {
             count++;
-            for (let c = 0; c < d; c++) sums[(g * n + t) * d + c]! += part * v!.data[(g * n + e) * d + c]!;
+            for (let c = 0; c < d; c++) sums[(g * n + t) * d + c] += part * v.data[(g * n + e) * d + c];
           }
       }
     out.set(sums);

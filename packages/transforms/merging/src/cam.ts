@@ -47,12 +47,12 @@ export function cam({ slots = 32, most = 512, seed = 0 }: CamOptions = {}): Hook
     [values, positions, received],
     ({ ops, at, values: v, positions: p, received: a, scores, kept }) => {
       const stays = ops.mark(kept, a),
-        rows = a.shape[0]!,
+        rows = a.shape[0],
         zero = ops.fill(a, 0),
         s =
           scores === undefined
             ? zero
-            : ops.add(scores.shape[0]! > rows ? ops.groupRows('mean', scores, rows) : scores, zero);
+            : ops.add(scores.shape[0] > rows ? ops.groupRows('mean', scores, rows) : scores, zero);
       const merges = ops.mark(
         ops.select(s, ops.from({ data: new Float32Array(rows).fill(most), shape: [rows, 1] }), { banned: stays }),
         a,
@@ -69,7 +69,7 @@ export function cam({ slots = 32, most = 512, seed = 0 }: CamOptions = {}): Hook
     { name: 'cam', options },
     [attentionLast, received],
     ({ ops, attention, received: before }) => ({
-      received: ops.add(before, ops.groupRows('mean', attention, before.shape[0]!)),
+      received: ops.add(before, ops.groupRows('mean', attention, before.shape[0])),
     }),
   );
   return { ...fold, atoms: [...fold.atoms, ...receiving.atoms] };

@@ -10,7 +10,7 @@ export const nearestKept: Kernel = {
   params: {},
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'u32', shape: ({ stays }) => stays! },
+  output: { dtype: 'u32', shape: ({ stays }) => stays },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let g = index / n;
@@ -25,19 +25,19 @@ fn run(index: u32) {
   output[index] = at;
 }`,
   operations: ({ x }) => {
-    const [G = 0, n = 0, d = 0] = x!.shape;
+    const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
   ref({ x, stays }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = x!.shape,
-      { data } = x!;
+    const [G = 0, n = 0, d = 0] = x.shape,
+      { data } = x;
     for (let g = 0; g < G; g++)
-      for (let e = 0; e < lengths[g]!; e++) {
+      for (let e = 0; e < lengths[g]; e++) {
         let best = -3e38;
-        for (let i = 0; i < lengths[g]!; i++) {
-          if (stays!.data[g * n + i] === 0) continue;
+        for (let i = 0; i < lengths[g]; i++) {
+          if (stays.data[g * n + i] === 0) continue;
           let s = 0;
-          for (let c = 0; c < d; c++) s += data[(g * n + e) * d + c]! * data[(g * n + i) * d + c]!;
+          for (let c = 0; c < d; c++) s += data[(g * n + e) * d + c] * data[(g * n + i) * d + c];
           if (s > best) {
             best = s;
             out[g * n + e] = i;
@@ -57,7 +57,7 @@ export const foldInto: Kernel = {
   params: {},
   ragged: 'values',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ values }) => values! },
+  output: { dtype: 'f32', shape: ({ values }) => values },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = values_shape.y; let d = values_shape.z; let c = index % d; let slot = index / d; let g = slot / n;
@@ -66,21 +66,21 @@ fn run(index: u32) {
   output[index] = sum / mass;
 }`,
   operations: ({ values }) => {
-    const [G = 0, n = 0, d = 0] = values!.shape;
+    const [G = 0, n = 0, d = 0] = values.shape;
     return 2 * G * n * n * d;
   },
   ref({ values: v, into, w }, _params, out, lengths) {
-    const [G = 0, n = 0, d = 0] = v!.shape,
-      sums = Float64Array.from(v!.data),
+    const [G = 0, n = 0, d = 0] = v.shape,
+      sums = Float64Array.from(v.data),
       mass = new Float64Array(G * n).fill(1);
     for (let g = 0; g < G; g++)
-      for (let e = 0; e < lengths[g]!; e++) {
-        const weight = w!.data[g * n + e]!,
-          to = g * n + into!.data[g * n + e]!;
+      for (let e = 0; e < lengths[g]; e++) {
+        const weight = w.data[g * n + e],
+          to = g * n + into.data[g * n + e];
         if (weight === 0) continue;
-        mass[to]! += weight;
-        for (let c = 0; c < d; c++) sums[to * d + c]! += weight * v!.data[(g * n + e) * d + c]!;
+        mass[to] += weight;
+        for (let c = 0; c < d; c++) sums[to * d + c] += weight * v.data[(g * n + e) * d + c];
       }
-    for (let i = 0; i < sums.length; i++) out[i] = sums[i]! / mass[Math.floor(i / d)]!;
+    for (let i = 0; i < sums.length; i++) out[i] = sums[i] / mass[Math.floor(i / d)];
   },
 };

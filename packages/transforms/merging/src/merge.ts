@@ -29,7 +29,7 @@ export function merge({
       ops.div(size, ops.max(ops.add(size, ops.take(size, into)), 1e-30)),
     );
     // what was kept, or stands beyond the row, moves nowhere; without a kept slot nothing does
-    const moves = ops.mul(ops.sub(ops.lastSlots(length, length.shape[1]!), stays), ops.reduce('max', stays, 'slots'));
+    const moves = ops.mul(ops.sub(ops.lastSlots(length, length.shape[1]), stays), ops.reduce('max', stays, 'slots'));
     return { values: ops.kernel(foldInto, { values: v, into, w: ops.where(moves, w, 0) }) };
   });
 }

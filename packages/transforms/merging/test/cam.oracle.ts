@@ -18,20 +18,20 @@ export function camOracle(
   const evicted = values
     .map((_, i) => i)
     .filter((i) => !kept.includes(i))
-    .sort((a, b) => scores[b]! - scores[a]! || a - b)
+    .sort((a, b) => scores[b] - scores[a] || a - b)
     .slice(0, most);
   for (const e of evicted) {
     const next = kept
         .filter((t) => t > e)
         .sort((a, b) => a - b)
         .slice(0, slots),
-      mean = next.reduce((sum, t) => sum + received[t]!, 0) / next.length;
-    const chance = next.length === 0 || (mean === 0 && received[e] === 0) ? 0 : Math.min(1, received[e]! / mean);
-    if (coins[e]! >= chance) continue;
+      mean = next.reduce((sum, t) => sum + received[t], 0) / next.length;
+    const chance = next.length === 0 || (mean === 0 && received[e] === 0) ? 0 : Math.min(1, received[e] / mean);
+    if (coins[e] >= chance) continue;
     for (const t of next) {
-      const part = ndarray(values[e]!.data.slice(), values[e]!.shape as number[]);
+      const part = ndarray(values[e].data.slice(), values[e].shape as number[]);
       ops.mulseq(part, 1 / next.length);
-      ops.addeq(out[t]!, part);
+      ops.addeq(out[t], part);
     }
   }
   return out;

@@ -79,7 +79,7 @@ function folded(ops: Ops, c: Case): Tensor {
       budget: n,
       selectRows: G,
     };
-  const hook = compile(cam({ slots, most, seed })).hooks('compact')[0]!,
+  const hook = compile(cam({ slots, most, seed })).hooks('compact')[0],
     layer = { at, budgets: c.kept.map(() => n), read: () => undefined };
   const marks = ops.from({
     data: Float32Array.from(c.kept.flatMap((set) => Array.from({ length: n }, (_, i) => Number(set.includes(i))))),
@@ -136,8 +136,8 @@ test('agrees with the oracle, and records only', () => {
         );
         camOracle(own, row(received(c), g), row(scores(c), g), row(coins, g), set, c).forEach((v, i) =>
           v.data.forEach((x, j) => {
-            expect(Math.abs(got[(g * n + i) * d + j]! - x)).toBeLessThan(1e-5);
-            moved += Number(set.includes(i) && x !== own[i]!.data[j]);
+            expect(Math.abs(got[(g * n + i) * d + j] - x)).toBeLessThan(1e-5);
+            moved += Number(set.includes(i) && x !== own[i].data[j]);
           }),
         );
       });
@@ -149,7 +149,7 @@ test('agrees with the oracle, and records only', () => {
 });
 test('attention of generated tokens adds up, a head group at a time', () => {
   const { ops } = cpu,
-    hook = compile(cam()).hooks('step')[0]!,
+    hook = compile(cam()).hooks('step')[0],
     at = {
       layer: 0,
       layers: 1,
@@ -176,7 +176,7 @@ test('attention of generated tokens adds up, a head group at a time', () => {
       read: read as never,
     },
   ]);
-  expect(Array.from(readCpu([...state!.values()][0]!).data)).toEqual([1.75, 2.25, 3.25, 4.75]);
+  expect(Array.from(readCpu([...state.values()][0]).data)).toEqual([1.75, 2.25, 3.25, 4.75]);
 });
 test.each([
   [() => cam({ slots: 0 }), 'cam: slots must be a positive whole number of slots, got 0'],

@@ -67,7 +67,7 @@ function merged(
       selectRows: G,
     };
   const layer = { at, budgets: kept.map(() => n), read: () => undefined },
-    hook = compile(merge({ threshold })).hooks('compact')[0]!;
+    hook = compile(merge({ threshold })).hooks('compact')[0];
   const marks = ops.from({
     data: Float32Array.from(kept.flatMap((set) => Array.from({ length: n }, (_, i) => Number(set.includes(i))))),
     shape: [G, n],
@@ -107,7 +107,7 @@ test('agrees with the oracle, and records only', () => {
       kept.forEach((set, g) =>
         mergeOracle(rows(keys, g), rows(values, g), set, threshold).forEach((v, i) => {
           if (set.includes(i))
-            v.data.forEach((x, j) => expect(Math.abs(got[(g * n + i) * d + j]! - x)).toBeLessThan(1e-5));
+            v.data.forEach((x, j) => expect(Math.abs(got[(g * n + i) * d + j] - x)).toBeLessThan(1e-5));
         }),
       );
       expect(Array.from(readCpu(trace.reveal(merged(trace.ops, keys, values, kept, n, d, threshold))).data)).toEqual(

@@ -33,7 +33,7 @@ export function chunks({ size = 10, shared = true }: ChunksOptions = {}): Unit<'
       return {
         units: { of, count, byPosition },
         scores: shared
-          ? ops.reduce('sum', scores.shape[0]! > at.kvHeads ? ops.groupRows('mean', mean, at.kvHeads) : mean, 'rows')
+          ? ops.reduce('sum', scores.shape[0] > at.kvHeads ? ops.groupRows('mean', mean, at.kvHeads) : mean, 'rows')
           : mean,
       };
     },

@@ -18,7 +18,7 @@ export const placeInChunk: Kernel = {
   params: {},
   ragged: 'x',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => x! },
+  output: { dtype: 'f32', shape: ({ x }) => x },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let r = index / n; let i = index % n; let at = r * n; let from_ = r / (x_shape.x / chunk_shape.x) * n;
@@ -31,15 +31,15 @@ fn run(index: u32) {
   output[index] = before;
 }`,
   ref({ x, chunk }, _params, out, lengths) {
-    const [rows = 0, n = 0] = x!.shape,
-      group = rows / chunk!.shape[0]!;
+    const [rows = 0, n = 0] = x.shape,
+      group = rows / chunk.shape[0];
     for (let r = 0; r < rows; r++)
-      for (let i = 0, at = r * n, from = Math.floor(r / group) * n; i < lengths[r]!; i++) {
+      for (let i = 0, at = r * n, from = Math.floor(r / group) * n; i < lengths[r]; i++) {
         let before = 0;
-        for (let j = i - 1; j >= 0 && chunk!.data[from + j] === chunk!.data[from + i]; j--)
-          before += Number(x!.data[at + j]! >= x!.data[at + i]!);
-        for (let j = i + 1; j < lengths[r]! && chunk!.data[from + j] === chunk!.data[from + i]; j++)
-          before += Number(x!.data[at + j]! > x!.data[at + i]!);
+        for (let j = i - 1; j >= 0 && chunk.data[from + j] === chunk.data[from + i]; j--)
+          before += Number(x.data[at + j] >= x.data[at + i]);
+        for (let j = i + 1; j < lengths[r] && chunk.data[from + j] === chunk.data[from + i]; j++)
+          before += Number(x.data[at + j] > x.data[at + i]);
         out[at + i] = before;
       }
   },
@@ -70,7 +70,7 @@ export function entropyGate({ size = 10, low = 4 }: EntropyGateOptions = {}): Tr
       G = at.kvHeads,
       count = Math.ceil(at.length / size),
       n = at.slots;
-    const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor => (x.shape[0]! > G ? ops.groupRows(kind, x, G) : x),
+    const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor => (x.shape[0] > G ? ops.groupRows(kind, x, G) : x),
       over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, count);
     const s = ops.add(
       ops.mul(layerMean(ctx, marked(ops, onRows('mean', scores), forced && onRows('max', forced))), G),

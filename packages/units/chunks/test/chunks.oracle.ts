@@ -13,7 +13,7 @@ export function chunksOracle(
 ): number[] {
   return Array.from({ length: Math.ceil(length / size) }, (_, u) =>
     scores.reduce((total, row, g) => {
-      const own = row.filter((_, i) => positions[g]![i]! >= u * size && positions[g]![i]! < (u + 1) * size);
+      const own = row.filter((_, i) => positions[g][i] >= u * size && positions[g][i] < (u + 1) * size);
       return total + (own.length === 0 ? 0 : ops.sum(ndarray(Float64Array.from(own), [own.length])) / own.length);
     }, 0),
   );
@@ -29,11 +29,11 @@ export function entropyGateOracle(
   low: number,
   budget: number,
 ): number[] | undefined {
-  const byScore = (a: number, b: number): number => scores[b]! - scores[a]! || a - b;
+  const byScore = (a: number, b: number): number => scores[b] - scores[a] || a - b;
   const chunks = Array.from({ length: Math.ceil(scores.length / size) }, (_, u) => {
     const slots = scores.flatMap((_score, i) => (Math.floor(i / size) === u ? [i] : [])),
       own = ndarray(
-        Float64Array.from(slots, (i) => scores[i]!),
+        Float64Array.from(slots, (i) => scores[i]),
         [slots.length],
       ),
       mean = ops.sum(own) / slots.length;
@@ -45,7 +45,7 @@ export function entropyGateOracle(
         : -Array.from(own.data).reduce((sum, p) => sum + p * Math.log(p + 1e-8), 0) / Math.log(slots.length);
     return { u, slots: slots.sort(byScore), mean, entropy: Math.max(0, Math.min(1, entropy)) };
   });
-  const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[(of.length - 1) >> 1]!;
+  const median = (of: readonly number[]): number => [...of].sort((a, b) => a - b)[(of.length - 1) >> 1];
   const mean = median(chunks.map((c) => c.mean)),
     entropy = median(chunks.map((c) => c.entropy));
   if (chunks.filter((c) => Math.abs(c.entropy - entropy) < 1e-5).length > 1) return undefined;

@@ -16,23 +16,22 @@ describe.each(
 test('chunk scores and places agree with the oracle, with gaps in the positions', () => {
   fc.assert(
     fc.property(sceneSpecs({ layers: 1, ragged: false }), fc.integer({ min: 1, max: 5 }), (spec, size) => {
-      const { at, attention, positions } = scene(spec).layers[0]!,
+      const { at, attention, positions } = scene(spec).layers[0],
         { ops } = cpu;
       const read = (): unknown => ops.from({ data: positions, shape: [at.kvHeads, at.slots] }),
         layer = { at, read, budgets: [] };
       const { units, unitScores } = runSteps(compile(chunks({ size })).steps, [layer], ops, [
         { ...emptyDraft(layer, ops), scores: ops.from({ data: attention, shape: [at.queryHeads, at.slots] }) },
-      ])[0]!;
+      ])[0];
       const row = (data: ArrayLike<number>, r: number): number[] =>
-        Array.from({ length: at.slots }, (_, i) => data[r * at.slots + i]!);
+        Array.from({ length: at.slots }, (_, i) => data[r * at.slots + i]);
       const placed = Array.from({ length: at.kvHeads }, (_, g) => row(positions, g)),
         group = at.queryHeads / at.kvHeads;
       const kv = placed.map((_, g) =>
         row(attention, g * group).map(
           (_, i) =>
-            Array.from({ length: group }, (_, r) => attention[(g * group + r) * at.slots + i]!).reduce(
-              (a, b) => a + b,
-            ) / group,
+            Array.from({ length: group }, (_, r) => attention[(g * group + r) * at.slots + i]).reduce((a, b) => a + b) /
+            group,
         ),
       );
       expect(units!.count).toBe(Math.ceil(at.length / size));

@@ -44,14 +44,14 @@ test('with topK it keeps what the greedy pass of kvpress keeps, at every budget'
           ),
           { minLength: 1, maxLength: 2 },
         )
-        .filter((rows) => rows.every((row) => row.length === rows[0]!.length)),
+        .filter((rows) => rows.every((row) => row.length === rows[0].length)),
       fc.integer({ min: 2, max: 6 }),
       fc.nat(4),
       fc.nat(30),
       (rows, size, cut, budget) => {
-        const n = rows[0]!.length,
+        const n = rows[0].length,
           low = 1 + (cut % (size - 1)),
-          summed = rows[0]!.map((_, i) => rows.reduce((sum, row) => sum + row[i]!, 0)),
+          summed = rows[0].map((_, i) => rows.reduce((sum, row) => sum + row[i], 0)),
           B = Math.max(1, Math.min(budget, n)),
           want = entropyGateOracle(summed, size, low, B);
         fc.pre(want !== undefined); // a median that hangs by rounding

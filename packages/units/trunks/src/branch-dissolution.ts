@@ -53,7 +53,7 @@ export function branchDissolution({
       const sizes = ops.groupSlots('sum', free, of, count),
         excess = ops.max(0, ops.sub(ops.add(sum(free), sum(kept)), budgets));
       const worth = ops.add(
-        unitScores.shape[0]! > at.selectRows ? ops.groupRows('mean', unitScores, at.selectRows) : unitScores,
+        unitScores.shape[0] > at.selectRows ? ops.groupRows('mean', unitScores, at.selectRows) : unitScores,
         none,
       );
       const stay = ops.kernel(allowance, { scores: worth, sizes, excess }, { least }); // [r, units]
@@ -77,7 +77,7 @@ export const allowance: Kernel = {
   inputs: { scores: 'f32', sizes: 'f32', excess: 'f32' },
   params: { least: 'f32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ scores }) => scores! },
+  output: { dtype: 'f32', shape: ({ scores }) => scores },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let m = scores_shape.y;
@@ -91,14 +91,14 @@ fn run(index: u32) {
   output[index] = select(select(0.0, rest, rest >= params.least), sizes[index], left <= 0.0);
 }`,
   ref({ scores, sizes, excess }, { least = 1 }, out) {
-    const [rows = 0, m = 0] = scores!.shape;
+    const [rows = 0, m = 0] = scores.shape;
     for (let row = 0; row < rows; row++) {
       const order = Array.from({ length: m }, (_, u) => row * m + u).sort(
-        (a, b) => scores!.data[a]! - scores!.data[b]! || b - a,
+        (a, b) => scores.data[a] - scores.data[b] || b - a,
       );
-      let left = excess!.data[row]!;
+      let left = excess.data[row];
       for (const u of order) {
-        const size = sizes!.data[u]!,
+        const size = sizes.data[u],
           rest = size - left;
         out[u] = left <= 0 ? size : rest >= least ? rest : 0;
         left -= size;

@@ -9,7 +9,7 @@ export const carried: Kernel = {
   inputs: { before: 'f32', fresh: 'f32' },
   params: {},
   per: 'element',
-  output: { dtype: 'f32', shape: ({ fresh }) => fresh! },
+  output: { dtype: 'f32', shape: ({ fresh }) => fresh },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   output[index] = fresh[index];
@@ -17,8 +17,8 @@ fn run(index: u32) {
 }`,
   ref({ before, fresh }, _params, out) {
     out.forEach((_, i) => {
-      const known = before!.data[i] ?? -1;
-      out[i] = known >= 0 ? known : fresh!.data[i]!;
+      const known = before.data[i] ?? -1;
+      out[i] = known >= 0 ? known : fresh.data[i];
     });
   },
 };
@@ -33,7 +33,7 @@ export const holding: Kernel = {
   params: {},
   ragged: 'positions',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like! },
+  output: { dtype: 'f32', shape: ({ like }) => like },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = positions_shape.y;
@@ -48,12 +48,12 @@ fn run(index: u32) {
   output[index] = count;
 }`,
   ref({ positions: p, unitOf }, _params, out, lengths) {
-    const [rows = 0, n = 0] = p!.shape;
+    const [rows = 0, n = 0] = p.shape;
     out.fill(0);
     for (let r = 0; r < rows; r++)
-      for (let i = 0; i < lengths[r]!; i++) {
-        const u = unitOf!.data[p!.data[r * n + i]!] ?? -1;
-        if (u >= 0 && u < out.length) out[u]! += 1;
+      for (let i = 0; i < lengths[r]; i++) {
+        const u = unitOf.data[p.data[r * n + i]] ?? -1;
+        if (u >= 0 && u < out.length) out[u] += 1;
       }
   },
 };
@@ -74,7 +74,7 @@ export const resonance: Kernel = {
   inputs: { a: 'u32', b: 'u32', weight: 'f32', lit: 'f32' },
   params: { hops: 'u32', gain: 'f32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ lit }) => lit! },
+  output: { dtype: 'f32', shape: ({ lit }) => lit },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let E = weight_shape.x * weight_shape.y;
@@ -95,21 +95,21 @@ fn run(index: u32) {
   output[index] = left;
 }`,
   ref({ a, b, weight, lit }, { hops = 2, gain = 0 }, out) {
-    const E = weight!.data.length,
+    const E = weight.data.length,
       at = Array.from({ length: out.length }, (): number[] => []),
-      other = (e: number, u: number): number => (a!.data[e] === u ? b!.data[e]! : a!.data[e]!);
-    for (let e = 0; e < E; e++) for (const u of new Set([a!.data[e]!, b!.data[e]!])) at[u]?.push(e);
+      other = (e: number, u: number): number => (a.data[e] === u ? b.data[e] : a.data[e]);
+    for (let e = 0; e < E; e++) for (const u of new Set([a.data[e], b.data[e]])) at[u]?.push(e);
     out.forEach((_, u) => {
       let left = 1;
-      for (const e of at[u]!) {
+      for (const e of at[u]) {
         const middle = other(e, u),
-          last = weight!.data[e]! * HOP;
-        if (hops > 0 && last >= LEAST && lit!.data[middle]! !== 0) left *= 1 - gain * last;
+          last = weight.data[e] * HOP;
+        if (hops > 0 && last >= LEAST && lit.data[middle] !== 0) left *= 1 - gain * last;
         if (hops < 2) continue;
         for (const f of at[middle] ?? []) {
           const start = other(f, middle),
-            first = weight!.data[f]! * HOP;
-          if (start !== u && lit!.data[start]! !== 0 && first >= LEAST && first * last >= LEAST)
+            first = weight.data[f] * HOP;
+          if (start !== u && lit.data[start] !== 0 && first >= LEAST && first * last >= LEAST)
             left *= 1 - gain * first * last;
         }
       }

@@ -107,7 +107,7 @@ export function breath({
     { name: 'breath', options },
     [coAttention, positions, keys, trunk, strength, impact, edges, held],
     (layers) => {
-      const first = layers[0]!,
+      const first = layers[0],
         { ops, at, units, unitScores, coAttention: links } = first,
         { count, byPosition: table } = units;
       if (!table) throw new KvError('breath', 'needs units cut by position, such as trunks() or sentences()');

@@ -47,9 +47,9 @@ function interfaceStrength({ from, to, weight }: CoAttention, first: Uint32Array
     border = right.start;
   let sum = 0,
     count = 0;
-  for (let e = first[low] ?? 0; e < from.length && from[e]! < high; e++) {
-    if (to[e]! < low || to[e]! >= high || from[e]! < border === to[e]! < border) continue;
-    sum += weight[e]!;
+  for (let e = first[low] ?? 0; e < from.length && from[e] < high; e++) {
+    if (to[e] < low || to[e] >= high || from[e] < border === to[e] < border) continue;
+    sum += weight[e];
     count++;
   }
   return count === 0 ? 0 : sum / count;
@@ -65,8 +65,8 @@ export interface TrunkSizes {
 /** Where the edges of each token begin. */
 export function firstEdges({ from }: CoAttention, length: number): Uint32Array {
   const first = new Uint32Array(length + 1);
-  for (const i of from) first[i + 1]!++;
-  for (let i = 0; i < length; i++) first[i + 1]! += first[i]!;
+  for (const i of from) first[i + 1]++;
+  for (let i = 0; i < length; i++) first[i + 1] += first[i];
   return first;
 }
 
@@ -85,7 +85,7 @@ export function trunkSpans(
   const strength = (a: Span, b: Span): number => interfaceStrength(edges, first, a, b);
   const between = sentences
     .slice(1)
-    .map((s, i) => strength(sentences[i]!, s))
+    .map((s, i) => strength(sentences[i], s))
     .sort((a, b) => a - b);
   const threshold = merge === 'adaptive' ? (between[Math.floor(between.length / 2)] ?? 0) : merge;
   const merged = sentences.reduce<Span[]>((done, next) => {

@@ -15,9 +15,9 @@ export interface Best {
 }
 /** Keeps the `most` heaviest, the first of equals. */
 export function offer({ to, weight }: Best, j: number, w: number, { most, above }: Strongest): void {
-  if (!(w > above) || (weight.length === most && !(w > weight[most - 1]!))) return;
+  if (!(w > above) || (weight.length === most && !(w > weight[most - 1]))) return;
   let at = weight.length;
-  while (at > 0 && w > weight[at - 1]!) at--;
+  while (at > 0 && w > weight[at - 1]) at--;
   weight.splice(at, 0, w);
   to.splice(at, 0, j);
   if (weight.length > most) {
@@ -68,7 +68,7 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
     own: Float32Array[] = [],
     columns: Float64Array[] = [];
 
-  const attended = (i: number): number => attendedMost(columns.map((column) => column[i]!));
+  const attended = (i: number): number => attendedMost(columns.map((column) => column[i]));
   function close(): void {
     const unit = own.map((row) => {
       const size = Math.sqrt(row.reduce((s, x) => s + x * x, 0)) + 1e-8;
@@ -77,10 +77,10 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
     for (let i = 0; i < unit.length; i++)
       for (let j = 0; j < unit.length; j++) {
         if (i === j) continue;
-        const [a, b] = [unit[i]!, unit[j]!];
+        const [a, b] = [unit[i], unit[j]];
         let cosine = 0;
-        for (let c = 0; c <= Math.min(i, j); c++) cosine += a[c]! * b[c]!;
-        offer(best[start + i]!, start + j, cosine, WITHIN);
+        for (let c = 0; c <= Math.min(i, j); c++) cosine += a[c] * b[c];
+        offer(best[start + i], start + j, cosine, WITHIN);
       }
     for (let i = 0; i < count; i++) saliency[start + i] = attended(i);
     [start, count, own, columns] = [start + count, 0, [], []];
@@ -97,16 +97,16 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
       const mean = new Float32Array(width);
       for (let h = 0; h < heads; h++)
         for (let i = 0; i < width; i++) {
-          const weight = rows[h * width + i]!;
-          mean[i]! += weight / heads;
-          if (i >= start) columns[h]![i - start]! += weight;
+          const weight = rows[h * width + i];
+          mean[i] += weight / heads;
+          if (i >= start) columns[h][i - start] += weight;
         }
-      for (let i = 0; i < (generated ? query : start); i++) offer(across, i, mean[i]!, ACROSS);
+      for (let i = 0; i < (generated ? query : start); i++) offer(across, i, mean[i], ACROSS);
       best.push({ to: [], weight: [] });
       // an edge runs from the earlier token to the query that reads it
       across.to.forEach((i, k) => {
-        best[i]!.to.push(query);
-        best[i]!.weight.push(across.weight[k]!);
+        best[i].to.push(query);
+        best[i].weight.push(across.weight[k]);
       });
       if (!generated) own.push(mean.slice(start));
       count++;
@@ -115,7 +115,7 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
       if (own.length > 0) close();
       return flat(
         best,
-        best.map((_, i) => (i < start ? saliency[i]! : attended(i - start))),
+        best.map((_, i) => (i < start ? saliency[i] : attended(i - start))),
       );
     },
   };

@@ -51,7 +51,7 @@ export function foldedCollector({
 
   /** Place and weight by turns, `most` a row. */
   const each = (data: Float32Array, most: number, row: number, visit: (to: number, weight: number) => void): void => {
-    for (let k = row * most; k < (row + 1) * most && data[2 * k + 1]! > 0; k++) visit(data[2 * k]!, data[2 * k + 1]!);
+    for (let k = row * most; k < (row + 1) * most && data[2 * k + 1] > 0; k++) visit(data[2 * k], data[2 * k + 1]);
   };
   return {
     async fold(engine, from) {
@@ -62,13 +62,13 @@ export function foldedCollector({
         ...cosines(folded),
       ]);
       for (const [i, { first, from: start, end }] of parts.entries()) {
-        const [received, across, within] = read[i]!,
+        const [received, across, within] = read[i],
           size = end - first,
-          heads = received!.length / size;
+          heads = received.length / size;
         if (open.first !== first) open = { first, sums: [] };
         for (let t = 0; t < size; t++) {
           const sums = (open.sums[t] ??= new Array<number>(heads).fill(0));
-          for (let h = 0; h < heads; h++) sums[h]! += received![h * size + t]!;
+          for (let h = 0; h < heads; h++) sums[h] += received[h * size + t];
           saliency[first + t] = attendedMost([...sums]);
         }
         for (let t = start; t < end; t++) {
@@ -82,9 +82,9 @@ export function foldedCollector({
         }
         // an edge runs from the earlier token to the query that reads it
         for (let t = start; t < end; t++)
-          each(across!, ACROSS.most, t - start, (j, w) => {
-            best[j]!.to.push(t);
-            best[j]!.weight.push(w);
+          each(across, ACROSS.most, t - start, (j, w) => {
+            best[j].to.push(t);
+            best[j].weight.push(w);
           });
       }
     },

@@ -17,14 +17,14 @@ export interface UnitGraph {
 export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array, count: number): UnitGraph {
   const sizes = new Uint32Array(count),
     pairs = new Map<number, [sum: number, edges: number]>();
-  for (const u of unitOf) sizes[u]!++;
+  for (const u of unitOf) sizes[u]++;
   for (let e = 0; e < from.length; e++) {
-    const u = unitOf[from[e]!],
-      v = unitOf[to[e]!];
+    const u = unitOf[from[e]],
+      v = unitOf[to[e]];
     if (u === undefined || v === undefined || u === v) continue;
     const key = Math.max(u, v) * count + Math.min(u, v),
       pair = pairs.get(key) ?? [0, 0];
-    pair[0] += weight[e]!;
+    pair[0] += weight[e];
     pair[1]++;
     pairs.set(key, pair);
   }
@@ -32,7 +32,7 @@ export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array
     .map(([key, [sum, edges]]) => {
       const a = key % count,
         b = Math.floor(key / count);
-      return { a, b, weight: (sum / edges) * Math.sqrt(edges / (sizes[a]! * sizes[b]!)) };
+      return { a, b, weight: (sum / edges) * Math.sqrt(edges / (sizes[a] * sizes[b])) };
     })
     .filter(({ weight: w }) => w > PRUNE)
     .sort((x, y) => x.b - y.b || x.a - y.a);
@@ -43,8 +43,8 @@ export function unitGraph({ from, to, weight }: CoAttention, unitOf: Uint32Array
 export function centralities({ a, b, weight }: UnitGraph, count: number): Float32Array {
   const degree = new Float64Array(count);
   weight.forEach((w, e) => {
-    degree[a[e]!]! += w;
-    degree[b[e]!]! += w;
+    degree[a[e]] += w;
+    degree[b[e]] += w;
   });
   const mean = degree.reduce((x, y) => x + y, 0) / count,
     std = Math.sqrt(degree.reduce((x, y) => x + (y - mean) ** 2, 0) / count);

@@ -11,7 +11,7 @@ export const strongest: Kernel = {
   inputs: { x: 'f32' },
   params: { above: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ x }) => [x![0]!, 2 * WITHIN.most] },
+  output: { dtype: 'f32', shape: ({ x }) => [x[0], 2 * WITHIN.most] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   let n = x_shape.y;
@@ -36,12 +36,12 @@ fn run(row: u32) {
   }
 }`,
   ref({ x }, { above = 0 }, out) {
-    const [n = 0] = x!.shape;
+    const [n = 0] = x.shape;
     out.fill(0);
     for (let row = 0; row < n; row++) {
       const best: Best = { to: [], weight: [] };
-      for (let j = 0; j < n; j++) if (j !== row) offer(best, j, x!.data[row * n + j]!, { most: WITHIN.most, above });
-      best.to.forEach((j, k) => out.set([j, best.weight[k]!], 2 * (row * WITHIN.most + k)));
+      for (let j = 0; j < n; j++) if (j !== row) offer(best, j, x.data[row * n + j], { most: WITHIN.most, above });
+      best.to.forEach((j, k) => out.set([j, best.weight[k]], 2 * (row * WITHIN.most + k)));
     }
   },
 };

@@ -16,9 +16,9 @@ export interface Rates {
 /** One generated token: what left a trunk takes its share of D, then D decays. `held` tokens are there now. */
 export function stepOracle(grove: Grove, held: readonly number[], { decay }: Rates): void {
   grove.D = grove.D.map((d, g) => {
-    const r = grove.held[g]! > 0 ? Math.min(1, held[g]! / grove.held[g]!) : 1,
+    const r = grove.held[g] > 0 ? Math.min(1, held[g] / grove.held[g]) : 1,
       left = r * d;
-    return Math.max(0, left - decay * Math.exp((-left * grove.M[g]!) / 2) * left);
+    return Math.max(0, left - decay * Math.exp((-left * grove.M[g]) / 2) * left);
   });
   grove.held = [...held];
 }
@@ -47,21 +47,21 @@ export function breatheOracle(grove: Grove, active: readonly boolean[], { hops, 
     n = D.length,
     rest = new Array<number>(n).fill(1),
     receive = (g: number, p: number): void => {
-      rest[g]! *= 1 - gain * p;
+      rest[g] *= 1 - gain * p;
     };
   for (let source = 0; source < n; source++) {
     if (!active[source]) continue;
     for (let next = 0; next < n && hops > 0; next++) {
-      const one = 1 * W[source]![next]! * 0.5;
+      const one = 1 * W[source][next] * 0.5;
       if (next === source || one < 0.01) continue;
       receive(next, one);
       for (let far = 0; far < n && hops > 1; far++) {
-        const two = one * W[next]![far]! * 0.5;
+        const two = one * W[next][far] * 0.5;
         if (far !== source && far !== next && two >= 0.01) receive(far, two);
       }
     }
   }
-  grove.D = D.map((d, g) => 1 - (1 - d) * rest[g]!);
+  grove.D = D.map((d, g) => 1 - (1 - d) * rest[g]);
   grove.W = W.map((row, a) =>
     row.map((w, b) => {
       if (w <= 0) return 0;

@@ -107,7 +107,7 @@ class Bench {
       data: Float32Array.from(this.slots, (p) => noise(this.seed + 5)(p) * 5),
       shape: [1, n],
     });
-    const draft = runSteps(compile(policy).steps, [layer], cpu.ops, [{ ...emptyDraft(layer, cpu.ops), scores }])[0]!;
+    const draft = runSteps(compile(policy).steps, [layer], cpu.ops, [{ ...emptyDraft(layer, cpu.ops), scores }])[0];
     draft.state.forEach((t, id) => this.states.set(id, t));
     return draft;
   }
@@ -116,7 +116,7 @@ class Bench {
     this.step++;
     for (const hook of compile(policy).hooks('step'))
       hook
-        .run([{ at: this.at, ops: cpu.ops, draft: {}, read: this.read } as unknown as Cell])[0]!
+        .run([{ at: this.at, ops: cpu.ops, draft: {}, read: this.read } as unknown as Cell])[0]
         .forEach((t, id) => this.states.set(id, t));
   }
   state = (name: string): number[] => Array.from(readCpu(this.states.get(`state.breath.${name}`)!).data);
@@ -189,7 +189,7 @@ test('D, edges and scores follow the oracle through tokens, losses and breaths',
           bench
             .state('strength')
             .slice(0, count)
-            .forEach((d, g) => expect(d).toBeCloseTo(grove.D[g]!, 4));
+            .forEach((d, g) => expect(d).toBeCloseTo(grove.D[g], 4));
           draft = bench.event(policy);
           const before = count,
             table = bench.state('trunk');
@@ -201,7 +201,7 @@ test('D, edges and scores follow the oracle through tokens, losses and breaths',
               count,
             ),
             D = bench.state('strength');
-          const W = fresh.map((row, a) => row.map((w, b) => (a < before && b < before ? grove.W[a]![b]! : w)));
+          const W = fresh.map((row, a) => row.map((w, b) => (a < before && b < before ? grove.W[a][b] : w)));
           const active = activeOracle(
             Array.from({ length: count }, (_, u) => bench.slots.filter((p) => of[p] === u)),
             new Map(bench.slots.map((p) => [p, [bench.norm(0, p), bench.norm(1, p)]])),
@@ -209,14 +209,14 @@ test('D, edges and scores follow the oracle through tokens, losses and breaths',
           Object.assign(grove, { W, M: [...grove.M, ...bench.state('impact').slice(before)], held: counts() });
           const unborn: Grove = { ...grove, D: Array.from({ length: count }, (_, g) => grove.D[g] ?? 0) };
           breatheOracle(unborn, active, options);
-          D.slice(0, before).forEach((d, g) => expect(d).toBeCloseTo(unborn.D[g]!, 4));
+          D.slice(0, before).forEach((d, g) => expect(d).toBeCloseTo(unborn.D[g], 4));
           expect(bench.state('edges').reduce((s, w) => s + w, 0)).toBeCloseTo(
             unborn.W.flat().reduce((s, w) => s + w, 0) / 2,
             3,
           );
           Object.assign(grove, { D: [...unborn.D.slice(0, before), ...D.slice(before)], W: unborn.W });
           expect(draft.forced).toBeUndefined();
-          numbers(draft.unitScores).forEach((x, i) => expect(x).toBeGreaterThanOrEqual(D[i % count]! - 1e-6));
+          numbers(draft.unitScores).forEach((x, i) => expect(x).toBeGreaterThanOrEqual(D[i % count] - 1e-6));
         }
       },
     ),

@@ -18,7 +18,7 @@ const attention = (n: number, heads: number, seed: number): Float32Array[][] =>
 /** An engine that folds stretches as its interface says, by plain sums over the whole matrices. */
 function engine(all: readonly (readonly Float32Array[])[], length: number, promptLength: number): ProviderEngine {
   const H = all.length,
-    mean = (q: number, i: number): number => all.reduce((sum, head) => sum + (head[q]![i] ?? 0), 0) / H;
+    mean = (q: number, i: number): number => all.reduce((sum, head) => sum + (head[q][i] ?? 0), 0) / H;
   const range = (from: number, end: number): number[] => Array.from({ length: end - from }, (_, i) => from + i);
   const fold = ({ first, from, end, inside }: Stretch, { most, above }: { most: number; above: number }) => {
     const size = end - first,
@@ -36,7 +36,7 @@ function engine(all: readonly (readonly Float32Array[])[], length: number, promp
       strongest: tensor(links, end - from, 2 * most),
       received: tensor(
         all.flatMap((head) =>
-          range(first, end).map((i) => range(from, end).reduce((sum, q) => sum + (head[q]![i] ?? 0), 0)),
+          range(first, end).map((i) => range(from, end).reduce((sum, q) => sum + (head[q][i] ?? 0), 0)),
         ),
         H,
         size,
@@ -89,7 +89,7 @@ test('edges and saliency of folded stretches are those of rows one by one, after
         folded = foldedCollector({ chunk, prompt });
       let from = 0;
       for (const end of [prompt, ...more].map((_, i) => prompt + more.slice(0, i).reduce((a, b) => a + b, 0))) {
-        for (let q = from; q < end; q++) rows.add(q, Float32Array.from(all.flatMap((head) => [...head[q]!])));
+        for (let q = from; q < end; q++) rows.add(q, Float32Array.from(all.flatMap((head) => [...head[q]])));
         await folded.fold(engine(all, end, prompt), from);
         from = end;
         const [want, got] = [rows.take(), folded.take()],

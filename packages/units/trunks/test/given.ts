@@ -36,7 +36,7 @@ export const signals: LawOptions['signals'] = (signal: AnySignal, { at, seed }) 
 const WORDS = ['one', ' two', '.', '\n', ' three', '!', ' four'];
 /** `n` tokens, a few of which end a sentence. */
 export function randomTokens(n: number, seed: number): Tokens {
-  const words = Array.from({ length: n }, (_, i) => WORDS[Math.floor(noise(seed)(i) * WORDS.length)]!);
+  const words = Array.from({ length: n }, (_, i) => WORDS[Math.floor(noise(seed)(i) * WORDS.length)]);
   let end = 0;
   return {
     ids: words.map((w) => WORDS.indexOf(w)),

@@ -39,19 +39,20 @@ test('sentences are cut at their ends, and the longer ones into the fewest parts
       };
       const { units, unitScores } = runSteps(compile(sentences({ maxSize })).steps, [layer], cpu.ops, [
         { ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from(scores), shape: [1, n] }) },
-      ])[0]!;
+      ])[0];
       const of = Array.from((units!.of as unknown as { data: Uint32Array }).data),
         cut = Array.from({ length: units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])));
       expect(cut.flat()).toEqual(Array.from({ length: n }, (_, i) => i));
       for (const sentence of sentencesOf(given)) {
-        const parts = cut.filter((unit) => sentence.includes(unit[0]!)),
+        const parts = cut.filter((unit) => sentence.includes(unit[0])),
           sizes = parts.map((unit) => unit.length);
         expect(parts.flat()).toEqual(sentence);
         expect(parts.length).toBe(maxSize === 0 ? 1 : Math.ceil(sentence.length / maxSize));
         expect(Math.max(...sizes) - Math.min(...sizes)).toBeLessThanOrEqual(1);
       }
       Array.from((unitScores as unknown as { data: Float32Array }).data).forEach((x, u) => {
-        const best = cut[u]!.map((i) => scores[i]!)
+        const best = cut[u]
+          .map((i) => scores[i])
           .sort((a, b) => b - a)
           .slice(0, 3);
         expect(x).toBeCloseTo(best.reduce((a, b) => a + b, 0) / best.length, 3);

@@ -43,7 +43,7 @@ test('streamed edges and saliency are those of whole attention matrices', () => 
         want = edgesOracle(attention, chunk);
       const text = (list: readonly { i: number; j: number; w: number }[]): string[] =>
         list.map(({ i, j, w }) => `${i},${j},${w.toFixed(3)}`).sort();
-      expect(text(Array.from(got.from, (i, e) => ({ i, j: got.to[e]!, w: got.weight[e]! })))).toEqual(text(want.edges));
+      expect(text(Array.from(got.from, (i, e) => ({ i, j: got.to[e], w: got.weight[e] })))).toEqual(text(want.edges));
       want.saliency.forEach((s, i) => expect(got.saliency[i]).toBeCloseTo(s, 4));
       expect([...got.from]).toEqual([...got.from].sort((a, b) => a - b));
     }),
@@ -85,7 +85,7 @@ function draftOf(
   };
   return runSteps(compile(piece).steps, [layer], cpu.ops, [
     { ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from(scores), shape: [1, n] }) },
-  ])[0]!;
+  ])[0];
 }
 const texts = fc.record({
   n: fc.integer({ min: 1, max: 40 }),
@@ -114,19 +114,20 @@ test('trunks, their scores and their centrality agree with the oracles', () => {
       );
       for (const g of split) expect(g.length).toBeLessThanOrEqual(maxSize);
       numbers(draft.unitScores).forEach((x, u) => {
-        const best = split[u]!.map((i) => scores[i]!)
+        const best = split[u]
+          .map((i) => scores[i])
           .sort((a, b) => b - a)
           .slice(0, 3);
         expect(x).toBeCloseTo(best.reduce((a, b) => a + b, 0) / best.length, 3);
       });
       numbers(draftOf(compose(trunks({ merge, maxSize }), centrality()), n, tokens, edges, scores).unitScores).forEach(
-        (x, u) => expect(x).toBeCloseTo(centralityOracle(split, edges)[u]!, 4),
+        (x, u) => expect(x).toBeCloseTo(centralityOracle(split, edges)[u], 4),
       );
       const heights = numbers(draft.unitScores).map((x) => Math.log(1 + x)),
         low = Math.min(...heights),
         span = Math.max(...heights) - low;
       numbers(draftOf(compose(trunks({ merge, maxSize }), standout()), n, tokens, edges, scores).unitScores).forEach(
-        (x, u) => expect(x).toBeCloseTo((heights[u]! - low) / (span + 1e-8), 3),
+        (x, u) => expect(x).toBeCloseTo((heights[u] - low) / (span + 1e-8), 3),
       );
     }),
     { numRuns: 80 },
@@ -164,8 +165,8 @@ test('branch dissolution agrees with algorithm 1: B - 2 to B slots, protected tr
           dissolutionOracle(groups, numbers(draft.unitScores), scores, Math.min(room, n), forced, least),
         );
         if (room < n) {
-          expect(kept![0]!.length).toBeLessThanOrEqual(room);
-          expect(kept![0]!.length).toBeGreaterThanOrEqual(room - least + 1);
+          expect(kept![0].length).toBeLessThanOrEqual(room);
+          expect(kept![0].length).toBeGreaterThanOrEqual(room - least + 1);
         }
       },
     ),

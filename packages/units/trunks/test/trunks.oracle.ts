@@ -86,7 +86,7 @@ export function trunksOracle(
     return crossing.length === 0 ? 0 : crossing.reduce((s, { w }) => s + w, 0) / crossing.length;
   };
   const trunks: number[][] = [];
-  let current = [...sentences[0]!];
+  let current = [...sentences[0]];
   for (const next of sentences.slice(1)) {
     if (cas(current, next) > merge && current.length + next.length <= maxSize) current.push(...next);
     else {
@@ -108,14 +108,13 @@ export function centralityOracle(trunks: readonly (readonly number[])[], edges: 
       const ws = edges
         .filter(
           ({ i, j }) =>
-            (trunks[a]!.includes(i) && trunks[b]!.includes(j)) || (trunks[b]!.includes(i) && trunks[a]!.includes(j)),
+            (trunks[a].includes(i) && trunks[b].includes(j)) || (trunks[b].includes(i) && trunks[a].includes(j)),
         )
         .map(({ w }) => w);
       const weight =
         ws.length === 0
           ? 0
-          : (ws.reduce((s, w) => s + w, 0) / ws.length) *
-            Math.sqrt(ws.length / (trunks[a]!.length * trunks[b]!.length));
+          : (ws.reduce((s, w) => s + w, 0) / ws.length) * Math.sqrt(ws.length / (trunks[a].length * trunks[b].length));
       W.set(a, b, weight > 0.05 ? weight : 0);
     }
   const degree = upTo(m).map((a) => ops.sum(W.pick(a, null))),
@@ -139,12 +138,12 @@ export function dissolutionOracle(
     kept = new Set(whole ? trunks.filter((_, u) => touched[u]).flat() : forced);
   const alive = trunks.map((g, u) => ({ g: g.filter((i) => !kept.has(i)), u })).filter(({ g }) => g.length > 0);
   let c = Math.max(0, alive.flatMap(({ g }) => g).length - (budget - kept.size));
-  for (const { g } of alive.sort((a, b) => scores[a.u]! - scores[b.u]! || b.u - a.u)) {
+  for (const { g } of alive.sort((a, b) => scores[a.u] - scores[b.u] || b.u - a.u)) {
     const rest = g.length - c;
     if (c <= 0) g.forEach((i) => kept.add(i));
     else if (rest >= least)
       [...g]
-        .sort((a, b) => impact[b]! - impact[a]! || a - b)
+        .sort((a, b) => impact[b] - impact[a] || a - b)
         .slice(0, rest)
         .forEach((i) => kept.add(i));
     c = c <= 0 ? c : rest >= least ? 0 : c - g.length;

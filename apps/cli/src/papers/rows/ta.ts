@@ -98,7 +98,7 @@ export const ta: readonly Row[] = [
       ['taFast', 'tova'],
       ['tova', 'h2o'],
       ['h2o', 'streaming'],
-    ].flatMap(([a, b]) => against('prose-at-16', 'nll', at(a!, 16), [b!], 0)),
+    ].flatMap(([a, b]) => against('prose-at-16', 'nll', at(a, 16), [b], 0)),
     differs: 'the order of neighbours on a novel: 256 tokens, then 64 with an event every 4',
   },
   {
