@@ -11,11 +11,11 @@ import { merge } from '@kv/transforms-merging';
 import { branchDissolution, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
-import type { Generated, Model } from '../src/index.ts';
+import type { Generated, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
 import { shared, sharedJson } from './shared.ts';
 
-let model: Model, ids: number[], plain: Generated;
+let model: HostModel, ids: number[], plain: Generated;
 /** Quest. */
 const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBounds(), topK()), { budget });
 const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> =>

@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { StopText } from '../src/host/stop-text.ts';
-import { TokenText } from '../src/host/text.ts';
+import { TokenText } from '../src/sequence/text.ts';
 import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 

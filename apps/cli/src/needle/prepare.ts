@@ -3,7 +3,7 @@ import type { Compiled } from '@kv/core';
 import { openCheckpoint, slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import type { NeedleOptions } from '../commands/needle.ts';
-import { openEngine } from '../engine.ts';
+import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
@@ -76,7 +76,7 @@ export async function prepare(
 
 /** The name of an engine, as results and reports say it: of a GPU its adapter too. */
 export async function engineName(choice: EngineChoice, cwd: string): Promise<string> {
-  const { name, close } = await openEngine(choice, cwd, 1);
+  const { name, close } = await openRuntime(choice, cwd, 1);
   close();
   return name;
 }

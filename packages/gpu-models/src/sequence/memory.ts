@@ -1,8 +1,19 @@
 import { KvError, sameSignal, signalKey } from '@kv/core';
 import type { AnySignal, Cell, Compiled, Plan, Signal } from '@kv/core';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
-import { embeddingsOf, makeRoom, SequenceMemory, watchOf } from '@kv/models';
-import type { Ahead, EventResult, EventTimes, Fed, FeedOptions, Model, Place, Snapshot } from '@kv/models';
+import { SequenceMemory, watchOf } from '@kv/models';
+import type {
+  Ahead,
+  Decoder,
+  EventResult,
+  EventTimes,
+  Fed,
+  FeedOptions,
+  MemoryModel,
+  MemoryOptions,
+  Place,
+  Snapshot,
+} from '@kv/models';
 import type { DeviceRunnable } from '../engine.ts';
 import { aheadOf } from './ahead.ts';
 import {
@@ -28,15 +39,22 @@ export class DeviceMemory extends SequenceMemory {
   layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   shared: DeviceStates;
+  readonly decoder: Decoder<DeviceRunnable>;
+  readonly ahead: Ahead = aheadOf(this);
   readonly #gpu: Gpu;
   readonly #scope: OpenScope;
 
-  /** @param model of an engine on the same device */
-  constructor(gpu: Gpu, model: Model, window?: number) {
+  /** @param decoder prepared on the same device */
+  constructor(
+    gpu: Gpu,
+    decoder: Decoder<DeviceRunnable>,
+    model: MemoryModel,
+    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+  ) {
     const scope = gpu.open(),
       { config } = model;
-    super(model, scope, window);
-    [this.#gpu, this.#scope] = [gpu, scope];
+    super(model, scope, options);
+    [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
     this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.home));
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.home);
   }
@@ -63,8 +81,8 @@ export class DeviceMemory extends SequenceMemory {
     layer: number,
     { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
   ): (signal: AnySignal) => unknown {
-    const { shared, text: tokens, counters, model } = this,
-      { config, decoder } = model;
+    const { shared, text: tokens, counters, decoder } = this,
+      { config, embeddings } = this.model;
     const rope = {
       rotary: config.rope.rotary,
       angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength),
@@ -76,16 +94,12 @@ export class DeviceMemory extends SequenceMemory {
       shared,
       tokens,
       rope,
-      embeddings: embeddingsOf(model),
+      embeddings,
       counters,
       commands,
       ops,
-      output: () => (decoder.prepared.layers[layer].finish as DeviceRunnable).weight('output'),
+      output: () => decoder.layers[layer].finish.weight('output'),
     });
-  }
-
-  override get ahead(): Ahead {
-    return aheadOf(this);
   }
 
   protected place(layer: number): Place {
@@ -93,13 +107,7 @@ export class DeviceMemory extends SequenceMemory {
     return { slots: cache.length, aligned, lengths: cache.counts, kept: () => cache.kept() };
   }
 
-  async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
-    makeRoom(
-      this,
-      ids.length,
-      options.phase === 'decode' ? 'generation' : 'prompt',
-      options.policy.hooks('compact').some((hook) => hook.together),
-    );
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
     if (!evict) return { output: await devicePass(this, ids, options) };
     const { policy } = options,
       { plan, times } = evict,
@@ -178,7 +186,8 @@ export class DeviceMemory extends SequenceMemory {
     const scope = this.open(),
       { commands } = scope,
       {
-        model: { decoder, config },
+        decoder,
+        model: { config },
         layers,
       } = this;
     try {
@@ -202,18 +211,19 @@ export class DeviceMemory extends SequenceMemory {
     }
   }
 
-  saved(): Promise<Snapshot> {
+  protected numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>> {
     return snapshot(this);
   }
 
-  restore({ layers, states }: Snapshot): void {
+  protected take({ layers, states }: Pick<Snapshot, 'layers' | 'states'>): void {
     for (const [l, layer] of layers.entries()) this.layers[l].restore(layer);
     for (const state of states) this.shared.restore(state);
   }
 
   /** Nothing yet, of the same model. */
   empty(): DeviceMemory {
-    return new DeviceMemory(this.#gpu, this.model, this.window);
+    const { decoder, model, window, signal } = this;
+    return new DeviceMemory(this.#gpu, decoder, model, { window, signal });
   }
 
   fork(upTo: number = this.length): DeviceMemory {

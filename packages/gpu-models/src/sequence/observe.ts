@@ -1,7 +1,7 @@
 import { compile, id, KvError, signalKey } from '@kv/core';
 import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { artifactOf, makeRoom } from '@kv/models';
+import { makeRoom } from '@kv/models';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceMemory } from './memory.ts';
 import { devicePass } from './pass.ts';
@@ -36,7 +36,7 @@ function providerEngine(
 ): ProviderEngine {
   const passes = new Map<string, Promise<readonly Tensor[]>>(),
     { model, text, promptLength } = memory,
-    { tokenizer } = model;
+    { tokenizer, sidecar } = model;
   return {
     ids: text.ids,
     promptLength,
@@ -50,7 +50,7 @@ function providerEngine(
       }
       return (await passes.get(key)!)[layer];
     },
-    artifact: (name) => artifactOf(model, name),
+    artifact: (name) => sidecar(name),
     hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
     attentionStretches(layer, stretches, strongest, record) {
       onPass();

@@ -1,7 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
 import type { Output } from '@kv/models';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeArgmax } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
@@ -13,8 +12,8 @@ import type { DeviceMemory } from './memory.ts';
  */
 export function outputOf(
   {
+    decoder,
     model: {
-      decoder,
       config: { vocab },
     },
   }: DeviceMemory,
@@ -24,7 +23,7 @@ export function outputOf(
   step: number,
 ): Output {
   decoder.rows.head += count;
-  const [logits] = (decoder.prepared.head as DeviceRunnable).encode(commands, [x], count) as [Tensor],
+  const [logits] = decoder.head.encode(commands, [x], count) as [Tensor],
     newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
   const ask: NonNullable<Output['ask']> = (draw) => {
     const tensor = draw

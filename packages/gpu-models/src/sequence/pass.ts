@@ -3,7 +3,6 @@ import type { Compiled, Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { FeedOptions, Output } from '@kv/models';
 import { rowsWith } from '../attend.ts';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeSlots } from '../operations.ts';
 import { attendLayer } from './attend.ts';
 import { writeStates } from './event.ts';
@@ -39,7 +38,7 @@ export async function devicePass(
   ids: readonly number[],
   { phase, policy, rows, eventFollows = false, afterLayer, largest }: PassOptions,
 ): Promise<Output> {
-  const { decoder } = memory.model,
+  const { decoder } = memory,
     scope = memory.open(),
     { commands } = scope;
   try {
@@ -50,7 +49,8 @@ export async function devicePass(
     );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
-      const finish = decoder.prepared.layers[l].finish as DeviceRunnable;
+      memory.signal?.throwIfAborted();
+      const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(memory, commands, l, part, policy, before));
       memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
@@ -106,12 +106,11 @@ function project(
     some = before && liveRows(memory, policy, l, part),
     live = some ? pick(memory, commands, part, some) : part,
     old = before?.get(part);
-  const [q, k, v] = (memory.model.decoder.prepared.layers[l].project as DeviceRunnable).encode(
-    commands,
-    [live.x],
-    live.m,
-    live.angles,
-  ) as [Tensor, Tensor, Tensor];
+  const [q, k, v] = memory.decoder.layers[l].project.encode(commands, [live.x], live.m, live.angles) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   const own: KeysValues = some && old ? old : [k, v];
   if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some!, part.m, true);
   cache.append(...own, part.positions, part.at, part.turned);

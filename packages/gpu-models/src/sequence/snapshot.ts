@@ -6,7 +6,7 @@ import { settleSums } from './signals.ts';
 import type { DeviceStates } from './states.ts';
 
 /** All that a sequence on the device remembers, on the host, in one read. */
-export async function snapshot(memory: DeviceMemory): Promise<Snapshot> {
+export async function snapshot(memory: DeviceMemory): Promise<Pick<Snapshot, 'layers' | 'states'>> {
   const scope = memory.open(),
     { commands } = scope,
     {

@@ -1,7 +1,6 @@
 import type { ProviderEngine, Stretch, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeAttention, encodeColumns } from '../attention.ts';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeSlots } from '../operations.ts';
 import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
@@ -61,13 +60,12 @@ export async function foldStretches(
 }
 
 /** Records a part's keys and values into a layer's cache. */
-function project({ layers, model: { decoder } }: DeviceMemory, commands: Commands, l: number, part: Part): Queries {
-  const [q, k, v] = (decoder.prepared.layers[l].project as DeviceRunnable).encode(
-    commands,
-    [part.x],
-    part.m,
-    part.angles,
-  ) as [Tensor, Tensor, Tensor];
+function project({ layers, decoder }: DeviceMemory, commands: Commands, l: number, part: Part): Queries {
+  const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   layers[l].cache.append(k, v, part.positions, part.at, part.turned);
   decoder.rows.qkv[l] += part.m;
   for (const spent of [k, v]) commands.free(spent);
@@ -78,16 +76,12 @@ function project({ layers, model: { decoder } }: DeviceMemory, commands: Command
 function through(copy: DeviceMemory, commands: Commands, l: number, part: Part): void {
   const { q } = project(copy, commands, l, part),
     {
-      model: { decoder, config },
+      decoder,
+      model: { config },
     } = copy;
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     before = part.x;
-  [part.x] = (decoder.prepared.layers[l].finish as DeviceRunnable).encode(
-    commands,
-    [before, attended.out],
-    part.m,
-    part.angles,
-  ) as [Tensor];
+  [part.x] = decoder.layers[l].finish.encode(commands, [before, attended.out], part.m, part.angles) as [Tensor];
   for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l] += part.m;
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }

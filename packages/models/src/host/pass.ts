@@ -1,12 +1,11 @@
 import type { Compiled } from '@kv/core';
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { Projected } from '../decoder/decoder.ts';
+import type { Projected } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
+import type { HostMemory } from './host-memory.ts';
 import type { LayerMemory } from './layer.ts';
-import type { Memory } from './memory.ts';
-import { makeRoom } from './rebase.ts';
 import { visibleNow } from './visibility.ts';
 import type { Chosen } from './visibility.ts';
 
@@ -26,28 +25,23 @@ const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: 
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
 export async function pass(
-  memory: Memory,
+  memory: HostMemory,
   ids: readonly number[],
   { phase, policy, rows, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const {
+      decoder,
       model: {
-        decoder,
         config: { hidden, vocab },
       },
     } = memory,
     m = ids.length;
-  makeRoom(
-    memory,
-    m,
-    phase === 'decode' ? 'generation' : 'prompt',
-    policy.hooks('compact').some((hook) => hook.together),
-  );
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids),
     previous: Pick<Projected, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
   for (const l of memory.layers.keys()) {
+    memory.signal?.throwIfAborted();
     const live =
       phase === 'prefill' && previous
         ? liveRows(policy, memory.at(l), positions, memory.layers[l].ring?.window ?? 1)
@@ -80,7 +74,7 @@ export async function pass(
 
 /** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
-  memory: Memory,
+  memory: HostMemory,
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },
@@ -93,9 +87,10 @@ async function attendLayer(
     {
       backend,
       counters,
-      model: { decoder, config },
+      decoder,
+      model: { config },
     } = memory;
-  if (decoder.passesFreeSlots && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
+  if (decoder.fused && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);

@@ -1,5 +1,5 @@
 import type { DecodeOptions, Finish } from './options.ts';
-import { hostMemoryOf, memoryOf, waits } from './sequence.ts';
+import { waits } from './sequence.ts';
 import type { Bytes, Sequence } from './sequence.ts';
 
 /** What a run kept, held and spent. */
@@ -38,7 +38,8 @@ export function report(
   finish: Finish,
   options: DecodeOptions & { readonly block?: number | undefined },
 ): Report {
-  const { policy, budget, reading, lastKept, lastBudgets, mostSlots, notes, counters, counts, times } = sequence;
+  const { policy, budget, reading, lastKept, lastBudgets, mostSlots, notes, counters, counts, times } = sequence,
+    { observing } = sequence.memory;
   return {
     policy: named(reading ?? { policy }),
     ...(reading && { decodePolicy: named({ policy }) }),
@@ -52,15 +53,16 @@ export function report(
     mostSlots,
     notes: [...notes],
     finish,
-    ...(sequence.witness && {
-      certificates: sequence.witness.conclude({
-        heads: sequence.model.config.queryHeads,
-        layers: sequence.model.config.layers,
-        steps: counts.steps,
-        frozen: frozen(sequence),
-        total: (id) => hostMemoryOf(sequence).total(id),
+    ...(sequence.witness &&
+      observing && {
+        certificates: sequence.witness.conclude({
+          heads: sequence.model.config.queryHeads,
+          layers: sequence.model.config.layers,
+          steps: counts.steps,
+          frozen: frozen(sequence),
+          total: (id) => observing.total(id),
+        }),
       }),
-    }),
   };
 }
 
@@ -72,7 +74,7 @@ function frozen(sequence: Sequence): number[] {
     { policy } = sequence.reading ?? sequence,
     { layers } = sequence.model.config,
     hook = policy.hooks('freeze')[0],
-    memory = memoryOf(sequence);
+    { memory } = sequence;
   return Array.from({ length: layers }, (_, layer) => {
     const { sinks, below } = hook?.run(memory.at(layer)) ?? { sinks: 0, below: 0 };
     return layer === 0 ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);

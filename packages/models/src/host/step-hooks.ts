@@ -1,10 +1,10 @@
 import { KvError, sameSignal, signalKey } from '@kv/core';
 import type { Cell, Compiled, Signal } from '@kv/core';
 import { writeState } from './event.ts';
-import type { Memory } from './memory.ts';
+import type { HostMemory } from './host-memory.ts';
 
 /** Runs what the policy does after every decoded token: in each layer, or once for hooks that reach over the model. */
-export async function runStepHooks(memory: Memory, policy: Compiled): Promise<void> {
+export async function runStepHooks(memory: HostMemory, policy: Compiled): Promise<void> {
   const { backend } = memory;
   for (const hook of policy.hooks('step')) {
     const layers = hook.reach === 'model' ? [0] : [...memory.layers.keys()];

@@ -2,12 +2,10 @@ import { compile, isState, KvError, union } from '@kv/core';
 import type { Backend, Compiled, Policy } from '@kv/core';
 import { fileSource } from '../checkpoint/source.ts';
 import { slotsOf, type Budget } from '../host/budget.ts';
-import type { SequenceMemory } from '../host/sequence-memory.ts';
-import { memoryOf, Sequence } from '../host/sequence.ts';
-import type { LayerSnapshot } from '../host/snapshot.ts';
-import type { StoredState } from '../host/store.ts';
+import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
-import type { Model } from '../load-model.ts';
+import type { Model } from '../sequence/runtime.ts';
+import type { LayerSnapshot, Snapshot, StoredState } from '../sequence/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
 import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
@@ -49,9 +47,10 @@ export async function loadCache(
   });
   checkNumbers(manifest, arrays, config, where);
   const sequence = new Sequence(model, backend, window === undefined ? {} : { window }),
-    memory = memoryOf(sequence);
+    { memory } = sequence;
   try {
-    restore(memory, manifest, arrays);
+    memory.restore(snapshotOf(manifest, arrays));
+    memory.budget = manifest.budget ?? undefined;
     sequence.logits = Array.from({ length: manifest.logits }, (_, i) =>
       (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
     );
@@ -72,13 +71,19 @@ export async function loadCache(
   }
 }
 
-function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays): void {
+function snapshotOf(manifest: Manifest, arrays: SavedArrays): Snapshot {
   const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
     whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
     list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
-  for (const id of whole('tokens')) memory.text.push(id);
-  memory.restore({
+  const { promptLength, rotaryLength, decoded, mostSlots, shift } = manifest;
+  return {
+    ids: [...whole('tokens')],
+    promptLength,
+    rotaryLength,
+    decoded,
+    mostSlots,
+    shift: shift ?? 0,
     states: states(manifest.states, ''),
     layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
       const at = `layers.${l}.`;
@@ -106,16 +111,7 @@ function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays
         states: states(own, at),
       };
     }),
-  });
-  const { promptLength, rotaryLength, decoded, mostSlots, shift, budget } = manifest;
-  Object.assign(memory, {
-    promptLength,
-    rotaryLength,
-    decoded,
-    mostSlots,
-    shift: shift ?? 0,
-    budget: budget ?? undefined,
-  });
+  };
 }
 
 /** The policy, if all that it reads of the past is there. */

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import type { StoredState } from '../host/store.ts';
-import { memoryOf, type Sequence } from '../host/sequence.ts';
+import type { Sequence } from '../host/sequence.ts';
+import type { StoredState } from '../sequence/snapshot.ts';
 import { writeSaved } from './file.ts';
 import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 
@@ -11,10 +11,10 @@ import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
  * @throws KvError if nothing has been fed yet.
  */
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
-  const memory = memoryOf(sequence),
-    {
+  const {
+      memory,
       model: { config, fingerprint },
-    } = memory,
+    } = sequence,
     arrays = new Map<string, Float32Array | Uint32Array>();
   if (memory.length === 0)
     throw new KvError('saveCache', 'expected a sequence with at least one token, got an empty one');
@@ -38,7 +38,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
         columns,
       };
     });
-  put('tokens', Uint32Array.from(memory.text.ids));
+  put('tokens', Uint32Array.from(saved.ids));
   put('logits', Float32Array.from(logits.flatMap((row) => [...row])));
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`,
@@ -72,12 +72,12 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
     model: fingerprint,
     policy: sequence.policy.label,
     budget: memory.budget ?? null,
-    tokens: memory.length,
-    promptLength: memory.promptLength,
-    rotaryLength: memory.rotaryLength,
-    decoded: memory.decoded,
-    mostSlots: memory.mostSlots,
-    shift: saved.layers[0].slots.rotations ? memory.shift : null,
+    tokens: saved.ids.length,
+    promptLength: saved.promptLength,
+    rotaryLength: saved.rotaryLength,
+    decoded: saved.decoded,
+    mostSlots: saved.mostSlots,
+    shift: saved.layers[0].slots.rotations ? saved.shift : null,
     logits: logits.length,
     layers,
     states: putStates(saved.states, ''),
