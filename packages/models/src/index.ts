@@ -58,12 +58,11 @@ export { report } from './host/report.ts';
 export type { Report } from './host/report.ts';
 export { Sequence, waits } from './host/sequence.ts';
 export type { Bytes, PrefillOptions, SequenceOptions } from './host/sequence.ts';
+export type { Course, EventResult, EventTimes } from './sequence/course.ts';
 export type {
   Ahead,
   Asked,
   AttentionCounters,
-  EventResult,
-  EventTimes,
   Fed,
   FeedOptions,
   Memory,

@@ -102,7 +102,7 @@ describe('trunks with a two-level selector', () => {
     const { text, offsets } = sequence.tokens;
     let s = 0;
     const of = offsets.map(([a, b]) => (/[.!?]\s*$|\n/.test(text.slice(a, b)) ? s++ : s));
-    for (const heads of sequence.lastKept!)
+    for (const heads of sequence.course.last!.kept)
       for (const kept of heads) {
         expect(kept).toHaveLength(100);
         const free = kept.filter((p) => p < ids.length - 8);

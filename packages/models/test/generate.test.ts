@@ -145,7 +145,7 @@ describe('sequences', () => {
         if (token !== undefined) tokens.push(token);
       const own = await generate(model, { ids, policy, budget: 48, maxNewTokens: 10 });
       expect(tokens).toEqual(own.tokens);
-      expect(fork.lastKept).toEqual(own.report.kept);
+      expect(fork.course.last?.kept).toEqual(own.report.kept);
       fork.destroy();
     }
     expect(sequence.kept()).toEqual(before);

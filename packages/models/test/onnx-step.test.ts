@@ -103,6 +103,6 @@ test('past the window, after a prefix, under a view, and with something that loo
   await watched.prefill(ids.slice(0, 16), { policies: [ragged] });
   await watched.step(ids[0]);
   await watched.evict(ragged, 8); // of queries that were remembered to the end
-  expect(watched.lastKept!.flat().every((slots) => slots.includes(16))).toBe(true);
+  expect(watched.course.last!.kept.flat().every((slots) => slots.includes(16))).toBe(true);
   model.destroy();
 });

@@ -1,9 +1,10 @@
 import { KvError, sameSignal, signalKey } from '@kv/core';
-import type { AnySignal, Cell, Compiled, Plan, Signal } from '@kv/core';
+import type { AnySignal, Cell, Plan, Signal } from '@kv/core';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
 import { SequenceMemory, watchOf } from '@kv/models';
 import type {
   Ahead,
+  Course,
   Decoder,
   EventResult,
   EventTimes,
@@ -109,7 +110,8 @@ export class DeviceMemory extends SequenceMemory {
 
   protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
     if (!evict) return { output: await devicePass(this, ids, options) };
-    const { policy } = options,
+    const { course } = options,
+      { policy } = course,
       { plan, times } = evict,
       waiting: Recorded[] = [],
       read: EventResult[] = [];
@@ -123,11 +125,17 @@ export class DeviceMemory extends SequenceMemory {
               this.#gpu.scope(async (own) => {
                 const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
                 waiting.push(
-                  recordOnDevice(policy, this.#subject(l, own, given), plan, this.#stage(own, times), scope.commands),
+                  recordOnDevice(
+                    policy,
+                    this.#subject(course, l, own, given),
+                    plan,
+                    this.#stage(own, times),
+                    scope.commands,
+                  ),
                 );
               }),
             );
-          else read.push(await this.event(policy, [l], plan, times));
+          else read.push(await this.event(course, [l], plan, times));
         },
       });
       try {
@@ -142,13 +150,13 @@ export class DeviceMemory extends SequenceMemory {
     });
   }
 
-  async afterStep(policy: Compiled): Promise<void> {
-    const hooks = policy.hooks('step');
+  async afterStep(course: Course): Promise<void> {
+    const hooks = course.policy.hooks('step');
     if (hooks.length === 0) return;
     await this.#gpu.scope((scope) => {
       for (const hook of hooks) {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
-        const states = hook.run(layers.map((l) => this.#cell(l, hook, scope)));
+        const states = hook.run(layers.map((l) => this.#cell(course, l, hook, scope)));
         for (const [i, state] of states.entries())
           writeStates(hook.needs, state, this.layers[layers[i]].states, this.shared);
       }
@@ -156,7 +164,7 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   event(
-    policy: Compiled,
+    course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
@@ -164,10 +172,10 @@ export class DeviceMemory extends SequenceMemory {
   ): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        const given = await providedOnDevice(this, policy, layers, scope.commands, onPass);
+        const given = await providedOnDevice(this, course.policy, layers, scope.commands, onPass);
         return runOnDevice(
-          policy,
-          layers.map((l, i) => this.#subject(l, scope, given[i])),
+          course.policy,
+          layers.map((l, i) => this.#subject(course, l, scope, given[i])),
           plan,
           this.#stage(scope, times),
         );
@@ -241,11 +249,11 @@ export class DeviceMemory extends SequenceMemory {
     this.#scope.end();
   }
 
-  #subject(l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
+  #subject(course: Course, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
     const read = this.reader(l, scope),
       layer = this.layers[l];
     settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
-    return { at: this.at(l), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
+    return { at: this.at(l, course), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
   }
 
   /** On a device with timestamps what an event records has a label of its own. */
@@ -264,13 +272,14 @@ export class DeviceMemory extends SequenceMemory {
 
   /** A layer as a step hook sees it. */
   #cell(
+    course: Course,
     layer: number,
     { label, needs }: { readonly label: string; readonly needs: readonly AnySignal[] },
     scope: Scope,
   ): Cell {
     const read = this.reader(layer, scope);
     return {
-      at: this.at(layer),
+      at: this.at(layer, course),
       ops: scope.ops,
       draft: { budgets: scope.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
       read<V>(signal: Signal<string, V>): V {

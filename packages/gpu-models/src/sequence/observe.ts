@@ -77,7 +77,7 @@ async function observe(memory: DeviceMemory, ids: readonly number[], commands: C
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
-    (await devicePass(copy, ids, { phase: 'prefill', policy: compile(id), rows: 0, largest })).release();
+    (await devicePass(copy, ids, { phase: 'prefill', course: { policy: compile(id) }, rows: 0, largest })).release();
     for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];
     return largest.map((all, l) => {
       const present = commands.make([queryHeads, before[l]]);

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
-import type { Compiled, Tensor } from '@kv/core';
+import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
-import type { FeedOptions, Output } from '@kv/models';
+import type { Course, FeedOptions, Output } from '@kv/models';
 import { rowsWith } from '../attend.ts';
 import { encodeSlots } from '../operations.ts';
 import { attendLayer } from './attend.ts';
@@ -36,9 +36,10 @@ interface Projected {
 export async function devicePass(
   memory: DeviceMemory,
   ids: readonly number[],
-  { phase, policy, rows, eventFollows = false, afterLayer, largest }: PassOptions,
+  { phase, course, rows, eventFollows = false, afterLayer, largest }: PassOptions,
 ): Promise<Output> {
   const { decoder } = memory,
+    { policy } = course,
     scope = memory.open(),
     { commands } = scope;
   try {
@@ -52,11 +53,11 @@ export async function devicePass(
       memory.signal?.throwIfAborted();
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
-      const projected = parts.map((part) => project(memory, commands, l, part, policy, before));
+      const projected = parts.map((part) => project(memory, commands, l, part, course, before));
       memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
       layer.accumulated?.grow(layer.cache.length);
       layer.block?.grow(layer.cache.length);
-      const hidden = hiddenNow(policy, phase, memory.at(l), memory.reader(l, scope), scope, (needs, state) =>
+      const hidden = hiddenNow(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
         writeStates(needs, state, layer.states, memory.shared),
       );
       for (const [i, { part, some, live, q }] of projected.entries()) {
@@ -99,11 +100,11 @@ function project(
   commands: Commands,
   l: number,
   part: Part,
-  policy: Compiled,
+  course: Course,
   before: Map<Part, KeysValues> | undefined,
 ): Projected {
   const { cache, ring } = memory.layers[l],
-    some = before && liveRows(memory, policy, l, part),
+    some = before && liveRows(memory, course, l, part),
     live = some ? pick(memory, commands, part, some) : part,
     old = before?.get(part);
   const [q, k, v] = memory.decoder.layers[l].project.encode(commands, [live.x], live.m, live.angles) as [

@@ -1,6 +1,6 @@
 import { isState, runEvent, settle } from '@kv/core';
 import type { AnySignal, At, Backend, Compiled, Draft, EventLayer, Plan, State } from '@kv/core';
-import type { EventResult, EventTimes } from '../sequence/memory.ts';
+import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
 

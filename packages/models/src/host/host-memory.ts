@@ -1,8 +1,9 @@
-import type { AnySignal, Backend, Compiled, Plan } from '@kv/core';
+import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
-import type { EventResult, EventTimes, Fed, FeedOptions, Observing, Output } from '../sequence/memory.ts';
+import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
+import type { Fed, FeedOptions, Observing, Output } from '../sequence/memory.ts';
 import type { MemoryOptions } from '../sequence/runtime.ts';
 import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequence-memory.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
@@ -128,7 +129,7 @@ export class HostMemory extends SequenceMemory {
       }),
       ...(evict && {
         afterLayer: async (l: number) => {
-          const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
+          const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
         },
       }),
@@ -148,26 +149,26 @@ export class HostMemory extends SequenceMemory {
     return this.layers[layer].states.first(id, row);
   }
 
-  afterStep(policy: Compiled): Promise<void> {
-    return runStepHooks(this, policy);
+  afterStep(course: Course): Promise<void> {
+    return runStepHooks(this, course);
   }
 
   async event(
-    policy: Compiled,
+    course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult> {
     const { backend, shared } = this,
-      given = await provided(this, policy, layers, onPass);
+      given = await provided(this, course.policy, layers, onPass);
     const subjects = layers.map((l, i) => ({
-      at: this.at(l),
+      at: this.at(l, course),
       memory: this.layers[l],
       read: this.reader(l, given[i]),
     }));
     const show = this.#witness && (await beforeEvent(this, layers));
-    const result = await runSubjects(policy, subjects, plan, { backend, shared, room: 0, times });
+    const result = await runSubjects(course.policy, subjects, plan, { backend, shared, room: 0, times });
     if (show) show(this.#witness!, result.kept);
     return result;
   }

@@ -1,6 +1,6 @@
-import type { Compiled } from '@kv/core';
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
+import type { Course } from '../sequence/course.ts';
 import type { Projected } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
@@ -11,7 +11,7 @@ import type { Chosen } from './visibility.ts';
 
 export interface PassOptions {
   readonly phase: 'prefill' | 'decode';
-  readonly policy: Compiled;
+  readonly course: Course;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
@@ -27,7 +27,7 @@ const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: 
 export async function pass(
   memory: HostMemory,
   ids: readonly number[],
-  { phase, policy, rows, afterLayer, seen }: PassOptions,
+  { phase, course, rows, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const {
       decoder,
@@ -44,7 +44,7 @@ export async function pass(
     memory.signal?.throwIfAborted();
     const live =
       phase === 'prefill' && previous
-        ? liveRows(policy, memory.at(l), positions, memory.layers[l].ring?.window ?? 1)
+        ? liveRows(course.policy, memory.at(l, course), positions, memory.layers[l].ring?.window ?? 1)
         : undefined;
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions,
@@ -58,7 +58,7 @@ export async function pass(
       rowsIn,
       { q: projected.q, at, ...previous, positions },
       phase,
-      policy,
+      course,
       seen,
     );
     if (frozen) put(x, live, hidden, out);
@@ -79,7 +79,7 @@ async function attendLayer(
   x: Float32Array,
   { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },
   phase: PassOptions['phase'],
-  policy: Compiled,
+  course: Course,
   seen: PassOptions['seen'],
 ): Promise<Float32Array> {
   const layer = memory.layers[l],
@@ -90,15 +90,15 @@ async function attendLayer(
       decoder,
       model: { config },
     } = memory;
-  if (decoder.fused && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
+  if (decoder.fused && (phase === 'decode' || !course.policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
   const stats = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(
-    policy,
+    course.policy,
     phase,
-    memory.at(l),
+    memory.at(l, course),
     memory.reader(l),
     backend,
     (needs, state) => writeState(needs, state, layer.states, memory.shared, backend),

@@ -1,9 +1,10 @@
-import { compile, isState, KvError, union } from '@kv/core';
+import { compile, id, isState, KvError, union } from '@kv/core';
 import type { Backend, Compiled, Policy } from '@kv/core';
 import { fileSource } from '../checkpoint/source.ts';
 import { slotsOf, type Budget } from '../host/budget.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
+import { courseOf, type EventResult } from '../sequence/course.ts';
 import type { Model } from '../sequence/runtime.ts';
 import type { LayerSnapshot, Snapshot, StoredState } from '../sequence/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
@@ -21,7 +22,7 @@ export interface LoadCacheOptions {
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend;
   /** As for a `Sequence`. */
-  readonly window?: number;
+  readonly window?: number | undefined;
 }
 
 /**
@@ -46,29 +47,37 @@ export async function loadCache(
     return config;
   });
   checkNumbers(manifest, arrays, config, where);
-  const sequence = new Sequence(model, backend, window === undefined ? {} : { window }),
-    { memory } = sequence;
-  try {
-    memory.restore(snapshotOf(manifest, arrays));
-    memory.budget = manifest.budget ?? undefined;
-    sequence.logits = Array.from({ length: manifest.logits }, (_, i) =>
-      (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
+  const found = typeof policy === 'function' ? await policy(manifest.policy) : policy,
+    slots = budget === undefined ? manifest.budget : slotsOf(budget, manifest.tokens),
+    last = lastEvent(manifest, arrays),
+    course = courseOf(
+      found ? remembered(compile(found), manifest) : compile(id),
+      slots === null ? undefined : { slots },
+      {
+        ...(last && { last }),
+      },
     );
-    if (manifest.layers.every(({ event }) => event !== null)) {
-      sequence.lastBudgets = manifest.layers.map(({ event }) => event!.budgets);
-      sequence.lastKept = manifest.layers.map(({ event }, l) => split(arrays.get(`layers.${l}.kept`)!, event!.kept));
-    }
-    if (policy)
-      sequence.policy = remembered(
-        compile(typeof policy === 'function' ? await policy(manifest.policy) : policy),
-        manifest,
-      );
-    if (budget !== undefined) memory.budget = slotsOf(budget, memory.length);
+  const logits = Array.from({ length: manifest.logits }, (_, i) =>
+    (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
+  );
+  const sequence = new Sequence(model, backend, { window });
+  try {
+    sequence.resume(snapshotOf(manifest, arrays), course, logits);
     return sequence;
   } catch (error) {
     sequence.destroy();
     throw error;
   }
+}
+
+/** What the last event allowed and kept; nothing where a layer has seen none. */
+function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | undefined {
+  const events = layers.flatMap(({ event }) => event ?? []);
+  if (events.length < layers.length) return undefined;
+  return {
+    budgets: events.map(({ budgets }) => budgets),
+    kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`)!, kept)),
+  };
 }
 
 function snapshotOf(manifest: Manifest, arrays: SavedArrays): Snapshot {

@@ -13,6 +13,7 @@ import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   const {
       memory,
+      course: { policy, budget, last },
       model: { config, fingerprint },
     } = sequence,
     arrays = new Map<string, Float32Array | Uint32Array>();
@@ -42,7 +43,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
   put('logits', Float32Array.from(logits.flatMap((row) => [...row])));
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`,
-      kept = sequence.lastKept?.[l],
+      kept = last?.kept[l],
       { keys, values, positions, rotations } = slots;
     for (const [name, numbers] of Object.entries({
       keys,
@@ -64,14 +65,14 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined,
       block: block !== undefined,
       states: putStates(states, at),
-      event: kept ? { budgets: [...sequence.lastBudgets![l]], kept: kept.map((each) => each.length) } : null,
+      event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null,
     };
   });
   const manifest: Manifest = {
     version: 1,
     model: fingerprint,
-    policy: sequence.policy.label,
-    budget: memory.budget ?? null,
+    policy: policy.label,
+    budget: budget?.slots ?? null,
     tokens: saved.ids.length,
     promptLength: saved.promptLength,
     rotaryLength: saved.rotaryLength,

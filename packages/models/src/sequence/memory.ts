@@ -1,6 +1,7 @@
 import type { AnySignal, At, Backend, Compiled, Plan, Tensor } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
 import type { Draw } from '../sampling.ts';
+import type { Course, EventResult, EventTimes } from './course.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { TokenText } from './text.ts';
 import type { Witness } from './witness.ts';
@@ -11,25 +12,10 @@ export interface AttentionCounters {
   statistics: number;
 }
 
-/** Milliseconds of the stages of events. */
-export interface EventTimes {
-  score: number;
-  settle: number;
-  compact: number;
-}
-
-/** What one event did, by layer and KV head, in the order of the layers that it was about. */
-export interface EventResult {
-  /** Slots that were allowed. */
-  readonly budgets: readonly (readonly number[])[];
-  /** Positions kept, ascending. */
-  readonly kept: readonly (readonly (readonly number[])[])[];
-}
-
 /** How a block of tokens is fed. */
 export interface FeedOptions {
   readonly phase: 'prefill' | 'decode';
-  readonly policy: Compiled;
+  readonly course: Course;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** Every layer is back at its budget before the next one starts. */
@@ -109,8 +95,6 @@ export interface Memory {
   readonly window: number;
   /** Most slots that a head of any layer has held. */
   readonly mostSlots: number;
-  /** Slots per KV head asked for; absent where nothing evicts. */
-  budget: number | undefined;
   /** Tokens fed so far, evicted ones included. */
   readonly length: number;
   /** Slots of the longest head of any layer. */
@@ -119,7 +103,7 @@ export interface Memory {
   lengths(more?: number): number[][];
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
-  at(layer: number): At;
+  at(layer: number, course: Course): At;
   /** So many more tokens are to be the prompt's. */
   prompted(more: number): void;
   /** Remembers from now on what these signals read. */
@@ -130,13 +114,13 @@ export interface Memory {
   reader(layer: number): (signal: AnySignal) => unknown;
   feed(ids: readonly number[], options: FeedOptions): Promise<Fed>;
   /** What the policy does after every decoded token. */
-  afterStep(policy: Compiled): Promise<void>;
+  afterStep(course: Course): Promise<void>;
   /**
    * One event over these layers, and `onPass` for every pass of a provider. Nothing changes before every check has
    * passed.
    */
   event(
-    policy: Compiled,
+    course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,

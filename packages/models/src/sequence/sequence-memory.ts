@@ -1,6 +1,7 @@
-import type { AnySignal, At, Backend, Compiled, Embeddings, Plan } from '@kv/core';
+import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
 import { Ledger } from '../ledger.ts';
-import type { AttentionCounters, EventResult, EventTimes, Fed, FeedOptions, Memory } from './memory.ts';
+import type { Course, EventResult, EventTimes } from './course.ts';
+import type { AttentionCounters, Fed, FeedOptions, Memory } from './memory.ts';
 import { makeRoom } from './room.ts';
 import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -36,7 +37,6 @@ export abstract class SequenceMemory implements Memory {
   rotaryLength = 0;
   decoded = 0;
   mostSlots = 0;
-  budget: number | undefined;
   /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
   shift = 0;
 
@@ -56,14 +56,13 @@ export abstract class SequenceMemory implements Memory {
 
   /** Makes an empty memory one of the first `upTo` tokens of this one, but for what its caches hold. */
   protected counted<M extends SequenceMemory>(copy: M, upTo: number): M {
-    const { text, promptLength, rotaryLength, decoded, mostSlots, budget, shift } = this;
+    const { text, promptLength, rotaryLength, decoded, mostSlots, shift } = this;
     return Object.assign(copy, {
       text: text.fork(upTo),
       promptLength: Math.min(promptLength, upTo),
       rotaryLength,
       decoded,
       mostSlots,
-      budget,
       shift,
     });
   }
@@ -81,10 +80,10 @@ export abstract class SequenceMemory implements Memory {
     if (this.length === 0) this.rotaryLength = more;
   }
 
-  at(layer: number): At {
+  at(layer: number, { budget }: Course): At {
     const { layers, queryHeads, kvHeads, headDim } = this.model.config,
       { slots, aligned } = this.place(layer);
-    const { decoded: step, promptLength, length, budget = slots } = this;
+    const { decoded: step, promptLength, length } = this;
     return {
       layer,
       layers,
@@ -96,7 +95,7 @@ export abstract class SequenceMemory implements Memory {
       length,
       slots,
       aligned,
-      budget,
+      budget: budget?.slots ?? slots,
       selectRows: kvHeads,
     };
   }
@@ -114,8 +113,8 @@ export abstract class SequenceMemory implements Memory {
   }
 
   async feed(ids: readonly number[], options: FeedOptions): Promise<Fed> {
-    const { phase, policy } = options,
-      together = policy.hooks('compact').some((hook) => hook.together);
+    const { phase, course } = options,
+      together = course.policy.hooks('compact').some((hook) => hook.together);
     makeRoom(this, ids.length, phase === 'decode' ? 'generation' : 'prompt', together);
     if (phase === 'decode') this.decoded++;
     return this.pass(ids, options);
@@ -163,9 +162,9 @@ export abstract class SequenceMemory implements Memory {
   abstract watch(needs: readonly AnySignal[]): void;
   abstract unwatch(): void;
   abstract reader(layer: number): (signal: AnySignal) => unknown;
-  abstract afterStep(policy: Compiled): Promise<void>;
+  abstract afterStep(course: Course): Promise<void>;
   abstract event(
-    policy: Compiled,
+    course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
