@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import type { WindowStatistic } from '@kv/core';
 import { blockRows } from './attention/block-rows.ts';
-import { defaultEngine, type RowEngine, type ScoreRows } from './attention/engine.ts';
+import { defaultEngine } from './attention/engine.ts';
+import type { RowEngine, ScoreRows } from './attention/row-engine.ts';
 import { countBelow, hider, type Visible } from './attention/visible.ts';
 import { weighs, type Weigh } from './attention/window-statistic.ts';
 import type { CacheView } from './cache.ts';

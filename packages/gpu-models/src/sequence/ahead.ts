@@ -2,7 +2,7 @@ import type { Tensor } from '@kv/core';
 import type { Ahead } from '@kv/models';
 import { encodeAttention } from '../attention.ts';
 import { encodeEmbedding } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
 import { partOf } from './part.ts';
 import { attentionOf } from './signals.ts';
@@ -12,7 +12,7 @@ import { attentionOf } from './signals.ts';
  * behind those in use and counts once its token is known, so that taking a step back is
  * setting the lengths to what counts.
  */
-export function aheadOf(memory: DeviceMemory): Ahead {
+export function aheadOf(memory: DeviceState): Ahead {
   const next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];
   return {
     room(policy) {

@@ -27,6 +27,7 @@ import {
   type Stage,
   type Subject,
 } from './event.ts';
+import type { DeviceState } from './device-state.ts';
 import type { Home } from './home.ts';
 import { DeviceLayer } from './layer.ts';
 import { providedOnDevice } from './observe.ts';
@@ -36,7 +37,7 @@ import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 
 /** All that one sequence remembers, on the device. */
-export class DeviceMemory extends SequenceMemory {
+export class DeviceMemory extends SequenceMemory implements DeviceState {
   layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   shared: DeviceStates;

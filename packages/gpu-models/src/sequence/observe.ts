@@ -3,7 +3,7 @@ import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { makeRoom } from '@kv/models';
 import { encodeSlots } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';
 import { hiddenRefused } from './signals.ts';
 import { foldStretches } from './stretches.ts';
@@ -13,7 +13,7 @@ import { foldStretches } from './stretches.ts';
  * compacted.
  */
 export async function providedOnDevice(
-  memory: DeviceMemory,
+  memory: DeviceState,
   policy: Compiled,
   layers: readonly number[],
   commands: Commands,
@@ -29,7 +29,7 @@ export async function providedOnDevice(
 }
 
 function providerEngine(
-  memory: DeviceMemory,
+  memory: DeviceState,
   signal: AnySignal,
   commands: Commands,
   onPass: () => void,
@@ -70,7 +70,7 @@ function providerEngine(
  * Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]`
  * a layer.
  */
-async function observe(memory: DeviceMemory, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
+async function observe(memory: DeviceState, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
   const copy = memory.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
     { queryHeads } = memory.model.config;

@@ -4,7 +4,7 @@ import type { Output } from '@kv/models';
 import { encodeArgmax } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 
 /**
  * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
@@ -16,7 +16,7 @@ export function outputOf(
     model: {
       config: { vocab },
     },
-  }: DeviceMemory,
+  }: DeviceState,
   { commands, read, end }: OpenScope,
   x: Tensor,
   count: number,

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 
 /** Tokens that go through a layer's programs together: what lies between them is as large as that. */
 const TOGETHER = 512;
@@ -20,7 +20,7 @@ export interface Part {
 }
 
 /** Tokens at positions, with everything that goes up. */
-export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array, x: Tensor): Part {
+export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): Part {
   const m = at.length,
     { decoder, rotaryLength } = memory,
     turned = memory.rotations(at),
@@ -36,7 +36,7 @@ export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array
 }
 
 /** Records the embedding of ids, of the tokens from position `first` on: a part for each `TOGETHER` of them. */
-export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: readonly number[], first: number): Part[] {
+export function embeddedFrom(memory: DeviceState, commands: Commands, ids: readonly number[], first: number): Part[] {
   const {
       decoder: { head, embedding },
       model: { config },
@@ -57,7 +57,7 @@ export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: read
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
-export function embedded(memory: DeviceMemory, commands: Commands, ids: readonly number[]): Part[] {
+export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): Part[] {
   const {
     length,
     model: { config },

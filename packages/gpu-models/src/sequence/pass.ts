@@ -7,7 +7,7 @@ import { encodeSlots } from '../operations.ts';
 import { attendLayer } from './attend.ts';
 import { writeStates } from './event.ts';
 import { liveRows, move, pick, type Live } from './frozen.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
 import { embedded, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
@@ -34,7 +34,7 @@ interface Projected {
  * rows. Reads nothing; what an event of a layer reads is its own.
  */
 export async function devicePass(
-  memory: DeviceMemory,
+  memory: DeviceState,
   ids: readonly number[],
   { phase, course, rows, eventFollows = false, afterLayer, largest }: PassOptions,
 ): Promise<Output> {
@@ -96,7 +96,7 @@ type KeysValues = readonly [keys: Tensor, values: Tensor];
  * which `before` holds.
  */
 function project(
-  memory: DeviceMemory,
+  memory: DeviceState,
   commands: Commands,
   l: number,
   part: Part,
@@ -138,7 +138,7 @@ const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hid
 ];
 
 /** Records the logits of the last `count` rows. */
-function output(memory: DeviceMemory, scope: OpenScope, parts: readonly Part[], count: number): Output {
+function output(memory: DeviceState, scope: OpenScope, parts: readonly Part[], count: number): Output {
   if (count === 0) {
     scope.end();
     return {

@@ -5,7 +5,7 @@ import { encodeSlots } from '../operations.ts';
 import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
 import { copied } from './event.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { embeddedFrom, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
 
@@ -20,7 +20,7 @@ interface Queries {
  * by stretch on the device: one read for all of it.
  */
 export async function foldStretches(
-  memory: DeviceMemory,
+  memory: DeviceState,
   layer: number,
   stretches: readonly Stretch[],
   strongest: Folding[2],
@@ -60,7 +60,7 @@ export async function foldStretches(
 }
 
 /** Records a part's keys and values into a layer's cache. */
-function project({ layers, decoder }: DeviceMemory, commands: Commands, l: number, part: Part): Queries {
+function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: Part): Queries {
   const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles) as [
     Tensor,
     Tensor,
@@ -73,7 +73,7 @@ function project({ layers, decoder }: DeviceMemory, commands: Commands, l: numbe
 }
 
 /** Records a part's way through a whole layer. */
-function through(copy: DeviceMemory, commands: Commands, l: number, part: Part): void {
+function through(copy: DeviceState, commands: Commands, l: number, part: Part): void {
   const { q } = project(copy, commands, l, part),
     {
       decoder,
@@ -88,7 +88,7 @@ function through(copy: DeviceMemory, commands: Commands, l: number, part: Part):
 
 /** Records the folding of one stretch, and copies of what is wanted of it: all else is given back with it. */
 function fold(
-  copy: DeviceMemory,
+  copy: DeviceState,
   l: number,
   parts: readonly Part[],
   stretch: Stretch,

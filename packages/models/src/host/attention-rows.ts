@@ -1,6 +1,6 @@
 import { windowAttention, attend } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { HostMemory } from './host-memory.ts';
+import type { HostState } from './host-state.ts';
 
 /** Tokens that join the cache together: a query's row is computed over at most that many slots that it cannot see. */
 const BLOCK = 128;
@@ -10,7 +10,7 @@ const BLOCK = 128;
  * layer, `[H, query + 1]`, in order from query `first` on.
  */
 export async function attentionRows(
-  memory: HostMemory,
+  memory: HostState,
   layer: number,
   visit: (query: number, rows: Float32Array) => void,
   first = 0,

@@ -11,6 +11,7 @@ import type { Witness } from '../sequence/witness.ts';
 import type { HostDecoder } from './decoder.ts';
 import { keptPositions, runSubjects } from './event.ts';
 import { HiddenNumbers } from './hidden.ts';
+import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
 import { pass } from './pass.ts';
@@ -22,7 +23,7 @@ import { watchOf } from './watch.ts';
 import { beforeEvent, showViews } from './witness.ts';
 
 /** All that one sequence remembers, on the host. */
-export class HostMemory extends SequenceMemory {
+export class HostMemory extends SequenceMemory implements HostState {
   readonly decoder: HostDecoder;
   layers: readonly LayerMemory[];
   /** State of rows `model`. */

@@ -3,7 +3,7 @@ import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { makeRoom } from '../sequence/room.ts';
 import { attentionRows } from './attention-rows.ts';
-import type { HostMemory } from './host-memory.ts';
+import type { HostState } from './host-state.ts';
 import { notRemembered } from './watch.ts';
 
 /**
@@ -11,7 +11,7 @@ import { notRemembered } from './watch.ts';
  * compacted.
  */
 export async function provided(
-  memory: HostMemory,
+  memory: HostState,
   policy: Compiled,
   layers: readonly number[],
   onPass: () => void,
@@ -26,7 +26,7 @@ export async function provided(
   return out;
 }
 
-function providerEngine(memory: HostMemory, signal: AnySignal, onPass: () => void): ProviderEngine {
+function providerEngine(memory: HostState, signal: AnySignal, onPass: () => void): ProviderEngine {
   const passes = new Map<string, Promise<readonly Observed[]>>();
   const {
     model: { tokenizer, sidecar },
@@ -65,7 +65,7 @@ interface Observed {
 }
 
 /** Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
-async function observe(memory: HostMemory, ids: readonly number[]): Promise<readonly Observed[]> {
+async function observe(memory: HostState, ids: readonly number[]): Promise<readonly Observed[]> {
   const copy = memory.fork(),
     {
       decoder,

@@ -4,7 +4,7 @@ import type { Course } from '../sequence/course.ts';
 import type { Projected } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
-import type { HostMemory } from './host-memory.ts';
+import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import { visibleNow } from './visibility.ts';
 import type { Chosen } from './visibility.ts';
@@ -25,7 +25,7 @@ const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: 
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
 export async function pass(
-  memory: HostMemory,
+  memory: HostState,
   ids: readonly number[],
   { phase, course, rows, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
@@ -74,7 +74,7 @@ export async function pass(
 
 /** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
-  memory: HostMemory,
+  memory: HostState,
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },

@@ -2,10 +2,10 @@ import { KvError, sameSignal, signalKey } from '@kv/core';
 import type { Cell, Signal } from '@kv/core';
 import type { Course } from '../sequence/course.ts';
 import { writeState } from './event.ts';
-import type { HostMemory } from './host-memory.ts';
+import type { HostState } from './host-state.ts';
 
 /** Runs what the policy does after every decoded token: in each layer, or once for hooks that reach over the model. */
-export async function runStepHooks(memory: HostMemory, course: Course): Promise<void> {
+export async function runStepHooks(memory: HostState, course: Course): Promise<void> {
   const { backend } = memory;
   for (const hook of course.policy.hooks('step')) {
     const layers = hook.reach === 'model' ? [0] : [...memory.layers.keys()];

@@ -3,7 +3,7 @@ import type { ChatTemplate } from '../chat-template.ts';
 import type { ModelConfig } from '../checkpoint/config.ts';
 import type { Weights } from '../checkpoint/weights.ts';
 import type { Decoder } from '../decoder/decoder.ts';
-import type { Tokenizer } from '../tokenizer.ts';
+import type { Tokenizer } from '../tokenizer/interface.ts';
 import type { Memory } from './memory.ts';
 
 /** What a checkpoint says beside its weights. */
