@@ -1,7 +1,8 @@
 import { KvError } from './errors.ts';
 import type { At, Draft } from './atoms.ts';
 import { cpu, readCpu } from './cpu/cpu.ts';
-import type { Backend, Ops } from './ops.ts';
+import type { Ops } from './maths.ts';
+import type { Backend } from './ops.ts';
 import type { Piece } from './piece.ts';
 import { compile, emptyDraft, planBudgets, runSteps } from './run.ts';
 import type { EventLayer } from './run.ts';
@@ -92,7 +93,9 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): { draft: Draft; layer: 
     weights = !piece.from.includes('scores');
   const check = scores && {
     bad: ops.firstBad(scores, weights ? 0 : undefined),
-    message: `${piece.label}: the scores given must be ${weights ? 'weights, finite and at least 0' : 'finite'}`,
+    piece: piece.label,
+    layer: at.layer,
+    want: weights ? 'weights, finite and at least 0' : 'finite',
   };
   const start: Draft = { ...emptyDraft(layer, ops), ...(scores && check && { scores, checks: [check] }) };
   return { layer, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
@@ -118,7 +121,7 @@ function applied(draft: Draft, read: readonly Read[]): Applied {
   if (bad >= 0)
     throw new KvError(
       'apply',
-      `${draft.checks[bad].message}, got another number at flat index ${checks[bad].data[0] - 1}`,
+      `${draft.checks[bad].piece}: the scores must be ${draft.checks[bad].want}, got another number at flat index ${checks[bad].data[0] - 1}`,
     );
   const [budgets, ...rest] = read.slice(draft.checks.length);
   const scores = draft.scores && rest.shift()!;

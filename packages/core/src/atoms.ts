@@ -1,5 +1,5 @@
 import { KvError } from './errors.ts';
-import type { Ops } from './ops.ts';
+import type { Ops } from './maths.ts';
 import { sameSignal } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -55,7 +55,17 @@ export interface Draft {
   /** New values of piece state, by signal id. */
   readonly state: ReadonlyMap<string, Tensor>;
   /** Read with the counts at the end of the event: 0, or 1 + the flat index of the first bad entry. */
-  readonly checks: readonly { readonly bad: Tensor; readonly message: string }[];
+  readonly checks: readonly Check[];
+}
+
+/** What a piece promised of its numbers. */
+export interface Check {
+  /** u32 `[1]`: 0, or 1 + the flat index of the first number that breaks the promise. */
+  readonly bad: Tensor;
+  readonly piece: string;
+  readonly layer: number;
+  /** Such as 'finite and at least 0'. */
+  readonly want: string;
 }
 
 /** One layer in an event. */

@@ -1,7 +1,8 @@
 import { apportion } from './apportion.ts';
 import { KvError } from './errors.ts';
 import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
-import type { Backend, Ops } from './ops.ts';
+import type { Ops } from './maths.ts';
+import type { Backend } from './ops.ts';
 import type { Piece, Policy } from './piece.ts';
 import { isPiece } from './piece.ts';
 import { sameSignal, signalKey } from './signals.ts';
@@ -195,12 +196,12 @@ export async function settle(
   const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i].at.slots })));
   const kept = drafts.map((d) => d.kept ?? d.budgets);
   const read = await backend.read([...checks.map((c) => c.bad), ...drafts.map((d) => d.budgets), ...kept]);
-  for (const [i, { message, slots }] of checks.entries()) {
-    const bad = read[i].data[0];
+  for (const [i, { piece, layer, want, slots }] of checks.entries()) {
+    const [bad] = read[i].data;
     if (bad > 0)
       throw new KvError(
-        message.split(':')[0],
-        `${message.split(': ')[1]}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
+        `${piece}, layer ${layer}`,
+        `scores must be ${want}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
       );
   }
   const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));

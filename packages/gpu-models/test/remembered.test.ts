@@ -1,5 +1,6 @@
 import { openGpu } from '@kv/gpu';
-import { attentionMax, attentionWindow, compose, scorer } from '@kv/core';
+import { attentionMax, attentionWindow, compose } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Policy, Signal, Tensor } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { policies } from '@kv/policies';

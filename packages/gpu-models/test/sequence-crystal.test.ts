@@ -1,4 +1,5 @@
-import { compose, weigher } from '@kv/core';
+import { compose } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Policy, ProviderEngine, Signal } from '@kv/core';
 import { generate } from '@kv/models';
 import type { Model } from '@kv/models';

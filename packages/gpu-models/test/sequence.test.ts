@@ -1,4 +1,5 @@
-import { compile, freeze } from '@kv/core';
+import { compile } from '@kv/core';
+import { freeze } from '@kv/core/old';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import { parsePolicy, policies, streaming } from '@kv/policies';

@@ -29,7 +29,7 @@ export function fullTa({
 }: FullTaOptions = {}): Policy {
   const voucher = sponsorship({ reach, strength, anchors });
   const utility = weighted(
-    [1, compose(h2o({ recent: 0 }), reduceHeads('sum'))],
+    [1, compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' }))],
     [0.5, recency()],
     [0.3, structure({ anchors })],
     [0.2, pension({ rate })],

@@ -205,7 +205,7 @@ export const pieces: Readonly<Record<string, PieceEntry>> = {
   softmax: entry(softmax, CORE),
   log1p: entry(log1p, CORE),
   perLayer: entry(perLayer, CORE),
-  reduceHeads: entry((o?: { kind?: 'mean' | 'max' | 'sum' }) => reduceHeads(o?.kind), CORE, { kind: 'mean' }),
+  reduceHeads: entry(reduceHeads, CORE, { kind: 'mean' }),
   mandatory: entry(mandatory, CORE, { sinks: 4, recent: 0 }),
   clip: entry(clip, `${CC}, eq. 22`, { low: 0.1, high: 20 }),
   coverage: entry(coverage, `${CC}, section 8`, { share: 0.1 }),

@@ -10,7 +10,7 @@ import { topK } from '@kv/selectors-top-k';
  * et al. 2026, arXiv:2604.04921. Needs `pre-rope.safetensors` beside the model.
  */
 export const triattention = (options?: TriAttentionOptions): Policy =>
-  compose(score(options), zScore(), reduceHeads('max'), topK());
+  compose(score(options), zScore(), reduceHeads({ kind: 'max' }), topK());
 
 export interface AlphaTriattentionOptions extends TriAttentionOptions {
   /** Weight of the redundancy penalty; 0 is `triattention`. @defaultValue 0.5 */
@@ -22,4 +22,4 @@ export interface AlphaTriattentionOptions extends TriAttentionOptions {
  * model; ours is by layer and KV head.
  */
 export const alphaTriattention = ({ lambda = 0.5, ...options }: AlphaTriattentionOptions = {}): Policy =>
-  compose(score(options), zScore(), reduceHeads('max'), diversity({ lambda }));
+  compose(score(options), zScore(), reduceHeads({ kind: 'max' }), diversity({ lambda }));

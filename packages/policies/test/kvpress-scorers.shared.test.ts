@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readCpu, shaper } from '@kv/core';
+import { readCpu } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import type { Policy } from '@kv/core';
 import { artifactOf, generate } from '@kv/models';
 import type { Model } from '@kv/models';

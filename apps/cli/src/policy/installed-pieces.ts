@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { compose, isPiece, scorer, selector, signalKey } from '@kv/core';
+import { compose, isPiece, signalKey } from '@kv/core';
+import { scorer, selector } from '@kv/core/old';
 import type { AnyPiece, Atom } from '@kv/core';
 import { optionValue, policyCalls } from '@kv/policies';
 import type { Call, OptionValues, PieceEntry } from '@kv/policies';

@@ -2,7 +2,7 @@ import { isPiece, KvError } from '@kv/core';
 import type { Piece, Policy } from '@kv/core';
 import { parsePolicy, policies, policyCalls, printCalls, unknownName } from '@kv/policies';
 import type { FoundPiece, OptionValues, Term, UnknownName } from '@kv/policies';
-import { didYouMean } from '../nearest.ts';
+import { didYouMean } from '@kv/core';
 import { installedPieces } from './installed-pieces.ts';
 import type { Factory, InstalledPiece } from './installed-pieces.ts';
 import { importPolicyModule, looksLikePath } from './policy-module.ts';

@@ -1,4 +1,5 @@
-import { besideModel, checkNumber, isPositiveInteger, KvError, scoreAllocator } from '@kv/core';
+import { besideModel, checkNumber, isPositiveInteger, KvError } from '@kv/core';
+import { scoreAllocator } from '@kv/core/old';
 import type { ScoreAllocator } from '@kv/core';
 import { budgetsOf } from './layer-budgets.ts';
 import { numbersOf, shown } from './numbers.ts';

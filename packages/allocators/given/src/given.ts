@@ -1,4 +1,5 @@
-import { allocator, apportion, KvError } from '@kv/core';
+import { apportion, KvError } from '@kv/core';
+import { allocator } from '@kv/core/old';
 import type { Allocator } from '@kv/core';
 import { numbersOf, shown } from './numbers.ts';
 import type { Numbers } from './numbers.ts';

@@ -1,4 +1,5 @@
-import { besideModel, KvError, scoreAllocator } from '@kv/core';
+import { besideModel, KvError } from '@kv/core';
+import { scoreAllocator } from '@kv/core/old';
 import type { ScoreAllocator } from '@kv/core';
 import { budgetsOf } from './layer-budgets.ts';
 import { readNpy } from './npy.ts';

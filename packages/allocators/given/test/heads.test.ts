@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, KvError, scorer, shaper } from '@kv/core';
+import { apply, compose, KvError } from '@kv/core';
+import { scorer, shaper } from '@kv/core/old';
 import type { Piece, ProviderEngine, Signal } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { BUDGET_CURVE_FILE, duoAttention, HEAD_SCORES_FILE, lukv } from '../src/index.ts';

@@ -1,4 +1,5 @@
-import { checkNumber, LOWEST, scoreAllocator } from '@kv/core';
+import { checkNumber, LOWEST } from '@kv/core';
+import { scoreAllocator } from '@kv/core/old';
 import type { Kernel, Piece } from '@kv/core';
 
 export interface MassOptions {

@@ -1,5 +1,7 @@
-import { as, attentionWindow, checkNumber, isPositiveInteger, modelAllocator, queries, weigher } from '@kv/core';
-import type { Common, ScoreAllocator, Tensor, Weigher } from '@kv/core';
+import { as, attentionWindow, checkNumber, isPositiveInteger, queries } from '@kv/core';
+import { modelAllocator, weigher } from '@kv/core/old';
+import type { ScoreAllocator, Tensor, Weigher } from '@kv/core';
+import type { Common } from '@kv/core/old';
 import { layerBudgets } from './share-out.ts';
 
 export interface CakeOptions {

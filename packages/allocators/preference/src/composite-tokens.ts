@@ -1,4 +1,5 @@
-import { LOWEST, modelAllocator } from '@kv/core';
+import { LOWEST } from '@kv/core';
+import { modelAllocator } from '@kv/core/old';
 import type { Kernel, Ops, ScoreAllocator, Tensor } from '@kv/core';
 import { shareOfBest } from './border.ts';
 

@@ -1,4 +1,5 @@
-import { checkNumber, isCount, modelAllocator } from '@kv/core';
+import { checkNumber, isCount } from '@kv/core';
+import { modelAllocator } from '@kv/core/old';
 import type { ScoreAllocator, Tensor } from '@kv/core';
 import { borderOfBest } from './search.ts';
 import { layerBudgets } from './share-out.ts';

@@ -1,4 +1,4 @@
-import { modelAllocator } from '@kv/core';
+import { modelAllocator } from '@kv/core/old';
 import type { ScoreAllocator, Tensor } from '@kv/core';
 import { shareOfBest } from './border.ts';
 

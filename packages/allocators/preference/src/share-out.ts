@@ -1,4 +1,5 @@
-import type { Common, Kernel, Tensor } from '@kv/core';
+import type { Kernel, Tensor } from '@kv/core';
+import type { Common } from '@kv/core/old';
 
 /**
  * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down,

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, planBudgets, readCpu, runSteps, shaper, weigher } from '@kv/core';
+import { apply, compile, compose, cpu, emptyDraft, planBudgets, readCpu, runSteps } from '@kv/core';
+import { shaper, weigher } from '@kv/core/old';
 import type { AnySignal, EventLayer, Piece, Tensor } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scoreAllocatorLaws, scorerLaws, stage } from '@kv/laws';
 import type { Scene } from '@kv/laws';

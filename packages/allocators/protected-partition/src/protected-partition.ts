@@ -1,4 +1,5 @@
-import { allocatorBy, checkNumber, isCount } from '@kv/core';
+import { checkNumber, isCount } from '@kv/core';
+import { allocatorBy } from '@kv/core/old';
 import type { Piece, ScoreAllocator } from '@kv/core';
 
 export interface ProtectedPartitionOptions {

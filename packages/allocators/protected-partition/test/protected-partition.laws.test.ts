@@ -1,5 +1,6 @@
 import { describe, test } from 'vitest';
-import { compose, mandatory, scorer, values } from '@kv/core';
+import { compose, mandatory, values } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import { each, scoreAllocatorLaws, transformLaws } from '@kv/laws';
 import { protectedPartition } from '../src/index.ts';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { allocatorBy, apply, compile, compose, mandatory, onStep, scorer, selector, state, weigher } from '@kv/core';
+import { apply, compile, compose, mandatory, state } from '@kv/core';
+import { allocatorBy, onStep, scorer, selector, weigher } from '@kv/core/old';
 import type { ScoreAllocator } from '@kv/core';
 import { protectedPartition } from '../src/index.ts';
 import { partitionOracle } from './protected-partition.oracle.ts';

@@ -1,4 +1,5 @@
-import { allocator, apportion, checkNumber } from '@kv/core';
+import { apportion, checkNumber } from '@kv/core';
+import { allocator } from '@kv/core/old';
 import type { Allocator, Plan } from '@kv/core';
 import { line } from './line.ts';
 

@@ -1,4 +1,5 @@
-import { allocator, checkNumber, isCount } from '@kv/core';
+import { checkNumber, isCount } from '@kv/core';
+import { allocator } from '@kv/core/old';
 import type { Allocator, Plan } from '@kv/core';
 import { line } from './line.ts';
 

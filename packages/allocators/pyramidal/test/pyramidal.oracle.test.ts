@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, planBudgets, scorer } from '@kv/core';
+import { compile, compose, planBudgets } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Allocator, Plan } from '@kv/core';
 import { pyramidal, pyramidkv } from '../src/index.ts';
 import { authors, kvpress } from './pyramidal.oracle.ts';

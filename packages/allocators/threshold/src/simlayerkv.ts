@@ -1,4 +1,5 @@
-import { attentionWindow, checkNumber, isCount, isPositiveInteger, KvError, positions, scoreAllocator } from '@kv/core';
+import { attentionWindow, checkNumber, isCount, isPositiveInteger, KvError, positions } from '@kv/core';
+import { scoreAllocator } from '@kv/core/old';
 import type { ScoreAllocator, Tensor } from '@kv/core';
 
 export interface SimlayerkvOptions {

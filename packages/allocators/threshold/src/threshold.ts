@@ -1,4 +1,5 @@
-import { checkNumber, isCount, positions, scoreAllocator } from '@kv/core';
+import { checkNumber, isCount, positions } from '@kv/core';
+import { scoreAllocator } from '@kv/core/old';
 import type { ScoreAllocator, Tensor } from '@kv/core';
 
 export interface ThresholdOptions {

@@ -1,4 +1,4 @@
-import { allocator } from '@kv/core';
+import { allocator } from '@kv/core/old';
 import type { Allocator } from '@kv/core';
 
 /** Every layer and KV head gets the budget that was asked for: what an engine starts from, said aloud. */

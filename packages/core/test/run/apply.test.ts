@@ -1,22 +1,7 @@
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import {
-  apply,
-  applyOn,
-  attentionLast,
-  compose,
-  cpu,
-  keys,
-  positions,
-  scoreAllocator,
-  scorer,
-  state,
-  tokens,
-  transform,
-  values,
-  weigher,
-  weightTransform,
-} from '@kv/core';
+import { apply, applyOn, attentionLast, compose, cpu, keys, positions, state, tokens, values } from '@kv/core';
+import { scoreAllocator, scorer, transform, weigher, weightTransform } from '@kv/core/old';
 import { topK } from '../compose/pieces.ts';
 
 const knorm = scorer('knorm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k)));

@@ -1,18 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  attentionLast,
-  compile,
-  compose,
-  modelScorer,
-  onStep,
-  readCpu,
-  runEvent,
-  scorer,
-  state,
-  view,
-  weigher,
-  wrapSelect,
-} from '@kv/core';
+import { attentionLast, compile, compose, readCpu, runEvent, state, view } from '@kv/core';
+import { modelScorer, onStep, scorer, weigher, wrapSelect } from '@kv/core/old';
 import type { Tensor, ViewHook } from '@kv/core';
 import { topK } from '../compose/pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';

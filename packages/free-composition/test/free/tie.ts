@@ -1,4 +1,4 @@
-import { shaper, unitTransform } from '@kv/core';
+import { shaper, unitTransform } from '@kv/core/old';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
 import type { Model } from '@kv/models';

@@ -1,4 +1,4 @@
-import { freeze } from '@kv/core';
+import { freeze } from '@kv/core/old';
 import type { Hooked } from '@kv/core';
 import { checked, share } from './decay.ts';
 

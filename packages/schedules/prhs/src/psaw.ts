@@ -1,4 +1,4 @@
-import { hide } from '@kv/core';
+import { hide } from '@kv/core/old';
 import type { View } from '@kv/core';
 import { checked, share } from './decay.ts';
 

@@ -1,4 +1,5 @@
-import { attentionBlock, checkNumber, checkWord, KvError, weigher } from '@kv/core';
+import { attentionBlock, checkNumber, checkWord, KvError } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 import { groupMean, sumsOf } from './sums.ts';
 import type { SumOptions } from './sums.ts';

@@ -1,4 +1,5 @@
-import { attentionWindow, checkNumber, checkWord, isPositiveInteger, weigher } from '@kv/core';
+import { attentionWindow, checkNumber, checkWord, isPositiveInteger } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 export interface SnapkvOptions {

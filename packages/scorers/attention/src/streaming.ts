@@ -1,4 +1,5 @@
-import { checkNumber, isCount, positions, weigher } from '@kv/core';
+import { checkNumber, isCount, positions } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

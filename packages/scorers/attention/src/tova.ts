@@ -1,4 +1,5 @@
-import { attentionLast, layerMean, positions, weigher } from '@kv/core';
+import { attentionLast, layerMean, positions } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

@@ -1,14 +1,5 @@
-import {
-  blockAttention,
-  checkNumber,
-  isPositiveInteger,
-  keys,
-  overWindow,
-  positions,
-  queries,
-  values,
-  weigher,
-} from '@kv/core';
+import { blockAttention, checkNumber, isPositiveInteger, keys, overWindow, positions, queries, values } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 import { squaredErrors } from './squared-errors.ts';
 

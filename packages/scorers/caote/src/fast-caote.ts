@@ -1,4 +1,5 @@
-import { values, weightTransform } from '@kv/core';
+import { values } from '@kv/core';
+import { weightTransform } from '@kv/core/old';
 import type { WeightTransform } from '@kv/core';
 
 /**

@@ -1,4 +1,5 @@
-import { checkNumber, gram, inverse, keys, positions, quadratic, rope, turn, weigher } from '@kv/core';
+import { checkNumber, gram, inverse, keys, positions, quadratic, rope, turn } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

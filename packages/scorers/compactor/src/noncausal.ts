@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, keys, KvError, positions, queries, values, weigher } from '@kv/core';
+import { checkNumber, isPositiveInteger, keys, KvError, positions, queries, values } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 import { chunkLogSum, chunkMass } from './chunk-mass.ts';
 

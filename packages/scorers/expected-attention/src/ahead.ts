@@ -1,5 +1,6 @@
 import { turn } from '@kv/core';
-import type { Common, Rope, Tensor } from '@kv/core';
+import type { Rope, Tensor } from '@kv/core';
+import type { Common } from '@kv/core/old';
 
 /**
  * Turns vectors `[r, m, d]` by the mean rotation of the `future` positions ahead: itself a rotation with shorter cos

@@ -11,8 +11,8 @@ import {
   queries,
   rope,
   values,
-  weigher,
 } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 import { ahead, past } from './ahead.ts';
 

@@ -11,9 +11,10 @@ import {
   queries,
   rope,
   values,
-  weigher,
 } from '@kv/core';
-import type { Common, Rope, ScoreResult, Tensor, Weigher } from '@kv/core';
+import { weigher } from '@kv/core/old';
+import type { Rope, Tensor, Weigher } from '@kv/core';
+import type { Common, ScoreResult } from '@kv/core/old';
 import { ahead, aheadBothWays, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 

@@ -1,4 +1,5 @@
-import { checkNumber, checkWord, isCount, isPositiveInteger, keys, positions, values, weigher } from '@kv/core';
+import { checkNumber, checkWord, isCount, isPositiveInteger, keys, positions, values } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Kernel, Weigher } from '@kv/core';
 
 export interface CurOptions {

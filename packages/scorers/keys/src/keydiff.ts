@@ -1,4 +1,5 @@
-import { inner, keys, scorer } from '@kv/core';
+import { inner, keys } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Kernel, Scorer } from '@kv/core';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */

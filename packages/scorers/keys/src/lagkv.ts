@@ -1,4 +1,5 @@
-import { checkNumber, isCount, isPositiveInteger, keys, values, weigher } from '@kv/core';
+import { checkNumber, isCount, isPositiveInteger, keys, values } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Tensor, Weigher } from '@kv/core';
 import { lagRank, lagSpread } from './lag.ts';
 

@@ -1,4 +1,5 @@
-import { besideModel, keys, KvError, readTensorFile, scorer, tensorFile } from '@kv/core';
+import { besideModel, keys, KvError, readTensorFile, tensorFile } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Scorer, Signal } from '@kv/core';
 
 /** One layer's filters: a direction for every KV head, `[G, d]`; what keys have along it counts against them. */

@@ -1,4 +1,5 @@
-import { keys, scorer } from '@kv/core';
+import { keys } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Scorer } from '@kv/core';
 
 /**

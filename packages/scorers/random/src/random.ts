@@ -1,4 +1,5 @@
-import { checkNumber, positions, uniformHash, weigher } from '@kv/core';
+import { checkNumber, positions, uniformHash } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 const isU32 = (x: number): boolean => Number.isInteger(x) && x >= 0 && x < 2 ** 32;

@@ -1,4 +1,5 @@
-import { positions, tokens, weigher } from '@kv/core';
+import { positions, tokens } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 import { counts } from './counts.ts';
 

@@ -1,4 +1,5 @@
-import { checkWord, positions, tokens, weigher } from '@kv/core';
+import { checkWord, positions, tokens } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Ops, Tensor, Weigher } from '@kv/core';
 import { counts } from './counts.ts';
 

@@ -1,4 +1,5 @@
-import { layerMean, positions, weigher } from '@kv/core';
+import { layerMean, positions } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Signal, Weigher } from '@kv/core';
 
 /**

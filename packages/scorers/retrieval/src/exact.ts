@@ -1,4 +1,5 @@
-import { attentionLast, weigher } from '@kv/core';
+import { attentionLast } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

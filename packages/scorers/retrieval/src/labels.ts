@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, keys, queries, scorer } from '@kv/core';
+import { checkNumber, isPositiveInteger, keys, queries } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Scorer } from '@kv/core';
 
 export interface LabelsOptions {

@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, keys, queries, scorer } from '@kv/core';
+import { checkNumber, isPositiveInteger, keys, queries } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Kernel, Scorer } from '@kv/core';
 
 /** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */

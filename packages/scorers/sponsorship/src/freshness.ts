@@ -1,4 +1,5 @@
-import { as, onStep, state } from '@kv/core';
+import { as, state } from '@kv/core';
+import { onStep } from '@kv/core/old';
 import type { Hooked, Signal } from '@kv/core';
 
 /** Freshness of every position, f32 `[1, N]`: 1 when it is new, times `decay` after every token generated since. */

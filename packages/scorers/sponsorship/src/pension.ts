@@ -1,4 +1,5 @@
-import { as, attentionLast, checkNumber, onStep, state, weigher } from '@kv/core';
+import { as, attentionLast, checkNumber, state } from '@kv/core';
+import { onStep, weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

@@ -1,4 +1,5 @@
-import { positions, weigher } from '@kv/core';
+import { positions } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

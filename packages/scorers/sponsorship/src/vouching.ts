@@ -1,5 +1,7 @@
-import { checkNumber, isPositiveInteger, positions, tokens, weigher } from '@kv/core';
-import type { AnySignal, HostArray, Options, Tokens, Weigher } from '@kv/core';
+import { checkNumber, isPositiveInteger, positions, tokens } from '@kv/core';
+import { weigher } from '@kv/core/old';
+import type { AnySignal, HostArray, Tokens, Weigher } from '@kv/core';
+import type { Options } from '@kv/core/old';
 import { extra, given } from './detector.ts';
 import { aging, freshness } from './freshness.ts';
 import { vouchers } from './vouchers.ts';

@@ -1,4 +1,5 @@
-import { checkNumber, inner, keys, KvError, rope, scorer } from '@kv/core';
+import { checkNumber, inner, keys, KvError, rope } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Kernel, Rope, Scorer } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';

@@ -1,13 +1,5 @@
-import {
-  blockAttention,
-  checkNumber,
-  isPositiveInteger,
-  keys,
-  overWindow,
-  positions,
-  queries,
-  weigher,
-} from '@kv/core';
+import { blockAttention, checkNumber, isPositiveInteger, keys, overWindow, positions, queries } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 export interface DefensiveOptions {

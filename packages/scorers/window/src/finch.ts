@@ -1,4 +1,5 @@
-import { attentionWindow, checkNumber, isPositiveInteger, weigher } from '@kv/core';
+import { attentionWindow, checkNumber, isPositiveInteger } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 /**

@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, keys, LOWEST, overWindow, queries, weigher } from '@kv/core';
+import { checkNumber, isPositiveInteger, keys, LOWEST, overWindow, queries } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Weigher } from '@kv/core';
 
 export interface ImportanceOptions {

@@ -1,4 +1,5 @@
-import { checkNumber, dotWith, keys, weigher } from '@kv/core';
+import { checkNumber, dotWith, keys } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Kernel, Weigher } from '@kv/core';
 
 /** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */

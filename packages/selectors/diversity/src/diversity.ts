@@ -1,5 +1,7 @@
-import { checkNumber, checkWord, modelSelector, positions, selector, values } from '@kv/core';
-import type { At, Common, Selection, Selector, Tensor } from '@kv/core';
+import { checkNumber, checkWord, positions, values } from '@kv/core';
+import { modelSelector, selector } from '@kv/core/old';
+import type { At, Selector, Tensor } from '@kv/core';
+import type { Common, Selection } from '@kv/core/old';
 import { greedyOrder } from './greedy.ts';
 import { ownSignatures, signatureTable } from './signatures.ts';
 

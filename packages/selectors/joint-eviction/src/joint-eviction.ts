@@ -1,4 +1,5 @@
-import { selector, values } from '@kv/core';
+import { values } from '@kv/core';
+import { selector } from '@kv/core/old';
 import type { Piece } from '@kv/core';
 import { evictionOrder, firstColumns } from './greedy.ts';
 

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { compose, scorer } from '@kv/core';
+import { compose } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import { each, selectorLaws } from '@kv/laws';
 import { jointEviction } from '../src/index.ts';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compose, cpu, readCpu, shaper } from '@kv/core';
+import { apply, compose, cpu, readCpu } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import { jointError, jointEviction } from '../src/index.ts';
 import { bestSet, greedyOracle, movedOutput } from './joint-eviction.oracle.ts';
 

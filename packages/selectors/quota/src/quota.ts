@@ -1,4 +1,5 @@
-import { LOWEST, placeInUnit, selector } from '@kv/core';
+import { LOWEST, placeInUnit } from '@kv/core';
+import { selector } from '@kv/core/old';
 import type { Selector } from '@kv/core';
 
 /**

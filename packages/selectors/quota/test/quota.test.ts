@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, positions, shaper, unit } from '@kv/core';
+import { apply, compose, positions } from '@kv/core';
+import { shaper, unit } from '@kv/core/old';
 import { each, selectorLaws } from '@kv/laws';
 import { quota } from '../src/index.ts';
 import { quotaOracle } from './quota.oracle.ts';

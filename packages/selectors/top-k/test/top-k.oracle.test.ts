@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compose, shaper } from '@kv/core';
+import { apply, compose } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import { topK } from '../src/index.ts';
 import { topKOracle } from './top-k.oracle.ts';
 

@@ -1,4 +1,5 @@
-import { checkWord, LOWEST, selector } from '@kv/core';
+import { checkWord, LOWEST } from '@kv/core';
+import { selector } from '@kv/core/old';
 import type { Selector } from '@kv/core';
 
 export interface WholeUnitsOptions {

@@ -1,15 +1,5 @@
-import {
-  checkNumber,
-  checkWord,
-  isCount,
-  isPositiveInteger,
-  keys,
-  LOWEST,
-  positions,
-  queries,
-  state,
-  wrapSelect,
-} from '@kv/core';
+import { checkNumber, checkWord, isCount, isPositiveInteger, keys, LOWEST, positions, queries, state } from '@kv/core';
+import { wrapSelect } from '@kv/core/old';
 import type { AnySignal, Hooked, Ops, State, Tensor } from '@kv/core';
 import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
 

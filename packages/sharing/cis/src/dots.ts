@@ -1,4 +1,5 @@
-import { keys, queries, scorer } from '@kv/core';
+import { keys, queries } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Kernel, Scorer } from '@kv/core';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */

@@ -1,4 +1,5 @@
-import { checkNumber, isCount, isPositiveInteger, positions, state, wrapSelect } from '@kv/core';
+import { checkNumber, isCount, isPositiveInteger, positions, state } from '@kv/core';
+import { wrapSelect } from '@kv/core/old';
 import type { Hooked, Ops, State, Tensor } from '@kv/core';
 import { leaders, overlaps, rowsOfLeaders } from './heads.ts';
 import { layerOverlaps, listed, ofLayer } from './layers.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, cpu, isState, mandatory, readCpu, scorer, view } from '@kv/core';
+import { compile, compose, cpu, isState, mandatory, readCpu, view } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';

@@ -1,4 +1,5 @@
-import { checkNumber, outputNorms, shaper } from '@kv/core';
+import { checkNumber, outputNorms } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import type { Shaper } from '@kv/core';
 
 export interface CriticalkvOptions {

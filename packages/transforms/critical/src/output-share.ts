@@ -1,4 +1,5 @@
-import { layerMean, outputNorms, positions, shaper } from '@kv/core';
+import { layerMean, outputNorms, positions } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import type { Shaper } from '@kv/core';
 
 /**

@@ -4,13 +4,12 @@ import {
   checkNumber,
   isCount,
   isPositiveInteger,
-  onCompact,
-  onStep,
   positions,
   state,
   uniformHash,
   values,
 } from '@kv/core';
+import { onCompact, onStep } from '@kv/core/old';
 import type { Hooked } from '@kv/core';
 import { foldAhead, shareAhead } from './ahead.ts';
 

@@ -1,4 +1,5 @@
-import { checkNumber, dotWith, keys, onCompact, values } from '@kv/core';
+import { checkNumber, dotWith, keys, values } from '@kv/core';
+import { onCompact } from '@kv/core/old';
 import type { Hooked } from '@kv/core';
 import { foldInto, nearestKept } from './kernels.ts';
 

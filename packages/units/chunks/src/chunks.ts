@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, positions, unit } from '@kv/core';
+import { checkNumber, isPositiveInteger, positions } from '@kv/core';
+import { unit } from '@kv/core/old';
 import type { Unit } from '@kv/core';
 
 export interface ChunksOptions {

@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, layerMean, LOWEST, positions, transform } from '@kv/core';
+import { checkNumber, isPositiveInteger, layerMean, LOWEST, positions } from '@kv/core';
+import { transform } from '@kv/core/old';
 import type { Kernel, Ops, Tensor, Transform } from '@kv/core';
 
 export interface EntropyGateOptions {

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, mandatory, selector } from '@kv/core';
+import { apply, compose, mandatory } from '@kv/core';
+import { selector } from '@kv/core/old';
 import { each, kernelLaws, transformLaws } from '@kv/laws';
 import { entropyGate, placeInChunk } from '../src/index.ts';
 import { entropyGateOracle } from './chunks.oracle.ts';

@@ -1,4 +1,5 @@
-import { checkNumber, checkWord, KvError, LOWEST, placeInUnit, selector } from '@kv/core';
+import { checkNumber, checkWord, KvError, LOWEST, placeInUnit } from '@kv/core';
+import { selector } from '@kv/core/old';
 import type { Kernel, Piece, Tensor } from '@kv/core';
 
 export interface DissolutionOptions {

@@ -1,5 +1,7 @@
-import { checkNumber, isPositiveInteger, keys, KvError, modelUnitTransform, onStep, positions, state } from '@kv/core';
-import type { Common, Ops, State, Tensor, UnitTransform } from '@kv/core';
+import { checkNumber, isPositiveInteger, keys, KvError, positions, state } from '@kv/core';
+import { modelUnitTransform, onStep } from '@kv/core/old';
+import type { Ops, State, Tensor, UnitTransform } from '@kv/core';
+import type { Common } from '@kv/core/old';
 import { carried, holding, resonance } from './breath-kernels.ts';
 import { coAttention } from './co-attention.ts';
 import { relief } from './crystallization.ts';

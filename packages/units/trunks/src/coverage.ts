@@ -1,4 +1,5 @@
-import { checkNumber, positions, shaper } from '@kv/core';
+import { checkNumber, positions } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import type { Shaper } from '@kv/core';
 
 /**

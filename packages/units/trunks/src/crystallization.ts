@@ -1,5 +1,7 @@
-import { checkNumber, KvError, unitTransform } from '@kv/core';
-import type { Common, Tensor, Units, UnitTransform } from '@kv/core';
+import { checkNumber, KvError } from '@kv/core';
+import { unitTransform } from '@kv/core/old';
+import type { Tensor, Units, UnitTransform } from '@kv/core';
+import type { Common } from '@kv/core/old';
 import { coAttention } from './co-attention.ts';
 import type { CoAttention } from './co-attention.ts';
 import { centralities, unitGraph } from './graph.ts';

@@ -1,4 +1,5 @@
-import { checkNumber, normaliser, positions, weigher } from '@kv/core';
+import { checkNumber, positions } from '@kv/core';
+import { normaliser, weigher } from '@kv/core/old';
 import type { Normaliser, Weigher } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 

@@ -1,5 +1,7 @@
-import { checkNumber, isCount, isPositiveInteger, KvError, placeInUnit, positions, tokens, unit } from '@kv/core';
-import type { Common, Tensor, Unit, Units } from '@kv/core';
+import { checkNumber, isCount, isPositiveInteger, KvError, placeInUnit, positions, tokens } from '@kv/core';
+import { unit } from '@kv/core/old';
+import type { Tensor, Unit, Units } from '@kv/core';
+import type { Common } from '@kv/core/old';
 import { coAttention } from './co-attention.ts';
 import { byPosition, firstEdges, parts, sentenceSpans, stretches, trunkSpans } from './cut.ts';
 import type { Span } from './cut.ts';

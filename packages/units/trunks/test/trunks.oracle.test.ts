@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, runSteps, shaper } from '@kv/core';
+import { apply, compile, compose, cpu, emptyDraft, runSteps } from '@kv/core';
+import { shaper } from '@kv/core/old';
 import type { Draft, Piece } from '@kv/core';
 import {
   branchDissolution,

@@ -1,4 +1,5 @@
-import { allocator, apportion } from '@kv/core';
+import { apportion } from '@kv/core';
+import { allocator } from '@kv/core/old';
 import type { Allocator } from '@kv/core';
 
 /**

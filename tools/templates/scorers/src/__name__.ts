@@ -1,4 +1,5 @@
-import { scorer, values } from '@kv/core';
+import { values } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Scorer } from '@kv/core';
 
 /**

@@ -1,4 +1,4 @@
-import { transform } from '@kv/core';
+import { transform } from '@kv/core/old';
 import type { Transform } from '@kv/core';
 
 /**

@@ -1,4 +1,5 @@
-import { checkNumber, isPositiveInteger, unit } from '@kv/core';
+import { checkNumber, isPositiveInteger } from '@kv/core';
+import { unit } from '@kv/core/old';
 import type { Unit } from '@kv/core';
 
 /**

@@ -1,7 +1,7 @@
-import { KvError } from './errors.ts';
-import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from './atoms.ts';
-import type { Ops } from './ops.ts';
-import { PHASES } from './piece.ts';
+import { KvError } from '../errors.ts';
+import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from '../atoms.ts';
+import type { Ops } from '../maths.ts';
+import { PHASES } from '../piece.ts';
 import type {
   Allocator,
   Normaliser,
@@ -17,10 +17,10 @@ import type {
   UnitTransform,
   Weigher,
   WeightTransform,
-} from './piece.ts';
-import { isState } from './state.ts';
-import type { AnySignal, Values } from './signals.ts';
-import type { Tensor } from './tensor.ts';
+} from '../piece.ts';
+import { isState } from '../state.ts';
+import type { AnySignal, Values } from '../signals.ts';
+import type { Tensor } from '../tensor.ts';
 
 export type Options = Readonly<Record<string, number | string | boolean | undefined>>;
 /** A name with the options that made the piece and what it promises. */
@@ -113,14 +113,14 @@ function withScores(
   const { ops, draft, at } = cell;
   const full: { readonly scores: Tensor } & Extras = isTensor(result) ? { scores: result } : result;
   const { forced, banned, state } = full;
-  const message = `${piece}, layer ${at.layer}: scores must be ${lowest === undefined ? 'finite' : 'finite and at least 0'}`;
+  const want = lowest === undefined ? 'finite' : 'finite and at least 0';
   return prune({
     ...draft,
     scores: full.scores,
     forced: either(ops, draft.forced, forced),
     banned: either(ops, draft.banned, banned),
     state: new Map([...draft.state, ...written(piece, needs, state)]),
-    checks: [...draft.checks, { bad: ops.firstBad(full.scores, lowest), message }],
+    checks: [...draft.checks, { bad: ops.firstBad(full.scores, lowest), piece, layer: at.layer, want }],
   });
 }
 const prune = (draft: { [K in keyof Draft]: Draft[K] | undefined }): Draft =>

@@ -1,12 +1,12 @@
-import { KvError, checkNumber } from './errors.ts';
-import type { Cell, Draft, Hook, Step } from './atoms.ts';
+import { KvError, checkNumber } from '../errors.ts';
+import type { Cell, Draft, Hook, Step } from '../atoms.ts';
 import { allocated, budgetsOf, either, parts, SCORED_OR_UNITS, step } from './author.ts';
 import type { Allocation, Common, Head, WithBudgets } from './author.ts';
-import type { Ops } from './ops.ts';
-import type { Piece, ScoreAllocator, Scored, Scorer, Weigher } from './piece.ts';
-import { union } from './run.ts';
-import type { Tensor } from './tensor.ts';
-import { LOWEST } from './cpu/reduce.ts';
+import type { Ops } from '../maths.ts';
+import type { Piece, ScoreAllocator, Scored, Scorer, Weigher } from '../piece.ts';
+import { union } from '../run.ts';
+import type { Tensor } from '../tensor.ts';
+import { LOWEST } from '../cpu/reduce.ts';
 
 type AnyScorer = Piece<'start', Scored>;
 /** Weights where every part gives weights, scores otherwise. */
@@ -36,40 +36,6 @@ function inside(name: string, inner: readonly AnyScorer[]) {
         ),
       ),
   };
-}
-
-function combined<N extends string, P extends readonly AnyScorer[]>(
-  name: N,
-  text: string,
-  inner: P,
-  join: (ops: Ops, scores: readonly Tensor[], cell: Cell) => Tensor,
-  keepsWeights: boolean,
-): Combined<P, N> {
-  const { hooks, needs, whole, reach, floor, run } = inside(name, inner);
-  const piece = step(
-    { name, whole, floor },
-    ['start'],
-    keepsWeights && inner.every((p) => p.to === 'weights') ? 'weights' : 'scores',
-    {
-      kind: 'scorer',
-      needs,
-      reach,
-      run: (cells) => {
-        const drafts = run(cells);
-        return cells.map((cell, i) =>
-          drafts.reduce<Draft>((draft, own) => merge(cell.ops, draft, own[i]), {
-            ...cell.draft,
-            scores: join(
-              cell.ops,
-              drafts.map((own) => own[i].scores!),
-              cell,
-            ),
-          }),
-        );
-      },
-    },
-  );
-  return { ...piece, label: text, atoms: [{ ...piece.atoms[0], label: text }, ...hooks] } as unknown as Combined<P, N>;
 }
 
 /**
@@ -123,44 +89,4 @@ function merge(ops: Ops, into: Draft, part: Draft): Draft {
     state: new Map([...into.state, ...part.state]),
     checks: [...into.checks, ...part.checks],
   };
-}
-/** Scores of a combination of nothing: one row of a constant. */
-const constant = (cell: Cell, value: number): Tensor =>
-  cell.ops.from({ data: new Float32Array(cell.at.slots).fill(value), shape: [1, cell.at.slots] });
-
-/** Σ of scorers; over nothing 0. Masks are united. */
-export const sum = <const P extends readonly AnyScorer[]>(...scorers: P): Combined<P, 'sum'> =>
-  combined(
-    'sum',
-    `sum(${scorers.map((s) => s.label).join(',')})`,
-    scorers,
-    (ops, s, cell) => (s.length === 0 ? constant(cell, 0) : s.reduce((a, b) => ops.add(a, b))),
-    true,
-  );
-
-/**
- * The largest of the scorers at every slot; over nothing the lowest finite number. Associative, commutative,
- * idempotent.
- */
-export const max = <const P extends readonly AnyScorer[]>(...scorers: P): Combined<P, 'max'> =>
-  combined(
-    'max',
-    `max(${scorers.map((s) => s.label).join(',')})`,
-    scorers,
-    (ops, s, cell) => (s.length === 0 ? constant(cell, LOWEST) : s.reduce((a, b) => ops.max(a, b))),
-    scorers.length > 0,
-  );
-
-/** Σ w_i times scorer i: linear in every w_i. Weights of the sum may be negative, so scores come out. */
-export function weighted(...terms: readonly (readonly [weight: number, scorer: AnyScorer])[]): Scorer<'weighted'> {
-  for (const [w] of terms) checkNumber('weighted', 'weight', w, 'a finite number', Number.isFinite);
-  const text = `weighted(${terms.map(([w, s]) => `${w}*${s.label}`).join(',')})`;
-  return combined(
-    'weighted',
-    text,
-    terms.map(([, s]) => s),
-    (ops, s, cell) =>
-      s.length === 0 ? constant(cell, 0) : s.map((x, i) => ops.mul(x, terms[i][0])).reduce((a, b) => ops.add(a, b)),
-    false,
-  ) as unknown as Scorer<'weighted'>;
 }
