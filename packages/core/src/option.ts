@@ -62,14 +62,11 @@ function wanted({ least, most, above, below, whole, odd, of }: Bounds): string {
   const noun = whole ? 'whole number' : 'number';
   const positive = (whole && low === 1) || (low === 0 && above !== undefined);
   const what = `${odd ? 'an odd positive whole number' : `a ${positive ? 'positive ' : ''}${noun}`}${of ? ` of ${of}` : ''}`;
-  if (low !== undefined && high !== undefined)
-    return `${what} ${above === undefined ? 'from' : 'above'} ${low} ${below === undefined ? 'to' : 'to below'} ${high}`;
-  if (high !== undefined) return `${what} ${below === undefined ? 'of at most' : 'below'} ${high}`;
-  return low === undefined || odd || positive
-    ? what
-    : `${what} ${above === undefined ? 'of at least' : 'above'} ${low}`;
+  if (least !== undefined && most !== undefined) return `${what} from ${least} to ${most}`;
+  const upper = high === undefined ? '' : below === undefined ? `at most ${high}` : `below ${high}`;
+  const lower = low === undefined || odd || positive ? '' : above === undefined ? `of at least ${low}` : `above ${low}`;
+  return [what, [lower, upper].filter((x) => x !== '').join(' and ')].join(' ').trim();
 }
-
 /** A finite number within bounds; the sentence of a refusal comes from them. */
 export function number(fallback: number, says: string, bounds: Bounds = {}): Option<number> {
   const { least = -Infinity, most = Infinity, above, below, whole, odd, wholeFrom, want } = bounds;
