@@ -78,6 +78,7 @@ export {
   text,
   value,
   whole,
+  withDefault,
 } from './option.ts';
 export type { Chosen, Form, Made, Option, Options, Settled } from './option.ts';
 export { parsePolicy } from './parse-policy.ts';

@@ -140,6 +140,8 @@ export const value = <T>(want: string, says: string, fits: (x: unknown) => x is 
 });
 /** May be left out. */
 export const maybe = <T>(option: Option<T>): Option<T | undefined> => ({ ...option, default: undefined });
+/** The same with another default. */
+export const withDefault = <T>(option: Option<T>, fallback: T): Option<T> => ({ ...option, default: fallback });
 /** Left out, it is as the option `name` is. */
 export const sameAs = <T>(name: string, option: Option<T>): Option<T> => ({ ...option, as: name });
 
