@@ -122,23 +122,26 @@ export interface EventLayer {
   read(signal: AnySignal): unknown;
 }
 
-const cellOf = (
-  layer: EventLayer,
-  ops: Ops,
-  draft: Draft,
-  step: { readonly label: string; readonly needs: readonly AnySignal[] },
-): Cell => ({
+/** Reads the signals of a step or hook, and no other. */
+export const signalReader =
+  (
+    by: { readonly label: string; readonly needs: readonly AnySignal[] },
+    layer: Pick<EventLayer, 'read'>,
+    state: Draft['state'] = new Map(),
+  ) =>
+  <V>(signal: Signal<string, V>): V => {
+    if (!by.needs.some((s) => sameSignal(s, signal)))
+      throw new KvError(
+        by.label,
+        `reads the signal ${signalKey(signal)}, which it does not declare (${by.needs.map(signalKey).join(', ') || 'none'})`,
+      );
+    return (state.get(signal.id) ?? layer.read(signal)) as V;
+  };
+const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<typeof signalReader>[0]): Cell => ({
   at: layer.at,
   ops,
   draft,
-  read<V>(signal: Signal<string, V>): V {
-    if (!step.needs.some((s) => sameSignal(s, signal)))
-      throw new KvError(
-        step.label,
-        `reads the signal ${signalKey(signal)}, which it does not declare (${step.needs.map(signalKey).join(', ') || 'none'})`,
-      );
-    return (draft.state.get(signal.id) ?? layer.read(signal)) as V;
-  },
+  read: signalReader(step, layer, draft.state),
 });
 
 /** Steps in order over all the layers given, drafts in and out. */
