@@ -232,7 +232,7 @@ const example = ({ default: value, form }: Option<unknown>): string =>
 /** A value where text writes one: bare where it reads back as itself, else in quotes. */
 export function printed(x: unknown): string {
   if (isMade(x)) return x.label;
-  if (typeof x !== 'string') return typeof x === 'object' ? '<object>' : String(x);
+  if (typeof x !== 'string') return typeof x === 'object' || typeof x === 'function' ? `<${typeof x}>` : String(x);
   return BARE.test(x) && !LOOKS.test(x) ? x : JSON.stringify(x);
 }
 /** Text that needs no quotes. */
