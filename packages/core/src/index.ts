@@ -41,6 +41,7 @@ export {
   unitTransform,
   weightAllocator,
   weigher,
+  weightSelector,
   weightTransform,
 } from './kinds.ts';
 export type {

@@ -274,6 +274,14 @@ const scores = { leave: leaveScores() };
 const weights = { leave: leaveScores(0) };
 const nothing = { read: () => ({}) };
 const written = { read: withScores };
+const selecting = {
+  leave: leaveKept,
+  read: (cell: Cell): Selecting => ({
+    ...onSelectRows(cell),
+    units: cell.draft.units,
+    unitScores: cell.draft.unitScores,
+  }),
+};
 const SORTS = {
   scorer: { kind: 'scorer', from: START, to: 'scores', ...nothing, ...scores },
   weigher: { kind: 'scorer', from: START, to: 'weights', ...nothing, ...weights },
@@ -285,17 +293,8 @@ const SORTS = {
   unitTransform: { kind: 'unit', from: ['units'], to: 'units', read: withUnits, leave: leaveUnitScores },
   scoreAllocator: { kind: 'allocator', from: LATER, to: 'same', read: onBudgetRows, leave: leaveBudgets },
   weightAllocator: { kind: 'allocator', from: ['weights'], to: 'same', read: onBudgetRows, leave: leaveBudgets },
-  selector: {
-    kind: 'selector',
-    from: LATER,
-    to: 'kept',
-    leave: leaveKept,
-    read: (cell: Cell): Selecting => ({
-      ...onSelectRows(cell),
-      units: cell.draft.units,
-      unitScores: cell.draft.unitScores,
-    }),
-  },
+  selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
+  weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
   // biome-ignore lint/suspicious/noExplicitAny: each sort reads and leaves its own
 } as const satisfies Record<string, Sort<any, any>>;
 
@@ -344,6 +343,8 @@ export const scoreAllocator: Author<Scored | 'units', 'same', WithRows, Allotted
 export const weightAllocator: Author<'weights', 'same', WithRows, Allotted> = author(SORTS.weightAllocator);
 /** A selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
 export const selector: Author<Scored | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
+/** A selector that needs weights. */
+export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(SORTS.weightSelector);
 
 const PLANNED: readonly Phase[] = ['start', ...LATER];
 /** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */
