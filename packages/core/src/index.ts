@@ -38,6 +38,7 @@ export {
   shaper,
   transform,
   unit,
+  unitSelector,
   unitTransform,
   weightAllocator,
   weigher,

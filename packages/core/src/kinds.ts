@@ -295,6 +295,7 @@ const SORTS = {
   weightAllocator: { kind: 'allocator', from: ['weights'], to: 'same', read: onBudgetRows, leave: leaveBudgets },
   selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
   weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
+  unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
   // biome-ignore lint/suspicious/noExplicitAny: each sort reads and leaves its own
 } as const satisfies Record<string, Sort<any, any>>;
 
@@ -345,6 +346,8 @@ export const weightAllocator: Author<'weights', 'same', WithRows, Allotted> = au
 export const selector: Author<Scored | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
 /** A selector that needs weights. */
 export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(SORTS.weightSelector);
+/** A selector that needs units. */
+export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(SORTS.unitSelector);
 
 const PLANNED: readonly Phase[] = ['start', ...LATER];
 /** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */
