@@ -5,8 +5,7 @@
  *
  *   npm run bench joint        or, once built:   node bench/joint-eviction.bench.mjs --tokens 512 --budgets 480,256,64
  */
-import { apply, compose, cpu, readCpu, values } from '@kv/core';
-import { shaper } from '@kv/core/old';
+import { apply, compose, cpu, readCpu, shaper, values } from '@kv/core';
 import { loadModel, Sequence } from '@kv/models';
 import { h2o, snapkv, tova } from '@kv/scorers-attention';
 import { caote, fastCaote } from '@kv/scorers-caote';
@@ -45,10 +44,10 @@ async function layers(base) {
     const { data, shape } = readCpu(x);
     return { data: data.slice(), shape };
   };
-  const capture = shaper('capture', [values], ({ scores, values: v, at }) => {
+  const capture = shaper('capture', { needs: [values] }, ({ scores, values: v, at }) => {
     found.push({ scores: copy(scores), values: copy(v), at: { queryHeads: at.queryHeads, kvHeads: at.kvHeads } });
     return scores;
-  });
+  })();
   // an event runs where something must go, and captures before it does
   await sequence.prefill(ids, { policy: compose(base, capture, topK()), budget: tokens - 1 });
   sequence.destroy();

@@ -40,9 +40,11 @@ export {
   shaper,
   transform,
   unit,
+  unitSelector,
   unitTransform,
   weightAllocator,
   weigher,
+  weightSelector,
   weightTransform,
 } from './kinds.ts';
 export type {

@@ -276,6 +276,14 @@ const scores = { leave: leaveScores };
 const weights = { leave: leaveScores, weights: true };
 const nothing = { read: () => ({}) };
 const written = { read: withScores };
+const selecting = {
+  leave: leaveKept,
+  read: (cell: Cell): Selecting => ({
+    ...onSelectRows(cell),
+    units: cell.draft.units,
+    unitScores: cell.draft.unitScores,
+  }),
+};
 const SORTS = {
   scorer: { kind: 'scorer', from: START, to: 'scores', ...nothing, ...scores },
   weigher: { kind: 'scorer', from: START, to: 'weights', ...nothing, ...weights },
@@ -287,17 +295,9 @@ const SORTS = {
   unitTransform: { kind: 'unit', from: ['units'], to: 'units', read: withUnits, leave: leaveUnitScores },
   scoreAllocator: { kind: 'allocator', from: LATER, to: 'same', read: onBudgetRows, leave: leaveBudgets },
   weightAllocator: { kind: 'allocator', from: ['weights'], to: 'same', read: onBudgetRows, leave: leaveBudgets },
-  selector: {
-    kind: 'selector',
-    from: LATER,
-    to: 'kept',
-    leave: leaveKept,
-    read: (cell: Cell): Selecting => ({
-      ...onSelectRows(cell),
-      units: cell.draft.units,
-      unitScores: cell.draft.unitScores,
-    }),
-  },
+  selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
+  weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
+  unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
   // biome-ignore lint/suspicious/noExplicitAny: each sort reads and leaves its own
 } as const satisfies Record<string, Sort<any, any>>;
 
@@ -346,6 +346,10 @@ export const scoreAllocator: Author<Scored | 'units', 'same', WithRows, Allotted
 export const weightAllocator: Author<'weights', 'same', WithRows, Allotted> = author(SORTS.weightAllocator);
 /** A selector: scores, budgets and masks to kept slots u32 `[rows, n]`, ascending and ragged. */
 export const selector: Author<Scored | 'units', 'kept', Selecting, Tensor> = author(SORTS.selector);
+/** A selector that needs weights. */
+export const weightSelector: Author<'weights', 'kept', Selecting, Tensor> = author(SORTS.weightSelector);
+/** A selector that needs units. */
+export const unitSelector: Author<'units', 'kept', Selecting, Tensor> = author(SORTS.unitSelector);
 
 const PLANNED: readonly Phase[] = ['start', ...LATER];
 /** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */

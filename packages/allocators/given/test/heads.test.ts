@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compose, KvError } from '@kv/core';
-import { scorer, shaper } from '@kv/core/old';
+import { apply, compose, KvError, scorer, shaper } from '@kv/core';
 import type { Piece, ProviderEngine, Signal } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { BUDGET_CURVE_FILE, duoAttention, HEAD_SCORES_FILE, lukv } from '../src/index.ts';
@@ -27,9 +26,9 @@ async function fromFile(piece: Piece, file: Uint8Array | undefined, layer: numbe
     } as ProviderEngine;
   return signal.provide!(engine, layer);
 }
-const flat = scorer('flat', [], ({ ops, at }) =>
+const flat = scorer('flat', {}, ({ ops, at }) =>
   ops.from({ data: new Float32Array(at.kvHeads * at.slots), shape: [at.kvHeads, at.slots] }),
-);
+)();
 
 describe('duoAttention', () => {
   const piece = duoAttention({ share: 0.5, slots: 3 });
@@ -145,7 +144,7 @@ describe('lukv', () => {
       at = { kvHeads: 2, queryHeads: 2, slots: 50 };
     expect(apply(compose(flat, lukv()), { at, budgetCurve }).budgets).toEqual([50, 50]);
     expect(apply(compose(flat, lukv()), { at, budget: 0, budgetCurve }).budgets).toEqual([0, 0]);
-    const three = shaper('three', [], ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 3) }));
+    const three = shaper('three', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 3) }))();
     expect(apply(compose(flat, three, lukv()), { at, budget: 10, budgetCurve }).budgets).toEqual([3, 3]);
   });
   test('a curve of another model is refused', async () => {

@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, readCpu, runSteps, traceOps, zScore } from '@kv/core';
-import { shaper } from '@kv/core/old';
+import { apply, compile, compose, cpu, emptyDraft, readCpu, runSteps, shaper, traceOps, zScore } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';
@@ -36,11 +35,11 @@ function given({ n, d, heads, seed, forced, banned }: Case) {
     must = order.slice(0, forced).sort((a, b) => a - b),
     not = order.slice(must.length, must.length + banned);
   const mask = (set: readonly number[]): Float32Array => Float32Array.from(s, (_, i) => Number(set.includes(i)));
-  const masks = shaper('masks', [], ({ ops, scores }) => ({
+  const masks = shaper('masks', {}, ({ ops, scores }) => ({
     scores,
     forced: ops.from({ data: mask(must), shape: [1, n] }),
     banned: ops.from({ data: mask(not), shape: [1, n] }),
-  }));
+  }))();
   const vector = (g: number, i: number): number[] => Array.from(v.subarray((g * n + i) * d, (g * n + i + 1) * d));
   return { s, must, not, masks, vector, values: { data: v, shape: [heads, n, d] } };
 }
