@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, runSteps } from '@kv/core';
-import { shaper } from '@kv/core/old';
+import { apply, compile, compose, cpu, emptyDraft, runSteps, shaper } from '@kv/core';
 import type { Draft, Piece } from '@kv/core';
 import {
   branchDissolution,
@@ -151,10 +150,10 @@ test('branch dissolution agrees with algorithm 1: B - 2 to B slots, protected tr
           draft = draftOf(trunks({ maxSize }), n, tokens, edges, scores),
           of = numbers(draft.units!.of),
           groups = Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])));
-        const sinks = shaper('sinks', [], ({ ops, scores: s }) => ({
+        const sinks = shaper('sinks', {}, ({ ops, scores: s }) => ({
           scores: s,
           forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(i < first)), shape: [1, n] }),
-        }));
+        }))();
         const signal = asSignal(edges, n);
         const { kept } = apply(compose(sinks, trunks({ maxSize }), branchDissolution({ least })), {
           scores: [scores],
