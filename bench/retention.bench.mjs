@@ -6,7 +6,7 @@
  *   npm run bench retention        or, once built:   node bench/retention.bench.mjs --rounds 5 --tokens 1024
  */
 import { generate, loadModel } from '@kv/models';
-import { policy, policies } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 
 const option = (name, fallback) => {

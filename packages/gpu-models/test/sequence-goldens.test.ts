@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { policy as policyOf, policies } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { both, golden, hostScores, json, onDevice, relative, ties } from './sequences.ts';

@@ -1,7 +1,7 @@
 import { numbers, random } from '@kv/gpu-testing';
 import { createPrefixStore, generate, loadCache, saveCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
-import { policy as policyOf, streaming } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { encodeTurn } from '../src/index.ts';
@@ -192,7 +192,7 @@ gpuTest('what has no room even so is said before anything is fed', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
     const sequence = new Sequence(device, undefined, { window: 20 });
     await expect(
-      sequence.prefill(distinct(24), { policy: streaming(), budget: 16, block: 8 }),
+      sequence.prefill(distinct(24), { policy: policyOf('streaming'), budget: 16, block: 8 }),
     ).rejects.toThrowErrorMatchingInlineSnapshot(
       `[KvError: prompt: must fit the model's context of 20 tokens, got 24]`,
     );

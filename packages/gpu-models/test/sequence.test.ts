@@ -2,7 +2,7 @@ import { compile } from '@kv/core';
 import { freeze } from '@kv/core/old';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
-import { parsePolicy, policy as policyOf, policies, streaming } from '@kv/policies';
+import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { both, fixture, golden, onDevice, relative, said } from './sequences.ts';
@@ -49,7 +49,7 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 /** Not compared: keys of one token, generated again, score the same; what wants a file beside the model. */
 const NOT = ['knorm', 'leverage', 'triattention', 'alphaTriattention', 'expectedAttentionStats', 'qfilter'];
 const offered = FULL
-  ? Object.keys(policies).filter((name) => !NOT.includes(name))
+  ? policyNames.filter((name) => !NOT.includes(name))
   : ['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'];
 /** A question too long for a small model's context. */
 const WIDE = ['kvzip', 'kvzipModelWide'];
@@ -97,7 +97,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
       const sequence = new Sequence(device, undefined, { window: 1024 });
       await sequence.prefill(
         Array.from({ length: n }, (_, i) => (i * 5) % 64),
-        { policy: streaming(), budget: 16, block: 16 },
+        { policy: policyOf('streaming'), budget: 16, block: 16 },
       );
       const steps: object[] = [];
       for (let step = 0; step < 12; step++) {
