@@ -5,7 +5,7 @@ import { compile } from '@kv/core';
 import type { Backend, Compiled } from '@kv/core';
 import { loadModel, Sequence } from '@kv/models';
 import type { Engine, Model, ModelConfig } from '@kv/models';
-import { parsePolicy, policies } from '@kv/policies';
+import { parsePolicy, policy, policies } from '@kv/policies';
 import { greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder } from '@kv/selectors-joint-eviction';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -84,7 +84,7 @@ describe.skipIf(!gpu)('the formula', () => {
   }, 300_000); // software adapters on a busy machine
 });
 
-const BY_KV_HEAD = policies['h2o'].make({ rows: 'kv' });
+const BY_KV_HEAD = policy('h2o', { rows: 'kv' });
 type Count = readonly [dispatches: number, bytes: number];
 /** What `run` records. */
 async function counted(run: () => Promise<unknown>): Promise<Count> {
@@ -180,7 +180,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
           });
         const plain = await step({});
         for (const [policy, rows] of [
-          [policies['h2o'].make(), H],
+          [policy('h2o'), H],
           [BY_KV_HEAD, G],
         ] as const) {
           // so few slots are not split but for the query that is left: its part, and the join of it
@@ -249,7 +249,7 @@ describe('at the shape of Llama-3.2-1B', () => {
       for (const [n, budget] of SIZES) {
         for (const name of ['h2o', 'observed']) {
           const [query, kv] = [undefined, { rows: 'kv' }].map((options) =>
-              predict(compile(policies[name].make(options)), config, n, budget),
+              predict(compile(policy(name, options)), config, n, budget),
             ) as [Prediction, Prediction],
             sums = kv.device.sums!;
           expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);

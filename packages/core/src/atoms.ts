@@ -54,8 +54,11 @@ export interface Draft {
   readonly kept?: Tensor;
   /** New values of piece state, by signal id. */
   readonly state: ReadonlyMap<string, Tensor>;
-  /** Read with the counts at the end of the event: 0, or 1 + the flat index of the first bad entry. */
+  /** Read with the counts at the end of the event. */
   readonly checks: readonly Check[];
+  /** Whose budgets these are, and whose kept slots. */
+  readonly allottedBy?: string;
+  readonly selectedBy?: string;
 }
 
 /** What a piece promised of its numbers. */
@@ -108,6 +111,8 @@ export interface Step extends AtomBase {
   /** Slots that it forces in every head, given the slots present and the budget asked for. */
   floor(slots: number, budget: number): number;
   run(cells: readonly Cell[]): readonly Draft[];
+  /** It promises scores of at least 0. */
+  readonly weights?: boolean;
   /** A transform that leaves every top-k as it is. */
   readonly monotone?: boolean;
   /** An allocator that finds the size itself. */

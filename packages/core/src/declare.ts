@@ -64,6 +64,13 @@ interface Role {
   readonly to?: Phase | 'same';
 }
 
+const WANTED: Readonly<Record<Takes, string>> = {
+  nothing: 'options only',
+  scorer: 'a scorer first',
+  policy: 'a policy first',
+  scorers: 'scorers',
+  terms: 'pairs of a weight and a scorer',
+};
 const ARITY: Readonly<Record<Takes, number>> = { nothing: 0, scorer: 1, policy: 1, scorers: Infinity, terms: Infinity };
 
 /**
@@ -92,18 +99,10 @@ export function factory<O extends Options, P extends Made | Piece, I extends rea
     return make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I));
   };
   const refused = (x: unknown): KvError => {
-    const want =
-      takes === 'terms'
-        ? 'pairs of a weight and a scorer'
-        : takes === 'policy'
-          ? 'a policy first'
-          : takes === 'scorers'
-            ? 'scorers'
-            : 'a scorer first';
-    return new KvError(
-      name,
-      `expected ${want}, got ${x === undefined ? 'nothing' : typeof x === 'function' ? `${shown(x)}: call it` : shown(x)}`,
-    );
+    if (takes === 'terms' && Array.isArray(x) && isPiece(x[1]))
+      return new KvError(name, `weight must be a finite number, got ${shown(x[0])}`);
+    const got = x === undefined ? 'nothing' : typeof x === 'function' ? `${shown(x)}: call it` : shown(x);
+    return new KvError(name, `expected ${WANTED[takes]}, got ${got}`);
   };
   const description: Description<O> = {
     protocol: 1,

@@ -23,6 +23,8 @@ export type {
   Visible,
   WrapSelectHook,
 } from './atoms.ts';
+export { slotsOf } from './budget.ts';
+export type { Budget } from './budget.ts';
 export { compose, id } from './compose.ts';
 export { factory, isFactory, method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
@@ -80,6 +82,7 @@ export {
   text,
   value,
   whole,
+  withDefault,
 } from './option.ts';
 export type { Chosen, Form, Made, Option, Options, Settled } from './option.ts';
 export { parsePolicy } from './parse-policy.ts';
@@ -114,7 +117,8 @@ export type {
   Weigher,
   WeightTransform,
 } from './piece.ts';
-export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
+export { windowSignal } from './host-signals.ts';
+export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, signalReader, union } from './run.ts';
 export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export {
   as,
@@ -175,6 +179,8 @@ export {
   softmax,
   zScore,
 } from './transforms.ts';
+export { advance, retain } from './retain.ts';
+export type { Cache, CacheLayer, CompactArray, Retained, RetainedState, RetainOptions } from './retain.ts';
 export { view } from './view.ts';
 export { blockAttention, causalDot, overWindow } from './window-blocks.ts';
 export type { WindowBlock } from './window-blocks.ts';

@@ -1,9 +1,10 @@
 import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from './atoms.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
+import { promised } from './boundary.ts';
 import { KvError } from './errors.ts';
 import type { Mask, Ops } from './maths.ts';
-import type { Settled, Options } from './option.ts';
+import type { Options, Settled } from './option.ts';
 import type { Hooked, Phase, Piece, Scored } from './piece.ts';
 import { isState } from './state.ts';
 import type { AnySignal, Signal } from './signals.ts';
@@ -100,6 +101,8 @@ interface Sort<C, R> {
   readonly kind: Kind;
   readonly from: readonly Phase[];
   readonly to: Phase | 'same';
+  /** Its scores are weights: at least 0. */
+  readonly weights?: boolean;
   read(cell: Cell): C;
   leave(cell: Cell, result: R, by: By): Draft;
 }
@@ -134,6 +137,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     kind: sort.kind,
     ...by,
     whole,
+    ...(sort.weights && { weights: true }),
     ...(monotone && { monotone }),
     ...(sizes && { sizes }),
     reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
@@ -227,34 +231,32 @@ export function stateOf(state: Draft['state'], { name, needs }: By, next: NewSta
   });
   return new Map([...state, ...own]);
 }
-const leaveScores =
-  (lowest?: 0) =>
-  (cell: Cell, result: Scores, by: By): Draft => {
-    const { scores, state, ...masks } = isTensor(result) ? ({ scores: result } as Exclude<Scores, Tensor>) : result;
-    const { draft, ops, at } = cell;
-    const want = lowest === undefined ? 'finite' : 'finite and at least 0';
-    return draftOf({
-      ...draft,
-      scores,
-      ...joined(cell, masks),
-      state: stateOf(draft.state, by, state),
-      checks: [...draft.checks, { bad: ops.firstBad(scores, lowest), piece: by.name, layer: at.layer, want }],
-    });
-  };
-const leaveUnits = ({ draft }: Cell, { units, scores }: Cut): Draft => ({ ...draft, units, unitScores: scores });
-const leaveUnitScores = ({ draft }: Cell, result: UnitScores, by: By): Draft => {
-  const { unitScores, release, state } = isTensor(result)
-    ? ({ unitScores: result } as Exclude<UnitScores, Tensor>)
-    : result;
-  return draftOf({
-    ...draft,
-    unitScores,
-    forced: release ? undefined : draft.forced,
-    state: stateOf(draft.state, by, state),
-  });
+/** What an equation gave, as an object; a tensor alone stands for `key`. */
+function fields<R extends object>(by: By, { at }: Cell, key: string, result: R | Tensor): Exclude<R, Tensor> {
+  if (typeof result !== 'object' || result === null || 'then' in result)
+    throw new KvError(`${by.name}, layer ${at.layer}`, `expected ${key}, got ${promised(result)}`);
+  return (isTensor(result) ? { [key]: result } : result) as Exclude<R, Tensor>;
+}
+const leaveScores = (cell: Cell, result: Scores, by: By): Draft => {
+  const { scores, state, ...masks } = fields(by, cell, 'scores', result);
+  const { draft } = cell;
+  return draftOf({ ...draft, scores, ...joined(cell, masks), state: stateOf(draft.state, by, state) });
 };
-export const leaveBudgets = (cell: Cell, { budgets = cell.draft.budgets, state, ...masks }: Allotted, by: By): Draft =>
-  draftOf({ ...cell.draft, budgets, ...joined(cell, masks), state: stateOf(cell.draft.state, by, state) });
+const leaveUnits = (cell: Cell, result: Cut, by: By): Draft => {
+  const { units, scores } = fields(by, cell, 'units', result);
+  return { ...cell.draft, units, unitScores: scores };
+};
+const leaveUnitScores = (cell: Cell, result: UnitScores, by: By): Draft => {
+  const { unitScores, release, state } = fields(by, cell, 'unitScores', result);
+  const { draft } = cell;
+  const forced = release ? undefined : draft.forced;
+  return draftOf({ ...draft, unitScores, forced, state: stateOf(draft.state, by, state) });
+};
+export const leaveBudgets = (cell: Cell, result: Allotted, by: By): Draft => {
+  const { draft } = cell;
+  const { budgets = draft.budgets, state, ...masks } = fields(by, cell, 'budgets', result);
+  return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, state) });
+};
 const leaveKept = ({ draft }: Cell, kept: Tensor): Draft => ({ ...draft, kept });
 /** A draft with the masks, state and checks of another one of the same cell. */
 export const merged = (cell: Cell, part: Draft): Draft => {
@@ -270,8 +272,8 @@ export const merged = (cell: Cell, part: Draft): Draft => {
 const START: readonly Phase[] = ['start'];
 const SCORED: readonly Phase[] = ['scores', 'weights'];
 export const LATER: readonly Phase[] = [...SCORED, 'units'];
-const scores = { leave: leaveScores() };
-const weights = { leave: leaveScores(0) };
+const scores = { leave: leaveScores };
+const weights = { leave: leaveScores, weights: true };
 const nothing = { read: () => ({}) };
 const written = { read: withScores };
 const selecting = {

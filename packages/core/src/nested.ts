@@ -1,4 +1,5 @@
 import type { At, Cell, Draft, Hook, Step } from './atoms.ts';
+import { runStep } from './boundary.ts';
 import { LOWEST } from './cpu/reduce.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
@@ -36,7 +37,11 @@ function inside(name: string, scorers: readonly AnyScorer[]) {
     run: (cells: readonly Cell[]): readonly (readonly Draft[])[] =>
       steps.map((chain) =>
         chain.reduce<readonly Draft[]>(
-          (drafts, s) => s.run(cells.map((c, i) => ({ ...c, draft: drafts[i] }))),
+          (drafts, s) =>
+            runStep(
+              s,
+              cells.map((c, i) => ({ ...c, draft: drafts[i] })),
+            ),
           cells.map(({ draft: { budgets, state } }) => ({ budgets, state, checks: [] })),
         ),
       ),

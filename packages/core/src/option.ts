@@ -140,6 +140,8 @@ export const value = <T>(want: string, says: string, fits: (x: unknown) => x is 
 });
 /** May be left out. */
 export const maybe = <T>(option: Option<T>): Option<T | undefined> => ({ ...option, default: undefined });
+/** The same with another default. */
+export const withDefault = <T>(option: Option<T>, fallback: T): Option<T> => ({ ...option, default: fallback });
 /** Left out, it is as the option `name` is. */
 export const sameAs = <T>(name: string, option: Option<T>): Option<T> => ({ ...option, as: name });
 
@@ -230,7 +232,7 @@ const example = ({ default: value, form }: Option<unknown>): string =>
 /** A value where text writes one: bare where it reads back as itself, else in quotes. */
 export function printed(x: unknown): string {
   if (isMade(x)) return x.label;
-  if (typeof x !== 'string') return typeof x === 'object' ? '<object>' : String(x);
+  if (typeof x !== 'string') return typeof x === 'object' || typeof x === 'function' ? `<${typeof x}>` : String(x);
   return BARE.test(x) && !LOOKS.test(x) ? x : JSON.stringify(x);
 }
 /** Text that needs no quotes. */

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
-import { shaper } from '@kv/core/old';
+import { apply, compile, compose, cpu, emptyDraft, readCpu, runSteps, shaper } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
 import { adaKV } from '../src/index.ts';
 import { adaKvOracle } from './ada-kv.oracle.ts';
@@ -35,10 +34,10 @@ test('agrees with the oracle, forced slots counted', () => {
       const budget = Math.min(n, c.budget),
         must = Math.min(forced, budget),
         mask = scores.flatMap((row) => row.map((_, i) => Number(i < must)));
-      const force = shaper('force', [], ({ ops, scores: s }) => ({
+      const force = shaper('force', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: Float32Array.from(mask), shape: [heads, n] }),
-      }));
+      }))();
       expect(apply(compose(force, adaKV({ safeguard })), { scores, budget, at: { kvHeads: heads } }).budgets).toEqual(
         adaKvOracle(
           scores,

@@ -31,7 +31,7 @@ describe('view', () => {
     const piece = view(compose(last, topK()), { budget: 2 });
     expect(compile(piece)).toMatchObject({
       evicts: false,
-      label: 'view(budget=2,rows=query,of=last ∘ topK)',
+      label: 'view(last ∘ topK,budget=2)',
       steps: [],
     });
     expect(mask(onlyView(piece))).toEqual([1, 0, 0, 1, 0, 1, 0, 1]);

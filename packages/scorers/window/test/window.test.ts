@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose } from '@kv/core';
-import { selector } from '@kv/core/old';
+import { apply, compile, compose, selector } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { defensive, finch, importance, lastNear, redundancy, scissorhands } from '../src/index.ts';
@@ -17,7 +16,7 @@ import {
 } from './window.oracle.ts';
 import type { Vector } from './window.oracle.ts';
 
-const topK = () => selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 // the window is of slots; of keys alike the last counts
 const pieces = [
   importance({ window: 2, kernel: 3 }),
