@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, cpu, isState, mandatory, readCpu, view } from '@kv/core';
-import { scorer } from '@kv/core/old';
+import { compile, compose, cpu, isState, mandatory, readCpu, scorer, view } from '@kv/core';
 import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
 import { each, kernelLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
@@ -230,7 +229,7 @@ const wandering = ({
   );
 const whole = (options: { readonly sinks: number; readonly local: number }): Piece<'start', 'kept', 'given'> =>
   compose(
-    scorer('given', [given], ({ given: g }) => g),
+    scorer('given', { needs: [given] }, ({ given: g }) => g)(),
     mandatory({ sinks: options.sinks, recent: options.local }),
     topK(),
   ) as never;
