@@ -1,6 +1,7 @@
 import { compose } from './compose.ts';
 import type { AnyFactory } from './declare.ts';
 import { KvError } from './errors.ts';
+import { shown } from './option.ts';
 import type { Form } from './option.ts';
 import { isPiece } from './piece.ts';
 import type { AnyPiece, Piece, Policy } from './piece.ts';
@@ -67,7 +68,15 @@ function made({ name, args = [] }: Call, factory: AnyFactory, known: Registry): 
   }
   if (takes !== 'scorers' && takes !== 'terms' && inside.length > 1)
     throw new KvError(name, `expected one ${takes}, got ${inside.length}`);
-  return factory(...inside, ...(Object.keys(chosen).length > 0 ? [chosen] : []));
+  if ((takes === 'scorer' || takes === 'policy') && inside.length === 0)
+    throw new KvError(name, `expected a ${takes} first, got nothing`);
+  try {
+    return factory(...inside, ...(Object.keys(chosen).length > 0 ? [chosen] : []));
+  } catch (cause) {
+    if (KvError.is(cause)) throw cause;
+    const said = cause instanceof Error ? `${cause.name}: ${cause.message}` : shown(cause);
+    throw new KvError(name, `expected a piece from these options, got ${said}`);
+  }
 }
 
 const NUMBER = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?$/i;

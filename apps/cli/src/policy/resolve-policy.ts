@@ -1,4 +1,4 @@
-import { KvError, lookUp, parsePolicy, policyCalls, printCalls } from '@kv/core';
+import { didYouMean, KvError, lookUp, parsePolicy, policyCalls, printCalls } from '@kv/core';
 import type { AnyFactory, Arg, Call, Policy, Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 import { installed } from './installed.ts';
@@ -38,11 +38,14 @@ export async function named(text: string, cwd: string): Promise<Registry> {
   for (const name of new Set(calls.flatMap(namesIn))) {
     const word = name.slice(name.lastIndexOf('*') + 1).trim();
     const alone = calls.length === 1 && calls[0].name === name;
-    if (known.has(word) || !(looksLikePath(word) || alone)) continue;
+    if (known.has(word.slice(word.lastIndexOf(':') + 1)) || !(looksLikePath(word) || alone)) continue;
     const factory = await policyModule(word, cwd);
     if (factory) modules.set(word, factory);
-    else if (failed.length > 0 && !word.includes(':'))
-      throw new KvError('policy', `'${word}' is unknown, and ${failed.join('; ')}`);
+    else if (failed.length > 0)
+      throw new KvError(
+        'policy',
+        `expected the name of a method or piece${didYouMean(word, [...known.keys()])}, got '${word}'; ${failed.join('; ')}`,
+      );
   }
   return new Map([...known, ...[...modules].map(([name, factory]) => [name, [{ factory, package: name }]] as const)]);
 }
