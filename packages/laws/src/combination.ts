@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { LOWEST, scorer } from '@kv/core';
+import { LOWEST } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Piece, Scored } from '@kv/core';
 import { agree, all } from './compare.ts';
 import { suite, TOLERANCE } from './law.ts';

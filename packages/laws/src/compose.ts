@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import {
-  allocator,
   attentionWindow,
   compile,
   compose as real,
@@ -12,12 +11,10 @@ import {
   normalize,
   pool,
   reduceHeads,
-  scorer,
-  selector,
   softmax,
-  weigher,
   zScore,
 } from '@kv/core';
+import { allocator, scorer, selector, weigher } from '@kv/core/old';
 import type { Piece } from '@kv/core';
 import { claim, suite } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
@@ -39,7 +36,7 @@ const POOL: readonly Piece[] = [
   softmax(),
   minMax(),
   normalize(),
-  reduceHeads('max'),
+  reduceHeads({ kind: 'max' }),
   mandatory({ sinks: 1, recent: 1 }),
   allocator('short', (plan) => ({
     ...plan,

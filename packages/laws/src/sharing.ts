@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { attentionLast, compile, compose, cpu, isState, KvError, runEvent, selector, weigher } from '@kv/core';
+import { attentionLast, compile, compose, cpu, isState, KvError, runEvent } from '@kv/core';
+import { selector, weigher } from '@kv/core/old';
 import type { AnyPiece, AnySignal, Piece, Tensor } from '@kv/core';
 import { claim, suite } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';

@@ -1,4 +1,5 @@
-import { compose, cadence, onStep, rerotate, state, view } from '@kv/core';
+import { compose, cadence, rerotate, state, view } from '@kv/core';
+import { onStep } from '@kv/core/old';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { keydiff } from '@kv/scorers-keys';
 import { exact } from '@kv/scorers-retrieval';

@@ -1,5 +1,6 @@
 import { pyramidal } from '@kv/allocators-pyramidal';
-import { cadence, compose, id, scorer } from '@kv/core';
+import { cadence, compose, id } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import { h2o, observed, snapkv, streaming } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { knorm } from '@kv/scorers-knorm';

@@ -1,4 +1,5 @@
-import { compose, scorer } from '@kv/core';
+import { compose } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Policy, Signal } from '@kv/core';
 import { streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';

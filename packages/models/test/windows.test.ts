@@ -7,12 +7,12 @@ import {
   attentionMax,
   attentionWindow,
   compose,
-  scorer,
   signalKey,
   type Policy,
   type Signal,
   type WindowStatistic,
 } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import { h2o, observed } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import ndarray from 'ndarray';

@@ -1,14 +1,5 @@
-import {
-  allocator,
-  attentionWindow,
-  keys,
-  scorer,
-  selector,
-  unit,
-  unitTransform,
-  weigher,
-  weightTransform,
-} from '@kv/core';
+import { attentionWindow, keys } from '@kv/core';
+import { allocator, scorer, selector, unit, unitTransform, weigher, weightTransform } from '@kv/core/old';
 import type { Allocator, Scorer, Selector, Unit, UnitTransform, WeightTransform, Weigher } from '@kv/core';
 
 export const snapkv = (): Weigher<'snapkv'> => weigher('snapkv', [attentionWindow(4)], ({ attention }) => attention);

@@ -1,22 +1,7 @@
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import {
-  apply,
-  applyOn,
-  attentionLast,
-  compose,
-  cpu,
-  keys,
-  positions,
-  scoreAllocator,
-  scorer,
-  state,
-  tokens,
-  transform,
-  values,
-  weigher,
-  weightTransform,
-} from '@kv/core';
+import { apply, applyOn, attentionLast, compose, cpu, keys, positions, state, tokens, values } from '@kv/core';
+import { scoreAllocator, scorer, transform, weigher, weightTransform } from '@kv/core/old';
 import { topK } from '../compose/pieces.ts';
 
 const knorm = scorer('knorm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k)));
@@ -123,7 +108,7 @@ describe('what is missing or wrong is named', () => {
         transform('f', [], ({ ops, scores }) => ops.log(scores)),
         { scores: [[1, 0]] },
       ),
-    ).toThrow('f, layer 0: scores must be finite, got another number at flat index 1'));
+    ).toThrow('f, layer 0: scores must be finite, got another number in row 0, slot 1'));
   test('data that its shape does not fit', () =>
     expect(() => apply(knorm, { keys: { data: [1, 2], shape: [1, 2, 2] } })).toThrow(
       'shape [1,2,2] needs 4 numbers, got 2',

@@ -8,25 +8,27 @@ import {
   cpu,
   keys,
   max,
-  modelAllocator,
-  modelScorer,
-  onStep,
   planBudgets,
   positions,
   runEvent,
   runSteps,
-  scoreAllocator,
-  scorer,
-  selector,
   settle,
   signalKey,
   state,
   sum,
-  transform,
   values,
   weighted,
-  weigher,
 } from '@kv/core';
+import {
+  modelAllocator,
+  modelScorer,
+  onStep,
+  scoreAllocator,
+  scorer,
+  selector,
+  transform,
+  weigher,
+} from '@kv/core/old';
 import type { AnySignal, Piece, Plan } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';

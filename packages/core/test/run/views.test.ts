@@ -1,18 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import {
-  attentionLast,
-  compile,
-  compose,
-  modelScorer,
-  onStep,
-  readCpu,
-  runEvent,
-  scorer,
-  state,
-  view,
-  weigher,
-  wrapSelect,
-} from '@kv/core';
+import { attentionLast, compile, compose, readCpu, runEvent, state, view } from '@kv/core';
+import { modelScorer, onStep, scorer, weigher, wrapSelect } from '@kv/core/old';
 import type { Tensor, ViewHook } from '@kv/core';
 import { topK } from '../compose/pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
@@ -43,7 +31,7 @@ describe('view', () => {
     const piece = view(compose(last, topK()), { budget: 2 });
     expect(compile(piece)).toMatchObject({
       evicts: false,
-      label: 'view(budget=2,rows=query,of=last ∘ topK)',
+      label: 'view(last ∘ topK,budget=2)',
       steps: [],
     });
     expect(mask(onlyView(piece))).toEqual([1, 0, 0, 1, 0, 1, 0, 1]);

@@ -1,4 +1,4 @@
-import { allocator as makeAllocator } from '@kv/core';
+import { allocator as makeAllocator } from '@kv/core/old';
 import type { Allocator, Plan } from '@kv/core';
 import { allocator } from '../../src/allocator.ts';
 import { field } from './field.ts';

@@ -1,4 +1,5 @@
-import { LOWEST, max as largest, scorer, sum as total, weighted as weighing } from '@kv/core';
+import { LOWEST, max as largest, sum as total, weighted as weighing } from '@kv/core';
+import { scorer } from '@kv/core/old';
 import type { Piece } from '@kv/core';
 import { max, sum, weighted } from '../../src/combination.ts';
 import type { Combination, WeightedCombination } from '../../src/combination.ts';

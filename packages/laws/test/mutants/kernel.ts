@@ -1,4 +1,4 @@
-import { cpu } from '@kv/core';
+import { cpu, primitivesOf, withMaths } from '@kv/core';
 import type { Backend, Kernel, Ops } from '@kv/core';
 import { kernel } from '../../src/kernel.ts';
 import type { KernelOptions } from '../../src/kernel.ts';
@@ -27,10 +27,11 @@ const device: Readonly<Record<string, Ref>> = {
   'one workgroup only': scaled((slot) => (slot < 64 ? 2 : 0)),
   'no raggedness': scaled((_, length, slots) => (length < slots ? 3 : 2)),
 };
-const ops: Ops = {
-  ...cpu.ops,
-  kernel: (k, inputs, params) => cpu.ops.kernel({ ...k, ref: device[k.id] ?? k.ref }, inputs, params),
-};
+const host = primitivesOf(cpu.ops);
+const ops: Ops = withMaths({
+  ...host,
+  kernel: (k, inputs, params) => host.kernel({ ...k, ref: device[k.id] ?? k.ref }, inputs, params),
+});
 const backend: Backend = { ...cpu, name: 'device', ops };
 export const kernels: Field = field<'sizes' | 'ragged', Kernel, KernelOptions>('kernel', kernel, {
   good: double('double'),

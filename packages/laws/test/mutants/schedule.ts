@@ -1,4 +1,5 @@
-import { hide, id } from '@kv/core';
+import { id } from '@kv/core';
+import { hide } from '@kv/core/old';
 import type { Hooked } from '@kv/core';
 import { schedule } from '../../src/schedule.ts';
 import { field } from './field.ts';

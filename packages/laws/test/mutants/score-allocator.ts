@@ -1,4 +1,4 @@
-import { scoreAllocator as makeAllocator } from '@kv/core';
+import { scoreAllocator as makeAllocator } from '@kv/core/old';
 import type { Kernel, Ops, ScoreAllocator, Tensor } from '@kv/core';
 import { scoreAllocator } from '../../src/score-allocator.ts';
 import { field, memory, peek, sizes, withPadding } from './field.ts';

@@ -1,4 +1,5 @@
-import { keys, weigher } from '@kv/core';
+import { keys } from '@kv/core';
+import { weigher } from '@kv/core/old';
 import type { Ops, Tensor } from '@kv/core';
 import { scorer } from '../../src/scorer.ts';
 import { field, memory, peek, withPadding } from './field.ts';

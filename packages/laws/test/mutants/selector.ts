@@ -1,5 +1,6 @@
-import { selector as makeSelector } from '@kv/core';
-import type { Kernel, Ops, Selection, Selector, Tensor } from '@kv/core';
+import { selector as makeSelector } from '@kv/core/old';
+import type { Kernel, Ops, Selector, Tensor } from '@kv/core';
+import type { Selection } from '@kv/core/old';
 import { selector } from '../../src/selector.ts';
 import { field, map, memory, peek, sizes, withPadding } from './field.ts';
 import type { Field } from './field.ts';

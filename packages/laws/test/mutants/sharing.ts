@@ -1,4 +1,5 @@
-import { positions, state, wrapSelect } from '@kv/core';
+import { positions, state } from '@kv/core';
+import { wrapSelect } from '@kv/core/old';
 import type { Kernel } from '@kv/core';
 import { sharing } from '../../src/sharing.ts';
 import type { Sharing } from '../../src/sharing.ts';

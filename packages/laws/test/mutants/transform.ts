@@ -1,5 +1,6 @@
-import { normaliser, onStep } from '@kv/core';
-import type { Normaliser, Ops, ScoreResult, Step, Tensor } from '@kv/core';
+import { normaliser, onStep } from '@kv/core/old';
+import type { Normaliser, Ops, Step, Tensor } from '@kv/core';
+import type { ScoreResult } from '@kv/core/old';
 import { transform } from '../../src/transform.ts';
 import { field, memory, peek, withPadding } from './field.ts';
 import type { Field } from './field.ts';

@@ -1,4 +1,4 @@
-import { unit as makeUnit } from '@kv/core';
+import { unit as makeUnit } from '@kv/core/old';
 import type { Kernel, Tensor, Unit, Units } from '@kv/core';
 import { unit } from '../../src/unit.ts';
 import { field, memory, peek } from './field.ts';

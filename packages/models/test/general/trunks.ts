@@ -1,4 +1,4 @@
-import { selector } from '@kv/core';
+import { selector } from '@kv/core/old';
 import type { Selector } from '@kv/core';
 
 /**

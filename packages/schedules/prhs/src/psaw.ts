@@ -1,15 +1,5 @@
-import { hide } from '@kv/core';
-import type { View } from '@kv/core';
-import { checked, share } from './decay.ts';
-
-export interface PsawOptions {
-  /** First positions, always visible. @defaultValue 4 */
-  readonly sinks?: number;
-  /** What is left of the window in the top layer; 1 hides nothing. @defaultValue 0.7 */
-  readonly phi?: number;
-  /** @defaultValue 1 */
-  readonly alpha?: number;
-}
+import { hide, whole } from '@kv/core';
+import { left, power, reached } from './decay.ts';
 
 /**
  * PSAW: a query at position t of a layer in the top quarter sees the sinks and positions from ⌊(1 - φ^(α (ℓ - ℓ_s) / (N
@@ -17,12 +7,21 @@ export interface PsawOptions {
  *
  * @remarks PrHS, eq. 15, in prefill and while decoding. Reads nothing; the bound never falls, so what it hides in a
  * layer could be evicted there.
- * @throws KvError if `sinks` is no whole number, `phi` outside (0, 1] or `alpha` negative.
  */
-export function psaw({ sinks = 4, phi = 0.7, alpha = 1 }: PsawOptions = {}): View<'psaw'> {
-  checked('psaw', sinks, ['phi', phi], ['alpha', alpha]);
-  return hide({ name: 'psaw', options: { sinks, phi, alpha } }, 'both', [], ({ at }) => {
-    const part = share(at, phi, alpha);
+export const psaw = hide(
+  'psaw',
+  {
+    source: 'PrHS (CIS, PSAW, ETF), eq. 15',
+    says: 'Windows that narrow towards the last layer.',
+    options: {
+      sinks: whole(4, 'positions', 'First positions, always visible.'),
+      phi: left(0.7, 'What is left of the window in the top layer; 1 hides nothing.'),
+      alpha: power,
+    },
+    during: 'both',
+  },
+  ({ at }, { sinks, phi, alpha }) => {
+    const part = reached(at, phi, alpha);
     return { sinks, lower: (t) => Math.floor(part * t) };
-  });
-}
+  },
+);

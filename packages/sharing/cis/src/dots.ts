@@ -1,11 +1,9 @@
-import { keys, queries, scorer } from '@kv/core';
-import type { Kernel, Scorer } from '@kv/core';
+import { kernel, keys, queries, scorer } from '@kv/core';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
-export const activeDots: Kernel = {
+export const activeDots = kernel({
   id: 'active-dots',
   inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' },
-  params: {},
   ragged: 'keys',
   per: 'element',
   output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
@@ -20,7 +18,7 @@ fn run(index: u32) {
   }
   output[index] = sum / sqrt(f32(d));
 }`,
-  ref({ queries: q, keys: k, wanted }, _params, out, lengths) {
+  ref({ queries: q, keys: k, wanted }, _, out, lengths) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 1, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
@@ -33,18 +31,22 @@ fn run(index: u32) {
         }
     }
   },
-};
+});
 
 /**
  * Exact scores q·k / sqrt(d) of the newest query: the true top-k oracle inside a view.
  *
  * @remarks PrHS, section IV-A. Scores on query rows `[H, n]`. O(H n d); rows that a wrap leaves out read no key.
  */
-export const dots = (): Scorer<'dots'> =>
-  scorer('dots', [queries(1), keys], ({ ops, at, queries: q, keys: k, active }) =>
-    ops.kernel(activeDots, {
-      queries: q,
-      keys: k,
-      wanted: active ?? ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] }),
-    }),
-  );
+export const dots = scorer(
+  'dots',
+  {
+    source: 'PrHS (CIS, PSAW, ETF), section IV-A',
+    says: 'Inner products of the newest query with every key.',
+    needs: [queries(1), keys],
+  },
+  ({ ops, at, queries: q, keys: k, active }) => {
+    const all = ops.from({ data: new Float32Array(at.queryHeads).fill(1), shape: [at.queryHeads, 1] });
+    return ops.kernel(activeDots, { queries: q, keys: k, wanted: active ?? all });
+  },
+);

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /** Retrievals that one field of codes holds: two bits each, exact in f32. */
 export const PER_FIELD = 12;
@@ -10,7 +10,7 @@ export const PER_FIELD = 12;
  * @remarks `query` `[H, w, d]` (its last), `past` `[H, s d]`, `owned` `[H, s]`, 1 where that step retrieved. Output f32
  * `[H, 1]`. O(H s d), no key is read.
  */
-export const matching: Kernel = {
+export const matching = kernel({
   id: 'cis-matching',
   inputs: { query: 'f32', past: 'f32', owned: 'f32' },
   params: { now: 'u32', threshold: 'f32' },
@@ -30,7 +30,7 @@ fn run(h: u32) {
     if (ab > params.threshold * sqrt(aa * bb)) { output[h] = f32(j); return; }
   }
 }`,
-  ref({ query, past, owned }, { now = 0, threshold = 1 }, out) {
+  ref({ query, past, owned }, { now, threshold }, out) {
     const [H = 0, w = 0, d = 0] = query.shape,
       steps = owned.shape[1],
       width = past.shape[1];
@@ -51,13 +51,13 @@ fn run(h: u32) {
         if (ab > threshold * Math.sqrt(aa * bb)) out[h] = j;
       }
   },
-};
+});
 
 /**
  * The block's queries with this one at step `now`: `[H, s d]`. What was there of another width is no block and becomes
  * 0.
  */
-export const remember: Kernel = {
+export const remember = kernel({
   id: 'cis-remember',
   inputs: { query: 'f32', past: 'f32' },
   params: { now: 'u32', steps: 'u32' },
@@ -71,16 +71,16 @@ fn run(index: u32) {
   output[index] = 0.0;
   if (past_shape.y == width) { output[index] = past[index]; }
 }`,
-  ref({ query, past }, { now = 0 }, out) {
+  ref({ query, past }, { now }, out) {
     const [H = 0, w = 0, d = 0] = query.shape,
       width = out.length / Math.max(1, H);
     if (past.shape[1] === width) out.set(past.data);
     for (let h = 0; h < H; h++) out.set(query.data.subarray((h * w + w - 1) * d, (h * w + w) * d), h * width + now * d);
   },
-};
+});
 
 /** Code 0 .. 3 of every slot in the retrieval that `match` names (1 + its step), if this field holds it; else 0. */
-export const decode: Kernel = {
+export const decode = kernel({
   id: 'cis-decode',
   inputs: { field: 'f32', found: 'f32' },
   params: { first: 'u32' },
@@ -93,31 +93,31 @@ fn run(index: u32) {
   output[index] = 0.0;
   if (j >= 0 && j < ${PER_FIELD}) { output[index] = f32((u32(field[index]) >> u32(2 * j)) & 3u); }
 }`,
-  ref({ field, found }, { first = 0 }, out) {
+  ref({ field, found }, { first }, out) {
     const n = field.shape[1];
     out.forEach((_, index) => {
       const j = found.data[Math.floor(index / n)] - 1 - first;
       if (j >= 0 && j < PER_FIELD) out[index] = (field.data[index] >> (2 * j)) & 3;
     });
   },
-};
+});
 
 /**
  * The last key of each query head's KV head, `[heads, 1, d]`; `counts` f32 `[G, 1]` slots of each. No other key is
  * read.
  */
-export const newestKey: Kernel = {
+export const newestKey = kernel({
   id: 'cis-newest-key',
   inputs: { keys: 'f32', counts: 'f32' },
   params: { heads: 'u32' },
   per: 'element',
-  output: { dtype: 'f32', shape: ({ keys }, { heads }) => [heads, 1, keys[2] ?? 1] },
+  output: { dtype: 'f32', shape: ({ keys }, { heads }) => [heads, 1, keys[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let d = keys_shape.z; let g = index / d / (params.heads / keys_shape.x);
   output[index] = keys[(g * keys_shape.y + u32(max(counts[g], 1.0)) - 1u) * d + index % d];
 }`,
-  ref({ keys, counts }, { heads = 1 }, out) {
+  ref({ keys, counts }, { heads }, out) {
     const [G = 1, n = 0, d = 0] = keys.shape;
     for (let h = 0; h < heads; h++) {
       const g = Math.floor((h * G) / heads),
@@ -125,4 +125,4 @@ fn run(index: u32) {
       out.set(keys.data.subarray(at, at + d), h * d);
     }
   },
-};
+});

@@ -1,13 +1,12 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * `before` `[H, H]` plus, for j < i, how many slots the sets of heads i and j have in common: `sets` f32 `[H, n]` of 1
  * and 0. What was there of another width is nothing.
  */
-export const overlaps: Kernel = {
+export const overlaps = kernel({
   id: 'hshare-overlaps',
   inputs: { sets: 'f32', before: 'f32' },
-  params: {},
   per: 'element',
   output: { dtype: 'f32', shape: ({ sets }) => [sets[0], sets[0]] },
   wgsl: /* wgsl */ `
@@ -19,7 +18,7 @@ fn run(index: u32) {
   if (j < i) { for (var s = 0u; s < n; s++) { sum += sets[i * n + s] * sets[j * n + s]; } }
   output[index] = sum;
 }`,
-  ref({ sets, before }, _params, out) {
+  ref({ sets, before }, _, out) {
     const [H = 0, n = 0] = sets.shape,
       known = before.shape[1] === H;
     for (let i = 0; i < H; i++)
@@ -29,7 +28,7 @@ fn run(index: u32) {
         out[i * H + j] = sum;
       }
   },
-};
+});
 
 /** Heads that a thread has room for. */
 const MOST = 128;
@@ -39,7 +38,7 @@ const MOST = 128;
  *
  * @remarks `overlap` f32 `[H, H]`, at most 128 heads; pairs without overlap do not share. O(share H^2).
  */
-export const leaders: Kernel = {
+export const leaders = kernel({
   id: 'hshare-leaders',
   inputs: { overlap: 'f32' },
   params: { share: 'u32' },
@@ -63,7 +62,7 @@ fn run(row: u32) {
   output[row] = f32(row);
   if (row < H) { output[row] = f32(uses[row]); }
 }`,
-  ref({ overlap }, { share = 0 }, out) {
+  ref({ overlap }, { share }, out) {
     const all = out.length,
       H = Math.min(all, MOST),
       width = overlap.shape[1],
@@ -83,13 +82,12 @@ fn run(row: u32) {
     }
     out.set(uses);
   },
-};
+});
 
 /** Every head's row of `sets` `[H, N]` is its leader's. */
-export const rowsOfLeaders: Kernel = {
+export const rowsOfLeaders = kernel({
   id: 'hshare-rows',
   inputs: { sets: 'f32', leader: 'f32' },
-  params: {},
   per: 'element',
   output: { dtype: 'f32', shape: ({ sets }) => sets },
   wgsl: /* wgsl */ `
@@ -97,10 +95,10 @@ fn run(index: u32) {
   let n = sets_shape.y;
   output[index] = sets[min(u32(max(leader[index / n], 0.0)), sets_shape.x - 1u) * n + index % n];
 }`,
-  ref({ sets, leader }, _params, out) {
+  ref({ sets, leader }, _, out) {
     const [H = 0, n = 0] = sets.shape;
     out.forEach((_, i) => {
       out[i] = sets.data[Math.min(Math.max(Math.trunc(leader.data[Math.floor(i / n)]), 0), H - 1) * n + (i % n)];
     });
   },
-};
+});

@@ -1,39 +1,18 @@
-import { checkNumber, isCount, isPositiveInteger, positions, state, wrapSelect } from '@kv/core';
-import type { Hooked, Ops, State, Tensor } from '@kv/core';
+import { count, positions, share, state, whole, wrapSelect } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
 import { leaders, overlaps, rowsOfLeaders } from './heads.ts';
 import { layerOverlaps, listed, ofLayer } from './layers.ts';
 
-export interface HShareOptions {
-  /**
-   * Tokens that share one retrieval: the sets are chosen anew where the cache's length is a multiple of it.
-   * @defaultValue 2
-   */
-  readonly query?: number;
-  /** Share of the query heads that use another head's set. @defaultValue 0.5 */
-  readonly heads?: number;
-  /** Share of the layers that use another layer's sets. @defaultValue 0.5 */
-  readonly layers?: number;
-  /**
-   * Generated tokens over which the overlap of heads and layers is measured; until then every head retrieves at every
-   * token. @defaultValue 8
-   */
-  readonly measure?: number;
-  /** First positions, always visible. @defaultValue 8 */
-  readonly sinks?: number;
-  /** Last slots, always visible; the window moves with the query. @defaultValue 32 */
-  readonly local?: number;
-}
-
-const sets = state('hshare.sets', { kind: 'position', rows: 'query' }),
-  has = state('hshare.has', { kind: 'sequence', rows: 'query' }),
-  overlap = state('hshare.overlap', { kind: 'unit', rows: 'query' });
+const sets = state('hshare.sets', { kind: 'position', rows: 'query' });
+const has = state('hshare.has', { kind: 'sequence', rows: 'query' });
+const overlap = state('hshare.overlap', { kind: 'unit', rows: 'query' });
 /** Leader minus own index: 0 shares with none. Heads `[H, 1]`, layers `[1, L]`. */
-const uses = state('hshare.uses', { kind: 'sequence', rows: 'query' }),
-  layerUses = state('hshare.layers.uses', { kind: 'unit', rows: 'model' });
-const lists = state('hshare.layers.sets', { kind: 'unit', rows: 'model' }),
-  layerOverlap = state('hshare.layers.overlap', { kind: 'unit', rows: 'model' });
+const uses = state('hshare.uses', { kind: 'sequence', rows: 'query' });
+const layerUses = state('hshare.layers.uses', { kind: 'unit', rows: 'model' });
+const lists = state('hshare.layers.sets', { kind: 'unit', rows: 'model' });
+const layerOverlap = state('hshare.layers.overlap', { kind: 'unit', rows: 'model' });
 /** Retrievals so far, f32 `[H, 1]`: over steps, layers and heads this is the retrieval ratio. */
-const retrievals: State<'hshare.retrievals'> = state('hshare.retrievals', { kind: 'sequence', rows: 'query' });
+const retrievals = state('hshare.retrievals', { kind: 'sequence', rows: 'query' });
 
 /**
  * HShare: inside a view, a retrieved set serves the next tokens, and heads and layers whose sets overlap most use one
@@ -41,63 +20,68 @@ const retrievals: State<'hshare.retrievals'> = state('hshare.retrievals', { kind
  *
  * @remarks HShare, ICLR 2025: sharing over queries, layers and heads, in this order of precedence, greedily by overlap,
  * pairs j < i, i uses j, and neither is i used any more; chains end at their last head or layer. The authors measure
- * overlap over the prompt's
- * queries, a view sees none: here over the first generated tokens, of a sequence's life. At most 128 heads and 128
- * layers share. Rows that share run neither scorer nor selector where these mind it. Layers leave their sets as lists,
- * budget numbers a query head.
- * @throws KvError if `heads` or `layers` is outside [0, 1], `query` not positive, or another option no whole number.
+ * overlap over the prompt's queries, a view sees none: here over the first generated tokens, of a sequence's life. At
+ * most 128 heads and 128 layers share. Rows that share run neither scorer nor selector where these mind it. Layers leave
+ * their sets as lists, budget numbers a query head.
  */
-export function sharedSets({
-  query = 2,
-  heads = 0.5,
-  layers = 0.5,
-  measure = 8,
-  sinks = 8,
-  local = 32,
-}: HShareOptions = {}): Hooked<'sharedSets'> {
-  checkNumber('sharedSets', 'query', query, 'a positive whole number of tokens', isPositiveInteger);
-  for (const [name, value] of Object.entries({ heads, layers }))
-    checkNumber('sharedSets', name, value, 'a share from 0 to 1', (x) => x >= 0 && x <= 1);
-  for (const [name, value] of Object.entries({ measure, sinks, local }))
-    checkNumber('sharedSets', name, value, 'a whole number', isCount);
-  const needs = [positions, sets, has, overlap, uses, retrievals, layerUses, lists, layerOverlap] as const;
-  return wrapSelect({ name: 'sharedSets', options: { query, heads, layers, measure, sinks, local } }, needs, (ctx) => {
-    const { ops, at, positions: p, inner } = ctx,
-      { queryHeads: H, layers: L, layer, budget: width } = at,
-      before = ctx['hshare.sets'],
-      place = { layer, layers: L, width };
-    const measuring = (heads > 0 || layers > 0) && at.step <= measure,
-      settling = at.step === measure + 1,
-      renews = measuring || at.length % query === 0,
-      follows = layers > 0 && renews && !measuring && layer > 0;
-    const others = (): Tensor => sized(ops, ctx['hshare.layers.sets'], L * H * width),
-      common = (): Tensor => sized(ops, ctx['hshare.layers.overlap'], L * L);
-
-    const own = column(ops, H),
-      shares =
-        settling && heads > 0
-          ? ops.sub(ops.kernel(leaders, { overlap: ctx['hshare.overlap'] }, { share: Math.floor(heads * H) }), own)
-          : ctx['hshare.uses']; // [H, 1]
+export const sharedSets = wrapSelect(
+  'sharedSets',
+  {
+    source: 'HShare, ICLR 2025',
+    says: 'A retrieved set serves the next tokens, and heads and layers whose sets overlap.',
+    options: {
+      query: count(
+        2,
+        'tokens',
+        "Tokens that share one retrieval: renewed where the cache's length is a multiple of it.",
+      ),
+      heads: share(0.5, "Share of the query heads that use another head's set."),
+      layers: share(0.5, "Share of the layers that use another layer's sets."),
+      measure: whole(
+        8,
+        'tokens',
+        'Generated tokens over which overlap is measured; until then every head retrieves at every token.',
+      ),
+      sinks: whole(8, 'positions', 'First positions, always visible.'),
+      local: whole(32, 'slots', 'Last slots, always visible; the window moves with the query.'),
+    },
+    needs: [positions, sets, has, overlap, uses, retrievals, layerUses, lists, layerOverlap],
+  },
+  (ctx, { query, heads, layers, measure, sinks, local }) => {
+    const { ops, at, positions: p, inner } = ctx;
+    const { queryHeads: H, layers: L, layer, budget: width } = at;
+    const before = ctx['hshare.sets'];
+    const place = { layer, width };
+    const measuring = (heads > 0 || layers > 0) && at.step <= measure;
+    const settling = at.step === measure + 1;
+    const renews = measuring || at.length % query === 0;
+    const follows = layers > 0 && renews && !measuring && layer > 0;
+    const others = (): Tensor => sized(ops, ctx['hshare.layers.sets'], L * H * width);
+    const common = (): Tensor => sized(ops, ctx['hshare.layers.overlap'], L * L);
+    /** Leaders by overlap `[m, m]`, as offsets `[m, 1]`. */
+    const offsets = (shared: Tensor, part: number): Tensor => {
+      const [m] = shared.shape;
+      return ops.sub(ops.kernel(leaders, { overlap: shared }, { share: Math.floor(part * m) }), column(ops, m));
+    };
+    const own = column(ops, H);
+    const shares = settling && heads > 0 ? offsets(ctx['hshare.overlap'], heads) : ctx['hshare.uses']; // [H, 1]
     const offset = follows
       ? ops.take(sized(ops, ctx['hshare.layers.uses'], L), ops.from({ data: Uint32Array.of(layer), shape: [1, 1] }))
       : ops.from({ data: [0], shape: [1, 1] });
-    const due = renews ? ops.fill(own, 1) : ops.less(ctx['hshare.has'], 1),
-      active = ops.mul(due, ops.mul(ops.zip('equal', shares, 0), ops.zip('equal', offset, 0)));
-    const { kept, scores } = inner(active),
-      row = ops.mul(ops.add(scores, own), 0),
-      fixed = ops.max(ops.add(row, ops.less(p, sinks)), ops.lastSlots(row, local)); // [H, n]
-    const got = ops.mark(kept, row),
-      mine = ops.groupSlots('sum', ops.mul(got, ops.less(fixed, 1)), p, at.length); // [H, N]
+    const due = renews ? ops.fill(own, 1) : ops.less(ctx['hshare.has'], 1);
+    const active = ops.mul(due, ops.mul(ops.zip('equal', shares, 0), ops.zip('equal', offset, 0)));
+    const { kept, scores } = inner(active);
+    const none = ops.fill(ops.broadcast(scores, H), 0); // [H, n]
+    const fixed = ops.max(ops.add(none, ops.less(p, sinks)), ops.lastSlots(none, local));
+    const got = ops.mark(kept, none);
+    const mine = ops.groupSlots('sum', ops.mul(got, ops.not(fixed)), p, at.length); // [H, N]
     const chosen = ops.kernel(rowsOfLeaders, { sets: ops.where(active, mine, before), leader: ops.add(own, shares) });
-    const held = ops.where(
-      due,
-      follows ? ops.kernel(ofLayer, { lists: others(), offset, sets: chosen }, place) : chosen,
-      before,
-    );
-    const seen = ops.where(active, got, ops.max(fixed, ops.take(held, p))),
-      count = ops.reduce('sum', held, 'slots');
+    const theirs = follows ? ops.kernel(ofLayer, { lists: others(), offset, sets: chosen }, place) : chosen;
+    const held = ops.where(due, theirs, before);
+    const seen = ops.where(active, got, ops.max(fixed, ops.take(held, p)));
+    const size = ops.sum(held);
     return {
-      kept: ops.select(seen, ops.reduce('sum', seen, 'slots')),
+      kept: ops.select(seen, ops.sum(seen)),
       state: {
         'hshare.sets': held,
         'hshare.has': ops.max(ctx['hshare.has'], due),
@@ -111,29 +95,27 @@ export function sharedSets({
             'hshare.layers.overlap': ops.kernel(
               layerOverlaps,
               { sets: mine, lists: others(), before: common() },
-              place,
+              { ...place, layers: L },
             ),
           }),
         ...(settling &&
           layers > 0 &&
           layer === 0 && {
-            'hshare.layers.uses': ops.reshape(
-              ops.sub(
-                ops.kernel(leaders, { overlap: ops.reshape(common(), [L, L]) }, { share: Math.floor(layers * L) }),
-                column(ops, L),
-              ),
-              [1, L],
-            ),
+            'hshare.layers.uses': ops.reshape(offsets(ops.reshape(common(), [L, L]), layers), [1, L]),
           }),
         ...(renews &&
           layers > 0 &&
           layer + 1 < L && {
-            'hshare.layers.sets': ops.kernel(listed, { list: ops.select(held, count), count, before: others() }, place),
+            'hshare.layers.sets': ops.kernel(
+              listed,
+              { list: ops.select(held, size), count: size, before: others() },
+              place,
+            ),
           }),
       },
     };
-  });
-}
+  },
+);
 
 const column = (ops: Ops, length: number): Tensor =>
   ops.from({ data: Float32Array.from({ length }, (_, i) => i), shape: [length, 1] });

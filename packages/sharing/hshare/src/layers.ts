@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * What layers retrieved, `[1, L H B]`, with this layer's sets: 1 + position, ascending, then 0.
@@ -6,7 +6,7 @@ import type { Kernel } from '@kv/core';
  * @remarks `list` u32 `[H, N]`, of which row h counts `count[h]` entries; `width` = B, entries that a head has room
  * for.
  */
-export const listed: Kernel = {
+export const listed = kernel({
   id: 'hshare-listed',
   inputs: { list: 'u32', count: 'f32', before: 'f32' },
   params: { layer: 'u32', width: 'u32' },
@@ -21,7 +21,7 @@ fn run(index: u32) {
     if (f32(k) < count[h]) { output[index] = f32(list[h * list_shape.y + k]) + 1.0; }
   }
 }`,
-  ref({ list, count, before }, { layer = 0, width = 1 }, out) {
+  ref({ list, count, before }, { layer, width }, out) {
     const [H = 0, n = 0] = list.shape;
     out.set(before.data);
     for (let h = 0; h < H; h++)
@@ -30,7 +30,7 @@ fn run(index: u32) {
         if (index < out.length) out[index] = k < count.data[h] ? list.data[h * n + k] + 1 : 0;
       }
   },
-};
+});
 
 /**
  * `before` `[1, L L]` plus, for this layer i and every j < i, how many positions their sets have in common, over all
@@ -38,7 +38,7 @@ fn run(index: u32) {
  *
  * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listed` leaves them.
  */
-export const layerOverlaps: Kernel = {
+export const layerOverlaps = kernel({
   id: 'hshare-layer-overlaps',
   inputs: { sets: 'f32', lists: 'f32', before: 'f32' },
   params: { layer: 'u32', layers: 'u32', width: 'u32' },
@@ -57,7 +57,7 @@ fn run(index: u32) {
   }
   output[index] = sum;
 }`,
-  ref({ sets, lists, before }, { layer = 0, layers = 1, width = 1 }, out) {
+  ref({ sets, lists, before }, { layer, layers, width }, out) {
     const [H = 0, n = 0] = sets.shape;
     out.set(before.data);
     for (let j = 0; j < Math.min(layer, layers); j++)
@@ -68,13 +68,13 @@ fn run(index: u32) {
           out[layer * layers + j] += sets.data[h * n + entry - 1];
         }
   },
-};
+});
 
 /**
  * `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer that lies so far from this one, from
  * `lists` as `listed` leaves them. O(H N log B).
  */
-export const ofLayer: Kernel = {
+export const ofLayer = kernel({
   id: 'hshare-of-layer',
   inputs: { lists: 'f32', offset: 'f32', sets: 'f32' },
   params: { layer: 'u32', width: 'u32' },
@@ -95,7 +95,7 @@ fn run(index: u32) {
     if (low < params.width) { if (lists[start + low] == wanted) { output[index] = 1.0; } }
   }
 }`,
-  ref({ lists, offset, sets }, { layer = 0, width = 1 }, out) {
+  ref({ lists, offset, sets }, { layer, width }, out) {
     const [H = 0, n = 0] = sets.shape,
       by = offset.data[0];
     if (!(by < 0)) {
@@ -109,4 +109,4 @@ fn run(index: u32) {
         if (entry <= n) out[h * n + entry - 1] = 1;
       }
   },
-};
+});

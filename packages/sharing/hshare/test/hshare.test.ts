@@ -229,7 +229,7 @@ const wandering = ({
   );
 const whole = (options: { readonly sinks: number; readonly local: number }): Piece<'start', 'kept', 'given'> =>
   compose(
-    scorer('given', [given], ({ given: g }) => g),
+    scorer('given', { needs: [given] }, ({ given: g }) => g)(),
     mandatory({ sinks: options.sinks, recent: options.local }),
     topK(),
   ) as never;

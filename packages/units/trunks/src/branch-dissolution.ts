@@ -1,69 +1,51 @@
-import { checkNumber, checkWord, KvError, LOWEST, placeInUnit, selector } from '@kv/core';
-import type { Kernel, Piece, Tensor } from '@kv/core';
-
-export interface DissolutionOptions {
-  /** Fewest tokens that a cut unit keeps, N_min; a unit that would keep fewer goes whole. @defaultValue 3 */
-  readonly least?: number;
-  /** What a forced slot protects: its whole unit, as in the paper, or itself. @defaultValue 'units' */
-  readonly protect?: 'units' | 'slots';
-}
+import { count, kernel, KvError, LOWEST, oneOf, placeInUnit, unitSelector } from '@kv/core';
 
 /**
  * Branch dissolution: units go from the lowest score up until the budget is met; the one at the border keeps its best
  * tokens.
  *
  * @remarks CrystalCache, eq. 30 to 33 and algorithm 1. Keeps B - 2 to B slots (`least` 3). Where protected units exceed
- * the budget only the forced slots are
- * protected. Of equal units the later one goes first. O(units^2 + n size) a row, without a loop that waits for its own
- * result.
- * @throws KvError if `least` is not a positive whole number or `protect` another word; `compose` refuses it where
- * nothing cut units.
+ * the budget only the forced slots are protected. Of equal units the later one goes first. O(units^2 + n size) a row,
+ * without a loop that waits for its own result.
  */
-export function branchDissolution({
-  least = 3,
-  protect = 'units',
-}: DissolutionOptions = {}): Piece<'units', 'kept', 'branchDissolution'> {
-  checkNumber(
-    'branchDissolution',
-    'least',
-    least,
-    'a positive whole number of tokens',
-    (x) => Number.isInteger(x) && x > 0,
-  );
-  checkWord('branchDissolution', 'protect', protect, ['units', 'slots']);
-  const piece = selector(
-    { name: 'branchDissolution', options: { least, protect: protect === 'units' ? undefined : protect } },
-    [],
-    ({ ops, at, scores, units, unitScores, budgets, forced, banned, active }) => {
-      if (!units || !unitScores)
-        throw new KvError('branchDissolution', 'needs units, such as trunks() or sentences(), got slots only');
-      const { of, count } = units,
-        none = ops.mul(budgets, 0),
-        s = ops.add(scores, none);
-      const sum = (x: Tensor): Tensor => ops.reduce('sum', x, 'slots'),
-        like = (mask: Tensor | undefined): Tensor => (mask ? ops.max(ops.fill(s, 0), mask) : ops.fill(s, 0));
-      const pinned = like(forced),
-        open = ops.sub(1, like(banned)),
-        whole = ops.mul(open, ops.take(ops.groupSlots('max', pinned, of, count), of));
-      const kept =
-        protect === 'units'
-          ? ops.max(pinned, ops.mul(whole, ops.atLeast(budgets, sum(ops.max(pinned, whole)))))
-          : pinned;
-      const free = ops.mul(ops.sub(1, kept), open); // [r, n]
-      const sizes = ops.groupSlots('sum', free, of, count),
-        excess = ops.max(0, ops.sub(ops.add(sum(free), sum(kept)), budgets));
-      const worth = ops.add(
-        unitScores.shape[0] > at.selectRows ? ops.groupRows('mean', unitScores, at.selectRows) : unitScores,
-        none,
-      );
-      const stay = ops.kernel(allowance, { scores: worth, sizes, excess }, { least }); // [r, units]
-      const place = ops.kernel(placeInUnit, { scores: ops.where(free, s, LOWEST), unitOf: of });
-      const mask = ops.max(kept, ops.mul(free, ops.less(place, ops.take(stay, of))));
-      return ops.select(mask, sum(mask), { active });
+export const branchDissolution = unitSelector(
+  'branchDissolution',
+  {
+    source: 'CrystalCache, algorithm 1',
+    says: 'Units go from the lowest score up; the one at the border keeps its best tokens.',
+    options: {
+      least: count(3, 'tokens', 'Fewest tokens that a cut unit keeps; a unit that would keep fewer goes whole.'),
+      protect: oneOf(
+        ['units', 'slots'],
+        'units',
+        'What a forced slot protects: its whole unit, as in the paper, or itself.',
+      ),
     },
-  );
-  return { ...piece, from: ['units'] };
-}
+  },
+  ({ ops, scores, units, unitScores, budgets, forced, banned, active }, { least, protect }) => {
+    if (!units || !unitScores)
+      throw new KvError('branchDissolution', 'needs units, such as trunks() or sentences(), got slots only');
+    const { of, count: each } = units;
+    const rows = budgets.shape[0];
+    const s = ops.broadcast(scores, rows); // [rows, n]
+    const pinned = ops.max(ops.fill(s, 0), forced);
+    const open = ops.sub(ops.fill(s, 1), banned);
+    const whole = ops.mul(open, ops.take(ops.groupSlots('max', pinned, of, each), of));
+    const fit = ops.atLeast(budgets, ops.sum(ops.max(pinned, whole))); // [rows, 1]
+    const kept = protect === 'units' ? ops.max(pinned, ops.mul(whole, fit)) : pinned;
+    const free = ops.mul(ops.not(kept), open);
+    const sizes = ops.groupSlots('sum', free, of, each); // [rows, units]
+    const excess = ops.max(0, ops.sub(ops.add(ops.sum(free), ops.sum(kept)), budgets));
+    const worth = ops.broadcast(
+      unitScores.shape[0] > rows ? ops.groupRows('mean', unitScores, rows) : unitScores,
+      rows,
+    );
+    const stay = ops.kernel(allowance, { scores: worth, sizes, excess }, { least }); // [rows, units]
+    const place = ops.kernel(placeInUnit, { scores: ops.where(free, s, LOWEST), unitOf: of });
+    const mask = ops.max(kept, ops.mul(free, ops.less(place, ops.take(stay, of))));
+    return ops.select(mask, ops.sum(mask), { active });
+  },
+);
 
 /**
  * How many of its slots each unit keeps when units go from the lowest score up, the later of equals first, until
@@ -72,7 +54,7 @@ export function branchDissolution({
  * @remarks `scores` and `sizes` f32 `[r, units]`, `excess` `[r, 1]`. Every unit finds by itself what went before it:
  * O(units) each.
  */
-export const allowance: Kernel = {
+export const allowance = kernel({
   id: 'dissolution-allowance',
   inputs: { scores: 'f32', sizes: 'f32', excess: 'f32' },
   params: { least: 'f32' },
@@ -90,7 +72,7 @@ fn run(index: u32) {
   let rest = sizes[index] - left;
   output[index] = select(select(0.0, rest, rest >= params.least), sizes[index], left <= 0.0);
 }`,
-  ref({ scores, sizes, excess }, { least = 1 }, out) {
+  ref({ scores, sizes, excess }, { least }, out) {
     const [rows = 0, m = 0] = scores.shape;
     for (let row = 0; row < rows; row++) {
       const order = Array.from({ length: m }, (_, u) => row * m + u).sort(
@@ -105,4 +87,4 @@ fn run(index: u32) {
       }
     }
   },
-};
+});

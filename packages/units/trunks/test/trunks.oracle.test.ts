@@ -150,10 +150,10 @@ test('branch dissolution agrees with algorithm 1: B - 2 to B slots, protected tr
           draft = draftOf(trunks({ maxSize }), n, tokens, edges, scores),
           of = numbers(draft.units!.of),
           groups = Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])));
-        const sinks = shaper('sinks', [], ({ ops, scores: s }) => ({
+        const sinks = shaper('sinks', {}, ({ ops, scores: s }) => ({
           scores: s,
           forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(i < first)), shape: [1, n] }),
-        }));
+        }))();
         const signal = asSignal(edges, n);
         const { kept } = apply(compose(sinks, trunks({ maxSize }), branchDissolution({ least })), {
           scores: [scores],
