@@ -118,11 +118,13 @@ type Read = {
 function applied(draft: Draft, read: readonly Read[]): Applied {
   const checks = read.slice(0, draft.checks.length);
   const bad = checks.findIndex((c) => c.data[0] > 0);
-  if (bad >= 0)
+  if (bad >= 0) {
+    const { piece, layer, want } = draft.checks[bad];
     throw new KvError(
-      'apply',
-      `${draft.checks[bad].piece}: the scores must be ${draft.checks[bad].want}, got another number at flat index ${checks[bad].data[0] - 1}`,
+      `${piece}, layer ${layer}`,
+      `scores must be ${want}, got another number at flat index ${checks[bad].data[0] - 1}`,
     );
+  }
   const [budgets, ...rest] = read.slice(draft.checks.length);
   const scores = draft.scores && rest.shift()!;
   const kept = draft.kept && rest.shift()!;

@@ -92,6 +92,8 @@ export function factory<O extends Options, P extends Made | Piece, I extends rea
     return make(settled, print(name, options, settled, inside.map(labelOf)), ...(inside as unknown as I));
   };
   const refused = (x: unknown): KvError => {
+    if (takes === 'terms' && Array.isArray(x) && x.length === 2 && !Number.isFinite(x[0]))
+      return new KvError(name, `weight must be a finite number, got ${shown(x[0])}`);
     const want =
       takes === 'terms'
         ? 'pairs of a weight and a scorer'
