@@ -1,6 +1,5 @@
 import { adaKV } from '@kv/allocators-ada-kv';
-import { cadence, compose, id, mandatory, traceOps, view } from '@kv/core';
-import { weigher } from '@kv/core/old';
+import { cadence, compose, id, mandatory, traceOps, view, weigher } from '@kv/core';
 import type { Policy, Signal } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { kvzip } from '@kv/scorers-reconstruction';
@@ -154,9 +153,9 @@ describe('trunks with a two-level selector', () => {
         return seen;
       },
     };
-    const zero = weigher('rows', [rows], ({ ops, at }) =>
+    const zero = weigher('rows', { needs: [rows] }, ({ ops, at }) =>
       ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
-    );
+    )();
     await generate(model, { ids, policy: compose(zero, topK()), budget: 100, maxNewTokens: 0 });
     expect(seen).toBe(ids.length * model.config.layers);
     for (const [row, heads] of want.entries())
