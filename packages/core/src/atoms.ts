@@ -56,8 +56,8 @@ export interface Draft {
   readonly state: ReadonlyMap<string, Tensor>;
   /** Read with the counts at the end of the event. */
   readonly checks: readonly Check[];
-  /** Whose budgets these are, and whose kept slots. */
-  readonly allottedBy?: string;
+  /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
+  readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
   readonly selectedBy?: string;
 }
 
@@ -117,6 +117,8 @@ export interface Step extends AtomBase {
   readonly monotone?: boolean;
   /** An allocator that finds the size itself. */
   readonly sizes?: boolean;
+  /** An allocator whose sum may miss what was asked for. */
+  readonly approximate?: boolean;
   /** Allocators that need no scores: budgets to budgets, on the host. */
   plan?(plan: Plan): Plan;
 }

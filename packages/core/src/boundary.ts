@@ -61,7 +61,11 @@ const own = <K extends keyof Draft>(before: Draft, after: Draft, key: K): Draft[
   after[key] === before[key] ? undefined : after[key];
 
 /** What a step made of a draft, with the promise about its scores as a check. @throws KvError naming piece and layer. */
-function checked({ name, weights, needs, kind }: Step, { at, ops, draft }: Cell, made: unknown): Draft {
+function checked(
+  { name, weights, needs, kind, sizes, approximate }: Step,
+  { at, ops, draft }: Cell,
+  made: unknown,
+): Draft {
   const { layer, slots } = at;
   if (typeof made !== 'object' || made === null || !('budgets' in made) || !('state' in made))
     throw new KvError(where(name, layer), `expected a draft, got ${promised(made)}`);
@@ -122,7 +126,7 @@ function checked({ name, weights, needs, kind }: Step, { at, ops, draft }: Cell,
   return {
     ...after,
     checks,
-    ...(after.budgets !== draft.budgets && { allottedBy: name }),
+    ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !sizes && !approximate } }),
     ...(after.kept !== draft.kept && { selectedBy: name }),
   };
 }
@@ -140,7 +144,7 @@ export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
 }
 
 /** What an allocator made of budgets on the host. @throws KvError naming it, for anything but budgets within the total. */
-export function checkedPlan({ name, sizes }: Step, before: Plan, made: unknown): Plan {
+export function checkedPlan({ name, sizes, approximate }: Step, before: Plan, made: unknown): Plan {
   const refuse = (sentence: string): KvError => new KvError(name, sentence);
   if (typeof made !== 'object' || made === null || !('budgets' in made))
     throw refuse(`expected budgets, got ${shown(made)}`);
@@ -156,7 +160,7 @@ export function checkedPlan({ name, sizes }: Step, before: Plan, made: unknown):
   const bad = budgets.flat().find((b) => !Number.isSafeInteger(b) || b < 0);
   if (bad !== undefined) throw refuse(`expected whole numbers of slots, got ${shown(bad)}`);
   const total = (all: Plan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
-  if (!sizes && total(budgets) > total(before.budgets))
+  if (!sizes && !approximate && total(budgets) > total(before.budgets))
     throw refuse(`expected at most the ${total(before.budgets)} slots that were asked for, got ${total(budgets)}`);
   return { ...before, budgets, notes };
 }
@@ -166,7 +170,7 @@ export function checkedBudgets(draft: Draft, layer: number, budgets: readonly nu
   const bad = budgets.find((b) => !Number.isInteger(b) || b < 0);
   if (bad !== undefined)
     throw new KvError(
-      where(draft.allottedBy ?? 'budget', layer),
+      where(draft.allottedBy?.name ?? 'budget', layer),
       `expected whole numbers of slots as budgets, got ${shown(bad)}`,
     );
 }

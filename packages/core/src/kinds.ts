@@ -78,15 +78,17 @@ export interface Declared<O extends Options, S extends readonly AnySignal[], C, 
   readonly monotone?: boolean;
   /** An allocator that finds the size itself: its event runs where every head would fit, too. @defaultValue false */
   readonly sizes?: boolean;
+  /** An allocator whose sum only comes near what was asked for, as its paper has it. @defaultValue false */
+  readonly approximate?: boolean;
   /** Hooks that come along. */
   readonly beside?: (options: Settled<O>) => readonly Hooked[];
-  /** Worked out once over all the layers of `reach`, and given to each as `shared`. */
+  /** Worked out once over all the layers of `reach`, and given to each as `shared`, with its own `index` among them. */
   readonly across?: (layers: readonly (Place & Reads<S> & C)[], options: Settled<O>) => X;
   /** @defaultValue 'model' beside `across`, else 'layer' */
   readonly reach?: OfOptions<O, Reach>;
 }
 type Run<O extends Options, S, C, X, R> = (
-  ctx: Place & Reads<S> & C & { readonly shared: X },
+  ctx: Place & Reads<S> & C & { readonly shared: X; readonly index: number },
   options: Settled<O>,
 ) => R;
 
@@ -130,7 +132,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
   o: Settled<O>,
   label: string,
 ): Piece {
-  const { floor, whole = false, monotone, sizes, across, reach, beside } = declared;
+  const { floor, whole = false, monotone, sizes, approximate, across, reach, beside } = declared;
   const by: By = { name, label, needs: ofOptions(declared.needs ?? ([] as unknown as S), o) };
   const step: Step = {
     at: 'event',
@@ -140,12 +142,13 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     ...(sort.weights && { weights: true }),
     ...(monotone && { monotone }),
     ...(sizes && { sizes }),
+    ...(approximate && { approximate }),
     reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
     floor: (slots, budget) => floor?.(o, slots, budget) ?? 0,
     run(cells) {
       const layers = cells.map((cell) => ({ ...context(cell, by.needs), ...sort.read(cell) }) as Place & Reads<S> & C);
       const shared = across?.(layers, o) as X;
-      return cells.map((cell, i) => sort.leave(cell, run({ ...layers[i], shared }, o), by));
+      return cells.map((cell, i) => sort.leave(cell, run({ ...layers[i], shared, index: i }, o), by));
     },
   };
   return {

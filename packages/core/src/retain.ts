@@ -255,7 +255,7 @@ export async function retain(
     (layer, l): EventLayer => ({ ...layer, budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l] }),
   );
   const drafts = runEvent(compiled, layers, backend.ops);
-  const { kept, budgets } = await settle(backend, layers, drafts, compiled.sizes);
+  const { kept, budgets } = await settle(backend, layers, drafts);
   const slots = kept.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
   const needs = union(compiled.needs, ...compiled.hooks('step').map((hook) => hook.needs));
   const states = await statesAfter(

@@ -211,13 +211,7 @@ export const toRead = (drafts: readonly Draft[]): readonly Tensor[] => [
 ];
 
 /** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `settle` */
-export function settled(
-  layers: readonly EventLayer[],
-  drafts: readonly Draft[],
-  read: Read,
-  sizes = false,
-  open = false,
-): Settled {
+export function settled(layers: readonly EventLayer[], drafts: readonly Draft[], read: Read, open = false): Settled {
   const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i].at.slots })));
   for (const [i, { piece, layer, want, slots }] of checks.entries()) {
     const [bad] = read[i].data;
@@ -229,7 +223,7 @@ export function settled(
   }
   const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));
   for (const [i, draft] of drafts.entries()) checkedBudgets(draft, layers[i].at.layer, budgets[i]);
-  if (!sizes) checkedTotal(layers, drafts, budgets);
+  checkedTotal(layers, drafts, budgets);
   const kept = drafts.map((draft, i) => {
     const { at } = layers[i];
     if (!draft.kept && open) return [];
@@ -259,17 +253,16 @@ export function settled(
 
 /** Allocators that read scores share out what was asked for, and no more. */
 function checkedTotal(layers: readonly EventLayer[], drafts: readonly Draft[], budgets: Settled['budgets']): void {
-  const by = drafts.find(({ allottedBy }) => allottedBy !== undefined);
-  if (by?.allottedBy === undefined) return;
+  const by = drafts.find((draft) => draft.allottedBy)?.allottedBy;
+  if (!by?.bounded) return;
   const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
   const asked = sum(layers.map((layer) => sum(layer.budgets)));
   const got = sum(budgets.map((rows, i) => (sum(rows) * layers[i].budgets.length) / rows.length));
-  if (got > asked)
-    throw new KvError(by.allottedBy, `expected at most the ${asked} slots that were asked for, got ${got}`);
+  if (got > asked) throw new KvError(by.name, `expected at most the ${asked} slots that were asked for, got ${got}`);
 }
 
 /**
- * The one read of an event: checks, budgets and kept slots. `sizes`: some allocator finds the size itself.
+ * The one read of an event: checks, budgets and kept slots.
  *
  * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised),
  * budgets or slots that are none, or more forced slots than budget; each names piece, layer and slot.
@@ -278,5 +271,4 @@ export const settle = async (
   backend: Pick<Backend, 'read'>,
   layers: readonly EventLayer[],
   drafts: readonly Draft[],
-  sizes = false,
-): Promise<Settled> => settled(layers, drafts, await backend.read(toRead(drafts)), sizes);
+): Promise<Settled> => settled(layers, drafts, await backend.read(toRead(drafts)));

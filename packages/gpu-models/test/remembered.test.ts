@@ -1,6 +1,5 @@
 import { openGpu } from '@kv/gpu';
-import { attentionMax, attentionWindow, compose } from '@kv/core';
-import { scorer } from '@kv/core/old';
+import { attentionMax, attentionWindow, compose, scorer } from '@kv/core';
 import type { Policy, Signal, Tensor } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { policy as policyOf } from '@kv/policies';
@@ -20,10 +19,7 @@ const h2o = policyOf('h2o', { recent: 4 }),
   byKvHead = policyOf('h2o', { recent: 4, rows: 'kv' }),
   window = [policyOf('tova'), policyOf('snapkv', { window: 6 })];
 const probe = (signal: Signal<'attention'>): Policy =>
-  compose(
-    scorer('probe', [signal], ({ attention }) => attention),
-    topK(),
-  );
+  compose(scorer('probe', { needs: [signal] }, ({ attention }) => attention)(), topK());
 /** Every statistic of a window, of more queries than there are, and of one. */
 const statistics = [
   attentionMax(6),

@@ -1,5 +1,4 @@
-import { compose } from '@kv/core';
-import { weigher } from '@kv/core/old';
+import { compose, weigher } from '@kv/core';
 import type { Policy, ProviderEngine, Signal } from '@kv/core';
 import { generate } from '@kv/models';
 import type { Model } from '@kv/models';
@@ -42,9 +41,9 @@ function probe(seen: CoAttention[], fold: (engine: ProviderEngine, prompt: numbe
     },
   };
   return compose(
-    weigher('probe', [edges], ({ ops, at }) =>
+    weigher('probe', { needs: [edges] }, ({ ops, at }) =>
       ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] }),
-    ),
+    )(),
     topK(),
   );
 }

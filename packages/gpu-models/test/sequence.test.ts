@@ -1,5 +1,4 @@
-import { compile } from '@kv/core';
-import { freeze } from '@kv/core/old';
+import { compile, freeze } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
@@ -122,7 +121,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
 
 gpuTest('positions frozen in prefill keep what the layer before had', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
-    const frozen = freeze('early', () => ({ sinks: 3, below: 20 })),
+    const frozen = freeze('early', {}, () => ({ sinks: 3, below: 20 }))(),
       h2o = policyOf('h2o', { recent: 4 });
     const [want, got] = await Promise.all(
       [host, device].map(async (model) => {

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
-import { LOWEST } from '@kv/core';
-import { scorer } from '@kv/core/old';
+import { LOWEST, scorer } from '@kv/core';
 import type { Piece, Scored } from '@kv/core';
 import { agree, all } from './compare.ts';
 import { suite, TOLERANCE } from './law.ts';
@@ -20,13 +19,13 @@ export type WeightedCombination = (...terms: (readonly [weight: number, scorer: 
 
 /** A scorer with fixed random scores in KV rows. */
 const part = (name: string, seed: number): AnyScorer =>
-  scorer(name, [], ({ ops, at }) => {
+  scorer(name, {}, ({ ops, at }) => {
     const next = random(seed + at.layer);
     return ops.from({
       data: Float32Array.from({ length: at.kvHeads * at.slots }, () => (next() - 0.5) * 8),
       shape: [at.kvHeads, at.slots],
     });
-  });
+  })();
 interface Parts {
   readonly on: Scene;
   readonly a: AnyScorer;

@@ -13,8 +13,11 @@ import {
   reduceHeads,
   softmax,
   zScore,
+  allocator,
+  scorer,
+  selector,
+  weigher,
 } from '@kv/core';
-import { allocator, scorer, selector, weigher } from '@kv/core/old';
 import type { Piece } from '@kv/core';
 import { claim, suite } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
@@ -29,8 +32,8 @@ export type Compose = (...pieces: Piece[]) => Piece;
 const short = (layer: number): number => (layer % 2 === 0 ? 1 : 2);
 /** Small pieces of every kind, the pool that partial policies are drawn from. */
 const POOL: readonly Piece[] = [
-  weigher('window', [attentionWindow(4)], ({ attention }) => attention),
-  scorer('norm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k))),
+  weigher('window', { needs: [attentionWindow(4)] }, ({ attention }) => attention)(),
+  scorer('norm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))(),
   pool({ kernel: 3 }),
   zScore(),
   softmax(),
@@ -38,11 +41,11 @@ const POOL: readonly Piece[] = [
   normalize(),
   reduceHeads({ kind: 'max' }),
   mandatory({ sinks: 1, recent: 1 }),
-  allocator('short', (plan) => ({
+  allocator('short', {}, (plan) => ({
     ...plan,
     budgets: plan.budgets.map((heads, l) => heads.map((b) => Math.max(0, b - short(l)))),
-  })),
-  selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks)),
+  }))(),
+  selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))(),
 ] as readonly unknown[] as readonly Piece[];
 
 /** A run of pieces that fit, of length 1 to 6, with two places to cut it. */

@@ -1,6 +1,5 @@
 import { describe, test } from 'vitest';
 import * as core from '@kv/core';
-import * as old from '@kv/core/old';
 import * as laws from '../src/index.ts';
 
 /** The pieces that core itself brings keep the laws of their kind. */
@@ -47,8 +46,8 @@ describe.each([core.gram, core.inverse, core.quadratic, core.turned])('$id', (ke
   laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),
 );
 
-const norm = old.scorer('norm', [core.keys], ({ ops, keys }) => ops.sub(0, ops.norm(keys)));
-const window = old.weigher('window', [core.attentionWindow(2)], ({ attention }) => attention);
+const norm = core.scorer('norm', { needs: [core.keys] }, ({ ops, keys }) => ops.sub(0, ops.norm(keys)))();
+const window = core.weigher('window', { needs: [core.attentionWindow(2)] }, ({ attention }) => attention)();
 describe.each([
   norm,
   window,

@@ -1,5 +1,4 @@
-import { compose } from '@kv/core';
-import { scorer } from '@kv/core/old';
+import { compose, scorer } from '@kv/core';
 import type { Policy, Signal } from '@kv/core';
 import { streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
@@ -38,10 +37,10 @@ function probe(): { readonly policy: Policy; readonly asked: Float32Array[]; rea
         return rows.filter((_, i) => i % width === 3);
       }),
   };
-  const score = scorer('probe', [signal], ({ ops, at, probe: numbers }) => {
+  const score = scorer('probe', { needs: [signal] }, ({ ops, at, probe: numbers }) => {
     if (at.layer === 0) asked.push(numbers);
     return ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => -i), shape: [1, at.slots] });
-  });
+  })();
   return { policy: compose(score, topK()), asked, rows: given };
 }
 const near = (got: ArrayLike<number>, want: readonly number[]): void =>

@@ -22,7 +22,7 @@ import {
 } from '@kv/allocators-preference';
 import { protectedPartition } from '@kv/allocators-protected-partition';
 import { pyramidal as pyramid, pyramidkv as kvpressPyramid } from '@kv/allocators-pyramidal';
-import { etf, psaw } from '@kv/schedules-prhs';
+import { etf, psaw } from '@kv/allocators-schedules';
 import { h2o, snapkv, streaming, tova } from '@kv/scorers-attention';
 import { caote, fastCaote } from '@kv/scorers-caote';
 import { byEviction, leverage, noncausal } from '@kv/scorers-compactor';
@@ -32,16 +32,17 @@ import { exact, labels, pageBounds } from '@kv/scorers-retrieval';
 import { pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
 import { triattention as kinship } from '@kv/scorers-triattention';
 import { defensive, finch as question, importance, redundancy } from '@kv/scorers-window';
+import { branchDissolution } from '@kv/selectors-branch-dissolution';
+import { cis, dots } from '@kv/selectors-cis';
 import { diversity } from '@kv/selectors-diversity';
+import { sharedSets } from '@kv/selectors-hshare';
 import { jointEviction } from '@kv/selectors-joint-eviction';
 import { topK } from '@kv/selectors-top-k';
 import { wholeUnits } from '@kv/selectors-whole-units';
-import { cis, dots } from '@kv/sharing-cis';
-import { sharedSets } from '@kv/sharing-hshare';
 import { criticalkv as stages, outputShare } from '@kv/transforms-critical';
 import { merge } from '@kv/transforms-merging';
 import { chunks, entropyGate } from '@kv/units-chunks';
-import { branchDissolution, breath, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
+import { breath, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 
 // A method is its name, its source, the options that it passes on and a composition. What is only a scorer needs no
 // method: policy text gives it topK.

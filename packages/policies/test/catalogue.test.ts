@@ -19,7 +19,7 @@ describe.each(entries(catalogue).map(({ factory: { description } }) => [descript
   '%s',
   (_, { name, says, source, options, kind }) => {
     test('is said and sourced, and so are its options; its name has no dot', () => {
-      expect(says).toMatch(/^[A-Zαln].*[.]$/u);
+      expect(says).toMatch(/^[A-Z0-9αln].*[.]$/u);
       expect(source).not.toBe('');
       expect(name).toMatch(/^[a-z]\w*$/i);
       for (const option of Object.values(options)) expect(option.says).toMatch(/[.]$/);

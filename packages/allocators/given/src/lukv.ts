@@ -61,6 +61,7 @@ export const lukv = scoreAllocator(
   {
     source: 'LU-KV, arXiv:2602.08585',
     says: 'Budgets of layers and heads by a curve that was calibrated for the model.',
+    approximate: true,
     needs: [budgetCurve],
   },
   (ctx) => {

@@ -82,5 +82,5 @@ export const cake = scoreAllocator(
       return layerBudgets(layers, weights, w);
     },
   },
-  ({ at, shared }) => ({ budgets: shared[at.layer] }),
+  ({ shared, index }) => ({ budgets: shared[index] }),
 );

@@ -88,7 +88,7 @@ export const compositeTokens = scoreAllocator(
       return shareOfBest(ops, competing, total);
     },
   },
-  ({ ops, at, scores, budgets, shared }) => ({
-    budgets: ops.min(ops.broadcast(shared[at.layer], budgets.shape[0]), ops.sum(ops.fill(scores, 1))),
+  ({ ops, scores, budgets, shared, index }) => ({
+    budgets: ops.min(ops.broadcast(shared[index], budgets.shape[0]), ops.sum(ops.fill(scores, 1))),
   }),
 );

@@ -32,5 +32,5 @@ export const dynamickv = scoreAllocator(
       return layerBudgets(layers, weights, window, window + Math.floor(most * Math.max(1, at.budget - window)));
     },
   },
-  ({ at, shared }) => ({ budgets: shared[at.layer] }),
+  ({ shared, index }) => ({ budgets: shared[index] }),
 );

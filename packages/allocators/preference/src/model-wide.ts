@@ -24,5 +24,5 @@ export const modelWide = scoreAllocator(
       return shareOfBest(ops, competing, total);
     },
   },
-  ({ at, shared }) => ({ budgets: shared[at.layer] }),
+  ({ shared, index }) => ({ budgets: shared[index] }),
 );

@@ -1,4 +1,4 @@
-import { allocator as makeAllocator } from '@kv/core/old';
+import { allocator as makeAllocator } from '@kv/core';
 import type { Allocator, Plan } from '@kv/core';
 import { allocator } from '../../src/allocator.ts';
 import { field } from './field.ts';
@@ -25,7 +25,7 @@ const move = (plan: Plan, by: number, gives: (h: Head) => boolean, takes: ((h: H
     ),
   };
 };
-const made = (name: string, plan: (plan: Plan) => Plan): Allocator => makeAllocator(name, plan);
+const made = (name: string, plan: (plan: Plan) => Plan): Allocator => makeAllocator(name, {}, plan)();
 const spare =
     (by: number) =>
     ({ b, floor }: Head): boolean =>
