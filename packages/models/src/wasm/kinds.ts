@@ -1,0 +1,19 @@
+import type { TensorType } from '../checkpoint/tensor-types.ts';
+
+/** Numbers of kernel/fast/kinds.ts. */
+export const kinds: Readonly<Record<TensorType, number>> = {
+  F32: 0,
+  F16: 1,
+  BF16: 2,
+  Q8_0: 3,
+  Q4_0: 4,
+  Q4_1: 5,
+  Q5_0: 6,
+  Q5_1: 7,
+  Q4_K: 8,
+  Q5_K: 9,
+  Q6_K: 10,
+};
+
+/** Whether a kind holds numbers rather than codes. */
+export const isFloat = (kind: number): boolean => kind <= kinds.BF16;
