@@ -8,32 +8,79 @@
 /** How codes of 8 bits meet the dot of FORM 2: 0 as two digits of 4 bits, 1 unsigned (code + 128), 2 signed. */
 export let WIDE: i32 = 0;
 
-/**
- * 1, but no compiler knows: V8 makes a vector constant anew wherever it is used (three instructions, from Node 22 on),
- * while what is computed once stays in a register.
- */
-export let ONE: i32 = 1;
+// V8 makes a vector constant anew wherever it is used, from Node 22 on: three instructions, two of them on one port.
+// These are loaded instead, from the bytes that the module keeps for itself.
 
+const TABLE: usize = 256;
+const DIGIT: usize = 0, FLIP: usize = 1, FIFTH: usize = 2, UPPER: usize = 3, BITS: usize = 4, UNIT: usize = 5, DEAD: usize = 6,
+  LOG2E: usize = 7, LN2: usize = 8, LN2_REST: usize = 9, POWERS: usize = 10, ONE: usize = 16, BIAS: usize = 17;
+
+// @ts-ignore: decorator
+@inline
+function constant(i: usize): v128 {
+  return v128.load(TABLE + 16 * i);
+}
+
+function put(i: usize, x: v128): void {
+  v128.store(TABLE + 16 * i, x);
+}
+
+/** Before anything else: how codes of 8 bits are multiplied; places the constants. */
 export function setWide(wide: i32): void {
   WIDE = wide;
-  ONE = wide < 0 ? 0 : 1;
+  put(DIGIT, i8x16.splat(15));
+  put(FLIP, i8x16.splat(wide == 2 ? 0 : -128));
+  put(FIFTH, i8x16.splat(16));
+  put(UPPER, i8x16.splat(48));
+  put(BITS, i32x4.splat(HALF_BITS));
+  put(UNIT, f32x4.splat(HALF_UNIT));
+  put(DEAD, f32x4.splat(-87.0));
+  put(LOG2E, f32x4.splat(1.44269504088896341));
+  put(LN2, f32x4.splat(0.693359375));
+  put(LN2_REST, f32x4.splat(-2.12194440e-4));
+  put(POWERS, f32x4.splat(1.9875691500e-4));
+  put(POWERS + 1, f32x4.splat(1.3981999507e-3));
+  put(POWERS + 2, f32x4.splat(8.3334519073e-3));
+  put(POWERS + 3, f32x4.splat(4.1665795894e-2));
+  put(POWERS + 4, f32x4.splat(1.6666665459e-1));
+  put(POWERS + 5, f32x4.splat(5.0000001201e-1));
+  put(ONE, f32x4.splat(1.0));
+  put(BIAS, i32x4.splat(127));
 }
 
-/** Bytes and words that stay in registers. */
+/** 15 in every byte. */
 // @ts-ignore: decorator
 @inline
-export function bytes(x: i32): v128 {
-  return i8x16.splat(<i8>(x * ONE));
+export function digit(): v128 {
+  return constant(DIGIT);
+}
+/** What makes signed bytes of 8-bit codes what the dot takes. */
+// @ts-ignore: decorator
+@inline
+export function flip(): v128 {
+  return constant(FLIP);
+}
+/** 16, or 48, in every byte. */
+// @ts-ignore: decorator
+@inline
+export function fifth(): v128 {
+  return constant(FIFTH);
 }
 // @ts-ignore: decorator
 @inline
-export function words(x: i32): v128 {
-  return i32x4.splat(x * ONE);
+export function upperTwo(): v128 {
+  return constant(UPPER);
+}
+/** What `halves` wants. */
+// @ts-ignore: decorator
+@inline
+export function halfBits(): v128 {
+  return constant(BITS);
 }
 // @ts-ignore: decorator
 @inline
-export function reals(x: f32): v128 {
-  return f32x4.splat(x * <f32>ONE);
+export function halfUnit(): v128 {
+  return constant(UNIT);
 }
 
 /** Bytes of an activation. */
@@ -65,8 +112,8 @@ export function fma(a: v128, b: v128, c: v128): v128 {
 }
 
 /** Bits of a half that move to their places in f32, and 2^112, which makes up for the bias, of subnormal ones too. */
-export const HALF_BITS: i32 = 0x8fffe000;
-export const HALF_UNIT: f32 = 5.192296858534828e33;
+const HALF_BITS: i32 = 0x8fffe000;
+const HALF_UNIT: f32 = 5.192296858534828e33;
 
 /** Four halves (not infinite) as f32; `bits` and `unit` hold the above. */
 // @ts-ignore: decorator
@@ -106,18 +153,18 @@ export function max4(s: v128): f32 {
 // @ts-ignore: decorator
 @inline
 export function exp4(x: v128): v128 {
-  const dead = f32x4.lt(x, f32x4.splat(-87.0));
-  x = f32x4.max(x, f32x4.splat(-87.0));
-  const n = f32x4.nearest(f32x4.mul(x, f32x4.splat(1.44269504088896341)));
-  x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, f32x4.splat(0.693359375))), f32x4.mul(n, f32x4.splat(-2.12194440e-4)));
-  let y = f32x4.splat(1.9875691500e-4);
-  y = fma(y, x, f32x4.splat(1.3981999507e-3));
-  y = fma(y, x, f32x4.splat(8.3334519073e-3));
-  y = fma(y, x, f32x4.splat(4.1665795894e-2));
-  y = fma(y, x, f32x4.splat(1.6666665459e-1));
-  y = fma(y, x, f32x4.splat(5.0000001201e-1));
-  y = f32x4.add(fma(y, f32x4.mul(x, x), x), f32x4.splat(1.0));
-  const scale = i32x4.shl(i32x4.add(i32x4.trunc_sat_f32x4_s(n), i32x4.splat(127)), 23);
+  const dead = f32x4.lt(x, constant(DEAD));
+  x = f32x4.max(x, constant(DEAD));
+  const n = f32x4.nearest(f32x4.mul(x, constant(LOG2E)));
+  x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, constant(LN2))), f32x4.mul(n, constant(LN2_REST)));
+  let y = constant(POWERS);
+  y = fma(y, x, constant(POWERS + 1));
+  y = fma(y, x, constant(POWERS + 2));
+  y = fma(y, x, constant(POWERS + 3));
+  y = fma(y, x, constant(POWERS + 4));
+  y = fma(y, x, constant(POWERS + 5));
+  y = f32x4.add(fma(y, f32x4.mul(x, x), x), constant(ONE));
+  const scale = i32x4.shl(i32x4.add(i32x4.trunc_sat_f32x4_s(n), constant(BIAS)), 23);
   return v128.andnot(f32x4.mul(y, scale), dead);
 }
 
@@ -125,7 +172,7 @@ export function exp4(x: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function sigmoid4(x: v128): v128 {
-  const e = exp4(f32x4.neg(f32x4.abs(x))), one = f32x4.splat(1.0);
+  const e = exp4(f32x4.neg(f32x4.abs(x))), one = constant(ONE);
   return f32x4.div(v128.bitselect(one, e, f32x4.ge(x, f32x4.splat(0))), f32x4.add(one, e));
 }
 
@@ -134,7 +181,7 @@ export function sigmoid4(x: v128): v128 {
 @inline
 export function tanh4(x: v128): v128 {
   // of |x|: (1 - e) / (1 + e), e = exp(-2 |x|); near 0, where 1 - e cancels, x - x³ / 3 + 2 x⁵ / 15
-  const size = f32x4.abs(x), one = f32x4.splat(1.0), e = exp4(f32x4.mul(size, f32x4.splat(-2.0)));
+  const size = f32x4.abs(x), one = constant(ONE), e = exp4(f32x4.mul(size, f32x4.splat(-2.0)));
   const far = f32x4.div(f32x4.sub(one, e), f32x4.add(one, e)), square = f32x4.mul(x, x);
   const near = f32x4.mul(size, fma(square, fma(square, f32x4.splat(0.13333334), f32x4.splat(-0.33333334)), one));
   const y = v128.bitselect(near, far, f32x4.lt(size, f32x4.splat(0.05)));

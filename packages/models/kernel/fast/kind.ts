@@ -15,7 +15,7 @@ const KIND: i32 = KIND_NUMBER;
 //     (Q6_K: 16 signed scales for either half)
 //   F32, F16 and BF16: input after input, 16 numbers each
 
-import { HALF_BITS, HALF_UNIT, WIDE, XB, brains, bytes, dot, fma, half, halves, reals, widen, words } from "./forms";
+import { WIDE, XB, brains, digit, dot, fifth, flip, fma, half, halfBits, halfUnit, halves, upperTwo, widen } from "./forms";
 import { BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, panelBytes } from "./kinds";
 import { CODES, META, UNPACKED, putCodes } from "./unpacked";
 import { put16 } from "./put";
@@ -60,11 +60,11 @@ function blockAt(panel: usize, b: usize): usize {
 function early(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
   const at = p + 16 * r, v = v128.load(at + 64 * q);
   if (BITS == 8) return v128.xor(v, low);
-  const digit = v128.and(v, low);
-  if (BITS == 4) return digit;
+  const lower = v128.and(v, low);
+  if (BITS == 4) return lower;
   const upper = v128.load(at, 256);
-  if (BITS == 5) return v128.or(digit, v128.and(i16x8.shl(upper, 4 - <i32>q), high));
-  return v128.or(digit, v128.and(pairs(upper, <i32>q), high));
+  if (BITS == 5) return v128.or(lower, v128.and(i16x8.shl(upper, 4 - <i32>q), high));
+  return v128.or(lower, v128.and(pairs(upper, <i32>q), high));
 }
 
 /** The same at inputs 16 + 4 q to 16 + 4 q + 3. */
@@ -73,10 +73,10 @@ function early(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
 function late(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
   const at = p + 16 * r;
   if (BITS == 8) return early(p, q + 4, r, low, high);
-  const digit = v128.and(i16x8.shr_u(v128.load(at + 64 * q), 4), low);
-  if (BITS == 4) return digit;
-  if (BITS == 5) return v128.or(digit, v128.and(i16x8.shr_u(v128.load(at, 256), <i32>q), high));
-  return v128.or(digit, v128.and(pairs(v128.load(at, 320), <i32>q), high));
+  const lower = v128.and(i16x8.shr_u(v128.load(at + 64 * q), 4), low);
+  if (BITS == 4) return lower;
+  if (BITS == 5) return v128.or(lower, v128.and(i16x8.shr_u(v128.load(at, 256), <i32>q), high));
+  return v128.or(lower, v128.and(pairs(v128.load(at, 320), <i32>q), high));
 }
 
 /** Bits 2 k and 2 k + 1 of each byte in the places of bits 4 and 5. */
@@ -90,12 +90,12 @@ function pairs(upper: v128, k: i32): v128 {
 // @ts-ignore: decorator
 @inline
 function lowMask(): v128 {
-  return BITS == 8 ? bytes(WIDE == 2 ? 0 : -128) : bytes(15);
+  return BITS == 8 ? flip() : digit();
 }
 // @ts-ignore: decorator
 @inline
 function highMask(): v128 {
-  return bytes(BITS == 6 ? 48 : 16);
+  return BITS == 6 ? upperTwo() : fifth();
 }
 
 /** Four u8 as f32. */
@@ -159,7 +159,7 @@ function lane(v: v128, i: usize): f32 {
 
 /** The numbers of output r of a panel, `[inputs]` f32, as the file has them. */
 export function row(panel: usize, inputs: usize, r: usize, out: usize): void {
-  const bits = words(HALF_BITS), unit = reals(HALF_UNIT);
+  const bits = halfBits(), unit = halfUnit();
   if (KIND <= BF16) {
     for (let k: usize = 0; k < inputs; k++) store<f32>(out + 4 * k, lane(floats(panel, k, r >> 2, bits, unit), r & 3));
     return;
@@ -305,12 +305,12 @@ function sums32(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
 // @ts-ignore: decorator
 @inline
 function sumsOfDigits(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
-  const digit = bytes(15);
+  const mask = digit();
   let a = i32x4.splat(0), b = a;
   for (let q: usize = 0; q < 8; q++, x += 4 * XB) {
     const v = early(p, q, r, low, high);
-    a = dot(x, v128.and(v, digit), a);
-    b = dot(x, v128.and(i16x8.shr_u(v, 4), digit), b);
+    a = dot(x, v128.and(v, mask), a);
+    b = dot(x, v128.and(i16x8.shr_u(v, 4), mask), b);
   }
   return i32x4.add(widen(a), i32x4.shl(widen(b), 4));
 }
@@ -340,8 +340,8 @@ function scaledHalves(head: usize, p: usize, x: usize, s: v128, a: v128, b: v128
 // @ts-ignore: decorator
 @inline
 function products(digits: bool, w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
-  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = reals(-zero());
-  const low = lowMask(), high = highMask(), bits = words(HALF_BITS), unit = reals(HALF_UNIT);
+  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = f32x4.splat(-zero());
+  const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
   for (let p = from; p < to; p++) {
     let head = w + p * size, at = head + HEAD, xp = x, mp = meta;
     let f0 = f32x4.splat(0), f1 = f0, f2 = f0, f3 = f0;
@@ -380,19 +380,19 @@ export function rowProduct(w: usize, blocks: usize, x: usize, meta: usize, out: 
 /** Blocks [first, first + count) to a byte a code (FORM 0: two); of Q8_0 by digits to two blocks each. */
 export function unpack(panel: usize, first: usize, count: usize, to: usize): void {
   if (KIND <= BF16) return;
-  const low = lowMask(), high = highMask(), bits = words(HALF_BITS), unit = reals(HALF_UNIT);
+  const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
   for (let b = first; b < first + count; b++, to += UNPACKED) {
     const p = blockAt(panel, b), head = headAt(panel, b);
     const digits = DIGITS ? true : MAY_DIGITS ? WIDE == 0 : false;
     if (KIND == Q8_0 && digits) {
       // code - 128 = low + 16 high - 128: two blocks, of scales s and 16 s
-      const digit = bytes(15), after = to + UNPACKED;
+      const mask = digit(), after = to + UNPACKED;
       for (let r: usize = 0; r < 4; r++) {
         const s = scales(head, p, r, 0, bits, unit);
         for (let q: usize = 0; q < 8; q++) {
           const v = early(p, q, r, low, high);
-          putCodes(to, q, r, v128.and(v, digit));
-          putCodes(after, q, r, v128.and(i16x8.shr_u(v, 4), digit));
+          putCodes(to, q, r, v128.and(v, mask));
+          putCodes(after, q, r, v128.and(i16x8.shr_u(v, 4), mask));
         }
         v128.store(to + CODES + 16 * r, s);
         v128.store(to + CODES + 64 + 16 * r, f32x4.mul(s, f32x4.splat(-128)));
@@ -430,13 +430,13 @@ function numbers4(v: v128, to: usize, d: v128, n: v128, z: v128): void {
 
 /** Inputs [first, first + count) of a panel as f32 `[count][16]`; both multiples of 32 where there are codes. */
 export function numbers(panel: usize, first: usize, count: usize, to: usize): void {
-  const bits = words(HALF_BITS), unit = reals(HALF_UNIT);
+  const bits = halfBits(), unit = halfUnit();
   if (KIND <= BF16) {
     for (let k = first; k < first + count; k++, to += 64)
       for (let r: usize = 0; r < 4; r++) v128.store(to + 16 * r, floats(panel, k, r, bits, unit));
     return;
   }
-  const z = reals(zero()), low = lowMask(), high = highMask();
+  const z = f32x4.splat(zero()), low = lowMask(), high = highMask();
   for (let b = first / 32; b < (first + count) / 32; b++, to += 2048) {
     const p = blockAt(panel, b), head = headAt(panel, b);
     for (let r: usize = 0; r < 4; r++) {
@@ -453,7 +453,7 @@ export function numbers(panel: usize, first: usize, count: usize, to: usize): vo
 /** One row of f32 times 16 outputs of `count` inputs of floats, added to out where `more`. */
 export function rowOfFloats(panel: usize, count: usize, x: usize, p: usize, out: usize, outputs: usize, bias: usize, more: bool): void {
   if (KIND > BF16) return;
-  const bits = words(HALF_BITS), unit = reals(HALF_UNIT);
+  const bits = halfBits(), unit = halfUnit();
   let a0 = f32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
   let k: usize = 0;
   for (; k + 2 <= count; k += 2, x += 8) {

@@ -49,6 +49,15 @@ export interface Kernels {
   ): void;
   /** Bytes of scratch that products of many rows want. */
   readonly SCRATCH: WebAssembly.Global;
+  /** Bytes of a thread's own memory before what code places there. */
+  ownBytes(): number;
+  partBytes(heads: number, headDim: number): number;
+  tokenScratch(group: number, headDim: number): number;
+  rowsScratch(headDim: number): number;
+  controlBytes(threads: number): number;
+  join(control: number, me: number, threads: number, spins: number): void;
+  spin(times: number): number;
+  call(): void;
 }
 
 /** Which instructions a module uses: plain SIMD, relaxed dots added in 16 bits, or in 32 bits. */
