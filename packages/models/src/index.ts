@@ -87,6 +87,8 @@ export { createDecoder } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer, RowCounts } from './decoder/decoder.ts';
 export { linearEngine } from './decoder/linear-engine.ts';
 export type { Angles, Engine, Instruction, Program, Rows, Runnable } from './decoder/program.ts';
+export { cpuRuntime } from './cpu-runtime.ts';
+export type { CpuOptions } from './cpu-runtime.ts';
 export { loadModel } from './load-model.ts';
 export type { HostModel, LoadOptions, RuntimeOptions } from './load-model.ts';
 export { loadCache } from './saved/load.ts';

@@ -4,7 +4,7 @@
 
 import { exp4, fma, max4, sum4, tanh4 } from "./forms";
 import { min2 } from "./products";
-import { THREADS, claim } from "./team";
+import { ME, THREADS, claim, shareFrom, shareTo } from "./team";
 
 /** Below every score, and finite, so that a difference of two is a number. */
 const LOWEST: f32 = -1e30;
@@ -149,8 +149,8 @@ export function partBytes(heads: usize, d: usize): usize {
   return 4 * heads * (d + 2);
 }
 /** Bytes of scratch for `attendToken` of `group` query heads a KV head. */
-export function tokenScratch(group: usize, d: usize): usize {
-  return 4 * group * (PIECE + d);
+export function tokenScratch(group: usize): usize {
+  return 4 * group * PIECE;
 }
 
 /** Scores times `scale`, soft-capped if there is a cap. */
@@ -189,33 +189,48 @@ function exp1(x: f32): f32 {
   return f32x4.extract_lane(exp4(f32x4.splat(x)), 0);
 }
 
+/** Slots of a piece of a token's attention, how many pieces there are, and the slots and KV head of one of them. */
+let SIZE: usize = 0, PIECES: usize = 0, PIECE_FROM: usize = 0, PIECE_TO: usize = 0, PIECE_HEAD: usize = 0;
+
+/** Cuts what a token sees into pieces; its own slot, behind those in use, is the last of each KV head. */
+function cut(cache: usize, kvHeads: usize, position: u32, window: u32): void {
+  let all: usize = 0;
+  for (let g: usize = 0; g < kvHeads; g++) all += slotsOf(cache, g) + 1 - firstSeen(cache, g, slotsOf(cache, g), position, window);
+  SIZE = min2(PIECE, max(NEAR, (all / <usize>(4 * THREADS) + 3) & ~3));
+  PIECES = 0;
+  for (let g: usize = 0; g < kvHeads; g++)
+    PIECES += (slotsOf(cache, g) - firstSeen(cache, g, slotsOf(cache, g), position, window) + SIZE) / SIZE;
+}
+
+function find(cache: usize, piece: usize, position: u32, window: u32): void {
+  for (let g: usize = 0; ; g++) {
+    const n = slotsOf(cache, g), first = firstSeen(cache, g, n, position, window), count = (n - first + SIZE) / SIZE;
+    if (piece < count) {
+      PIECE_HEAD = g;
+      PIECE_FROM = first + piece * SIZE;
+      PIECE_TO = min2(PIECE_FROM + SIZE, n + 1);
+      return;
+    }
+    piece -= count;
+  }
+}
+
 /**
  * The attention of one token, whose key and value are put behind the slots in use: this thread's part of it.
- * q `[H, d]`, k and v `[G, d]`.
+ * q `[H, d]`, k and v `[G, d]`. Unless `shares` is 0, e^(score - maximum of the piece) of every slot goes there,
+ * `[H, stride]`, and the maxima of pieces to `maxima` `[pieces, H / G]`.
  */
-export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, part: usize, scratch: usize): void {
+export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, part: usize, scratch: usize, shares: usize, stride: usize, maxima: usize): void {
   const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache);
-  const tops = part, sums = part + 4 * heads, outs = part + 8 * heads, mixed = scratch + 4 * group * PIECE;
+  const tops = part, sums = part + 4 * heads, outs = part + 8 * heads;
   for (let h: usize = 0; h < heads; h++) {
     store<f32>(tops + 4 * h, LOWEST);
     store<f32>(sums + 4 * h, 0);
   }
-  let all: usize = 0;
-  for (let g: usize = 0; g < kvHeads; g++) all += slotsOf(cache, g) + 1 - firstSeen(cache, g, slotsOf(cache, g), position, window);
-  const size = min2(PIECE, max(NEAR, (all / <usize>(4 * THREADS) + 3) & ~3));
-  let pieces: usize = 0;
-  for (let g: usize = 0; g < kvHeads; g++)
-    pieces += (slotsOf(cache, g) - firstSeen(cache, g, slotsOf(cache, g), position, window) + size) / size;
-  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
-    let g: usize = 0, index = <usize>piece, first: usize, n: usize;
-    for (; ; g++) {
-      n = slotsOf(cache, g);
-      first = firstSeen(cache, g, n, position, window);
-      const count = (n - first + size) / size;
-      if (index < count) break;
-      index -= count;
-    }
-    const from = first + index * size, to = min2(from + size, n + 1), count = to - from;
+  cut(cache, kvHeads, position, window);
+  for (let piece = claim(<i32>PIECES); piece >= 0; piece = claim(<i32>PIECES)) {
+    find(cache, <usize>piece, position, window);
+    const g = PIECE_HEAD, from = PIECE_FROM, to = PIECE_TO, count = to - from, n = slotsOf(cache, g);
     const keys = keysOf(cache) + (g * capacity + from) * row, values = valuesOf(cache) + (g * capacity + from) * row;
     if (to == n + 1) {
       memory.copy(keys + (count - 1) * row, k + g * row, row);
@@ -229,7 +244,6 @@ export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize
       for (; h + 2 <= group; h += 2) dots2(qg + h * row, row, key, m, scratch + 4 * (h * PIECE + s), 4 * PIECE);
       if (h < group) dots1(qg + h * row, row, key, m, scratch + 4 * (h * PIECE + s), 4 * PIECE);
     }
-    memory.fill(mixed, 0, group * row);
     for (let h: usize = 0; h < group; h++) {
       const s = scratch + 4 * h * PIECE, at = 4 * (g * group + h);
       capped(s, count, scale, cap);
@@ -239,6 +253,10 @@ export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize
       if (load<f32>(sums + at) == 0) memory.fill(o, 0, row);
       else if (shrunk != 1) for (let i: usize = 0; i < row; i += 16) v128.store(o + i, f32x4.mul(v128.load(o + i), f32x4.splat(shrunk)));
       store<f32>(sums + at, load<f32>(sums + at) * shrunk + powers(s, count, top));
+      if (shares) {
+        memory.copy(shares + 4 * ((g * group + h) * stride + from), s, 4 * count);
+        store<f32>(maxima + 4 * (<usize>piece * group + h), top);
+      }
     }
     const o = outs + 4 * g * group * d;
     for (let s: usize = 0; s < count; s += NEAR) {
@@ -275,6 +293,26 @@ export function joinToken(heads: usize, d: usize, parts: usize, out: usize): voi
         v128.store(out + i, first ? x : f32x4.add(v128.load(out + i), x));
       }
       first = false;
+    }
+  }
+}
+
+/** Makes what `attendToken` left in `shares` the softmax weights of all slots: 0 for those that the token does not see. */
+export function shareToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, shares: usize, stride: usize, maxima: usize): void {
+  const group = heads / kvHeads, size = partBytes(heads, d);
+  cut(cache, kvHeads, position, window);
+  for (let piece = <usize>ME; piece < PIECES; piece += <usize>THREADS) {
+    find(cache, piece, position, window);
+    for (let h: usize = 0; h < group; h++) {
+      const head = PIECE_HEAD * group + h, s = shares + 4 * head * stride, at = parts + 4 * head;
+      let top = LOWEST, sum: f32 = 0;
+      for (let t: usize = 0; t < <usize>THREADS; t++) top = max(top, load<f32>(at + t * size));
+      for (let t: usize = 0; t < <usize>THREADS; t++)
+        sum += load<f32>(at + t * size + 4 * heads) * exp1(load<f32>(at + t * size) - top);
+      const f = exp1(load<f32>(maxima + 4 * (piece * group + h)) - top) / sum;
+      for (let j = PIECE_FROM; j < PIECE_TO; j++) store<f32>(s + 4 * j, load<f32>(s + 4 * j) * f);
+      const first = firstSeen(cache, PIECE_HEAD, slotsOf(cache, PIECE_HEAD), position, window);
+      if (PIECE_FROM == first) memory.fill(s, 0, 4 * first);
     }
   }
 }
@@ -356,12 +394,14 @@ export function rowsScratch(d: usize): usize {
 
 /**
  * Attention of m rows whose keys and values have joined the cache: pieces of 32 rows of a query head.
- * q `[m, H * d]` at ldq, out the same at ldo; positions [position, position + m).
+ * q `[m, H * d]` at ldq, out the same at ldo; positions [position, position + m). Unless `shares` is 0, the sums of the
+ * rows' weights for every slot go there, `[H, stride]` of each thread.
  */
-export function attendRows(cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize): void {
+export function attendRows(cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize): void {
   const group = heads / kvHeads, row = d << 2, wide = (d + 7) & ~7, capacity = capacityOf(cache), blocks = (m + ROWS - 1) / ROWS;
   const qs = scratch, os = qs + 4 * ROWS * wide, lds = 4 * (SLOTS + 16), ss = os + 4 * ROWS * wide, tops = ss + ROWS * lds, sums = tops + 4 * ROWS;
-  const pieces = <i32>(blocks * heads);
+  const pieces = <i32>(blocks * heads), own = shares + <usize>ME * 4 * heads * stride;
+  if (shares) memory.fill(own, 0, 4 * heads * stride);
   for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
     // the last rows see most: they come first
     const block = blocks - 1 - <usize>piece / heads, h = <usize>piece % heads, g = h / group;
@@ -381,12 +421,8 @@ export function attendRows(cache: usize, heads: usize, kvHeads: usize, d: usize,
       const slots = min2(SLOTS, end - s), even = (slots + 7) & ~7;
       gemm(tall, even, d, qs, 4 * wide, keys + s * row, 32, 8 * row, ss, lds, false);
       for (let r: usize = 0; r < count; r++) {
-        const line = ss + r * lds, seen = n + r0 + r + 1;
-        const first = window ? firstSeen(cache, g, n + m, position + <u32>(r0 + r), window) : 0;
-        if (cap != 0) for (let i: usize = 0; i < even << 2; i += 16) v128.store(line + i, f32x4.mul(tanh4(v128.load(line + i)), f32x4.splat(cap)));
-        const to = seen > s ? min2(seen - s, even) : 0;
-        for (let j = to; j < even; j++) store<f32>(line + 4 * j, LOWEST);
-        for (let j: usize = 0; s + j < first && j < to; j++) store<f32>(line + 4 * j, LOWEST);
+        const line = ss + r * lds;
+        hide(line, cache, g, n, m, s, even, r0 + r, position, window, cap);
         const before = load<f32>(tops + 4 * r), top = max(before, largest(line, even));
         if (top == LOWEST) {
           memory.fill(line, 0, 4 * even);
@@ -407,6 +443,37 @@ export function attendRows(cache: usize, heads: usize, kvHeads: usize, d: usize,
       const f = f32x4.splat(1 / load<f32>(sums + 4 * r)), o = os + r * 4 * wide, to = out + (r0 + r) * ldo + h * row;
       for (let i: usize = 0; i < row; i += 16) v128.store(to + i, f32x4.mul(v128.load(o + i), f));
     }
+    // the weights once more, now that their sums are known
+    for (let s = start; shares && s < end; s += SLOTS) {
+      const even = (min2(SLOTS, end - s) + 7) & ~7;
+      gemm(tall, even, d, qs, 4 * wide, keys + s * row, 32, 8 * row, ss, lds, false);
+      for (let r: usize = 0; r < count; r++) {
+        const line = ss + r * lds, to = own + 4 * (h * stride + s), f = f32x4.splat(1 / load<f32>(sums + 4 * r));
+        hide(line, cache, g, n, m, s, even, r0 + r, position, window, cap);
+        powers(line, even, load<f32>(tops + 4 * r));
+        for (let i: usize = 0; i < even << 2; i += 16) v128.store(to + i, fma(v128.load(line + i), f, v128.load(to + i)));
+      }
+    }
+  }
+}
+
+/** Scores of slots [s, s + even) of row r, soft-capped; LOWEST where the row does not see the slot. */
+function hide(line: usize, cache: usize, g: usize, n: usize, m: usize, s: usize, even: usize, r: usize, position: u32, window: u32, cap: f32): void {
+  if (cap != 0) for (let i: usize = 0; i < even << 2; i += 16) v128.store(line + i, f32x4.mul(tanh4(v128.load(line + i)), f32x4.splat(cap)));
+  const seen = n + r + 1, to = seen > s ? min2(seen - s, even) : 0;
+  for (let j = to; j < even; j++) store<f32>(line + 4 * j, LOWEST);
+  if (window == 0) return;
+  const first = firstSeen(cache, g, n + m, position + <u32>r, window);
+  for (let j: usize = 0; s + j < first && j < to; j++) store<f32>(line + 4 * j, LOWEST);
+}
+
+/** What all threads left in `shares`, added up: `[H, stride]`. */
+export function joinShares(heads: usize, shares: usize, stride: usize, out: usize): void {
+  const size = heads * stride, quads = <i32>((size + 3) / 4);
+  for (let i = shareFrom(quads) << 4; i < min2(shareTo(quads) << 4, size << 2); i += 16) {
+    let sum = v128.load(shares + i);
+    for (let t: usize = 1; t < <usize>THREADS; t++) sum = f32x4.add(sum, v128.load(shares + t * 4 * size + i));
+    v128.store(out + i, sum);
   }
 }
 

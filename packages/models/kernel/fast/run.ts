@@ -1,7 +1,7 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
 
-import { append, attendRows, attendToken, joinToken, packKeys, partBytes } from "./attend";
+import { append, attendRows, attendToken, joinShares, joinToken, packKeys, partBytes, shareToken } from "./attend";
 import { XB } from "./forms";
 import { BF16 } from "./kinds";
 import { SCRATCH, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
@@ -10,13 +10,17 @@ import { ME, THREADS, barrier, claim, command, nextCommand, shareFrom, shareTo, 
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, CAP = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
 
-/** Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys. */
-let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0;
+/**
+ * Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys, where the
+ * last queries of each layer go and how many, where the weights' sums go, their stride, and room beside them.
+ */
+let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0,
+  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, SPARE: usize = 0;
 /** Rows of an operation that are this thread's. */
 let FROM: usize = 0, TO: usize = 0;
 
@@ -144,21 +148,35 @@ function run(): void {
         append(CACHES + w(1), w(2), w(3), at(4), w(5), at(6), w(7), FROM, TO);
         PC += 32;
         break;
-      case TOKEN:
-        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), POSITION, at(11) + <usize>ME * partBytes(w(2), w(4)), at(12));
-        PC += 52;
+      case TOKEN: {
+        const shares = SHARES ? SHARES + w(13) * 4 * w(2) * STRIDE : 0, part = at(11) + <usize>ME * partBytes(w(2), w(4));
+        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), POSITION, part, at(12), shares, STRIDE, SPARE);
+        PC += 56;
         break;
+      }
       case JOIN:
         joinToken(w(1), w(2), at(3), at(4));
-        PC += 20;
+        if (SHARES) shareToken(CACHES + w(5), w(1), w(6), w(2), <u32>w(7), POSITION, at(3), SHARES + w(8) * 4 * w(1) * STRIDE, STRIDE, SPARE);
+        PC += 36;
         break;
       case PACK:
         packKeys(CACHES + w(1), w(2), w(3), <usize>M, PACKED);
         PC += 16;
         break;
-      default:
-        attendRows(CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12));
-        PC += 52;
+      case ATTEND:
+        attendRows(CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), SHARES ? SPARE : 0, STRIDE);
+        barrier();
+        if (SHARES) joinShares(w(2), SPARE, STRIDE, SHARES + w(13) * 4 * w(2) * STRIDE);
+        PC += 56;
+        break;
+      default: // QUERIES
+        if (QUERIES_AT) {
+          rowsOf(w(5));
+          if (w(5) == 0 && ME > 0) TO = 0;
+          const first = <usize>M > WINDOW ? <usize>M - WINDOW : 0, to = QUERIES_AT + w(4) * WINDOW * w(3) * 4;
+          for (let r = max(FROM, first); r < TO; r++) copy(at(1) + r * w(2), to + (r - first) * w(3) * 4, w(3));
+        }
+        PC += 24;
     }
   }
 }
@@ -176,6 +194,11 @@ function obey(): bool {
   SIN = word(8);
   POSITION = <u32>word(9);
   PACKED = word(10);
+  QUERIES_AT = word(11);
+  WINDOW = word(12);
+  SHARES = word(13);
+  STRIDE = word(14);
+  SPARE = word(15);
   run();
   barrier();
   return true;

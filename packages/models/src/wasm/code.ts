@@ -17,6 +17,7 @@ const ops = {
   join: 12,
   pack: 13,
   attend: 14,
+  queries: 15,
 } as const;
 
 /** Some rows of a weight in panels of one kind. */
@@ -37,7 +38,7 @@ export interface Sizes {
   readonly activation: number;
   readonly ownBytes: number;
   partBytes(heads: number, headDim: number): number;
-  tokenScratch(group: number, headDim: number): number;
+  tokenScratch(group: number): number;
   rowsScratch(headDim: number): number;
 }
 
@@ -50,7 +51,8 @@ export interface AttentionShape {
   readonly softcap?: number | undefined;
   /** Positions that a query sees, its own included; 0 for all. */
   readonly window: number;
-  /** Bytes from the first cache to this layer's words. */
+  /** The layer's number, and bytes from the first cache to this layer's words. */
+  readonly layer: number;
   readonly cache: number;
 }
 
@@ -88,9 +90,9 @@ export class Code {
 
   constructor(sizes: Sizes, rows: number) {
     this.#sizes = sizes;
-    this.#room = rows === 1 ? 1 : 4 * Math.ceil(rows / 4);
+    this.layout = new Layout(rows === 1 ? 1 : 4 * Math.ceil(rows / 4), sizes.ownBytes);
+    this.#room = this.layout.rows;
     this.#mode = rows === 1 ? 'all' : 'rows';
-    this.layout = new Layout(sizes.ownBytes);
   }
 
   /** Bytes of code so far. */
@@ -197,14 +199,17 @@ export class Code {
 
   /** Attention of the rows, whose keys and values join the cache. */
   attention(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+    const { queryHeads, headDim, layer } = shape;
+    this.#use([[q, this.#mode]], []);
+    this.#put(ops.queries, at(q), q.stride, queryHeads * headDim, layer, modes[this.#mode]);
     return this.#room === 1 ? this.#token(q, k, v, shape) : this.#rows(q, k, v, shape);
   }
 
   #token(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
-    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache } = shape,
+    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
       { threads, partBytes, tokenScratch } = this.#sizes;
     const parts = this.layout.take(1, threads * partBytes(H, d)),
-      scratch = this.layout.take(2, tokenScratch(H / G, d));
+      scratch = this.layout.take(2, tokenScratch(H / G));
     const held = { base: 1, at: parts.at, stride: 0, room: parts } as const;
     this.#use(
       [
@@ -216,17 +221,17 @@ export class Code {
       true,
     );
     this.#put(ops.token, cache, H, G, d, at(q), at(k), at(v), real(scale), real(softcap), window);
-    this.#more(at(held), scratch.at + 2);
+    this.#more(at(held), scratch.at + 2, layer);
     const out = this.value(H * d);
     this.#use([[held, 'all']], [[out, 'all']]);
-    this.#put(ops.join, H, d, at(held), at(out));
+    this.#put(ops.join, H, d, at(held), at(out), cache, G, window, layer);
     this.layout.give(parts);
     this.layout.give(scratch);
     return out;
   }
 
   #rows(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
-    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache } = shape,
+    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
       scratch = this.layout.take(2, this.#sizes.rowsScratch(d)),
       out = this.value(H * d);
     this.#use(
@@ -243,7 +248,8 @@ export class Code {
     this.#meet();
     this.#use([[q, 'all']], [[out, 'pieces']], true);
     this.#put(ops.attend, cache, H, G, d, at(q), q.stride, real(scale), real(softcap), window);
-    this.#more(at(out), out.stride, scratch.at + 2);
+    this.#more(at(out), out.stride, scratch.at + 2, layer);
+    this.#met(); // the operation ends so
     this.layout.give(scratch);
     return out;
   }
@@ -326,6 +332,10 @@ export class Code {
   /** All threads meet. */
   #meet(): void {
     this.#put(ops.barrier);
+    this.#met();
+  }
+
+  #met(): void {
     this.#claimed = false;
     for (const room of this.#touched) {
       room.written = undefined;

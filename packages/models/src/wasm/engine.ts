@@ -4,9 +4,11 @@ import type { Angles, Engine, Instruction, Program, Runnable } from '../decoder/
 import { toHeads } from '../decoder/heads.ts';
 import { Code } from './code.ts';
 import { onlyUser, writeProgram, type Placed } from './compile.ts';
-import { activationBytes, formNames, type FastModule } from './kernels.ts';
+import { install, sizesOf, type Installed } from './install.ts';
+import { formNames, type FastModule } from './kernels.ts';
 import type { Place } from './layout.ts';
 import { Placing } from './placing.ts';
+import { copyRows, rowsAt } from './rows.ts';
 import { Team } from './team.ts';
 
 export interface WasmEngineOptions {
@@ -32,7 +34,7 @@ export interface WasmRunnable extends Runnable {
 export function wasmEngine(
   fast: FastModule,
   { threads = 1, exact = false, warn = console.warn }: WasmEngineOptions = {},
-): Engine & { prepare(program: Program): Promise<WasmRunnable> } {
+): Engine<WasmRunnable> {
   let team: Promise<Team> | undefined,
     users = 0;
   const alone = (why: string): void =>
@@ -61,38 +63,29 @@ export function wasmEngine(
 }
 
 /** Code for so many rows, written when first asked for. */
-interface Written {
-  readonly code: number;
-  readonly end: number;
-  readonly shared: number;
-  readonly own: number;
-  readonly ownBytes: number;
+interface Written extends Installed {
   readonly inputs: readonly Place[];
   readonly outputs: readonly Place[];
 }
 
 function runnable(team: Team, program: Program, placing: Placing, release: () => void): WasmRunnable {
-  const { heap } = team,
+  const { heap, kernels } = team,
     { program: bare, placed } = place(program, placing),
     written = new Map<number, Written>();
   const rope = program.instructions.find((instruction) => instruction.op === 'rope'),
     rotary = rope === undefined ? 0 : (rope.rotary ?? rope.headDim),
-    half = rotary / 2,
-    angleRoom = placing.take(8 * half * tile + 64);
+    half = rotary / 2;
   let alive = true;
   const codeFor = (rows: number): Written => {
     const known = written.get(rows);
     if (known !== undefined) return known;
     const code = new Code(sizesOf(team), rows),
       inputs = bare.inputs.map(({ width }) => code.value(width, true)),
-      outputs = writeProgram(code, bare, placed, inputs);
-    const made = install(team, placing, code);
-    const all = { ...made, inputs, outputs };
+      outputs = writeProgram(code, bare, placed, inputs),
+      all = { ...install(team, placing, code), inputs, outputs };
     written.set(rows, all);
     return all;
   };
-  const view = ({ shared, own }: Written, { base, at, stride }: Place, rows: number): Float32Array =>
-    heap.floats((base === 1 ? shared : own) + at, (rows * stride) / 4);
   /** At most a tile of rows, from row `from` of the inputs to the same rows of the outputs. */
   const pass = (
     inputs: readonly Float32Array[],
@@ -101,24 +94,20 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
     rows: number,
     angles: Angles | undefined,
   ): void => {
-    const code = codeFor(rows === 1 ? 1 : tile);
-    for (const [i, { width }] of bare.inputs.entries()) {
-      const to = view(code, code.inputs[i], rows),
-        stride = code.inputs[i].stride / 4;
-      for (let r = 0; r < rows; r++) to.set(inputs[i].subarray((from + r) * width, (from + r + 1) * width), r * stride);
-    }
-    const turns = heap.floats(angleRoom, 2 * half * rows);
+    const code = codeFor(rows === 1 ? 1 : tile),
+      rooms = team.bench.for(code.layout);
+    for (const [i, { width }] of bare.inputs.entries())
+      copyRows(inputs[i].subarray(from * width), width, rowsAt(heap, rooms, code.inputs[i], rows), rows);
+    const turns = heap.floats(team.angles.at(8 * half * rows + 64), 2 * half * rows);
     if (angles && half > 0) {
       turns.set(angles.cos.subarray(from * half, (from + rows) * half));
       turns.set(angles.sin.subarray(from * half, (from + rows) * half), half * rows);
     }
-    const none = { caches: 0, position: 0, packed: 0 };
-    team.call({ ...code, ...none, rows, cos: angleRoom, sin: angleRoom + 4 * half * rows });
+    const cos = turns.byteOffset;
+    team.call({ ...nothing, ...code, ...rooms, rows, cos, sin: cos + 4 * half * rows });
     for (const [i, { width }] of bare.outputs.entries()) {
-      const { stride } = code.outputs[i],
-        data = view(code, code.outputs[i], rows);
-      for (let r = 0; r < rows; r++)
-        outputs[i].set(data.subarray((r * stride) / 4, (r * stride) / 4 + width), (from + r) * width);
+      const { data, stride } = rowsAt(heap, rooms, code.outputs[i], rows);
+      for (let r = 0; r < rows; r++) outputs[i].set(data.subarray(r * stride, r * stride + width), (from + r) * width);
     }
   };
   return {
@@ -142,6 +131,23 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
         return heads?.op === 'heads' ? toHeads({ data, at: 0, stride: width, width }, m, heads.headDim) : data;
       });
     },
+    weight(name) {
+      const linear = bare.instructions.find((instruction) => instruction.op === 'linear' && instruction.name === name),
+        parts = linear === undefined ? [] : placed.get(linear)!.parts;
+      return (from, count) => {
+        const inputs = parts[0]?.inputs ?? 0,
+          out = new Float32Array(count * inputs),
+          at = team.angles.at(4 * inputs + 64);
+        for (let r = 0; r < count; r++) {
+          let row = from + r;
+          const part = parts.find(({ rows }) => row < rows || ((row -= rows), false));
+          if (part === undefined) throw new KvError(program.name, `expected a row of ${name}, got ${from + r}`);
+          kernels.row(part.kind, part.at + Math.floor(row / 16) * part.size, inputs, row % 16, at);
+          out.set(heap.floats(at, inputs), r * inputs);
+        }
+        return out;
+      };
+    },
     destroy() {
       if (!alive) return;
       alive = false;
@@ -150,31 +156,8 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
   };
 }
 
-/** What code needs to know of a team. */
-export const sizesOf = ({ kernels, threads, fast }: Team): ConstructorParameters<typeof Code>[0] => ({
-  threads,
-  activation: activationBytes(fast.form),
-  ownBytes: kernels.ownBytes(),
-  partBytes: kernels.partBytes,
-  tokenScratch: kernels.tokenScratch,
-  rowsScratch: kernels.rowsScratch,
-});
-
-/** Puts code, and room for what it works on, into a team's memory. */
-export function install(
-  { heap, threads }: Team,
-  placing: Placing,
-  { words, length, layout }: Code,
-): Pick<Written, 'code' | 'end' | 'shared' | 'own' | 'ownBytes'> {
-  const code = placing.take(length + 64);
-  heap.words(code, words.length).set(words);
-  const shared = placing.take(layout.shared + 64),
-    own = placing.take(layout.own * threads + 64);
-  // rows beyond those of a tile are multiplied too: nothing there may be slow, as subnormal numbers are
-  heap.bytes(shared, layout.shared + 64).fill(0);
-  heap.bytes(own, layout.own * threads + 64).fill(0);
-  return { code, end: code + length, shared, own, ownBytes: layout.own };
-}
+/** A command without attention. */
+const nothing = { caches: 0, position: 0, packed: 0, queries: 0, window: 0, shares: 0, stride: 0, spare: 0 };
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 

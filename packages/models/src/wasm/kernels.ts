@@ -52,7 +52,7 @@ export interface Kernels {
   /** Bytes of a thread's own memory before what code places there. */
   ownBytes(): number;
   partBytes(heads: number, headDim: number): number;
-  tokenScratch(group: number, headDim: number): number;
+  tokenScratch(group: number): number;
   rowsScratch(headDim: number): number;
   controlBytes(threads: number): number;
   join(control: number, me: number, threads: number, spins: number): void;

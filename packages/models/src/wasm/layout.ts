@@ -31,11 +31,14 @@ const line = 64;
 
 /** Places of two bases, given out and taken back while code is written. */
 export class Layout {
+  /** Rows that there is room for. */
+  readonly rows: number;
   readonly #ends: Record<Base, number>;
   readonly #free: Room[] = [];
 
   /** @param own bytes that are taken of each thread's own */
-  constructor(own: number) {
+  constructor(rows: number, own: number) {
+    this.rows = rows;
     this.#ends = { 0: 0, 1: 0, 2: line * Math.ceil(own / line) };
   }
 

@@ -1,4 +1,4 @@
-import { activationBytes, instantiate, type FastModule, type Kernels } from './kernels.ts';
+import { activationBytes, instantiate, type FastModule } from './kernels.ts';
 import { kinds } from './kinds.ts';
 
 const inputs = 64,
@@ -44,7 +44,9 @@ export function fits(fast: FastModule): boolean {
       kernels.rowProduct(kind, panel, inputs / 32, codes + r * width, meta + (r * inputs) / 2, out, outputs, 0, 0, 1);
       if (!same(r * outputs, outputs)) return false;
     }
-    many(kernels, kind, panel, rows, 1);
+    kernels.rowsProduct(
+      ...([kind, panel, inputs / 32, codes, meta, rows, out, 4 * outputs, outputs, 0, 0, 1, scratch] as const),
+    );
     return same(0, rows * outputs);
   });
 }
@@ -63,24 +65,20 @@ function place(memory: WebAssembly.Memory, { bytes, codes: at, most }: Omit<(typ
   for (let i = 0; i < activations.length; i += 32) activations[i] = 127;
 }
 
-/** `rowsProduct` of so many rows and panels over blocks of `inputs`. */
-function many(kernels: Kernels, kind: number, panels: number, count: number, wide: number): void {
-  const ldo = 4 * outputs * wide;
-  kernels.rowsProduct(kind, panels, inputs / 32, codes, meta, count, out, ldo, outputs * wide, 0, 0, wide, scratch);
-}
+/** Blocks and rows of a product that is long enough to be timed. */
+const long = { blocks: 16, rows: 32 };
 
 /** How often a second a product of many rows runs, once it is compiled as it will be. */
 export function speed(fast: FastModule): number {
-  const memory = new WebAssembly.Memory({ initial: 8, maximum: 8, shared: true }),
-    kernels = instantiate(fast, memory);
-  place(memory, stored[0]);
-  kernels.pack(kinds.Q4_0, source, (inputs / 32) * 18, outputs, inputs, panel);
-  for (let r = 0; r < rows; r++)
-    kernels.quantise(x + 4 * r * inputs, inputs, codes + r * inputs, meta + (r * inputs) / 2);
+  const memory = new WebAssembly.Memory({ initial: 16, maximum: 16, shared: true }),
+    kernels = instantiate(fast, memory),
+    [weights, acts, metas, results, work] = [1, 2, 4, 6, 8].map((page) => 65_536 * page);
   let best = Infinity;
-  for (const started = performance.now(); performance.now() - started < 25; ) {
+  for (const started = performance.now(); performance.now() - started < 20; ) {
     const from = performance.now();
-    for (let i = 0; i < 200; i++) many(kernels, kinds.Q4_0, panel, rows, 1);
+    kernels.rowsProduct(
+      ...([kinds.Q4_0, weights, long.blocks, acts, metas, long.rows, results, 4 * outputs, outputs, 0, 0, 1, work] as const),
+    );
     best = Math.min(best, performance.now() - from);
   }
   return 1 / best;

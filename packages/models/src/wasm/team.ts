@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { builtin } from '../checkpoint/builtin.ts';
 import { Heap } from './heap.ts';
 import { instantiate, type FastModule, type Kernels } from './kernels.ts';
+import { Room, Workspace } from './workspace.ts';
 
 /** A command's words, as kernel/fast/run.ts reads them. Addresses are bytes. */
 export interface Command {
@@ -17,6 +18,13 @@ export interface Command {
   readonly sin: number;
   readonly position: number;
   readonly packed: number;
+  /** Where the last queries of each layer go, `[layer][rows][H * d]`, and how many at most; 0 for nowhere. */
+  readonly queries: number;
+  readonly window: number;
+  /** Where sums of weights go, `[layer][H][stride]`, and room for `sharesBytes` beside them; 0 for nowhere. */
+  readonly shares: number;
+  readonly stride: number;
+  readonly spare: number;
 }
 
 /** What the other threads run, in Node and in browsers. */
@@ -46,6 +54,9 @@ export class Team {
   readonly fast: FastModule;
   readonly kernels: Kernels;
   readonly threads: number;
+  /** Where programs by themselves work, one after the other, and their angles or a row of a weight. */
+  readonly bench: Workspace = new Workspace(this);
+  readonly angles: Room = new Room(this);
   readonly #control: number;
 
   private constructor(fast: FastModule, threads: number) {
@@ -91,10 +102,14 @@ export class Team {
 
   /** Runs code with all threads, and returns when it is done. */
   call(command: Command): void {
-    const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command;
+    const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
+      { queries, window, shares, stride, spare } = command;
     this.heap
-      .words(this.#control + 64, 11)
-      .set([code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed]);
+      .words(this.#control + 64, 16)
+      .set([
+        ...[code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed],
+        ...[queries, window, shares, stride, spare],
+      ]);
     this.kernels.call();
   }
 
