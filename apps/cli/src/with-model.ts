@@ -2,7 +2,7 @@ import { loadModel } from '@kv/models';
 import type { HostModel, Model } from '@kv/models';
 import type { Command } from 'commander';
 import type { Closing } from './device.ts';
-import { chooseEngine, chooseHostEngine, openEngine, openRuntime } from './engine.ts';
+import { chooseEngine, chooseHostEngine, openHostRuntime, openRuntime } from './engine.ts';
 import { resolveModel } from './model-source.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -31,8 +31,8 @@ export async function withHostModel(
   use: (model: HostModel) => Promise<void>,
 ): Promise<void> {
   const path = await pathOf(command, terminal),
-    engine = await openEngine(await chooseHostEngine(command, terminal.cwd), terminal.cwd);
-  await closing(engine, async () => use(await loadModel(path, { engine })));
+    runtime = await openHostRuntime(await chooseHostEngine(command, terminal.cwd), terminal.cwd);
+  await closing(runtime, async () => use(await loadModel(path, { runtime })));
 }
 
 async function closing(opened: Closing, run: () => Promise<void>): Promise<void> {

@@ -34,7 +34,7 @@ const mostBytes = 3.5 * 2 ** 30;
  */
 export function cpuRuntime({ exact, threads, warn = console.warn }: CpuOptions = {}): Runtime<HostRunning> {
   return {
-    name: 'wasm',
+    name: exact === undefined ? 'wasm' : `wasm, ${exact ? 'f32' : 'stored weights'}`,
     async start({ stored, ...source }) {
       const fast = await fastModule(),
         why = fast === undefined ? missing() : refused(source.config, stored);

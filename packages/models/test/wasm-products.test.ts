@@ -117,8 +117,12 @@ function product(fast: FastModule, { type, inputs, outputs, rows, bias, cut, see
       const width = activationBytes(fast.form) * inputs,
         codes = heap.allocate(room * width),
         meta = heap.allocate((room * inputs) / 2);
-      for (let r = 0; r < rows; r++)
-        kernels.quantise(x + 4 * r * inputs, inputs, codes + r * width, meta + (r * inputs) / 2);
+      for (let r = 0; r < rows; r++) {
+        // several rows lie in fours
+        const [four, lane] = [r - (r % 4), r % 4];
+        const [q, beside] = [codes + four * width + 4 * lane, meta + (four * inputs) / 2 + 16 * lane];
+        kernels.quantise(x + 4 * r * inputs, inputs, q, beside, rows === 1 ? 1 : 4);
+      }
       if (rows === 1) kernels.rowProduct(kind, panels, inputs / 32, codes, meta, y, outputs, plus, from, to);
       else
         kernels.rowsProduct(

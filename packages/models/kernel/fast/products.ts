@@ -19,29 +19,54 @@ import { CODES, META, UNPACKED } from "./unpacked";
 
 /**
  * x `[n]` f32, n a multiple of 32, to 8 bits: nearest(x * 127 / most) and s = most / 127 for every 32.
- * FORM 0 stores 16 bits, the four inputs of a lane as 0, 2, 1, 3.
+ * FORM 0 stores 16 bits, the four inputs of a lane as 0, 2, 1, 3. What one lane takes (4 bytes), and what stands beside
+ * a block, comes every `apart` such: 1 for a row by itself, 4 for rows in fours.
  */
-export function quantise(x: usize, n: usize, q: usize, meta: usize): void {
-  for (let end = x + 4 * n; x < end; x += 128, q += 32 * XB, meta += META) {
-    let top = f32x4.splat(0);
-    for (let i: usize = 0; i < 128; i += 16) top = f32x4.max(top, f32x4.abs(v128.load(x + i)));
-    const most = max4(top), inverse = f32x4.splat(most == 0 ? 0 : 127 / most), s = most / 127;
-    let first: i32 = 0, sum: i32 = 0;
-    for (let i: usize = 0; i < 128; i += 64) {
-      const a = rounded(x + i, inverse), b = rounded(x + i + 16, inverse), c = rounded(x + i + 32, inverse), d = rounded(x + i + 48, inverse);
-      const ab = i16x8.narrow_i32x4_s(a, b), cd = i16x8.narrow_i32x4_s(c, d);
-      if (FORM == 0) {
-        v128.store(q + i / 2, v128.shuffle<i16>(ab, ab, 0, 2, 1, 3, 4, 6, 5, 7));
-        v128.store(q + i / 2 + 16, v128.shuffle<i16>(cd, cd, 0, 2, 1, 3, 4, 6, 5, 7));
-      } else v128.store(q + i / 4, i8x16.narrow_i16x8_s(ab, cd));
-      const t = i32x4.add(i32x4.add(a, b), i32x4.add(c, d));
-      sum += i32x4.extract_lane(t, 0) + i32x4.extract_lane(t, 1) + i32x4.extract_lane(t, 2) + i32x4.extract_lane(t, 3);
-      if (i == 0) first = sum;
-    }
+export function quantise(x: usize, n: usize, q: usize, meta: usize, apart: usize): void {
+  const lane = apart << 2;
+  for (let end = x + 4 * n; x < end; x += 128, q += 8 * lane * XB, meta += META * apart) {
+    const s = quantised32(x, q, lane);
     store<f32>(meta, s);
-    store<f32>(meta, s * <f32>sum, 4);
-    store<f32>(meta, s * <f32>first, 8);
+    store<f32>(meta, s * <f32>SUM, 4);
+    store<f32>(meta, s * <f32>FIRST, 8);
   }
+}
+
+/** Sums of what `quantised32` made last: of all 32, of the first 16. */
+let SUM: i32 = 0, FIRST: i32 = 0;
+
+/** 32 numbers to 8 bits, lanes `lane` bytes from one to the next; gives their scale. */
+export function quantised32(x: usize, q: usize, lane: usize): f32 {
+  let top = f32x4.splat(0);
+  for (let i: usize = 0; i < 128; i += 16) top = f32x4.max(top, f32x4.abs(v128.load(x + i)));
+  const most = max4(top), inverse = f32x4.splat(most == 0 ? 0 : 127 / most);
+  SUM = 0;
+  for (let i: usize = 0; i < 128; i += 64) {
+    const a = rounded(x + i, inverse), b = rounded(x + i + 16, inverse), c = rounded(x + i + 32, inverse), d = rounded(x + i + 48, inverse);
+    const ab = i16x8.narrow_i32x4_s(a, b), cd = i16x8.narrow_i32x4_s(c, d);
+    if (FORM == 0) {
+      q = lanes(v128.shuffle<i16>(ab, ab, 0, 2, 1, 3, 4, 6, 5, 7), q, lane);
+      q = lanes(v128.shuffle<i16>(cd, cd, 0, 2, 1, 3, 4, 6, 5, 7), q, lane);
+    } else q = lanes(i8x16.narrow_i16x8_s(ab, cd), q, lane);
+    const t = i32x4.add(i32x4.add(a, b), i32x4.add(c, d));
+    SUM += i32x4.extract_lane(t, 0) + i32x4.extract_lane(t, 1) + i32x4.extract_lane(t, 2) + i32x4.extract_lane(t, 3);
+    if (i == 0) FIRST = SUM;
+  }
+  return most / 127;
+}
+
+/** Four lanes, `apart` bytes from one to the next; gives where the next one goes. */
+// @ts-ignore: decorator
+@inline
+function lanes(v: v128, q: usize, apart: usize): usize {
+  if (apart == 4) v128.store(q, v);
+  else {
+    v128.store_lane<i32>(q, v, 0);
+    v128.store_lane<i32>(q + apart, v, 1);
+    v128.store_lane<i32>(q + 2 * apart, v, 2);
+    v128.store_lane<i32>(q + 3 * apart, v, 3);
+  }
+  return q + 4 * apart;
 }
 
 // @ts-ignore: decorator
@@ -138,13 +163,13 @@ function numbers(kind: i32, panel: usize, first: usize, count: usize, to: usize)
   }
 }
 
-/** acc + unpacked codes times the four activations at x. */
+/** acc + unpacked codes times what a lane takes of activations, the same in every lane. */
 // @ts-ignore: decorator
 @inline
-function step(x: usize, w: v128, acc: v128): v128 {
-  if (FORM == 2) return i32x4.relaxed_dot_i8x16_i7x16_add_s(v128.load32_splat(x), w, acc);
-  if (FORM == 1) return i16x8.add(acc, i16x8.relaxed_dot_i8x16_i7x16_s(v128.load32_splat(x), w));
-  return i32x4.add(acc, i32x4.dot_i16x8_s(v128.load32_splat(x), w));
+function step(x: v128, w: v128, acc: v128): v128 {
+  if (FORM == 2) return i32x4.relaxed_dot_i8x16_i7x16_add_s(x, w, acc);
+  if (FORM == 1) return i16x8.add(acc, i16x8.relaxed_dot_i8x16_i7x16_s(x, w));
+  return i32x4.add(acc, i32x4.dot_i16x8_s(x, w));
 }
 
 /** Minima, a middle, or (Q6_K) a middle and scales for either half. */
@@ -157,14 +182,14 @@ const MIN = 0, SYM = 1, HALF = 2;
 // @ts-ignore: decorator
 @inline
 function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, left: usize, bias: usize, more: bool): void {
-  const quads: usize = how == HALF ? 4 : 8, size = CODES / 8, negative = f32x4.splat(-z);
+  const quads: usize = how == HALF ? 4 : 8, negative = f32x4.splat(-z);
   let b0 = f32x4.splat(0), b1 = b0;
   if (bias && !more) {
     b0 = some(bias, left);
     if (left > 4) b1 = some(bias + 16, left - 4);
   }
   for (let r: usize = 0; r < rows; r += 4, x += 4 * ldx, meta += 4 * ldm, out += 4 * ldo) {
-    let x0 = x, x1 = x0 + ldx, x2 = x1 + ldx, x3 = x2 + ldx, m0 = meta;
+    let xp = x, m = meta, c = w, turn: usize = 0;
     let f00 = b0, f01 = b1, f10 = b0, f11 = b1, f20 = b0, f21 = b1, f30 = b0, f31 = b1;
     if (more) {
       f00 = v128.load(out); f01 = v128.load(out, 16);
@@ -172,19 +197,22 @@ function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f
       f20 = v128.load(out + 2 * ldo); f21 = v128.load(out + 2 * ldo, 16);
       f30 = v128.load(out + 3 * ldo); f31 = v128.load(out + 3 * ldo, 16);
     }
-    let c = w, turn: usize = 0;
     for (let b: usize = 0; b < count; b++, c += UNPACKED) {
       for (let part: usize = 0; part < (how == HALF ? 2 : 1); part++) {
         let s00 = i32x4.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
-        let p = c + part * (CODES / 2), at = part * 16 * XB;
+        let p = c + part * (CODES / 2);
         for (let end = p + quads * 64 * XB; p < end; ) {
           let c00 = i32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00;
-          for (let stop = FORM == 1 ? p + every * 64 : end; p < stop; p += 64, at += 4) {
+          for (let stop = FORM == 1 ? p + every * 64 : end; p < stop; p += 64, xp += 16) {
             const w0 = v128.load(p), w1 = v128.load(p, 16);
-            c00 = step(x0 + at, w0, c00); c01 = step(x0 + at, w1, c01);
-            c10 = step(x1 + at, w0, c10); c11 = step(x1 + at, w1, c11);
-            c20 = step(x2 + at, w0, c20); c21 = step(x2 + at, w1, c21);
-            c30 = step(x3 + at, w0, c30); c31 = step(x3 + at, w1, c31);
+            let v = v128.load32_splat(xp);
+            c00 = step(v, w0, c00); c01 = step(v, w1, c01);
+            v = v128.load32_splat(xp, 4);
+            c10 = step(v, w0, c10); c11 = step(v, w1, c11);
+            v = v128.load32_splat(xp, 8);
+            c20 = step(v, w0, c20); c21 = step(v, w1, c21);
+            v = v128.load32_splat(xp, 12);
+            c30 = step(v, w0, c30); c31 = step(v, w1, c31);
           }
           if (every < quads && FORM == 1) {
             s00 = i32x4.add(s00, widen(c00)); s01 = i32x4.add(s01, widen(c01));
@@ -198,20 +226,19 @@ function tiles(how: i32, every: usize, w: usize, count: usize, each: usize, z: f
         }
         const d = c + CODES + part * 64, d0 = v128.load(d), d1 = v128.load(d, 16);
         const n0 = v128.load(d, 64), n1 = v128.load(d, 80);
-        let m = m0;
         let s = v128.load32_splat(m), t = other(how, part, m, negative);
         f00 = scaled(how, s00, s, t, d0, n0, f00); f01 = scaled(how, s01, s, t, d1, n1, f01);
-        m += ldm; s = v128.load32_splat(m); t = other(how, part, m, negative);
+        s = v128.load32_splat(m, 16); t = other(how, part, m + 16, negative);
         f10 = scaled(how, s10, s, t, d0, n0, f10); f11 = scaled(how, s11, s, t, d1, n1, f11);
-        m += ldm; s = v128.load32_splat(m); t = other(how, part, m, negative);
+        s = v128.load32_splat(m, 32); t = other(how, part, m + 32, negative);
         f20 = scaled(how, s20, s, t, d0, n0, f20); f21 = scaled(how, s21, s, t, d1, n1, f21);
-        m += ldm; s = v128.load32_splat(m); t = other(how, part, m, negative);
+        s = v128.load32_splat(m, 48); t = other(how, part, m + 48, negative);
         f30 = scaled(how, s30, s, t, d0, n0, f30); f31 = scaled(how, s31, s, t, d1, n1, f31);
       }
       if (++turn == each) {
         turn = 0;
-        x0 += 32 * XB; x1 += 32 * XB; x2 += 32 * XB; x3 += 32 * XB; m0 += META;
-      }
+        m += 4 * META;
+      } else xp -= 128 * XB;
     }
     put8(out, left, f00, f01); put8(out + ldo, left, f10, f11);
     put8(out + 2 * ldo, left, f20, f21); put8(out + 3 * ldo, left, f30, f31);
@@ -264,8 +291,8 @@ function tilesHalf(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: u
 }
 
 /**
- * Rows in 8 bits times panels [from, to). x and out have room for the rows up to a multiple of four; scratch is
- * SCRATCH bytes.
+ * Rows in 8 bits, in fours, times panels [from, to). x and out have room for the rows up to a multiple of four; scratch
+ * is SCRATCH bytes.
  */
 export function rowsProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: usize, rows: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
   const size = panelBytes(kind, <i32>(32 * blocks)), ldx = 32 * blocks * XB, ldm = META * blocks;
@@ -279,7 +306,7 @@ export function rowsProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: 
       unpack(kind, w + p * size, b, count, scratch);
       for (let half: usize = 0; half < 16 && p * 16 + half < outputs; half += 8) {
         const o = 16 * p + half, c = scratch + 4 * half, left = outputs - o, n = each * count;
-        const xa = x + 32 * b * XB, ma = meta + META * b, y = out + 4 * o, add = bias ? bias + 4 * o : 0;
+        const xa = x + 128 * b * XB, ma = meta + 4 * META * b, y = out + 4 * o, add = bias ? bias + 4 * o : 0;
         if (kind == Q6_K) tilesHalf(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
         else if (five) {
           if (min) tilesMin5(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
@@ -288,6 +315,18 @@ export function rowsProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: 
         else tilesSym4(c, n, each, z, xa, ldx, ma, ldm, y, ldo, rows, left, add, more);
       }
     }
+}
+
+/** What 0 is as a code of 8 bits. */
+export function zero8(): f32 {
+  return WIDE == 2 ? 0 : 128;
+}
+
+/**
+ * Rows in fours times eight outputs of `count` unpacked blocks of codes of 8 bits, 0 being z, for what is no weight.
+ */
+export function tilesOf8(w: usize, count: usize, z: f32, x: usize, ldx: usize, meta: usize, ldm: usize, out: usize, ldo: usize, rows: usize, more: bool): void {
+  tilesSym4(w, count, 1, z, x, ldx, meta, ldm, out, ldo, rows, 8, 0, more);
 }
 
 // @ts-ignore: decorator

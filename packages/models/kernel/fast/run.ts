@@ -1,12 +1,12 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
 
-import { append, attendRows, attendToken, joinShares, joinToken, packKeys, partBytes, shareToken } from "./attend";
+import { append, attendRows, attendToken, joinToken, packCache } from "./attend";
 import { XB } from "./forms";
 import { BF16 } from "./kinds";
 import { SCRATCH, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, softcap } from "./rows";
-import { ME, THREADS, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
+import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, CAP = 9, APPEND = 10,
@@ -17,10 +17,10 @@ const EXACT: i32 = 256;
 
 /**
  * Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys, where the
- * last queries of each layer go and how many, where the weights' sums go, their stride, and room beside them.
+ * last queries of each layer go and how many, where the weights' sums go, and their stride.
  */
 let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0,
-  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, SPARE: usize = 0;
+  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0;
 /** Rows of an operation that are this thread's. */
 let FROM: usize = 0, TO: usize = 0;
 
@@ -86,6 +86,11 @@ function gated(): void {
     }
 }
 
+/** Where a layer's sums of weights go; 0 for nowhere. */
+function sharesOf(layer: usize, heads: usize): usize {
+  return SHARES ? SHARES + layer * 4 * heads * STRIDE : 0;
+}
+
 /** Runs the code of the command. */
 function run(): void {
   while (PC != STOP) {
@@ -101,7 +106,11 @@ function run(): void {
         break;
       case QUANTISE:
         rowsOf(w(6));
-        for (let r = FROM; r < TO; r++) quantise(at(1) + r * w(2), w(3), at(4) + r * w(3) * XB, at(5) + (r * w(3) / 32) * META);
+        for (let r = FROM; r < TO; r++) {
+          // several rows lie in fours
+          const four = r & ~3, lane = r & 3, q = at(4) + four * w(3) * XB + 4 * lane, meta = at(5) + META * (four * (w(3) / 32) + lane);
+          quantise(at(1) + r * w(2), w(3), q, meta, M == 1 ? 1 : 4);
+        }
         PC += 28;
         break;
       case PRODUCT:
@@ -148,26 +157,21 @@ function run(): void {
         append(CACHES + w(1), w(2), w(3), at(4), w(5), at(6), w(7), FROM, TO);
         PC += 32;
         break;
-      case TOKEN: {
-        const shares = SHARES ? SHARES + w(13) * 4 * w(2) * STRIDE : 0, part = at(11) + <usize>ME * partBytes(w(2), w(4));
-        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), POSITION, part, at(12), shares, STRIDE, SPARE);
+      case TOKEN:
+        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), POSITION, at(11), at(12), sharesOf(w(13), w(2)), STRIDE);
         PC += 56;
         break;
-      }
       case JOIN:
-        joinToken(w(1), w(2), at(3), at(4));
-        if (SHARES) shareToken(CACHES + w(5), w(1), w(6), w(2), <u32>w(7), POSITION, at(3), SHARES + w(8) * 4 * w(1) * STRIDE, STRIDE, SPARE);
+        joinToken(CACHES + w(1), w(2), w(3), w(4), <u32>w(5), POSITION, at(6), at(7), sharesOf(w(8), w(2)), STRIDE);
         PC += 36;
         break;
       case PACK:
-        packKeys(CACHES + w(1), w(2), w(3), <usize>M, PACKED);
-        PC += 16;
+        packCache(<bool>w(1), CACHES + w(2), w(3), w(4), <usize>M, real(5) != 0, PACKED, at(6));
+        PC += 28;
         break;
       case ATTEND:
-        attendRows(CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), SHARES ? SPARE : 0, STRIDE);
-        barrier();
-        if (SHARES) joinShares(w(2), SPARE, STRIDE, SHARES + w(13) * 4 * w(2) * STRIDE);
-        PC += 56;
+        attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE);
+        PC += 60;
         break;
       default: // QUERIES
         if (QUERIES_AT) {
@@ -198,7 +202,6 @@ function obey(): bool {
   WINDOW = word(12);
   SHARES = word(13);
   STRIDE = word(14);
-  SPARE = word(15);
   run();
   barrier();
   return true;

@@ -97,13 +97,13 @@ export async function createDecoder<R extends Runnable>(
         finishProgram(l, config, rest),
         l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined,
       );
-      layers.push({ project, finish, output: finish.weight?.('output') ?? rowsOf(owned(rest.output)) });
+      layers.push({ project, finish, output: finish.stored?.('output') ?? rowsOf(owned(rest.output)) });
       project = next ?? project;
     }
     const norm = await weights.norm(),
       stored = owned(await weights.embed());
     const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
-      held = config.tied ? head.weight?.('head') : undefined,
+      held = config.tied ? head.stored?.('head') : undefined,
       row = held ?? rowsOf(stored);
     const zeros = (): Float64Array => new Float64Array(count);
     const anglesOf = createAngles(config.rope);

@@ -66,7 +66,7 @@ export interface Runnable {
    * Reads back the weight of the product of this name, to the bit, where it is held in a form that allows it: then
    * nobody keeps the file's bytes.
    */
-  weight?(name: string): WeightRows;
+  stored?(name: string): WeightRows;
   destroy(): void;
 }
 

@@ -1,39 +1,30 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../checkpoint/builtin.ts';
-import { linearEngine } from '../decoder/linear-engine.ts';
-import type { HostEngine } from '../host/decoder.ts';
-import { defaultLinear } from '../linear/default.ts';
+import { cpuRuntime } from '../cpu-runtime.ts';
+import { hostRuntime, type HostRunning } from '../host/runtime.ts';
+import type { Runtime } from '../sequence/runtime.ts';
 import { onnxEngine } from './engine.ts';
 import type { Onnx } from './runtime.ts';
 
-export interface PickOptions {
-  /**
-   * Every product in f32, as comparisons of policies need it; otherwise quantised weights meet activations in 8 bits.
-   * @defaultValue false
-   */
-  readonly exact?: boolean;
+export interface ExactOptions {
   /** @defaultValue the cores of this machine, at most 8 */
-  readonly threads?: number;
+  readonly threads?: number | undefined;
   /**
    * The folder from which `onnxruntime-node` is looked for, before this package's own. @defaultValue the working folder
    */
-  readonly from?: string;
-  /** Told in one sentence if ONNX Runtime is installed and does not load. @defaultValue console.warn */
-  readonly warn?: (sentence: string) => void;
+  readonly from?: string | undefined;
+  /** Told in one sentence what does not run as asked. @defaultValue console.warn */
+  readonly warn?: ((sentence: string) => void) | undefined;
 }
 
-/** ONNX Runtime if `onnxruntime-node` is installed, or this package's own products. */
-export async function pickEngine({
-  exact = false,
-  threads,
-  from,
-  warn = console.warn,
-}: PickOptions = {}): Promise<HostEngine> {
+/** Everything in f32: on ONNX Runtime if `onnxruntime-node` is installed, else on this package's own engine. */
+export async function exactRuntime({ threads, from, warn = console.warn }: ExactOptions = {}): Promise<
+  Runtime<HostRunning>
+> {
   const onnx = installed(from, warn);
-  if (onnx === undefined) return linearEngine(defaultLinear());
-  return onnxEngine(onnx, {
-    threads: threads ?? Math.min(8, builtin('node:os').availableParallelism()),
-    weights: exact ? 'f32' : 'stored',
+  if (onnx === undefined) return cpuRuntime({ exact: true, threads, warn });
+  return hostRuntime({
+    engine: onnxEngine(onnx, { threads: threads ?? Math.min(8, builtin('node:os').availableParallelism()) }),
   });
 }
 

@@ -40,6 +40,7 @@ export interface Sizes {
   partBytes(heads: number, headDim: number): number;
   tokenScratch(group: number): number;
   rowsScratch(headDim: number): number;
+  packScratch(headDim: number): number;
 }
 
 /** A layer's attention. */
@@ -54,6 +55,8 @@ export interface AttentionShape {
   /** The layer's number, and bytes from the first cache to this layer's words. */
   readonly layer: number;
   readonly cache: number;
+  /** Keys, queries, weights and values of blocks meet in 8 bits. */
+  readonly eight: boolean;
 }
 
 /** Who does an operation on rows: everybody all, or each a share of rows or (of one row) columns. */
@@ -207,8 +210,8 @@ export class Code {
 
   #token(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
     const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
-      { threads, partBytes, tokenScratch } = this.#sizes;
-    const parts = this.layout.take(1, threads * partBytes(H, d)),
+      { partBytes, tokenScratch } = this.#sizes;
+    const parts = this.layout.take(1, partBytes(H, d)),
       scratch = this.layout.take(2, tokenScratch(H / G));
     const held = { base: 1, at: parts.at, stride: 0, room: parts } as const;
     this.#use(
@@ -224,7 +227,7 @@ export class Code {
     this.#more(at(held), scratch.at + 2, layer);
     const out = this.value(H * d);
     this.#use([[held, 'all']], [[out, 'all']]);
-    this.#put(ops.join, H, d, at(held), at(out), cache, G, window, layer);
+    this.#put(ops.join, cache, H, G, d, window, at(held), at(out), layer);
     this.layout.give(parts);
     this.layout.give(scratch);
     return out;
@@ -232,6 +235,7 @@ export class Code {
 
   #rows(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
     const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+      eight = Number(shape.eight),
       scratch = this.layout.take(2, this.#sizes.rowsScratch(d)),
       out = this.value(H * d);
     this.#use(
@@ -244,12 +248,13 @@ export class Code {
     this.#put(ops.append, cache, G, d, at(k), k.stride, at(v), v.stride);
     this.#meet();
     this.#claimed = true;
-    this.#put(ops.pack, cache, G, d);
+    const mean = this.layout.take(2, this.#sizes.packScratch(d));
+    this.#put(ops.pack, eight, cache, G, d, real(softcap), mean.at + 2);
+    this.layout.give(mean);
     this.#meet();
     this.#use([[q, 'all']], [[out, 'pieces']], true);
     this.#put(ops.attend, cache, H, G, d, at(q), q.stride, real(scale), real(softcap), window);
-    this.#more(at(out), out.stride, scratch.at + 2, layer);
-    this.#met(); // the operation ends so
+    this.#more(at(out), out.stride, scratch.at + 2, layer, eight);
     this.layout.give(scratch);
     return out;
   }
@@ -332,10 +337,6 @@ export class Code {
   /** All threads meet. */
   #meet(): void {
     this.#put(ops.barrier);
-    this.#met();
-  }
-
-  #met(): void {
     this.#claimed = false;
     for (const room of this.#touched) {
       room.written = undefined;

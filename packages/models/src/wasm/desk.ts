@@ -14,18 +14,19 @@ export const cacheBytes = (kvHeads: number): number => 4 * (before + kvHeads);
 export class Desk {
   readonly work: Workspace;
   readonly team: Team;
+  readonly #eight: boolean;
   readonly #angles: Room;
   readonly #caches: Room;
   readonly #packed: Room;
   readonly queries: Room;
   readonly #shares: Room;
-  readonly #spare: Room;
 
-  constructor(team: Team) {
-    this.team = team;
+  /** @param eight whether blocks attend in 8 bits */
+  constructor(team: Team, eight: boolean) {
+    [this.team, this.#eight] = [team, eight];
     this.work = new Workspace(team);
     [this.#angles, this.#caches, this.#packed] = [new Room(team), new Room(team), new Room(team)];
-    [this.queries, this.#shares, this.#spare] = [new Room(team), new Room(team), new Room(team)];
+    [this.queries, this.#shares] = [new Room(team), new Room(team)];
   }
 
   /** The words of a command that say where things are: what code shares and owns, angles, caches, packed keys. */
@@ -34,7 +35,7 @@ export class Desk {
     rows: number,
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],
-  ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'spare'> {
+  ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride'> {
     const { heap } = this.team,
       half = rows * (rotary / 2),
       angles = heap.floats(this.#angles.at(8 * half + 64), 2 * half);
@@ -48,18 +49,14 @@ export class Desk {
       cos: angles.byteOffset,
       sin: angles.byteOffset + 4 * half,
       caches: caches.length === 0 ? 0 : this.#describe(caches),
-      packed: layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => packedBytes(cache, rows)))),
+      packed: layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => this.#packedBytes(cache, rows)))),
     };
   }
 
-  /** Where sums of weights go of so many layers and query heads; every slot that there will be has a place. */
-  shares(layers: number, heads: number, slots: number): Pick<Command, 'shares' | 'stride' | 'spare'> {
-    const stride = 16 * Math.ceil(slots / 16) + 16;
-    return {
-      stride,
-      shares: this.#shares.at(4 * layers * heads * stride),
-      spare: this.#spare.at(4 * this.team.threads * heads * stride),
-    };
+  /** Where sums of weights go of so many layers and query heads; kernels write blocks of 32 slots, or 3 slots behind. */
+  shares(layers: number, heads: number, slots: number): Pick<Command, 'shares' | 'stride'> {
+    const stride = 32 * Math.ceil((slots + 3) / 32);
+    return { stride, shares: this.#shares.at(4 * layers * heads * stride) };
   }
 
   #describe(caches: readonly LayerCache[]): number {
@@ -72,12 +69,14 @@ export class Desk {
     return words.byteOffset;
   }
 
+  /** Bytes of a layer's cache as blocks attend to it, once m more have joined. */
+  #packedBytes({ lengths, headDim }: LayerCache, m: number): number {
+    const { packedBytes } = this.team.kernels;
+    return lengths.reduce((sum, n) => sum + packedBytes(Number(this.#eight), headDim, n + m), 0);
+  }
+
   free(): void {
     this.work.free();
-    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#spare]) room.free();
+    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares]) room.free();
   }
 }
-
-/** Bytes of a layer's keys as kernel/fast/attend.ts packs them once m more have joined: 64 slots at a time. */
-const packedBytes = ({ lengths, headDim }: LayerCache, m: number): number =>
-  lengths.reduce((sum, n) => sum + 64 * Math.ceil((n + m) / 64), 0) * 4 * headDim;

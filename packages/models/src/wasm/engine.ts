@@ -131,7 +131,7 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
         return heads?.op === 'heads' ? toHeads({ data, at: 0, stride: width, width }, m, heads.headDim) : data;
       });
     },
-    weight(name) {
+    stored(name) {
       const linear = bare.instructions.find((instruction) => instruction.op === 'linear' && instruction.name === name),
         parts = linear === undefined ? [] : placed.get(linear)!.parts;
       return (from, count) => {
@@ -157,7 +157,7 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
 }
 
 /** A command without attention. */
-const nothing = { caches: 0, position: 0, packed: 0, queries: 0, window: 0, shares: 0, stride: 0, spare: 0 };
+const nothing = { caches: 0, position: 0, packed: 0, queries: 0, window: 0, shares: 0, stride: 0 };
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 

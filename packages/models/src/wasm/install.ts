@@ -18,6 +18,7 @@ export const sizesOf = ({ kernels, threads, fast }: Team): Sizes => ({
   partBytes: kernels.partBytes,
   tokenScratch: kernels.tokenScratch,
   rowsScratch: kernels.rowsScratch,
+  packScratch: kernels.packScratch,
 });
 
 /** Puts code into a team's memory. */

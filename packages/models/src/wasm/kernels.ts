@@ -4,7 +4,7 @@ export interface Kernels {
   panelBytes(kind: number, inputs: number): number;
   pack(kind: number, source: number, rowBytes: number, rows: number, inputs: number, panel: number): void;
   row(kind: number, panel: number, inputs: number, r: number, out: number): void;
-  quantise(x: number, n: number, q: number, meta: number): void;
+  quantise(x: number, n: number, q: number, meta: number, apart: number): void;
   rowProduct(
     kind: number,
     panels: number,
@@ -54,6 +54,10 @@ export interface Kernels {
   partBytes(heads: number, headDim: number): number;
   tokenScratch(group: number): number;
   rowsScratch(headDim: number): number;
+  packScratch(headDim: number): number;
+  /** Whether attention of blocks in 8 bits pays (1), and bytes of n slots of a KV head as it wants them. */
+  eights(headDim: number): number;
+  packedBytes(eight: number, headDim: number, slots: number): number;
   controlBytes(threads: number): number;
   join(control: number, me: number, threads: number, spins: number): void;
   spin(times: number): number;

@@ -1,7 +1,7 @@
 import { builtin } from '../checkpoint/builtin.ts';
 import type { FastModule, Form } from './kernels.ts';
 import { moduleBytes } from './module-bytes.ts';
-import { fits, speed } from './self-test.ts';
+import { fastest, fits } from './self-test.ts';
 
 /** A module in this form, or nothing where its instructions are missing or give wrong results. */
 export async function moduleOf(form: Form): Promise<FastModule | undefined> {
@@ -30,8 +30,7 @@ async function choose(): Promise<FastModule | undefined> {
     if (fast !== undefined) relaxed.push(fast);
   }
   if (relaxed.length < 2) return relaxed[0] ?? moduleOf(0);
-  const [wide, narrow] = relaxed.map((fast) => speed(fast));
-  return relaxed[wide >= narrow ? 0 : 1];
+  return fastest(relaxed);
 }
 
 async function unpacked(form: Form): Promise<Uint8Array<ArrayBuffer>> {

@@ -16,7 +16,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     async start({ config, weights, tokenizer, sidecar }) {
       const prepared = await createDecoder(config, weights, engine),
         decoder = hostDecoder(prepared),
-        whole = new Whole(prepared.head.team, prepared),
+        whole = new Whole(prepared.head.team, prepared, options?.exact === true),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         engine: engine.name,

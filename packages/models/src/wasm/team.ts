@@ -21,10 +21,9 @@ export interface Command {
   /** Where the last queries of each layer go, `[layer][rows][H * d]`, and how many at most; 0 for nowhere. */
   readonly queries: number;
   readonly window: number;
-  /** Where sums of weights go, `[layer][H][stride]`, and room for `sharesBytes` beside them; 0 for nowhere. */
+  /** Where sums of weights go, `[layer][H][stride]`; 0 for nowhere. */
   readonly shares: number;
   readonly stride: number;
-  readonly spare: number;
 }
 
 /** What the other threads run, in Node and in browsers. */
@@ -103,12 +102,12 @@ export class Team {
   /** Runs code with all threads, and returns when it is done. */
   call(command: Command): void {
     const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
-      { queries, window, shares, stride, spare } = command;
+      { queries, window, shares, stride } = command;
     this.heap
-      .words(this.#control + 64, 16)
+      .words(this.#control + 64, 15)
       .set([
         ...[code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed],
-        ...[queries, window, shares, stride, spare],
+        ...[queries, window, shares, stride],
       ]);
     this.kernels.call();
   }

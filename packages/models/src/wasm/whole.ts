@@ -59,15 +59,20 @@ export class Whole {
   /** Milliseconds that a layer took lately, of one row and of a tile. */
   readonly #pace = { one: 0, tile: turn };
 
-  constructor(team: Team, decoder: Decoder<WasmRunnable>) {
+  readonly #eight: boolean;
+
+  /** @param exact attention of blocks stays f32, as that of a token always does */
+  constructor(team: Team, decoder: Decoder<WasmRunnable>, exact: boolean) {
     [this.team, this.#decoder, this.#placing] = [team, decoder, new Placing(team, false)];
     this.store = heapStore(team.heap);
     const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
       { scale, softcap, windows } = attention;
+    const eight = !exact && team.kernels.eights(headDim) !== 0;
+    this.#eight = eight;
     this.#shapes = Array.from({ length: layers }, (_, layer) => {
       const window = windows[layer] ?? Infinity,
         cache = layer * cacheBytes(kvHeads);
-      return { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window, layer, cache };
+      return { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window, layer, cache, eight };
     });
   }
 
@@ -79,7 +84,7 @@ export class Whole {
   ): Promise<Float32Array[]> {
     const count = Math.min(rows, ids.length),
       positions = Uint32Array.from(ids, (_, i) => memory.length + i),
-      desk = this.#desks.pop() ?? new Desk(this.team);
+      desk = this.#desks.pop() ?? new Desk(this.team, this.#eight);
     for (const id of ids) memory.text.push(id);
     const run = new Run(this.#decoder, desk, memory, positions, this.#pace);
     try {
@@ -203,7 +208,7 @@ export class Whole {
 }
 
 /** Of a command that shows nobody what attention saw. */
-const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, spare: 0 };
+const nowhere = { queries: 0, window: 0, shares: 0, stride: 0 };
 
 /** One pass of one memory. */
 class Run {
