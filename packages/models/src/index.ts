@@ -83,7 +83,7 @@ export type { Linear, LinearFactory } from './linear/linear.ts';
 export { jaxLinear } from './linear/jax.ts';
 export { referenceLinear } from './linear/reference.ts';
 export { simdLinear } from './linear/simd.ts';
-export { createDecoder } from './decoder/decoder.ts';
+export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer, RowCounts } from './decoder/decoder.ts';
 export { linearEngine } from './decoder/linear-engine.ts';
 export type { Angles, Engine, Instruction, Program, Rows, Runnable } from './decoder/program.ts';

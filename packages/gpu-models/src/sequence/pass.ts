@@ -36,7 +36,7 @@ interface Projected {
 export async function devicePass(
   memory: DeviceState,
   ids: readonly number[],
-  { phase, course, rows, eventFollows = false, afterLayer, largest }: PassOptions,
+  { phase, course, rows, signal, eventFollows = false, afterLayer, largest }: PassOptions,
 ): Promise<Output> {
   const { decoder } = memory,
     { policy } = course,
@@ -50,7 +50,7 @@ export async function devicePass(
     );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
-      memory.signal?.throwIfAborted();
+      await memory.between({ phase, signal });
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(memory, commands, l, part, course, before));

@@ -150,11 +150,11 @@ export class HostMemory extends SequenceMemory implements HostState {
     return this.layers[layer].states.first(id, row);
   }
 
-  afterStep(course: Course): Promise<void> {
+  protected runStepHooks(course: Course): Promise<void> {
     return runStepHooks(this, course);
   }
 
-  async event(
+  protected async runEvent(
     course: Course,
     layers: readonly number[],
     plan: Plan,
@@ -169,7 +169,13 @@ export class HostMemory extends SequenceMemory implements HostState {
       read: this.reader(l, given[i]),
     }));
     const show = this.#witness && (await beforeEvent(this, layers));
-    const result = await runSubjects(course.policy, subjects, plan, { backend, shared, room: 0, times });
+    const result = await runSubjects(course.policy, subjects, plan, {
+      backend,
+      shared,
+      room: 0,
+      times,
+      change: (run) => this.change('an event', run),
+    });
     if (show) show(this.#witness!, result.kept);
     return result;
   }
@@ -205,7 +211,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     return this.counted(copy, upTo);
   }
 
-  destroy(): void {
+  protected free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
     this.hidden?.destroy();

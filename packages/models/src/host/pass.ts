@@ -14,6 +14,7 @@ export interface PassOptions {
   readonly course: Course;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
+  readonly signal?: AbortSignal | undefined;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -27,7 +28,7 @@ const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: 
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const {
       decoder,
@@ -41,7 +42,7 @@ export async function pass(
     previous: Pick<Projected, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
   for (const l of memory.layers.keys()) {
-    memory.signal?.throwIfAborted();
+    await memory.between({ phase, signal });
     const live =
       phase === 'prefill' && previous
         ? liveRows(course.policy, memory.at(l, course), positions, memory.layers[l].ring?.window ?? 1)

@@ -91,7 +91,8 @@ export function createPrefixStore(
       const found = evicts ? undefined : find(ids, ids.length),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      if (rest.length > 0) await sequence.prefill(rest, { ...(policy && { policy }), budget, block });
+      if (rest.length > 0)
+        await orDestroyed(sequence, sequence.prefill(rest, { ...(policy && { policy }), budget, block }));
       counts.fed += rest.length;
       kept.push(sequence);
       while (kept.length > 0 && bytes() > maxBytes) {
@@ -104,13 +105,7 @@ export function createPrefixStore(
       const found = find(ids, ids.length - 1),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      try {
-        if (found) await sequence.append(rest);
-        else await sequence.prefill(rest, { block });
-      } catch (error) {
-        sequence.destroy();
-        throw error;
-      }
+      await orDestroyed(sequence, found ? sequence.append(rest) : sequence.prefill(rest, { block }));
       counts.fed += rest.length;
       return sequence;
     },
@@ -119,6 +114,16 @@ export function createPrefixStore(
       kept = [];
     },
   };
+}
+
+/** What fails leaves nothing of its sequence. */
+async function orDestroyed(sequence: Sequence, fed: Promise<void>): Promise<void> {
+  try {
+    await fed;
+  } catch (error) {
+    sequence.destroy();
+    throw error;
+  }
 }
 
 function common(a: readonly number[], b: readonly number[]): number {

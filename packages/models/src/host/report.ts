@@ -48,7 +48,7 @@ export function report(
     ...(prompt && { decodePolicy: named(course) }),
     ...(budget && { budget: budget.slots }),
     budgets: last?.budgets ?? [],
-    kept: last?.kept ?? sequence.kept(),
+    kept: last?.kept ?? sequence.memory.kept(),
     bytes: sequence.bytes(),
     counts: { ...counters, ...counts },
     times: { ...times },

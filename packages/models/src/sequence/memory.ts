@@ -22,6 +22,8 @@ export interface FeedOptions {
   readonly evict?: { readonly plan: Plan; readonly times: EventTimes };
   /** An event follows at once: what it reads need not wait for the next token. */
   readonly eventFollows?: boolean;
+  /** Ends the block within a layer, and the memory with it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What became of a block: its logits, and what was kept where `evict` was asked for. */
@@ -104,6 +106,8 @@ export interface Memory {
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
   at(layer: number, course: Course): At;
+  /** @throws KvError once it was destroyed, or something broke off in the middle of a change */
+  expectWhole(): void;
   /** So many more tokens are to be the prompt's. */
   prompted(more: number): void;
   /** Remembers from now on what these signals read. */
@@ -136,6 +140,7 @@ export interface Memory {
   readonly cuttable: boolean;
   /** @param upTo of a memory that has evicted nothing: its first tokens alone */
   fork(upTo?: number): Memory;
+  /** Gives everything back, at the latest when what is under way has ended; may be called again. */
   destroy(): void;
   /** Steps ahead of their tokens. */
   readonly ahead?: Ahead;
