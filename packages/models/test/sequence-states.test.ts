@@ -148,7 +148,7 @@ describe('after destroy()', () => {
     expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
   });
 
-  test.each([0, 1])('a block that is under way in layer %i of 2 ends there, and leaves nothing behind', async (at) => {
+  test.each([0, 1])('a block in layer %i of 2 ends there, and leaves nothing behind', async (at) => {
     const sequence: Sequence = new Sequence(
       passing((layer) => {
         if (layer === at) sequence.destroy();
@@ -372,7 +372,7 @@ describe('a prefix store', () => {
   });
 });
 
-test('a witness that a device does not offer leaves nothing behind', async () => {
+test('an observer that a device does not offer leaves nothing behind', async () => {
   const { model: one, held } = counted(model),
     hostile: Model = {
       ...one,

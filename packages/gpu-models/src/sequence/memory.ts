@@ -8,7 +8,7 @@ import type {
   Decoder,
   EventResult,
   EventTimes,
-  Fed,
+  FeedResult,
   FeedOptions,
   MemoryModel,
   MemoryOptions,
@@ -109,7 +109,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     return { slots: cache.length, aligned, lengths: cache.counts, kept: () => cache.kept() };
   }
 
-  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
     if (!evict) return { output: await devicePass(this, ids, options) };
     const { course } = options,
       { policy } = course,

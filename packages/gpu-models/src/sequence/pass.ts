@@ -22,7 +22,7 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
 }
 
 /** What a layer has of a part between projection and attention: queries of its live tokens. */
-interface Projected {
+interface Projection {
   readonly part: Part;
   readonly some: Live | undefined;
   readonly live: Part;
@@ -102,7 +102,7 @@ function project(
   part: Part,
   course: Course,
   before: Map<Part, KeysValues> | undefined,
-): Projected {
+): Projection {
   const { cache, ring } = memory.layers[l],
     some = before && liveRows(memory, course, l, part),
     live = some ? pick(memory, commands, part, some) : part,

@@ -2,7 +2,7 @@ import { compile, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { sampler } from '../sampling.ts';
 import type { Model } from '../sequence/runtime.ts';
-import { breathe } from './breathe.ts';
+import { yieldToEvents } from './yield-to-events.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from './sequence.ts';
@@ -15,7 +15,7 @@ export interface Generated {
   readonly report: Report;
   readonly logits?: readonly Float32Array[];
 }
-/** A generation under way: await it for the result, or iterate over it for the tokens as they come. */
+/** A generation in progress: await it for the result, or iterate over it for the tokens as they come. */
 export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
 
 /**
@@ -101,7 +101,7 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
     throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
   const sequence = new Sequence(model, backend);
   try {
-    sequence.witness = certify;
+    sequence.observer = certify;
     const rows: Float32Array[] = [];
     let finish: Finish;
     const tokens: number[] = [];
@@ -211,7 +211,7 @@ async function* decodeWith(
   let finish: Finish = 'length';
   try {
     for (let made = 0; made < maxNewTokens; made++) {
-      await breathe(signal);
+      await yieldToEvents(signal);
       if (signal?.aborted) {
         finish = 'aborted';
         break;

@@ -1,7 +1,6 @@
 import { compile, KvError } from '@kv/core';
-import type { Backend, Policy } from '@kv/core';
+import type { Backend, Budget, Policy } from '@kv/core';
 import type { Model } from '../sequence/runtime.ts';
-import type { Budget } from './budget.ts';
 import { Sequence } from './sequence.ts';
 
 export interface PrefixOptions {

@@ -1,5 +1,5 @@
-import { attentionLast, compile, emptyDraft, id, KvError, planBudgets, runSteps, union } from '@kv/core';
-import type { Backend, Compiled, Plan, Policy } from '@kv/core';
+import { attentionLast, compile, emptyDraft, id, KvError, planBudgets, runSteps, slotsOf, union } from '@kv/core';
+import type { Backend, Budget, Compiled, Plan, Policy } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';
@@ -11,11 +11,9 @@ import { expectRoom } from '../sequence/room.ts';
 import type { MemoryOptions, Model } from '../sequence/runtime.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
 import type { TokenText } from '../sequence/text.ts';
-import type { Witness } from '../sequence/witness.ts';
-import { breathe } from './breathe.ts';
-import { slotsOf } from './budget.ts';
-import type { Budget } from './budget.ts';
-import { Flight } from './flight.ts';
+import type { Observer } from '../sequence/observer.ts';
+import { yieldToEvents } from './yield-to-events.ts';
+import { StepsInFlight } from './steps-in-flight.ts';
 import { Outputs } from './outputs.ts';
 import { watchOf } from './watch.ts';
 
@@ -55,7 +53,7 @@ export interface Bytes {
  * middle of a block, and after `destroy()`, every method but `bytes()` and `destroy()` says so.
  */
 export class Sequence {
-  readonly counts = { events: 0, blocks: 0, steps: 0, takenBack: 0, providerPasses: 0 };
+  readonly counts = { events: 0, blocks: 0, steps: 0, rolledBack: 0, providerPasses: 0 };
   readonly times: EventTimes & { prefill: number; decode: number } = {
     prefill: 0,
     decode: 0,
@@ -69,8 +67,8 @@ export class Sequence {
   /** What it remembers, for those who store and restore it. */
   readonly memory: Memory;
   #outputs = new Outputs();
-  readonly #flight = new Flight();
-  #witness: Witness | undefined;
+  readonly #steps = new StepsInFlight();
+  #observer: Observer | undefined;
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
   constructor(model: Model, backend?: Backend, { window, memory }: SequenceOptions = {}) {
@@ -83,14 +81,15 @@ export class Sequence {
   /**
    * Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device
    */
-  get witness(): Witness | undefined {
-    return this.#witness;
+  get observer(): Observer | undefined {
+    return this.#observer;
   }
-  set witness(witness: Witness | undefined) {
+  set observer(observer: Observer | undefined) {
     const { observing, backend } = this.memory;
-    if (witness && !observing) throw new KvError('certify', `expected a cache on the host, got one on ${backend.name}`);
-    observing?.show(witness);
-    this.#witness = witness;
+    if (observer && !observing)
+      throw new KvError('certify', `expected a cache on the host, got one on ${backend.name}`);
+    observing?.show(observer);
+    this.#observer = observer;
   }
   /**
    * Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them.
@@ -167,13 +166,13 @@ export class Sequence {
       'prompt',
     );
     memory.prompted(ids.length);
-    this.#takeBack();
+    this.#rollback();
     this.#course = course;
     const hooks = [...compiled.hooks('view'), ...compiled.hooks('step')];
     memory.watch(
       union(
         acts ? needs : [],
-        this.witness ? [attentionLast] : [],
+        this.observer ? [attentionLast] : [],
         ...hooks.map((h) => h.needs),
         ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs)),
       ),
@@ -198,7 +197,7 @@ export class Sequence {
     this.memory.expectWhole();
     expectIds(ids, this.model.config.vocab);
     expectRoom(this.memory, ids.length, 'prompt');
-    this.#takeBack();
+    this.#rollback();
     this.memory.prompted(ids.length);
     this.#outputs.put(await this.#feed(ids, rows, false));
     this.ledger.sample('prefill', ids.length);
@@ -211,7 +210,7 @@ export class Sequence {
    */
   async evict(policy: Policy, budget: Budget): Promise<void> {
     this.memory.expectWhole();
-    this.#takeBack();
+    this.#rollback();
     this.#course = courseOf(compile(policy), { slots: slotsOf(budget, this.length) }, this.#course);
     if (this.policy.evicts) await this.#event();
   }
@@ -238,7 +237,7 @@ export class Sequence {
         'decodePolicy',
         `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
-    this.#takeBack();
+    this.#rollback();
     const course = courseOf(next, allowance && { ...allowance, ...share }, this.#course);
     this.#course = decodingBy(course, this.#course);
   }
@@ -253,12 +252,13 @@ export class Sequence {
     this.counts.steps++;
     const eventFollows = every !== undefined && evicts(this.#course) && (memory.decoded + 1) % every === 0;
     if (eventFollows) this.#course = measured(this.#course, this.length + 1);
-    const landed = eventFollows ? undefined : this.#flight.land(memory.ahead, token);
-    if (!landed) this.#takeBack();
+    const committed = eventFollows ? undefined : this.#steps.commit(memory.ahead, token);
+    if (!committed) this.#rollback();
     this.#outputs.put(
-      landed ?? (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows })).output,
+      committed ??
+        (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows })).output,
     );
-    if (!landed) await memory.afterStep(this.#course);
+    if (!committed) await memory.afterStep(this.#course);
     if (eventFollows) await this.#event();
     memory.ledger.sample('decode');
     this.times.decode += performance.now() - started;
@@ -267,7 +267,7 @@ export class Sequence {
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
     this.memory.expectWhole();
-    if (this.witness && this.policy.hooks('view').length > 0) return;
+    if (this.observer && this.policy.hooks('view').length > 0) return;
     const { window, accumulated, block } = watchOf(
       [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
     );
@@ -315,7 +315,7 @@ export class Sequence {
     const { backend } = this.memory,
       { ops } = backend;
     this.memory.expectWhole();
-    this.#takeBack();
+    this.#rollback();
     const at = this.memory.at(layer, this.#course),
       place = { at, read: this.memory.reader(layer), budgets: [] };
     const { scores } = runSteps(
@@ -370,15 +370,15 @@ export class Sequence {
     const { ahead: device, decoded } = this.memory,
       { ask } = newest;
     if (device === undefined || ask === undefined) return newest.next(draw);
-    if (!this.#flight.draws(draw)) this.#takeBack();
+    if (!this.#steps.draws(draw)) this.#rollback();
     const untilEvent = every !== undefined && evicts(this.#course) ? every - (decoded % every) - 1 : Infinity;
-    return this.#flight.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
+    return this.#steps.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
   }
 
   /** Takes back the steps that `next` started, and waits until the device is through with them. */
   async halt(): Promise<void> {
-    this.#takeBack();
-    await this.#flight.settled;
+    this.#rollback();
+    await this.#steps.settled;
   }
 
   /** `logits`, brought from where they are. */
@@ -396,7 +396,7 @@ export class Sequence {
   }
 
   destroy(): void {
-    this.#takeBack();
+    this.#rollback();
     this.#outputs.put();
     this.memory.destroy();
   }
@@ -412,8 +412,8 @@ export class Sequence {
   }
 
   /** Steps ahead of their tokens never ran. */
-  #takeBack(): void {
-    this.counts.takenBack += this.#flight.takeBack(this.memory.ahead);
+  #rollback(): void {
+    this.counts.rolledBack += this.#steps.rollback(this.memory.ahead);
   }
 
   /** Feeds a prompt block by block, with the events that it ends in. */
@@ -433,7 +433,7 @@ export class Sequence {
     },
   ): Promise<void> {
     for (let from = 0; from < ids.length; from += size) {
-      await breathe(signal);
+      await yieldToEvents(signal);
       signal?.throwIfAborted();
       const part = ids.slice(from, from + size),
         after = ids.length - from - part.length;

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
 import { expectIds } from '../decoder/decoder.ts';
-import { breathe } from '../host/breathe.ts';
+import { yieldToEvents } from '../host/yield-to-events.ts';
 import { Ledger } from '../ledger.ts';
 import type { Course, EventResult, EventTimes } from './course.ts';
-import type { AttentionCounters, Fed, FeedOptions, Memory } from './memory.ts';
+import type { AttentionCounters, FeedResult, FeedOptions, Memory } from './memory.ts';
 import { expectRoom, makeRoom } from './room.ts';
 import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -45,7 +45,7 @@ export abstract class SequenceMemory implements Memory {
   /** What broke off in the middle, and why. */
   #broken: string | undefined;
   #destroyed = false;
-  /** Calls that are under way. */
+  /** Calls in progress. */
   #uses = 0;
 
   constructor(
@@ -129,7 +129,7 @@ export abstract class SequenceMemory implements Memory {
       );
   }
 
-  async feed(ids: readonly number[], options: FeedOptions): Promise<Fed> {
+  async feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult> {
     const { phase, course, signal } = options,
       where = phase === 'decode' ? 'generation' : 'prompt',
       together = course.policy.hooks('compact').some((hook) => hook.together);
@@ -164,11 +164,11 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /**
-   * Between two layers of a block: lets waiting events in where somebody may abort. @throws what an abort gives, and
+   * Between two layers of a block: yields to the event loop where somebody may abort. @throws what an abort gives, and
    * KvError once the memory was destroyed
    */
   async between({ phase, signal }: Pick<FeedOptions, 'phase' | 'signal'>): Promise<void> {
-    if (phase === 'prefill') await breathe(signal ?? this.signal);
+    if (phase === 'prefill') await yieldToEvents(signal ?? this.signal);
     this.signal?.throwIfAborted();
     signal?.throwIfAborted();
     if (this.#destroyed) throw destroyed();
@@ -230,7 +230,7 @@ export abstract class SequenceMemory implements Memory {
   protected abstract move(next: number): void;
   protected abstract place(layer: number): Place;
   /** Takes tokens, for which there is room, through every layer. */
-  protected abstract pass(ids: readonly number[], options: FeedOptions): Promise<Fed>;
+  protected abstract pass(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
   /** What caches and the arrays beside them hold. */
   protected abstract numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>>;
   /** Takes such numbers. */
