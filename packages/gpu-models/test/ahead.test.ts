@@ -4,7 +4,7 @@ import { decode, generate, loadModel, sampler, Sequence } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect, test } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, onDevice, said } from './sequences.ts';
 
@@ -175,7 +175,7 @@ gpuTest(
 
 test('a device that is lost with steps under way: one clear error, and nothing is left', async () => {
   const gpu = await openGpu(),
-    model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) }),
+    model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) }),
     sequence = new Sequence(model);
   await sequence.prefill(ids(5));
   let given = 0;
@@ -187,7 +187,7 @@ test('a device that is lost with steps under way: one clear error, and nothing i
   ).rejects.toThrow(/^gpu: the device was lost \(.*\): open another one; what was on it is gone$/);
   expect(given).toBeGreaterThanOrEqual(3);
   sequence.destroy();
-  model.decoder.destroy();
+  model.destroy();
   gpu.destroy();
   expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
 });

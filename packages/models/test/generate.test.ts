@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { StopText } from '../src/host/stop-text.ts';
-import { TokenText } from '../src/host/text.ts';
+import { TokenText } from '../src/sequence/text.ts';
 import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
@@ -145,7 +145,7 @@ describe('sequences', () => {
         if (token !== undefined) tokens.push(token);
       const own = await generate(model, { ids, policy, budget: 48, maxNewTokens: 10 });
       expect(tokens).toEqual(own.tokens);
-      expect(fork.lastKept).toEqual(own.report.kept);
+      expect(fork.course.last?.kept).toEqual(own.report.kept);
       fork.destroy();
     }
     expect(sequence.kept()).toEqual(before);
