@@ -82,7 +82,6 @@ function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
     }
   };
   return {
-    // biome-ignore lint/suspicious/noThenProperty: a generation is a promise of its result
     then: (resolve, reject) => (result ??= drained()).then(resolve, reject),
     [Symbol.asyncIterator]: read,
   };
