@@ -14,7 +14,7 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
   try {
     const model = await randomModel(shape, type, gpuRuntime(gpu, { half })),
       ids = Array.from({ length }, (_, i) => (7919 * i) % model.config.vocab);
-    for (const [name, policy, every] of [
+    for (const [name, chosen, every] of [
       ['snapkv', policy('snapkv', { window: 32 })],
       ['streaming', policy('streaming'), 16],
       ['h2o', policy('h2o'), 16],
@@ -25,7 +25,7 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
         };
       try {
         await gpu.timings();
-        await sequence.prefill(ids, { policy, budget: Math.min(budget, length / 4), block: length });
+        await sequence.prefill(ids, { policy: chosen, budget: Math.min(budget, length / 4), block: length });
         await timed('prefill', length);
         for await (const _ of decode(sequence, { maxNewTokens: tokens + 1, every, stopAtEos: false }));
         await timed('decode', tokens);

@@ -39,7 +39,7 @@ interface Head extends Installed {
 /** What a pass changes of a memory. */
 export type Remembering = Pick<
   HostState,
-  'layers' | 'length' | 'shift' | 'rotaryLength' | 'rotations' | 'hidden' | 'counters' | 'signal' | 'text'
+  'layers' | 'length' | 'shift' | 'rotaryLength' | 'rotations' | 'hidden' | 'counters' | 'between' | 'text'
 > & { mostSlots: number };
 
 /**
@@ -80,13 +80,13 @@ export class Whole {
   async pass(
     memory: Remembering,
     ids: readonly number[],
-    { rows, afterLayer }: Pick<PassOptions, 'rows' | 'afterLayer'>,
+    { rows, afterLayer, ...options }: Pick<PassOptions, 'phase' | 'signal' | 'rows' | 'afterLayer'>,
   ): Promise<Float32Array[]> {
     const count = Math.min(rows, ids.length),
       positions = Uint32Array.from(ids, (_, i) => memory.length + i),
       desk = this.#desks.pop() ?? new Desk(this.team, this.#eight);
     for (const id of ids) memory.text.push(id);
-    const run = new Run(this.#decoder, desk, memory, positions, this.#pace);
+    const run = new Run(this.#decoder, desk, memory, positions, this.#pace, () => memory.between(options));
     try {
       const all = this.#shapes.length;
       if (ids.length === 1 && !afterLayer) return await this.#token(run, ids, count);
@@ -218,6 +218,7 @@ class Run {
   readonly #team: Team;
   readonly #positions: Uint32Array;
   readonly #pace: { one: number; tile: number };
+  readonly #between: () => Promise<void>;
   #turn: number = performance.now();
 
   constructor(
@@ -226,8 +227,10 @@ class Run {
     memory: Remembering,
     positions: Uint32Array,
     pace: { one: number; tile: number },
+    between: () => Promise<void>,
   ) {
     [this.#decoder, this.desk, this.memory, this.#positions, this.#pace] = [decoder, desk, memory, positions, pace];
+    this.#between = between;
     this.#team = desk.team;
   }
 
@@ -241,10 +244,9 @@ class Run {
 
   /** m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to). */
   async layers(lines: Lines, from: number, to: number, at: number, m: number, head = false): Promise<void> {
-    const { memory } = this,
-      kind = m === 1 ? 'one' : 'tile';
+    const kind = m === 1 ? 'one' : 'tile';
     for (let l = from; l < to; ) {
-      memory.signal?.throwIfAborted();
+      await this.#between();
       const left = to - l,
         some = Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind]))),
         last = some === left,
