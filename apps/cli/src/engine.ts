@@ -64,6 +64,8 @@ export async function openHostRuntime(
     return { ...hostRuntime({ engine }), close: () => engine.close() };
   }
   const runtime =
-    choice === 'exact' ? await exactRuntime({ from: cwd, threads }) : cpuRuntime({ exact: choice === 'wasm', threads });
+    choice === 'exact'
+      ? await exactRuntime({ from: cwd, threads })
+      : cpuRuntime({ exact: choice === 'wasm', from: cwd, threads });
   return { ...runtime, close: () => undefined };
 }

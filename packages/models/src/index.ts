@@ -80,7 +80,6 @@ export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './host/w
 export type { Watch } from './host/watch.ts';
 export { defaultLinear } from './linear/default.ts';
 export type { Linear, LinearFactory } from './linear/linear.ts';
-export { jaxLinear } from './linear/jax.ts';
 export { referenceLinear } from './linear/reference.ts';
 export { simdLinear } from './linear/simd.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
@@ -96,8 +95,7 @@ export type { LoadCacheOptions } from './saved/load.ts';
 export { saveCache } from './saved/save.ts';
 export { onnxEngine } from './onnx/engine.ts';
 export type { OnnxEngineOptions } from './onnx/engine.ts';
-export { exactRuntime } from './onnx/pick.ts';
-export type { ExactOptions } from './onnx/pick.ts';
+export { exactRuntime } from './onnx/exact-runtime.ts';
 export type { Onnx, OnnxSession, OnnxTensor } from './onnx/runtime.ts';
 export { greedy, sampler } from './sampling.ts';
 export type { Draw, SamplerOptions } from './sampling.ts';

@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import type { Instruction, Program, Rows } from '../decoder/program.ts';
 import type { Code, Part } from './code.ts';
 import type { Place } from './layout.ts';
+import { Unfit } from './unfit.ts';
 
 /** Where the constants of a program lie, by instruction: weights in parts, of gates and ups apart, and arrays. */
 export interface Placed {
@@ -104,5 +105,30 @@ function write(
       return code.softcap(x, width, instruction.cap);
     case 'heads':
       return x;
+    default:
+      throw strange(program, instruction);
   }
 }
+
+const known: ReadonlySet<string> = new Set<Instruction['op']>([
+  'rmsNorm',
+  'linear',
+  'columns',
+  'rope',
+  'gated',
+  'add',
+  'softcap',
+  'heads',
+]);
+
+/** @throws Unfit for a program with an instruction, or an activation, that there is no code for */
+export function expectKnown(program: Program): void {
+  for (const instruction of program.instructions)
+    if (!known.has(instruction.op) || (instruction.op === 'gated' && !(instruction.activation in activations)))
+      throw strange(program, instruction);
+}
+
+const strange = ({ name }: Program, instruction: { readonly op: string; readonly activation?: string }): Unfit =>
+  new Unfit(
+    `instructions that the module runs, got ${[instruction.op, instruction.activation].join(' ').trim()} in ${name}`,
+  );

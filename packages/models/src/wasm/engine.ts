@@ -3,7 +3,7 @@ import type { Matrix } from '../checkpoint/matrix.ts';
 import type { Angles, Engine, Instruction, Program, Runnable } from '../decoder/program.ts';
 import { toHeads } from '../decoder/heads.ts';
 import { Code } from './code.ts';
-import { onlyUser, writeProgram, type Placed } from './compile.ts';
+import { expectKnown, onlyUser, writeProgram, type Placed } from './compile.ts';
 import { install, sizesOf, type Installed } from './install.ts';
 import { formNames, type FastModule } from './kernels.ts';
 import type { Place } from './layout.ts';
@@ -42,6 +42,7 @@ export function wasmEngine(
   return {
     name: `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[fast.form]}, ${threads} thread${threads === 1 ? '' : 's'}`,
     async prepare(program) {
+      expectKnown(program);
       team ??= Team.start(fast, threads, alone);
       users++;
       const own = await team,

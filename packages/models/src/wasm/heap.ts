@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { Unfit } from './unfit.ts';
 
 /** Bytes of a page of WebAssembly memory, and the most that there are. */
 const page = 65_536,
@@ -90,9 +91,8 @@ export class Heap {
     try {
       this.memory.grow(pages);
     } catch {
-      throw new KvError(
-        'wasm',
-        `expected room for ${bytes} bytes of WebAssembly memory, which ends at ${mostPages * page}, got ${this.memory.buffer.byteLength}`,
+      throw new Unfit(
+        `room for ${bytes} bytes of WebAssembly memory, which ends at ${mostPages * page}, got ${this.memory.buffer.byteLength}`,
       );
     }
   }

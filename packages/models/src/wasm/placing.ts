@@ -1,6 +1,6 @@
 import type { Matrix, MatrixPart } from '../checkpoint/matrix.ts';
 import type { Part } from './code.ts';
-import { kinds } from './kinds.ts';
+import { kindOf } from './kinds.ts';
 import type { Team } from './team.ts';
 
 /** Outputs of a panel. */
@@ -38,7 +38,7 @@ export class Placing {
 
   #panels(pieces: readonly MatrixPart[], inputs: number): Part {
     const { heap, kernels } = this.#team,
-      kind = kinds[pieces[0].type],
+      kind = kindOf(pieces[0].type),
       rows = pieces.reduce((sum, piece) => sum + piece.rows, 0),
       size = kernels.panelBytes(kind, inputs),
       at = this.take(size * Math.ceil(rows / panel)),
