@@ -7,7 +7,9 @@ import { topK } from '@kv/selectors-top-k';
 
 const { model: path, threads, exact } = JSON.parse(process.argv[2]);
 const model = await loadModel(path, {
-  runtime: exact ? await exactRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) }) : cpuRuntime({ threads }),
+  runtime: exact
+    ? await exactRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) })
+    : cpuRuntime({ threads }),
 });
 const evict = compose(snapkv({ window: 32 }), topK());
 

@@ -7,7 +7,10 @@ import { cpuRuntime, exactRuntime, greedy, LayerCache, layerAttention, Ledger, l
 
 const [path, tokens = '1024', turns = '3', exact] = process.argv.slice(2);
 const { decoder, config } = await loadModel(path, {
-  runtime: exact === 'exact' ? await exactRuntime({ from: fileURLToPath(new URL('../../../bench', import.meta.url)) }) : cpuRuntime(),
+  runtime:
+    exact === 'exact'
+      ? await exactRuntime({ from: fileURLToPath(new URL('../../../bench', import.meta.url)) })
+      : cpuRuntime(),
 });
 const count = Number(tokens),
   decoded = 48;

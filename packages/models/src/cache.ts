@@ -1,13 +1,5 @@
 import { KvError } from '@kv/core';
-import {
-  compactSlots,
-  copySlots,
-  hostStore,
-  packSlots,
-  slotBytes,
-  type Storage,
-  type Store,
-} from './cache/storage.ts';
+import { compactSlots, copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
 import type { Slots } from './sequence/snapshot.ts';

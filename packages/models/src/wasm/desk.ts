@@ -49,7 +49,8 @@ export class Desk {
       cos: angles.byteOffset,
       sin: angles.byteOffset + 4 * half,
       caches: caches.length === 0 ? 0 : this.#describe(caches),
-      packed: layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => this.#packedBytes(cache, rows)))),
+      packed:
+        layout.rows === 1 ? 0 : this.#packed.at(Math.max(0, ...caches.map((cache) => this.#packedBytes(cache, rows)))),
     };
   }
 

@@ -84,7 +84,21 @@ export function fastest(modules: readonly FastModule[]): FastModule {
       for (const started = performance.now(); performance.now() - started < 3; ) {
         const from = performance.now();
         racer.kernels.rowsProduct(
-          ...([kinds.Q4_0, weights, long.blocks, acts, metas, long.rows, results, 4 * outputs, outputs, 0, 0, 1, work] as const),
+          ...([
+            kinds.Q4_0,
+            weights,
+            long.blocks,
+            acts,
+            metas,
+            long.rows,
+            results,
+            4 * outputs,
+            outputs,
+            0,
+            0,
+            1,
+            work,
+          ] as const),
         );
         const took = performance.now() - from;
         if (took < 0.9 * racer.best) calm = 0;

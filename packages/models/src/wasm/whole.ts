@@ -72,7 +72,17 @@ export class Whole {
     this.#shapes = Array.from({ length: layers }, (_, layer) => {
       const window = windows[layer] ?? Infinity,
         cache = layer * cacheBytes(kvHeads);
-      return { queryHeads, kvHeads, headDim, scale, softcap, window: window === Infinity ? 0 : window, layer, cache, eight };
+      return {
+        queryHeads,
+        kvHeads,
+        headDim,
+        scale,
+        softcap,
+        window: window === Infinity ? 0 : window,
+        layer,
+        cache,
+        eight,
+      };
     });
   }
 
@@ -189,7 +199,12 @@ export class Whole {
     offsets.push(code.length);
     const [logits] = rows === 1 ? writeProgram(code, head.program, head.placed, [places[layers.length]]) : [],
       installed = install(this.team, this.#placing, code),
-      lines = { ...installed, starts: offsets.map((at) => installed.code + at), rows: places, ...(logits && { logits }) };
+      lines = {
+        ...installed,
+        starts: offsets.map((at) => installed.code + at),
+        rows: places,
+        ...(logits && { logits }),
+      };
     this.#lines.set(rows, lines);
     return lines;
   }
@@ -273,7 +288,12 @@ class Run {
       widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
       window = left >= widest ? 0 : Math.min(m, widest),
       counted = layers.some(({ accumulated, block }) => accumulated || block);
-    const command = desk.command(lines, m, angles, memory.layers.map(({ cache }) => cache));
+    const command = desk.command(
+      lines,
+      m,
+      angles,
+      memory.layers.map(({ cache }) => cache),
+    );
     for (const { cache } of layers) {
       cache.extend(positions, memory.shift);
       memory.mostSlots = Math.max(memory.mostSlots, cache.length);
