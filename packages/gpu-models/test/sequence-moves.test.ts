@@ -1,8 +1,7 @@
-import { lookUp } from '@kv/core';
 import { numbers, random } from '@kv/gpu-testing';
 import { createPrefixStore, generate, loadCache, saveCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
-import { catalogue, policy as policyOf } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { encodeTurn } from '../src/index.ts';
@@ -10,11 +9,6 @@ import { everywhere, gpuTests, near, twice } from './device.ts';
 import { both, fixture, onDevice, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
-/** The options of these that a policy has. */
-const small = (name: string, options: Readonly<Record<string, unknown>>): object =>
-  Object.fromEntries(
-    Object.entries(options).filter(([key]) => key in lookUp(catalogue, name, true).description.options),
-  );
 const distinct = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
 
 gpuTest('slots are turned on from one position to another, as rotations compose', (gpu) =>
@@ -93,17 +87,19 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
   }),
 );
 
+const OPTIONS = { h2o: { recent: 4 }, snapkv: { window: 4 }, crystalcacheBreath: { recent: 4, interval: 4 } } as const;
+
 /**
  * A sequence that is longer than its window, decoded without an event while its slots move together: scores of a fork
  * after every step, and then what it, a fork and a saved copy of it keep and generate.
  */
 async function longer(
   model: Model,
-  name: string,
+  name: keyof typeof OPTIONS,
   rows?: 'kv',
 ): Promise<{ readonly scores: Float32Array[]; readonly ends: unknown[][] }> {
   const sequence = new Sequence(model, undefined, { window: 30 }),
-    policy = policyOf(name, small(name, { window: 4, recent: 4, ...(rows && { rows }) })),
+    policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) }),
     ends: unknown[][] = [],
     scores: Float32Array[] = [];
   await sequence.prefill(distinct(46), { policy, budget: 12, block: 10 });
@@ -153,7 +149,7 @@ gpuTest(
         ['h2o', undefined, device, host, 'kv'],
       ] as const;
       for (const [name, window, from, to, rows] of cases) {
-        const policy = policyOf(name, small(name, { window: 8, recent: 4, interval: 4, ...(rows && { rows }) }));
+        const policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) });
         const sequence = new Sequence(from, undefined, { ...(window && { window }) }),
           reads = (): number => gpu.counters.readbacks;
         await sequence.prefill(distinct(44), {
