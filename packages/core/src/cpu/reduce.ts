@@ -59,7 +59,7 @@ function extremes({ data, from, step, count, stride }: Vectors, sign: number, ou
   for (let i = 0; i < count; i++)
     for (let j = 0, at = from + i * step; j < width; j++, at += stride) {
       const x = sign * data[at];
-      if (x > out[j] || x !== x) out[j] = x;
+      if (x > out[j] || Number.isNaN(x)) out[j] = x;
     }
   if (sign < 0) for (let j = 0; j < width; j++) out[j] = -out[j];
   return out;

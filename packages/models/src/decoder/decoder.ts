@@ -66,6 +66,8 @@ export interface Decoder {
   attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
   /** Whether a token's attention passes over the free slots of a cache as well: then its storage should fit. */
   readonly passesFreeSlots: boolean;
+  /** Whether `attend` gives the statistics of windows, too. */
+  readonly attendsWindows: boolean;
   /** The output product's weight `[D, H * d]` as f32; a layer's is kept as stored and decoded at each call. */
   outputWeight(layer: number): Float32Array;
   /** The final norm of x `[rows, D]`. */
@@ -191,6 +193,7 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
         note(layer, x.length / D, 'output', 'gateUp', 'down');
         return (await fused)[0];
       },
+      attendsWindows: engine.attend === undefined || engine.attendsWindows === true,
       passesFreeSlots: engine.prepareLayer !== undefined,
       outputWeight: (layer) => dense(at(layer).output),
       hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),

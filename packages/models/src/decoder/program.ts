@@ -86,6 +86,8 @@ export interface Engine {
   readonly name: string;
   /** Attention, where this engine has a faster one than `attend`. */
   readonly attend?: Attend;
+  /** Whether that one gives the statistics of windows, too. @defaultValue false */
+  readonly attendsWindows?: boolean;
   /**
    * An empty cache of a model that this engine runs, where it keeps caches itself; `window`: positions that there are
    * to rotate by. @defaultValue caches on the host

@@ -15,6 +15,8 @@ export interface PassOptions {
   readonly policy: Compiled;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
+  /** An event follows at once: what it wants of the last queries is taken while they attend. */
+  readonly eventFollows?: boolean;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -28,7 +30,7 @@ const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: 
 export async function pass(
   memory: Memory,
   ids: readonly number[],
-  { phase, policy, rows, afterLayer, seen }: PassOptions,
+  { phase, policy, rows, eventFollows = false, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const {
       model: {
@@ -63,9 +65,7 @@ export async function pass(
       l,
       rowsIn,
       { q: projected.q, at, ...previous, positions },
-      phase,
-      policy,
-      seen,
+      { phase, policy, eventFollows: eventFollows || afterLayer !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
@@ -84,9 +84,7 @@ async function attendLayer(
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },
-  phase: PassOptions['phase'],
-  policy: Compiled,
-  seen: PassOptions['seen'],
+  { phase, policy, eventFollows, seen }: Pick<PassOptions, 'phase' | 'policy' | 'eventFollows' | 'seen'>,
 ): Promise<Float32Array> {
   const layer = memory.layers[l],
     { cache } = layer,
@@ -97,9 +95,10 @@ async function attendLayer(
     } = memory;
   if (decoder.passesFreeSlots && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
+  layer.taken.drop();
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
-  const stats = statistics(layer); // grown before a view reads them
+  const sums = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(
     policy,
     phase,
@@ -110,6 +109,12 @@ async function attendLayer(
     seen !== undefined,
   );
   if (visible.length > 0) seen?.(l, visible);
+  // an event looks at attention that no view hides anything from
+  const windows =
+    eventFollows && visible.length === 0 && decoder.attendsWindows
+      ? layer.taken.ask(policy, layer.ring, at.length, config.queryHeads, sums?.stride ?? cache.length)
+      : [];
+  const stats = windows.length === 0 ? sums : { ...sums, stride: sums?.stride ?? cache.length, windows };
   const out =
     at.length === 0
       ? x
@@ -121,7 +126,7 @@ async function attendLayer(
           ...layerAttention(config, l, visible),
           ...(stats && { stats }),
         });
-  if (stats && layer.block) addBlock(layer, stats.columnSum!);
+  if (sums && layer.block) addBlock(layer, sums.columnSum!);
   return out;
 }
 

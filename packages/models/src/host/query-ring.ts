@@ -54,12 +54,17 @@ export class QueryRing {
     this.#seen += m;
   }
 
+  /** How many queries `last(count)` gives. */
+  count(count: number): number {
+    return Math.min(count, this.window, this.#seen);
+  }
+
   /** The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
   last(count: number): { readonly queries: Float32Array; readonly positions: Uint32Array; readonly count: number } {
     const H = this.#heads,
       d = this.#dim,
       w = this.window,
-      have = Math.min(count, w, this.#seen);
+      have = this.count(count);
     const queries = new Float32Array(H * have * d),
       positions = new Uint32Array(have);
     for (let i = 0; i < have; i++) {

@@ -206,9 +206,10 @@ export class Sequence {
       signal?.throwIfAborted();
       const part = ids.slice(from, from + size),
         after = ids.length - from - part.length;
-      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
+      const last = after === 0 && acts && late;
+      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late, last));
       this.counts.blocks++;
-      if (after === 0 && acts && late) await this.#event();
+      if (last) await this.#event();
       memory.ledger.sample('prefill', part.length);
     }
     this.times.prefill += performance.now() - started;
@@ -430,13 +431,14 @@ export class Sequence {
   }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Output> {
+  async #feed(ids: readonly number[], rows: number, evict: boolean, eventFollows = false): Promise<Output> {
     const memory = this.#memory,
       plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
     const { output, event } = await memory.feed(ids, {
       phase: 'prefill',
       policy: this.policy,
       rows,
+      eventFollows,
       ...(plan && { evict: { plan, times: this.times } }),
     });
     if (plan && event) this.#done(plan, event);
