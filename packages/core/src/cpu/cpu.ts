@@ -2,11 +2,13 @@ import { KvError } from '../errors.ts';
 import type { Backend, Ops } from '../ops.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
-import { cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
+import { commonRows, cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 import { BINARY, elementwise, odds, UNARY, where } from './elementwise.ts';
-import { alongChannels, groupRows, LOWEST, matmul, normaliseRows, reduce } from './reduce.ts';
-import { firstBad, groupSlots, lastSlots, mark, pool, rank, select, take } from './slots.ts';
+import { LOWEST, reduce } from './reduce.ts';
+import { groupSlots, lastSlots, mark, rank, take } from './slots.ts';
+import { vectors } from './vectors.ts';
+import type { Vectors } from './vectors.ts';
 
 const c = (x: Tensor): CpuTensor => {
   if (!('data' in x))
@@ -15,8 +17,8 @@ const c = (x: Tensor): CpuTensor => {
 };
 const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : undefined);
 
-/** Plain strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
-export const cpuOps: Ops = {
+/** Strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
+export const hostOps = (by: () => Vectors): Ops => ({
   from: (array, dtype, lengths) => fromHost(array, dtype, maybe(lengths)),
   fill: (like, value) => {
     const out = zeros(like.shape, 'f32', maybe(like.lengths));
@@ -36,29 +38,39 @@ export const cpuOps: Ops = {
   less: (a, b) => elementwise('ops.less', [a, b], BINARY.less),
   atLeast: (a, b) => elementwise('ops.atLeast', [a, b], BINARY.atLeast),
   where: (mask, a, b) => elementwise('ops.where', [mask, a, b], where),
-  reduce: (kind, x, axis) => reduce(kind, c(x), axis),
-  groupRows: (kind, x, rows) => groupRows(kind, c(x), rows),
-  simplex: (x) => normaliseRows(c(x), false),
-  softmax: (x) => normaliseRows(c(x), true),
+  reduce: (kind, x, axis) => (axis === 'rows' ? by().grouped(kind, c(x), 1) : reduce(kind, c(x), axis)),
+  groupRows: (kind, x, rows) => {
+    const all = x.shape[0];
+    if (rows < 1 || all % rows !== 0)
+      throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
+    return by().grouped(kind, c(x), rows);
+  },
+  simplex: (x) => by().normaliseRows(c(x), false),
+  softmax: (x) => by().normaliseRows(c(x), true),
   odds: (h) => elementwise('ops.odds', [h], odds),
-  matmul: (a, b) => matmul(c(a), c(b)),
-  dot: (q, k) => alongChannels('ops.dot', 'dot', c(k), c(q)),
-  distance: (o, v) => alongChannels('ops.distance', 'distance', c(v), c(o)),
-  norm: (x, p = 2) => alongChannels('ops.norm', p === 1 ? 'l1' : 'l2', c(x)),
+  matmul: (a, b) => by().matmul(c(a), c(b)),
+  dot: (q, k) => by().dots(alike('ops.dot', c(q), c(k)), c(k)),
+  distance: (o, v) => by().distances(alike('ops.distance', c(o), c(v)), c(v)),
+  norm: (x, p = 2) => by().norms(c(x), p),
   scale: (x, by) => elementwise('ops.scale', [x, by], BINARY.mul),
-  pool: (x, options) => pool(c(x), options),
+  pool: (x, options) => {
+    const { kernel } = options;
+    if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
+      throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
+    return by().pool(c(x), options);
+  },
   rank: (x, over) => rank(c(x), over),
   lastSlots: (like, w) => lastSlots(c(like), w),
   take: (table, index) => take(c(table), c(index)),
   groupSlots: (kind, x, groups, count) => groupSlots(kind, c(x), c(groups), count),
   select: (scores, budgets, masks = {}) =>
-    select(c(scores), c(budgets), {
+    by().select(c(scores), c(budgets), {
       forced: maybe(masks.forced),
       banned: maybe(masks.banned),
       active: maybe(masks.active),
     }),
   mark: (kept, like) => mark(c(kept), c(like)),
-  firstBad: (x, atLeast = LOWEST) => firstBad(c(x), atLeast),
+  firstBad: (x, atLeast = LOWEST) => by().firstBad(c(x), atLeast),
   reshape: (x, shape) => {
     if (sizeOf(shape) !== sizeOf(x.shape))
       throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
@@ -86,7 +98,18 @@ export const cpuOps: Ops = {
     kernel.ref(host, params, out.data, lengths);
     return out;
   },
-};
+});
+
+/** Vectors a `[r, d]` of as many channels as those of b. */
+function alike(at: string, a: CpuTensor, b: CpuTensor): CpuTensor {
+  const [, , channels] = dims(b);
+  if ((a.shape[1] ?? 1) !== channels)
+    throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
+  commonRows(at, a, b);
+  return a;
+}
+
+export const cpuOps: Ops = hostOps(vectors);
 
 /** The backend of the host: reading is immediate. */
 export const cpu: Backend = {

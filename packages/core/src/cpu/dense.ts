@@ -63,11 +63,20 @@ export function dense(x: CpuTensor): CpuTensor {
   const out = zeros(x.shape, x.dtype, x.lengths);
   const [a, b, c] = dims(x),
     [sa, sb, sc] = strides(x);
+  if ((sc === 1 && sb === c) || (c === 1 && sb === 1)) {
+    for (let i = 0, n = b * c; i < a; i++)
+      out.data.set(x.data.subarray(x.offset + i * sa, x.offset + i * sa + n), i * n);
+    return out;
+  }
   for (let i = 0, at = 0; i < a; i++)
     for (let j = 0; j < b; j++)
       for (let k = 0; k < c; k++) out.data[at++] = x.data[x.offset + i * sa + j * sb + k * sc];
   return out;
 }
+
+/** The same numbers with those along an axis side by side, without a copy where they already are. */
+export const contiguous = (x: CpuTensor, axis: number): CpuTensor =>
+  (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
 
 /** The same numbers in f32, row-major. */
 export function elements(x: CpuTensor): Float32Array {
@@ -94,6 +103,9 @@ export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)
 }
 /** Row of a tensor that stands for row `r` of `rows`: the KV head of a query head. */
 export const rowOf = (t: Tensor, r: number, rows: number): number => Math.floor((r * t.shape[0]) / rows);
+
+/** Where row `r` of `rows` begins. */
+export const rowAt = (t: CpuTensor, r: number, rows: number): number => t.offset + rowOf(t, r, rows) * t.stride[0];
 
 /** Valid slots of row `r` of `rows`. */
 export function validSlots(t: CpuTensor, r: number, rows: number = t.shape[0]): number {

@@ -1,6 +1,6 @@
 import { KvError } from '../errors.ts';
 import type { Axis, Reduction } from '../ops.ts';
-import { commonRows, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import { commonRows, contiguous, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
 /** `max` over nothing: the lowest finite f32. */
@@ -65,7 +65,7 @@ function extremes({ data, from, step, count, stride }: Vectors, sign: number, ou
   return out;
 }
 
-export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
+export function reduce(kind: Reduction, x: CpuTensor, axis: Exclude<Axis, 'rows'>): CpuTensor {
   const [rows, slots, channels] = dims(x),
     [sr, ss, sc] = strides(x),
     { data, offset } = x,
@@ -80,7 +80,6 @@ export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
       );
     return out;
   }
-  if (axis === 'rows') return grouped(kind, x, 1);
   if (!rank3) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
   const out = zeros([rows, slots], 'f32', x.lengths),
     sums = new Float64Array(slots);
@@ -89,15 +88,8 @@ export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
   return out;
 }
 
-export function groupRows(kind: 'mean' | 'max' | 'sum', x: CpuTensor, rows: number): CpuTensor {
-  const [all] = dims(x);
-  if (rows < 1 || all % rows !== 0)
-    throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
-  return grouped(kind, x, rows);
-}
-
 /** All rows to `rows`, neighbours together. */
-function grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor {
+export function grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor {
   const [all, slots, channels] = dims(x),
     [sr, ss, sc] = strides(x),
     { data, offset } = x,
@@ -203,27 +195,16 @@ export function inner(
   return w + x + y + z;
 }
 
-/** The same numbers with those along an axis side by side, without a copy where they already are. */
-const packed = (x: CpuTensor, axis: number): CpuTensor =>
-  (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
-
 /**
  * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own
  * norm.
  */
-export function alongChannels(
-  at: string,
-  kind: 'dot' | 'distance' | 'l1' | 'l2',
-  b: CpuTensor,
-  a?: CpuTensor,
-): CpuTensor {
-  const rows = commonRows(at, a, b),
+export function alongChannels(kind: 'dot' | 'distance' | 'l1' | 'l2', b: CpuTensor, a?: CpuTensor): CpuTensor {
+  const rows = commonRows(kind, a, b),
     [, slots, channels] = dims(b);
-  if (a && (a.shape[1] ?? 1) !== channels)
-    throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
   const out = zeros([rows, slots], 'f32', raggedAs(rows, b)),
-    of = packed(b, 2),
-    to = a && packed(a, 1),
+    of = contiguous(b, 2),
+    to = a && contiguous(a, 1),
     [, step] = strides(of),
     { data } = of,
     row = to?.data ?? data;

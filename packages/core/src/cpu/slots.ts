@@ -1,13 +1,24 @@
 import { KvError } from '../errors.ts';
 import type { PoolOptions } from '../ops.ts';
-import { commonRows, cpuTensor, dense, dims, elements, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import {
+  commonRows,
+  cpuTensor,
+  dense,
+  dims,
+  elements,
+  raggedAs,
+  rowAt,
+  rowOf,
+  strides,
+  validSlots,
+  zeros,
+} from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import { descending, nth, numbersFor } from './radix.ts';
+import type { Masks } from './vectors.ts';
 import { LOWEST } from './reduce.ts';
+import { descending, nth, numbersFor } from './radix.ts';
 
 export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): CpuTensor {
-  if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
-    throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
   const [rows, slots] = dims(x),
     from = dense(x).data,
     out = zeros(x.shape, 'f32', x.lengths),
@@ -135,15 +146,10 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
   return out;
 }
 
-type Masks = { forced?: CpuTensor | undefined; banned?: CpuTensor | undefined; active?: CpuTensor | undefined };
-
 /** What a slot is to `select`. */
 const CLOSED = 0,
   OPEN = 1,
   TAKEN = 2;
-
-/** Where row `r` of `rows` begins. */
-const rowAt = (t: CpuTensor, r: number, rows: number): number => t.offset + rowOf(t, r, rows) * t.stride[0];
 
 /** Writes `mark` wherever a mask's row is set, and counts how often. */
 function stamp(marks: Uint8Array, mask: CpuTensor, from: number, n: number, as: number): number {

@@ -1,0 +1,340 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// WebAssembly SIMD kernels of the operations on the host, in AssemblyScript: f32 in memory, sums in f64. Rebuild:
+// `node scripts/build-kernel.mjs`. Pointers are byte offsets into the exported memory, from `base` on; there is no
+// allocator: the caller places everything, 16 bytes of slack behind every array.
+
+/** Where the caller's memory begins. */
+export const base: i32 = <i32>__heap_base;
+
+/** Two numbers in f64. */
+// @ts-ignore: decorator
+@inline
+function pair(at: usize): v128 {
+  return f64x2.promote_low_f32x4(v128.load64_zero(at));
+}
+// @ts-ignore: decorator
+@inline
+function total(x: v128): f64 {
+  return f64x2.extract_lane(x, 0) + f64x2.extract_lane(x, 1);
+}
+/** Two numbers in f64 to f32. */
+// @ts-ignore: decorator
+@inline
+function putPair(at: usize, x: v128): void {
+  v128.store64_lane(at, f32x4.demote_f64x2_zero(x), 0);
+}
+
+/** out[i] = the Euclidean norm of row i of x [n, d], or with `p` 1 the sum of its absolute values. */
+export function norms(x: usize, n: i32, d: i32, p: i32, out: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  for (let i = 0; i < n; i++, out += 4, x += row) {
+    let a = f64x2.splat(0), b = a, c: usize = 0;
+    if (p == 1) for (; c < whole; c += 16) {
+      a = f64x2.add(a, f64x2.abs(pair(x + c)));
+      b = f64x2.add(b, f64x2.abs(pair(x + c + 8)));
+    } else for (; c < whole; c += 16) {
+      const l = pair(x + c), h = pair(x + c + 8);
+      a = f64x2.add(a, f64x2.mul(l, l));
+      b = f64x2.add(b, f64x2.mul(h, h));
+    }
+    let sum = total(f64x2.add(a, b));
+    for (; c < row; c += 4) {
+      const v = <f64>load<f32>(x + c);
+      sum += p == 1 ? Math.abs(v) : v * v;
+    }
+    store<f32>(out, <f32>(p == 1 ? sum : Math.sqrt(sum)));
+  }
+}
+
+/** out[r, i] = the inner product of row r of q [rows, d] with row i of x [n, d]; rows of out are `ldo` bytes apart. */
+export function dots(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  for (let r = 0; r < rows; r++, q += row, out += ldo) {
+    let at = x;
+    for (let i: usize = 0; i < <usize>n << 2; i += 4, at += row) {
+      let a = f64x2.splat(0), b = a, c: usize = 0;
+      for (; c < whole; c += 16) {
+        a = f64x2.add(a, f64x2.mul(pair(q + c), pair(at + c)));
+        b = f64x2.add(b, f64x2.mul(pair(q + c + 8), pair(at + c + 8)));
+      }
+      let sum = total(f64x2.add(a, b));
+      for (; c < row; c += 4) sum += <f64>load<f32>(q + c) * <f64>load<f32>(at + c);
+      store<f32>(out + i, <f32>sum);
+    }
+  }
+}
+
+/** out[r, i] = the Euclidean distance of row r of q [rows, d] from row i of x [n, d]; rows of out `ldo` bytes apart. */
+export function distances(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  for (let r = 0; r < rows; r++, q += row, out += ldo) {
+    let at = x;
+    for (let i: usize = 0; i < <usize>n << 2; i += 4, at += row) {
+      let a = f64x2.splat(0), b = a, c: usize = 0;
+      for (; c < whole; c += 16) {
+        const l = f64x2.sub(pair(q + c), pair(at + c)), h = f64x2.sub(pair(q + c + 8), pair(at + c + 8));
+        a = f64x2.add(a, f64x2.mul(l, l));
+        b = f64x2.add(b, f64x2.mul(h, h));
+      }
+      let sum = total(f64x2.add(a, b));
+      for (; c < row; c += 4) {
+        const e = <f64>load<f32>(q + c) - <f64>load<f32>(at + c);
+        sum += e * e;
+      }
+      store<f32>(out + i, <f32>Math.sqrt(sum));
+    }
+  }
+}
+
+/**
+ * acc[r] += the sum over i of p[r, i] x[i] for `rows` rows of p, `ldp` bytes apart, and n rows of x [n, d]; acc is f64
+ * [rows, d].
+ */
+export function mix(p: usize, ldp: usize, rows: i32, x: usize, n: i32, d: i32, acc: usize): void {
+  const row = <usize>d << 2, end = p + (<usize>n << 2);
+  for (let r: usize = 0; r < <usize>rows; r++, acc += 2 * row) {
+    const first = p + r * ldp, last = end + r * ldp;
+    let c: usize = 0;
+    for (; c + 64 <= row; c += 64) {
+      const o = acc + 2 * c;
+      let s0 = v128.load(o), s1 = v128.load(o, 16), s2 = v128.load(o, 32), s3 = v128.load(o, 48);
+      let s4 = v128.load(o, 64), s5 = v128.load(o, 80), s6 = v128.load(o, 96), s7 = v128.load(o, 112);
+      let at = x + c;
+      for (let w = first; w < last; w += 4, at += row) {
+        const y = f64x2.splat(<f64>load<f32>(w));
+        s0 = f64x2.add(s0, f64x2.mul(y, pair(at)));
+        s1 = f64x2.add(s1, f64x2.mul(y, pair(at + 8)));
+        s2 = f64x2.add(s2, f64x2.mul(y, pair(at + 16)));
+        s3 = f64x2.add(s3, f64x2.mul(y, pair(at + 24)));
+        s4 = f64x2.add(s4, f64x2.mul(y, pair(at + 32)));
+        s5 = f64x2.add(s5, f64x2.mul(y, pair(at + 40)));
+        s6 = f64x2.add(s6, f64x2.mul(y, pair(at + 48)));
+        s7 = f64x2.add(s7, f64x2.mul(y, pair(at + 56)));
+      }
+      v128.store(o, s0); v128.store(o, s1, 16); v128.store(o, s2, 32); v128.store(o, s3, 48);
+      v128.store(o, s4, 64); v128.store(o, s5, 80); v128.store(o, s6, 96); v128.store(o, s7, 112);
+    }
+    for (; c < row; c += 4) {
+      const o = acc + 2 * c;
+      let s = load<f64>(o), at = x + c;
+      for (let w = first; w < last; w += 4, at += row) s += <f64>load<f32>(w) * <f64>load<f32>(at);
+      store<f64>(o, s);
+    }
+  }
+}
+
+/** Kinds of `groups`. */
+const MEAN = 0, MAX = 2;
+
+/** out[i] = the mean (kind 0), sum (1) or maximum (2) of x[0 .. count, i], rows of x `ldx` bytes apart. */
+export function groups(kind: i32, x: usize, ldx: usize, count: i32, n: i32, out: usize): void {
+  const end = <usize>count * ldx, lowest = f32x4.splat(-3.4028234663852886e38), by = f64x2.splat(<f64>count);
+  for (let i = 0; i < n; i += 4, x += 16, out += 16) {
+    if (kind == MAX) {
+      let top = lowest;
+      for (let r: usize = 0; r < end; r += ldx) top = f32x4.max(top, v128.load(x + r));
+      v128.store(out, top);
+      continue;
+    }
+    let a = f64x2.splat(0), b = a;
+    for (let r: usize = 0; r < end; r += ldx) {
+      a = f64x2.add(a, pair(x + r));
+      b = f64x2.add(b, pair(x + r + 8));
+    }
+    if (kind == MEAN) {
+      a = f64x2.div(a, by);
+      b = f64x2.div(b, by);
+    }
+    putPair(out, a);
+    putPair(out + 8, b);
+  }
+}
+
+/**
+ * out[i] = the mean or, with `max`, the largest of x[i .. i + kernel): x has `kernel - 1` numbers more than n. What is
+ * no number counts in a mean alone.
+ */
+export function pool(x: usize, n: i32, kernel: i32, max: i32, out: usize): void {
+  const end = <usize>kernel << 2, by = f64x2.splat(<f64>kernel), lowest = f32x4.splat(-3.4028234663852886e38);
+  for (let i = 0; i < n; i += 4, x += 16, out += 16) {
+    if (max) {
+      let top = lowest;
+      for (let j: usize = 0; j < end; j += 4) top = f32x4.pmax(top, v128.load(x + j));
+      v128.store(out, top);
+      continue;
+    }
+    let a = f64x2.splat(0), b = a;
+    for (let j: usize = 0; j < end; j += 4) {
+      a = f64x2.add(a, pair(x + j));
+      b = f64x2.add(b, pair(x + j + 8));
+    }
+    putPair(out, f64x2.div(a, by));
+    putPair(out + 8, f64x2.div(b, by));
+  }
+}
+
+/** The first of n numbers that is not finite or below `least`, or -1. */
+export function firstBad(x: usize, n: i32, least: f32): i32 {
+  const low = f32x4.splat(least), high = f32x4.splat(3.4028234663852886e38);
+  let i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const v = v128.load(x + (<usize>i << 2));
+    if (!i32x4.all_true(v128.and(f32x4.ge(v, low), f32x4.le(v, high)))) break;
+  }
+  for (; i < n; i++) {
+    const v = load<f32>(x + (<usize>i << 2));
+    if (!(v >= least && v <= <f32>3.4028234663852886e38)) return i;
+  }
+  return -1;
+}
+
+/** e^x for x <= 0 to a unit in the last place of f64; 0 below -700. */
+// @ts-ignore: decorator
+@inline
+function exp2x(x: v128): v128 {
+  const dead = f64x2.lt(x, f64x2.splat(-700));
+  x = f64x2.max(x, f64x2.splat(-700));
+  const n = f64x2.nearest(f64x2.mul(x, f64x2.splat(1.4426950408889634)));
+  const r = f64x2.sub(
+    f64x2.sub(x, f64x2.mul(n, f64x2.splat(6.93147180369123816490e-01))),
+    f64x2.mul(n, f64x2.splat(1.90821492927058770002e-10)));
+  let y = f64x2.splat(1.6059043836821613e-10);
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.08767569878681e-9));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.505210838544172e-8));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.755731922398589e-7));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.7557319223985893e-6));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.48015873015873e-5));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(1.984126984126984e-4));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(1.388888888888889e-3));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(8.333333333333333e-3));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(4.1666666666666664e-2));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(1.6666666666666666e-1));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(0.5));
+  y = f64x2.add(f64x2.mul(f64x2.mul(r, r), y), r);
+  const power = i64x2.shl(i64x2.add(i64x2.extend_low_i32x4_s(i32x4.trunc_sat_f64x2_s_zero(n)), i64x2.splat(1023)), 52);
+  return v128.andnot(f64x2.mul(f64x2.add(y, f64x2.splat(1)), power), dead);
+}
+
+/**
+ * out = x over its sum, or with `exps` the softmax of x; a row without mass becomes uniform. x has room for n + 1
+ * numbers, `work` for n + 1 in f64.
+ */
+export function shares(x: usize, n: i32, exps: i32, work: usize, out: usize): void {
+  const end = x + (<usize>n << 2);
+  let sum = f64x2.splat(0), at = work;
+  if (exps) {
+    let most = f32x4.splat(-3.4028234663852886e38), p = x;
+    for (; p + 16 <= end; p += 16) most = f32x4.pmax(most, v128.load(p));
+    let top = Mathf.max(
+      Mathf.max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
+      Mathf.max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3)));
+    for (; p < end; p += 4) if (load<f32>(p) > top) top = load<f32>(p);
+    store<f32>(end, -Infinity); // an odd number of slots is rounded up to one more, which weighs nothing
+    const tops = f64x2.splat(<f64>top);
+    for (p = x; p < end; p += 8, at += 16) {
+      const e = exp2x(f64x2.sub(pair(p), tops));
+      v128.store(at, e);
+      sum = f64x2.add(sum, e);
+    }
+  } else {
+    store<f32>(end, 0);
+    for (let p = x; p < end; p += 8, at += 16) {
+      const e = pair(p);
+      v128.store(at, e);
+      sum = f64x2.add(sum, e);
+    }
+  }
+  const all = total(sum), by = f64x2.splat(all), even = f64x2.splat(1 / <f64>n);
+  at = work;
+  for (let p = x; p < end; p += 8, at += 16, out += 8) putPair(out, all == 0 ? even : f64x2.div(v128.load(at), by));
+}
+
+/** The order of floats as that of whole numbers: a set sign turns all bits, a clear one the sign, and -0 is 0. */
+// @ts-ignore: decorator
+@inline
+function ordered(bits: u32): u32 {
+  return bits < 0x80000000 ? bits | 0x80000000 : bits == 0x80000000 ? bits : ~bits;
+}
+
+/** How many are to be found below, once those above are counted off. */
+let left: i32 = 0;
+
+/** The bin from `at` downwards that holds the one sought. */
+function bin(counts: usize, at: i32): u32 {
+  let count = load<i32>(counts + (<usize>at << 2));
+  while (count < left) {
+    left -= count;
+    at--;
+    count = load<i32>(counts + (<usize>at << 2));
+  }
+  return at;
+}
+
+/**
+ * Kept slots of a row of n scores, ascending, to `out`, and how many there are: those that are set in `forced`, then,
+ * up to `budget`, the highest of those not set in `banned`, ties to the lower slot. Masks are f32 or 0 for none. `work`
+ * has room for 2,048 counts, n numbers and n bytes. None of the scores is NaN.
+ */
+export function select(x: usize, n: i32, forced: usize, banned: usize, budget: i32, work: usize, out: usize): i32 {
+  const counts = work, order = work + 8192, marks = order + (<usize>n << 2);
+  let free = 0, taken = 0;
+  memory.fill(counts, 0, 8192);
+  for (let i: usize = 0; i < <usize>n; i++) {
+    let mark: u8 = 1;
+    if (forced && load<f32>(forced + (i << 2)) != 0) {
+      mark = 2;
+      taken++;
+    } else if (banned && load<f32>(banned + (i << 2)) != 0) mark = 0;
+    else {
+      const o = ordered(load<u32>(x + (i << 2)));
+      store<u32>(order + (<usize>free << 2), o);
+      free++;
+      const at = counts + ((o >> 21) << 2);
+      store<i32>(at, load<i32>(at) + 1);
+    }
+    store<u8>(marks + i, mark);
+  }
+  left = max(0, min(budget - taken, free));
+  let border: u32 = 0, ties = 0;
+  if (left == free) ties = free;
+  else if (left > 0) {
+    const high = bin(counts, 2047);
+    let tied = 0;
+    memory.fill(counts, 0, 8192);
+    for (let i: usize = 0; i < <usize>free; i++) {
+      const o = load<u32>(order + (i << 2));
+      if (o >> 21 != high) continue;
+      store<u32>(order + (<usize>tied << 2), o);
+      tied++;
+      const at = counts + (((o >> 10) & 2047) << 2);
+      store<i32>(at, load<i32>(at) + 1);
+    }
+    const middle = bin(counts, 2047);
+    memory.fill(counts, 0, 8192);
+    for (let i: usize = 0; i < <usize>tied; i++) {
+      const o = load<u32>(order + (i << 2));
+      if (((o >> 10) & 2047) != middle) continue;
+      const at = counts + ((o & 1023) << 2);
+      store<i32>(at, load<i32>(at) + 1);
+    }
+    border = (high << 21) | (middle << 10) | bin(counts, 1023);
+    ties = left;
+  } else border = 0xffffffff;
+  let to = out;
+  for (let i: usize = 0; i < <usize>n; i++) {
+    const mark = load<u8>(marks + i);
+    let keep = mark == 2;
+    if (mark == 1) {
+      const o = ordered(load<u32>(x + (i << 2)));
+      if (o > border) keep = true;
+      else if (o == border && ties > 0) {
+        keep = true;
+        ties--;
+      }
+    }
+    if (!keep) continue;
+    store<u32>(to, <u32>i);
+    to += 4;
+  }
+  return <i32>(to - out) >> 2;
+}

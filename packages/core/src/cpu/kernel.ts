@@ -1,0 +1,63 @@
+import { kernelBytes } from './kernel-bytes.ts';
+
+/** The functions of kernel/kernel.ts over one memory; pointers and distances of rows are bytes. */
+interface Functions {
+  readonly memory: WebAssembly.Memory;
+  readonly base: WebAssembly.Global;
+  norms(x: number, n: number, d: number, p: number, out: number): void;
+  dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
+  distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
+  mix(p: number, ldp: number, rows: number, x: number, n: number, d: number, acc: number): void;
+  groups(kind: number, x: number, ldx: number, count: number, n: number, out: number): void;
+  pool(x: number, n: number, kernel: number, max: number, out: number): void;
+  firstBad(x: number, n: number, least: number): number;
+  shares(x: number, n: number, exps: number, work: number, out: number): void;
+  select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
+}
+
+/** The kernel with its memory, and views of that which hold until more is asked for. */
+export interface CpuKernel extends Functions {
+  /** Places for so many bytes each, 16-byte aligned, with slack behind; what was there before is anyone's. */
+  place(...bytes: readonly number[]): readonly number[];
+  f32(): Float32Array;
+  f64(): Float64Array;
+  u32(): Uint32Array;
+}
+
+/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
+export function createKernel(): CpuKernel | undefined {
+  if (typeof WebAssembly !== 'object') return undefined;
+  const bytes = Uint8Array.from(atob(kernelBytes), (char) => char.charCodeAt(0));
+  if (!WebAssembly.validate(bytes)) return undefined;
+  const functions = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports as unknown as Functions,
+    { memory } = functions,
+    first = 16 * Math.ceil(functions.base.value / 16);
+  let f32 = new Float32Array(0),
+    f64 = new Float64Array(0),
+    u32 = new Uint32Array(0);
+  const look = (): void => {
+    f32 = new Float32Array(memory.buffer);
+    f64 = new Float64Array(memory.buffer);
+    u32 = new Uint32Array(memory.buffer);
+  };
+  look();
+  return {
+    ...functions,
+    place(...bytes) {
+      let end = first;
+      const places = bytes.map((count) => {
+        const at = end;
+        end += 16 * Math.ceil(count / 16) + 16;
+        return at;
+      });
+      if (end > memory.buffer.byteLength) {
+        memory.grow(Math.ceil((end - memory.buffer.byteLength) / 65_536));
+        look();
+      }
+      return places;
+    },
+    f32: () => f32,
+    f64: () => f64,
+    u32: () => u32,
+  };
+}

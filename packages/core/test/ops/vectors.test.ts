@@ -1,0 +1,139 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import type { Ops, Tensor } from '@kv/core';
+import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
+import { createKernel } from '../../src/cpu/kernel.ts';
+import { kernelSource } from '../../src/cpu/kernel-bytes.ts';
+import { simdVectors } from '../../src/cpu/simd.ts';
+import { plainVectors, vectors } from '../../src/cpu/vectors.ts';
+import { specs, tensor } from './arrays.ts';
+import type { Spec } from './arrays.ts';
+
+const kernel = createKernel(),
+  simd = kernel && simdVectors(kernel);
+const [loops, fast] = [plainVectors, simd ?? plainVectors].map((by) => hostOps(() => by)) as [Ops, Ops];
+
+/** Heads, group, slots and channels: few, or more slots than a block of the kernel takes. */
+const sizes = fc.oneof(
+  fc.tuple(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: 3 }), fc.nat(70), fc.integer({ min: 1, max: 40 })),
+  fc.tuple(fc.integer({ min: 1, max: 2 }), fc.constant(2), fc.integer({ min: 1, max: 1200 }), fc.constantFrom(64, 65)),
+);
+const spec = (shape: readonly number[], rows = false): fc.Arbitrary<Spec> => specs(shape, { dense: rows });
+
+/** Valid entries alike, to the last bit or so of f32. */
+function alike(got: Tensor, want: Tensor): void {
+  const [a, b] = [readCpu(got), readCpu(want)],
+    [rows, slots = 1] = a.shape;
+  expect(a.shape).toEqual(b.shape);
+  expect(a.lengths).toEqual(b.lengths);
+  const width = a.data.length / Math.max(1, rows * slots);
+  for (let r = 0; r < rows; r++)
+    for (let i = 0; i < Math.min(slots, a.lengths?.[r] ?? slots) * width; i++) {
+      const [x, y] = [a.data[r * slots * width + i], b.data[r * slots * width + i]];
+      if (!(Object.is(x, y) || x === y || Math.abs(x - y) <= 2 ** -22 * Math.max(1, Math.abs(y))))
+        expect.fail(`row ${r}, ${i}: ${x}, expected ${y}`);
+    }
+}
+const both = (run: (ops: Ops) => Tensor): void => alike(run(fast), run(loops));
+const prop = <T>(of: fc.Arbitrary<T>, check: (x: T) => void): void =>
+  fc.assert(fc.property(of, check), { numRuns: 60 });
+
+describe.skipIf(simd === undefined)('the kernel and the plain loops give the same', () => {
+  test('operations of this process are the kernel’s', () => expect(vectors()).not.toBe(plainVectors));
+  test('norms', () =>
+    prop(
+      sizes.chain(([G, , n, d]) => fc.tuple(spec([G, n, d]), fc.constantFrom(1, 2))),
+      ([x, p]) => both((ops) => ops.norm(tensor(x), p as 1 | 2)),
+    ));
+  test('inner products, distances and mixtures', () =>
+    prop(
+      sizes.chain(([G, R, n, d]) =>
+        fc
+          .tuple(spec([G * R, d], true), spec([G, n, d]), fc.constantFrom(1, G, G * R))
+          .chain(([q, x, rows]) => fc.tuple(fc.constant(q), fc.constant(x), spec([rows, n]))),
+      ),
+      ([q, x, a]) => {
+        both((ops) => ops.dot(tensor(q), tensor(x)));
+        both((ops) => ops.distance(tensor(q), tensor(x)));
+        both((ops) => ops.matmul(tensor(a), tensor(x)));
+      },
+    ));
+  test('rows together', () =>
+    prop(
+      sizes.chain(([G, R, n]) => fc.tuple(spec([G * R, n]), fc.constant(G), fc.constantFrom('mean', 'sum', 'max'))),
+      ([x, G, kind]) => {
+        both((ops) => ops.groupRows(kind as 'mean', tensor(x), G));
+        both((ops) => ops.reduce(kind as 'mean', tensor(x), 'rows'));
+      },
+    ));
+  test('pools of any width', () =>
+    prop(
+      sizes.chain(([G, , n]) =>
+        fc.tuple(spec([G, n]), fc.nat(40), fc.constantFrom('mean' as const, 'max' as const), fc.nat(n + 2)),
+      ),
+      ([x, half, kind, except]) => both((ops) => ops.pool(tensor(x), { kernel: 2 * half + 1, kind, except })),
+    ));
+  test('shares, also where nothing has mass and where numbers are far apart', () =>
+    prop(
+      sizes.chain(([G, , n]) => fc.tuple(specs([G, n], { positive: true }), fc.constantFrom(0, 1, 30, 1e30))),
+      ([x, by]) => {
+        both((ops) => ops.simplex(ops.mul(tensor(x), Math.min(by, 30))));
+        both((ops) => ops.softmax(ops.mul(tensor(x), -by)));
+      },
+    ));
+  test('the first bad number', () =>
+    prop(
+      sizes.chain(([G, , n]) =>
+        fc.tuple(spec([G, n]), fc.nat(G * n), fc.constantFrom(0, -1, NaN, Infinity, -Infinity), fc.boolean()),
+      ),
+      ([x, at, bad, low]) =>
+        both((ops) => {
+          const t = tensor(x),
+            [G = 1, n = 1] = t.shape,
+            mask = Float32Array.from({ length: G * n }, (_, i) => Number(i === at));
+          const spoiled = ops.where(ops.from({ data: mask, shape: [G, n] }), bad, ops.map('abs', t));
+          return low ? ops.firstBad(spoiled) : ops.firstBad(spoiled, 0);
+        }),
+    ));
+  test('selections, with masks, ties, zeros of both signs and budgets of any size', () =>
+    prop(
+      sizes.chain(([G, R, n]) =>
+        fc.tuple(
+          fc.tuple(
+            fc.constantFrom(G, G * R).chain((rows) => spec([rows, n])),
+            fc.constantFrom(0, 1),
+          ),
+          fc.option(spec([G, n], true)),
+          fc.option(spec([1, n], true)),
+          fc.array(fc.oneof(fc.nat(n + 3), fc.constantFrom(-1, 0.5, 1e9, NaN)), { minLength: G * R, maxLength: G * R }),
+        ),
+      ),
+      ([[scores, by], forced, banned, budgets]) =>
+        both((ops) => {
+          const rows = scores.shape[0],
+            mask = (s: Spec | null) => s && ops.less(tensor(s), -2.5);
+          return ops.select(
+            ops.mul(ops.map('floor', tensor(scores)), by),
+            ops.from({ data: Float32Array.from(budgets.slice(0, rows)), shape: [rows, 1] }),
+            { forced: mask(forced) ?? undefined, banned: mask(banned) ?? undefined },
+          );
+        }),
+    ));
+});
+
+test('what is asked for last may lie where anything lay before', () => {
+  const big = fast.from({ data: new Float32Array(3 * 5000 * 8).fill(1), shape: [3, 5000, 8] }),
+    small = fast.from({ data: [1, 2, 3], shape: [1, 3] });
+  fast.norm(big);
+  expect([...readCpu(fast.pool(small, { kernel: 3, kind: 'mean' })).data]).toEqual([1, 2, Math.fround(5 / 3)]);
+});
+
+test('the kernel was built from its source', () => {
+  expect(
+    createHash('sha256')
+      .update(readFileSync(new URL('../../kernel/kernel.ts', import.meta.url)))
+      .digest('hex'),
+  ).toBe(kernelSource);
+});
