@@ -24,13 +24,21 @@ export interface CpuKernel extends Functions {
   u32(): Uint32Array;
 }
 
-/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
-export function createKernel(): CpuKernel | undefined {
+function instance(): Functions | undefined {
   if (typeof WebAssembly !== 'object') return undefined;
   const bytes = Uint8Array.from(atob(kernelBytes), (char) => char.charCodeAt(0));
-  if (!WebAssembly.validate(bytes)) return undefined;
-  const functions = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports as unknown as Functions,
-    { memory } = functions,
+  try {
+    return new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports as unknown as Functions;
+  } catch {
+    return undefined; // to validate first would read it twice
+  }
+}
+
+/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
+export function createKernel(): CpuKernel | undefined {
+  const functions = instance();
+  if (!functions) return undefined;
+  const { memory } = functions,
     first = 16 * Math.ceil(functions.base.value / 16);
   let f32 = new Float32Array(0),
     f64 = new Float64Array(0),
