@@ -338,3 +338,193 @@ export function select(x: usize, n: i32, forced: usize, banned: usize, budget: i
   }
   return <i32>(to - out) >> 2;
 }
+
+/** Where an operand's numbers are: f32, u32, or a number itself. */
+const F32 = 0, U32 = 1;
+
+/** Two numbers of an operand that steps, or one twice. */
+// @ts-ignore: decorator
+@inline
+function operand(type: i32, at: usize, step: i32, value: f64): v128 {
+  if (type == F32) return step ? pair(at) : f64x2.splat(<f64>load<f32>(at));
+  if (type == U32) return step ? f64x2.convert_low_i32x4_u(v128.load64_zero(at)) : f64x2.splat(<f64>load<u32>(at));
+  return f64x2.splat(value);
+}
+// @ts-ignore: decorator
+@inline
+function truth(x: v128): v128 {
+  return v128.and(x, f64x2.splat(1));
+}
+
+/**
+ * out [outer, inner] = an operation, `kind` by the order of the cases, of operands of which `ao` and `bo` are the bytes
+ * from one row to the next, and `ai` and `bi` 1 where they step within a row. Of one operand b is not looked at.
+ */
+export function zip(
+  kind: i32, outer: i32, inner: i32,
+  ta: i32, a: usize, ao: usize, ai: i32, fa: f64,
+  tb: i32, b: usize, bo: usize, bi: i32, fb: f64,
+  out: usize,
+): void {
+  const sa: usize = ai ? 8 : 0, sb: usize = bi ? 8 : 0;
+  for (let o = 0; o < outer; o++, a += ao, b += bo, out += <usize>inner << 2) {
+    let pa = a, pb = b, to = out;
+    for (let i = 0; i < inner; i += 2, pa += sa, pb += sb, to += 8) {
+      const x = operand(ta, pa, ai, fa), y = operand(tb, pb, bi, fb);
+      let z: v128;
+      switch (kind) {
+        case 0: z = f64x2.add(x, y); break;
+        case 1: z = f64x2.sub(x, y); break;
+        case 2: z = f64x2.mul(x, y); break;
+        case 3: z = f64x2.div(x, y); break;
+        case 4: z = v128.bitselect(x, y, f64x2.gt(x, y)); break;
+        case 5: z = v128.bitselect(x, y, f64x2.lt(x, y)); break;
+        case 6: z = truth(f64x2.lt(x, y)); break;
+        case 7: z = truth(f64x2.ge(x, y)); break;
+        case 8: z = truth(f64x2.eq(x, y)); break;
+        case 9: z = exp2x(f64x2.min(x, f64x2.splat(700))); break;
+        case 10: z = f64x2.sqrt(x); break;
+        case 11: z = f64x2.abs(x); break;
+        case 12: z = f64x2.floor(x); break;
+        default: z = f64x2.div(x, f64x2.max(f64x2.sub(f64x2.splat(1), x), f64x2.splat(5.960464477539063e-8))); break;
+      }
+      putPair(to, z);
+    }
+  }
+}
+
+/** out [outer, inner] = a where m is not 0, else b; operands as those of `zip`. */
+export function choose(
+  outer: i32, inner: i32,
+  tm: i32, m: usize, mo: usize, mi: i32, fm: f64,
+  ta: i32, a: usize, ao: usize, ai: i32, fa: f64,
+  tb: i32, b: usize, bo: usize, bi: i32, fb: f64,
+  out: usize,
+): void {
+  const sm: usize = mi ? 8 : 0, sa: usize = ai ? 8 : 0, sb: usize = bi ? 8 : 0;
+  for (let o = 0; o < outer; o++, m += mo, a += ao, b += bo, out += <usize>inner << 2) {
+    let pm = m, pa = a, pb = b, to = out;
+    for (let i = 0; i < inner; i += 2, pm += sm, pa += sa, pb += sb, to += 8) {
+      const mask = f64x2.ne(operand(tm, pm, mi, fm), f64x2.splat(0));
+      putPair(to, v128.bitselect(operand(ta, pa, ai, fa), operand(tb, pb, bi, fb), mask));
+    }
+  }
+}
+
+/** out[i] = table[index[i]], 4 bytes each; -1, or the first place whose index is not below `size`. */
+export function take(table: usize, size: u32, index: usize, n: i32, out: usize): i32 {
+  for (let i: usize = 0; i < <usize>n << 2; i += 4) {
+    const at = load<u32>(index + i);
+    if (at >= size) return <i32>(i >> 2);
+    store<u32>(out + i, load<u32>(table + (<usize>at << 2)));
+  }
+  return -1;
+}
+
+/**
+ * out[g] = the mean (kind 0), sum (1) or maximum (2) of x[i] over the places i whose group is g, of `count` groups, 0
+ * where there is none; -1, or the first place whose group is not below `count`. `work` has room for `count` sums and
+ * sizes of 8 bytes.
+ */
+export function groupSlots(kind: i32, x: usize, group: usize, n: i32, count: u32, work: usize, out: usize): i32 {
+  const sums = work, sizes = work + (<usize>count << 3), none = kind == MAX ? -3.4028234663852886e38 : 0;
+  for (let g: usize = 0; g < <usize>count; g++) {
+    store<f64>(sums + (g << 3), none);
+    store<f64>(sizes + (g << 3), 0);
+  }
+  for (let i: usize = 0; i < <usize>n << 2; i += 4) {
+    const g = load<u32>(group + i);
+    if (g >= count) return <i32>(i >> 2);
+    const at = sums + (<usize>g << 3), size = sizes + (<usize>g << 3), v = <f64>load<f32>(x + i);
+    store<f64>(size, load<f64>(size) + 1);
+    store<f64>(at, kind == MAX ? Math.max(load<f64>(at), v) : load<f64>(at) + v);
+  }
+  for (let g: usize = 0; g < <usize>count; g++) {
+    const size = load<f64>(sizes + (g << 3)), sum = load<f64>(sums + (g << 3));
+    store<f32>(out + (g << 2), size == 0 ? 0 : <f32>(kind == MEAN ? sum / size : sum));
+  }
+  return -1;
+}
+
+/** The sum (kind 1), largest (2) or smallest (3) of n numbers, or the sum of their squared distances from `mean` (4). */
+export function fold(kind: i32, x: usize, n: i32, mean: f64): f64 {
+  const end = x + (<usize>n << 2), whole = x + (<usize>(n & ~1) << 2);
+  if (kind == MAX || kind == 3) {
+    const sign: f32 = kind == MAX ? 1 : -1;
+    let top: f32 = -3.4028234663852886e38;
+    for (; x < end; x += 4) {
+      const v = sign * load<f32>(x);
+      if (v > top || v != v) top = v;
+    }
+    return <f64>(sign * top);
+  }
+  let sums = f64x2.splat(0);
+  if (kind == 1) for (; x < whole; x += 8) sums = f64x2.add(sums, pair(x));
+  else for (; x < whole; x += 8) {
+    const e = f64x2.sub(pair(x), f64x2.splat(mean));
+    sums = f64x2.add(sums, f64x2.mul(e, e));
+  }
+  let sum = total(sums);
+  if (x < end) {
+    const v = <f64>load<f32>(x);
+    sum += kind == 1 ? v : (v - mean) * (v - mean);
+  }
+  return sum;
+}
+
+/**
+ * out[i] (f32) = how many of n numbers stand before x[i], largest first, ties to the lower place. `work` has room for
+ * 2,048 counts and 4 n numbers. None is NaN.
+ */
+export function rank(x: usize, n: i32, work: usize, out: usize): void {
+  const counts = work, size = <usize>n << 2;
+  let keys = work + 8192, places = keys + size, nextKeys = places + size, nextPlaces = nextKeys + size;
+  for (let i: usize = 0; i < size; i += 4) {
+    store<u32>(keys + i, ~ordered(load<u32>(x + i)));
+    store<u32>(places + i, <u32>i);
+  }
+  for (let shift: u32 = 0; shift < 32; shift += 11) {
+    memory.fill(counts, 0, 8192);
+    for (let i: usize = 0; i < size; i += 4) {
+      const at = counts + (<usize>((load<u32>(keys + i) >> shift) & 2047) << 2);
+      store<u32>(at, load<u32>(at) + 4);
+    }
+    let before: u32 = 0;
+    for (let b: usize = 0; b < 8192; b += 4) {
+      const count = load<u32>(counts + b);
+      store<u32>(counts + b, before);
+      before += count;
+    }
+    for (let i: usize = 0; i < size; i += 4) {
+      const key = load<u32>(keys + i), at = counts + (<usize>((key >> shift) & 2047) << 2), to = <usize>load<u32>(at);
+      store<u32>(at, <u32>to + 4);
+      store<u32>(nextKeys + to, key);
+      store<u32>(nextPlaces + to, load<u32>(places + i));
+    }
+    let swap = keys;
+    keys = nextKeys;
+    nextKeys = swap;
+    swap = places;
+    places = nextPlaces;
+    nextPlaces = swap;
+  }
+  for (let i: usize = 0; i < size; i += 4) store<f32>(out + <usize>load<u32>(places + i), <f32>(i >> 2));
+}
+
+/** out[i] (f32) = the place of x[i] in its unit, largest first, ties to the lower slot; units are contiguous. */
+export function placeInUnit(x: usize, unit: usize, n: i32, out: usize): void {
+  const end = <usize>n << 2;
+  for (let first: usize = 0; first < end;) {
+    const own = load<u32>(unit + first);
+    let stop = first;
+    while (stop < end && load<u32>(unit + stop) == own) stop += 4;
+    for (let i = first; i < stop; i += 4) {
+      const v = load<f32>(x + i);
+      let place = 0;
+      for (let j = first; j < i; j += 4) place += i32(load<f32>(x + j) >= v);
+      for (let j = i + 4; j < stop; j += 4) place += i32(load<f32>(x + j) > v);
+      store<f32>(out + i, <f32>place);
+    }
+    first = stop;
+  }
+}

@@ -1,5 +1,8 @@
 import { kernelBytes } from './kernel-bytes.ts';
 
+/** Type, place, bytes from row to row, whether it steps within one, and the number itself where it is one. */
+export type KernelOperand = readonly [type: number, at: number, outer: number, inner: number, value: number];
+
 /** The functions of kernel/kernel.ts over one memory; pointers and distances of rows are bytes. */
 interface Functions {
   readonly memory: WebAssembly.Memory;
@@ -12,6 +15,22 @@ interface Functions {
   pool(x: number, n: number, kernel: number, max: number, out: number): void;
   firstBad(x: number, n: number, least: number): number;
   shares(x: number, n: number, exps: number, work: number, out: number): void;
+  zip(
+    kind: number,
+    outer: number,
+    inner: number,
+    ...operands: readonly [...KernelOperand, ...KernelOperand, out: number]
+  ): void;
+  choose(
+    outer: number,
+    inner: number,
+    ...operands: readonly [...KernelOperand, ...KernelOperand, ...KernelOperand, out: number]
+  ): void;
+  take(table: number, size: number, index: number, n: number, out: number): number;
+  groupSlots(kind: number, x: number, group: number, n: number, count: number, work: number, out: number): number;
+  fold(kind: number, x: number, n: number, mean: number): number;
+  rank(x: number, n: number, work: number, out: number): void;
+  placeInUnit(x: number, unit: number, n: number, out: number): void;
   select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
 }
 

@@ -1,4 +1,3 @@
-import { KvError } from '../errors.ts';
 import type { Axis, Reduction } from '../ops.ts';
 import { commonRows, contiguous, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
@@ -80,7 +79,6 @@ export function reduce(kind: Reduction, x: CpuTensor, axis: Exclude<Axis, 'rows'
       );
     return out;
   }
-  if (!rank3) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
   const out = zeros([rows, slots], 'f32', x.lengths),
     sums = new Float64Array(slots);
   for (let r = 0; r < rows; r++)

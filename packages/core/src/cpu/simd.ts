@@ -1,8 +1,23 @@
-import type { PoolOptions } from '../ops.ts';
-import { commonRows, contiguous, cpuTensor, dims, raggedAs, rowAt, rowOf, validSlots, zeros } from './dense.ts';
+import type { Kernel, Operand, PoolOptions, Reduction } from '../ops.ts';
+import { placeInUnit } from '../place-in-unit.ts';
+import {
+  commonRows,
+  contiguous,
+  cpuTensor,
+  dims,
+  raggedAs,
+  rowAt,
+  rowOf,
+  strides,
+  validSlots,
+  zeros,
+} from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import type { CpuKernel } from './kernel.ts';
-import { grouped, LOWEST } from './reduce.ts';
+import type { CpuKernel, KernelOperand } from './kernel.ts';
+import { elementwise as plainly } from './elementwise.ts';
+import type { Elements, Kind } from './elementwise.ts';
+import { grouped, LOWEST, reduce } from './reduce.ts';
+import { noGroup, outside, rank, take as takeVectors } from './slots.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
 /** The same by the kernel. */
@@ -19,6 +34,13 @@ export const simdVectors = (k: CpuKernel): Vectors => ({
   normaliseRows: (x, softmax) => normaliseRows(k, x, softmax),
   firstBad: (x, atLeast) => firstBad(k, x, atLeast),
   select: (scores, budgets, masks) => select(k, scores, budgets, masks),
+  elementwise: (kind, elements) =>
+    kind === 'log' || kind === 'log1p' ? plainly(kind, elements) : elementwise(k, kind, elements),
+  reduce: (kind, x, axis) => (axis === 'slots' && x.shape.length < 3 ? reduceSlots(k, kind, x) : reduce(kind, x, axis)),
+  take: (table, index) => (table.shape.length < 3 ? take(k, table, index) : takeVectors(table, index)),
+  groupSlots: (kind, x, groups, count) => groupSlots(k, kind, x, groups, count),
+  reference: (kernel) => (kernel === placeInUnit ? placesInUnits(k) : kernel.ref),
+  rank: (x, over) => (over === 'row' ? rankRows(k, x) : rank(x, over)),
 });
 
 /** Numbers of a block of vectors, which stay in the second-level cache between two looks at them. */
@@ -227,3 +249,174 @@ function select(k: CpuKernel, scores: CpuTensor, budgets: CpuTensor, masks: Mask
   }
   return out;
 }
+
+/** In the order of the kernel's cases. */
+const ZIPS: readonly Kind[] = [
+  'add',
+  'sub',
+  'mul',
+  'div',
+  'max',
+  'min',
+  'less',
+  'atLeast',
+  'equal',
+  'exp',
+  'sqrt',
+  'abs',
+  'floor',
+  'odds',
+];
+/** Types of the kernel's operands. */
+const F32 = 0,
+  U32 = 1,
+  NUMBER = 2;
+
+function elementwise(k: CpuKernel, kind: Kind, { out, rows, outer, inner, operands }: Elements): CpuTensor {
+  const size = outer === 1 ? 1 : Math.max(1, Math.floor(BLOCK / Math.max(1, inner))),
+    room = 4 * size * inner,
+    places = k.place(room, room, room, room),
+    found = places[3],
+    slabs = [0, 1, 2].map((i) => slabOf(k, operands[i] ?? 0, outer, inner, places[i])) as [Slab, Slab, Slab];
+  for (let r = 0; r < rows; r++)
+    for (let first = 0; first < outer; first += size) {
+      const n = Math.min(size, outer - first),
+        [a, b, c] = slabs.map((slab) => slab(r, rows, first, n)) as [KernelOperand, KernelOperand, KernelOperand];
+      if (kind === 'where') k.choose(n, inner, ...a, ...b, ...c, found);
+      else k.zip(ZIPS.indexOf(kind), n, inner, ...a, ...b, found);
+      out.data.set(k.f32().subarray(found / 4, found / 4 + n * inner), (r * outer + first) * inner);
+    }
+  return out;
+}
+
+/** Brings what an operand has for rows [first, first + n) of row r. */
+type Slab = (r: number, rows: number, first: number, n: number) => KernelOperand;
+
+function slabOf(k: CpuKernel, x: Operand, outer: number, inner: number, at: number): Slab {
+  if (typeof x === 'number') {
+    const number = [NUMBER, 0, 0, 0, x] as const;
+    return () => number;
+  }
+  const t = x as CpuTensor,
+    { data } = t,
+    type = data instanceof Uint32Array ? U32 : F32,
+    [, slot, channel] = strides(t),
+    step = outer === 1 && channel === 0 ? slot : channel,
+    stepOuter = outer === 1 ? 0 : slot,
+    width = step === 0 ? 1 : inner;
+  const operand = [type, at, stepOuter === 0 ? 0 : 4 * width, step === 0 ? 0 : 1, 0] as const;
+  return (r, rows, first, n) => {
+    const memory = type === U32 ? k.u32() : k.f32(),
+      from = rowAt(t, r, rows) + first * stepOuter,
+      lines = stepOuter === 0 ? 1 : n;
+    if ((width === 1 || step === 1) && (lines === 1 || stepOuter === width))
+      memory.set(data.subarray(from, from + lines * width), at / 4);
+    else
+      for (let j = 0; j < lines; j++)
+        if (step === 1)
+          memory.set(data.subarray(from + j * stepOuter, from + j * stepOuter + width), at / 4 + j * width);
+        else for (let i = 0; i < width; i++) memory[at / 4 + j * width + i] = data[from + j * stepOuter + i * step];
+    return operand;
+  };
+}
+
+/** Each row over its valid slots, `[rows, 1]`. */
+function reduceSlots(k: CpuKernel, kind: Reduction, given: CpuTensor): CpuTensor {
+  const x = contiguous(given, 1),
+    [rows, slots] = dims(x),
+    out = zeros([rows, 1]),
+    [own = 0] = k.place(4 * slots);
+  for (let r = 0; r < rows; r++) {
+    const n = validSlots(x, r);
+    putRow(k, x, r, rows, n, own);
+    out.data[r] = reduced(k, kind, own, n);
+  }
+  return out;
+}
+
+function reduced(k: CpuKernel, kind: Reduction, at: number, n: number): number {
+  if (kind === 'max') return k.fold(2, at, n, 0);
+  if (kind === 'min') return k.fold(3, at, n, 0);
+  const sum = k.fold(1, at, n, 0);
+  if (kind === 'sum' || n === 0) return sum;
+  return kind === 'mean' ? sum / n : Math.sqrt(k.fold(4, at, n, sum / n) / n);
+}
+
+/** `table[r, index[r', i]]` of numbers. */
+function take(k: CpuKernel, table: CpuTensor, indices: CpuTensor): CpuTensor {
+  const from = contiguous(table, 1),
+    index = contiguous(indices, 1),
+    rows = commonRows('ops.take', from, index),
+    [, size] = dims(from),
+    [, slots] = dims(index),
+    out = zeros([rows, slots], from.dtype, raggedAs(rows, index)),
+    [own = 0, places = 0, found = 0] = k.place(4 * size, 4 * slots, 4 * slots),
+    bits = (of: CpuTensor['data']): CpuTensor['data'] => (of instanceof Uint32Array ? k.u32() : k.f32());
+  let last = -1;
+  for (let r = 0; r < rows; r++) {
+    const at = rowAt(from, r, rows),
+      here = rowAt(index, r, rows),
+      n = validSlots(index, rowOf(index, r, rows));
+    if (at !== last) bits(from.data).set(from.data.subarray(at, at + size), own / 4);
+    last = at;
+    k.u32().set(index.data.subarray(here, here + n), places / 4);
+    const bad = k.take(own, size, places, n, found);
+    if (bad >= 0) throw outside(index.data[here + bad], r, bad, size);
+    out.data.set(bits(out.data).subarray(found / 4, found / 4 + n), r * slots);
+  }
+  return out;
+}
+
+function groupSlots(
+  k: CpuKernel,
+  kind: keyof typeof KINDS,
+  given: CpuTensor,
+  groups: CpuTensor,
+  count: number,
+): CpuTensor {
+  const x = contiguous(given, 1),
+    of = contiguous(groups, 1),
+    rows = commonRows('ops.groupSlots', x, of),
+    [, slots] = dims(of),
+    out = zeros([rows, count]),
+    [own = 0, places = 0, work = 0, found = 0] = k.place(4 * slots, 4 * slots, 16 * count, 4 * count);
+  for (let r = 0; r < rows; r++) {
+    const here = rowAt(of, r, rows),
+      n = Math.min(validSlots(x, rowOf(x, r, rows)), validSlots(of, rowOf(of, r, rows)));
+    putRow(k, x, r, rows, n, own);
+    k.u32().set(of.data.subarray(here, here + n), places / 4);
+    const bad = k.groupSlots(KINDS[kind], own, places, n, count, work, found);
+    if (bad >= 0) throw noGroup(of.data[here + bad], bad, count);
+    out.data.set(k.f32().subarray(found / 4, found / 4 + count), r * count);
+  }
+  return out;
+}
+
+function rankRows(k: CpuKernel, given: CpuTensor): CpuTensor {
+  const x = contiguous(given, 1),
+    [rows, slots] = dims(x),
+    out = zeros(x.shape, 'f32', x.lengths),
+    [own = 0, work = 0, found = 0] = k.place(4 * slots, 8192 + 16 * slots, 4 * slots);
+  for (let r = 0; r < rows; r++) {
+    const n = validSlots(x, r);
+    putRow(k, x, r, rows, n, own);
+    k.rank(own, n, work, found);
+    out.data.set(k.f32().subarray(found / 4, found / 4 + n), r * slots);
+  }
+  return out;
+}
+
+const placesInUnits =
+  (k: CpuKernel): Kernel['ref'] =>
+  ({ scores, unitOf }, _params, out, lengths) => {
+    const [rows = 0, slots = 0] = scores.shape,
+      [own = 0, units = 0, found = 0] = k.place(4 * slots, 4 * slots, 4 * slots);
+    for (let r = 0; r < rows; r++) {
+      const n = lengths[r],
+        unit = Math.floor((r * unitOf.shape[0]) / rows) * slots;
+      k.f32().set(scores.data.subarray(r * slots, r * slots + n), own / 4);
+      k.u32().set(unitOf.data.subarray(unit, unit + n), units / 4);
+      k.placeInUnit(own, units, n, found);
+      out.set(k.f32().subarray(found / 4, found / 4 + n), r * slots);
+    }
+  };

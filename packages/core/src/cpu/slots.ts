@@ -99,6 +99,9 @@ export function lastSlots(like: CpuTensor, w: number): CpuTensor {
   return out;
 }
 
+export const outside = (index: number, row: number, slot: number, size: number): KvError =>
+  new KvError('ops.take', `index ${index} at row ${row}, slot ${slot} must be below ${size}`);
+
 export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
   const rows = commonRows('ops.take', table, index),
     [, size, channels] = dims(table),
@@ -112,13 +115,16 @@ export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
       fromI = index.offset + rowOf(index, r, rows) * index.stride[0];
     for (let i = 0, n = validSlots(index, rowOf(index, r, rows)); i < n; i++) {
       const at = index.data[fromI + i * si];
-      if (at >= size) throw new KvError('ops.take', `index ${at} at row ${r}, slot ${i} must be below ${size}`);
+      if (at >= size) throw outside(at, r, i, size);
       for (let c = 0; c < channels; c++)
         out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc];
     }
   }
   return out;
 }
+
+export const noGroup = (group: number, slot: number, count: number): KvError =>
+  new KvError('ops.groupSlots', `group ${group} of slot ${slot} must be below ${count}`);
 
 export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: CpuTensor, count: number): CpuTensor {
   const rows = commonRows('ops.groupSlots', x, groups),
@@ -136,7 +142,7 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
     for (let i = 0; i < n; i++) {
       const g = groups.data[fromG + i * sg],
         v = x.data[fromX + i * sx];
-      if (g >= count) throw new KvError('ops.groupSlots', `group ${g} of slot ${i} must be below ${count}`);
+      if (g >= count) throw noGroup(g, i, count);
       sizes[g]++;
       sums[g] = kind === 'max' ? Math.max(sums[g], v) : sums[g] + v;
     }

@@ -1,9 +1,11 @@
-import type { PoolOptions, Reduction } from '../ops.ts';
+import type { Axis, Kernel, PoolOptions, Reduction } from '../ops.ts';
 import type { CpuTensor } from './dense.ts';
+import { elementwise } from './elementwise.ts';
+import type { Elements, Kind } from './elementwise.ts';
 import { createKernel } from './kernel.ts';
-import { alongChannels, grouped, matmul, normaliseRows } from './reduce.ts';
+import { alongChannels, grouped, matmul, normaliseRows, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
-import { firstBad, pool, select } from './slots.ts';
+import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 
 export interface Masks {
   readonly forced?: CpuTensor | undefined;
@@ -19,6 +21,15 @@ export interface Vectors {
   matmul(a: CpuTensor, b: CpuTensor): CpuTensor;
   /** All rows to `rows`, neighbours together. */
   grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor;
+  /** One number for each element. */
+  elementwise(kind: Kind, elements: Elements): CpuTensor;
+  /** What computes a kernel. */
+  reference(kernel: Kernel): Kernel['ref'];
+  /** One axis to size 1; channels are dropped. */
+  reduce(kind: Reduction, x: CpuTensor, axis: Exclude<Axis, 'rows'>): CpuTensor;
+  take(table: CpuTensor, index: CpuTensor): CpuTensor;
+  groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: CpuTensor, count: number): CpuTensor;
+  rank(x: CpuTensor, over: 'row' | 'all'): CpuTensor;
   pool(x: CpuTensor, options: PoolOptions): CpuTensor;
   normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor;
   firstBad(x: CpuTensor, atLeast: number): CpuTensor;
@@ -36,6 +47,12 @@ export const plainVectors: Vectors = {
   normaliseRows,
   firstBad,
   select,
+  elementwise,
+  reduce,
+  take,
+  groupSlots,
+  rank,
+  reference: (kernel) => kernel.ref,
 };
 
 let shared: Vectors | undefined;

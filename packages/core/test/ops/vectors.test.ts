@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { placeInUnit } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
 import { createKernel } from '../../src/cpu/kernel.ts';
@@ -97,6 +98,61 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
           return low ? ops.firstBad(spoiled) : ops.firstBad(spoiled, 0);
         }),
     ));
+  test('numbers by themselves and with others, broadcast, whole numbers among them', () =>
+    prop(
+      sizes.chain(([G, R, n, d]) => {
+        const axes = (rows: readonly number[]) =>
+          fc
+            .tuple(fc.constantFrom(...rows), fc.constantFrom(1, n), fc.constantFrom(1, d), fc.boolean())
+            .chain(([r, s, c, wide]) => spec(wide ? [r, s, c] : [r, s], true));
+        return fc.tuple(axes([G * R]), axes([1, G, G * R]), axes([1, G]), fc.boolean());
+      }),
+      ([x, y, z, whole]) => {
+        for (const kind of ['sqrt', 'abs', 'floor', 'exp', 'log', 'log1p'] as const)
+          both((ops) => ops.map(kind, ops.add(ops.map('abs', tensor(x)), 0.1)));
+        both((ops) => ops.odds(ops.min(ops.map('abs', tensor(x)), 1)));
+        for (const kind of ['add', 'sub', 'mul', 'div', 'max', 'min', 'less', 'atLeast', 'equal'] as const)
+          both((ops) => {
+            const { data, shape } = readCpu(ops.map('floor', ops.map('abs', tensor(y)))),
+              own = whole ? ops.from({ data: Uint32Array.from(data), shape }) : tensor(y);
+            return ops.add(ops.zip(kind, tensor(x), own), ops.zip(kind, 0.3, tensor(x)));
+          });
+        both((ops) => ops.where(ops.less(tensor(x), 0), tensor(y), tensor(z)));
+        both((ops) => ops.where(ops.less(tensor(z), 0), 0.3, tensor(x)));
+      },
+    ));
+  test('rows folded, looked up, grouped, ranked, and placed in their units', () =>
+    prop(
+      sizes.chain(([G, R, n]) =>
+        fc.tuple(spec([G * R, n]), fc.constant(G), fc.array(fc.nat(6), { minLength: G * n, maxLength: G * n })),
+      ),
+      ([x, G, numbers]) => {
+        const [rows = 1, n = 1] = x.shape;
+        const of = (ops: Ops): Tensor => ops.from({ data: Uint32Array.from(numbers), shape: [G, n] });
+        for (const kind of ['sum', 'mean', 'max', 'min', 'std'] as const)
+          both((ops) => ops.reduce(kind, tensor(x), 'slots'));
+        if (n >= 7)
+          both((ops) =>
+            ops.take(ops.from({ data: readCpu(tensor(x)).data.slice(0, rows * n), shape: [rows, n] }), of(ops)),
+          );
+        for (const kind of ['sum', 'mean', 'max'] as const)
+          both((ops) => ops.groupSlots(kind, tensor(x), of(ops), 7 + 300 * (numbers.length % 2)));
+        for (const over of ['row', 'all'] as const) both((ops) => ops.rank(tensor(x), over));
+        both((ops) => {
+          const units = new Uint32Array(G * n); // a unit begins where the number is 0 or 1
+          for (let i = 0; i < units.length; i++) units[i] = i % n === 0 ? 0 : units[i - 1] + Number(numbers[i] < 2);
+          return ops.kernel(placeInUnit, { scores: tensor(x), unitOf: ops.from({ data: units, shape: [G, n] }) });
+        });
+      },
+    ));
+  test('what a lookup or a group is beyond is named alike', () => {
+    for (const ops of [fast, loops]) {
+      const x = ops.from({ data: [1, 2], shape: [1, 2] }),
+        far = ops.from({ data: Uint32Array.of(0, 5), shape: [1, 2] });
+      expect(() => ops.take(x, far)).toThrow('ops.take: index 5 at row 0, slot 1 must be below 2');
+      expect(() => ops.groupSlots('sum', x, far, 3)).toThrow('ops.groupSlots: group 5 of slot 1 must be below 3');
+    }
+  });
   test('selections, with masks, ties, zeros of both signs and budgets of any size', () =>
     prop(
       sizes.chain(([G, R, n]) =>
