@@ -98,22 +98,24 @@ export function elementsOf(at: string, operands: readonly Operand[]): Elements {
   const tensors = operands.filter((x): x is CpuTensor => typeof x !== 'number');
   if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
   const rows = commonRows(at, ...tensors);
-  const rank = Math.max(...tensors.map((t) => t.shape.length));
-  const [slots, channels] = [1, 2].map((axis) => Math.max(...tensors.map((t) => dims(t)[axis]))) as [number, number];
-  // an axis of size 0 anywhere leaves nothing to compute
-  const size = [rows, ...[slots, channels].map((n, i) => (tensors.some((t) => dims(t)[i + 1] === 0) ? 0 : n))] as [
-    number,
-    number,
-    number,
-  ];
-  for (const t of tensors)
-    for (const axis of [1, 2])
-      if (dims(t)[axis] !== 1 && dims(t)[axis] !== size[axis])
-        throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
-  const out = zeros(size.slice(0, rank), 'f32', raggedAs(rows, ...tensors)),
-    flat = size[2] === 1;
-  return { out, rows, outer: flat ? 1 : size[1], inner: flat ? size[1] : size[2], operands };
+  let rank = 1,
+    slots = 1,
+    channels = 1;
+  for (const { shape } of tensors) {
+    rank = Math.max(rank, shape.length);
+    slots = joined(slots, shape[1] ?? 1);
+    channels = joined(channels, shape[2] ?? 1);
+  }
+  if (slots < 0 || channels < 0)
+    throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
+  const out = zeros([rows, slots, channels].slice(0, rank), 'f32', raggedAs(rows, ...tensors));
+  return channels === 1
+    ? { out, rows, outer: 1, inner: slots, operands }
+    : { out, rows, outer: slots, inner: channels, operands };
 }
+
+/** The size of an axis of two that broadcast, or -1. An axis of size 0 anywhere leaves nothing to compute. */
+const joined = (a: number, b: number): number => (a === b || b === 1 ? a : a === 1 ? b : -1);
 
 /** By plain loops. */
 export function elementwise(kind: Kind, { out, rows, outer, inner, operands }: Elements): CpuTensor {

@@ -5,6 +5,7 @@ import {
   contiguous,
   cpuTensor,
   dims,
+  isDense,
   raggedAs,
   rowAt,
   rowOf,
@@ -13,6 +14,7 @@ import {
   zeros,
 } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
+import type { Tensor } from '../tensor.ts';
 import type { CpuKernel, KernelOperand } from './kernel.ts';
 import { elementwise as plainly } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
@@ -272,7 +274,8 @@ const F32 = 0,
   U32 = 1,
   NUMBER = 2;
 
-function elementwise(k: CpuKernel, kind: Kind, { out, rows, outer, inner, operands }: Elements): CpuTensor {
+function elementwise(k: CpuKernel, kind: Kind, elements: Elements): CpuTensor {
+  const { out, rows, outer, inner, operands } = asOne(elements);
   const size = outer === 1 ? 1 : Math.max(1, Math.floor(BLOCK / Math.max(1, inner))),
     room = 4 * size * inner,
     places = k.place(room, room, room, room),
@@ -288,6 +291,18 @@ function elementwise(k: CpuKernel, kind: Kind, { out, rows, outer, inner, operan
     }
   return out;
 }
+
+/** The same as one row, where all that is not a number is dense and of the result's shape, and fits a block. */
+function asOne(elements: Elements): Elements {
+  const { out, operands } = elements,
+    size = out.data.length;
+  const alike = (x: Operand): boolean =>
+    typeof x === 'number' || ((x as CpuTensor).data.length === size && isDense(x as CpuTensor));
+  return size > BLOCK || !operands.every(alike)
+    ? elements
+    : { out, rows: 1, outer: 1, inner: size, operands: operands.map((x) => (typeof x === 'number' ? x : flat(x))) };
+}
+const flat = (x: Tensor): CpuTensor => cpuTensor((x as CpuTensor).data, [1, (x as CpuTensor).data.length]);
 
 /** Brings what an operand has for rows [first, first + n) of row r. */
 type Slab = (r: number, rows: number, first: number, n: number) => KernelOperand;
