@@ -4,11 +4,10 @@
  *
  *   npm run bench event        or, once built:   node bench/event.bench.mjs --tokens 1024,4096 --only snapkv,tova --repeat 3
  *
- * Times are those of the processor, on all threads together, so that neighbours on the machine do not count; a prefill
- * on t threads lasts a t-th of its own. `--clock wall` takes the wall's, and one thread.
+ * Times are those of the main thread on a processor, so that neighbours on the machine do not count; `--clock wall`
+ * takes the wall's. `--paired` reads every prompt with the full cache beside it.
  */
 import { spawnSync } from 'node:child_process';
-import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { policies } from '@kv/policies';
 
@@ -22,9 +21,8 @@ const lengths = option('tokens', '1024,4096').split(',').map(Number),
   rounds = Number(option('rounds', '2')),
   engine = option('engine', 'fast'),
   budget = option('budget', '25%'),
-  clock = option('clock', 'processor'),
+  clock = option('clock', 'thread'),
   paired = process.argv.includes('--paired'),
-  threads = engine === 'wasm' || clock === 'wall' ? 1 : Math.min(8, availableParallelism()),
   names = option('only', Object.keys(policies).join(',')).split(',');
 const model = option('model') ?? run([here('../tools/smollm2.mjs')]).trim();
 
@@ -41,7 +39,7 @@ const spread = (xs, digits) =>
     ? ''
     : `${median(xs).toFixed(digits)} (${Math.min(...xs).toFixed(digits)}-${Math.max(...xs).toFixed(digits)})`;
 const event = ({ score, settle, compact }) => score + settle + compact,
-  share = (read) => (100 * event(read)) / ((read.prefill - event(read)) / threads);
+  share = (read) => (100 * event(read)) / (read.prefill - event(read));
 
 for (const tokens of lengths) {
   const rows = [];
@@ -67,7 +65,7 @@ for (const tokens of lengths) {
           .join(' + ')}) | ${median(warm.map(event)).toFixed(1)} |${
           paired
             ? ` ${spread(
-                later.map(({ full, own }) => 100 * (own.processor / full.processor - 1)),
+                later.map(({ full, own }) => 100 * (own.prefill / full.prefill - 1)),
                 1,
               )} |`
             : ''

@@ -62,8 +62,7 @@ export class LayerMemory {
 
   /** Compacts the cache and everything beside it to these slots of each KV head. */
   keep(kept: readonly Uint32Array[], room: number): void {
-    const same =
-      this.aligned && kept.every((slots) => slots.length === kept[0].length && slots.every((s, i) => s === kept[0][i]));
+    const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
     this.taken.drop();
     this.cache.keep(kept, room);
     this.accumulated?.keep(kept);
@@ -127,4 +126,10 @@ export class LayerMemory {
     this.states.destroy();
     this.cache.destroy();
   }
+}
+
+function equal(a: Uint32Array, b: Uint32Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }
