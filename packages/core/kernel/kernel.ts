@@ -528,3 +528,179 @@ export function placeInUnit(x: usize, unit: usize, n: i32, out: usize): void {
     first = stop;
   }
 }
+
+/** out (f64) = n numbers of x (f32), an even number of them. */
+export function widen(x: usize, n: i32, out: usize): void {
+  for (const end = x + (<usize>n << 2); x < end; x += 8, out += 16) v128.store(out, pair(x));
+}
+
+// @ts-ignore: decorator
+@inline
+function plus(at: usize, x: v128): void {
+  v128.store(at, f64x2.add(v128.load(at), x));
+}
+
+/**
+ * acc += xᵀ x, its tiles of 4 x 4 below the diagonal and on it: x f64 [n, d] and acc f64 [d, d], d a multiple of 4.
+ */
+export function gram(x: usize, n: i32, d: i32, acc: usize): void {
+  const row = <usize>d << 3, end = x + <usize>n * row;
+  for (let a: usize = 0; a < row; a += 32)
+    for (let b: usize = 0; b <= a; b += 32) {
+      let s00 = f64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+      for (let p = x; p < end; p += row) {
+        const u = v128.load(p + b), v = v128.load(p + b, 16);
+        let w = v128.load64_splat(p + a);
+        s00 = f64x2.add(s00, f64x2.mul(w, u));
+        s01 = f64x2.add(s01, f64x2.mul(w, v));
+        w = v128.load64_splat(p + a, 8);
+        s10 = f64x2.add(s10, f64x2.mul(w, u));
+        s11 = f64x2.add(s11, f64x2.mul(w, v));
+        w = v128.load64_splat(p + a, 16);
+        s20 = f64x2.add(s20, f64x2.mul(w, u));
+        s21 = f64x2.add(s21, f64x2.mul(w, v));
+        w = v128.load64_splat(p + a, 24);
+        s30 = f64x2.add(s30, f64x2.mul(w, u));
+        s31 = f64x2.add(s31, f64x2.mul(w, v));
+      }
+      let to = acc + (a >> 3) * row + b;
+      plus(to, s00); plus(to + 16, s01);
+      to += row;
+      plus(to, s10); plus(to + 16, s11);
+      to += row;
+      plus(to, s20); plus(to + 16, s21);
+      to += row;
+      plus(to, s30); plus(to + 16, s31);
+    }
+}
+
+// @ts-ignore: decorator
+@inline
+function quadraticTerm(sum: usize, x: usize, s: v128, t: v128): void {
+  store<f64>(sum, load<f64>(sum) + total(f64x2.add(f64x2.mul(s, v128.load(x)), f64x2.mul(t, v128.load(x, 16)))));
+}
+
+/**
+ * out[i] (f64) += the sum over b <= a of x[i, a] m[b, a] x[i, b]: x f64 [n, d], n a multiple of 4, m f64 [d, d] with
+ * what stands below its diagonal added to what stands above it, and 0 below, d a multiple of 4.
+ */
+export function quadratic(x: usize, n: i32, d: i32, m: usize, out: usize): void {
+  const row = <usize>d << 3, end = x + <usize>n * row;
+  for (let p = x; p < end; p += 4 * row, out += 32)
+    for (let a: usize = 0; a < row; a += 32) {
+      let s00 = f64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+      let q = m + a;
+      for (let b = p; b < p + a + 32; b += 8, q += row) {
+        const u = v128.load(q), v = v128.load(q, 16);
+        let w = v128.load64_splat(b);
+        s00 = f64x2.add(s00, f64x2.mul(w, u));
+        s01 = f64x2.add(s01, f64x2.mul(w, v));
+        w = v128.load64_splat(b + row);
+        s10 = f64x2.add(s10, f64x2.mul(w, u));
+        s11 = f64x2.add(s11, f64x2.mul(w, v));
+        w = v128.load64_splat(b + 2 * row);
+        s20 = f64x2.add(s20, f64x2.mul(w, u));
+        s21 = f64x2.add(s21, f64x2.mul(w, v));
+        w = v128.load64_splat(b + 3 * row);
+        s30 = f64x2.add(s30, f64x2.mul(w, u));
+        s31 = f64x2.add(s31, f64x2.mul(w, v));
+      }
+      quadraticTerm(out, p + a, s00, s01);
+      quadraticTerm(out + 8, p + row + a, s10, s11);
+      quadraticTerm(out + 16, p + 2 * row + a, s20, s21);
+      quadraticTerm(out + 24, p + 3 * row + a, s30, s31);
+    }
+}
+
+/**
+ * m = m^-1, f64 [d, d], d even, by Gauss-Jordan elimination in place; a pivot below `least` counts as that.
+ */
+export function inverse(m: usize, d: i32, least: f64): void {
+  const row = <usize>d << 3;
+  for (let k: usize = 0; k < row; k += 8) {
+    const own = m + (k >> 3) * row, p = 1 / Math.max(load<f64>(own + k), least), by = f64x2.splat(p);
+    store<f64>(own + k, 1);
+    for (let j: usize = 0; j < row; j += 16) v128.store(own + j, f64x2.mul(v128.load(own + j), by));
+    for (let i: usize = 0; i < row; i += 8) {
+      if (i == k) continue;
+      const other = m + (i >> 3) * row, f = f64x2.splat(load<f64>(other + k));
+      store<f64>(other + k, 0);
+      for (let j: usize = 0; j < row; j += 16)
+        v128.store(other + j, f64x2.sub(v128.load(other + j), f64x2.mul(f, v128.load(own + j))));
+    }
+  }
+}
+
+/**
+ * x [n, d] (f32) turned in place by rotary position embedding, or `back`: row i by row min(index[i], size - 1) of cos
+ * and sin [size, half].
+ */
+export function turn(
+  x: usize, n: i32, d: i32, half: i32, cos: usize, sin: usize, index: usize, size: u32, back: i32,
+): void {
+  const width = <usize>half << 2, whole = <usize>(half & ~1) << 2, least = f64x2.splat(1e-30);
+  for (let i = 0; i < n; i++, x += <usize>d << 2, index += 4) {
+    const at = <usize>min(load<u32>(index), size - 1) * width;
+    for (let c: usize = 0; c < whole; c += 8) {
+      const a = pair(x + c), b = pair(x + width + c), co = pair(cos + at + c), si = pair(sin + at + c);
+      let y: v128, z: v128;
+      if (back) {
+        const length = f64x2.max(f64x2.add(f64x2.mul(co, co), f64x2.mul(si, si)), least);
+        y = f64x2.div(f64x2.add(f64x2.mul(a, co), f64x2.mul(b, si)), length);
+        z = f64x2.div(f64x2.sub(f64x2.mul(b, co), f64x2.mul(a, si)), length);
+      } else {
+        y = f64x2.sub(f64x2.mul(a, co), f64x2.mul(b, si));
+        z = f64x2.add(f64x2.mul(b, co), f64x2.mul(a, si));
+      }
+      putPair(x + c, y);
+      putPair(x + width + c, z);
+    }
+    if (whole < width) {
+      const c = whole;
+      const a = <f64>load<f32>(x + c), b = <f64>load<f32>(x + width + c);
+      const co = <f64>load<f32>(cos + at + c), si = <f64>load<f32>(sin + at + c);
+      const length = back ? Math.max(co * co + si * si, 1e-30) : 1, sign: f64 = back ? 1 : -1;
+      store<f32>(x + c, <f32>((a * co + sign * b * si) / length));
+      store<f32>(x + width + c, <f32>((b * co - sign * a * si) / length));
+    }
+  }
+}
+
+/**
+ * out[r, i] (f32) = the inner product of row r of q [rows, d] with row i of x [n, d], both f64: rows a multiple of 4, n
+ * and d of 2; rows of out are `ldo` bytes apart.
+ */
+export function products(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 3, end = x + <usize>n * row;
+  for (let r = 0; r < rows; r += 4, q += 4 * row, out += 4 * ldo) {
+    let to = out;
+    for (let p = x; p < end; p += 2 * row, to += 8) {
+      let s0 = f64x2.splat(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+      for (let c: usize = 0; c < row; c += 16) {
+        const u = v128.load(p + c), v = v128.load(p + row + c);
+        let w = v128.load(q + c);
+        s0 = f64x2.add(s0, f64x2.mul(w, u));
+        t0 = f64x2.add(t0, f64x2.mul(w, v));
+        w = v128.load(q + row + c);
+        s1 = f64x2.add(s1, f64x2.mul(w, u));
+        t1 = f64x2.add(t1, f64x2.mul(w, v));
+        w = v128.load(q + 2 * row + c);
+        s2 = f64x2.add(s2, f64x2.mul(w, u));
+        t2 = f64x2.add(t2, f64x2.mul(w, v));
+        w = v128.load(q + 3 * row + c);
+        s3 = f64x2.add(s3, f64x2.mul(w, u));
+        t3 = f64x2.add(t3, f64x2.mul(w, v));
+      }
+      putTotals(to, s0, t0);
+      putTotals(to + ldo, s1, t1);
+      putTotals(to + 2 * ldo, s2, t2);
+      putTotals(to + 3 * ldo, s3, t3);
+    }
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function putTotals(at: usize, s: v128, t: v128): void {
+  putPair(at, f64x2.add(v128.shuffle<f64>(s, t, 0, 2), v128.shuffle<f64>(s, t, 1, 3)));
+}

@@ -15,6 +15,12 @@ export interface PoolOptions {
 }
 
 /**
+ * Inner products of every row of q `[rows, d]` with every one of x `[n, d]`, in f64 sums, to out `[rows, n]`: what a
+ * host has for them.
+ */
+export type Dots = (q: Float32Array, x: Float32Array, d: number, out: Float32Array) => void;
+
+/**
  * One device kernel with its reference over host arrays, brought by any piece that elementwise operations cannot say.
  * The law `kernel` in `@kv/laws` checks the two against each other.
  */
@@ -63,12 +69,16 @@ export interface Kernel {
     inputs: Readonly<Record<string, { readonly shape: readonly number[]; readonly data?: ArrayLike<number> }>>,
     params: Readonly<Record<string, number>>,
   ): number;
-  /** The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. */
+  /**
+   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. Inner
+   * products of many vectors go through `dots`, where it is given.
+   */
   ref(
     inputs: Readonly<Record<string, { readonly data: Float32Array | Uint32Array; readonly shape: readonly number[] }>>,
     params: Readonly<Record<string, number>>,
     output: Float32Array | Uint32Array,
     lengths: Uint32Array,
+    dots?: Dots,
   ): void;
 }
 

@@ -1,6 +1,6 @@
 import { KvError } from '../errors.ts';
 import type { Binary, Operand, Unary } from '../ops.ts';
-import { commonRows, dims, raggedAs, rowOf, strides, zeros } from './dense.ts';
+import { commonRows, raggedAs, rowOf, strides, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
 /** What is done to each number, or to those that stand at the same place in several operands. */

@@ -30,6 +30,22 @@ interface Functions {
   groupSlots(kind: number, x: number, group: number, n: number, count: number, work: number, out: number): number;
   fold(kind: number, x: number, n: number, mean: number): number;
   rank(x: number, n: number, work: number, out: number): void;
+  widen(x: number, n: number, out: number): void;
+  gram(x: number, n: number, d: number, acc: number): void;
+  quadratic(x: number, n: number, d: number, m: number, out: number): void;
+  inverse(m: number, d: number, least: number): void;
+  turn(
+    x: number,
+    n: number,
+    d: number,
+    half: number,
+    cos: number,
+    sin: number,
+    index: number,
+    size: number,
+    back: number,
+  ): void;
+  products(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   placeInUnit(x: number, unit: number, n: number, out: number): void;
   select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
 }

@@ -193,6 +193,12 @@ export function inner(
   return w + x + y + z;
 }
 
+/** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`, to out `[rows, n]`. */
+export function plainDots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void {
+  const n = x.length / d;
+  for (let r = 0; r * d < q.length; r++) for (let i = 0; i < n; i++) out[r * n + i] = inner(q, r * d, x, i * d, d);
+}
+
 /**
  * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own
  * norm.

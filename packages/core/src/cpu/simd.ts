@@ -1,5 +1,4 @@
-import type { Kernel, Operand, PoolOptions, Reduction } from '../ops.ts';
-import { placeInUnit } from '../place-in-unit.ts';
+import type { Operand, PoolOptions, Reduction } from '../ops.ts';
 import {
   commonRows,
   contiguous,
@@ -20,6 +19,7 @@ import { elementwise as plainly } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
 import { grouped, LOWEST, reduce } from './reduce.ts';
 import { noGroup, outside, rank, take as takeVectors } from './slots.ts';
+import { simdDots, simdKernels } from './simd-kernels.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
 /** The same by the kernel. */
@@ -41,7 +41,8 @@ export const simdVectors = (k: CpuKernel): Vectors => ({
   reduce: (kind, x, axis) => (axis === 'slots' && x.shape.length < 3 ? reduceSlots(k, kind, x) : reduce(kind, x, axis)),
   take: (table, index) => (table.shape.length < 3 ? take(k, table, index) : takeVectors(table, index)),
   groupSlots: (kind, x, groups, count) => groupSlots(k, kind, x, groups, count),
-  reference: (kernel) => (kernel === placeInUnit ? placesInUnits(k) : kernel.ref),
+  reference: simdKernels(k),
+  dotsOf: simdDots(k),
   rank: (x, over) => (over === 'row' ? rankRows(k, x) : rank(x, over)),
 });
 
@@ -420,18 +421,3 @@ function rankRows(k: CpuKernel, given: CpuTensor): CpuTensor {
   }
   return out;
 }
-
-const placesInUnits =
-  (k: CpuKernel): Kernel['ref'] =>
-  ({ scores, unitOf }, _params, out, lengths) => {
-    const [rows = 0, slots = 0] = scores.shape,
-      [own = 0, units = 0, found = 0] = k.place(4 * slots, 4 * slots, 4 * slots);
-    for (let r = 0; r < rows; r++) {
-      const n = lengths[r],
-        unit = Math.floor((r * unitOf.shape[0]) / rows) * slots;
-      k.f32().set(scores.data.subarray(r * slots, r * slots + n), own / 4);
-      k.u32().set(unitOf.data.subarray(unit, unit + n), units / 4);
-      k.placeInUnit(own, units, n, found);
-      out.set(k.f32().subarray(found / 4, found / 4 + n), r * slots);
-    }
-  };

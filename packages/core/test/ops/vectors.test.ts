@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { placeInUnit } from '@kv/core';
+import { causalDot, gram, inverse, placeInUnit, quadratic, turned } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
 import { createKernel } from '../../src/cpu/kernel.ts';
@@ -144,6 +144,41 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
           return ops.kernel(placeInUnit, { scores: tensor(x), unitOf: ops.from({ data: units, shape: [G, n] }) });
         });
       },
+    ));
+  test('matrices of vectors, their inverses, and what they make of vectors', () =>
+    prop(
+      sizes.chain(([G, R, n, d]) => fc.tuple(spec([G, n, d]), spec([G * R, 2 * d, d], true))),
+      ([x, many]) => {
+        both((ops) => ops.div(ops.kernel(gram, { x: tensor(x) }), 100 * Math.max(1, x.shape[1])));
+        const m = (ops: Ops): Tensor => ops.div(ops.kernel(gram, { x: tensor(many) }), many.shape[1]);
+        both((ops) => ops.div(ops.kernel(quadratic, { x: tensor(x), m: m(ops) }), 100 * (x.shape[2] ?? 1) ** 2));
+        both((ops) => ops.mul(ops.kernel(inverse, { m: m(ops) }, { jitter: 1 }), 0.1));
+      },
+    ));
+  test('vectors turned, and turned back', () =>
+    prop(
+      sizes.chain(([G, , n, d]) =>
+        fc.tuple(spec([G, n, d]), spec([1, 9, Math.max(1, Math.floor(d / 2))], true), fc.constantFrom(1, G), fc.nat(1)),
+      ),
+      ([x, table, rows, back]) => {
+        const [, n = 1, d = 1] = x.shape;
+        if (d < 2 || n === 0) return;
+        both((ops) => {
+          const index = ops.from({ data: Uint32Array.from({ length: rows * n }, (_, i) => i % 11), shape: [rows, n] });
+          const [cos, sin] = [ops.add(tensor(table), 5), tensor(table)]; // a cosine that is never 0
+          return ops.kernel(turned, { x: tensor(x), cos, sin, index }, { back });
+        });
+      },
+    ));
+  test('inner products with the past alone', () =>
+    prop(
+      sizes.chain(([G, R, n, d]) => fc.tuple(spec([G * R * 3, d], true), spec([G, n, d]), fc.nat(n + 2))),
+      ([q, k, first]) =>
+        both((ops) => {
+          const [G = 1, n = 1] = k.shape,
+            p = ops.from({ data: Uint32Array.from({ length: G * n }, (_, i) => i % n), shape: [G, n] });
+          return ops.max(ops.kernel(causalDot, { q: tensor(q), k: tensor(k), p }, { block: 3, first }), -1e9);
+        }),
     ));
   test('what a lookup or a group is beyond is named alike', () => {
     for (const ops of [fast, loops]) {
