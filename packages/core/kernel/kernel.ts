@@ -358,7 +358,8 @@ function truth(x: v128): v128 {
 
 /**
  * out [outer, inner] = an operation, `kind` by the order of the cases, of operands of which `ao` and `bo` are the bytes
- * from one row to the next, and `ai` and `bi` 1 where they step within a row. Of one operand b is not looked at.
+ * from one row to the next, and `ai` and `bi` 1 where they step within a row. Of one operand b is not looked at, but
+ * that e^(a - b) is the exponential.
  */
 export function zip(
   kind: i32, outer: i32, inner: i32,
@@ -382,7 +383,7 @@ export function zip(
         case 6: z = truth(f64x2.lt(x, y)); break;
         case 7: z = truth(f64x2.ge(x, y)); break;
         case 8: z = truth(f64x2.eq(x, y)); break;
-        case 9: z = exp2x(f64x2.min(x, f64x2.splat(700))); break;
+        case 9: z = exp2x(f64x2.min(f64x2.sub(x, y), f64x2.splat(700))); break;
         case 10: z = f64x2.sqrt(x); break;
         case 11: z = f64x2.abs(x); break;
         case 12: z = f64x2.floor(x); break;

@@ -46,11 +46,11 @@ export type { Allocation, Common, Head, Options, ScoreResult, Selection, Spec, U
 export { allocatorBy, max, sum, weighted } from './combine.ts';
 export { compose, id } from './compose.ts';
 export { cpu, readCpu } from './cpu/cpu.ts';
-export { inner, LOWEST } from './cpu/reduce.ts';
+export { inner, LOWEST, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
 export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
 export { cadence, freeze, hide, onCompact, onStep, rerotate, wrapSelect } from './hooks.ts';
-export type { Axis, Backend, Binary, Kernel, Operand, Ops, PoolOptions, Reduction, Unary } from './ops.ts';
+export type { Axis, Backend, Binary, Kernel, Operand, Ops, PoolOptions, Products, Reduction, Unary } from './ops.ts';
 export { isPiece } from './piece.ts';
 export type {
   Allocator,

@@ -14,11 +14,19 @@ export interface PoolOptions {
   readonly except?: number;
 }
 
-/**
- * Inner products of every row of q `[rows, d]` with every one of x `[n, d]`, in f64 sums, to out `[rows, n]`: what a
- * host has for them.
- */
-export type Dots = (q: Float32Array, x: Float32Array, d: number, out: Float32Array) => void;
+/** What a host computes many vectors by, in f64 sums. Results go to `out`. */
+export interface Products {
+  /** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`: `[rows, n]`. */
+  dots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** Euclidean distances of every row of q `[rows, d]` from every one of x `[n, d]`: `[rows, n]`. */
+  distances(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** Euclidean lengths of x `[n, d]`: `[n]`. */
+  norms(x: Float32Array, d: number, out: Float32Array): void;
+  /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
+  mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** e^(x - less_r) in the place of x `[rows, n]`, for `less` `[rows]`. */
+  exps(x: Float32Array, less: Float32Array): void;
+}
 
 /**
  * One device kernel with its reference over host arrays, brought by any piece that elementwise operations cannot say.
@@ -70,15 +78,15 @@ export interface Kernel {
     params: Readonly<Record<string, number>>,
   ): number;
   /**
-   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. Inner
-   * products of many vectors go through `dots`, where it is given.
+   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. What
+   * many vectors come to goes through `products`, where they are given.
    */
   ref(
     inputs: Readonly<Record<string, { readonly data: Float32Array | Uint32Array; readonly shape: readonly number[] }>>,
     params: Readonly<Record<string, number>>,
     output: Float32Array | Uint32Array,
     lengths: Uint32Array,
-    dots?: Dots,
+    products?: Products,
   ): void;
 }
 

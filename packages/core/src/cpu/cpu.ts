@@ -100,7 +100,7 @@ export function hostOps(by: () => Vectors): Ops {
         kernel.output.dtype,
         like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0], like) : undefined,
       );
-      by().reference(kernel)(host, params, out.data, lengths, by().dotsOf);
+      by().reference(kernel)(host, params, out.data, lengths, by().products);
       return out;
     },
   };

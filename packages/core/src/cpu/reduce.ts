@@ -1,4 +1,4 @@
-import type { Axis, Reduction } from '../ops.ts';
+import type { Axis, Products, Reduction } from '../ops.ts';
 import { commonRows, contiguous, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
@@ -193,11 +193,44 @@ export function inner(
   return w + x + y + z;
 }
 
-/** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`, to out `[rows, n]`. */
-export function plainDots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void {
-  const n = x.length / d;
-  for (let r = 0; r * d < q.length; r++) for (let i = 0; i < n; i++) out[r * n + i] = inner(q, r * d, x, i * d, d);
-}
+/** By plain loops: what references of kernels use where they are given nothing faster. */
+export const plainProducts: Products = {
+  dots(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++) for (let i = 0; i < n; i++) out[r * n + i] = inner(q, r * d, x, i * d, d);
+  },
+  distances(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++)
+      for (let i = 0; i < n; i++) {
+        let square = 0;
+        for (let c = 0; c < d; c++) {
+          const off = q[r * d + c] - x[i * d + c];
+          square += off * off;
+        }
+        out[r * n + i] = Math.sqrt(square);
+      }
+  },
+  norms(x, d, out) {
+    for (let i = 0; i * d < x.length; i++) out[i] = Math.sqrt(inner(x, i * d, x, i * d, d));
+  },
+  mix(p, x, d, out) {
+    const n = x.length / d,
+      sums = new Float64Array(d);
+    for (let r = 0; r * n < p.length && n > 0; r++) {
+      sums.fill(0);
+      for (let i = 0; i < n; i++) {
+        const w = p[r * n + i];
+        for (let c = 0; c < d; c++) sums[c] += w * x[i * d + c];
+      }
+      out.set(sums, r * d);
+    }
+  },
+  exps(x, less) {
+    const n = x.length / less.length;
+    for (let r = 0; r < less.length; r++) for (let i = r * n; i < (r + 1) * n; i++) x[i] = Math.exp(x[i] - less[r]);
+  },
+};
 
 /**
  * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own

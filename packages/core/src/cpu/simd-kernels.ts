@@ -1,5 +1,5 @@
 import { gram, inverse, quadratic } from '../matrices.ts';
-import type { Dots, Kernel } from '../ops.ts';
+import type { Kernel, Products } from '../ops.ts';
 import { placeInUnit } from '../place-in-unit.ts';
 import { turned } from '../turn.ts';
 import { causalDot } from '../window-blocks.ts';
@@ -12,6 +12,10 @@ type Numbers = Float32Array | Uint32Array;
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
 const MANY = 512,
   SOME = 128;
+
+/** The kernel's case of `zip` that is e^(a - b), and its type of f32 operands. */
+const EXP = 9,
+  F32 = 0;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
@@ -26,52 +30,103 @@ function putVectors(k: CpuKernel, x: Numbers, d: number, deep: number, first: nu
   for (let i = 0; i < n; i++) f32.set(x.subarray((first + i) * d, (first + i + 1) * d), at / 4 + i * deep);
 }
 
-/** Inner products by the kernel: few queries as they are, more of them in tiles of numbers in f64. */
-export const simdDots =
-  (k: CpuKernel): Dots =>
-  (q, x, d, out) => {
-    const rows = q.length / d,
-      n = x.length / d;
-    if (rows < 3) {
-      const [own = 0, block = 0, found = 0] = k.place(4 * rows * d, 4 * MANY * d, 4 * rows * MANY);
-      k.f32().set(q, own / 4);
-      for (let first = 0; first < n; first += MANY) {
-        const count = Math.min(MANY, n - first);
-        k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
-        k.dots(own, rows, block, count, d, found, 4 * MANY);
-        for (let r = 0; r < rows; r++) {
-          const from = found / 4 + r * MANY;
-          out.set(k.f32().subarray(from, from + count), r * n + first);
-        }
-      }
-      return;
+/** Few queries as they are: inner products or distances. */
+function fewQueries(
+  k: CpuKernel,
+  kind: 'dots' | 'distances',
+  q: Float32Array,
+  x: Float32Array,
+  d: number,
+  out: Float32Array,
+): void {
+  const rows = q.length / d,
+    n = x.length / d,
+    [own = 0, block = 0, found = 0] = k.place(4 * rows * d, 4 * MANY * d, 4 * rows * MANY);
+  k.f32().set(q, own / 4);
+  for (let first = 0; first < n; first += MANY) {
+    const count = Math.min(MANY, n - first);
+    k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+    k[kind](own, rows, block, count, d, found, 4 * MANY);
+    for (let r = 0; r < rows; r++) {
+      const from = found / 4 + r * MANY;
+      out.set(k.f32().subarray(from, from + count), r * n + first);
     }
-    const deep = upTo(d, 2),
-      [narrow = 0, queries = 0, vectors = 0, found = 0] = k.place(
-        4 * MANY * deep,
-        8 * SOME * deep,
-        8 * MANY * deep,
-        4 * SOME * MANY,
-      );
-    for (let r0 = 0; r0 < rows; r0 += SOME) {
-      const some = Math.min(SOME, rows - r0);
-      putVectors(k, q, d, deep, r0, some, narrow);
-      k.widen(narrow, some * deep, queries);
-      for (let first = 0; first < n; first += MANY) {
-        const count = Math.min(MANY, n - first);
-        putVectors(k, x, d, deep, first, count, narrow);
-        k.widen(narrow, count * deep, vectors);
-        k.products(queries, upTo(some, 4), vectors, upTo(count, 2), deep, found, 4 * MANY);
-        for (let r = 0; r < some; r++) {
-          const from = found / 4 + r * MANY;
-          out.set(k.f32().subarray(from, from + count), (r0 + r) * n + first);
-        }
+  }
+}
+
+/** Inner products of many queries, in tiles of numbers in f64. */
+export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: number, out: Float32Array): void {
+  const rows = q.length / d,
+    n = x.length / d,
+    deep = upTo(d, 2),
+    [narrow = 0, queries = 0, vectors = 0, found = 0] = k.place(
+      4 * MANY * deep,
+      8 * SOME * deep,
+      8 * MANY * deep,
+      4 * SOME * MANY,
+    );
+  for (let r0 = 0; r0 < rows; r0 += SOME) {
+    const some = Math.min(SOME, rows - r0);
+    putVectors(k, q, d, deep, r0, some, narrow);
+    k.widen(narrow, some * deep, queries);
+    for (let first = 0; first < n; first += MANY) {
+      const count = Math.min(MANY, n - first);
+      putVectors(k, x, d, deep, first, count, narrow);
+      k.widen(narrow, count * deep, vectors);
+      k.products(queries, upTo(some, 4), vectors, upTo(count, 2), deep, found, 4 * MANY);
+      for (let r = 0; r < some; r++) {
+        const from = found / 4 + r * MANY;
+        out.set(k.f32().subarray(from, from + count), (r0 + r) * n + first);
       }
     }
-  };
+  }
+}
+
+/** By the kernel. */
+export const simdProducts = (k: CpuKernel): Products => ({
+  dots: (q, x, d, out) => (q.length < 3 * d ? fewQueries(k, 'dots', q, x, d, out) : manyDots(k, q, x, d, out)),
+  distances: (q, x, d, out) => fewQueries(k, 'distances', q, x, d, out),
+  norms(x, d, out) {
+    const n = x.length / d,
+      [block = 0, found = 0] = k.place(4 * MANY * d, 4 * MANY);
+    for (let first = 0; first < n; first += MANY) {
+      const count = Math.min(MANY, n - first);
+      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+      k.norms(block, count, d, 2, found);
+      out.set(k.f32().subarray(found / 4, found / 4 + count), first);
+    }
+  },
+  mix(p, x, d, out) {
+    const n = x.length / d,
+      rows = n === 0 ? 0 : p.length / n,
+      [shares = 0, block = 0, sums = 0] = k.place(4 * rows * MANY, 4 * MANY * d, 8 * rows * d);
+    k.f64().fill(0, sums / 8, sums / 8 + rows * d);
+    for (let first = 0; first < n; first += MANY) {
+      const count = Math.min(MANY, n - first);
+      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+      for (let r = 0; r < rows; r++)
+        k.f32().set(p.subarray(r * n + first, r * n + first + count), shares / 4 + r * MANY);
+      k.mix(shares, 4 * MANY, rows, block, count, d, sums);
+    }
+    out.set(k.f64().subarray(sums / 8, sums / 8 + rows * d));
+  },
+  exps(x, less) {
+    const n = x.length / less.length,
+      size = Math.max(1, Math.floor((MANY * SOME) / Math.max(1, n))),
+      [own = 0, subtracted = 0, found = 0] = k.place(4 * size * n, 4 * size, 4 * size * n);
+    for (let first = 0; first < less.length; first += size) {
+      const part = x.subarray(first * n, (first + size) * n),
+        rows = part.length / n;
+      k.f32().set(part, own / 4);
+      k.f32().set(less.subarray(first, first + rows), subtracted / 4);
+      k.zip(EXP, rows, n, F32, own, 4 * n, 1, 0, F32, subtracted, 4, 0, 0, found);
+      part.set(k.f32().subarray(found / 4, found / 4 + part.length));
+    }
+  },
+});
 
 const causal =
-  (dots: Dots): Ref =>
+  ({ dots }: Products): Ref =>
   ({ q, k: keys, p }, { block = 1, first = 0 }, out, lengths) => {
     const [rows = 0, d = 0] = q.shape,
       [heads = 1, n = 0] = keys.shape,
@@ -210,7 +265,7 @@ const turns =
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
-    [causalDot, causal(simdDots(k))],
+    [causalDot, causal(simdProducts(k))],
     [gram, grams(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],

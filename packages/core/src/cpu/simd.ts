@@ -19,7 +19,7 @@ import { elementwise as plainly } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
 import { grouped, LOWEST, reduce } from './reduce.ts';
 import { noGroup, outside, rank, take as takeVectors } from './slots.ts';
-import { simdDots, simdKernels } from './simd-kernels.ts';
+import { manyDots, simdKernels, simdProducts } from './simd-kernels.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
 /** The same by the kernel. */
@@ -42,7 +42,7 @@ export const simdVectors = (k: CpuKernel): Vectors => ({
   take: (table, index) => (table.shape.length < 3 ? take(k, table, index) : takeVectors(table, index)),
   groupSlots: (kind, x, groups, count) => groupSlots(k, kind, x, groups, count),
   reference: simdKernels(k),
-  dotsOf: simdDots(k),
+  products: simdProducts(k),
   rank: (x, over) => (over === 'row' ? rankRows(k, x) : rank(x, over)),
 });
 
@@ -106,6 +106,20 @@ function near(k: CpuKernel, kind: 'dots' | 'distances', query: CpuTensor, vector
     size = blockOf(d),
     out = zeros([rows, slots], 'f32', raggedAs(rows, x)),
     [block = 0, own = 0, found = 0] = k.place(4 * size * d, 4 * group * d, 4 * group * size);
+  if (kind === 'dots' && group >= 3 && q.shape[0] === rows && q.stride[0] === d && x.stride[1] === d) {
+    for (let g = 0; g < heads; g++) {
+      const first = rowAt(q, g * group, rows),
+        from = x.offset + g * x.stride[0];
+      manyDots(
+        k,
+        q.data.subarray(first, first + group * d) as Float32Array,
+        x.data.subarray(from, from + slots * d) as Float32Array,
+        d,
+        out.data.subarray(g * group * slots, (g + 1) * group * slots) as Float32Array,
+      );
+    }
+    return out;
+  }
   for (let g = 0; g < heads; g++) {
     for (let r = 0; r < group; r++) putRow(k, q, g * group + r, rows, d, own + 4 * r * d);
     inBlocks(k, x, g, slots, block, (first, n) => {

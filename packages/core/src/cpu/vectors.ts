@@ -1,9 +1,9 @@
-import type { Axis, Dots, Kernel, PoolOptions, Reduction } from '../ops.ts';
+import type { Axis, Kernel, PoolOptions, Products, Reduction } from '../ops.ts';
 import type { CpuTensor } from './dense.ts';
 import { elementwise } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
 import { createKernel } from './kernel.ts';
-import { alongChannels, plainDots, grouped, matmul, normaliseRows, reduce } from './reduce.ts';
+import { alongChannels, grouped, matmul, normaliseRows, plainProducts, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 
@@ -23,8 +23,8 @@ export interface Vectors {
   grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor;
   /** One number for each element. */
   elementwise(kind: Kind, elements: Elements): CpuTensor;
-  /** What `ref` of a kernel is told to compute inner products by. */
-  readonly dotsOf: Dots;
+  /** What references of kernels compute many vectors by. */
+  readonly products: Products;
   /** What computes a kernel. */
   reference(kernel: Kernel): Kernel['ref'];
   /** One axis to size 1; channels are dropped. */
@@ -54,7 +54,7 @@ export const plainVectors: Vectors = {
   take,
   groupSlots,
   rank,
-  dotsOf: plainDots,
+  products: plainProducts,
   reference: (kernel) => kernel.ref,
 };
 

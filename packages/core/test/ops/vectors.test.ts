@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { causalDot, gram, inverse, placeInUnit, quadratic, turned } from '@kv/core';
-import type { Ops, Tensor } from '@kv/core';
+import { causalDot, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core';
+import type { Ops, Products, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
 import { createKernel } from '../../src/cpu/kernel.ts';
 import { kernelSource } from '../../src/cpu/kernel-bytes.ts';
+import { simdProducts } from '../../src/cpu/simd-kernels.ts';
 import { simdVectors } from '../../src/cpu/simd.ts';
 import { plainVectors, vectors } from '../../src/cpu/vectors.ts';
-import { specs, tensor } from './arrays.ts';
+import { numbers, specs, tensor } from './arrays.ts';
 import type { Spec } from './arrays.ts';
 
 const kernel = createKernel(),
@@ -180,6 +181,45 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
           return ops.max(ops.kernel(causalDot, { q: tensor(q), k: tensor(k), p }, { block: 3, first }), -1e9);
         }),
     ));
+  test('what references of kernels are given for many vectors', () => {
+    const fast = simdProducts(kernel!),
+      random = (seed: number, n: number): Float32Array => {
+        const next = numbers(seed);
+        return Float32Array.from({ length: n }, () => next() * 4 - 2);
+      };
+    prop(
+      fc.record({
+        rows: fc.oneof(fc.nat(9), fc.integer({ min: 120, max: 140 })),
+        n: fc.oneof(fc.nat(20), fc.integer({ min: 500, max: 1100 })),
+        d: fc.oneof(fc.integer({ min: 1, max: 20 }), fc.constantFrom(64, 65)),
+        seed: fc.nat(1e6),
+      }),
+      ({ rows, n, d, seed }) => {
+        const q = random(seed, rows * d),
+          x = random(seed + 1, n * d),
+          p = random(seed + 2, rows * n);
+        const near = (size: number, run: (by: Products, out: Float32Array) => void): void => {
+          const [a, b] = [fast, plainProducts].map((by) => {
+            const out = new Float32Array(size);
+            run(by, out);
+            return out;
+          }) as [Float32Array, Float32Array];
+          a.forEach((y, i) => {
+            if (!(Math.abs(y - b[i]) <= 2 ** -22 * Math.max(1, Math.abs(b[i])))) expect.fail(`${i}: ${y}, ${b[i]}`);
+          });
+        };
+        near(rows * n, (by, out) => by.dots(q, x, d, out));
+        near(rows * n, (by, out) => by.distances(q, x, d, out));
+        near(n, (by, out) => by.norms(x, d, out));
+        near(rows * d, (by, out) => by.mix(p, x, d, out));
+        if (rows > 0)
+          near(rows * n, (by, out) => {
+            out.set(p);
+            by.exps(out, q.subarray(0, rows));
+          });
+      },
+    );
+  });
   test('what a lookup or a group is beyond is named alike', () => {
     for (const ops of [fast, loops]) {
       const x = ops.from({ data: [1, 2], shape: [1, 2] }),
