@@ -1,7 +1,7 @@
 import { openGpu } from '@kv/gpu';
 import { gpuEngine } from '@kv/gpu-models';
 import { decode, Sequence } from '@kv/models';
-import { h2o, snapkv, streaming } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { randomModel } from './shapes.mjs';
 
 /**
@@ -15,9 +15,9 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
     const model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half })),
       ids = Array.from({ length }, (_, i) => (7919 * i) % model.config.vocab);
     for (const [name, policy, every] of [
-      ['snapkv', snapkv({ window: 32 })],
-      ['streaming', streaming(), 16],
-      ['h2o', h2o(), 16],
+      ['snapkv', policy('snapkv', { window: 32 })],
+      ['streaming', policy('streaming'), 16],
+      ['h2o', policy('h2o'), 16],
     ]) {
       const sequence = new Sequence(model),
         timed = async (of, count) => {

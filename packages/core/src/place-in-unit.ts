@@ -1,13 +1,12 @@
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
 
 /**
  * Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous:
  * O(size) a slot.
  */
-export const placeInUnit: Kernel = {
+export const placeInUnit = kernel({
   id: 'place-in-unit',
   inputs: { scores: 'f32', unitOf: 'u32' },
-  params: {},
   ragged: 'scores',
   per: 'element',
   output: { dtype: 'f32', shape: ({ scores }) => scores },
@@ -24,7 +23,7 @@ fn run(index: u32) {
   }
   output[index] = f32(place);
 }`,
-  ref({ scores, unitOf }, _params, out, lengths) {
+  ref({ scores, unitOf }, _, out, lengths) {
     const [rows = 0, n = 0] = scores.shape,
       groups = unitOf.shape[0];
     for (let row = 0; row < rows; row++) {
@@ -36,7 +35,7 @@ fn run(index: u32) {
       }
     }
   },
-};
+});
 
 /** Places of the slots of one unit. */
 function placesOf(

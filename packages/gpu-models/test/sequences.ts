@@ -61,7 +61,7 @@ export async function onDevice(
     };
   const spies = (Object.keys(cpu.ops) as (keyof typeof cpu.ops)[])
     .filter((name) => name !== 'from')
-    .map((name) => vi.spyOn(cpu.ops, name).mockImplementation(refuse(name)));
+    .map((name) => vi.spyOn(cpu.ops as unknown as Record<string, () => never>, name).mockImplementation(refuse(name)));
   try {
     const before = { ...gpu.counters },
       generated = await generate({ ...model, decoder: { ...decoder, ...host } }, options),

@@ -1,4 +1,4 @@
-import { compose, cadence, onStep, rerotate, state, view } from '@kv/core';
+import { compose, cadence, rerotate, state, view, onStep } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { keydiff } from '@kv/scorers-keys';
 import { exact } from '@kv/scorers-retrieval';
@@ -42,7 +42,7 @@ describe('decoding under another policy', () => {
     expect(tokens).toEqual(said);
     expect(report.kept).toEqual(hand.lastKept);
     expect(report).toMatchObject({
-      policy: 'snapkv(window=8,kernel=5) ∘ topK',
+      policy: 'snapkv(window=8) ∘ topK',
       decodePolicy: 'keydiff ∘ topK',
       budget: 24,
     });
@@ -81,15 +81,10 @@ describe('decoding under another policy', () => {
   test('views and step hooks are those of the new one from its first token on', async () => {
     const counted = state('tokens', { kind: 'sequence', rows: 'model' }),
       seen: number[] = [];
-    const counting = onStep(
-      'counting',
-      [counted],
-      ({ ops, at, tokens }) => {
-        seen.push(at.step);
-        return { tokens: ops.add(tokens, 1) };
-      },
-      'model',
-    );
+    const counting = onStep('counting', { needs: [counted], reach: 'model' }, ({ ops, at, tokens }) => {
+      seen.push(at.step);
+      return { tokens: ops.add(tokens, 1) };
+    })();
     const { report, tokens } = await generate(model, {
       ids,
       policy: window,

@@ -25,7 +25,7 @@ describe('generate', () => {
     const policy = compose(snapkv({ window: 32 }), caote(), pyramidal(), topK());
     const { text: answer, report } = await generate(model, { prompt: text, policy, budget: 128, maxNewTokens: 8 });
     expect(typeof answer).toBe('string');
-    expect(report.policy).toBe('snapkv(window=32,kernel=5) ∘ caote ∘ pyramidal ∘ topK');
+    expect(report.policy).toBe('snapkv(window=32) ∘ caote ∘ pyramidal ∘ topK');
     const sizes = report.kept.map((heads) => heads[0].length);
     expect(sizes.reduce((a, b) => a + b)).toBe(4 * 128);
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
@@ -191,9 +191,9 @@ describe('sequences', () => {
 
 describe('errors, before anything is evicted', () => {
   const bad = compose(
-    scorer('nan', [], ({ ops, at }) =>
+    scorer('nan', {}, ({ ops, at }) =>
       ops.from({ data: new Float32Array(at.slots).fill(Number.NaN), shape: [1, at.slots] }),
-    ),
+    )(),
     topK(),
   );
   test.each([
@@ -207,7 +207,7 @@ describe('errors, before anything is evicted', () => {
       () => ({ policy: bad, budget: 40 }),
       'nan, layer 0: scores must be finite, got another number in row 0, slot 0',
     ],
-    ['no budget', () => ({ policy: small }), "'snapkv(window=8,kernel=5) ∘ topK' evicts, so a budget is expected"],
+    ['no budget', () => ({ policy: small }), "'snapkv(window=8) ∘ topK' evicts, so a budget is expected"],
     ['a share above 1', () => ({ policy: small, budget: '140%' as const }), 'up to 100%, got "140%"'],
     [
       'too long',

@@ -37,10 +37,10 @@ function probe(): { readonly policy: Policy; readonly asked: Float32Array[]; rea
         return rows.filter((_, i) => i % width === 3);
       }),
   };
-  const score = scorer('probe', [signal], ({ ops, at, probe: numbers }) => {
+  const score = scorer('probe', { needs: [signal] }, ({ ops, at, probe: numbers }) => {
     if (at.layer === 0) asked.push(numbers);
     return ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => -i), shape: [1, at.slots] });
-  });
+  })();
   return { policy: compose(score, topK()), asked, rows: given };
 }
 const near = (got: ArrayLike<number>, want: readonly number[]): void =>

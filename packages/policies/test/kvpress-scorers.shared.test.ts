@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readCpu, shaper } from '@kv/core';
+import { readCpu, registry, shaper } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { artifactOf, generate } from '@kv/models';
 import type { Model } from '@kv/models';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
-import { parsePolicy } from '../src/index.ts';
+import { catalogue, parsePolicy } from '../src/index.ts';
 import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
@@ -73,7 +73,7 @@ async function scoresOf(
   layer: number,
 ): Promise<readonly (readonly number[])[]> {
   const rows: number[][] = [];
-  const spy = shaper('spy', [], ({ at, scores }) => {
+  const spy = shaper('spy', {}, ({ at, scores }) => {
     const {
       data,
       shape: [count = 0, n = 0],
@@ -88,9 +88,7 @@ async function scoresOf(
     .join(' ∘ ');
   await generate(model, {
     ids,
-    policy: parsePolicy(`${scoring} ∘ spy ∘ topK`, {
-      find: (name) => (name === 'spy' ? { make: () => spy, options: {} } : undefined),
-    }),
+    policy: parsePolicy(`${scoring} ∘ spy ∘ topK`, registry({ test: { spy } }, catalogue)),
     budget: 100,
     maxNewTokens: 0,
   });

@@ -1,5 +1,7 @@
 import { KvError } from '../errors.ts';
-import type { Axis, Backend, Operand, Ops } from '../ops.ts';
+import type { Axis, Backend, Operand } from '../ops.ts';
+import { withMaths } from '../maths.ts';
+import type { Ops } from '../maths.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
 import { commonRows, cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
@@ -22,7 +24,7 @@ const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : unde
 export function hostOps(by: () => Vectors): Ops {
   const each = (kind: Kind, ...operands: readonly Operand[]): CpuTensor =>
     by().elementwise(kind, elementsOf(`ops.${kind}`, operands));
-  return {
+  return withMaths({
     from: (array, dtype, lengths) => fromHost(array, dtype, maybe(lengths)),
     fill: (like, value) => {
       const out = zeros(like.shape, 'f32', maybe(like.lengths));
@@ -103,7 +105,7 @@ export function hostOps(by: () => Vectors): Ops {
       by().reference(kernel)(host, params, out.data, lengths, by().products);
       return out;
     },
-  };
+  });
 }
 
 /** With channels, where those are reduced. */

@@ -1,4 +1,5 @@
-import type { Axis, Products, Reduction } from '../ops.ts';
+import type { Products } from '../kernel.ts';
+import type { Axis, Reduction } from '../ops.ts';
 import { commonRows, contiguous, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 

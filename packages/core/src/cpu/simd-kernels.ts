@@ -1,5 +1,5 @@
 import { gram, inverse, quadratic } from '../matrices.ts';
-import type { Kernel, Products } from '../ops.ts';
+import type { Kernel, Products } from '../kernel.ts';
 import { placeInUnit } from '../place-in-unit.ts';
 import { turned } from '../turn.ts';
 import { causalDot } from '../window-blocks.ts';
@@ -7,6 +7,7 @@ import type { CpuKernel } from './kernel.ts';
 import { LOWEST } from './reduce.ts';
 
 type Ref = Kernel['ref'];
+type RefOf<K extends Kernel> = K['ref'];
 type Numbers = Float32Array | Uint32Array;
 
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
@@ -126,20 +127,15 @@ export const simdProducts = (k: CpuKernel): Products => ({
 });
 
 const causal =
-  ({ dots }: Products): Ref =>
-  ({ q, k: keys, p }, { block = 1, first = 0 }, out, lengths) => {
+  ({ dots }: Products): RefOf<typeof causalDot> =>
+  ({ q, k: keys, p }, { block, first }, out, lengths) => {
     const [rows = 0, d = 0] = q.shape,
       [heads = 1, n = 0] = keys.shape,
       group = rows / heads;
     for (let g = 0; g < heads; g++) {
       const positions = p.data.subarray(g * n, g * n + lengths[g]),
         own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
-      dots(
-        q.data.subarray(g * group * d, (g + 1) * group * d) as Float32Array,
-        keys.data.subarray(g * n * d, (g + 1) * n * d) as Float32Array,
-        d,
-        own,
-      );
+      dots(q.data.subarray(g * group * d, (g + 1) * group * d), keys.data.subarray(g * n * d, (g + 1) * n * d), d, own);
       for (let r = 0; r < group; r++) {
         const last = first + ((g * group + r) % block);
         let seen = positions.length;
@@ -150,7 +146,7 @@ const causal =
   };
 
 const placesInUnits =
-  (k: CpuKernel): Ref =>
+  (k: CpuKernel): RefOf<typeof placeInUnit> =>
   ({ scores, unitOf }, _params, out, lengths) => {
     const [rows = 0, slots = 0] = scores.shape,
       [own = 0, units = 0, found = 0] = k.place(4 * slots, 4 * slots, 4 * slots);
@@ -165,7 +161,7 @@ const placesInUnits =
   };
 
 const grams =
-  (k: CpuKernel): Ref =>
+  (k: CpuKernel): RefOf<typeof gram> =>
   ({ x }, _params, out, lengths) => {
     const [r = 0, n = 0, d = 0] = x.shape,
       deep = upTo(d, 4),
@@ -186,7 +182,7 @@ const grams =
   };
 
 const quadratics =
-  (k: CpuKernel): Ref =>
+  (k: CpuKernel): RefOf<typeof quadratic> =>
   ({ x, m }, _params, out, lengths) => {
     const [heads = 0, n = 0, d = 0] = x.shape,
       group = m.shape[0] / Math.max(1, heads),
@@ -222,10 +218,10 @@ const quadratics =
   };
 
 const inverses =
-  (k: CpuKernel): Ref =>
+  (k: CpuKernel): RefOf<typeof inverse> =>
   (inputs, params, out, lengths) => {
     const { m } = inputs,
-      { jitter = 0 } = params,
+      { jitter } = params,
       [r = 0, d = 0] = m.shape;
     if (d % 2 === 1) return inverse.ref(inputs, params, out, lengths);
     const [at = 0] = k.place(8 * d * d);
@@ -240,8 +236,8 @@ const inverses =
   };
 
 const turns =
-  (k: CpuKernel): Ref =>
-  ({ x, cos, sin, index }, { back = 0 }, out) => {
+  (k: CpuKernel): RefOf<typeof turned> =>
+  ({ x, cos, sin, index }, { back }, out) => {
     const [r = 0, n = 0, d = 0] = x.shape,
       [, size = 1, half = 0] = cos.shape,
       [rows = 1, width = 1] = index.shape,

@@ -1,4 +1,5 @@
-import type { Axis, Kernel, PoolOptions, Products, Reduction } from '../ops.ts';
+import type { Kernel, Products } from '../kernel.ts';
+import type { Axis, PoolOptions, Reduction } from '../ops.ts';
 import type { CpuTensor } from './dense.ts';
 import { elementwise } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';

@@ -20,8 +20,8 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
       noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
     return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
   };
-  const slots = shaper('shaken', [], ({ ops, scores }) => shake(ops, scores)),
-    units = unitTransform('shaken', [], ({ ops, unitScores }) => shake(ops, unitScores));
+  const slots = shaper('shaken', {}, ({ ops, scores }) => shake(ops, scores))();
+  const units = unitTransform('shaken', {}, ({ ops, unitScores }) => shake(ops, unitScores))();
   return ({ to, atoms }) => {
     const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;
     return kind === 'scorer' || kind === 'transform' ? [slots] : kind === 'unit' && to === 'units' ? [units] : [];

@@ -1,5 +1,5 @@
 import { KvError, sizeOf, takesLengths } from '@kv/core';
-import type { Kernel, Ops } from '@kv/core';
+import type { DType, Kernel, Primitives } from '@kv/core';
 import { bits } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { UNIFORM_BYTES } from '../recorder.ts';
@@ -38,7 +38,7 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
 }`;
 
 /** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
-export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> => ({
+export const kernelOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'kernel'> => ({
   kernel(kernel, given, params = {}) {
     const names = Object.keys(kernel.inputs);
     const inputs = names.map((name): GpuTensor => {
@@ -69,7 +69,7 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
     const uniform = [
       kernel.per === 'element' ? sizeOf(shape) : (shape[0] ?? 1),
       ...inputs.flatMap((x) => sizes(x)),
-      ...Object.entries(kernel.params).map(([name, type]) => bits(params[name], type)),
+      ...Object.entries<DType>(kernel.params).map(([name, type]) => bits(params[name], type)),
     ];
     if (uniform.length > UNIFORM_BYTES / 4)
       throw new KvError(kernel.id, `has ${uniform.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);

@@ -1,17 +1,16 @@
-import { plainProducts } from '@kv/core';
-import type { Kernel } from '@kv/core';
+import { kernel, plainProducts } from '@kv/core';
 
 /**
  * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,
  * their outputs o `[r, d]` and values v `[r', n, d]`, to `[heads, n]`.
  */
-export const squaredErrors: Kernel = {
+export const squaredErrors = kernel({
   id: 'squared-errors',
   inputs: { p: 'f32', o: 'f32', v: 'f32' },
   params: { heads: 'u32' },
   ragged: 'v',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ v }, { heads = 1 }) => [heads, v[1]] },
+  output: { dtype: 'f32', shape: ({ v }, { heads }) => [heads, v[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = v_shape.y; let d = v_shape.z; let h = index / n; let count = p_shape.x / params.heads;
@@ -27,11 +26,11 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   operations: ({ p, v }) => p.shape[0] * p.shape[1] * (3 * v.shape[2] + 5),
-  ref({ p, o, v }, { heads = 1 }, out, lengths, { distances } = plainProducts) {
+  ref({ p, o, v }, { heads }, out, lengths, { distances } = plainProducts) {
     const [rows = 0, n = 0] = p.shape,
       [G = 1, , d = 0] = v.shape,
       each = rows / heads,
-      outputs = o.data as Float32Array,
+      outputs = o.data,
       far = new Float32Array(each * n),
       totals = new Float64Array(n);
     for (let h = 0; h < heads; h++) {
@@ -39,7 +38,7 @@ fn run(index: u32) {
         count = lengths[g];
       distances(
         outputs.subarray(h * each * d, (h + 1) * each * d),
-        (v.data as Float32Array).subarray(g * n * d, (g * n + count) * d),
+        v.data.subarray(g * n * d, (g * n + count) * d),
         d,
         far,
       );
@@ -53,4 +52,4 @@ fn run(index: u32) {
       out.set(totals, h * n);
     }
   },
-};
+});

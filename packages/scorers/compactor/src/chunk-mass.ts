@@ -1,5 +1,5 @@
-import { plainProducts } from '@kv/core';
-import type { Kernel, Products } from '@kv/core';
+import { kernel, plainProducts } from '@kv/core';
+import type { Products } from '@kv/core';
 
 const inputs = { queries: 'f32', keys: 'f32', positions: 'u32' } as const,
   params = { chunk: 'u32', first: 'u32' } as const;
@@ -57,7 +57,7 @@ function logitsOf(
  * For every query `[H, m, d]` (query i stands at position first + i): log Σ exp(q·k) over the cached keys of its own
  * chunk of positions, `[H, m]`; -3e38 where there is none.
  */
-export const chunkLogSum: Kernel = {
+export const chunkLogSum = kernel({
   id: 'chunk-log-sum',
   inputs,
   params,
@@ -75,18 +75,18 @@ fn run(index: u32) {
   for (var i = low; i < high; i++) { sum += exp(product(index, g * n + i) - top); }
   output[index] = select(-3.0e38, top + log(sum), high > low);
 }`,
-  operations: ({ queries }, { chunk = 1 }) => {
+  operations: ({ queries }, { chunk }) => {
     const [H = 0, m = 0, d = 0] = queries.shape;
     return H * m * chunk * (4 * d + 4);
   },
-  ref({ queries: q, keys: k, positions: p }, { chunk = 1, first = 0 }, out, lengths, products = plainProducts) {
+  ref({ queries: q, keys: k, positions: p }, { chunk, first }, out, lengths, products = plainProducts) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape;
     out.fill(-3e38);
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H),
-        own = (q.data as Float32Array).subarray(h * m * d, (h + 1) * m * d),
-        keys = (k.data as Float32Array).subarray(g * n * d, (g + 1) * n * d);
+        own = q.data.subarray(h * m * d, (h + 1) * m * d),
+        keys = k.data.subarray(g * n * d, (g + 1) * n * d);
       for (const part of chunksOf(m, first, chunk, p.data.subarray(g * n, g * n + lengths[g]))) {
         const wide = part.high - part.low,
           logits = logitsOf(own, keys, part, d, products),
@@ -103,10 +103,10 @@ fn run(index: u32) {
       }
     }
   },
-};
+});
 
 /** What every slot receives from the queries of its own chunk, before and after it: Σ exp(q·k - log-sum), `[H, n]`. */
-export const chunkMass: Kernel = {
+export const chunkMass = kernel({
   id: 'chunk-mass',
   inputs: { ...inputs, sums: 'f32' },
   params,
@@ -124,18 +124,18 @@ fn run(index: u32) {
   for (var t = low; t < high; t++) { sum += exp(product(h * m + t, g * n + i) - sums[h * m + t]); }
   output[index] = sum;
 }`,
-  operations: ({ queries, keys }, { chunk = 1 }) => {
+  operations: ({ queries, keys }, { chunk }) => {
     const [H = 0, , d = 0] = queries.shape;
     return H * keys.shape[1] * chunk * (2 * d + 3);
   },
-  ref({ queries: q, keys: k, positions: p, sums }, { chunk = 1, first = 0 }, out, lengths, products = plainProducts) {
+  ref({ queries: q, keys: k, positions: p, sums }, { chunk, first }, out, lengths, products = plainProducts) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H),
-        own = (q.data as Float32Array).subarray(h * m * d, (h + 1) * m * d),
-        keys = (k.data as Float32Array).subarray(g * n * d, (g + 1) * n * d),
-        less = (sums.data as Float32Array).subarray(h * m, (h + 1) * m);
+        own = q.data.subarray(h * m * d, (h + 1) * m * d),
+        keys = k.data.subarray(g * n * d, (g + 1) * n * d),
+        less = sums.data.subarray(h * m, (h + 1) * m);
       for (const part of chunksOf(m, first, chunk, p.data.subarray(g * n, g * n + lengths[g]))) {
         const { first: t, end, low, high } = part,
           logits = logitsOf(own, keys, part, d, products);
@@ -150,4 +150,4 @@ fn run(index: u32) {
       }
     }
   },
-};
+});

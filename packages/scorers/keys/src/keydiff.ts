@@ -1,5 +1,4 @@
-import { keys, plainProducts, scorer } from '@kv/core';
-import type { Kernel, Scorer } from '@kv/core';
+import { kernel, keys, plainProducts, scorer } from '@kv/core';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
 const SPAN = 256,
@@ -11,21 +10,26 @@ const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
  * stay.
  *
  * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads
- * no
- * attention, and keys twice. O(G n d).
+ * no attention, and keys twice. O(G n d).
  */
-export const keydiff = (): Scorer<'keydiff'> =>
-  scorer('keydiff', [keys], ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
+export const keydiff = scorer(
+  'keydiff',
+  {
+    source: 'Park et al. 2025, arXiv:2504.15364',
+    says: "Minus the cosine of a key to the mean direction of its head's keys.",
+    needs: [keys],
+  },
+  ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
     // n times the mean direction, [G, 1, d]
-    const anchor = ops.reduce('sum', ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]), 'slots');
+    const anchor = ops.sum(ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]));
     return ops.kernel(minusCosine, { x: k, anchor });
-  });
+  },
+);
 
 /** Σ x / |x| over every 256 vectors: `[G, n, d]` to `[G ⌈n / 256⌉, d]` (at least one span a row). */
-export const unitSums: Kernel = {
+export const unitSums = kernel({
   id: 'unit-sums',
   inputs: { x: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'group',
   output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
@@ -56,19 +60,18 @@ fn run(row: u32, lane: u32) {
       const g = Math.floor(row / spans),
         first = (row % spans) * SPAN,
         count = Math.max(0, Math.min(lengths[g], first + SPAN) - first),
-        own = (x.data as Float32Array).subarray((g * n + first) * d, (g * n + first + count) * d);
+        own = x.data.subarray((g * n + first) * d, (g * n + first + count) * d);
       norms(own, d, inverse);
       for (let i = 0; i < count; i++) inverse[i] = 1 / Math.max(inverse[i], SHORTEST);
       mix(inverse.subarray(0, count), own, d, (out as Float32Array).subarray(row * d, (row + 1) * d));
     }
   },
-};
+});
 
 /** Minus the cosine of every vector with its row's: x `[G, n, d]`, anchor `[G, 1, d]`, to `[G, n]`. */
-export const minusCosine: Kernel = {
+export const minusCosine = kernel({
   id: 'minus-cosine',
   inputs: { x: 'f32', anchor: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'element',
   output: { dtype: 'f32', shape: ({ x }) => [x[0], x[1]] },
@@ -88,8 +91,8 @@ fn run(index: u32) {
       far = new Float32Array(1);
     for (let g = 0; g < G; g++) {
       const count = lengths[g],
-        own = (x.data as Float32Array).subarray(g * n * d, (g * n + count) * d),
-        to = (anchor.data as Float32Array).subarray(g * d, (g + 1) * d),
+        own = x.data.subarray(g * n * d, (g * n + count) * d),
+        to = anchor.data.subarray(g * d, (g + 1) * d),
         along = (out as Float32Array).subarray(g * n, g * n + count);
       dots(to, own, d, along);
       norms(own, d, length);
@@ -98,4 +101,4 @@ fn run(index: u32) {
         along[i] = -along[i] / (Math.max(length[i], SHORTEST) * Math.max(far[0], SHORTEST));
     }
   },
-};
+});

@@ -1,8 +1,5 @@
 export { breath } from './breath.ts';
-export type { BreathOptions } from './breath.ts';
 export { carried, holding, resonance } from './breath-kernels.ts';
-export { allowance, branchDissolution } from './branch-dissolution.ts';
-export type { DissolutionOptions } from './branch-dissolution.ts';
 export { coAttention } from './co-attention.ts';
 export type { CoAttention } from './co-attention.ts';
 export { coverage } from './coverage.ts';
@@ -13,4 +10,3 @@ export type { FoldedCollector } from './folded.ts';
 export { clip, saliency } from './saliency.ts';
 export { strongest } from './strongest.ts';
 export { sentences, trunks } from './trunks.ts';
-export type { TrunkOptions } from './trunks.ts';
