@@ -9,7 +9,7 @@
  */
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
-import { policies } from '@kv/policies';
+import { policyNames } from '@kv/policies';
 
 const option = (name, fallback) => {
   const at = process.argv.indexOf(`--${name}`);
@@ -23,7 +23,7 @@ const lengths = option('tokens', '1024,4096').split(',').map(Number),
   budget = option('budget', '25%'),
   clock = option('clock', 'thread'),
   paired = process.argv.includes('--paired'),
-  names = option('only', Object.keys(policies).join(',')).split(',');
+  names = option('only', policyNames.join(',')).split(',');
 const model = option('model') ?? run([here('../tools/smollm2.mjs')]).trim();
 
 /** What a script prints. @throws its last line where it fails. */

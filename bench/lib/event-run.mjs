@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { WASI } from 'node:wasi';
 import { defaultLinear, linearEngine, loadModel, pickEngine, Sequence } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 
 const { model: path, engine, name, tokens, budget, rounds, paired, clock } = JSON.parse(process.argv[2]);
@@ -12,33 +12,7 @@ const { model: path, engine, name, tokens, budget, rounds, paired, clock } = JSO
  * only such clock of Node.
  */
 function threadClock() {
-  const bytes = Uint8Array.of(
-      0,
-      97,
-      115,
-      109,
-      1,
-      0,
-      0,
-      0,
-      5,
-      3,
-      1,
-      0,
-      1,
-      7,
-      10,
-      1,
-      6,
-      109,
-      101,
-      109,
-      111,
-      114,
-      121,
-      2,
-      0,
-    ),
+  const bytes = Buffer.from('AGFzbQEAAAAFAwEAAQcKAQZtZW1vcnkCAA==', 'base64'), // a memory and nothing else
     wasi = new WASI({ version: 'preview1' }),
     instance = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}),
     nanoseconds = new BigUint64Array(instance.exports.memory.buffer, 0, 1),
@@ -56,13 +30,12 @@ const from = fileURLToPath(new URL('..', import.meta.url));
 const model = await loadModel(path, {
   engine: engine === 'wasm' ? linearEngine(defaultLinear()) : await pickEngine({ exact: engine === 'exact', from }),
 });
-const ids = model.tokenizer.encode(await heldOutBook()).ids.slice(0, tokens),
-  make = (policy) => policies[policy].make();
+const ids = model.tokenizer.encode(await heldOutBook()).ids.slice(0, tokens);
 
 /** Reads one prompt. */
-async function prefill(policy) {
+async function prefill(under) {
   const sequence = new Sequence(model);
-  await sequence.prefill(ids, { policy, budget });
+  await sequence.prefill(ids, { policy: under, budget });
   const {
       times: { prefill, score, settle, compact },
       counts: { providerPasses },
@@ -72,9 +45,9 @@ async function prefill(policy) {
   return { prefill, score, settle, compact, passes: providerPasses, peak };
 }
 
-const first = await prefill(make(name)),
+const first = await prefill(policy(name)),
   later = [];
-if (paired) await prefill(make('full'));
+if (paired) await prefill(policy('full'));
 for (let round = 0; round < rounds; round++)
-  later.push({ ...(paired && { full: await prefill(make('full')) }), own: await prefill(make(name)) });
+  later.push({ ...(paired && { full: await prefill(policy('full')) }), own: await prefill(policy(name)) });
 console.log(JSON.stringify({ engine: model.decoder.engine, tokens: ids.length, first, later }));
