@@ -120,6 +120,7 @@ export class Memory extends SequenceMemory {
         afterLayer: async (l: number) => {
           const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
+          if (evict.forget) this.layers[l].unwatch();
         },
       }),
     });

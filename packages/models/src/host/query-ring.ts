@@ -31,8 +31,10 @@ export class QueryRing {
     [this.window, this.#heads, this.#dim, this.#ledger] = [window, heads, dim, ledger];
   }
 
-  get bytes(): number {
-    return this.#data.byteLength + this.#positions.byteLength + (this.#rotations?.byteLength ?? 0);
+  /** Bytes of so many queries. */
+  #bytesOf(count: number): number {
+    const H = this.#heads;
+    return 4 * count * (H * this.#dim + 1 + (this.#rotations ? H : 0));
   }
 
   /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less; those before the last w are not copied. */
@@ -52,7 +54,7 @@ export class QueryRing {
       this.#positions[slot] = positions[i];
       this.#rotations?.fill(positions[i] - shift, slot * H, (slot + 1) * H);
     }
-    this.#seen += m;
+    this.#see(this.#seen + m);
   }
 
   /** How many queries `last(count)` gives. */
@@ -121,7 +123,7 @@ export class QueryRing {
     const H = this.#heads,
       count = Math.min(seen, this.window);
     this.#grow(count);
-    this.#seen = seen;
+    this.#see(seen);
     this.#data.set(queries.subarray(0, count * H * this.#dim));
     this.#positions.set(positions.subarray(0, count));
     if (!rotations) return;
@@ -138,7 +140,7 @@ export class QueryRing {
       (_, i) => this.#positions[Math.floor(i / H)],
     );
     this.#ledger.allocate('rings', this.#rotations.byteLength);
-    this.#ledger.use('rings', this.#rotations.byteLength);
+    this.#ledger.use('rings', 4 * H * this.count(this.window));
   }
 
   fork(ledger: Ledger): QueryRing {
@@ -152,22 +154,27 @@ export class QueryRing {
     const before = this.#positions.length;
     if (count <= before) return;
     const room = Math.min(this.window, Math.max(count, Math.floor(1.25 * before))),
-      old = this.bytes,
-      [data, positions] = [new Float32Array(room * this.#heads * this.#dim), new Uint32Array(room)],
+      data = new Float32Array(room * this.#heads * this.#dim),
+      positions = new Uint32Array(room),
       rotations = this.#rotations && new Uint32Array(room * this.#heads);
+    this.#ledger.allocate('rings', this.#bytesOf(room));
     data.set(this.#data);
     positions.set(this.#positions);
     rotations?.set(this.#rotations!);
-    this.#ledger.release('rings', old);
     [this.#data, this.#positions, this.#rotations] = [data, positions, rotations];
-    this.#ledger.allocate('rings', this.bytes);
-    this.#ledger.use('rings', this.bytes);
-    this.#ledger.free('rings', old);
+    this.#ledger.free('rings', this.#bytesOf(before));
+  }
+
+  #see(seen: number): void {
+    const before = this.count(this.window);
+    this.#seen = seen;
+    this.#ledger.use('rings', this.#bytesOf(this.count(this.window) - before));
   }
 
   destroy(): void {
-    this.#ledger.release('rings', this.bytes);
-    this.#ledger.free('rings', this.bytes);
+    this.#ledger.release('rings', this.#bytesOf(this.count(this.window)));
+    this.#ledger.free('rings', this.#bytesOf(this.#positions.length));
+    this.#seen = 0;
     this.#data = new Float32Array(0);
     this.#positions = new Uint32Array(0);
     this.#rotations = undefined;

@@ -29,6 +29,11 @@ export interface PrefillOptions {
   readonly policies?: readonly Policy[];
   /** Last rows whose logits are kept in `logits`. @defaultValue 1 */
   readonly rows?: number;
+  /**
+   * Nothing will evict after the prompt: what only its events read is let go layer by layer, where they run so.
+   * @defaultValue false
+   */
+  readonly forget?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 export interface SequenceOptions {
@@ -166,7 +171,7 @@ export class Sequence {
    */
   async prefill(
     ids: readonly number[],
-    { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {},
+    { policy, budget, block, policies = [], rows = 1, forget = false, signal }: PrefillOptions = {},
   ): Promise<void> {
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     if (block !== undefined && !(Number.isInteger(block) && block > 0))
@@ -177,8 +182,8 @@ export class Sequence {
     const { evicts, needs, label, reach } = compiled,
       slots = this.#slots(compiled, budget, this.length + ids.length);
     const acts = evicts && slots !== undefined,
-      late = waits(compiled),
-      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
+      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length,
+      late = waits(compiled, size < ids.length);
     expectRoom(
       memory,
       acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length,
@@ -207,7 +212,13 @@ export class Sequence {
       const part = ids.slice(from, from + size),
         after = ids.length - from - part.length;
       const last = after === 0 && acts && late;
-      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late, last));
+      this.#outputs.add(
+        await this.#feed(part, Math.max(0, rows - after), {
+          evict: acts && !late,
+          eventFollows: last,
+          forget: forget && after === 0 && this.#settles,
+        }),
+      );
       this.counts.blocks++;
       if (last) await this.#event();
       memory.ledger.sample('prefill', part.length);
@@ -221,7 +232,7 @@ export class Sequence {
     expectRoom(this.#memory, ids.length, 'prompt');
     this.#takeBack();
     this.#memory.prompted(ids.length);
-    this.#outputs.put(await this.#feed(ids, rows, false));
+    this.#outputs.put(await this.#feed(ids, rows));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
   }
@@ -290,11 +301,7 @@ export class Sequence {
 
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
-    if (this.witness && this.policy.hooks('view').length > 0) return;
-    const { window, accumulated, block } = watchOf(
-      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
-    );
-    if (window === 0 && !accumulated && !block) this.#memory.unwatch();
+    if (this.#settles) this.#memory.unwatch();
   }
 
   /**
@@ -419,6 +426,15 @@ export class Sequence {
     return budget === undefined ? (this.#memory.budget ?? (sizes ? tokens : undefined)) : slotsOf(budget, tokens);
   }
 
+  /** Whether only events read what is remembered. */
+  get #settles(): boolean {
+    if (this.witness && this.policy.hooks('view').length > 0) return false;
+    const { window, accumulated, block } = watchOf(
+      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
+    );
+    return window === 0 && !accumulated && !block;
+  }
+
   /** Steps ahead of their tokens never ran. */
   #takeBack(): void {
     this.counts.takenBack += this.#flight.takeBack(this.#memory.ahead);
@@ -431,7 +447,11 @@ export class Sequence {
   }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean, eventFollows = false): Promise<Output> {
+  async #feed(
+    ids: readonly number[],
+    rows: number,
+    { evict = false, eventFollows = false, forget = false } = {},
+  ): Promise<Output> {
     const memory = this.#memory,
       plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
     const { output, event } = await memory.feed(ids, {
@@ -439,7 +459,7 @@ export class Sequence {
       policy: this.policy,
       rows,
       eventFollows,
-      ...(plan && { evict: { plan, times: this.times } }),
+      ...(plan && { evict: { plan, times: this.times, forget } }),
     });
     if (plan && event) this.#done(plan, event);
     return output;
@@ -473,8 +493,11 @@ export class Sequence {
   }
 }
 
-/** Whether a policy can act only when the whole prompt is there. What a file beside the model says is there before. */
-export const waits = ({ whole, reach, needs }: Compiled): boolean =>
-  whole ||
+/**
+ * Whether a policy can act only when the whole prompt is there, which may come in blocks. What a file beside the model
+ * says is there before.
+ */
+export const waits = ({ whole, reach, needs }: Compiled, inBlocks = true): boolean =>
+  (whole && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));
