@@ -394,6 +394,57 @@ export function zip(
   }
 }
 
+/** Four numbers of an operand that steps, or one four times. */
+// @ts-ignore: decorator
+@inline
+function four(at: usize, step: i32): v128 {
+  return step ? v128.load(at) : v128.load32_splat(at);
+}
+
+/**
+ * `zip` of operands in f32 where that rounds as f64 would: all kinds but the exponential and the odds.
+ */
+export function zip4(
+  kind: i32, outer: i32, inner: i32, a: usize, ao: usize, ai: i32, b: usize, bo: usize, bi: i32, out: usize,
+): void {
+  const sa: usize = ai ? 16 : 0, sb: usize = bi ? 16 : 0, one = f32x4.splat(1);
+  for (let o = 0; o < outer; o++, a += ao, b += bo, out += <usize>inner << 2) {
+    let pa = a, pb = b;
+    for (let to = out, end = out + (<usize>inner << 2); to < end; to += 16, pa += sa, pb += sb) {
+      const x = four(pa, ai), y = four(pb, bi);
+      let z: v128;
+      switch (kind) {
+        case 0: z = f32x4.add(x, y); break;
+        case 1: z = f32x4.sub(x, y); break;
+        case 2: z = f32x4.mul(x, y); break;
+        case 3: z = f32x4.div(x, y); break;
+        case 4: z = v128.bitselect(x, y, f32x4.gt(x, y)); break;
+        case 5: z = v128.bitselect(x, y, f32x4.lt(x, y)); break;
+        case 6: z = v128.and(f32x4.lt(x, y), one); break;
+        case 7: z = v128.and(f32x4.ge(x, y), one); break;
+        case 8: z = v128.and(f32x4.eq(x, y), one); break;
+        case 10: z = f32x4.sqrt(x); break;
+        case 11: z = f32x4.abs(x); break;
+        default: z = f32x4.floor(x); break;
+      }
+      v128.store(to, z);
+    }
+  }
+}
+
+/** `choose` of operands in f32. */
+export function choose4(
+  outer: i32, inner: i32, m: usize, mo: usize, mi: i32, a: usize, ao: usize, ai: i32, b: usize, bo: usize, bi: i32,
+  out: usize,
+): void {
+  const sm: usize = mi ? 16 : 0, sa: usize = ai ? 16 : 0, sb: usize = bi ? 16 : 0, none = f32x4.splat(0);
+  for (let o = 0; o < outer; o++, m += mo, a += ao, b += bo, out += <usize>inner << 2) {
+    let pm = m, pa = a, pb = b;
+    for (let to = out, end = out + (<usize>inner << 2); to < end; to += 16, pm += sm, pa += sa, pb += sb)
+      v128.store(to, v128.bitselect(four(pa, ai), four(pb, bi), f32x4.ne(four(pm, mi), none)));
+  }
+}
+
 /** out [outer, inner] = a where m is not 0, else b; operands as those of `zip`. */
 export function choose(
   outer: i32, inner: i32,

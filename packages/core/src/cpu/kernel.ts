@@ -3,6 +3,9 @@ import { kernelBytes } from './kernel-bytes.ts';
 /** Type, place, bytes from row to row, whether it steps within one, and the number itself where it is one. */
 export type KernelOperand = readonly [type: number, at: number, outer: number, inner: number, value: number];
 
+/** The same of one in f32. */
+export type Operand4 = readonly [at: number, outer: number, inner: number];
+
 /** The functions of kernel/kernel.ts over one memory; pointers and distances of rows are bytes. */
 interface Functions {
   readonly memory: WebAssembly.Memory;
@@ -25,6 +28,12 @@ interface Functions {
     outer: number,
     inner: number,
     ...operands: readonly [...KernelOperand, ...KernelOperand, ...KernelOperand, out: number]
+  ): void;
+  zip4(kind: number, outer: number, inner: number, ...operands: readonly [...Operand4, ...Operand4, out: number]): void;
+  choose4(
+    outer: number,
+    inner: number,
+    ...operands: readonly [...Operand4, ...Operand4, ...Operand4, out: number]
   ): void;
   take(table: number, size: number, index: number, n: number, out: number): number;
   groupSlots(kind: number, x: number, group: number, n: number, count: number, work: number, out: number): number;
@@ -87,12 +96,12 @@ export function createKernel(): CpuKernel | undefined {
   return {
     ...functions,
     place(...bytes) {
+      const places = new Array<number>(bytes.length);
       let end = first;
-      const places = bytes.map((count) => {
-        const at = end;
-        end += 16 * Math.ceil(count / 16) + 16;
-        return at;
-      });
+      for (let i = 0; i < bytes.length; i++) {
+        places[i] = end;
+        end += 16 * Math.ceil(bytes[i] / 16) + 16;
+      }
       if (end > memory.buffer.byteLength) {
         memory.grow(Math.ceil((end - memory.buffer.byteLength) / 65_536));
         look();

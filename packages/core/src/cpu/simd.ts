@@ -1,4 +1,4 @@
-import type { Operand, PoolOptions, Reduction } from '../ops.ts';
+import type { PoolOptions, Reduction } from '../ops.ts';
 import {
   commonRows,
   contiguous,
@@ -13,10 +13,8 @@ import {
   zeros,
 } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import type { Tensor } from '../tensor.ts';
-import type { CpuKernel, KernelOperand } from './kernel.ts';
-import { elementwise as plainly } from './elementwise.ts';
-import type { Elements, Kind } from './elementwise.ts';
+import type { CpuKernel } from './kernel.ts';
+import { simdElementwise } from './simd-elementwise.ts';
 import { grouped, LOWEST, reduce } from './reduce.ts';
 import { noGroup, outside, rank, take as takeVectors } from './slots.ts';
 import { manyDots, simdKernels, simdProducts } from './simd-kernels.ts';
@@ -36,9 +34,12 @@ export const simdVectors = (k: CpuKernel): Vectors => ({
   normaliseRows: (x, softmax) => normaliseRows(k, x, softmax),
   firstBad: (x, atLeast) => firstBad(k, x, atLeast),
   select: (scores, budgets, masks) => select(k, scores, budgets, masks),
-  elementwise: (kind, elements) =>
-    kind === 'log' || kind === 'log1p' ? plainly(kind, elements) : elementwise(k, kind, elements),
-  reduce: (kind, x, axis) => (axis === 'slots' && x.shape.length < 3 ? reduceSlots(k, kind, x) : reduce(kind, x, axis)),
+  elementwise: simdElementwise(k),
+  reduce: (kind, x, axis) => {
+    if (axis === 'channels') return reduce(kind, x, axis);
+    if (x.shape.length < 3) return reduceSlots(k, kind, x);
+    return kind === 'sum' || kind === 'mean' ? reduceVectors(k, kind, x) : reduce(kind, x, axis);
+  },
   take: (table, index) => (table.shape.length < 3 ? take(k, table, index) : takeVectors(table, index)),
   groupSlots: (kind, x, groups, count) => groupSlots(k, kind, x, groups, count),
   reference: simdKernels(k),
@@ -267,89 +268,6 @@ function select(k: CpuKernel, scores: CpuTensor, budgets: CpuTensor, masks: Mask
   return out;
 }
 
-/** In the order of the kernel's cases. */
-const ZIPS: readonly Kind[] = [
-  'add',
-  'sub',
-  'mul',
-  'div',
-  'max',
-  'min',
-  'less',
-  'atLeast',
-  'equal',
-  'exp',
-  'sqrt',
-  'abs',
-  'floor',
-  'odds',
-];
-/** Types of the kernel's operands. */
-const F32 = 0,
-  U32 = 1,
-  NUMBER = 2;
-
-function elementwise(k: CpuKernel, kind: Kind, elements: Elements): CpuTensor {
-  const { out, rows, outer, inner, operands } = asOne(elements);
-  const size = outer === 1 ? 1 : Math.max(1, Math.floor(BLOCK / Math.max(1, inner))),
-    room = 4 * size * inner,
-    places = k.place(room, room, room, room),
-    found = places[3],
-    slabs = [0, 1, 2].map((i) => slabOf(k, operands[i] ?? 0, outer, inner, places[i])) as [Slab, Slab, Slab];
-  for (let r = 0; r < rows; r++)
-    for (let first = 0; first < outer; first += size) {
-      const n = Math.min(size, outer - first),
-        [a, b, c] = slabs.map((slab) => slab(r, rows, first, n)) as [KernelOperand, KernelOperand, KernelOperand];
-      if (kind === 'where') k.choose(n, inner, ...a, ...b, ...c, found);
-      else k.zip(ZIPS.indexOf(kind), n, inner, ...a, ...b, found);
-      out.data.set(k.f32().subarray(found / 4, found / 4 + n * inner), (r * outer + first) * inner);
-    }
-  return out;
-}
-
-/** The same as one row, where all that is not a number is dense and of the result's shape, and fits a block. */
-function asOne(elements: Elements): Elements {
-  const { out, operands } = elements,
-    size = out.data.length;
-  const alike = (x: Operand): boolean =>
-    typeof x === 'number' || ((x as CpuTensor).data.length === size && isDense(x as CpuTensor));
-  return size > BLOCK || !operands.every(alike)
-    ? elements
-    : { out, rows: 1, outer: 1, inner: size, operands: operands.map((x) => (typeof x === 'number' ? x : flat(x))) };
-}
-const flat = (x: Tensor): CpuTensor => cpuTensor((x as CpuTensor).data, [1, (x as CpuTensor).data.length]);
-
-/** Brings what an operand has for rows [first, first + n) of row r. */
-type Slab = (r: number, rows: number, first: number, n: number) => KernelOperand;
-
-function slabOf(k: CpuKernel, x: Operand, outer: number, inner: number, at: number): Slab {
-  if (typeof x === 'number') {
-    const number = [NUMBER, 0, 0, 0, x] as const;
-    return () => number;
-  }
-  const t = x as CpuTensor,
-    { data } = t,
-    type = data instanceof Uint32Array ? U32 : F32,
-    [, slot, channel] = strides(t),
-    step = outer === 1 && channel === 0 ? slot : channel,
-    stepOuter = outer === 1 ? 0 : slot,
-    width = step === 0 ? 1 : inner;
-  const operand = [type, at, stepOuter === 0 ? 0 : 4 * width, step === 0 ? 0 : 1, 0] as const;
-  return (r, rows, first, n) => {
-    const memory = type === U32 ? k.u32() : k.f32(),
-      from = rowAt(t, r, rows) + first * stepOuter,
-      lines = stepOuter === 0 ? 1 : n;
-    if ((width === 1 || step === 1) && (lines === 1 || stepOuter === width))
-      memory.set(data.subarray(from, from + lines * width), at / 4);
-    else
-      for (let j = 0; j < lines; j++)
-        if (step === 1)
-          memory.set(data.subarray(from + j * stepOuter, from + j * stepOuter + width), at / 4 + j * width);
-        else for (let i = 0; i < width; i++) memory[at / 4 + j * width + i] = data[from + j * stepOuter + i * step];
-    return operand;
-  };
-}
-
 /** Each row over its valid slots, `[rows, 1]`. */
 function reduceSlots(k: CpuKernel, kind: Reduction, given: CpuTensor): CpuTensor {
   const x = contiguous(given, 1),
@@ -360,6 +278,24 @@ function reduceSlots(k: CpuKernel, kind: Reduction, given: CpuTensor): CpuTensor
     const n = validSlots(x, r);
     putRow(k, x, r, rows, n, own);
     out.data[r] = reduced(k, kind, own, n);
+  }
+  return out;
+}
+
+/** The sum or mean of each row's vectors, `[rows, 1, d]`. */
+function reduceVectors(k: CpuKernel, kind: 'sum' | 'mean', given: CpuTensor): CpuTensor {
+  const x = contiguous(given, 2),
+    [rows, , d] = dims(x),
+    out = zeros([rows, 1, d]),
+    size = blockOf(d),
+    [block = 0, ones = 0, sums = 0] = k.place(4 * size * d, 4 * size, 8 * d);
+  for (let r = 0; r < rows; r++) {
+    const n = validSlots(x, r);
+    k.f32().fill(1, ones / 4, ones / 4 + size);
+    k.f64().fill(0, sums / 8, sums / 8 + d);
+    inBlocks(k, x, r, n, block, (_, count) => k.mix(ones, 0, 1, block, count, d, sums));
+    const total = k.f64().subarray(sums / 8, sums / 8 + d);
+    for (let c = 0; c < d; c++) out.data[r * d + c] = kind === 'mean' && n > 0 ? total[c] / n : total[c];
   }
   return out;
 }
