@@ -1,5 +1,5 @@
 import { openGpu } from '@kv/gpu';
-import { gpuEngine } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/gpu-models';
 import { decode, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
 import { done, median } from './clock.mjs';
@@ -60,7 +60,7 @@ export async function openModel(shape, { type, half }) {
   try {
     const started = performance.now(),
       before = gpu.ledger.live,
-      model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half }));
+      model = await randomModel(shape, type, gpuRuntime(gpu, { half }));
     await done(gpu);
     return {
       gpu,
@@ -68,7 +68,7 @@ export async function openModel(shape, { type, half }) {
       loadMs: performance.now() - started,
       bytes: gpu.ledger.live - before,
       end: () => {
-        model.decoder.destroy();
+        model.destroy();
         gpu.destroy();
       },
     };

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core';
 import type { Backend, Compiled } from '@kv/core';
 import { loadModel, Sequence } from '@kv/models';
-import type { Engine, Model, ModelConfig } from '@kv/models';
+import type { Model, ModelConfig, Runtime } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder } from '@kv/selectors-joint-eviction';
@@ -101,16 +101,16 @@ describe.skipIf(!gpu)('a model on the device', () => {
   const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64),
     BUDGET = 16;
   async function onDevice(run: (model: Model) => Promise<void>): Promise<void> {
-    const { gpuEngine } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as {
-      gpuEngine(gpu: Gpu, options: object): Engine;
+    const { gpuRuntime } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as {
+      gpuRuntime(gpu: Gpu): Runtime;
     };
     const model = await loadModel(fileURLToPath(new URL('models/test/fixtures/llama', packages)), {
-      engine: gpuEngine(gpu!, { resident: true }),
+      runtime: gpuRuntime(gpu!),
     });
     try {
       await run(model);
     } finally {
-      model.decoder.destroy();
+      model.destroy();
     }
   }
   const prefilled = async (

@@ -116,6 +116,24 @@ describe('resolvePolicy', () => {
     expect(all.find(({ name }) => name === 'snapkv')?.options).toEqual({ window: 64, kernel: 5, pooling: 'mean' });
     expect((await kv(['pieces', 'snapkv'], { cwd })).stdout).toContain('Observation window');
   });
+  it.each([
+    [undefined, 100],
+    [40, 40],
+    [80, 80],
+    [140, 140],
+  ])('kv pieces on a terminal of %s columns has lines of at most %i', async (columns, most) => {
+    const at = { cwd, ...(columns !== undefined && { columns }) };
+    for (const args of [['pieces'], ['pieces', 'sponsorship'], ['pieces', 'acme.bright']]) {
+      const { stdout } = await kv(args, at);
+      const lines = stdout.split('\n');
+      expect(Math.max(...lines.map((line) => [...line].length))).toBeLessThanOrEqual(most);
+      expect(Math.max(...lines.map((line) => [...line].length))).toBeGreaterThan(most / 2);
+    }
+    const words = (text: string): readonly string[] => text.split(/\s+/);
+    expect(words((await kv(['pieces'], at)).stdout)).toEqual(
+      words((await kv(['pieces'], { cwd, columns: 400 })).stdout),
+    );
+  });
   it('a file names the catalogue alone: nothing is imported for its label', () => {
     expect(policyOfFile('snapkv(window=64,kernel=5) ∘ topK').label).toBe('snapkv ∘ topK');
     for (const label of ['"./a, (b).mjs" ∘ topK', 'acme.bright ∘ topK', 'file:///etc/x.mjs'])

@@ -141,7 +141,7 @@ function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, 
 }
 
 type Read = Parameters<typeof settled>[2];
-function applied({ layer, draft, compiled, notes }: Recorded, read: Read): Applied {
+function applied({ layer, draft, notes }: Recorded, read: Read): Applied {
   const all = settled([layer], [draft], read, draft.kept === undefined);
   const scores = draft.scores && read[read.length - 1];
   return {

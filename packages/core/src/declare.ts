@@ -37,7 +37,6 @@ export type Factory<O extends Options, P, I extends readonly unknown[] = []> = C
   /** For a method that passes them on. */
   readonly options: O;
 };
-// biome-ignore lint/suspicious/noExplicitAny: factories take different arguments
 export type AnyFactory = ((...args: any[]) => unknown) & { readonly description: Description };
 
 /** Recognised by its description, never by class: two copies of core agree. Reads properties and calls nothing. */
@@ -126,7 +125,6 @@ const pieceOf = (term: unknown): unknown =>
 const labelOf = (x: unknown): string => (Array.isArray(x) ? `${x[0]}*${(x[1] as Piece).label}` : (x as Piece).label);
 
 /** A method of a paper: a composition under a name, with the options that it passes on. */
-// biome-ignore lint/suspicious/noExplicitAny: any composition
 export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
   name: string,
   about: About<O>,

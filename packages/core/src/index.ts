@@ -95,7 +95,7 @@ export { inner, LOWEST, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
 export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
 export type { Axis, Backend, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
-export { isPiece } from './piece.ts';
+export { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 export type {
   Allocator,
   AnyPiece,

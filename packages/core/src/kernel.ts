@@ -24,7 +24,6 @@ export interface Products {
  * shape, cost, reference and WGSL in one place. The law `kernel` in `@kv/laws` checks WGSL and reference against each
  * other; a wrong name of an input or parameter does not compile.
  */
-// biome-ignore lint/suspicious/noExplicitAny: a kernel of any names
 export interface Kernel<I extends Types = any, P extends Types = any> {
   readonly id: string;
   /** Names and element types of the inputs, in binding order. */

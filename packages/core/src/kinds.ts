@@ -301,7 +301,6 @@ const SORTS = {
   selector: { kind: 'selector', from: LATER, to: 'kept', ...selecting },
   weightSelector: { kind: 'selector', from: ['weights'], to: 'kept', ...selecting },
   unitSelector: { kind: 'selector', from: ['units'], to: 'kept', ...selecting },
-  // biome-ignore lint/suspicious/noExplicitAny: each sort reads and leaves its own
 } as const satisfies Record<string, Sort<any, any>>;
 
 /** Declares a piece of one kind: its name, what is true of it, and its equation. */
@@ -315,7 +314,6 @@ export type Author<F extends Phase, T extends Phase | 'same', C, R> = <
   declared: Declared<O, S, C, X>,
   run: Run<O, S, C, X, R>,
 ) => Factory<O, Piece<F, T, N>>;
-// biome-ignore lint/suspicious/noExplicitAny: each sort reads and leaves its own
 const author =
   (sort: Sort<any, any>): Author<any, any, any, any> =>
   (name, declared, run) =>

@@ -34,7 +34,6 @@ export interface Option<T> {
   /** Left out, it is as this other option is. */
   readonly as?: string;
 }
-// biome-ignore lint/suspicious/noExplicitAny: the values of different options have nothing in common
 export type Options = Readonly<Record<string, Option<any>>>;
 type ValueOf<O> = O extends Option<infer T> ? T : never;
 /** Every option with its value. */

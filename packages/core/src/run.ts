@@ -144,16 +144,17 @@ const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<type
   read: signalReader(step, layer, draft.state),
 });
 
-/** Steps in order over all the layers given, drafts in and out. */
+/** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
 export function runSteps(
   steps: readonly Step[],
   layers: readonly EventLayer[],
   ops: Ops,
   drafts: readonly Draft[],
+  by: (step: Step, cells: readonly Cell[]) => readonly Draft[] = runStep,
 ): readonly Draft[] {
   return steps.reduce(
     (now, step) =>
-      runStep(
+      by(
         step,
         layers.map((layer, i) => cellOf(layer, ops, now[i], step)),
       ),

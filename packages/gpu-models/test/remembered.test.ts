@@ -7,7 +7,7 @@ import { topK } from '@kv/selectors-top-k';
 import { generate, Ledger, loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
 import { attendLayer } from '../src/sequence/attend.ts';
 import { DeviceLayer } from '../src/sequence/layer.ts';
 import { gpuTests } from './device.ts';
@@ -186,7 +186,7 @@ gpuTest(
 
 gpuTest('timestamps tell an event from the model', async () => {
   const gpu = await openGpu({ timestamps: 'kernels' }),
-    model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) });
+    model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) });
   await generate(model, { ids: ids(20), policy: window[0], budget: 12, maxNewTokens: 2 });
   const times = await gpu.timings(),
     of = (label: string): string[] =>
@@ -197,6 +197,6 @@ gpuTest('timestamps tell an event from the model', async () => {
   expect(of('event')).not.toContain('model:attention');
   expect(of('')).toEqual(expect.arrayContaining(['model:attention', 'model:append']));
   expect(times.every(({ label }) => label === '' || label === 'event')).toBe(true);
-  model.decoder.destroy();
+  model.destroy();
   gpu.destroy();
 });

@@ -1,6 +1,7 @@
 import { compile, freeze } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
+import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
@@ -169,7 +170,7 @@ gpuTest('generations in a row leave memory as it was', (gpu) =>
 
 gpuTest('a fork goes its own way, whole or cut, and a question over what was kept is answered as on the host', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
-    const went = async (model: typeof host): Promise<unknown[]> => {
+    const went = async (model: Model): Promise<unknown[]> => {
       const source = new Sequence(model),
         plain = new Sequence(model),
         out: unknown[] = [];

@@ -12,11 +12,11 @@ import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
-import type { Generated, Model } from '../src/index.ts';
+import type { Generated, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
 import { shared, sharedJson } from './shared.ts';
 
-let model: Model, ids: number[], plain: Generated;
+let model: HostModel, ids: number[], plain: Generated;
 /** Quest. */
 const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBounds(), topK()), { budget });
 const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> =>
@@ -103,7 +103,7 @@ describe('trunks with a two-level selector', () => {
     const { text, offsets } = sequence.tokens;
     let s = 0;
     const of = offsets.map(([a, b]) => (/[.!?]\s*$|\n/.test(text.slice(a, b)) ? s++ : s));
-    for (const heads of sequence.lastKept!)
+    for (const heads of sequence.course.last!.kept)
       for (const kept of heads) {
         expect(kept).toHaveLength(100);
         const free = kept.filter((p) => p < ids.length - 8);

@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { StopText } from '../src/host/stop-text.ts';
-import { TokenText } from '../src/host/text.ts';
+import { TokenText } from '../src/sequence/text.ts';
 import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
@@ -132,7 +132,7 @@ describe('memory', () => {
     await sequence.prefill(ids, { policies: [policy] });
     expect(sequence.ledger.entry('rings').live).toBe(4 * ring);
     await sequence.evict(policy, 32);
-    expect(report.kept).toEqual(sequence.lastKept);
+    expect(report.kept).toEqual(sequence.course.last!.kept);
     sequence.destroy();
     const blocks = await generate(model, { ids, policy, budget: 32, block: 100, maxNewTokens: 1 });
     expect(blocks.report.kept).toEqual(report.kept);
@@ -171,7 +171,7 @@ describe('sequences', () => {
         if (token !== undefined) tokens.push(token);
       const own = await generate(model, { ids, policy, budget: 48, maxNewTokens: 10 });
       expect(tokens).toEqual(own.tokens);
-      expect(fork.lastKept).toEqual(own.report.kept);
+      expect(fork.course.last?.kept).toEqual(own.report.kept);
       fork.destroy();
     }
     expect(sequence.kept()).toEqual(before);

@@ -4,11 +4,11 @@ import { streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, expect, test } from 'vitest';
 import { Ledger, loadCache, loadModel, saveCache, Sequence, watchLayers } from '../src/index.ts';
-import type { Model } from '../src/index.ts';
+import type { HostModel } from '../src/index.ts';
 import { HiddenNumbers } from '../src/host/hidden.ts';
 import { shared, sharedJson } from './shared.ts';
 
-let model: Model, ids: number[], channel: number[];
+let model: HostModel, ids: number[], channel: number[];
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;

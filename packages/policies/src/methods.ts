@@ -82,7 +82,7 @@ export const pyramidkv = method(
   {
     source: sourceOf(kvpressPyramid),
     says: "SnapKV under PyramidKV's budgets, kvpress' rule.",
-    options: { ...snapkv.options, ...kvpressPyramid.options },
+    options: { ...snapkv.options, beta: kvpressPyramid.options.beta },
   },
   ({ beta, ...o }) => compose(snapkv(o), kvpressPyramid({ window: o.window, beta }), topK()),
 );
@@ -112,7 +112,12 @@ export const dynamickv = method(
   {
     source: sourceOf(dynamicBudgets),
     says: 'SnapKV, layers by their share of the best scores.',
-    options: { ...snapkv.options, ...dynamicBudgets.options, kernel: withDefault(snapkv.options.kernel, 7) },
+    options: {
+      ...snapkv.options,
+      window: withDefault(snapkv.options.window, 32),
+      kernel: withDefault(snapkv.options.kernel, 7),
+      most: dynamicBudgets.options.most,
+    },
   },
   ({ most, ...o }) => compose(snapkv(o), dynamicBudgets({ window: o.window, most }), topK()),
 );

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compile, compose } from '@kv/core';
 import { generate, loadModel, Sequence, watchLayers } from '@kv/models';
-import type { Model } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';
 import { calibration } from '@kv/scorers-triattention';
@@ -12,7 +12,7 @@ import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 import type { Golden } from './goldens.ts';
 
-let model: Model, golden: Golden;
+let model: HostModel, golden: Golden;
 beforeAll(async () => {
   golden = goldenOf('llama');
   const beside = await calibrated(goldenFolder('llama'), golden.ids);

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { readCpu, registry, shaper } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { artifactOf, generate } from '@kv/models';
-import type { Model } from '@kv/models';
+import { generate } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
 import { catalogue, parsePolicy } from '../src/index.ts';
 import { calibrated } from './beside.ts';
@@ -46,7 +46,7 @@ const here: Readonly<Record<string, string>> = {
   kvcompose: 'kvcompose',
   kvcompose_unstructured: 'kvcompose ∘ modelWide ∘ topK',
 };
-const models = new Map<string, { readonly model: Model; readonly ids: readonly number[] }>();
+const models = new Map<string, { readonly model: HostModel; readonly ids: readonly number[] }>();
 beforeAll(async () => {
   const made = await Promise.all(
     kinds.map(async (kind) => {
@@ -67,7 +67,7 @@ const positions = (bits: string): number[] => {
 };
 /** The scores that a policy selects by in one layer, on the rows that they have. */
 async function scoresOf(
-  model: Model,
+  model: HostModel,
   ids: readonly number[],
   { label }: Policy,
   layer: number,
@@ -149,7 +149,7 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
   },
 );
 test.each(kinds)('%s: calibrated filters are those of a singular value decomposition', async (kind) => {
-  const ours = readQFilters((await artifactOf(models.get(kind)!.model, Q_FILTERS_FILE))!);
+  const ours = readQFilters((await models.get(kind)!.model.sidecar(Q_FILTERS_FILE))!);
   reference.kinds[kind].filters.forEach((heads, l) =>
     heads.flat().forEach((x, i) => expect(Math.abs(ours[l].filters[i] - x)).toBeLessThan(1e-4)),
   );

@@ -107,7 +107,7 @@ async function converse(
       seed,
     });
     stderr.write(
-      `${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+      `${model.name} on ${model.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);

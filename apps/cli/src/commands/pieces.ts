@@ -2,9 +2,10 @@ import { entries, lookUp } from '@kv/core';
 import type { Description, Entry, Option } from '@kv/core';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { columns } from '../columns.ts';
+import { wrap, wrapped } from '../columns.ts';
 import { installed } from '../policy/installed.ts';
 import type { Installed } from '../policy/installed.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
 /** `kv pieces`: everything that is installed. */
@@ -20,6 +21,7 @@ export const piecesCommand = (terminal: Terminal): Command =>
       const { stdout, stderr, cwd } = terminal;
       const all = await installed(cwd);
       const listed = name === undefined ? entries(all.known) : named(all, name);
+      const width = lineWidth(stdout);
       for (const sentence of all.failed) stderr.write(`${sentence}\n`);
       if (json)
         stdout.write(
@@ -29,8 +31,8 @@ export const piecesCommand = (terminal: Terminal): Command =>
             1,
           )}\n`,
         );
-      else if (name === undefined) stdout.write(`${list(listed, all)}\n`);
-      else stdout.write(`${listed.map((entry) => details(entry, all)).join('\n\n')}\n`);
+      else if (name === undefined) stdout.write(`${list(listed, all, width)}\n`);
+      else stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
     });
 
 /** Everything of a name: a method may stand beside a piece. */
@@ -71,14 +73,15 @@ const standard = ({ default: value, as }: Option<unknown>): unknown =>
   as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : value);
 
 const ours = (from: string): boolean => from.startsWith('@kv/');
-function list(all: readonly Entry[], { versions }: Installed): string {
+function list(all: readonly Entry[], { versions }: Installed, width: number): string {
+  const paragraph = (text: string): string => wrap(text, width).join('\n');
   const section = (title: string, entries: readonly Entry[]): string => {
     const rows = entries.map(({ factory: { description }, package: from }) => [
       description.name,
       pc.dim(description.kind),
       `${description.says}${ours(from) ? '' : ` (${from}@${versions.get(from) ?? '0.0.0'})`}`,
     ]);
-    return `${pc.bold(title)}\n${columns(rows)}`;
+    return `${pc.bold(paragraph(title))}\n${wrapped(rows, width)}`;
   };
   const isMethod = ({ factory }: Entry): boolean => factory.description.kind === 'method';
   return [
@@ -89,11 +92,11 @@ function list(all: readonly Entry[], { versions }: Installed): string {
       all.filter((entry) => !isMethod(entry)),
     ),
     '',
-    "A scorer alone is followed by topK. 'kv pieces NAME' says all about one of them.",
+    paragraph("A scorer alone is followed by topK. 'kv pieces NAME' says all about one of them."),
   ].join('\n');
 }
 
-function details({ factory: { description }, package: from }: Entry, { versions }: Installed): string {
+function details({ factory: { description }, package: from }: Entry, { versions }: Installed, width: number): string {
   const { name, kind, says, source, signals, options } = description;
   const rows = [
     ['source', source],
@@ -103,13 +106,12 @@ function details({ factory: { description }, package: from }: Entry, { versions 
   ];
   const optionRows = Object.entries(options).map(([key, option]) => [
     `${key}=${String(standard(option) ?? '')}`,
-    option.says,
-    pc.dim(option.form.want),
+    `${option.says} (${option.form.want})`,
   ]);
   return [
-    `${pc.bold(name)}, ${kind}: ${says}`,
-    columns(rows),
-    ...(optionRows.length > 0 ? [columns(optionRows)] : []),
+    wrap(`${name}, ${kind}: ${says}`, width).join('\n').replace(name, pc.bold(name)),
+    wrapped(rows, width),
+    ...(optionRows.length > 0 ? [wrapped(optionRows, width)] : []),
   ].join('\n');
 }
 const TAKES = { scorer: 'a scorer', scorers: 'scorers', terms: 'WEIGHT*SCORER, ...', policy: 'a policy' } as const;

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { registry } from '@kv/core';
+import { otherProtocol, registry } from '@kv/core';
 import type { Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
@@ -47,7 +47,12 @@ async function find(cwd: string): Promise<Installed> {
   const ours = new Set([...catalogue.values()].flatMap((held) => held.map((entry) => entry.package)));
   for (const { folder, manifest } of packages.filter(({ manifest: { name } }) => !ours.has(name)))
     try {
-      modules[manifest.name] = (await import(/* @vite-ignore */ entryOf(folder, manifest))) as object;
+      const module = (await import(/* @vite-ignore */ entryOf(folder, manifest))) as object;
+      modules[manifest.name] = module;
+      for (const [name, x] of Object.entries(module)) {
+        const other = otherProtocol((x as { readonly description?: unknown } | null)?.description, name);
+        if (other) failed.push(`${manifest.name}: ${other}`);
+      }
     } catch (cause) {
       failed.push(`${manifest.name} could not be imported: ${cause instanceof Error ? cause.message : String(cause)}`);
     }

@@ -1,17 +1,5 @@
 import type { PoolOptions, Reduction } from '../ops.ts';
-import {
-  commonRows,
-  contiguous,
-  cpuTensor,
-  dims,
-  isDense,
-  raggedAs,
-  rowAt,
-  rowOf,
-  strides,
-  validSlots,
-  zeros,
-} from './dense.ts';
+import { commonRows, contiguous, cpuTensor, dims, raggedAs, rowAt, rowOf, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 import type { CpuKernel } from './kernel.ts';
 import { simdElementwise } from './simd-elementwise.ts';

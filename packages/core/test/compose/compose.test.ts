@@ -28,11 +28,18 @@ describe('what is no piece', () => {
     [null, 'null'],
     [undefined, 'undefined'],
     ['topK', 'string'],
-    [{ protocol: 2, atoms: [] }, 'object'],
     [3, 'number'],
   ])('%j', (x, shown) =>
     expect(() => plain(pieces.snapkv(), x)).toThrow(
       `argument 2 must be a piece ({ protocol: 1, atoms, ... }), got ${shown}`,
+    ),
+  );
+  test.each([
+    [2, 'update @kv/core'],
+    [0, "update the package that brings 'mine'"],
+  ])('protocol %d', (protocol, update) =>
+    expect(() => plain(pieces.snapkv(), { ...pieces.topK(), protocol, name: 'mine' })).toThrow(
+      `compose: 'mine' speaks protocol ${protocol} of pieces and this @kv/core protocol 1: ${update}`,
     ),
   );
   test('a combination of what is no scorer', () =>

@@ -1,7 +1,8 @@
 import { shaper, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
-import type { Model } from '@kv/models';
+import { hostRunning } from '@kv/models';
+import type { HostDecoder, HostModel } from '@kv/models';
 import { random } from './cover.ts';
 
 /** Share of a row's largest magnitude within which two scores tie. */
@@ -45,18 +46,16 @@ export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
   };
 }
 /** The same model with every query, key and value raised by up to `TIE` of itself. */
-export function shakenModel(model: Model, seed: number): Model {
+export function shakenModel(model: HostModel, seed: number): HostModel {
   const next = numbersOf(seed),
     raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())),
     { decoder } = model;
-  return {
-    ...model,
-    decoder: {
-      ...decoder,
-      project: async (...layer) => {
-        const { q, k, v } = await decoder.project(...layer);
-        return { q: raised(q), k: raised(k), v: raised(v) };
-      },
+  const shaking: HostDecoder = {
+    ...decoder,
+    project: async (...layer) => {
+      const { q, k, v } = await decoder.project(...layer);
+      return { q: raised(q), k: raised(k), v: raised(v) };
     },
   };
+  return { ...model, ...hostRunning(shaking, model) };
 }

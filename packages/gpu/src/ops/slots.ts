@@ -1,6 +1,6 @@
 import { KvError, LOWEST } from '@kv/core';
 import type { Primitives } from '@kv/core';
-import { bits } from '../encode.ts';
+import { bits } from '../shader-text.ts';
 import type { Recording } from '../encode.ts';
 import { firstBad, firstOf } from '../kernels/first-bad.wgsl.ts';
 import { groupSlots } from '../kernels/group-slots.wgsl.ts';

@@ -1,7 +1,7 @@
 import { KvError, number, unitTransform } from '@kv/core';
 import type { Place, Tensor, WithUnits } from '@kv/core';
 import { coAttention } from './co-attention.ts';
-import type { CoAttention } from './co-attention.ts';
+import type { CoAttention } from './edges.ts';
 import { centralities, unitGraph } from './graph.ts';
 
 type Crystal = Place & Pick<WithUnits, 'units' | 'unitScores' | 'forced'>;

@@ -1,10 +1,10 @@
 export { breath } from './breath.ts';
 export { carried, holding, resonance } from './breath-kernels.ts';
 export { coAttention } from './co-attention.ts';
-export type { CoAttention } from './co-attention.ts';
 export { coverage } from './coverage.ts';
 export { centrality, crystallization, standout } from './crystallization.ts';
 export { collector } from './edges.ts';
+export type { CoAttention } from './edges.ts';
 export { foldedCollector } from './folded.ts';
 export type { FoldedCollector } from './folded.ts';
 export { clip, saliency } from './saliency.ts';

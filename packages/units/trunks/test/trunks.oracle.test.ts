@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, runSteps, shaper } from '@kv/core';
+import { apply, compile, compose, cpu, emptyDraft, runSteps } from '@kv/core';
 import type { Draft, Piece } from '@kv/core';
 import { centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';

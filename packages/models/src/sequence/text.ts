@@ -1,5 +1,5 @@
 import type { Tokens } from '@kv/core';
-import type { Tokenizer } from '../tokenizer.ts';
+import type { Tokenizer } from '../tokenizer/interface.ts';
 
 /** Ids, text and exact offsets of a growing sequence. A token that holds part of a character covers that character. */
 export class TokenText implements Tokens {

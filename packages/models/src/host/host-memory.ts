@@ -1,37 +1,54 @@
-import type { AnySignal, Compiled, Plan } from '@kv/core';
+import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
-import { embeddingsOf } from './embeddings.ts';
+import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
+import type { FeedResult, FeedOptions, Observing, Output } from '../sequence/memory.ts';
+import type { MemoryOptions } from '../sequence/runtime.ts';
+import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequence-memory.ts';
+import type { Snapshot } from '../sequence/snapshot.ts';
+import type { Observer } from '../sequence/observer.ts';
+import type { HostDecoder } from './decoder.ts';
 import { keptPositions, runSubjects } from './event.ts';
-import type { EventResult, EventTimes } from './event.ts';
 import { HiddenNumbers } from './hidden.ts';
+import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
 import { pass } from './pass.ts';
 import { reader } from './provide.ts';
-import { SequenceMemory } from './sequence-memory.ts';
-import type { Fed, FeedOptions, Output, Place } from './sequence-memory.ts';
-import type { Snapshot } from './snapshot.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
 import type { Chosen } from './visibility.ts';
 import { watchOf } from './watch.ts';
-import { beforeEvent, showViews } from './witness.ts';
-import type { Witness } from './witness.ts';
+import { beforeEvent, showViews } from './show-observer.ts';
 
 /** All that one sequence remembers, on the host. */
-export class Memory extends SequenceMemory {
-  layers: readonly LayerMemory[] = Array.from(
-    { length: this.model.config.layers },
-    () => new LayerMemory(this.model.config, this.ledger),
-  );
+export class HostMemory extends SequenceMemory implements HostState {
+  readonly decoder: HostDecoder;
+  layers: readonly LayerMemory[];
   /** State of rows `model`. */
-  shared: StateStore = new StateStore(this.model.config, this.ledger);
-  /** Is shown what events drop and views hide. */
-  witness: Witness | undefined;
+  shared: StateStore;
   /** What providers make of hidden states, where one asks for them. */
   hidden: HiddenNumbers | undefined;
+  readonly observing: Observing = {
+    show: (observer) => {
+      this.#observer = observer;
+    },
+    total: (id) => this.#total(id),
+  };
+  #observer: Observer | undefined;
+
+  constructor(
+    decoder: HostDecoder,
+    model: MemoryModel,
+    backend: Backend,
+    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+  ) {
+    super(model, backend, options);
+    this.decoder = decoder;
+    this.layers = Array.from({ length: model.config.layers }, () => new LayerMemory(model.config, this.ledger));
+    this.shared = new StateStore(model.config, this.ledger);
+  }
 
   watch(needs: readonly AnySignal[]): void {
     for (const layer of this.layers) layer.watch(watchOf(needs), this.model.config, this.ledger);
@@ -51,7 +68,8 @@ export class Memory extends SequenceMemory {
       text: tokens,
       counters,
       backend,
-      model: { config, decoder },
+      decoder,
+      model: { config, embeddings },
     } = this;
     return reader({
       memory: this.layers[layer],
@@ -62,17 +80,14 @@ export class Memory extends SequenceMemory {
       provided,
       attention: layerAttention(config, layer),
       queryHeads: config.queryHeads,
-      embeddings: embeddingsOf(this.model),
+      embeddings,
       outputWeight: () => decoder.outputWeight(layer),
       rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) },
     });
   }
 
   protected move(next: number): void {
-    const {
-      model: { decoder },
-      layers,
-    } = this;
+    const { decoder, layers } = this;
     for (const { cache, ring } of layers) {
       const before = cache.rotations ?? cache.positions,
         used = Array.from({ length: next }, (_, i) => i);
@@ -86,14 +101,11 @@ export class Memory extends SequenceMemory {
     }
   }
 
-  saved(): Promise<Snapshot> {
-    return Promise.resolve({
-      layers: this.layers.map((layer) => layer.saved(this.model.config)),
-      states: this.shared.saved(),
-    });
+  protected async numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>> {
+    return { layers: this.layers.map((layer) => layer.saved(this.model.config)), states: this.shared.saved() };
   }
 
-  restore({ layers, states }: Snapshot): void {
+  protected take({ layers, states }: Pick<Snapshot, 'layers' | 'states'>): void {
     for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, this.model.config, this.ledger);
     for (const state of states) this.shared.restore(state);
   }
@@ -104,11 +116,11 @@ export class Memory extends SequenceMemory {
     return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
   }
 
-  async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
-    const kept: number[][][] = [],
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
+    const kept: EventResult['kept'][number][] = [],
       budgets: (readonly number[])[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
-      watched = this.witness && options.phase === 'decode';
+      watched = this.#observer && options.phase === 'decode';
     const logits = await pass(this, ids, {
       ...options,
       ...(watched && {
@@ -118,13 +130,13 @@ export class Memory extends SequenceMemory {
       }),
       ...(evict && {
         afterLayer: async (l: number) => {
-          const event = await this.event(options.policy, [l], evict.plan, evict.times, () => {});
+          const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
           if (evict.forget) this.layers[l].unwatch();
         },
       }),
     });
-    if (this.witness && seen.size > 0) await showViews(this.witness, this, seen);
+    if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
     const output: Output = {
       logits,
       read: async () => logits,
@@ -134,38 +146,38 @@ export class Memory extends SequenceMemory {
     return { output, ...(evict && { event: { kept, budgets } }) };
   }
 
-  /** The sum of a state over all layers, or nothing where no piece keeps it. */
-  total(id: string): number | undefined {
-    const all = this.layers.flatMap(({ states }) => states.saved().filter((state) => state.id === id));
-    return all.length === 0 ? undefined : all.reduce((sum, { data }) => sum + data.reduce((a, b) => a + b, 0), 0);
-  }
-
   /** The first number in a row of a layer's state, where a piece keeps one. */
   stateOf(layer: number, id: string, row: number): number | undefined {
     return this.layers[layer].states.first(id, row);
   }
 
-  afterStep(policy: Compiled): Promise<void> {
-    return runStepHooks(this, policy);
+  protected runStepHooks(course: Course): Promise<void> {
+    return runStepHooks(this, course);
   }
 
-  async event(
-    policy: Compiled,
+  protected async runEvent(
+    course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult> {
     const { backend, shared } = this,
-      given = await provided(this, policy, layers, onPass);
+      given = await provided(this, course.policy, layers, onPass);
     const subjects = layers.map((l, i) => ({
-      at: this.at(l),
+      at: this.at(l, course),
       memory: this.layers[l],
       read: this.reader(l, given[i]),
     }));
-    const show = this.witness && (await beforeEvent(this, layers));
-    const result = await runSubjects(policy, subjects, plan, { backend, shared, room: 0, times });
-    if (show) show(this.witness!, result.kept);
+    const show = this.#observer && (await beforeEvent(this, layers));
+    const result = await runSubjects(course.policy, subjects, plan, {
+      backend,
+      shared,
+      room: 0,
+      times,
+      change: (run) => this.change('an event', run),
+    });
+    if (show) show(this.#observer!, result.kept);
     return result;
   }
 
@@ -178,11 +190,12 @@ export class Memory extends SequenceMemory {
   }
 
   /** Nothing yet, of the same model. */
-  empty(): Memory {
-    return new Memory(this.model, this.backend, this.window);
+  empty(): HostMemory {
+    const { decoder, model, backend, window, signal } = this;
+    return new HostMemory(decoder, model, backend, { window, signal });
   }
 
-  fork(upTo: number = this.length): Memory {
+  fork(upTo: number = this.length): HostMemory {
     const {
         model: { config },
         layers,
@@ -199,9 +212,14 @@ export class Memory extends SequenceMemory {
     return this.counted(copy, upTo);
   }
 
-  destroy(): void {
+  protected free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
     this.hidden?.destroy();
+  }
+
+  #total(id: string): number | undefined {
+    const all = this.layers.flatMap(({ states }) => states.saved().filter((state) => state.id === id));
+    return all.length === 0 ? undefined : all.reduce((sum, { data }) => sum + data.reduce((a, b) => a + b, 0), 0);
   }
 }

@@ -1,56 +1,8 @@
 import { attentionLast, keys, queries } from '@kv/core';
 import type { Tensor } from '@kv/core';
-import type { SequenceMemory } from './sequence-memory.ts';
+import type { SequenceMemory } from '../sequence/sequence-memory.ts';
+import type { Observer, ObservedRow } from '../sequence/observer.ts';
 import type { Chosen } from './visibility.ts';
-
-/** The newest query of one query head, and what is left for it. */
-export interface WitnessedRow {
-  /** An eviction, or what views leave visible of a cache that stays. */
-  readonly at: 'event' | 'view';
-  readonly layer: number;
-  readonly head: number;
-  /** Tokens generated so far. */
-  readonly step: number;
-  /** Position of the query. */
-  readonly query: number;
-  /** Its softmax weights over all slots, evicted and hidden ones included. */
-  readonly weights: Float32Array;
-  /** Original positions of those slots. */
-  readonly positions: readonly number[];
-  /** Slots that stay, ascending. */
-  readonly kept: readonly number[];
-  /** The query, `[d]`, such that logits are its inner products with keys over sqrt(d). */
-  readonly vector: Float32Array;
-  /** Norm of the largest key of its KV head. */
-  readonly keyNorm: number;
-  /** Views by position: positions from `sinks` up to, not including, `from` are hidden. */
-  readonly window?: { readonly sinks: number; readonly from: number };
-  /**
-   * A view that chose by scores: those of this row's slots, and which of them were forced; absent where it chose
-   * nothing.
-   */
-  readonly by?: { readonly scores: Float32Array; readonly forced: readonly number[] };
-  /** The first number that pieces keep for this query head in the state of this id. */
-  state(id: string): number | undefined;
-}
-/**
- * Looks on while a run evicts and hides, and concludes something about it; `certificates()` of `@kv/certificates` is
- * one.
- */
-export interface Witness {
-  row(row: WitnessedRow): void;
-  /**
-   * @param run what there was to see: heads, layers and decoding steps, positions of the prompt that each layer froze,
-   * and the sum over all layers of a state that pieces kept.
-   */
-  conclude(run: {
-    readonly heads: number;
-    readonly layers: number;
-    readonly steps: number;
-    readonly frozen: readonly number[];
-    total(state: string): number | undefined;
-  }): object;
-}
 
 type Positions = readonly (readonly number[])[];
 /** A memory whose states can be looked at. */
@@ -107,14 +59,14 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
 export async function beforeEvent(
   memory: Looked,
   layers: readonly number[],
-): Promise<(witness: Witness, kept: readonly Positions[]) => void> {
+): Promise<(observer: Observer, kept: readonly Positions[]) => void> {
   const held = memory.kept(),
     were = await now(memory, layers),
     { decoded: step, length } = memory;
-  return (witness, kept) =>
+  return (observer, kept) =>
     layers.forEach((layer, i) =>
       show(
-        witness,
+        observer,
         memory,
         { at: 'event', layer, step, query: length - 1 },
         were[i],
@@ -129,7 +81,7 @@ export async function beforeEvent(
 
 /** Shows what views left visible to the newest token. */
 export async function showViews(
-  witness: Witness,
+  observer: Observer,
   memory: Looked,
   seen: ReadonlyMap<number, readonly Chosen[]>,
 ): Promise<void> {
@@ -143,7 +95,7 @@ export async function showViews(
       heads = slots === 0 ? 0 : data.length / slots,
       [view] = seen.get(layer)!.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
     show(
-      witness,
+      observer,
       memory,
       { at: 'view', layer, step, query, ...(view && { window: view }) },
       are[i],
@@ -163,13 +115,13 @@ export async function showViews(
 }
 
 function show(
-  witness: Witness,
+  observer: Observer,
   memory: Looked,
-  place: Pick<WitnessedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
+  place: Pick<ObservedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
   { data, slots, vectors, largest }: Now,
   held: Positions,
   left: (positions: readonly number[], head: number, g: number, groups: number) => readonly number[],
-  chose: (head: number, slots: number) => WitnessedRow['by'] = () => undefined,
+  chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
 ): void {
   const heads = slots === 0 ? 0 : data.length / slots,
     d = memory.model.config.headDim;
@@ -177,7 +129,7 @@ function show(
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],
       by = chose(head, positions.length);
-    witness.row({
+    observer.row({
       ...place,
       head,
       weights: data.slice(head * slots, head * slots + positions.length),
@@ -192,7 +144,7 @@ function show(
 }
 
 /** One query head's row of what a view chose by, if it has one. */
-function chosenBy(by: Chosen['by'], head: number, heads: number, slots: number, n: number): WitnessedRow['by'] {
+function chosenBy(by: Chosen['by'], head: number, heads: number, slots: number, n: number): ObservedRow['by'] {
   if (!by || by.scores.length !== heads * slots || by.active?.[head] === 0) return undefined;
   const { scores, forced } = by,
     rows = forced ? forced.length / slots : 0,

@@ -1,24 +1,25 @@
-import { builtin } from '../checkpoint/builtin.ts';
 import { KvError } from '@kv/core';
-import { embeddedFolder } from '../load-model.ts';
-import type { Model } from '../load-model.ts';
+import { builtin } from './builtin.ts';
+import { embeddedFolder } from './embedded.ts';
 
 /** More than any statistics of a model. */
 const MOST = 2 ** 28;
-/** Each file of a model is read once. */
-const known = new WeakMap<Pick<Model, 'name'>, Map<string, Promise<Uint8Array | undefined>>>();
+
+/** Reads files beside a model, each once. */
+export function sidecars(model: string): (name: string) => Promise<Uint8Array | undefined> {
+  const files = new Map<string, Promise<Uint8Array | undefined>>();
+  return (name) => {
+    const file = files.get(name) ?? sidecarFile(model, name);
+    files.set(name, file);
+    return file;
+  };
+}
 
 /**
  * A file beside a model, or nothing where there is none. @throws KvError for one that cannot be read or is longer than
  * 256 MiB.
  */
-export function artifactOf(model: Pick<Model, 'name'>, name: string): Promise<Uint8Array | undefined> {
-  const files = known.get(model) ?? new Map<string, Promise<Uint8Array | undefined>>(),
-    found = files.get(name) ?? read(beside(model.name, name));
-  files.set(name, found);
-  known.set(model, files);
-  return found;
-}
+export const sidecarFile = (model: string, name: string): Promise<Uint8Array | undefined> => read(beside(model, name));
 
 const beside = (model: string, name: string): string =>
   /\.gguf$/i.test(model)
