@@ -63,9 +63,11 @@ interface Recorded {
 function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   const compiled = compile(piece);
   const names = Object.keys(inputs).join(', ') || 'nothing';
-  const arrays = new Map<string, HostArray>();
+  const arrays = new Map<string, HostArray>(),
+    values = new Set(compiled.needs.flatMap((s) => (s.hidden ? [signalKey(s), s.id, s.as] : []))); // no tensors
   for (const [name, x] of Object.entries(inputs)) {
-    const array = typeof x === 'object' && name !== 'tokens' && name !== 'at' ? toHost('apply', name, x) : undefined;
+    const plain = typeof x === 'object' && name !== 'tokens' && name !== 'at' && !values.has(name),
+      array = plain ? toHost('apply', name, x) : undefined;
     if (array) arrays.set(name, array);
   }
   if (!piece.from.includes('start') && !arrays.has('scores'))
