@@ -220,12 +220,14 @@ export class LayerCache implements CacheView {
   #checkKeep(slots: readonly Uint32Array[]): void {
     if (slots.length !== this.heads)
       throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
-    for (const [g, list] of slots.entries())
-      for (let i = 0; i < list.length; i++)
-        if (list[i] >= this.lengths[g] || (i > 0 && list[i] <= list[i - 1]))
-          throw new KvError(
-            'cache',
-            `kept slots must ascend below ${this.lengths[g]} in head ${g}, got ${list[i]} at ${i}`,
-          );
+    for (const [g, list] of slots.entries()) {
+      const end = this.lengths[g];
+      for (let i = 0, last = -1; i < list.length; i++) {
+        const slot = list[i];
+        if (slot <= last || slot >= end)
+          throw new KvError('cache', `kept slots must ascend below ${end} in head ${g}, got ${slot} at ${i}`);
+        last = slot;
+      }
+    }
   }
 }

@@ -132,6 +132,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         afterLayer: async (l: number) => {
           const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
+          if (evict.forget) this.layers[l].unwatch();
         },
       }),
     });

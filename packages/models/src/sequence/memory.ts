@@ -19,7 +19,12 @@ export interface FeedOptions {
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** Every layer is back at its budget before the next one starts. */
-  readonly evict?: { readonly plan: Plan; readonly times: EventTimes };
+  readonly evict?: {
+    readonly plan: Plan;
+    readonly times: EventTimes;
+    /** Of a layer nothing is remembered behind its event. */
+    readonly forget?: boolean;
+  };
   /** An event follows at once: what it reads need not wait for the next token. */
   readonly eventFollows?: boolean;
   /** Ends the block within a layer, and the memory with it. */
