@@ -18,7 +18,7 @@ export async function withModel(
   const path = await resolveModel(command.opts<{ model: string }>().model, terminal),
     engine = await openEngine(await chooseEngine(command, terminal.cwd, resident), terminal.cwd);
   try {
-    await use(await loadModel(path, { engine }));
+    await use(await loadModel(path, { engine, signal: terminal.signal }));
   } finally {
     engine.close();
   }

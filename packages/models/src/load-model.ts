@@ -39,14 +39,14 @@ export interface LoadOptions extends OpenOptions {
  * The end of a turn in its chat template is one of its `eosIds`.
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */
-export async function loadModel(name: string, { engine, linear, files }: LoadOptions = {}): Promise<Model> {
+export async function loadModel(name: string, { engine, linear, ...options }: LoadOptions = {}): Promise<Model> {
   const {
     config: stored,
     weights,
     tokenizer,
     chatTemplate,
     close,
-  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, { files });
+  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, options);
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
