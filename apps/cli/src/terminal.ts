@@ -1,8 +1,13 @@
+import { plainText } from './plain.ts';
+
 /** Where a command writes. */
 export interface Stream {
   write(text: string): unknown;
   readonly isTTY?: boolean;
 }
+
+/** A model's text, as it is but on a terminal, whose cursor it must not move. */
+export const shownOn = ({ isTTY }: Stream, text: string): string => (isTTY ? plainText(text) : text);
 
 /** What a person types, and Ctrl-C while a command wants it for itself. */
 export interface Input {
@@ -43,7 +48,8 @@ export function processTerminal(): Terminal {
   // A reader that has seen enough (`kv pieces | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
-    throw error;
+    process.stderr.write(`kv: expected an output that can be written, got ${error.code ?? error.message}\n`);
+    process.exit(2);
   });
   const takeInterrupts = (listener: () => boolean): (() => void) => {
     taken = listener;

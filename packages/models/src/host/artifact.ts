@@ -1,20 +1,23 @@
-import { builtin } from '../checkpoint/builtin.ts';
 import { KvError } from '@kv/core';
+import { builtin } from '../checkpoint/builtin.ts';
+import { download, isAbsent } from '../checkpoint/download.ts';
 import { embeddedFolder } from '../load-model.ts';
 import type { Model } from '../load-model.ts';
 
 /** More than any statistics of a model. */
 const MOST = 2 ** 28;
+const LONGEST_HEADER = 2 ** 16;
 /** Each file of a model is read once. */
 const known = new WeakMap<Pick<Model, 'name'>, Map<string, Promise<Uint8Array | undefined>>>();
 
 /**
- * A file beside a model, or nothing where there is none. @throws KvError for one that cannot be read or is longer than
- * 256 MiB.
+ * A file beside a model, or nothing where there is none. @throws KvError for one that cannot be read, is longer than
+ * 256 MiB or says that it is of another model: the tools of this project write the model's fingerprint into theirs.
  */
-export function artifactOf(model: Pick<Model, 'name'>, name: string): Promise<Uint8Array | undefined> {
+export function artifactOf(model: Pick<Model, 'name' | 'fingerprint'>, name: string): Promise<Uint8Array | undefined> {
   const files = known.get(model) ?? new Map<string, Promise<Uint8Array | undefined>>(),
-    found = files.get(name) ?? read(beside(model.name, name));
+    path = beside(model.name, name),
+    found = files.get(name) ?? read(path).then((bytes) => bytes && bound(bytes, path, model));
   files.set(name, found);
   known.set(model, files);
   return found;
@@ -27,10 +30,7 @@ const beside = (model: string, name: string): string =>
 
 async function read(path: string): Promise<Uint8Array | undefined> {
   if (/^https?:/.test(path)) {
-    const response = await fetch(path);
-    if (response.status === 404) return undefined;
-    if (!response.ok) throw new KvError(path, `expected a file, got HTTP status ${response.status}`);
-    return checked(path, new Uint8Array(await response.arrayBuffer()));
+    return (await isAbsent(path)) ? undefined : download(path, { maxBytes: MOST });
   }
   const { stat, readFile } = builtin('node:fs/promises');
   const size = await stat(path).then(
@@ -43,6 +43,35 @@ async function read(path: string): Promise<Uint8Array | undefined> {
   if (size === undefined) return undefined;
   if (size > MOST) throw tooLong(path, size);
   return checked(path, await readFile(path));
+}
+
+/** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
+function bound(
+  bytes: Uint8Array,
+  path: string,
+  { name, fingerprint }: Pick<Model, 'name' | 'fingerprint'>,
+): Uint8Array {
+  const of = fingerprintIn(bytes);
+  if (of === undefined || of === fingerprint) return bytes;
+  throw new KvError(
+    path,
+    `expected a file made for ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${of.slice(0, 12)})`,
+  );
+}
+
+/** What its header says; the piece that reads the file says what is wrong with one that is none. */
+function fingerprintIn(bytes: Uint8Array): string | undefined {
+  const size = bytes.length < 8 ? 0 : Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
+  if (size === 0 || size > Math.min(LONGEST_HEADER, bytes.length - 8)) return undefined;
+  try {
+    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size))) as {
+      readonly __metadata__?: { readonly fingerprint?: unknown };
+    };
+    const of = header.__metadata__?.fingerprint;
+    return typeof of === 'string' ? of : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const tooLong = (path: string, size: number): KvError =>
