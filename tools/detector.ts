@@ -111,7 +111,7 @@ console.log(
 const beside = /\.gguf$/i.test(name) ? `${name}.` : `${name.replace(/\/+$/, '')}/`,
   file = detectorFile(weights, {
     model: name.split('/').at(-1) ?? '',
-    fingerprint: model.fingerprint,
+    fingerprint: gathered.fingerprint,
     seed,
     tokens: String(tokens),
   });

@@ -4,11 +4,11 @@ import { KvError } from '@kv/core';
 import { afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 import { openLines } from '../src/needle/store.ts';
 import { checkWritable, writeWhole } from '../src/whole-file.ts';
-import { calm, FAULTS, faulty, strike, type Fault } from './faulty-disk.ts';
+import { calm, FAULTS, strike, type Fault } from './faulty-disk.ts';
 import { folder, kv } from './terminal.ts';
 import { writeTinyModel } from './tiny-model.ts';
 
-vi.mock('node:fs', async (original) => faulty(await original()));
+vi.mock('node:fs', async (original) => (await import('./faulty-disk.ts')).faulty(await original()));
 afterEach(() => void calm());
 
 /** Runs with a fault at the first operation, then at the second, until none is reached any more. */
@@ -112,15 +112,16 @@ describe('commands', () => {
   let cwd = '';
   beforeAll(() => {
     cwd = folder();
-    mkdirSync(join(cwd, 'tiny'));
     writeTinyModel(join(cwd, 'tiny'));
     writeFileSync(join(cwd, 'doc.txt'), 'The door is green. The key is under the mat.');
     mkdirSync(join(cwd, 'out'));
   });
   const save = (): Promise<{ readonly code: number; readonly stderr: string }> =>
-    kv(['run', '--model', 'tiny', '--engine', 'reference', '--document', 'doc.txt', '--save-cache', 'out/c'], { cwd });
+    kv(['run', '--model', join(cwd, 'tiny'), '--engine', 'wasm', '--document', 'doc.txt', '--save-cache', 'out/c'], {
+      cwd,
+    });
   const chat = (): Promise<{ readonly code: number; readonly stderr: string }> =>
-    kv(['chat', '--model', 'tiny', '--engine', 'reference', '--max-new-tokens', '2', '--save', 'out/c'], {
+    kv(['chat', '--model', join(cwd, 'tiny'), '--engine', 'wasm', '--max-new-tokens', '2', '--save', 'out/c'], {
       cwd,
       lines: ['hello'],
     });
