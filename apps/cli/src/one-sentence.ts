@@ -1,10 +1,10 @@
 import { CommanderError } from 'commander';
 import { plain } from './plain.ts';
-import { redact } from './redact.ts';
+import { redactSentence } from './redact.ts';
 
 /** An error as one line: without what moves a cursor, and without values of credentials that it may quote. */
 export function oneSentence(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
   const text = message.replace(/\s*[\r\n]+\s*/g, ' ').trim();
-  return plain(redact(error instanceof CommanderError ? text.replace(/^error: /, 'kv: ') : text));
+  return plain(redactSentence(error instanceof CommanderError ? text.replace(/^error: /, 'kv: ') : text));
 }

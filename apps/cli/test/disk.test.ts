@@ -62,6 +62,7 @@ describe.each(FAULTS)('%s at every operation', (fault) => {
       within,
       () => {
         const store = openLines<Result>(within, 'r', { run: tried2 });
+        store.ready();
         for (let id = store.found.length; id < 3; id++) {
           store.add({ id, text: 'x'.repeat(100) });
           counted.add(id);
@@ -91,8 +92,20 @@ test('a line that was changed on the disk is not a result', () => {
   writeFileSync(store.path, readFileSync(store.path, 'utf8').replace('"id":2', '"id":7'));
   expect(openLines<{ id: number }>(within, 'r', {}).found).toEqual([{ id: 1 }, { id: 3 }]);
   const [settings = '', first = ''] = readFileSync(store.path, 'utf8').split('\n');
-  expect(settings).toMatch(/^\{"format":3,"settings":\{\},"crc32":"[0-9a-f]{8}"\}$/);
+  expect(settings).toMatch(/^\{"format":2,"settings":\{\},"crc32":"[0-9a-f]{8}"\}$/);
   expect(JSON.parse(first)).toMatchObject({ id: 1 });
+});
+
+test('results without checksums, of an older kv, are put aside', () => {
+  const within = folder();
+  const { path } = openLines(within, 'r', {});
+  const old = '{"format":2,"settings":{}}\n{"id":1}\n';
+  writeFileSync(path, old);
+  const store = openLines<{ id: number }>(within, 'r', {});
+  expect(store.found).toEqual([]);
+  store.add({ id: 2 });
+  expect(openLines<{ id: number }>(within, 'r', {}).found).toEqual([{ id: 2 }]);
+  expect(readFileSync(`${path}.old`, 'utf8')).toBe(old);
 });
 
 test('a place that cannot be written is told before the work', () => {

@@ -14,7 +14,7 @@ test.each([
   ['password: hunter2 and more', 'password: [redacted] and more'],
   ['{"api_key": "AB12-CD34", "n": 1}', '{"api_key": "[redacted]", "n": 1}'],
   ['Authorization: Bearer abc.def', 'Authorization: Bearer [redacted]'],
-  ['DB_PASSWORD=x1 TOKEN = y2', 'DB_PASSWORD=[redacted] TOKEN = [redacted]'],
+  ['DB_PASSWORD=x1y2 TOKEN = y2z3', 'DB_PASSWORD=[redacted] TOKEN = [redacted]'],
   ['postgres://me:secret@host/db', 'postgres://[redacted]@host/db'],
   ['https://host/a@b', 'https://host/a@b'],
   ['nothing to hide: 12', 'nothing to hide: 12'],
@@ -23,8 +23,8 @@ test.each([
 });
 
 test('an error shows neither credentials nor what moves a cursor', () => {
-  const error = new KvError('a\u001b]0;title\u0007b', 'expected words, got "password: hunter2"\nmore');
-  expect(oneSentence(error)).toBe('a]0;titleb: expected words, got "password: [redacted]" more');
+  const error = new KvError('a\u001b]0;title\u0007b', 'expected no token: such, got "password: hunter2"\nmore');
+  expect(oneSentence(error)).toBe('a]0;titleb: expected no token: such, got "password: [redacted]" more');
 });
 
 test('names in tables keep no control characters, and tables their colours', () => {

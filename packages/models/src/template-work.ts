@@ -163,15 +163,19 @@ class RenderWork {
     this.spend(size);
   }
 
-  /** Counts all that is in a value, however often it is shared: each character, and `item` for each value. */
-  walk(value: Value, times: number, item: number): void {
+  /**
+   * Counts all that is in a value, however often it is shared: each character, and for each value `item` and `level`
+   * for each level that it stands deep.
+   */
+  walk(value: Value, times: number, item: number, level = 0): void {
     const { value: inner } = value;
     this.spend(times * ((typeof inner === 'string' ? inner.length : 8) + item));
-    if (Array.isArray(inner)) for (const one of inner as Value[]) this.walk(one, times, item);
+    const below = item + level;
+    if (Array.isArray(inner)) for (const one of inner as Value[]) this.walk(one, times, below, level);
     else if (inner instanceof Map)
       for (const [name, one] of inner as Map<string, Value>) {
-        this.spend(times * (name.length + item));
-        this.walk(one, times, item);
+        this.spend(times * (name.length + below));
+        this.walk(one, times, below, level);
       }
   }
 
@@ -186,24 +190,32 @@ class RenderWork {
       case 'tojson': {
         const separators = keywords.get('separators')?.value;
         const between = Array.isArray(separators) ? (separators as Value[]).map(({ value }) => lengthOf(value)) : [];
-        // Escaped, a character has six; indented, a value stands at most 64 levels deep.
-        return this.walk(operand, 6, between.reduce((a, b) => a + b, 0) + 64 * lengthOf(keywords.get('indent')?.value));
+        const item = between.reduce((a, b) => a + b, 0);
+        // Escaped, a character has six.
+        this.walk(operand, 6, item, lengthOf(keywords.get('indent')?.value));
+        break;
       }
       case 'string':
-        return this.walk(operand, 1, 0);
+        this.walk(operand, 1, 0);
+        break;
       case 'join':
         this.spend(text.length * lengthOf(argument(0, 'separator')));
-        return this.walk(operand, 1, lengthOf(argument(0, 'separator')));
+        this.walk(operand, 1, lengthOf(argument(0, 'separator')));
+        break;
       case 'sort':
       case 'dictsort':
       case 'unique':
-        return this.walk(operand, 1 + Math.ceil(Math.log2(1 + items)), ITEM + lengthOf(argument(2, 'attribute')));
+        this.walk(operand, 1 + Math.ceil(Math.log2(1 + items)), ITEM + lengthOf(argument(2, 'attribute')));
+        break;
       case 'map':
-        return this.spend(items * (ITEM + lengthOf(keywords.get('attribute')?.value)));
+        this.spend(items * (ITEM + lengthOf(keywords.get('attribute')?.value)));
+        break;
       case 'indent':
-        return this.spend(text.length + count(text, '\n') * lengthOf(argument(0, 'width') ?? 4));
+        this.spend(text.length + count(text, '\n') * lengthOf(argument(0, 'width') ?? 4));
+        break;
       case 'replace':
-        return this.spend(text.length + count(text, String(args[0]?.value)) * lengthOf(args[1]?.value));
+        this.spend(text.length + count(text, String(args[0]?.value)) * lengthOf(args[1]?.value));
+        break;
       case 'length':
       case 'first':
       case 'last':
@@ -211,7 +223,7 @@ class RenderWork {
       case 'default':
       case 'safe':
       case 'get':
-        return;
+        break;
       default:
         this.spend(text.length + ITEM * items);
     }

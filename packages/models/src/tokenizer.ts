@@ -71,6 +71,9 @@ export interface Tokenizer {
  */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
   const root = object(json, where, 'the tokenizer');
+  const strange = Object.keys(root).find((name) => !FIELDS.includes(name));
+  if (strange !== undefined)
+    throw new KvError(where, `expected a tokenizer with the fields ${FIELDS.join(', ')}, got ${show(strange)}`);
   const { model, vocab } = bpe(root, where);
   const decoders = parts(root.decoder, 'decoders', where);
   const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
@@ -111,6 +114,12 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     where,
   );
 }
+
+/** All that a tokenizer.json may have: one that is written otherwise would be left out in silence. */
+const FIELDS: readonly string[] = [
+  ...['version', 'truncation', 'padding', 'added_tokens'],
+  ...['normalizer', 'pre_tokenizer', 'model', 'post_processor', 'decoder'],
+];
 
 /** What an id without a token stands for. */
 const NOTHING = new Uint8Array(0);

@@ -126,13 +126,14 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
   const store = openStore(resolve(cwd, '.kv'), settings, options.fresh);
   const out = resolve(cwd, options.out ?? `.kv/needle-${digest(settings)}.html`),
     called = relative(cwd, out) || out;
-  checkWritable(out, called);
   const known = new Map<string, Result>(store.found.map((result) => [result.id, result]));
   const left = jobs.filter(({ id }) => !known.has(id));
   if (left.length === 0)
     stderr.write(`needle: all results are in ${relative(cwd, store.path)}; --fresh measures again\n`);
   else {
     if (left.length < jobs.length) stderr.write(`needle: continues ${relative(cwd, store.path)}\n`);
+    store.ready();
+    checkWritable(out, called);
     const progress = startProgress('needle', stderr, jobs.length, jobs.length - left.length);
     const data: WorkerData = { settings, path, cwd, engine: options.engine, threads: threadsOf(options.workers) };
     const onResult = (result: Result): void => {

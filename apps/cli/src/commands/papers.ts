@@ -142,6 +142,7 @@ async function papers(options: PapersOptions, chosen: Chosen, terminal: Terminal
       embedded: kind === 'embedded',
     };
   if (jobs.length > 0) {
+    store.ready();
     const progress = startProgress('papers', stderr, jobs.length, 0);
     const onResult = (result: Result): void => {
       store.add(result);

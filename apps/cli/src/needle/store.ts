@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, fsyncSync, ftruncateSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, fsyncSync, ftruncateSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { checkWritable, told, withFile, writeAll } from '../whole-file.ts';
@@ -7,13 +7,15 @@ import type { Result } from './results.ts';
 import type { Settings } from './settings.ts';
 
 /** Grows when results change their meaning: older files are then left alone. */
-const FORMAT = 3;
+const FORMAT = 2;
 
 /** Results on disk, one JSON object with a checksum a line after a line with the settings. */
 export interface Store<R = Result> {
   readonly path: string;
   /** Results of earlier runs with the same settings. */
   readonly found: readonly R[];
+  /** @throws KvError before hours of work, where results could not be kept */
+  ready(): void;
   /** Keeps a result: it is on the disk when this returns. @throws KvError with what to do, what was there kept whole */
   add(result: R): void;
 }
@@ -27,20 +29,18 @@ export const digest = (settings: object): string =>
 
 /**
  * Opens the results of these settings; with `fresh` what was there is dropped. A last line that was torn by a crash is
- * cut off, and a line whose checksum is wrong is left out.
+ * cut off, a line whose checksum is wrong is left out, and a file of an older kv, without checksums, is put aside.
  * Free answers have files of another name: older ones of the plain name hold what was right by another rule.
  */
 export const openStore = (folder: string, settings: Settings, fresh = false): Store =>
   openLines(folder, settings.asking === 'free' ? 'needle-free' : 'needle', settings, fresh);
 
 /**
- * The same for the results of any experiment: `name` begins the file's name. @throws KvError where they could not be
- * kept
+ * The same for the results of any experiment: `name` begins the file's name. @throws KvError where they cannot be read
  */
 export function openLines<R>(folder: string, name: string, settings: object, fresh = false): Store<R> {
   const path = join(folder, `${name}-${digest(settings)}.jsonl`),
     called = relative(process.cwd(), path);
-  checkWritable(path, called, { folder: true });
   const found = told(called, () => {
     if (fresh) rmSync(path, { force: true });
     return existsSync(path) ? readResults<R>(path) : [];
@@ -48,6 +48,7 @@ export function openLines<R>(folder: string, name: string, settings: object, fre
   return {
     path,
     found,
+    ready: () => checkWritable(path, called, { folder: true }),
     add: (result) =>
       told(called, () => {
         if (!existsSync(path)) append(path, { format: FORMAT, settings });
@@ -86,6 +87,8 @@ function readResults<R>(path: string): readonly R[] {
   if (end === 0) rmSync(path);
   else if (end < bytes.length) withFile(path, 'r+', 0o644, (file) => ftruncateSync(file, end));
   const [settings, ...lines] = bytes.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
-  // Without its first line nobody knows what the others are results of.
-  return settings !== undefined && parsed(settings).length === 1 ? lines.flatMap((line) => parsed<R>(line)) : [];
+  if (settings === undefined) return [];
+  if (parsed(settings).length === 1) return lines.flatMap((line) => parsed<R>(line));
+  renameSync(path, `${path}.old`);
+  return [];
 }

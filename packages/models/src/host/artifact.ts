@@ -10,11 +10,14 @@ const LONGEST_HEADER = 2 ** 16;
 /** Each file of a model is read once. */
 const known = new WeakMap<Pick<Model, 'name'>, Map<string, Promise<Uint8Array | undefined>>>();
 
+/** A model, as far as files beside it go; one whose weights are not read has no fingerprint, and is not asked for it. */
+type Owner = Pick<Model, 'name'> & Partial<Pick<Model, 'fingerprint'>>;
+
 /**
  * A file beside a model, or nothing where there is none. @throws KvError for one that cannot be read, is longer than
  * 256 MiB or says that it is of another model: the tools of this project write the model's fingerprint into theirs.
  */
-export function artifactOf(model: Pick<Model, 'name' | 'fingerprint'>, name: string): Promise<Uint8Array | undefined> {
+export function artifactOf(model: Owner, name: string): Promise<Uint8Array | undefined> {
   const files = known.get(model) ?? new Map<string, Promise<Uint8Array | undefined>>(),
     path = beside(model.name, name),
     found = files.get(name) ?? read(path).then((bytes) => bytes && bound(bytes, path, model));
@@ -46,13 +49,9 @@ async function read(path: string): Promise<Uint8Array | undefined> {
 }
 
 /** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
-function bound(
-  bytes: Uint8Array,
-  path: string,
-  { name, fingerprint }: Pick<Model, 'name' | 'fingerprint'>,
-): Uint8Array {
+function bound(bytes: Uint8Array, path: string, { name, fingerprint }: Owner): Uint8Array {
   const of = fingerprintIn(bytes);
-  if (of === undefined || of === fingerprint) return bytes;
+  if (of === undefined || fingerprint === undefined || of === fingerprint) return bytes;
   throw new KvError(
     path,
     `expected a file made for ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${of.slice(0, 12)})`,

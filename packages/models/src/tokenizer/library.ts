@@ -17,6 +17,5 @@ interface Library {
   ) => { readonly pattern: RegExp | null };
 }
 
-const found = library as unknown as Library;
-export const BPE: Library['BPE'] = found.BPE;
-export const SplitPreTokenizer: Library['SplitPreTokenizer'] = found.SplitPreTokenizer;
+export const BPE: Library['BPE'] = (library as unknown as Library).BPE;
+export const SplitPreTokenizer: Library['SplitPreTokenizer'] = (library as unknown as Library).SplitPreTokenizer;

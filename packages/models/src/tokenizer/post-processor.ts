@@ -42,9 +42,15 @@ function around(part: Fields, where: string): Around {
   const [before, after]: [number[], number[]] = [[], []];
   let seen = false;
   for (const piece of part.single as unknown[]) {
-    const { SpecialToken } = object(piece, where, 'post_processor.single[]');
-    if (SpecialToken == null) seen = true;
-    else {
+    const { SpecialToken, Sequence } = object(piece, where, 'post_processor.single[]');
+    if (SpecialToken == null) {
+      if (object(Sequence ?? null, where, 'post_processor.single[].Sequence').id !== 'A')
+        throw new KvError(
+          where,
+          `post_processor.single[] must have the sequence A or a special token, got ${show(piece)}`,
+        );
+      seen = true;
+    } else {
       const ids = idsOf(object(SpecialToken, where, 'SpecialToken').id, special, where);
       few(ids.length);
       (seen ? after : before).push(...ids);

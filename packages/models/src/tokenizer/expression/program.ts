@@ -82,7 +82,10 @@ export function compile({ source }: RegExp): Program {
 
   const quantified = ({ element, min, max, greedy }: AST.Quantifier): void => {
     if (isCharacter(element)) {
-      if (greedy) return run(element, min, max);
+      if (greedy) {
+        run(element, min, max);
+        return;
+      }
       if (min > 0) run(element, min, min);
     } else for (let i = 0; i < min; i++) emit(element);
     const [go, leave] = greedy ? ([1, 2] as const) : ([2, 1] as const);
@@ -92,7 +95,8 @@ export function compile({ source }: RegExp): Program {
       target(head, go);
       emit(element);
       put(OP.jump, head);
-      return target(head, leave);
+      target(head, leave);
+      return;
     }
     const heads: number[] = [];
     for (let i = min; i < max; i++) {
