@@ -13,8 +13,9 @@ import type { TensorFile } from '../../packages/models/src/checkpoint/tensor-fil
 import { tensorTypes, toFloat32, weightType } from '../../packages/models/src/checkpoint/tensor-types.ts';
 import { checkCounts, checkNumbers } from '../../packages/models/src/saved/checks.ts';
 import { readSaved, writeSaved } from '../../packages/models/src/saved/file.ts';
-import { createTokenizer, type Tokenizer } from '../../packages/models/src/tokenizer.ts';
+import { createTokenizer } from '../../packages/models/src/tokenizer.ts';
 import { ggufTokenizer } from '../../packages/models/src/tokenizer/gguf.ts';
+import type { Tokenizer } from '../../packages/models/src/tokenizer/interface.ts';
 import { seeds } from './seeds.ts';
 
 /** Something that reads bytes from outside. */
@@ -40,7 +41,7 @@ export async function verdictOf({ fuzz }: Target, bytes: Uint8Array): Promise<Ve
   } catch (error) {
     if (!KvError.is(error)) throw error;
     if (
-      !/^[^\n]+ (?:expected|must|is|starts|leaves|needs|reads|takes) ?[^\n]*$/.test(error.message) ||
+      !/^[^\n]+ (?:expected|must|is|has|starts|leaves|needs|reads|takes) ?[^\n]*$/.test(error.message) ||
       error.message.length > 4000
     )
       throw new Error(`no sentence: ${error.message.slice(0, 300)}`);

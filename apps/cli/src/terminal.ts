@@ -4,7 +4,11 @@ import { plainText } from './plain.ts';
 export interface Stream {
   write(text: string): unknown;
   readonly isTTY?: boolean;
+  /** Characters of a line, where it is a terminal. */
+  readonly columns?: number;
 }
+/** Characters of a line: the terminal's, or 100 where the text goes elsewhere. */
+export const lineWidth = ({ isTTY, columns = 100 }: Stream): number => (isTTY ? columns : 100);
 
 /** A model's text, as it is but on a terminal, whose cursor it must not move. */
 export const shownOn = ({ isTTY }: Stream, text: string): string => (isTTY ? plainText(text) : text);

@@ -2,15 +2,15 @@ import type { Gpu } from '@kv/gpu';
 import { openGpu } from '@kv/gpu';
 import { decode, generate, loadModel, sampler, Sequence } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { expect, test } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, onDevice, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
-const streaming = policies['streaming'].make();
+const streaming = policy('streaming');
 
 gpuTest(
   'steps ahead of their tokens change nothing but when they start: tokens, kept sets, bytes, counts, submits and read-backs',
@@ -19,7 +19,7 @@ gpuTest(
       for (const more of [
         {},
         { policy: streaming, budget: 16, every: 3 },
-        { policy: policies['h2o'].make({ recent: 4 }), budget: 16, every: 4 },
+        { policy: policy('h2o', { recent: 4 }), budget: 16, every: 4 },
       ]) {
         const options = { ids: ids(24), maxNewTokens: 9, ...more },
           want = await generate(host, options);
@@ -66,7 +66,7 @@ gpuTest(
       expect(await run(16, { inFlight: 3 })).toEqual([0, 2, 2, 1, 0, 1, 0]);
       // an event is read with the third and the sixth step, which are not started ahead
       expect(await run(24, { every: 3 }, streaming)).toEqual([1, 1, 0, 1 + 1, 1 + 1, 1, 2]);
-      expect(await run(16, {}, policies['quest'].make({ page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
+      expect(await run(16, {}, policy('quest', { page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
     }),
 );
 
@@ -81,7 +81,7 @@ const seen = (sequence: Sequence): object => ({
   counts: { ...sequence.counts, takenBack: 0 },
 });
 
-const keydiff = policies['keydiff'].make(),
+const keydiff = policy('keydiff'),
   drawing = { temperature: 1.5, topP: 0.9, seed: 3 },
   draw = { ...drawing, pick: sampler(drawing) };
 /** What may be asked of a sequence while steps are under way. */
@@ -175,7 +175,7 @@ gpuTest(
 
 test('a device that is lost with steps under way: one clear error, and nothing is left', async () => {
   const gpu = await openGpu(),
-    model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) }),
+    model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) }),
     sequence = new Sequence(model);
   await sequence.prefill(ids(5));
   let given = 0;
@@ -187,7 +187,7 @@ test('a device that is lost with steps under way: one clear error, and nothing i
   ).rejects.toThrow(/^gpu: the device was lost \(.*\): open another one; what was on it is gone$/);
   expect(given).toBeGreaterThanOrEqual(3);
   sequence.destroy();
-  model.decoder.destroy();
+  model.destroy();
   gpu.destroy();
   expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
 });

@@ -2,11 +2,11 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
 import type { Certificates, Constants } from '@kv/certificates';
 import { generate, watchLayers } from '@kv/models';
-import type { Model, WitnessedRow } from '@kv/models';
+import type { HostModel, WitnessedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
 import { llamaGolden } from './goldens.ts';
 
-let model: Model, ids: number[];
+let model: HostModel, ids: number[];
 beforeAll(async () => {
   ({ model, ids } = await llamaGolden());
 });

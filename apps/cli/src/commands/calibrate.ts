@@ -11,7 +11,7 @@ import { constantLines } from '../run/certificate-lines.ts';
 import { readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
 import { checkWritable, writeWhole } from '../whole-file.ts';
-import { withModel } from '../with-model.ts';
+import { withHostModel } from '../with-model.ts';
 
 interface CalibrateOptions {
   readonly text: string;
@@ -45,7 +45,7 @@ async function calibrate(
 ): Promise<void> {
   const read = readText(text, terminal.cwd);
   if (out !== undefined) checkWritable(resolve(terminal.cwd, out), out);
-  await withModel(command, terminal, false, async (model) => {
+  await withHostModel(command, terminal, async (model) => {
     const { config, tokenizer, name } = model,
       {
         headDim,

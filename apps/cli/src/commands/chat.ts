@@ -12,8 +12,8 @@ import { engineOption, residentOn } from '../engine.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
+import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
-import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -110,7 +110,7 @@ async function converse(
       seed,
     });
     stderr.write(
-      `${plain(`${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+      `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
@@ -125,11 +125,10 @@ async function opened(
   { load }: ChatOptions,
   cwd: string,
 ): Promise<{ sequence: Sequence; policy: Policy }> {
-  if (load === undefined)
-    return { sequence: new Sequence(model), policy: given ?? (await resolvePolicy('full', { cwd })) };
+  if (load === undefined) return { sequence: new Sequence(model), policy: given ?? policyOfFile('full') };
   let policy = given;
   const sequence = await loadCache(model, resolve(cwd, load), {
-    policy: async (label) => (policy ??= await resolvePolicy(label === '' ? 'full' : label, { cwd })),
+    policy: async (label) => (policy ??= policyOfFile(label)),
   });
   return { sequence, policy: policy! };
 }

@@ -8,7 +8,7 @@ import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
-import { didYouMean } from '../nearest.ts';
+import { didYouMean } from '@kv/core';
 import { engineName } from '../needle/prepare.ts';
 import { runPool, threadRunner, threadsOf } from '../needle/pool.ts';
 import { startProgress } from '../needle/progress.ts';

@@ -180,7 +180,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       return;
     }
     const generated = await generation;
-    if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.decoder.engine))}\n`);
+    if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
 }
 

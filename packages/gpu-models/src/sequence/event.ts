@@ -81,7 +81,7 @@ export function recordOnDevice(
     draft: {
       state,
       budgets: copy(budgets),
-      checks: checks.map(({ bad, message }) => ({ message, bad: copy(bad) })),
+      checks: checks.map((check) => ({ ...check, bad: copy(check.bad) })),
       ...(kept && { kept: copy(kept) }),
     },
   };

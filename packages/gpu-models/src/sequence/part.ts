@@ -1,9 +1,8 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 
 /** Tokens that go through a layer's programs together: what lies between them is as large as that. */
 const TOGETHER = 512;
@@ -21,12 +20,9 @@ export interface Part {
 }
 
 /** Tokens at positions, with everything that goes up. */
-export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array, x: Tensor): Part {
+export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): Part {
   const m = at.length,
-    {
-      model: { decoder },
-      rotaryLength,
-    } = memory,
+    { decoder, rotaryLength } = memory,
     turned = memory.rotations(at),
     { rotary, cos, sin } = decoder.angles(turned, rotaryLength);
   return {
@@ -40,14 +36,12 @@ export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array
 }
 
 /** Records the embedding of ids, of the tokens from position `first` on: a part for each `TOGETHER` of them. */
-export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: readonly number[], first: number): Part[] {
+export function embeddedFrom(memory: DeviceState, commands: Commands, ids: readonly number[], first: number): Part[] {
   const {
-      model: { decoder, config },
+      decoder: { head, embedding },
+      model: { config },
     } = memory,
-    {
-      prepared: { head, embedding },
-    } = decoder,
-    matrix = (head as DeviceRunnable).matrix(embedding);
+    matrix = head.matrix(embedding);
   return Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => {
     const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)),
       tokens = commands.upload(some, [some.length]),
@@ -63,7 +57,7 @@ export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: read
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
-export function embedded(memory: DeviceMemory, commands: Commands, ids: readonly number[]): Part[] {
+export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): Part[] {
   const {
     length,
     model: { config },

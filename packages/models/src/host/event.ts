@@ -1,5 +1,6 @@
 import { isState, runEvent, settle } from '@kv/core';
 import type { AnySignal, At, Backend, Compiled, Draft, EventLayer, Plan, State } from '@kv/core';
+import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
 
@@ -8,19 +9,6 @@ export interface Subject {
   readonly at: At;
   readonly memory: LayerMemory;
   readonly read: (signal: AnySignal) => unknown;
-}
-
-/** Milliseconds of the stages of events. */
-export interface EventTimes {
-  score: number;
-  settle: number;
-  compact: number;
-}
-
-/** What one event did. */
-export interface EventResult {
-  readonly budgets: readonly (readonly number[])[] /** Positions kept, `[layer][kvHead]`, in the order of the subjects. */;
-  readonly kept: number[][][];
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Draw } from '../sampling.ts';
-import type { Ahead, Asked, Output } from './sequence-memory.ts';
+import type { Ahead, Asked, Output } from '../sequence/memory.ts';
 
 /**
  * A sequence's steps that are under way before the host knows their tokens: each is fed the id that the one before

@@ -1,5 +1,5 @@
 import type { At, Compiled } from '@kv/core';
-import type { Projected } from '../decoder/decoder.ts';
+import type { Projected } from './decoder.ts';
 
 /**
  * Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never

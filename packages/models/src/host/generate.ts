@@ -1,7 +1,7 @@
 import { compile, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
-import type { Model } from '../load-model.ts';
 import { sampler } from '../sampling.ts';
+import type { Model } from '../sequence/runtime.ts';
 import { breathe } from './breathe.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';

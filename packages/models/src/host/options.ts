@@ -1,5 +1,5 @@
 import type { Backend, Policy } from '@kv/core';
-import type { Witness } from './witness.ts';
+import type { Witness } from '../sequence/witness.ts';
 import type { Budget } from './budget.ts';
 
 export interface DecodeOptions {

@@ -1,8 +1,8 @@
 import { compile, KvError } from '@kv/core';
 import type { Backend, Policy } from '@kv/core';
-import type { Model } from '../load-model.ts';
+import type { Model } from '../sequence/runtime.ts';
 import type { Budget } from './budget.ts';
-import { memoryOf, Sequence } from './sequence.ts';
+import { Sequence } from './sequence.ts';
 
 export interface PrefixOptions {
   /** Bytes of cache that may be kept; what was used least recently goes first. */
@@ -67,7 +67,7 @@ export function createPrefixStore(
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
-      if (isLong(memoryOf(sequence).rotaryLength) !== isLong(ids.length)) continue;
+      if (isLong(sequence.memory.rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids),
         shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
