@@ -184,7 +184,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.keyboard.type('random');
     await page.keyboard.press('Enter');
     await ended(page);
-    expect((await sides(page))[1].policy).toBe('random(seed=0) ∘ topK');
+    expect((await sides(page))[1].policy).toBe('random ∘ topK');
     await focus('#step');
     await page.keyboard.press('Home');
     expect(await page.textContent('#step-value')).toMatch(/^1 of \d+$/);

@@ -50,7 +50,7 @@ async function submitsBy(gpu: Gpu, sequence: Sequence, options: DecodeOptions): 
 }
 
 gpuTest(
-  'a step is under way when its token is given, but where storage grows, an event follows or the policy looks at every token',
+  'a step is in flight when its token is given, but where storage grows, an event follows or the policy looks at every token',
   (gpu) =>
     both(gpu, fixture('llama'), async (_, device) => {
       const run = async (prompt: number, options: DecodeOptions, policy?: typeof streaming): Promise<number[]> => {
@@ -78,13 +78,13 @@ const seen = (sequence: Sequence): object => ({
   text: sequence.tokens.text,
   mostSlots: sequence.mostSlots,
   counters: { ...sequence.counters },
-  counts: { ...sequence.counts, takenBack: 0 },
+  counts: { ...sequence.counts, rolledBack: 0 },
 });
 
 const keydiff = policy('keydiff'),
   drawing = { temperature: 1.5, topP: 0.9, seed: 3 },
   draw = { ...drawing, pick: sampler(drawing) };
-/** What may be asked of a sequence while steps are under way. */
+/** What may be asked of a sequence while steps are in flight. */
 const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>> = {
   'goes on': async () => {},
   append: (sequence) => sequence.append([5, 6, 7]),
@@ -103,7 +103,7 @@ const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>
   },
 };
 
-gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes instead', (gpu) =>
+gpuTest('what ran ahead shows nowhere, and is rolled back by whatever comes instead', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
     const went = async (
       ahead: number,
@@ -121,7 +121,7 @@ gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes inste
         }
         at.push(await act(sequence), await sequence.readLogits(), seen(sequence));
       }
-      const taken = sequence.counts.takenBack;
+      const taken = sequence.counts.rolledBack;
       sequence.destroy();
       return { at, taken };
     };
@@ -137,7 +137,7 @@ gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes inste
 );
 
 gpuTest(
-  'a stop string and an abort with steps under way: what they gave is as on the host, and what ran ahead is counted',
+  'a stop string and an abort with steps in flight: what they gave is as on the host, and what ran ahead is counted',
   (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
       const options = { ids: ids(12), maxNewTokens: 20 },
@@ -146,20 +146,20 @@ gpuTest(
         before = { ...gpu.counters };
       const want = await generate(host, { ...options, stop }),
         got = await generate(device, { ...options, stop, inFlight: 3 }),
-        { takenBack = 0, ...counts } = got.report.counts;
+        { rolledBack = 0, ...counts } = got.report.counts;
       expect([
         got.text,
         got.tokens,
         got.report.finish,
         got.report.kept,
         got.report.bytes,
-        { takenBack: 0, ...counts },
+        { rolledBack: 0, ...counts },
       ]).toEqual([want.text, want.tokens, 'stop', want.report.kept, want.report.bytes, want.report.counts]);
-      expect(takenBack).toBeGreaterThan(0);
-      expect(takenBack).toBeLessThanOrEqual(2);
+      expect(rolledBack).toBeGreaterThan(0);
+      expect(rolledBack).toBeLessThanOrEqual(2);
       expect([gpu.counters.readbacks - before.readbacks, gpu.counters.submits - before.submits]).toEqual([
-        got.tokens.length + takenBack,
-        got.tokens.length + takenBack,
+        got.tokens.length + rolledBack,
+        got.tokens.length + rolledBack,
       ]);
       const abort = new AbortController(),
         chunks: Chunk[] = [],
@@ -173,7 +173,7 @@ gpuTest(
     }),
 );
 
-test('a device that is lost with steps under way: one clear error, and nothing is left', async () => {
+test('a device that is lost with steps in flight: one clear error, and nothing is left', async () => {
   const gpu = await openGpu(),
     model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) }),
     sequence = new Sequence(model);

@@ -87,17 +87,19 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
   }),
 );
 
+const OPTIONS = { h2o: { recent: 4 }, snapkv: { window: 4 }, crystalcacheBreath: { recent: 4, interval: 4 } } as const;
+
 /**
  * A sequence that is longer than its window, decoded without an event while its slots move together: scores of a fork
  * after every step, and then what it, a fork and a saved copy of it keep and generate.
  */
 async function longer(
   model: Model,
-  name: string,
+  name: keyof typeof OPTIONS,
   rows?: 'kv',
 ): Promise<{ readonly scores: Float32Array[]; readonly ends: unknown[][] }> {
   const sequence = new Sequence(model, undefined, { window: 30 }),
-    policy = policyOf(name, { window: 4, recent: 4, ...(rows && { rows }) }),
+    policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) }),
     ends: unknown[][] = [],
     scores: Float32Array[] = [];
   await sequence.prefill(distinct(46), { policy, budget: 12, block: 10 });
@@ -147,7 +149,7 @@ gpuTest(
         ['h2o', undefined, device, host, 'kv'],
       ] as const;
       for (const [name, window, from, to, rows] of cases) {
-        const policy = policyOf(name, { window: 8, recent: 4, interval: 4, ...(rows && { rows }) });
+        const policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) });
         const sequence = new Sequence(from, undefined, { ...(window && { window }) }),
           reads = (): number => gpu.counters.readbacks;
         await sequence.prefill(distinct(44), {

@@ -11,7 +11,7 @@ export { plainEngine } from './attention/plain.ts';
 export { simdEngine } from './attention/simd.ts';
 export { countBelow } from './attention/visible.ts';
 export type { Visible } from './attention/visible.ts';
-export type { Witness, WitnessedRow } from './sequence/witness.ts';
+export type { Observer, ObservedRow } from './sequence/observer.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export type { LayerWatch } from './host/watch-layers.ts';
 export { LayerCache } from './cache.ts';
@@ -43,8 +43,8 @@ export { checkpointWeights } from './checkpoint/weights.ts';
 export type { CheckpointFormat, FinishWeights, ProjectWeights, Weights } from './checkpoint/weights.ts';
 export { Ledger } from './ledger.ts';
 export type { LedgerEntry, LedgerPhase } from './ledger.ts';
-export { slotsOf } from './host/budget.ts';
-export type { Budget } from './host/budget.ts';
+export { slotsOf } from '@kv/core';
+export type { Budget } from '@kv/core';
 export { decode, generate } from './host/generate.ts';
 export type { Generated, Generation } from './host/generate.ts';
 export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './host/options.ts';
@@ -52,7 +52,7 @@ export { createPrefixStore } from './host/prefix.ts';
 export type { PrefixOptions, PrefixStore } from './host/prefix.ts';
 export { sidecarFile } from './checkpoint/sidecar.ts';
 export { hostDecoder } from './host/decoder.ts';
-export type { HostDecoder, HostEngine, HostRunnable, Projected } from './host/decoder.ts';
+export type { HostDecoder, HostEngine, HostRunnable, Projection } from './host/decoder.ts';
 export { hostRunning, hostRuntime } from './host/runtime.ts';
 export type { HostOptions, HostRunning } from './host/runtime.ts';
 export { report } from './host/report.ts';
@@ -62,9 +62,9 @@ export type { Bytes, PrefillOptions, SequenceOptions } from './host/sequence.ts'
 export type { Course, EventResult, EventTimes } from './sequence/course.ts';
 export type {
   Ahead,
-  Asked,
+  PendingId,
   AttentionCounters,
-  Fed,
+  FeedResult,
   FeedOptions,
   Memory,
   Observing,
@@ -84,7 +84,7 @@ export type { Linear, LinearFactory } from './linear/linear.ts';
 export { jaxLinear } from './linear/jax.ts';
 export { referenceLinear } from './linear/reference.ts';
 export { simdLinear } from './linear/simd.ts';
-export { createDecoder } from './decoder/decoder.ts';
+export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer, RowCounts } from './decoder/decoder.ts';
 export { linearEngine } from './decoder/linear-engine.ts';
 export type { Angles, Engine, Instruction, Program, Rows, Runnable } from './decoder/program.ts';

@@ -80,7 +80,7 @@ describe.each(['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'])(
   },
 );
 
-test('past the window, after a prefix, under a view, and with something that looks on', async () => {
+test('past the window, after a prefix, under a view, and with queries that are remembered', async () => {
   const model = await open('llama'),
     plain = layerwise(model),
     { ids } = wanted('llama', '.')[0];

@@ -1,4 +1,4 @@
-import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projected } from '../src/index.ts';
+import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '../src/index.ts';
 
 export interface RunOptions {
   /** Position of the first id. */
@@ -7,7 +7,7 @@ export interface RunOptions {
   /** Rows (indices into ids) whose logits are returned. */
   readonly want?: readonly number[];
   /** Sees each layer of each block once its keys and values are in the cache. */
-  readonly watch?: (layer: number, projected: Projected, positions: Uint32Array) => void;
+  readonly watch?: (layer: number, projected: Projection, positions: Uint32Array) => void;
 }
 
 /**

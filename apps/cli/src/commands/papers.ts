@@ -88,7 +88,7 @@ export const papersCommand = (terminal: Terminal): Command =>
         terminal.stdout.write(options.json ? planJson(plan) : `${planText(rows, plan.on)}\n`);
         return;
       }
-      // witnesses, saved states and logits are read on the host
+      // observers, saved states and logits are read on the host
       const engine = await chooseEngine(command, terminal.cwd, false);
       await papers(
         {

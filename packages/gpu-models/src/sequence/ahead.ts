@@ -56,7 +56,7 @@ export function aheadOf(memory: DeviceState): Ahead {
         throw error;
       }
     },
-    land(token) {
+    commit(token) {
       memory.decoded++;
       const at = [memory.length],
         turned = [next()];
@@ -67,7 +67,7 @@ export function aheadOf(memory: DeviceState): Ahead {
       }
       memory.text.push(token);
     },
-    takeBack() {
+    rollback() {
       for (const { cache } of memory.layers) cache.rewind();
     },
   };

@@ -8,7 +8,7 @@ import type {
   Decoder,
   EventResult,
   EventTimes,
-  Fed,
+  FeedResult,
   FeedOptions,
   MemoryModel,
   MemoryOptions,
@@ -109,7 +109,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     return { slots: cache.length, aligned, lengths: cache.counts, kept: () => cache.kept() };
   }
 
-  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
     if (!evict) return { output: await devicePass(this, ids, options) };
     const { course } = options,
       { policy } = course,
@@ -136,7 +136,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
                 );
               }),
             );
-          else read.push(await this.event(course, [l], plan, times));
+          else read.push(await this.event(course, [l], plan, times, () => {}));
         },
       });
       try {
@@ -151,9 +151,8 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  async afterStep(course: Course): Promise<void> {
+  protected async runStepHooks(course: Course): Promise<void> {
     const hooks = course.policy.hooks('step');
-    if (hooks.length === 0) return;
     await this.#gpu.scope((scope) => {
       for (const hook of hooks) {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
@@ -164,12 +163,12 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     });
   }
 
-  event(
+  protected runEvent(
     course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
-    onPass: () => void = () => {},
+    onPass: () => void,
   ): Promise<EventResult> {
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
@@ -244,7 +243,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     return this.counted(copy, upTo);
   }
 
-  destroy(): void {
+  protected free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
     this.#scope.end();
@@ -268,7 +267,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   }
 
   #stage(scope: Scope, times: EventTimes): Stage {
-    return { scope, shared: this.shared, times };
+    return { scope, shared: this.shared, times, change: (run) => this.change('an event', run) };
   }
 
   /** A layer as a step hook sees it. */

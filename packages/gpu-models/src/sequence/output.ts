@@ -35,7 +35,7 @@ export function outputOf(
           })
         : encodeArgmax(commands, newest, 1),
       id = read([tensor]).then(([one]) => one.data[0]);
-    void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is taken back
+    void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is rolled back
     return { tensor, id };
   };
   return {

@@ -1,6 +1,6 @@
-import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import { expectIds } from '@kv/models';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 
@@ -58,12 +58,6 @@ export function embeddedFrom(memory: DeviceState, commands: Commands, ids: reado
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
 export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): Part[] {
-  const {
-    length,
-    model: { config },
-  } = memory;
-  for (const id of ids)
-    if (!(Number.isInteger(id) && id >= 0 && id < config.vocab))
-      throw new KvError('decoder', `a token id must be an integer from 0 to ${config.vocab - 1}, got ${id}`);
-  return embeddedFrom(memory, commands, ids, length);
+  expectIds(ids, memory.model.config.vocab);
+  return embeddedFrom(memory, commands, ids, memory.length);
 }

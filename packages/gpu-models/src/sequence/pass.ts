@@ -22,7 +22,7 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
 }
 
 /** What a layer has of a part between projection and attention: queries of its live tokens. */
-interface Projected {
+interface Projection {
   readonly part: Part;
   readonly some: Live | undefined;
   readonly live: Part;
@@ -36,7 +36,7 @@ interface Projected {
 export async function devicePass(
   memory: DeviceState,
   ids: readonly number[],
-  { phase, course, rows, eventFollows = false, afterLayer, largest }: PassOptions,
+  { phase, course, rows, signal, eventFollows = false, afterLayer, largest }: PassOptions,
 ): Promise<Output> {
   const { decoder } = memory,
     { policy } = course,
@@ -50,7 +50,7 @@ export async function devicePass(
     );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
-      memory.signal?.throwIfAborted();
+      await memory.between({ phase, signal });
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(memory, commands, l, part, course, before));
@@ -102,7 +102,7 @@ function project(
   part: Part,
   course: Course,
   before: Map<Part, KeysValues> | undefined,
-): Projected {
+): Projection {
   const { cache, ring } = memory.layers[l],
     some = before && liveRows(memory, course, l, part),
     live = some ? pick(memory, commands, part, some) : part,

@@ -45,6 +45,13 @@ export interface Decoder<R extends Runnable = Runnable> {
   destroy(): void;
 }
 
+/** @throws KvError for an id outside a vocabulary of this size */
+export function expectIds(ids: ArrayLike<number>, vocab: number): void {
+  for (let i = 0; i < ids.length; i++)
+    if (!(Number.isInteger(ids[i]) && ids[i] >= 0 && ids[i] < vocab))
+      throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${ids[i]}`);
+}
+
 /**
  * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken
  * them; only the
@@ -116,12 +123,8 @@ export async function createDecoder<R extends Runnable>(
       angles: (positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf(positions, length),
       embed(ids) {
         const x = new Float32Array(ids.length * D);
-        for (let i = 0; i < ids.length; i++) {
-          const id = ids[i];
-          if (!(Number.isInteger(id) && id >= 0 && id < vocab))
-            throw new KvError('decoder', `a token id must be an integer from 0 to ${vocab - 1}, got ${id}`);
-          x.set(denseRows(embedding, id, 1), i * D);
-        }
+        expectIds(ids, vocab);
+        for (let i = 0; i < ids.length; i++) x.set(denseRows(embedding, ids[i], 1), i * D);
         return embeddingScale === 1 ? x : x.map((value) => value * embeddingScale);
       },
       destroy,

@@ -28,7 +28,7 @@ export async function attentionRows(
     const positions = Uint32Array.from(ids, (_, i) => i);
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.slice(0, layer + 1).entries()) {
-      memory.signal?.throwIfAborted();
+      await memory.between({ phase: 'prefill' });
       const { q, k, v } = await decoder.project(l, x, positions, copy.rotaryLength),
         how = layerAttention(config, l),
         m = ids.length;

@@ -23,7 +23,7 @@ export interface HostEngine extends Engine<HostRunnable> {
  * Queries `[H, m, d]`, keys and values `[G, m, d]` of m tokens in one layer, f32; queries and keys are turned by their
  * position.
  */
-export interface Projected {
+export interface Projection {
   readonly q: Float32Array;
   readonly k: Float32Array;
   readonly v: Float32Array;
@@ -37,7 +37,7 @@ export interface HostDecoder extends Decoder<HostRunnable> {
    * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
    * life, or its keys do not fit together. @defaultValue the last position and 1
    */
-  project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projected>;
+  project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projection>;
   /**
    * What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m,
    * D]` to a new `[m, D]`.

@@ -11,6 +11,16 @@ export interface Subject {
   readonly read: (signal: AnySignal) => unknown;
 }
 
+/** Where an event runs. */
+interface Stage {
+  readonly backend: Backend;
+  readonly shared: StateStore;
+  readonly room: number;
+  readonly times: EventTimes;
+  /** Runs what must not end in the middle. */
+  change<T>(run: () => Promise<T>): Promise<T>;
+}
+
 /**
  * One event over these layers: record every step, read once, then compact. Nothing changes before the read has passed
  * every check.
@@ -21,7 +31,7 @@ export async function runSubjects(
   policy: Compiled,
   subjects: readonly Subject[],
   plan: Plan,
-  { backend, shared, room, times }: { backend: Backend; shared: StateStore; room: number; times: EventTimes },
+  { backend, shared, room, times, change }: Stage,
 ): Promise<EventResult> {
   const started = performance.now();
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer] }));
@@ -29,11 +39,13 @@ export async function runSubjects(
   const scored = performance.now();
   const settled = await settle(backend, layers, drafts);
   const read = performance.now();
-  for (const [i, subject] of subjects.entries()) {
-    await compactHooks(policy, subject, drafts[i], backend);
-    await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
-    subject.memory.keep(settled.kept[i], room);
-  }
+  await change(async () => {
+    for (const [i, subject] of subjects.entries()) {
+      await compactHooks(policy, subject, drafts[i], backend);
+      await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
+      subject.memory.keep(settled.kept[i], room);
+    }
+  });
   times.score += scored - started;
   times.settle += read - scored;
   times.compact += performance.now() - read;

@@ -3,11 +3,11 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
-import type { Fed, FeedOptions, Observing, Output } from '../sequence/memory.ts';
+import type { FeedResult, FeedOptions, Observing, Output } from '../sequence/memory.ts';
 import type { MemoryOptions } from '../sequence/runtime.ts';
 import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequence-memory.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
-import type { Witness } from '../sequence/witness.ts';
+import type { Observer } from '../sequence/observer.ts';
 import type { HostDecoder } from './decoder.ts';
 import { keptPositions, runSubjects } from './event.ts';
 import { HiddenNumbers } from './hidden.ts';
@@ -20,7 +20,7 @@ import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
 import type { Chosen } from './visibility.ts';
 import { watchOf } from './watch.ts';
-import { beforeEvent, showViews } from './witness.ts';
+import { beforeEvent, showViews } from './show-observer.ts';
 
 /** All that one sequence remembers, on the host. */
 export class HostMemory extends SequenceMemory implements HostState {
@@ -31,12 +31,12 @@ export class HostMemory extends SequenceMemory implements HostState {
   /** What providers make of hidden states, where one asks for them. */
   hidden: HiddenNumbers | undefined;
   readonly observing: Observing = {
-    show: (witness) => {
-      this.#witness = witness;
+    show: (observer) => {
+      this.#observer = observer;
     },
     total: (id) => this.#total(id),
   };
-  #witness: Witness | undefined;
+  #observer: Observer | undefined;
 
   constructor(
     decoder: HostDecoder,
@@ -116,11 +116,11 @@ export class HostMemory extends SequenceMemory implements HostState {
     return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
   }
 
-  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
     const kept: EventResult['kept'][number][] = [],
       budgets: (readonly number[])[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
-      watched = this.#witness && options.phase === 'decode';
+      watched = this.#observer && options.phase === 'decode';
     const logits = await pass(this, ids, {
       ...options,
       ...(watched && {
@@ -135,7 +135,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         },
       }),
     });
-    if (this.#witness && seen.size > 0) await showViews(this.#witness, this, seen);
+    if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
     const output: Output = {
       logits,
       read: async () => logits,
@@ -150,11 +150,11 @@ export class HostMemory extends SequenceMemory implements HostState {
     return this.layers[layer].states.first(id, row);
   }
 
-  afterStep(course: Course): Promise<void> {
+  protected runStepHooks(course: Course): Promise<void> {
     return runStepHooks(this, course);
   }
 
-  async event(
+  protected async runEvent(
     course: Course,
     layers: readonly number[],
     plan: Plan,
@@ -168,9 +168,15 @@ export class HostMemory extends SequenceMemory implements HostState {
       memory: this.layers[l],
       read: this.reader(l, given[i]),
     }));
-    const show = this.#witness && (await beforeEvent(this, layers));
-    const result = await runSubjects(course.policy, subjects, plan, { backend, shared, room: 0, times });
-    if (show) show(this.#witness!, result.kept);
+    const show = this.#observer && (await beforeEvent(this, layers));
+    const result = await runSubjects(course.policy, subjects, plan, {
+      backend,
+      shared,
+      room: 0,
+      times,
+      change: (run) => this.change('an event', run),
+    });
+    if (show) show(this.#observer!, result.kept);
     return result;
   }
 
@@ -205,7 +211,7 @@ export class HostMemory extends SequenceMemory implements HostState {
     return this.counted(copy, upTo);
   }
 
-  destroy(): void {
+  protected free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
     this.hidden?.destroy();

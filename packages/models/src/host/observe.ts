@@ -78,7 +78,7 @@ async function observe(memory: HostState, ids: readonly number[]): Promise<reado
       out: Observed[] = [];
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.entries()) {
-      memory.signal?.throwIfAborted();
+      await memory.between({ phase: 'prefill' });
       const n = cache.length,
         { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
       cache.append(k, v, positions, copy.shift);

@@ -1,7 +1,7 @@
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Course } from '../sequence/course.ts';
-import type { Projected } from './decoder.ts';
+import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
@@ -14,6 +14,7 @@ export interface PassOptions {
   readonly course: Course;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
+  readonly signal?: AbortSignal | undefined;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -21,13 +22,13 @@ export interface PassOptions {
 }
 
 /** Of a block that a layer freezes whole. */
-const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
+const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const {
       decoder,
@@ -38,10 +39,10 @@ export async function pass(
     m = ids.length;
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids),
-    previous: Pick<Projected, 'k' | 'v'> | undefined;
+    previous: Pick<Projection, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
   for (const l of memory.layers.keys()) {
-    memory.signal?.throwIfAborted();
+    await memory.between({ phase, signal });
     const live =
       phase === 'prefill' && previous
         ? liveRows(course.policy, memory.at(l, course), positions, memory.layers[l].ring?.window ?? 1)
@@ -77,7 +78,7 @@ async function attendLayer(
   memory: HostState,
   l: number,
   x: Float32Array,
-  { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },
+  { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
   phase: PassOptions['phase'],
   course: Course,
   seen: PassOptions['seen'],

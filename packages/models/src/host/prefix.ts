@@ -1,7 +1,6 @@
 import { compile, KvError } from '@kv/core';
-import type { Backend, Policy } from '@kv/core';
+import type { Backend, Budget, Policy } from '@kv/core';
 import type { Model } from '../sequence/runtime.ts';
-import type { Budget } from './budget.ts';
 import { Sequence } from './sequence.ts';
 
 export interface PrefixOptions {
@@ -91,7 +90,8 @@ export function createPrefixStore(
       const found = evicts ? undefined : find(ids, ids.length),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      if (rest.length > 0) await sequence.prefill(rest, { ...(policy && { policy }), budget, block });
+      if (rest.length > 0)
+        await orDestroyed(sequence, sequence.prefill(rest, { ...(policy && { policy }), budget, block }));
       counts.fed += rest.length;
       kept.push(sequence);
       while (kept.length > 0 && bytes() > maxBytes) {
@@ -104,13 +104,7 @@ export function createPrefixStore(
       const found = find(ids, ids.length - 1),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      try {
-        if (found) await sequence.append(rest);
-        else await sequence.prefill(rest, { block });
-      } catch (error) {
-        sequence.destroy();
-        throw error;
-      }
+      await orDestroyed(sequence, found ? sequence.append(rest) : sequence.prefill(rest, { block }));
       counts.fed += rest.length;
       return sequence;
     },
@@ -119,6 +113,16 @@ export function createPrefixStore(
       kept = [];
     },
   };
+}
+
+/** What fails leaves nothing of its sequence. */
+async function orDestroyed(sequence: Sequence, fed: Promise<void>): Promise<void> {
+  try {
+    await fed;
+  } catch (error) {
+    sequence.destroy();
+    throw error;
+  }
 }
 
 function common(a: readonly number[], b: readonly number[]): number {

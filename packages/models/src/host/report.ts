@@ -19,7 +19,7 @@ export interface Report {
   readonly bytes: Bytes;
   /**
    * Attention calls (fused), those that computed statistics beside it, events, prefill blocks, decode steps, those that
-   * ran ahead of the end and were taken back, passes of providers.
+   * ran ahead of the end and were rolled back, passes of providers.
    */
   readonly counts: Readonly<Record<string, number>>;
   /** Milliseconds; score, settle and compact are parts of prefill and decode. */
@@ -48,7 +48,7 @@ export function report(
     ...(prompt && { decodePolicy: named(course) }),
     ...(budget && { budget: budget.slots }),
     budgets: last?.budgets ?? [],
-    kept: last?.kept ?? sequence.kept(),
+    kept: last?.kept ?? sequence.memory.kept(),
     bytes: sequence.bytes(),
     counts: { ...counters, ...counts },
     times: { ...times },
@@ -56,9 +56,9 @@ export function report(
     mostSlots,
     notes: [...notes],
     finish,
-    ...(sequence.witness &&
+    ...(sequence.observer &&
       observing && {
-        certificates: sequence.witness.conclude({
+        certificates: sequence.observer.conclude({
           heads: sequence.model.config.queryHeads,
           layers: sequence.model.config.layers,
           steps: counts.steps,

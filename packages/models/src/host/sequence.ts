@@ -1,8 +1,9 @@
-import { attentionLast, compile, emptyDraft, id, KvError, planBudgets, runSteps, union } from '@kv/core';
-import type { Backend, Compiled, Plan, Policy } from '@kv/core';
+import { attentionLast, compile, emptyDraft, id, KvError, planBudgets, runSteps, slotsOf, union } from '@kv/core';
+import type { Backend, Budget, Compiled, Plan, Policy } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';
+import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
 import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
 import type { AttentionCounters, Memory, Output } from '../sequence/memory.ts';
@@ -10,11 +11,9 @@ import { expectRoom } from '../sequence/room.ts';
 import type { MemoryOptions, Model } from '../sequence/runtime.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
 import type { TokenText } from '../sequence/text.ts';
-import type { Witness } from '../sequence/witness.ts';
-import { breathe } from './breathe.ts';
-import { slotsOf } from './budget.ts';
-import type { Budget } from './budget.ts';
-import { Flight } from './flight.ts';
+import type { Observer } from '../sequence/observer.ts';
+import { yieldToEvents } from './yield-to-events.ts';
+import { StepsInFlight } from './steps-in-flight.ts';
 import { Outputs } from './outputs.ts';
 import { watchOf } from './watch.ts';
 
@@ -49,9 +48,12 @@ export interface Bytes {
   readonly meanDecode: number;
 }
 
-/** One sequence over a model's shared weights: its caches and all that its policy remembers. */
+/**
+ * One sequence over a model's shared weights: its caches and all that its policy remembers. After an error in the
+ * middle of a block, and after `destroy()`, every method but `bytes()` and `destroy()` says so.
+ */
 export class Sequence {
-  readonly counts = { events: 0, blocks: 0, steps: 0, takenBack: 0, providerPasses: 0 };
+  readonly counts = { events: 0, blocks: 0, steps: 0, rolledBack: 0, providerPasses: 0 };
   readonly times: EventTimes & { prefill: number; decode: number } = {
     prefill: 0,
     decode: 0,
@@ -65,8 +67,8 @@ export class Sequence {
   /** What it remembers, for those who store and restore it. */
   readonly memory: Memory;
   #outputs = new Outputs();
-  readonly #flight = new Flight();
-  #witness: Witness | undefined;
+  readonly #steps = new StepsInFlight();
+  #observer: Observer | undefined;
 
   /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
   constructor(model: Model, backend?: Backend, { window, memory }: SequenceOptions = {}) {
@@ -79,14 +81,15 @@ export class Sequence {
   /**
    * Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device
    */
-  get witness(): Witness | undefined {
-    return this.#witness;
+  get observer(): Observer | undefined {
+    return this.#observer;
   }
-  set witness(witness: Witness | undefined) {
+  set observer(observer: Observer | undefined) {
     const { observing, backend } = this.memory;
-    if (witness && !observing) throw new KvError('certify', `expected a cache on the host, got one on ${backend.name}`);
-    observing?.show(witness);
-    this.#witness = witness;
+    if (observer && !observing)
+      throw new KvError('certify', `expected a cache on the host, got one on ${backend.name}`);
+    observing?.show(observer);
+    this.#observer = observer;
   }
   /**
    * Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them.
@@ -137,13 +140,16 @@ export class Sequence {
    *
    * @throws KvError, before the failing event changes anything, when the prompt is empty or too long, an id is out of
    * range, or a
-   * policy's forced slots exceed its budget.
+   * policy's forced slots exceed its budget; what an abort gives, between two blocks or, within a layer, in the middle
+   * of one.
    */
   async prefill(
     ids: readonly number[],
     { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {},
   ): Promise<void> {
+    this.memory.expectWhole();
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
+    expectIds(ids, this.model.config.vocab);
     if (block !== undefined && !(Number.isInteger(block) && block > 0))
       throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
     const started = performance.now(),
@@ -160,13 +166,13 @@ export class Sequence {
       'prompt',
     );
     memory.prompted(ids.length);
-    this.#takeBack();
+    this.#rollback();
     this.#course = course;
     const hooks = [...compiled.hooks('view'), ...compiled.hooks('step')];
     memory.watch(
       union(
         acts ? needs : [],
-        this.witness ? [attentionLast] : [],
+        this.observer ? [attentionLast] : [],
         ...hooks.map((h) => h.needs),
         ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs)),
       ),
@@ -176,15 +182,11 @@ export class Sequence {
         `${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`,
       );
     this.#outputs.put();
-    for (let from = 0; from < ids.length; from += size) {
-      await breathe(signal);
-      signal?.throwIfAborted();
-      const part = ids.slice(from, from + size),
-        after = ids.length - from - part.length;
-      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
-      this.counts.blocks++;
-      if (after === 0 && acts && late) await this.#event();
-      memory.ledger.sample('prefill', part.length);
+    try {
+      await this.#blocks(ids, size, { rows, signal, acts, late });
+    } catch (error) {
+      memory.prompted(0); // what was fed is the prompt now
+      throw error;
     }
     this.times.prefill += performance.now() - started;
   }
@@ -192,8 +194,10 @@ export class Sequence {
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
   async append(ids: readonly number[], { rows = 1 }: { readonly rows?: number } = {}): Promise<void> {
     const started = performance.now();
+    this.memory.expectWhole();
+    expectIds(ids, this.model.config.vocab);
     expectRoom(this.memory, ids.length, 'prompt');
-    this.#takeBack();
+    this.#rollback();
     this.memory.prompted(ids.length);
     this.#outputs.put(await this.#feed(ids, rows, false));
     this.ledger.sample('prefill', ids.length);
@@ -205,7 +209,8 @@ export class Sequence {
    * exceed the budget.
    */
   async evict(policy: Policy, budget: Budget): Promise<void> {
-    this.#takeBack();
+    this.memory.expectWhole();
+    this.#rollback();
     this.#course = courseOf(compile(policy), { slots: slotsOf(budget, this.length) }, this.#course);
     if (this.policy.evicts) await this.#event();
   }
@@ -217,6 +222,7 @@ export class Sequence {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
+    this.memory.expectWhole();
     const next = compile(policy),
       share = typeof budget === 'string' && { share: budget },
       allowance = this.#allowance(next, budget, this.length);
@@ -231,7 +237,7 @@ export class Sequence {
         'decodePolicy',
         `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
-    this.#takeBack();
+    this.#rollback();
     const course = courseOf(next, allowance && { ...allowance, ...share }, this.#course);
     this.#course = decodingBy(course, this.#course);
   }
@@ -240,16 +246,19 @@ export class Sequence {
   async step(token: number, every?: number): Promise<void> {
     const memory = this.memory,
       started = performance.now();
+    memory.expectWhole();
+    expectIds([token], this.model.config.vocab);
     expectRoom(memory, 1, 'generation');
     this.counts.steps++;
     const eventFollows = every !== undefined && evicts(this.#course) && (memory.decoded + 1) % every === 0;
     if (eventFollows) this.#course = measured(this.#course, this.length + 1);
-    const landed = eventFollows ? undefined : this.#flight.land(memory.ahead, token);
-    if (!landed) this.#takeBack();
+    const committed = eventFollows ? undefined : this.#steps.commit(memory.ahead, token);
+    if (!committed) this.#rollback();
     this.#outputs.put(
-      landed ?? (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows })).output,
+      committed ??
+        (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows })).output,
     );
-    if (!landed) await memory.afterStep(this.#course);
+    if (!committed) await memory.afterStep(this.#course);
     if (eventFollows) await this.#event();
     memory.ledger.sample('decode');
     this.times.decode += performance.now() - started;
@@ -257,7 +266,8 @@ export class Sequence {
 
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
-    if (this.witness && this.policy.hooks('view').length > 0) return;
+    this.memory.expectWhole();
+    if (this.observer && this.policy.hooks('view').length > 0) return;
     const { window, accumulated, block } = watchOf(
       [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
     );
@@ -276,6 +286,7 @@ export class Sequence {
    * sequence is `cuttable`.
    */
   forkAt(length: number): Sequence {
+    this.memory.expectWhole();
     if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length))
       throw new KvError(
         'forkAt',
@@ -288,6 +299,7 @@ export class Sequence {
 
   /** A copy that goes its own way over the same weights. */
   fork(): Sequence {
+    this.memory.expectWhole();
     const copy = new Sequence(this.model, undefined, { memory: this.memory.fork() });
     copy.#course = this.#course;
     copy.#outputs = this.#outputs.share();
@@ -302,7 +314,8 @@ export class Sequence {
   async scores(policy: Policy, layer: number): Promise<readonly Float32Array[]> {
     const { backend } = this.memory,
       { ops } = backend;
-    this.#takeBack();
+    this.memory.expectWhole();
+    this.#rollback();
     const at = this.memory.at(layer, this.#course),
       place = { at, read: this.memory.reader(layer), budgets: [] };
     const { scores } = runSteps(
@@ -324,6 +337,7 @@ export class Sequence {
 
   /** Positions in the cache now, `[layer][kvHead]`, ascending. */
   kept(): number[][][] {
+    this.memory.expectWhole();
     return this.memory.kept();
   }
 
@@ -348,6 +362,7 @@ export class Sequence {
     draw?: Draw,
     { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {},
   ): Promise<number> {
+    this.memory.expectWhole();
     const { newest } = this.#outputs,
       row = this.logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
@@ -355,31 +370,33 @@ export class Sequence {
     const { ahead: device, decoded } = this.memory,
       { ask } = newest;
     if (device === undefined || ask === undefined) return newest.next(draw);
-    if (!this.#flight.draws(draw)) this.#takeBack();
+    if (!this.#steps.draws(draw)) this.#rollback();
     const untilEvent = every !== undefined && evicts(this.#course) ? every - (decoded % every) - 1 : Infinity;
-    return this.#flight.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
+    return this.#steps.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
   }
 
   /** Takes back the steps that `next` started, and waits until the device is through with them. */
   async halt(): Promise<void> {
-    this.#takeBack();
-    await this.#flight.settled;
+    this.#rollback();
+    await this.#steps.settled;
   }
 
   /** `logits`, brought from where they are. */
   async readLogits(): Promise<readonly Float32Array[]> {
+    this.memory.expectWhole();
     return this.#outputs.read();
   }
 
   /** Takes what was saved of another sequence, into one that was not fed. */
   resume(saved: Snapshot, course: Course, logits: readonly Float32Array[]): void {
+    this.memory.expectWhole();
     this.memory.restore(saved);
     this.#course = course;
     this.#outputs.logits = logits;
   }
 
   destroy(): void {
-    this.#takeBack();
+    this.#rollback();
     this.#outputs.put();
     this.memory.destroy();
   }
@@ -395,18 +412,47 @@ export class Sequence {
   }
 
   /** Steps ahead of their tokens never ran. */
-  #takeBack(): void {
-    this.counts.takenBack += this.#flight.takeBack(this.memory.ahead);
+  #rollback(): void {
+    this.counts.rolledBack += this.#steps.rollback(this.memory.ahead);
+  }
+
+  /** Feeds a prompt block by block, with the events that it ends in. */
+  async #blocks(
+    ids: readonly number[],
+    size: number,
+    {
+      rows,
+      signal,
+      acts,
+      late,
+    }: {
+      readonly rows: number;
+      readonly signal: AbortSignal | undefined;
+      readonly acts: boolean;
+      readonly late: boolean;
+    },
+  ): Promise<void> {
+    for (let from = 0; from < ids.length; from += size) {
+      await yieldToEvents(signal);
+      signal?.throwIfAborted();
+      const part = ids.slice(from, from + size),
+        after = ids.length - from - part.length;
+      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late, signal));
+      this.counts.blocks++;
+      if (after === 0 && acts && late) await this.#event();
+      this.memory.ledger.sample('prefill', part.length);
+    }
   }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Output> {
+  async #feed(ids: readonly number[], rows: number, evict: boolean, signal?: AbortSignal): Promise<Output> {
     const memory = this.memory,
       plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
     const { output, event } = await memory.feed(ids, {
       phase: 'prefill',
       course: this.#course,
       rows,
+      signal,
       ...(plan && { evict: { plan, times: this.times } }),
     });
     if (plan && event) this.#done(plan, event);

@@ -1,7 +1,6 @@
-import { compile, id, isState, KvError, union } from '@kv/core';
-import type { Backend, Compiled, Policy } from '@kv/core';
+import { compile, id, isState, KvError, slotsOf, union } from '@kv/core';
+import type { Backend, Budget, Compiled, Policy } from '@kv/core';
 import { fileSource } from '../checkpoint/source.ts';
-import { slotsOf, type Budget } from '../host/budget.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
 import { courseOf, type EventResult } from '../sequence/course.ts';

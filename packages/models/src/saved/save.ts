@@ -17,6 +17,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       model: { config, fingerprint },
     } = sequence,
     arrays = new Map<string, Float32Array | Uint32Array>();
+  memory.expectWhole();
   if (memory.length === 0)
     throw new KvError('saveCache', 'expected a sequence with at least one token, got an empty one');
   await sequence.halt(); // steps ahead of their tokens are not part of it

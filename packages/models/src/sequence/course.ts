@@ -1,5 +1,5 @@
-import type { Compiled } from '@kv/core';
-import { slotsOf, type Budget } from '../host/budget.ts';
+import { slotsOf } from '@kv/core';
+import type { Budget, Compiled } from '@kv/core';
 
 /** Milliseconds of the stages of events. */
 export interface EventTimes {

@@ -4,7 +4,7 @@ import type { Draw } from '../sampling.ts';
 import type { Course, EventResult, EventTimes } from './course.ts';
 import type { Snapshot } from './snapshot.ts';
 import type { TokenText } from './text.ts';
-import type { Witness } from './witness.ts';
+import type { Observer } from './observer.ts';
 
 /** How many calls ran: all calls of attention, and those that computed statistics beside it. */
 export interface AttentionCounters {
@@ -22,16 +22,18 @@ export interface FeedOptions {
   readonly evict?: { readonly plan: Plan; readonly times: EventTimes };
   /** An event follows at once: what it reads need not wait for the next token. */
   readonly eventFollows?: boolean;
+  /** Ends the block within a layer, and the memory with it. */
+  readonly signal?: AbortSignal | undefined;
 }
 
 /** What became of a block: its logits, and what was kept where `evict` was asked for. */
-export interface Fed {
+export interface FeedResult {
   readonly output: Output;
   readonly event?: EventResult;
 }
 
-/** An id that is under way. */
-export interface Asked {
+/** The id of a step in flight. */
+export interface PendingId {
   /** Where it will be on the device, u32 `[1]`. */
   readonly tensor: Tensor;
   readonly id: Promise<number>;
@@ -45,30 +47,30 @@ export interface Output {
   /** The id that follows the newest row: that of its largest logit, ties to the lower id, or a drawn one. */
   next(draw?: Draw): Promise<number>;
   /** `next`, where a step may start on it before it is known. */
-  ask?(draw?: Draw): Asked;
+  ask?(draw?: Draw): PendingId;
   /** Nobody asks any more. */
   release(): void;
 }
 
-/** Steps that start before the host knows their tokens. Nothing of them shows on the host before they land. */
+/** Steps in flight: they start before the host knows their tokens, and show on the host once they are committed. */
 export interface Ahead {
   /**
-   * How many may be under way, since the host has no say in them: no hook runs, nothing is remembered beside the cache,
+   * How many may be in flight, since the host has no say in them: no hook runs, nothing is remembered beside the cache,
    * whose storage has room.
    */
   room(policy: Compiled): number;
-  /** Starts one more, behind `before` that are under way, on an id that is. */
-  start(asked: Asked, before: number): Output;
-  /** The oldest one was fed this token. */
-  land(token: number): void;
-  /** None of those under way ever ran. */
-  takeBack(): void;
+  /** Starts one more, behind `before` that are in flight, on the id that the last of them gives. */
+  start(asked: PendingId, before: number): Output;
+  /** Counts the oldest one: it was fed this token. */
+  commit(token: number): void;
+  /** None of those in flight ever ran. */
+  rollback(): void;
 }
 
 /** What shows an observer what events drop and views hide. */
 export interface Observing {
   /** From now on, this one; nobody without one. */
-  show(observer: Witness | undefined): void;
+  show(observer: Observer | undefined): void;
   /** The sum of a state over all layers, or nothing where no piece keeps it. */
   total(state: string): number | undefined;
 }
@@ -104,6 +106,8 @@ export interface Memory {
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
   at(layer: number, course: Course): At;
+  /** @throws KvError once it was destroyed, or something broke off in the middle of a change */
+  expectWhole(): void;
   /** So many more tokens are to be the prompt's. */
   prompted(more: number): void;
   /** Remembers from now on what these signals read. */
@@ -112,7 +116,7 @@ export interface Memory {
   unwatch(): void;
   /** A reader of one layer's signals as they are now. */
   reader(layer: number): (signal: AnySignal) => unknown;
-  feed(ids: readonly number[], options: FeedOptions): Promise<Fed>;
+  feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
   /** What the policy does after every decoded token. */
   afterStep(course: Course): Promise<void>;
   /**
@@ -136,6 +140,7 @@ export interface Memory {
   readonly cuttable: boolean;
   /** @param upTo of a memory that has evicted nothing: its first tokens alone */
   fork(upTo?: number): Memory;
+  /** Gives everything back, at the latest when calls in progress have ended; may be called again. */
   destroy(): void;
   /** Steps ahead of their tokens. */
   readonly ahead?: Ahead;

@@ -1,8 +1,11 @@
+import { KvError } from '@kv/core';
 import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
+import { expectIds } from '../decoder/decoder.ts';
+import { yieldToEvents } from '../host/yield-to-events.ts';
 import { Ledger } from '../ledger.ts';
 import type { Course, EventResult, EventTimes } from './course.ts';
-import type { AttentionCounters, Fed, FeedOptions, Memory } from './memory.ts';
-import { makeRoom } from './room.ts';
+import type { AttentionCounters, FeedResult, FeedOptions, Memory } from './memory.ts';
+import { expectRoom, makeRoom } from './room.ts';
 import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { Snapshot } from './snapshot.ts';
 import { TokenText } from './text.ts';
@@ -39,6 +42,11 @@ export abstract class SequenceMemory implements Memory {
   mostSlots = 0;
   /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
   shift = 0;
+  /** What broke off in the middle, and why. */
+  #broken: string | undefined;
+  #destroyed = false;
+  /** Calls in progress. */
+  #uses = 0;
 
   constructor(
     model: MemoryModel,
@@ -112,12 +120,80 @@ export abstract class SequenceMemory implements Memory {
     return Array.from({ length: this.model.config.layers }, (_, l) => this.place(l));
   }
 
-  async feed(ids: readonly number[], options: FeedOptions): Promise<Fed> {
-    const { phase, course } = options,
+  expectWhole(): void {
+    if (this.#destroyed) throw destroyed();
+    if (this.#broken !== undefined)
+      throw new KvError(
+        'sequence',
+        `expected one that can go on, got one that broke off in the middle of ${this.#broken}`,
+      );
+  }
+
+  async feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult> {
+    const { phase, course, signal } = options,
+      where = phase === 'decode' ? 'generation' : 'prompt',
       together = course.policy.hooks('compact').some((hook) => hook.together);
-    makeRoom(this, ids.length, phase === 'decode' ? 'generation' : 'prompt', together);
-    if (phase === 'decode') this.decoded++;
-    return this.pass(ids, options);
+    this.expectWhole();
+    expectIds(ids, this.model.config.vocab);
+    expectRoom(this, ids.length, where);
+    signal?.throwIfAborted();
+    return this.change('a block', async () => {
+      makeRoom(this, ids.length, where, together);
+      if (phase === 'decode') this.decoded++;
+      const fed = await this.pass(ids, options);
+      if (!this.#destroyed) return fed;
+      fed.output.release();
+      throw destroyed();
+    });
+  }
+
+  async afterStep(course: Course): Promise<void> {
+    this.expectWhole();
+    if (course.policy.hooks('step').length > 0) await this.change('a step', () => this.runStepHooks(course));
+  }
+
+  async event(...args: Parameters<Memory['event']>): Promise<EventResult> {
+    this.expectWhole();
+    return this.#using(() => this.runEvent(...args));
+  }
+
+  destroy(): void {
+    if (this.#destroyed) return;
+    this.#destroyed = true;
+    if (this.#uses === 0) this.free();
+  }
+
+  /**
+   * Between two layers of a block: yields to the event loop where somebody may abort. @throws what an abort gives, and
+   * KvError once the memory was destroyed
+   */
+  async between({ phase, signal }: Pick<FeedOptions, 'phase' | 'signal'>): Promise<void> {
+    if (phase === 'prefill') await yieldToEvents(signal ?? this.signal);
+    this.signal?.throwIfAborted();
+    signal?.throwIfAborted();
+    if (this.#destroyed) throw destroyed();
+  }
+
+  /** Runs what must not end in the middle: if it throws, nothing of this memory holds any more. */
+  protected change<T>(what: string, run: () => Promise<T>): Promise<T> {
+    return this.#using(async () => {
+      try {
+        return await run();
+      } catch (error) {
+        this.#broken ??= `${what}: ${error instanceof Error ? error.message : String(error)}`;
+        throw error;
+      }
+    });
+  }
+
+  /** What is destroyed meanwhile is given back at the end. */
+  async #using<T>(run: () => Promise<T>): Promise<T> {
+    this.#uses++;
+    try {
+      return await run();
+    } finally {
+      if (--this.#uses === 0 && this.#destroyed) this.free();
+    }
   }
 
   /**
@@ -154,7 +230,7 @@ export abstract class SequenceMemory implements Memory {
   protected abstract move(next: number): void;
   protected abstract place(layer: number): Place;
   /** Takes tokens, for which there is room, through every layer. */
-  protected abstract pass(ids: readonly number[], options: FeedOptions): Promise<Fed>;
+  protected abstract pass(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
   /** What caches and the arrays beside them hold. */
   protected abstract numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>>;
   /** Takes such numbers. */
@@ -162,15 +238,19 @@ export abstract class SequenceMemory implements Memory {
   abstract watch(needs: readonly AnySignal[]): void;
   abstract unwatch(): void;
   abstract reader(layer: number): (signal: AnySignal) => unknown;
-  abstract afterStep(course: Course): Promise<void>;
-  abstract event(
+  protected abstract runStepHooks(course: Course): Promise<void>;
+  /** An event; what it changes, it changes in `change`. */
+  protected abstract runEvent(
     course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult>;
+  /** Gives everything back; called once. */
+  protected abstract free(): void;
   abstract get cuttable(): boolean;
   abstract fork(upTo?: number): Memory;
-  abstract destroy(): void;
 }
+
+const destroyed = (): KvError => new KvError('sequence', 'expected one that was not destroyed, got one that was');

@@ -1,7 +1,7 @@
 import { attentionLast, keys, queries } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { SequenceMemory } from '../sequence/sequence-memory.ts';
-import type { Witness, WitnessedRow } from '../sequence/witness.ts';
+import type { Observer, ObservedRow } from '../sequence/observer.ts';
 import type { Chosen } from './visibility.ts';
 
 type Positions = readonly (readonly number[])[];
@@ -59,14 +59,14 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
 export async function beforeEvent(
   memory: Looked,
   layers: readonly number[],
-): Promise<(witness: Witness, kept: readonly Positions[]) => void> {
+): Promise<(observer: Observer, kept: readonly Positions[]) => void> {
   const held = memory.kept(),
     were = await now(memory, layers),
     { decoded: step, length } = memory;
-  return (witness, kept) =>
+  return (observer, kept) =>
     layers.forEach((layer, i) =>
       show(
-        witness,
+        observer,
         memory,
         { at: 'event', layer, step, query: length - 1 },
         were[i],
@@ -81,7 +81,7 @@ export async function beforeEvent(
 
 /** Shows what views left visible to the newest token. */
 export async function showViews(
-  witness: Witness,
+  observer: Observer,
   memory: Looked,
   seen: ReadonlyMap<number, readonly Chosen[]>,
 ): Promise<void> {
@@ -95,7 +95,7 @@ export async function showViews(
       heads = slots === 0 ? 0 : data.length / slots,
       [view] = seen.get(layer)!.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
     show(
-      witness,
+      observer,
       memory,
       { at: 'view', layer, step, query, ...(view && { window: view }) },
       are[i],
@@ -115,13 +115,13 @@ export async function showViews(
 }
 
 function show(
-  witness: Witness,
+  observer: Observer,
   memory: Looked,
-  place: Pick<WitnessedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
+  place: Pick<ObservedRow, 'at' | 'layer' | 'step' | 'query' | 'window'>,
   { data, slots, vectors, largest }: Now,
   held: Positions,
   left: (positions: readonly number[], head: number, g: number, groups: number) => readonly number[],
-  chose: (head: number, slots: number) => WitnessedRow['by'] = () => undefined,
+  chose: (head: number, slots: number) => ObservedRow['by'] = () => undefined,
 ): void {
   const heads = slots === 0 ? 0 : data.length / slots,
     d = memory.model.config.headDim;
@@ -129,7 +129,7 @@ function show(
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],
       by = chose(head, positions.length);
-    witness.row({
+    observer.row({
       ...place,
       head,
       weights: data.slice(head * slots, head * slots + positions.length),
@@ -144,7 +144,7 @@ function show(
 }
 
 /** One query head's row of what a view chose by, if it has one. */
-function chosenBy(by: Chosen['by'], head: number, heads: number, slots: number, n: number): WitnessedRow['by'] {
+function chosenBy(by: Chosen['by'], head: number, heads: number, slots: number, n: number): ObservedRow['by'] {
   if (!by || by.scores.length !== heads * slots || by.active?.[head] === 0) return undefined;
   const { scores, forced } = by,
     rows = forced ? forced.length / slots : 0,

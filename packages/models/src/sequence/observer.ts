@@ -1,5 +1,5 @@
 /** The newest query of one query head, and what is left for it. */
-export interface WitnessedRow {
+export interface ObservedRow {
   /** An eviction, or what views leave visible of a cache that stays. */
   readonly at: 'event' | 'view';
   readonly layer: number;
@@ -32,8 +32,8 @@ export interface WitnessedRow {
  * Looks on while a run evicts and hides, and concludes something about it; `certificates()` of `@kv/certificates` is
  * one.
  */
-export interface Witness {
-  row(row: WitnessedRow): void;
+export interface Observer {
+  row(row: ObservedRow): void;
   /**
    * @param run what there was to see: heads, layers and decoding steps, positions of the prompt that each layer froze,
    * and the sum over all layers of a state that pieces kept.
