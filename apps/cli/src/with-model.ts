@@ -21,7 +21,7 @@ export async function withModel(
 ): Promise<void> {
   const path = await pathOf(command, terminal),
     runtime = await openRuntime(await chooseEngine(command, terminal.cwd, resident), terminal.cwd);
-  await closing(runtime, async () => use(await loadModel(path, { runtime })));
+  await closing(runtime, async () => use(await loadModel(path, { runtime, signal: terminal.signal })));
 }
 
 /** The same with caches on the host, whatever multiplies. */
@@ -32,7 +32,7 @@ export async function withHostModel(
 ): Promise<void> {
   const path = await pathOf(command, terminal),
     engine = await openEngine(await chooseHostEngine(command, terminal.cwd), terminal.cwd);
-  await closing(engine, async () => use(await loadModel(path, { engine })));
+  await closing(engine, async () => use(await loadModel(path, { engine, signal: terminal.signal })));
 }
 
 async function closing(opened: Closing, run: () => Promise<void>): Promise<void> {

@@ -25,6 +25,19 @@ export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
   };
 }
 
+const encoder = new TextEncoder();
+const names = [...byteAlphabet()].reduce<string[]>((all, [char, byte]) => {
+  all[byte] = char;
+  return all;
+}, []);
+
+/** A text's UTF-8 bytes in GPT-2's byte-level alphabet. */
+export function byteNames(text: string): string {
+  let name = '';
+  for (const byte of encoder.encode(text)) name += names[byte];
+  return name;
+}
+
 /** GPT-2's printable stand-ins: bytes that print as they are keep their character, the others follow from U+0100. */
 function byteAlphabet(): ReadonlyMap<string, number> {
   const prints = (byte: number): boolean => (byte > 32 && byte < 127) || (byte > 160 && byte !== 173);
