@@ -31,7 +31,7 @@ describe('parseConfig', () => {
       hidden: 64,
       ffn: 144,
       vocab: 512,
-      rope: { theta: 10_000, rotary: 16 },
+      ropes: Array(4).fill({ theta: 10_000, rotary: 16 }),
       attention: { scale: 0.25, windows: [Infinity, Infinity, Infinity, Infinity] },
       biases: { qkv: false, output: false, ffn: false },
       activation: 'silu',
@@ -45,7 +45,7 @@ describe('parseConfig', () => {
     const { rope_parameters: _, head_dim: __, bos_token_id: ___, ...rest } = good();
     expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({
       ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')),
-      rope: { theta: 5e5, rotary: 16 },
+      ropes: Array(4).fill({ theta: 5e5, rotary: 16 }),
       eosIds: [1, 2],
     });
   });
@@ -65,7 +65,7 @@ describe('parseConfig', () => {
     [{ head_dim: undefined, hidden_size: 66 }],
     [{ rms_norm_eps: 0 }],
     [{ rope_parameters: { rope_theta: -1 } }],
-    [{ rope_parameters: { rope_theta: 1e4, rope_type: 'yarn', factor: 4 } }],
+    [{ rope_parameters: { rope_theta: 1e4, rope_type: 'dynamic', factor: 4 } }],
     [{ rope_parameters: null, rope_scaling: { type: 'linear' } }],
     [
       {
@@ -115,7 +115,7 @@ describe('checkpointWeights', () => {
     hidden: 4,
     ffn: 3,
     vocab: 5,
-    rope: { theta: 1e4, rotary: 2 },
+    ropes: [{ theta: 1e4, rotary: 2 }],
     attention: { scale: 2 ** -0.5, windows: [] },
     biases: { qkv: false, output: false, ffn: false },
     activation: 'silu',

@@ -29,7 +29,7 @@ const changed = (name: string, change: Readonly<Record<string, GgufValue | undef
 test.each(['llama', 'qwen3', 'phi3', 'gemma2'])('%s: metadata say what config.json says', async (name) => {
   const got = await configFromGguf(files.get(name)!),
     want = parseConfig(fixtureJson(`${name}/config.json`), name);
-  const plain = ({ rope, attention, normEps, ...rest }: typeof got): unknown => rest;
+  const plain = ({ ropes, attention, normEps, ...rest }: typeof got): unknown => rest;
   expect(plain(got)).toEqual(plain(want));
   expect(got.attention.windows).toEqual(want.attention.windows);
   expect(
@@ -37,22 +37,22 @@ test.each(['llama', 'qwen3', 'phi3', 'gemma2'])('%s: metadata say what config.js
       got.normEps,
       got.attention.scale,
       got.attention.softcap ?? 0,
-      got.rope.theta,
-      got.rope.rotary,
-      got.rope.attentionFactor ?? 1,
-      ...(got.rope.divisors ?? []),
-      ...(got.rope.long?.divisors ?? []),
+      got.ropes[0].theta,
+      got.ropes[0].rotary,
+      got.ropes[0].attentionFactor ?? 1,
+      ...(got.ropes[0].divisors ?? []),
+      ...(got.ropes[0].long?.divisors ?? []),
     ].map((x) => Number(x.toPrecision(6))),
   ).toEqual(
     [
       want.normEps,
       want.attention.scale,
       want.attention.softcap ?? 0,
-      want.rope.theta,
-      want.rope.rotary,
-      want.rope.attentionFactor ?? 1,
-      ...(want.rope.divisors ?? []),
-      ...(want.rope.long?.divisors ?? []),
+      want.ropes[0].theta,
+      want.ropes[0].rotary,
+      want.ropes[0].attentionFactor ?? 1,
+      ...(want.ropes[0].divisors ?? []),
+      ...(want.ropes[0].long?.divisors ?? []),
     ].map((x) => Number(x.toPrecision(6))),
   );
 });
@@ -82,8 +82,8 @@ test('keys that converters leave out, or that only some write', async () => {
       })
     ).attention.scale,
   ).toBe(144 ** -0.5);
-  expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).rope.divisors).toEqual([4, 4, 4, 4]);
-  expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).rope).toEqual({ theta: 10_000, rotary: 8 });
+  expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).ropes[0].divisors).toEqual([4, 4, 4, 4]);
+  expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).ropes[0]).toEqual({ theta: 10_000, rotary: 8 });
   expect((await read('llama', { 'tokenizer.ggml.eot_token_id': 5 })).eosIds).toEqual([2, 5]);
 });
 
@@ -99,7 +99,7 @@ describe('refuses in one sentence', () => {
     ['llama', { 'llama.attention.layer_norm_rms_epsilon': undefined }],
     ['llama', { 'llama.context_length': -1 }],
     ['llama', { 'tokenizer.ggml.eos_token_id': 64 }],
-    ['qwen2', { 'qwen2.rope.scaling.type': 'yarn', 'qwen2.rope.scaling.factor': 4 }],
+    ['qwen2', { 'qwen2.rope.scaling.type': 'dynamic', 'qwen2.rope.scaling.factor': 4 }],
     ['phi3', { 'phi3.rope.dimension_count': 7 }],
     ['gemma2', { 'gemma2.attn_logit_softcapping': 0 }],
   ])('%s with %j', async (name, change) => {

@@ -48,7 +48,7 @@ export function aheadOf(memory: DeviceMemory): Ahead {
           part = partOf(memory, commands, Uint32Array.of(position), tensor);
         for (const [l, layer] of layers.entries()) {
           const { project, finish } = prepared[l],
-            [q, k, v] = (project as DeviceRunnable).encode(commands, [part.x], 1, part.angles) as [
+            [q, k, v] = (project as DeviceRunnable).encode(commands, [part.x], 1, part.angles(l)) as [
               Tensor,
               Tensor,
               Tensor,
@@ -58,7 +58,7 @@ export function aheadOf(memory: DeviceMemory): Ahead {
             ...attentionOf(layer, config, l, q, part.positions),
             slots: layer.cache.length + before + 1,
           });
-          const [x] = (finish as DeviceRunnable).encode(commands, [part.x, out], 1, part.angles) as [Tensor];
+          const [x] = (finish as DeviceRunnable).encode(commands, [part.x, out], 1) as [Tensor];
           for (const spent of [q, k, v, out, part.x]) commands.free(spent);
           part.x = x;
           for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;

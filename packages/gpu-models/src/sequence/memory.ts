@@ -18,6 +18,7 @@ import {
 import type { Home } from './home.ts';
 import { DeviceLayer } from './layer.ts';
 import { providedOnDevice } from './observe.ts';
+import { anglesOf } from './part.ts';
 import { devicePass } from './pass.ts';
 import { deviceReader, expectOffered, settleSums } from './signals.ts';
 import { snapshot } from './snapshot.ts';
@@ -66,8 +67,8 @@ export class DeviceMemory extends SequenceMemory {
     const { shared, text: tokens, counters, model } = this,
       { config, decoder } = model;
     const rope = {
-      rotary: config.rope.rotary,
-      angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength),
+      rotary: config.ropes[layer].rotary,
+      angles: (positions: Uint32Array) => decoder.angles(layer, this.rotations(positions), this.rotaryLength),
     };
     return deviceReader({
       layer: this.layers[layer],
@@ -178,7 +179,7 @@ export class DeviceMemory extends SequenceMemory {
     const scope = this.open(),
       { commands } = scope,
       {
-        model: { decoder, config },
+        model: { config },
         layers,
       } = this;
     try {
@@ -189,14 +190,9 @@ export class DeviceMemory extends SequenceMemory {
           for (const p of list) used.add(p);
       }
       const positions = Uint32Array.from(used),
-        { rotary, cos, sin } = decoder.angles(positions, this.rotaryLength),
-        shape = [positions.length, rotary / 2];
-      const turns = {
-        commands,
-        angles: { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) },
-        row: new Map(Array.from(positions, (p, i) => [p, i])),
-      };
-      for (const layer of layers) layer.rebase(next, turns);
+        angles = anglesOf(this, commands, positions),
+        row = new Map(Array.from(positions, (p, i) => [p, i]));
+      for (const [l, layer] of layers.entries()) layer.rebase(next, { commands, angles: angles(l), row });
     } finally {
       scope.end();
     }

@@ -70,7 +70,7 @@ export async function devicePass(
           read: eventFollows || readSums,
           largest: largest?.[l],
         });
-        const [x] = finish.encode(commands, [live.x, attended], live.m, live.angles) as [Tensor];
+        const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) put(commands, x, part, some);
         else part.x = x;
@@ -110,7 +110,7 @@ function project(
     commands,
     [live.x],
     live.m,
-    live.angles,
+    live.angles(l),
   ) as [Tensor, Tensor, Tensor];
   const own: KeysValues = some && old ? old : [k, v];
   if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some!, part.m, true);

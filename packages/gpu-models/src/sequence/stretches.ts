@@ -66,7 +66,7 @@ function project({ layers, model: { decoder } }: DeviceMemory, commands: Command
     commands,
     [part.x],
     part.m,
-    part.angles,
+    part.angles(l),
   ) as [Tensor, Tensor, Tensor];
   layers[l].cache.append(k, v, part.positions, part.at, part.turned);
   decoder.rows.qkv[l] += part.m;
@@ -82,12 +82,9 @@ function through(copy: DeviceMemory, commands: Commands, l: number, part: Part):
     } = copy;
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     before = part.x;
-  [part.x] = (decoder.prepared.layers[l].finish as DeviceRunnable).encode(
-    commands,
-    [before, attended.out],
-    part.m,
-    part.angles,
-  ) as [Tensor];
+  [part.x] = (decoder.prepared.layers[l].finish as DeviceRunnable).encode(commands, [before, attended.out], part.m) as [
+    Tensor,
+  ];
   for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l] += part.m;
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }

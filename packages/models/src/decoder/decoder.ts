@@ -47,8 +47,8 @@ export interface Decoder {
     readonly embedding: Matrix;
   };
   readonly rows: RowCounts;
-  /** What turns queries and keys at these positions, as `project` does it. */
-  angles(positions: Uint32Array, length?: number): Angles;
+  /** What turns a layer's queries and keys at these positions, as `project` does it. */
+  angles(layer: number, positions: Uint32Array, length?: number): Angles;
   /** Embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
   embed(ids: ArrayLike<number>): Float32Array;
   /**
@@ -139,10 +139,15 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
     const head = await prepare(headProgram(config, norm, config.tied ? embed : await weights.head()));
     const zeros = (): Float64Array => new Float64Array(count);
     const rows: RowCounts = { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 };
-    const anglesOf = createAngles(config.rope);
-    const angles: Decoder['angles'] = (positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf(positions, length);
-    /** The angles of the last projection: most likely those of the next one too. */
-    let turned: Angles | undefined;
+    const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
+      anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
+    const angles: Decoder['angles'] = (layer, positions, length = (positions.at(-1) ?? -1) + 1) =>
+      anglesOf[layer](positions, length);
+    /** Where the rows of the last projection stand: most likely those of the next one too. */
+    let stood: Uint32Array | undefined, over: number | undefined;
+    /** What the layer after this one most likely turns by. */
+    const ahead = (layer: number): Angles | undefined =>
+      stood !== undefined && layer + 1 < count ? angles(layer + 1, stood, over) : undefined;
     const at = (layer: number): Layer => {
       const found = layers[layer];
       if (found === undefined)
@@ -156,7 +161,7 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
       const { finish } = at(layer),
         m = x.length / D;
       note(layer, m, 'output', 'gateUp', 'down');
-      return (await finish.run([x, attended], m, turned))[0];
+      return (await finish.run([x, attended], m, ahead(layer)))[0];
     };
     return {
       config,
@@ -180,13 +185,13 @@ export async function createDecoder(config: ModelConfig, weights: Weights, engin
         const { project } = at(layer),
           m = positions.length;
         note(layer, m, 'qkv');
-        turned = angles(positions, length);
-        const [q, k, v] = await project.run([x], m, turned);
+        [stood, over] = [positions, length];
+        const [q, k, v] = await project.run([x], m, angles(layer, positions, length));
         return { q: q, k: k, v: v };
       },
       finish,
       async attendAndFinish(layer, x, attention) {
-        const fused = at(layer).finish.runAfter?.(attention, x, turned);
+        const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
         if (fused === undefined) return finish(layer, x, await (engine.attend ?? attend)(attention));
         note(layer, x.length / D, 'output', 'gateUp', 'down');
         return (await fused)[0];

@@ -64,7 +64,10 @@ export class Memory extends SequenceMemory {
       queryHeads: config.queryHeads,
       embeddings: embeddingsOf(this.model),
       outputWeight: () => decoder.outputWeight(layer),
-      rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) },
+      rope: {
+        rotary: config.ropes[layer].rotary,
+        angles: (p) => decoder.angles(layer, this.rotations(p), this.rotaryLength),
+      },
     });
   }
 
@@ -73,12 +76,12 @@ export class Memory extends SequenceMemory {
       model: { decoder },
       layers,
     } = this;
-    for (const { cache, ring } of layers) {
+    for (const [l, { cache, ring }] of layers.entries()) {
       const before = cache.rotations ?? cache.positions,
         used = Array.from({ length: next }, (_, i) => i);
       cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
       const turn = turner(
-        (positions) => decoder.angles(positions, this.rotaryLength),
+        (positions) => decoder.angles(l, positions, this.rotaryLength),
         [...used, ...(ring?.rotations() ?? [])],
       );
       cache.rebase(next, turn);

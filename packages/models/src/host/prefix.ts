@@ -62,7 +62,8 @@ export function createPrefixStore(
    * Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the
    * other.
    */
-  const isLong = (length: number): boolean => length > (model.config.rope.long?.beyond ?? Infinity);
+  const beyond = Math.min(...model.config.ropes.map(({ long }) => long?.beyond ?? Infinity)),
+    isLong = (length: number): boolean => length > beyond;
   /** The stored sequence that shares most with ids, now the one used last. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
