@@ -6,7 +6,10 @@ import { both, fixture, golden, json, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
-for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
+for (const name of [
+  ...['llama', 'mistral', 'qwen2', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite'],
+  ...['phi4', 'qwen3-yarn'],
+])
   gpuTest(`${name}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {
       const [{ ids, logits }] = json<{ sequences: [{ ids: number[]; logits: Record<string, number[]> }] }>(

@@ -21,7 +21,7 @@ import { mulberry } from '../src/sampling.ts';
 
 const headDim = 8;
 type Op = Instruction['op'];
-const ops: readonly Op[] = ['rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'softcap'];
+const ops: readonly Op[] = ['rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'scale', 'softcap'];
 
 interface Case {
   readonly program: Program;
@@ -76,6 +76,8 @@ const cases = fc
               : { op: 'softcap', x, cap: 2, out: same };
           case 'add':
             return { op, x, y: pick(values.filter(({ width }) => width === x.width)), out: same };
+          case 'scale':
+            return { op, x, by: 0.1 + 3 * random(), out: same };
           case 'softcap':
             return { op, x, cap: 0.5 + 3 * random(), out: same };
           default:
