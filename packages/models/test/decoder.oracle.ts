@@ -50,9 +50,15 @@ const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * M
 
 /**
  * Logits of every position in float64, the whole sequence at once: written from the formulas of the models' papers and
- * of transformers' configuration, sharing no code with the engine.
+ * of transformers' configuration, sharing no code with the engine. A query sees what causality, the layer's window and
+ * `sees` all let it.
  */
-export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): number[][] {
+export function oracleLogits(
+  config: Json,
+  w: Weights,
+  ids: readonly number[],
+  sees: (layer: number, kvHead: number, query: number, position: number) => boolean = () => true,
+): number[][] {
   const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
     gemma = type.startsWith('gemma'),
@@ -121,16 +127,13 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
     x = x.map((row, t) => {
       const attended = Array.from({ length: H }, (_, h) => {
         const g = Math.floor(h / (H / G)),
-          first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0;
-        const scores = heads
-          .slice(first, t + 1)
-          .map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
+          first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0,
+          seen = heads.slice(first, t + 1).filter((_, j) => sees(l, g, t, first + j));
+        const scores = seen.map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
         const top = Math.max(...scores),
           e = scores.map((s) => Math.exp(s - top)),
           total = e.reduce((a, b) => a + b);
-        return Array.from({ length: d }, (_, c) =>
-          e.reduce((sum, p, j) => sum + (p / total) * heads[first + j].v[g][c], 0),
-        );
+        return Array.from({ length: d }, (_, c) => e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0));
       }).flat();
       const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
       const y = add(row, after('post_attention_layernorm', times(at('self_attn.o_proj'), attended)));

@@ -118,7 +118,8 @@ test("a prompt on the other side of LongRoPE's switch shares nothing, and is wha
   }
   await store.add(prompt);
   for (const [length, reused] of [
-    [beyond + 4, beyond + 3],
+    [beyond + 8, beyond + 7],
+    [beyond + 4, 0], // its window's slots are gone
     [beyond, beyond - 4],
   ] as const) {
     const before = store.counts.reused;

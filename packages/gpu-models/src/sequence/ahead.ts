@@ -28,6 +28,7 @@ export function aheadOf(memory: DeviceMemory): Ahead {
       if (asks || !memory.shared.empty) return 0;
       return Math.min(
         memory.window - next(),
+        memory.untilFreed,
         ...layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)),
       );
     },

@@ -91,10 +91,41 @@ export class DeviceMemory extends SequenceMemory {
 
   protected place(layer: number): Place {
     const { cache, aligned } = this.layers[layer];
-    return { slots: cache.length, aligned, lengths: cache.counts, kept: () => cache.kept() };
+    return {
+      slots: cache.length,
+      aligned,
+      lengths: cache.counts,
+      before: (position) => cache.before(position),
+      kept: () => cache.kept(),
+    };
+  }
+
+  protected drop(index: number, first: readonly number[]): void {
+    const layer = this.layers[index],
+      slots = first.map((gone, g) => Uint32Array.from({ length: layer.cache.counts[g] - gone }, (_, i) => gone + i)),
+      counts = slots.map(({ length }) => length),
+      most = Math.max(1, ...counts),
+      kept = new Uint32Array(slots.length * most);
+    for (const [g, list] of slots.entries()) kept.set(list, g * most);
+    const scope = this.open(),
+      { commands } = scope;
+    try {
+      settleSums({ layer, config: this.model.config, index, commands }); // what waits saw these slots
+      layer.keep(
+        {
+          kept: commands.upload(kept, [slots.length, most]),
+          counts: commands.upload(Uint32Array.from(counts), [slots.length]),
+        },
+        counts,
+      );
+      layer.confirm(slots);
+    } finally {
+      scope.end();
+    }
   }
 
   async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
+    if (options.phase === 'decode') this.freeLate();
     makeRoom(
       this,
       ids.length,
@@ -155,6 +186,7 @@ export class DeviceMemory extends SequenceMemory {
     times: EventTimes,
     onPass: () => void = () => {},
   ): Promise<EventResult> {
+    for (const l of layers) this.free(l);
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
         const given = await providedOnDevice(this, policy, layers, scope.commands, onPass);
@@ -168,11 +200,8 @@ export class DeviceMemory extends SequenceMemory {
     );
   }
 
-  get cuttable(): boolean {
-    return (
-      this.shared.empty &&
-      this.layers.every(({ plain, cache }) => plain && cache.counts.every((n) => n === this.length))
-    );
+  protected get plain(): boolean {
+    return this.shared.empty && this.layers.every(({ plain }) => plain);
   }
 
   protected move(next: number): void {
@@ -216,7 +245,9 @@ export class DeviceMemory extends SequenceMemory {
     const { layers, shared } = this,
       copy = this.empty();
     for (const layer of copy.layers) layer.destroy();
-    copy.layers = layers.map((layer) => layer.fork(copy.home, upTo < this.length ? upTo : undefined));
+    copy.layers = layers.map((layer) =>
+      layer.fork(copy.home, upTo < this.length ? layer.cache.before(upTo)[0] : undefined),
+    );
     copy.shared = shared.fork(copy.home);
     return this.counted(copy, upTo);
   }

@@ -79,6 +79,7 @@ export async function devicePass(
       if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
       for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
         count[l] += projected.reduce((n, { live }) => n + live.m, 0);
+      if (phase === 'prefill') memory.free(l);
       await afterLayer?.(l);
     }
     return output(memory, scope, parts, Math.min(rows, ids.length));

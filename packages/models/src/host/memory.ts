@@ -104,10 +104,26 @@ export class Memory extends SequenceMemory {
   protected place(layer: number): Place {
     const memory = this.layers[layer],
       { cache, aligned } = memory;
-    return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
+    return {
+      slots: cache.length,
+      aligned,
+      lengths: cache.lengths,
+      before: (position) => cache.before(position),
+      kept: () => keptPositions(memory),
+    };
+  }
+
+  protected drop(layer: number, first: readonly number[]): void {
+    const memory = this.layers[layer],
+      { lengths } = memory.cache;
+    memory.keep(
+      first.map((gone, g) => Uint32Array.from({ length: lengths[g] - gone }, (_, i) => gone + i)),
+      0,
+    );
   }
 
   async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
+    if (options.phase === 'decode') this.freeLate();
     const kept: number[][][] = [],
       budgets: (readonly number[])[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
@@ -158,6 +174,7 @@ export class Memory extends SequenceMemory {
     times: EventTimes,
     onPass: () => void,
   ): Promise<EventResult> {
+    for (const l of layers) this.free(l);
     const { backend, shared } = this,
       given = await provided(this, policy, layers, onPass);
     const subjects = layers.map((l, i) => ({
@@ -171,12 +188,8 @@ export class Memory extends SequenceMemory {
     return result;
   }
 
-  get cuttable(): boolean {
-    return (
-      this.shared.empty &&
-      !this.hidden &&
-      this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length))
-    );
+  protected get plain(): boolean {
+    return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain);
   }
 
   /** Nothing yet, of the same model. */
@@ -194,10 +207,9 @@ export class Memory extends SequenceMemory {
     copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
     copy.shared = shared.fork(copy.ledger);
     copy.hidden = this.hidden?.fork(copy.ledger);
-    if (upTo < this.length) {
-      const slots = Uint32Array.from({ length: upTo }, (_, i) => i);
-      for (const { cache } of copy.layers) cache.keep(Array.from(cache.lengths, () => slots));
-    }
+    if (upTo < this.length)
+      for (const { cache } of copy.layers)
+        cache.keep(cache.before(upTo).map((n) => Uint32Array.from({ length: n }, (_, i) => i)));
     return this.counted(copy, upTo);
   }
 

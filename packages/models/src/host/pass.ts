@@ -69,6 +69,7 @@ export async function pass(
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
+    if (phase === 'prefill') memory.free(l);
     await afterLayer?.(l);
   }
   memory.hidden?.push(decoder.hiddenNorm(x));

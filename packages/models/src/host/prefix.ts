@@ -70,7 +70,8 @@ export function createPrefixStore(
     for (const sequence of kept) {
       if (isLong(memoryOf(sequence).rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids),
-        shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
+        cut = Math.min(all, most),
+        shared = cut >= sequence.cuttableFrom || cut === sequence.length ? cut : 0;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) kept = [...kept.filter((each) => each !== best.sequence), best.sequence];

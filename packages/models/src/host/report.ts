@@ -17,7 +17,8 @@ export interface Report {
   readonly bytes: Bytes;
   /**
    * Attention calls (fused), those that computed statistics beside it, events, prefill blocks, decode steps, those that
-   * ran ahead of the end and were taken back, passes of providers.
+   * ran ahead of the end and were taken back, passes of providers; slots that sliding windows had made unreachable and
+   * that were freed.
    */
   readonly counts: Readonly<Record<string, number>>;
   /** Milliseconds; score, settle and compact are parts of prefill and decode. */
@@ -46,7 +47,7 @@ export function report(
     budgets: lastBudgets ?? [],
     kept: lastKept ?? sequence.kept(),
     bytes: sequence.bytes(),
-    counts: { ...counters, ...counts },
+    counts: { ...counters, ...counts, unreachable: memoryOf(sequence).unreachable },
     times: { ...times },
     bound: bound(sequence, options),
     mostSlots,

@@ -45,6 +45,9 @@ export interface Output {
   release(): void;
 }
 
+/** Slots that a window may leave unreachable for a while. */
+const spareOf = (window: number): number => Math.floor(window / 8);
+
 /** What a layer holds. */
 export interface Place {
   /** Slots of the longest head. */
@@ -53,6 +56,8 @@ export interface Place {
   readonly aligned: boolean;
   /** Slots in use, `[kvHead]`. */
   readonly lengths: ArrayLike<number>;
+  /** Slots of each head that stand before this position, `[kvHead]`: its first ones. */
+  before(position: number): number[];
   kept(): number[][];
 }
 
@@ -91,6 +96,8 @@ export abstract class SequenceMemory {
   window: number;
   /** Most slots that a head of any layer has held. */
   mostSlots = 0;
+  /** Slots that a sliding window had made unreachable and that were freed, over layers and KV heads. */
+  unreachable = 0;
   /** Slots per KV head asked for; absent where nothing evicts. */
   budget: number | undefined;
   /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
@@ -107,13 +114,14 @@ export abstract class SequenceMemory {
 
   /** Makes an empty memory one of the first `upTo` tokens of this one, but for what its caches hold. */
   protected counted<M extends SequenceMemory>(copy: M, upTo: number): M {
-    const { text, promptLength, rotaryLength, decoded, mostSlots, budget, shift } = this;
+    const { text, promptLength, rotaryLength, decoded, mostSlots, unreachable, budget, shift } = this;
     return Object.assign(copy, {
       text: text.fork(upTo),
       promptLength: Math.min(promptLength, upTo),
       rotaryLength,
       decoded,
       mostSlots,
+      unreachable,
       budget,
       shift,
     });
@@ -160,9 +168,54 @@ export abstract class SequenceMemory {
     return undefined;
   }
 
-  /** Slots in use, `[layer][kvHead]`, once `more` tokens have joined every layer. */
+  /**
+   * Slots that the newest token sees, `[layer][kvHead]`, once `more` have joined every layer: those that there are to
+   * keep.
+   */
   lengths(more = 0): number[][] {
-    return this.#places().map(({ lengths }) => Array.from(lengths, (n) => n + more));
+    return this.#places().map(({ lengths, before }, l) => {
+      const from = this.#firstSeen(l, this.length + more),
+        gone = before(from),
+        joined = Math.min(more, this.length + more - from);
+      return Array.from(lengths, (n, g) => n - gone[g] + joined);
+    });
+  }
+
+  /**
+   * Frees the slots of a layer that neither the newest token nor a later one can see, as original positions decide it,
+   * in all heads once one has more than `spare` of them.
+   */
+  free(layer: number, spare = 0): void {
+    const gone = this.#gone(layer);
+    if (Math.max(0, ...gone) <= spare) return;
+    this.drop(layer, gone);
+    this.unreachable += gone.reduce((a, b) => a + b);
+  }
+
+  /** How many tokens may still be generated before `freeLate` frees anything. */
+  get untilFreed(): number {
+    return Math.min(
+      ...this.model.config.attention.windows.map((window, l) =>
+        window === Infinity ? Infinity : spareOf(window) + 1 - Math.max(0, ...this.#gone(l)),
+      ),
+    );
+  }
+
+  /** Before a generated token: slots are moved once an eighth of a window is unreachable, not with every token. */
+  protected freeLate(): void {
+    for (const [l, window] of this.model.config.attention.windows.entries())
+      if (window !== Infinity) this.free(l, spareOf(window));
+  }
+
+  /** Slots of each head of a layer that the newest token cannot see. */
+  #gone(layer: number): number[] {
+    const from = this.#firstSeen(layer);
+    return from === 0 ? [] : this.place(layer).before(from);
+  }
+
+  /** The first position that the newest of `length` tokens sees in a layer. */
+  #firstSeen(layer: number, length: number = this.length): number {
+    return Math.max(0, length - (this.model.config.attention.windows[layer] ?? Infinity));
   }
 
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
@@ -180,6 +233,7 @@ export abstract class SequenceMemory {
    * all layers at the same rotation; original positions stay what policies and views see.
    */
   rebase(): void {
+    for (let l = 0; l < this.model.config.layers; l++) this.free(l);
     const next = this.longest;
     this.move(next);
     this.shift = this.length - next;
@@ -188,6 +242,8 @@ export abstract class SequenceMemory {
   /** Turns kept keys, and what is remembered of queries, so that every head's slots end before rotation `next`. */
   protected abstract move(next: number): void;
   protected abstract place(layer: number): Place;
+  /** Lets go of the first so many slots of each head, `[kvHead]`. */
+  protected abstract drop(layer: number, first: readonly number[]): void;
   /** Remembers from now on what these signals read. */
   abstract watch(needs: readonly AnySignal[]): void;
   /** Forgets what only events read. */
@@ -213,9 +269,22 @@ export abstract class SequenceMemory {
   /** Takes saved numbers, into a memory that has none yet. */
   abstract restore(saved: Snapshot): void;
   /**
-   * Whether a copy may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a copy may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where no copy may.
    */
-  abstract get cuttable(): boolean;
+  get cuttableFrom(): number {
+    if (!this.plain || this.shift > 0) return Infinity;
+    return Math.max(
+      ...this.#places().map(({ lengths, before }, l) => {
+        const first = this.length - lengths[0];
+        if (Array.prototype.some.call(lengths, (n) => n !== lengths[0]) || before(first).some((n) => n > 0))
+          return Infinity; // not all of the last ones
+        return first === 0 ? 0 : first + (this.model.config.attention.windows[l] ?? Infinity) - 1;
+      }),
+    );
+  }
+  /** It holds caches and nothing beside them. */
+  protected abstract get plain(): boolean;
   /** @param upTo of a memory that has evicted nothing: its first tokens alone */
   abstract fork(upTo?: number): SequenceMemory;
   abstract destroy(): void;

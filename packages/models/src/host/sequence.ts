@@ -187,6 +187,7 @@ export class Sequence {
     memory.prompted(ids.length);
     this.#takeBack();
     [this.policy, memory.budget, this.reading, this.#share] = [compiled, slots, undefined, undefined];
+    expectAlike(this.policy, this.model);
     const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
     memory.watch(
       union(
@@ -297,21 +298,25 @@ export class Sequence {
   }
 
   /**
-   * Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a fork may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where a fork is as long as the sequence.
    */
-  get cuttable(): boolean {
-    return this.#memory.cuttable;
+  get cuttableFrom(): number {
+    return this.#memory.cuttableFrom;
   }
 
   /**
-   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the
-   * sequence is `cuttable`.
+   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError for a
+   * length below `cuttableFrom`.
    */
   forkAt(length: number): Sequence {
-    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length))
+    const from = Math.max(1, this.cuttableFrom);
+    if (!(Number.isInteger(length) && length >= from && length <= this.length))
       throw new KvError(
         'forkAt',
-        `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`,
+        from > this.length
+          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
+          : `expected a length from ${from} to ${this.length}, got ${length}`,
       );
     return this.#over(this.#memory.fork(length));
   }
@@ -469,6 +474,17 @@ export class Sequence {
     [this.lastKept, this.lastBudgets] = [kept, budgets];
     for (const note of notes) if (!this.notes.includes(note)) this.notes.push(note);
   }
+}
+
+/** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
+function expectAlike({ hooks }: Compiled, { config: { ropes } }: Model): void {
+  const [hook] = hooks('freeze'),
+    other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
+  if (hook && other > 0)
+    throw new KvError(
+      hook.name,
+      `takes early tokens' keys from the layer below, expected layers that turn alike, got layer ${other} otherwise than layer ${other - 1}`,
+    );
 }
 
 /** Whether a policy can act only when the whole prompt is there. What a file beside the model says is there before. */
