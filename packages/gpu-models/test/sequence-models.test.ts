@@ -53,3 +53,32 @@ gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
     expect(said(got.report)).toEqual(said(want.report));
   }),
 );
+
+for (const name of ['gemma3', 'mistral', 'smollm3'])
+  gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
+    both(gpu, fixture(name), async (host, device) => {
+      const ids = Array.from({ length: 30 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
+      for (const [policy, budget, every] of [
+        ['full', undefined, undefined],
+        ['snapkv', 10, 5],
+        ['tova', 6, 1],
+        ['kvzip', 9, undefined],
+        ['quest', 8, undefined],
+      ] as const) {
+        const options = {
+          ids,
+          policy: policies[policy].make(policy === 'snapkv' ? { window: 4 } : {}),
+          ...(budget !== undefined && { budget }),
+          ...(every !== undefined && { every }),
+          maxNewTokens: 20,
+          logits: 3,
+        };
+        const want = await generate(host, options),
+          got = await generate(device, options);
+        expect(got.tokens, policy).toEqual(want.tokens);
+        expect(said(got.report), policy).toEqual(said(want.report));
+        expect(got.report.counts['unreachable'], policy).toBe(want.report.counts['unreachable']);
+        for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
+      }
+    }),
+  );
