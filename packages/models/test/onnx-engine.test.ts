@@ -217,8 +217,10 @@ function blocks(types: readonly TensorType[], rows: number, inputs: number, rand
       bytes = Uint8Array.from({ length: (rows * inputs * size) / numbers }, () => Math.floor(random() * 256));
     const halves = type === 'Q6_K' ? [208] : /_1|4_K|5_K/.test(type) ? [0, 2] : [0];
     for (let at = 0; at < bytes.length; at += size)
-      for (const half of halves)
-        bytes[at + half + 1] = (0x20 + Math.floor(random() * 8)) | (half === 2 && !type.endsWith('K') ? 0x80 : 0);
+      if (type === 'MXFP4') bytes[at] = 118 + Math.floor(random() * 6);
+      else
+        for (const half of halves)
+          bytes[at + half + 1] = (0x20 + Math.floor(random() * 8)) | (half === 2 && !type.endsWith('K') ? 0x80 : 0);
     return { type, rows, bytes };
   });
   return { outputs: rows * types.length, inputs, parts };
