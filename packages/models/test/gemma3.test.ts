@@ -27,14 +27,17 @@ interface Reference {
 
 const path = gemma3File('logits, answers and ids of Gemma 3');
 
-describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, with the default engine', () => {
+/** It is a large file, and a slow machine takes its time. */
+const timeout = 900_000;
+
+describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, with the default engine', { timeout }, () => {
   const { sha256, prose, texts, excerpts } = fixtureJson<Reference>('gemma3-270m.json');
   const read = ({ file, start, length }: Excerpt): string =>
     readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length);
   let model: Model;
   beforeAll(async () => {
     model = await loadModel(path!); // the suite is left out where there is none
-  }, 120_000);
+  }, timeout);
   afterAll(() => model.decoder.destroy());
 
   test('is the file that the reference read, and its prompt passes the sliding window', () => {
