@@ -1,14 +1,25 @@
 import { readFileSync } from 'node:fs';
 
 /** tsup leaves dependencies out of a bundle, but not optional ones. */
-const { optionalDependencies = {} } = JSON.parse(readFileSync('package.json', 'utf8'));
+const { optionalDependencies = {}, bin } = JSON.parse(readFileSync('package.json', 'utf8'));
+
+/** A library is built file by file, so that a bundler leaves out what an app does not import. */
+const byFile = {
+  name: 'by-file',
+  setup: (build) =>
+    build.onResolve({ filter: /^\.{1,2}\/.*\.ts$/ }, ({ kind, path }) =>
+      kind === 'entry-point' ? undefined : { path: path.replace(/\.ts$/, '.js'), external: true, sideEffects: false },
+    ),
+};
 
 /** JavaScript of one package; declarations come from tsc (tsconfig.build.json). */
 export default {
+  format: 'esm',
   target: 'es2022',
   outDir: 'dist',
   sourcemap: true,
   splitting: false,
   silent: true,
   external: Object.keys(optionalDependencies),
+  ...(!bin && { entry: ['src/**/*.ts'], esbuildPlugins: [byFile] }),
 };

@@ -44,10 +44,10 @@ async function layers(base) {
     const { data, shape } = readCpu(x);
     return { data: data.slice(), shape };
   };
-  const capture = shaper('capture', [values], ({ scores, values: v, at }) => {
+  const capture = shaper('capture', { needs: [values] }, ({ scores, values: v, at }) => {
     found.push({ scores: copy(scores), values: copy(v), at: { queryHeads: at.queryHeads, kvHeads: at.kvHeads } });
     return scores;
-  });
+  })();
   // an event runs where something must go, and captures before it does
   await sequence.prefill(ids, { policy: compose(base, capture, topK()), budget: tokens - 1 });
   sequence.destroy();

@@ -4,7 +4,8 @@
  *
  *   node bench/memory.mjs --slots 131072 --only knorm,snapkv
  */
-import { parsePolicy, policies } from '@kv/policies';
+import { entries } from '@kv/core';
+import { catalogue, parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
 
 const option = (name, fallback) => {
@@ -12,15 +13,17 @@ const option = (name, fallback) => {
   return at < 0 ? fallback : process.argv[at + 1];
 };
 const slots = Number(option('slots', '131072')),
-  names = option('only', Object.keys(policies).join()).split(',');
+  names = option('only', policyNames.join()).split(',');
 const before = process.resourceUsage().maxRSS / 1024;
 const layer = layerOf({ slots, kvHeads: 1, group: 2, headDim: 8, budget: 1024 });
 /** Joint eviction looks at every slot for each one that leaves: 32 leave. */
 const almost = { ...layer, at: { ...layer.at, budget: slots - 32 } };
 const kept = {};
 for (const name of names) {
-  const policy =
-    policies[name]?.make(policies[name].options.window > 1024 ? { window: slots } : undefined) ?? parsePolicy(name);
+  const wide = entries(catalogue).some(
+    ({ factory: { description } }) => description.name === name && description.options.window?.default > 1024,
+  );
+  const policy = catalogue.has(name) ? policyOf(name, wide ? { window: slots } : undefined) : parsePolicy(name);
   if (policy.to !== 'kept' || signalsOf(policy).some(({ ownPass }) => ownPass)) continue;
   const started = performance.now();
   kept[policy.label] = [

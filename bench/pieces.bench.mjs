@@ -5,9 +5,9 @@
  *
  *   npm run bench pieces        or, once built:   node bench/pieces.bench.mjs --slots 4096,32768 --only snapkv,caote
  */
-import { compose } from '@kv/core';
+import { compose, entries, lookUp } from '@kv/core';
 import { attend, LayerCache, Ledger, simdEngine } from '@kv/models';
-import { pieces } from '@kv/policies';
+import { catalogue } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
 
 const option = (name, fallback) => {
@@ -19,27 +19,19 @@ const lengths = option('slots', '4096,32768').split(',').map(Number),
 const kvHeads = 2,
   group = 4,
   headDim = 64;
-const make = (name) => pieces[name].make();
+const make = (name) => lookUp(catalogue, name)();
 /** What may stand before a piece and after it: the first pair that types admit. */
 const BEFORE = [[], ['knorm'], ['random', 'softmax'], ['knorm', 'chunks']],
   AFTER = [[], ['topK'], ['wholeUnits']];
 
 /** A policy around one piece, and the same without it. */
 function around(name) {
-  const { around: kind, make: of } = pieces[name];
-  const inner = {
-    scorers: [
-      [1, make('knorm')],
-      [1, make('keydiff')],
-    ],
-    weighted: [
-      [1, make('knorm')],
-      [1, make('keydiff')],
-    ],
-    by: [[1, make('knorm')]],
-  };
-  if (kind === 'of') return undefined;
-  const piece = of(undefined, inner[kind]);
+  const factory = lookUp(catalogue, name);
+  const two = [make('knorm'), make('keydiff')];
+  const inner = { nothing: [], scorers: two, terms: two.map((scorer) => [1, scorer]), scorer: [make('knorm')] };
+  const inside = inner[factory.description.takes];
+  if (inside === undefined) return undefined;
+  const piece = factory(...inside);
   for (const before of BEFORE)
     for (const after of AFTER)
       try {
@@ -87,12 +79,14 @@ console.log(
   `| piece | measured as | signals | ${lengths.map((n) => `${n.toLocaleString('en')} slots, ms | x attention`).join(' | ')} |\n| --- | --- | --- |${' ---: | ---: |'.repeat(lengths.length)}`,
 );
 console.log(`| (one attention pass) | | |${scenes.map(({ pass }) => ` ${pass.toFixed(2)} | 1 |`).join('')}`);
-for (const name of Object.keys(pieces)) {
+for (const { factory } of entries(catalogue)) {
+  const { name, from, takes } = factory.description;
+  if (from === undefined) continue;
   if (only !== undefined && !only.includes(name)) continue;
   const policy = around(name);
   if (policy === undefined) {
     console.log(
-      `| ${name} | no event: ${pieces[name].around === 'of' ? 'costs what it shows' : 'beside it'} | | ${' | |'.repeat(lengths.length)}`,
+      `| ${name} | no event: ${takes === 'policy' ? 'costs what it shows' : 'beside it'} | | ${' | |'.repeat(lengths.length)}`,
     );
     continue;
   }

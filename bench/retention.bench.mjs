@@ -6,7 +6,7 @@
  *   npm run bench retention        or, once built:   node bench/retention.bench.mjs --rounds 5 --tokens 1024
  */
 import { generate, loadModel } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 
 const option = (name, fallback) => {
@@ -34,7 +34,7 @@ for (const length of lengths) {
     runs = new Map(names.map((name) => [name, []]));
   for (let round = -1; round < rounds; round++)
     for (const name of names) {
-      const { report } = await generate(model, { ids, policy: policies[name].make(), budget, maxNewTokens: newTokens });
+      const { report } = await generate(model, { ids, policy: policy(name), budget, maxNewTokens: newTokens });
       if (round >= 0) runs.get(name).push(report); // the first round warms up
     }
   const full = runs.get('full');

@@ -57,12 +57,7 @@ export const rules = [
     { path: '[.]oracle[.]ts$' },
     { path: workspace, pathNot: '[.]oracle[.]ts$', dependencyTypesNot: ['type-only'] },
   ),
-  rule(
-    'no-cycles',
-    'two files do not need each other to run.',
-    { path: '/src/' },
-    { circular: true, viaOnly: { dependencyTypesNot: ['type-only'] } },
-  ),
+  rule('no-circles', 'two files do not need each other, not even for types.', { path: '/src/' }, { circular: true }),
   rule(
     'resolvable',
     'an import leads to a declared dependency and to something that it exports.',

@@ -72,8 +72,8 @@ const finders: Readonly<Record<string, Finds>> = {
         .filter(([, f]) => f > 0.5)
         .map(([i]) => i),
     ),
-  regex: (seen) => new Set(regex(seen)),
-  semantic: (seen) => new Set(semantic(seen)),
+  regex: (seen) => new Set(regex().run(seen)),
+  semantic: (seen) => new Set(semantic().run(seen)),
 };
 const byFinder = <T>(of: (finds: Finds) => T): Readonly<Record<string, T>> =>
   Object.fromEntries(Object.entries(finders).map(([finder, finds]) => [finder, of(finds)]));

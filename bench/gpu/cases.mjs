@@ -1,7 +1,7 @@
 import { openGpu } from '@kv/gpu';
-import { gpuEngine } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/gpu-models';
 import { decode, Sequence } from '@kv/models';
-import { h2o, snapkv, streaming } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { done, median } from './clock.mjs';
 import { randomModel, sizesOf, weightBytes } from './shapes.mjs';
 
@@ -14,9 +14,9 @@ const BLOCK = 512,
  */
 const POLICIES = {
   full: {},
-  snapkv: { policy: () => snapkv({ window: 32 }) },
-  streaming: { policy: () => streaming(), every: 16 },
-  h2o: { policy: () => h2o(), every: 16 },
+  snapkv: { policy: () => policy('snapkv', { window: 32 }) },
+  streaming: { policy: () => policy('streaming'), every: 16 },
+  h2o: { policy: () => policy('h2o'), every: 16 },
 };
 
 /** Every case in the order in which it is worth its time: shape, how weights lie, policy and budget. */
@@ -60,7 +60,7 @@ export async function openModel(shape, { type, half }) {
   try {
     const started = performance.now(),
       before = gpu.ledger.live,
-      model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half }));
+      model = await randomModel(shape, type, gpuRuntime(gpu, { half }));
     await done(gpu);
     return {
       gpu,
@@ -68,7 +68,7 @@ export async function openModel(shape, { type, half }) {
       loadMs: performance.now() - started,
       bytes: gpu.ledger.live - before,
       end: () => {
-        model.decoder.destroy();
+        model.destroy();
         gpu.destroy();
       },
     };

@@ -1,7 +1,7 @@
 import { openGpu } from '@kv/gpu';
-import { gpuEngine } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/gpu-models';
 import { decode, Sequence } from '@kv/models';
-import { h2o, snapkv, streaming } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { randomModel } from './shapes.mjs';
 
 /**
@@ -12,12 +12,12 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
   const gpu = await openGpu({ timestamps: 'kernels' }),
     phases = [];
   try {
-    const model = await randomModel(shape, type, gpuEngine(gpu, { resident: true, half })),
+    const model = await randomModel(shape, type, gpuRuntime(gpu, { half })),
       ids = Array.from({ length }, (_, i) => (7919 * i) % model.config.vocab);
-    for (const [name, policy, every] of [
-      ['snapkv', snapkv({ window: 32 })],
-      ['streaming', streaming(), 16],
-      ['h2o', h2o(), 16],
+    for (const [name, chosen, every] of [
+      ['snapkv', policy('snapkv', { window: 32 })],
+      ['streaming', policy('streaming'), 16],
+      ['h2o', policy('h2o'), 16],
     ]) {
       const sequence = new Sequence(model),
         timed = async (of, count) => {
@@ -25,7 +25,7 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
         };
       try {
         await gpu.timings();
-        await sequence.prefill(ids, { policy, budget: Math.min(budget, length / 4), block: length });
+        await sequence.prefill(ids, { policy: chosen, budget: Math.min(budget, length / 4), block: length });
         await timed('prefill', length);
         for await (const _ of decode(sequence, { maxNewTokens: tokens + 1, every, stopAtEos: false }));
         await timed('decode', tokens);
@@ -33,7 +33,7 @@ export async function profileOf(shape, { type, half }, { tokens, length, budget 
         sequence.destroy();
       }
     }
-    model.decoder.destroy();
+    model.destroy();
   } finally {
     gpu.destroy();
   }

@@ -1,4 +1,4 @@
-import { createDecoder, createTokenizer, parseConfig, tensorTypes } from '@kv/models';
+import { createTokenizer, parseConfig, tensorTypes } from '@kv/models';
 
 const llama = (name, layers, hidden, ffn, heads, kvHeads, vocab, more = {}) => ({
   name,
@@ -126,8 +126,8 @@ const tokenizerOf = (size) =>
     'random words',
   );
 
-/** A model of this shape with random weights on `engine`'s device. */
-export async function randomModel(shape, type, engine) {
+/** A model of this shape with random weights on a runtime. */
+export async function randomModel(shape, type, runtime) {
   const config = parseConfig(shape.config, shape.name),
     { D, vocab, products } = sizesOf(shape),
     made = new Map(),
@@ -141,11 +141,12 @@ export async function randomModel(shape, type, engine) {
     project: async () => ({ norm: ones, qkv }),
     finish: async () => ({ norm: ones, output, gateUp, down }),
   };
+  const parts = { config, tokenizer: tokenizerOf(vocab), sidecar: async () => undefined };
   return {
+    ...(await runtime.start({ ...parts, weights })),
+    ...parts,
     name: shape.name,
-    config,
-    tokenizer: tokenizerOf(vocab),
-    decoder: await createDecoder(config, weights, engine),
+    engine: runtime.name,
     fingerprint: 'random',
   };
 }

@@ -130,7 +130,7 @@ async function work() {
     }),
     sentences = sentencesOf(await heldOutBook());
   process.on('message', async (job) => process.send(await runPrompt(model, sentences, job)));
-  process.send({ engine: model.decoder.engine });
+  process.send({ engine: model.engine });
 }
 
 async function lead() {

@@ -1,4 +1,4 @@
-import type { Model } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import { random } from '@kv/tasks';
 import { documents } from './documents.ts';
 import type { Document, Matter } from './documents.ts';
@@ -33,7 +33,10 @@ const TIMES = { text: 4, patterns: 16 },
   SENTENCES = 8;
 
 /** Makes the documents and runs the model over them. */
-export async function gather(model: Model, { seed, times, sentences, held, say }: GatherOptions): Promise<Gathered> {
+export async function gather(
+  model: HostModel,
+  { seed, times, sentences, held, say }: GatherOptions,
+): Promise<Gathered> {
   const made = documents(
     forms,
     times,

@@ -1,5 +1,5 @@
 import { watchLayers } from '@kv/models';
-import type { Model } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import type { Document, Line } from './documents.ts';
 
 /**
@@ -13,7 +13,7 @@ export interface Seen extends Document {
 }
 
 /** Runs the model over a document. */
-export async function see(model: Model, document: Document): Promise<Seen> {
+export async function see(model: HostModel, document: Document): Promise<Seen> {
   const { ids, offsets } = model.tokenizer.encode(document.text),
     width = model.config.hidden,
     states = new Float32Array(ids.length * width);

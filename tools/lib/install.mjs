@@ -1,15 +1,18 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { manifest, packageFolders } from './manifests.mjs';
+import { manifest, packageFolders, piecePackages } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
-/** What each command needs: an app with everything it imports and the root's build tools, or all. */
+/** What packages of pieces need to run, not what their tests need (WebGPU has 132 MB). */
+const pieces = () => piecePackages().flatMap(({ manifest: { name } }) => ['--filter-prod', `${name}...`]);
+
+/** What each command needs: an app with everything it imports, all pieces and the root's build tools, or all. */
 const scopes = {
-  cli: ['--filter', '.', '--filter', '@kv/cli...'],
-  gpu: ['--filter', '.', '--filter', '@kv/cli...', '--filter', '@kv/gpu-models...'],
-  playground: ['--filter', '.', '--filter', '@kv/playground...'],
-  all: [],
+  cli: () => ['--filter', '.', '--filter', '@kv/cli...', ...pieces()],
+  gpu: () => ['--filter', '.', '--filter', '@kv/cli...', '--filter', '@kv/gpu-models...', ...pieces()],
+  playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
+  all: () => [],
 };
 
 const stamp = join(root, 'node_modules/.kv-install.json');
@@ -35,7 +38,7 @@ export async function install(scope) {
     '--frozen-lockfile',
     '--prefer-offline',
     '--reporter=append-only',
-    ...scopes[scope],
+    ...scopes[scope](),
   ]);
   if (code !== 0)
     fail(

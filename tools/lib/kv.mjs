@@ -1,16 +1,16 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { install } from './install.mjs';
-import { manifest } from './manifests.mjs';
+import { manifest, piecePackages } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
 /**
- * Installs and builds what the cli needs, then becomes it: same process, so input, output, signals and exit code are
- * its own.
+ * Installs and builds what the cli needs and every piece of the workspace, then becomes the cli: same process, so
+ * input, output, signals and exit code are its own.
  */
 export async function kv(args) {
   await install('cli');
-  const filters = ['--filter=@kv/cli...'];
+  const filters = ['--filter=@kv/cli...', ...piecePackages().map(({ manifest: { name } }) => `--filter=${name}`)];
   if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
     // 132 MB, for those who ask
     await install('gpu');

@@ -21,6 +21,18 @@ export const published = () =>
     .map((folder) => ({ folder: relative(root, folder), manifest: manifest(folder) }))
     .filter(({ manifest }) => !manifest.private);
 
+/** Packages whose manifest says that they hold pieces (`"kv": { "pieces": true }` or a subpath), as `published`. */
+export const piecePackages = () => published().filter(({ manifest }) => manifest.kv?.pieces);
+
+/** A module that exports all of `packages` from source, each under its name. */
+export const namespaces = (packages) =>
+  packages
+    .map(({ folder, manifest: { name, kv, exports } }) => {
+      const subpath = typeof kv?.pieces === 'string' ? kv.pieces : '.';
+      return `export * as ${JSON.stringify(name)} from ${JSON.stringify(join(root, folder, exports[subpath]['@kv/source']))};\n`;
+    })
+    .join('');
+
 export const manifest = (folder) => JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
 
 function children(folder) {

@@ -65,14 +65,17 @@ test.each([
   ['no-reaching-inside', 'apps/cli/src/run.ts', `export { inner } from '../../../packages/core/src/inner.ts';`],
   ['oracles-import-types-only', 'packages/scorers/bad/test/a.oracle.ts', `export { value } from '@kv/core';`],
   ['oracles-import-types-only', 'packages/scorers/good/test/a.oracle.ts', `export { value } from '../src/index.ts';`],
-  ['no-cycles', 'packages/core/src/inner.ts', `import { again } from './again.ts';\nexport const inner = again;`],
+  ['no-circles', 'packages/core/src/inner.ts', `import { again } from './again.ts';\nexport const inner = again;`],
+  ['no-circles', 'packages/core/src/inner.ts', `import type { Again } from './again.ts';\nexport type Inner = Again;`],
   ['resolvable', 'packages/scorers/bad/src/index.ts', `export { inner } from '@kv/core/src/inner.ts';`],
 ])('%s catches %s: %s', async (name, file, text) => {
   const folder = workspace(file, text);
-  if (name === 'no-cycles')
+  if (name === 'no-circles')
     writeFileSync(
       join(folder, 'packages/core/src/again.ts'),
-      `import { inner } from './inner.ts';\nexport const again = inner;`,
+      text.startsWith('import type')
+        ? `import type { Inner } from './inner.ts';\nexport type Again = Inner;`
+        : `import { inner } from './inner.ts';\nexport const again = inner;`,
     );
   const found = await violations(folder);
   expect(found.length).toBeGreaterThan(0);

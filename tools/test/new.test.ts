@@ -24,7 +24,10 @@ const cleanUp = (): void => {
 function link(folder: string): void {
   const sources = new Map(published().map((one) => [one.manifest.name, one.folder]));
   mkdirSync(join(root, folder, 'node_modules/@kv'), { recursive: true });
-  for (const dependency of Object.keys(manifest(join(root, folder)).devDependencies))
+  for (const dependency of Object.keys({
+    ...manifest(join(root, folder)).dependencies,
+    ...manifest(join(root, folder)).devDependencies,
+  }))
     if (sources.has(dependency))
       symlinkSync(join(root, sources.get(dependency)!), join(root, folder, 'node_modules', dependency));
 }

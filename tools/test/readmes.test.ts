@@ -1,16 +1,80 @@
-import { describe, expect, inject, test } from 'vitest';
+import { readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { declared } from '../lib/declared.mjs';
+import { piecePackages } from '../lib/manifests.mjs';
+import { root } from '../lib/process.mjs';
 import { examples, runExample } from '../lib/readme.mjs';
+import { readmes, refreshed } from '../lib/readme-tables.mjs';
 
-const pieces = inject('packed').filter(({ folder }) => folder.split('/').length === 3);
+const packed = inject('packed');
+const pieces = packed.filter(({ folder }) => folder.split('/').length === 3);
 
-describe.each(pieces)('the README of $name', ({ folder }) => {
+describe.each(pieces)('the README of $name', ({ name, folder }) => {
+  const blocks: readonly string[] = examples(folder);
+
   test('has an example in a ts block, which runs and prints what its `// =>` comments say', async () => {
-    const blocks = examples(folder);
     expect(blocks.length).toBeGreaterThan(0);
     for (const code of blocks) {
       const printed = await runExample(folder, code);
       expect(printed).not.toBe('');
       for (const [, said = ''] of code.matchAll(/\/\/ => (.*)$/gm)) expect(printed).toContain(said);
     }
+  });
+
+  test('installs what its examples import, itself among it', () => {
+    const line = /^`npm i (.*?)`/m.exec(readFileSync(join(root, folder, 'README.md'), 'utf8'))?.[1] ?? '';
+    const imported = blocks.flatMap((code) => [...code.matchAll(/ from '(.*)';$/gm)].map(([, from = '']) => from));
+    expect(line.split(' ')).toEqual(expect.arrayContaining([...new Set(imported)]));
+    expect(line.split(' ')).toContain(name);
+  });
+});
+
+describe('tables in READMEs', () => {
+  let all: Awaited<ReturnType<typeof declared>>;
+  beforeAll(async () => {
+    all = await declared();
+  });
+
+  test.each(readmes())('%s says what the packages declare; if not, run `npm run readmes`', (file) => {
+    expect(readFileSync(join(root, file), 'utf8')).toBe(refreshed(file, all));
+  });
+
+  test('every package with pieces has one, with every option of every piece', () => {
+    for (const { folder, manifest } of piecePackages()) {
+      const text = readFileSync(join(root, folder, 'README.md'), 'utf8');
+      const [, block = ''] = /<!-- begin pieces .*-->\n([^]*)<!-- end pieces -->/.exec(text) ?? [];
+      for (const { description } of Object.values<any>(all[manifest.name]).filter(all['@kv/core'].isFactory))
+        for (const name of [
+          `**\`${description.name}\`**`,
+          ...Object.keys(description.options).map((key) => `\`${key}\``),
+        ])
+          expect(block, folder).toContain(`| ${name} |`);
+    }
+  });
+
+  const file = join(root, 'node_modules/.cache/stale.md');
+  const stale = (text: string): string => {
+    writeFileSync(file, text);
+    return refreshed(relative(root, file), all);
+  };
+  afterAll(() => rmSync(file, { force: true }));
+
+  test('another default, a lost row and a row too many are all put right', () => {
+    const text = readFileSync(join(root, 'packages/policies/README.md'), 'utf8');
+    for (const wrong of [text.replace('window = 64', 'window = 65'), text.replace(/^\| `quest.*\n/m, '')]) {
+      expect(wrong).not.toBe(text);
+      expect(stale(wrong)).toBe(text);
+    }
+    expect(stale(text.replace('<!-- end methods -->', '| more |\n<!-- end methods -->'))).toBe(text);
+  });
+
+  test('a block without an end, and one that nothing writes, are one sentence', () => {
+    expect(() => stale('<!-- begin methods (x) -->\n')).toThrow(
+      /stale\.md begins 1 blocks: expected as many ends, got 0$/,
+    );
+    expect(() => stale('<!-- begin shapes (x) -->\n<!-- end shapes -->\n')).toThrow(
+      /stale\.md has the block 'shapes': expected one of pieces, methods, scorers, packages$/,
+    );
   });
 });

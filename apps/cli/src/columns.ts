@@ -20,6 +20,40 @@ export function columns(rows: readonly (readonly string[])[], right: ReadonlySet
     .join('\n');
 }
 
+/** Words in lines of at most `most` characters; a longer word is cut. */
+export function wrap(text: string, most: number): readonly string[] {
+  const lines: string[] = [''];
+  for (const word of text.split(' ').flatMap((long) => pieces([...long], most))) {
+    const line = lines[lines.length - 1];
+    if (line === '') lines[lines.length - 1] = word;
+    else if (width(line) + 1 + width(word) <= most) lines[lines.length - 1] = `${line} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+const pieces = (letters: readonly string[], most: number): readonly string[] =>
+  letters.length <= most ? [letters.join('')] : [letters.slice(0, most).join(''), ...pieces(letters.slice(most), most)];
+
+/** Rows as columns, the last one wrapped so that lines have at most `most` characters; below the others where little is left. */
+export function wrapped(rows: readonly (readonly string[])[], most: number): string {
+  const heads = columns(rows.map((row) => row.slice(0, -1))).split('\n');
+  const indent = Math.max(...heads.map(width)) + 2;
+  const beside = most - indent >= 30;
+  return rows
+    .map((row, r) => {
+      const space = ' '.repeat(beside ? indent : 4);
+      const lines = wrap(row.at(-1) ?? '', Math.max(20, most - space.length)).map((line) =>
+        `${space}${line}`.trimEnd(),
+      );
+      return beside
+        ? [heads[r] + ' '.repeat(indent - width(heads[r])) + lines[0].trimStart(), ...lines.slice(1)]
+            .join('\n')
+            .trimEnd()
+        : [heads[r], ...lines].join('\n');
+    })
+    .join('\n');
+}
+
 /** 12,345,678 bytes as 11.8 MiB. */
 export function bytesText(bytes: number): string {
   const units = ['B', 'KiB', 'MiB', 'GiB'];

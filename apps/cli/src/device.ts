@@ -2,7 +2,7 @@ import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
-import type { Engine } from '@kv/models';
+import type { HostEngine, Runtime } from '@kv/models';
 import { oneOf } from './option-values.ts';
 
 /** Where a model runs: `auto` is webgpu if a hardware adapter and the GPU packages are there, else cpu. */
@@ -25,7 +25,8 @@ interface Gpu {
 }
 interface GpuPackages {
   openGpu(): Promise<Gpu>;
-  gpuEngine(gpu: Gpu, options: { readonly resident: boolean }): Engine;
+  gpuEngine(gpu: Gpu): HostEngine;
+  gpuRuntime(gpu: Gpu): Runtime;
 }
 
 /** Whether `auto` is webgpu here. */
@@ -36,11 +37,23 @@ export async function hasGpu(cwd: string): Promise<boolean> {
   return gpu?.software === false;
 }
 
-/**
- * An engine on the GPU, with `resident` caches or the host's; `close` gives its device back. @throws KvError in one
- * sentence where there is none
- */
-export async function openWebgpu(cwd: string, resident: boolean): Promise<Engine & { close(): void }> {
+/** What gives back the device that something runs on. */
+export interface Closing {
+  close(): void;
+}
+
+/** An engine on the GPU, for caches on the host. @throws KvError in one sentence where there is no GPU */
+export const openGpuEngine = (cwd: string): Promise<HostEngine & Closing> =>
+  onGpu(cwd, ({ gpuEngine }, gpu) => gpuEngine(gpu));
+
+/** A runtime whose caches are on the GPU. @throws KvError in one sentence where there is none */
+export const openGpuRuntime = (cwd: string): Promise<Runtime & Closing> =>
+  onGpu(cwd, ({ gpuRuntime }, gpu) => gpuRuntime(gpu));
+
+async function onGpu<T extends object>(
+  cwd: string,
+  make: (packages: GpuPackages, gpu: Gpu) => T,
+): Promise<T & Closing> {
   const packages = await gpuPackages(cwd);
   if (packages === undefined)
     throw new KvError(
@@ -48,7 +61,7 @@ export async function openWebgpu(cwd: string, resident: boolean): Promise<Engine
       `expected ${NAME} to be installed (npm install ${NAME} webgpu), it was not found from ${cwd}`,
     );
   const gpu = await packages.openGpu();
-  return Object.assign(packages.gpuEngine(gpu, { resident }), { close: () => gpu.destroy() });
+  return Object.assign(make(packages, gpu), { close: () => gpu.destroy() });
 }
 
 const NAME = '@kv/gpu-models';

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Compiled } from '@kv/core';
-import { defaultLinear, linearEngine, pickEngine } from '@kv/models';
-import type { Engine } from '@kv/models';
+import { defaultLinear, hostRuntime, linearEngine, pickEngine } from '@kv/models';
+import type { HostEngine, Runtime } from '@kv/models';
 import type { Command } from 'commander';
-import { hasGpu, openWebgpu } from './device.ts';
-import type { Device } from './device.ts';
+import { hasGpu, openGpuEngine, openGpuRuntime } from './device.ts';
+import type { Closing, Device } from './device.ts';
 import { oneOf } from './option-values.ts';
 
 /**
@@ -12,8 +12,10 @@ import { oneOf } from './option-values.ts';
  */
 const ENGINES = ['exact', 'fast', 'wasm'] as const;
 type CpuEngine = (typeof ENGINES)[number];
+/** What multiplies beside caches on the host. */
+type HostChoice = CpuEngine | 'webgpu';
 /** On a GPU caches live there (`resident`), or on the host. */
-export type EngineChoice = CpuEngine | 'webgpu' | 'webgpu-resident';
+export type EngineChoice = HostChoice | 'webgpu-resident';
 
 /** The flag, the help text, the parser and the default of `--engine`. */
 export const engineOption = (
@@ -28,11 +30,8 @@ export const engineOption = (
 /** Whether a policy runs where caches live on the GPU: it reads no hidden states. */
 export const residentOn = (policy: Compiled): boolean => policy.needs.every(({ hidden }) => !hidden);
 
-/**
- * What `--device` and `--engine` of a command come to on this machine; `resident` if what it runs allows caches on the
- * GPU. @throws KvError where they exclude each other
- */
-export async function chooseEngine(command: Command, cwd: string, resident: boolean): Promise<EngineChoice> {
+/** What `--device` and `--engine` of a command come to on this machine. @throws KvError where they exclude each other */
+export async function chooseHostEngine(command: Command, cwd: string): Promise<HostChoice> {
   const { engine, device } = command.opts<{ engine: CpuEngine; device: Device }>(),
     asked = command.getOptionValueSource('engine') === 'cli';
   if (asked && device === 'webgpu')
@@ -40,16 +39,25 @@ export async function chooseEngine(command: Command, cwd: string, resident: bool
       '--engine',
       `expected no --device webgpu beside it, since it says what multiplies on the CPU, got ${engine}`,
     );
-  if (device !== 'webgpu' && !(device === 'auto' && !asked && (await hasGpu(cwd)))) return engine;
-  return resident ? 'webgpu-resident' : 'webgpu';
+  return device === 'webgpu' || (device === 'auto' && !asked && (await hasGpu(cwd))) ? 'webgpu' : engine;
 }
 
-/** An engine, and what gives its device back. */
-export type OpenEngine = Engine & { close(): void };
+/** The same, with caches on the GPU if what runs there is `resident`. */
+export async function chooseEngine(command: Command, cwd: string, resident: boolean): Promise<EngineChoice> {
+  const choice = await chooseHostEngine(command, cwd);
+  return choice === 'webgpu' && resident ? 'webgpu-resident' : choice;
+}
 
-/** The engine of a choice; `threads` for each of several at once. */
-export async function openEngine(choice: EngineChoice, cwd: string, threads?: number): Promise<OpenEngine> {
-  if (choice === 'webgpu' || choice === 'webgpu-resident') return openWebgpu(cwd, choice === 'webgpu-resident');
+/** The runtime of a choice; `threads` for each of several at once. */
+export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closing> {
+  if (choice === 'webgpu-resident') return openGpuRuntime(cwd);
+  const engine = await openEngine(choice, cwd, threads);
+  return { ...hostRuntime({ engine }), close: () => engine.close() };
+}
+
+/** The engine of a choice, for caches on the host. */
+export async function openEngine(choice: HostChoice, cwd: string, threads?: number): Promise<HostEngine & Closing> {
+  if (choice === 'webgpu') return openGpuEngine(cwd);
   const engine =
     choice === 'wasm'
       ? linearEngine(defaultLinear())

@@ -2,7 +2,11 @@
 export interface Stream {
   write(text: string): unknown;
   readonly isTTY?: boolean;
+  /** Characters of a line, where it is a terminal. */
+  readonly columns?: number;
 }
+/** Characters of a line: the terminal's, or 100 where the text goes elsewhere. */
+export const lineWidth = ({ isTTY, columns = 100 }: Stream): number => (isTTY ? columns : 100);
 
 /** What a person types, and Ctrl-C while a command wants it for itself. */
 export interface Input {

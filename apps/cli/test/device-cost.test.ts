@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core';
 import type { Backend, Compiled } from '@kv/core';
 import { loadModel, Sequence } from '@kv/models';
-import type { Engine, Model, ModelConfig } from '@kv/models';
-import { parsePolicy, policies } from '@kv/policies';
+import type { Model, ModelConfig, Runtime } from '@kv/models';
+import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder } from '@kv/selectors-joint-eviction';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -24,9 +24,7 @@ if (!process.env['VK_ICD_FILENAMES'] && existsSync(SWIFTSHADER)) process.env['VK
 process.env['XDG_RUNTIME_DIR'] ??= tmpdir();
 const packages = new URL('../../../packages/', import.meta.url);
 
-const evicting = Object.entries(policies)
-  .map(([name, { make }]) => [name, compile(make())] as const)
-  .filter(([, { evicts }]) => evicts);
+const evicting = policyNames.map((name) => [name, compile(policyOf(name))] as const).filter(([, { evicts }]) => evicts);
 
 /** The part of `@kv/gpu` that is used here, which this package does not install. */
 interface Gpu extends Backend {
@@ -84,7 +82,7 @@ describe.skipIf(!gpu)('the formula', () => {
   }, 300_000); // software adapters on a busy machine
 });
 
-const BY_KV_HEAD = policies['h2o'].make({ rows: 'kv' });
+const BY_KV_HEAD = policyOf('h2o', { rows: 'kv' });
 type Count = readonly [dispatches: number, bytes: number];
 /** What `run` records. */
 async function counted(run: () => Promise<unknown>): Promise<Count> {
@@ -103,16 +101,16 @@ describe.skipIf(!gpu)('a model on the device', () => {
   const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64),
     BUDGET = 16;
   async function onDevice(run: (model: Model) => Promise<void>): Promise<void> {
-    const { gpuEngine } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as {
-      gpuEngine(gpu: Gpu, options: object): Engine;
+    const { gpuRuntime } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as {
+      gpuRuntime(gpu: Gpu): Runtime;
     };
     const model = await loadModel(fileURLToPath(new URL('models/test/fixtures/llama', packages)), {
-      engine: gpuEngine(gpu!, { resident: true }),
+      runtime: gpuRuntime(gpu!),
     });
     try {
       await run(model);
     } finally {
-      model.decoder.destroy();
+      model.destroy();
     }
   }
   const prefilled = async (
@@ -180,7 +178,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
           });
         const plain = await step({});
         for (const [policy, rows] of [
-          [policies['h2o'].make(), H],
+          [policyOf('h2o'), H],
           [BY_KV_HEAD, G],
         ] as const) {
           // so few slots are not split but for the query that is left: its part, and the join of it
@@ -249,7 +247,7 @@ describe('at the shape of Llama-3.2-1B', () => {
       for (const [n, budget] of SIZES) {
         for (const name of ['h2o', 'observed']) {
           const [query, kv] = [undefined, { rows: 'kv' }].map((options) =>
-              predict(compile(policies[name].make(options)), config, n, budget),
+              predict(compile(policyOf(name, options)), config, n, budget),
             ) as [Prediction, Prediction],
             sums = kv.device.sums!;
           expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
@@ -295,9 +293,9 @@ describe('at the shape of Llama-3.2-1B', () => {
       row = { shape: [2, n] },
       budgets = { shape: [2, 1], data: [3, 9] },
       values = { shape: [2, n, d] };
-    expect(greedyOrder.operations!({ scores: row, signatures: values, forced: row, banned: row, budgets }, {})).toBe(
-      loops(n, 3, 2 * d + 6) + loops(n, 7, 2 * d + 6),
-    );
+    expect(
+      greedyOrder.operations!({ scores: row, signatures: values, forced: row, banned: row, budgets }, { lambda: 1 }),
+    ).toBe(loops(n, 3, 2 * d + 6) + loops(n, 7, 2 * d + 6));
     expect(
       evictionOrder.operations!(
         { weights: { shape: [6, n] }, outputs: { shape: [6, d] }, values, mask: row, budgets },

@@ -14,6 +14,8 @@ export interface Ran {
 export interface Run {
   readonly cwd?: string;
   readonly signal?: AbortSignal;
+  /** Characters of a line of the terminal to which stdout goes. */
+  readonly columns?: number;
   /** What is typed, a line a turn; nobody can type without. */
   readonly lines?: readonly string[];
   /** Called with all that was written to stdout so far; may press Ctrl-C. */
@@ -21,7 +23,10 @@ export interface Run {
 }
 
 /** Runs `kv` in this process, as a person without a terminal would see it. */
-export async function kv(args: readonly string[], { cwd = tmpdir(), signal, lines, onWrite }: Run = {}): Promise<Ran> {
+export async function kv(
+  args: readonly string[],
+  { cwd = tmpdir(), columns, signal, lines, onWrite }: Run = {},
+): Promise<Ran> {
   const abort = new AbortController();
   let stdout = '',
     stderr = '',
@@ -41,6 +46,7 @@ export async function kv(args: readonly string[], { cwd = tmpdir(), signal, line
   };
   const code = await main(args, {
     stdout: {
+      ...(columns !== undefined && { isTTY: true, columns }),
       write: (text) => {
         stdout += text;
         onWrite?.(stdout, interrupt);

@@ -1,4 +1,5 @@
-import { policies } from '@kv/policies';
+import { entries } from '@kv/core';
+import { catalogue, policyNames } from '@kv/policies';
 
 /** What is worth comparing first on the embedded model, with options for short prompts. */
 const COMMON: readonly (readonly [text: string, label: string])[] = [
@@ -21,13 +22,20 @@ export interface PresetGroup {
   readonly presets: readonly (readonly [text: string, label: string])[];
 }
 
+/** What the method of a name says of itself, or else the piece. */
+function saying(name: string): string {
+  const found = entries(catalogue).filter(({ factory }) => factory.description.name === name);
+  const { factory } = found.find(({ factory: { description } }) => description.kind === 'method') ?? found[0];
+  return factory.description.says;
+}
+
 /** Policies to pick from: common ones, then the whole catalogue with its defaults. */
 export const presetGroups: readonly PresetGroup[] = [
   { label: 'Common', presets: COMMON },
   {
     label: 'All, with their defaults',
-    presets: Object.entries(policies)
-      .filter(([name]) => !COMMON.some(([text]) => text === name))
-      .map(([name, { about }]) => [name, `${name}: ${about}`] as const),
+    presets: policyNames
+      .filter((name) => !COMMON.some(([text]) => text === name))
+      .map((name) => [name, `${name}: ${saying(name)}`] as const),
   },
 ];

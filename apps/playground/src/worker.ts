@@ -85,14 +85,14 @@ async function load(wish: Device, { url, files }: Run['model']): Promise<Loaded>
   if (loaded?.wish !== wish) {
     forget();
     const computer = await openComputer(wish);
-    loaded = { wish, computer, model: await loadModel(url, { engine: computer.engine, files }) };
+    loaded = { wish, computer, model: await loadModel(url, { runtime: computer.runtime, files }) };
   }
   send({ type: 'opened', opened: loaded.computer.opened });
   return loaded;
 }
 
 function forget(): void {
-  loaded?.model.decoder.destroy();
+  loaded?.model.destroy();
   loaded?.computer.destroy();
   loaded = undefined;
   spoilt = false;

@@ -33,7 +33,7 @@ async function onNode(
       stop: NEEDLE_STOP,
     });
   const counts = ids.map((_, position) => report.kept.flat().filter((row) => row.includes(position)).length);
-  model.decoder.destroy();
+  model.destroy();
   return { text: text.trim(), value, counts };
 }
 

@@ -1,5 +1,6 @@
 export { certificates } from './certificates.ts';
-export type { Certificates, Run, SeenRow } from './certificates.ts';
+export type { Certificates, Run } from './certificates.ts';
+export type { SeenRow } from './seen-row.ts';
 export { fitConstants, readConstants } from './constants.ts';
 export type { Constants, Shape } from './constants.ts';
 export {

@@ -1,7 +1,7 @@
 import { printedSharingBound, sharingBound } from './design.ts';
 import { certificate } from './mass.ts';
 import { running } from './tally.ts';
-import type { SeenRow } from './certificates.ts';
+import type { SeenRow } from './seen-row.ts';
 import type { Spread } from './tally.ts';
 
 /** Queries that reused the set of an earlier one, under CIS. */

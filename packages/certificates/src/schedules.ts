@@ -1,6 +1,6 @@
 import { covering, freezingBound, jointBound, windowBound } from './design.ts';
 import { running } from './tally.ts';
-import type { SeenRow } from './certificates.ts';
+import type { SeenRow } from './seen-row.ts';
 import type { Constants } from './constants.ts';
 import type { Spread } from './tally.ts';
 

@@ -1,7 +1,7 @@
 import { posteriorBound, quantisedBound } from './design.ts';
 import { droppedMass } from './mass.ts';
 import { running } from './tally.ts';
-import type { SeenRow } from './certificates.ts';
+import type { SeenRow } from './seen-row.ts';
 import type { Spread } from './tally.ts';
 
 /** What a set chosen by a surrogate of the logits may drop: of channels, of quantised keys. */

@@ -1,20 +1,24 @@
-import { KvError } from './errors.ts';
 import type { At, Draft } from './atoms.ts';
 import { cpu, readCpu } from './cpu/cpu.ts';
-import type { Backend, Ops } from './ops.ts';
+import { KvError } from './errors.ts';
+import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
+import type { Ops } from './maths.ts';
+import type { Backend } from './ops.ts';
+import { shown } from './option.ts';
 import type { Piece } from './piece.ts';
-import { compile, emptyDraft, planBudgets, runSteps } from './run.ts';
-import type { EventLayer } from './run.ts';
-import type { AnySignal, Tokens } from './signals.ts';
+import { compile, emptyDraft, planBudgets, runSteps, settled, toRead } from './run.ts';
+import type { Compiled, EventLayer } from './run.ts';
 import { signalKey } from './signals.ts';
+import type { AnySignal, Tokens } from './signals.ts';
 import { isState } from './state.ts';
-import type { StateSpec } from './state.ts';
-import { sizeOf } from './tensor.ts';
 import type { DenseArray, HostArray, Tensor } from './tensor.ts';
 
 /** Plain numbers: an ndarray (or anything shaped like one), or rows of numbers. */
 export type Plain = HostArray | readonly (readonly number[])[];
-/** Signals under the names that the piece reads them by, plus what the draft starts with. */
+/**
+ * Signals under the names that the piece reads them by, or, where it reads two by one name, under their own:
+ * `'attention.last'`, `'attention.window(w=64)'`. Beside them what the draft starts with.
+ */
 export interface Inputs {
   /** Scores `[rows, n]` that a transform, allocator or selector starts from. */
   readonly scores?: Plain;
@@ -26,131 +30,146 @@ export interface Inputs {
   readonly [signal: string]: object | number | undefined;
 }
 export interface Applied {
-  readonly scores?: DenseArray /** Ascending slots per row. */;
+  readonly scores?: DenseArray;
+  /** Ascending slots per row. */
   readonly kept?: readonly (readonly number[])[];
   readonly budgets: readonly number[];
+  /** What budgets could not be as they were asked for, such as `pyramidal` in a single layer. */
+  readonly notes: readonly string[];
 }
 
-const isRows = (x: Plain): x is readonly (readonly number[])[] => Array.isArray(x);
-const toHost = (x: Plain): HostArray =>
-  isRows(x) ? { data: Float32Array.from(x.flat()), shape: [x.length, x[0]?.length ?? 0] } : x;
-const isPlain = (x: unknown): x is Plain =>
-  typeof x === 'object' && x !== null && (Array.isArray(x) || ('data' in x && 'shape' in x));
-
-function record(piece: Piece, inputs: Inputs, ops: Ops): { draft: Draft; layer: EventLayer } {
-  const compiled = compile(piece);
-  const arrays = new Map(
-    Object.entries(inputs)
-      .filter((e): e is [string, Plain] => isPlain(e[1]))
-      .map(([k, v]) => [k, toHost(v)]),
-  );
-  if (!piece.from.includes('start') && !arrays.has('scores'))
+/** @throws KvError for what is neither rows of numbers nor an array with a shape, and is no value that a piece reads. */
+function toHost(at: string, name: string, x: object): HostArray | undefined {
+  if (isArray(x)) return x;
+  if (ArrayBuffer.isView(x))
+    throw new KvError(at, `expected '${name}' as rows of numbers or { data, shape }, got a flat ${x.constructor.name}`);
+  if (!Array.isArray(x)) return undefined;
+  const [first] = x as readonly unknown[];
+  if (!Array.isArray(first) || x.some((row: unknown) => !Array.isArray(row) || row.length !== first.length))
     throw new KvError(
-      piece.label,
-      `starts from ${piece.from.join(' or ')}: expected { scores }, got ${Object.keys(inputs).join(', ') || 'nothing'}`,
+      at,
+      `expected '${name}' as rows of as many numbers each, or { data, shape }, got ${x.length === 0 ? 'an empty array' : 'another array'}`,
     );
-  const rows = (...names: string[]): number => Math.max(0, ...names.map((n) => arrays.get(n)?.shape[0] ?? 0));
+  return { data: Float32Array.from((x as number[][]).flat()), shape: [x.length, first.length] };
+}
+
+interface Recorded {
+  readonly layer: EventLayer;
+  readonly draft: Draft;
+  readonly compiled: Compiled;
+  readonly notes: readonly string[];
+}
+
+function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
+  const compiled = compile(piece);
+  const names = Object.keys(inputs).join(', ') || 'nothing';
+  const arrays = new Map<string, HostArray>();
+  for (const [name, x] of Object.entries(inputs)) {
+    const array = typeof x === 'object' && name !== 'tokens' && name !== 'at' ? toHost('apply', name, x) : undefined;
+    if (array) arrays.set(name, array);
+  }
+  if (!piece.from.includes('start') && !arrays.has('scores'))
+    throw new KvError(piece.label, `starts from ${piece.from.join(' or ')}: expected { scores }, got ${names}`);
+
+  const of = (signal: AnySignal): HostArray | undefined =>
+    arrays.get(signalKey(signal)) ?? arrays.get(signal.id) ?? arrays.get(signal.as);
+  const named = new Map([
+    ...arrays,
+    ...compiled.needs.flatMap((s) => {
+      const x = of(s);
+      return x ? [[s.as, x] as const] : [];
+    }),
+  ]);
+  const rows = (...all: string[]): number => Math.max(0, ...all.map((n) => named.get(n)?.shape[0] ?? 0));
   const kvHeads = inputs.at?.kvHeads ?? (rows('values', 'keys', 'positions') || rows('attention', 'scores') || 1);
-  const seen = inputs.tokens?.ids.length ?? 0,
-    widths = [...arrays].filter(([k]) => k !== 'queries').map(([, a]) => a.shape[1] ?? 0);
+  const seen = inputs.tokens?.ids.length ?? 0;
+  const widths = [...named].filter(([k]) => k !== 'queries').map(([, { shape }]) => shape[1] ?? 0);
   const slots = inputs.at?.slots ?? (widths.length > 0 ? Math.max(...widths) : seen);
   const length = inputs.at?.length ?? Math.max(slots, seen);
   const at: At = {
     layer: 0,
     layers: 1,
-    queryHeads: Math.max(kvHeads, rows('attention', 'queries', 'scores')),
-    kvHeads,
-    headDim: arrays.get('values')?.shape[2] ?? arrays.get('keys')?.shape[2] ?? 1,
     step: 0,
     promptLength: length,
     length,
     slots,
-    aligned: !arrays.has('positions'),
+    queryHeads: Math.max(kvHeads, rows(...named.keys())),
+    kvHeads,
+    headDim: named.get('values')?.shape[2] ?? named.get('keys')?.shape[2] ?? 1,
+    aligned: !named.has('positions'),
     budget: inputs.budget ?? slots,
     selectRows: kvHeads,
     ...inputs.at,
   };
   const read = (signal: AnySignal): unknown => {
-    const given = arrays.get(signal.as);
-    if (given) return ops.from(given, signal.as === 'positions' ? 'u32' : 'f32');
-    if (typeof inputs[signal.as] === 'object') return inputs[signal.as];
-    if (signal.id === 'positions')
-      return ops.from({
-        data: Uint32Array.from({ length: kvHeads * slots }, (_, i) => i % slots),
-        shape: [kvHeads, slots],
-      });
-    if (isState(signal)) return ops.from(fresh(signal.state, at));
+    const array = of(signal);
+    const rivals = sharers(compiled.needs, signal);
+    if (array && array === arrays.get(signal.as) && rivals.length > 0)
+      throw new KvError(
+        piece.label,
+        `reads ${[signal, ...rivals].map((s) => `'${signalKey(s)}'`).join(' and ')}: expected each under that name, got one '${signal.as}' for all`,
+      );
+    if (array) return ops.from(array, signal.id === 'positions' ? 'u32' : 'f32');
+    const value = inputs[signalKey(signal)] ?? inputs[signal.id] ?? inputs[signal.as];
+    if (typeof value === 'object') return value;
+    if (signal.id === 'positions') return ops.from(countedPositions(kvHeads, slots), 'u32');
+    if (isState(signal)) return ops.from(stateArray(signal.state, at), signal.state.dtype);
     throw new KvError(
       piece.label,
-      `needs the signal ${signalKey(signal)}: pass it as '${signal.as}', got ${Object.keys(inputs).join(', ') || 'nothing'}`,
+      `needs the signal ${signalKey(signal)}: pass it as '${rivals.length > 0 ? signalKey(signal) : signal.as}', got ${names}`,
     );
   };
   const plan = planBudgets(compiled, at.budget, [new Array<number>(kvHeads).fill(slots)]);
   const layer: EventLayer = { at, read, budgets: plan.budgets[0] };
-  const given = arrays.get('scores'),
-    scores = given && ops.from(given, 'f32'),
-    weights = !piece.from.includes('scores');
-  const check = scores && {
-    bad: ops.firstBad(scores, weights ? 0 : undefined),
-    message: `${piece.label}: the scores given must be ${weights ? 'weights, finite and at least 0' : 'finite'}`,
-  };
-  const start: Draft = { ...emptyDraft(layer, ops), ...(scores && check && { scores, checks: [check] }) };
-  return { layer, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
+  const start = startOf(piece, layer, arrays.get('scores'), ops);
+  return { layer, compiled, notes: plan.notes, draft: runSteps(compiled.steps, [layer], ops, [start])[0] };
 }
 
-/** State that nobody wrote yet. */
-function fresh({ kind, rows, width = 1, init = 0 }: StateSpec, at: At): HostArray {
-  const shape = [
-    { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
-    { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind],
-  ];
-  return { data: new Float32Array(sizeOf(shape)).fill(init), shape };
-}
-
-type Read = {
-  readonly data: Float32Array | Uint32Array;
-  readonly shape: readonly number[];
-  readonly lengths?: Uint32Array | undefined;
-};
-function applied(draft: Draft, read: readonly Read[]): Applied {
-  const checks = read.slice(0, draft.checks.length);
-  const bad = checks.findIndex((c) => c.data[0] > 0);
-  if (bad >= 0)
-    throw new KvError(
-      'apply',
-      `${draft.checks[bad].message}, got another number at flat index ${checks[bad].data[0] - 1}`,
-    );
-  const [budgets, ...rest] = read.slice(draft.checks.length);
-  const scores = draft.scores && rest.shift()!;
-  const kept = draft.kept && rest.shift()!;
+/** The draft that a piece starts from, with the scores of its caller. */
+function startOf(piece: Piece, layer: EventLayer, array: HostArray | undefined, ops: Ops): Draft {
+  const empty = emptyDraft(layer, ops);
+  if (!array) return empty;
+  const scores = ops.from(array, 'f32');
+  const weights = !piece.from.includes('scores');
+  const want = weights ? 'weights, finite and at least 0' : 'finite';
+  const { layer: at } = layer.at;
   return {
-    budgets: Array.from(budgets.data),
-    ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
-    ...(kept && {
-      kept: Array.from({ length: kept.shape[0] }, (_, r) =>
-        Array.from(kept.data.slice(r * kept.shape[1], r * kept.shape[1] + (kept.lengths?.[r] ?? kept.shape[1]))),
-      ),
-    }),
+    ...empty,
+    scores,
+    checks: [{ bad: ops.firstBad(scores, weights ? 0 : undefined), piece: piece.label, layer: at, want }],
   };
 }
-const wanted = (draft: Draft): readonly Tensor[] => [
-  ...draft.checks.map((c) => c.bad),
-  draft.budgets,
+
+type Read = Parameters<typeof settled>[2];
+function applied({ layer, draft, notes }: Recorded, read: Read): Applied {
+  const all = settled([layer], [draft], read, draft.kept === undefined);
+  const scores = draft.scores && read[read.length - 1];
+  return {
+    budgets: all.budgets[0],
+    notes,
+    ...(scores && { scores: { data: scores.data, shape: scores.shape } }),
+    ...(draft.kept && { kept: all.kept[0].map((set) => Array.from(set)) }),
+  };
+}
+const wanted = ({ draft }: Recorded): readonly Tensor[] => [
+  ...toRead([draft]),
   ...(draft.scores ? [draft.scores] : []),
-  ...(draft.kept ? [draft.kept] : []),
 ];
 
 /**
- * Runs a piece on plain numbers of one layer, without an engine, on the CPU. @throws KvError naming the signal that is
- * missing, or the score that is not finite.
+ * Runs a piece on plain numbers of one layer, without an engine, on the CPU.
+ *
+ * @throws KvError naming the signal that is missing, the score that is not finite, or more forced slots than budget.
  */
 export function apply(piece: Piece, inputs: Inputs): Applied {
-  const { draft } = record(piece, inputs, cpu.ops);
-  return applied(draft, wanted(draft).map(readCpu));
+  if (typeof inputs !== 'object' || inputs === null)
+    throw new KvError('apply', `expected signals by name such as { attention }, got ${shown(inputs)}`);
+  const recorded = record(piece, inputs, cpu.ops);
+  return applied(recorded, wanted(recorded).map(readCpu));
 }
 
 /** The same on any backend, with one read. */
 export async function applyOn(backend: Backend, piece: Piece, inputs: Inputs): Promise<Applied> {
-  const { draft } = record(piece, inputs, backend.ops);
-  return applied(draft, await backend.read(wanted(draft)));
+  const recorded = record(piece, inputs, backend.ops);
+  return applied(recorded, await backend.read(wanted(recorded)));
 }

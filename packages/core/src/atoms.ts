@@ -1,5 +1,5 @@
 import { KvError } from './errors.ts';
-import type { Ops } from './ops.ts';
+import type { Ops } from './maths.ts';
 import { sameSignal } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -54,8 +54,21 @@ export interface Draft {
   readonly kept?: Tensor;
   /** New values of piece state, by signal id. */
   readonly state: ReadonlyMap<string, Tensor>;
-  /** Read with the counts at the end of the event: 0, or 1 + the flat index of the first bad entry. */
-  readonly checks: readonly { readonly bad: Tensor; readonly message: string }[];
+  /** Read with the counts at the end of the event. */
+  readonly checks: readonly Check[];
+  /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
+  readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
+  readonly selectedBy?: string;
+}
+
+/** What a piece promised of its numbers. */
+export interface Check {
+  /** u32 `[1]`: 0, or 1 + the flat index of the first number that breaks the promise. */
+  readonly bad: Tensor;
+  readonly piece: string;
+  readonly layer: number;
+  /** Such as 'finite and at least 0'. */
+  readonly want: string;
 }
 
 /** One layer in an event. */
@@ -98,10 +111,14 @@ export interface Step extends AtomBase {
   /** Slots that it forces in every head, given the slots present and the budget asked for. */
   floor(slots: number, budget: number): number;
   run(cells: readonly Cell[]): readonly Draft[];
+  /** It promises scores of at least 0. */
+  readonly weights?: boolean;
   /** A transform that leaves every top-k as it is. */
   readonly monotone?: boolean;
   /** An allocator that finds the size itself. */
   readonly sizes?: boolean;
+  /** An allocator whose sum may miss what was asked for. */
+  readonly approximate?: boolean;
   /** Allocators that need no scores: budgets to budgets, on the host. */
   plan?(plan: Plan): Plan;
 }

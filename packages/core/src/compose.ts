@@ -1,6 +1,6 @@
 import { KvError } from './errors.ts';
 import { mergeHooks } from './atoms.ts';
-import { HAS, isPiece, NEEDS, PHASES } from './piece.ts';
+import { HAS, isPiece, NEEDS, otherProtocol, PHASES } from './piece.ts';
 import type { AnyPiece, Checked, Fold, Id, Phase, Piece } from './piece.ts';
 
 const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((p) => b.includes(p));
@@ -52,6 +52,8 @@ export function compose<const P extends readonly AnyPiece[]>(
 ): Fold<P> {
   let acc: Piece = id;
   for (const [i, piece] of (pieces as readonly unknown[]).entries()) {
+    const other = otherProtocol(piece, (piece as Piece | undefined)?.name ?? `argument ${i + 1}`);
+    if (other) throw new KvError('compose', other);
     if (!isPiece(piece))
       throw new KvError(
         'compose',

@@ -1,11 +1,10 @@
 import { inner } from './cpu/reduce.ts';
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
 
 /** Inner product of each vector with the one of its row that `index` u32 `[r, n]` names: x `[r, n, d]` to `[r, n]`. */
-export const dotWith: Kernel = {
+export const dotWith = kernel({
   id: 'dot-with',
   inputs: { x: 'f32', index: 'u32' },
-  params: {},
   ragged: 'x',
   per: 'element',
   output: { dtype: 'f32', shape: ({ index }) => index },
@@ -18,7 +17,7 @@ fn run(i: u32) {
   output[i] = sum;
 }`,
   operations: ({ x }) => 2 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x, index }, _params, out, lengths) {
+  ref({ x, index }, _, out, lengths) {
     const [r = 0, n = 0, d = 0] = x.shape,
       { data } = x;
     for (let row = 0; row < r; row++)
@@ -26,4 +25,4 @@ fn run(i: u32) {
         out[row * n + i] = inner(data, (row * n + i) * d, data, (row * n + index.data[row * n + i]) * d, d);
       }
   },
-};
+});

@@ -1,103 +1,127 @@
-import type {
-  At,
-  Atom,
-  CompactHook,
-  FreezeHook,
-  Inner,
-  Reach,
-  StepHook,
-  ViewHook,
-  Visible,
-  WrapSelectHook,
-} from './atoms.ts';
-import { checkNumber, isPositiveInteger } from './errors.ts';
-import { context, label, parts, written } from './author.ts';
-import type { Common, Head, Options } from './author.ts';
+import type { At, Atom, Cell, Inner, Reach, ViewHook, Visible } from './atoms.ts';
+import { factory } from './declare.ts';
+import type { About, Factory } from './declare.ts';
+import { context, ofOptions, stateOf } from './kinds.ts';
+import type { By, Place, Reads } from './kinds.ts';
+import { count, maybe } from './option.ts';
+import type { Options, Settled } from './option.ts';
 import { PHASES } from './piece.ts';
 import type { Hooked } from './piece.ts';
-import type { AnySignal, Values } from './signals.ts';
+import type { AnySignal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 
-const hooked = <N extends string>(name: N, options: Options | undefined, atom: Atom): Hooked<N> => ({
-  protocol: 1,
-  from: PHASES,
-  to: 'same',
-  name,
-  label: label(name, options),
-  atoms: [atom],
-});
-const base = <N extends string>(head: Head<N>): { name: N; label: string } => ({
-  name: parts(head).name,
-  label: label(parts(head).name, parts(head).options),
-});
+type NewState = Readonly<Record<string, Tensor>>;
+/** What a declaration of a hook says. */
+export interface Hooking<O extends Options, S extends readonly AnySignal[]> extends About<O> {
+  /** Signals that it reads. */
+  readonly needs?: S | ((options: Settled<O>) => S);
+  /** Hooks that come along. */
+  readonly beside?: (options: Settled<O>) => readonly Hooked[];
+}
+
+/** A factory of hooks; `atom` is what an engine runs. */
+function hook<N extends string, O extends Options, S extends readonly AnySignal[]>(
+  name: N,
+  declared: Hooking<O, S>,
+  atom: (by: By, options: Settled<O>) => Atom,
+): Factory<O, Hooked<N>> {
+  const needsOf = (o: Settled<O>): readonly AnySignal[] => ofOptions(declared.needs ?? [], o);
+  return factory<O, Hooked<N>>(
+    name,
+    declared,
+    { kind: 'hook', from: PHASES, to: 'same' },
+    (o, label) => {
+      const beside = (declared.beside?.(o) ?? []).flatMap(({ atoms }) => atoms);
+      return {
+        protocol: 1,
+        from: PHASES,
+        to: 'same',
+        name,
+        label,
+        atoms: [atom({ name, label, needs: needsOf(o) }, o), ...beside],
+      };
+    },
+    needsOf,
+  );
+}
+const read = <S>(cell: Cell, { needs }: By): Place & Reads<S> => context(cell, needs) as unknown as Place & Reads<S>;
+const EMPTY: ReadonlyMap<string, Tensor> = new Map();
 
 /**
- * Runs after every decoded token and returns new state: accumulators, decay, moving averages. Reach `model` runs once,
- * in layer 0.
+ * Declares what runs after every decoded token and returns new state: accumulators, decay, moving averages. Reach
+ * `model` runs once, in layer 0.
  */
-export function onStep<const N extends string, const S extends readonly AnySignal[]>(
-  head: Head<N>,
-  needs: S,
-  run: (ctx: Common & Values<S>) => Readonly<Record<string, Tensor>>,
-  reach: Reach = 'layer',
-): Hooked<N> {
-  const names = base(head);
-  const atom: StepHook = {
+export const onStep = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S> & { readonly reach?: Reach },
+  run: (ctx: Place & Reads<S>, options: Settled<O>) => NewState,
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
     at: 'step',
-    ...names,
-    needs,
-    reach,
-    run: (cells) => cells.map((cell) => written(names.name, needs, run(context(cell, needs)))),
-  };
-  return hooked(names.name, parts(head).options, atom);
-}
+    ...by,
+    reach: declared.reach ?? 'layer',
+    run: (cells) => cells.map((cell) => stateOf(EMPTY, by, run(read<S>(cell, by), o))),
+  }));
 
-/** Hides slots from a query and evicts nothing. */
-export function hide<const N extends string, const S extends readonly AnySignal[]>(
-  head: Head<N>,
-  during: ViewHook['during'],
-  needs: S,
-  run: (ctx: Common & Values<S>) => Visible,
-): Hooked<N> {
-  const names = base(head);
-  const atom: ViewHook = { at: 'view', ...names, during, needs, run: (cell) => run(context(cell, needs)) };
-  return hooked(names.name, parts(head).options, atom);
-}
+/** Declares what hides slots from a query and evicts nothing. */
+export const hide = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S> & { readonly during: ViewHook['during'] },
+  run: (ctx: Place & Reads<S>, options: Settled<O>) => Visible,
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'view',
+    ...by,
+    during: declared.during,
+    run: (cell) => run(read<S>(cell, by), o),
+  }));
 
 /**
- * Freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's hidden state,
- * keys and values.
+ * Declares what freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's
+ * hidden state, keys and values.
  */
-export function freeze<const N extends string>(
-  head: Head<N>,
-  run: (at: At) => { readonly sinks: number; readonly below: number },
-): Hooked<N> {
-  const names = base(head);
-  const atom: FreezeHook = { at: 'freeze', ...names, needs: [], run };
-  return hooked(names.name, parts(head).options, atom);
-}
+export const freeze = <const N extends string, O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, []>,
+  run: (at: At, options: Settled<O>) => { readonly sinks: number; readonly below: number },
+): Factory<O, Hooked<N>> => hook(name, declared, (by, o) => ({ at: 'freeze', ...by, run: (at) => run(at, o) }));
 
 /**
- * Says what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the selector
- * was given them.
+ * Declares what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the
+ * selector read them; `together`: what stays takes consecutive rotary positions.
  */
-export function onCompact<const N extends string, const S extends readonly AnySignal[]>(
-  head: Head<N>,
-  needs: S,
-  run: (ctx: Common & Values<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined }) => {
-    readonly keys?: Tensor;
-    readonly values?: Tensor;
-  },
-): Hooked<N> {
-  const names = base(head);
-  const atom: CompactHook = {
+export const onCompact = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S> & { readonly together?: boolean },
+  run: (
+    ctx: Place & Reads<S> & { readonly kept: Tensor; readonly scores: Tensor | undefined },
+    options: Settled<O>,
+  ) => { readonly keys?: Tensor; readonly values?: Tensor },
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
     at: 'compact',
-    ...names,
-    needs,
-    run: (cell) => run({ ...context(cell, needs), kept: cell.kept, scores: cell.draft.scores }),
-  };
-  return hooked(names.name, parts(head).options, atom);
-}
+    ...by,
+    ...(declared.together && { together: true }),
+    run: (cell) => run({ ...read<S>(cell, by), kept: cell.kept, scores: cell.draft.scores }, o),
+  }));
+
+/** Declares what stands around the policy inside a view: reuse an earlier set, or call `inner`. */
+export const wrapSelect = <const N extends string, const S extends readonly AnySignal[] = [], O extends Options = {}>(
+  name: N,
+  declared: Hooking<O, S>,
+  run: (
+    ctx: Place & Reads<S> & { inner(active?: Tensor): Inner },
+    options: Settled<O>,
+  ) => { readonly kept: Tensor; readonly state?: NewState | undefined },
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'wrapSelect',
+    ...by,
+    run(cell) {
+      const { kept, state } = run({ ...read<S>(cell, by), inner: (active?: Tensor) => cell.inner(active) }, o);
+      return { kept, state: stateOf(EMPTY, by, state) };
+    },
+  }));
 
 /**
  * Kept slots move together after every eviction: keys are turned to consecutive positions, and what follows stands
@@ -105,47 +129,24 @@ export function onCompact<const N extends string, const S extends readonly AnySi
  *
  * @remarks StreamingLLM's positions within the cache, Xiao et al. 2023, arXiv:2309.17453, over any policy.
  */
-export const rerotate = (): Hooked<'rerotate'> =>
-  hooked('rerotate', undefined, { at: 'compact', ...base('rerotate'), needs: [], together: true, run: () => ({}) });
+export const rerotate: Factory<{}, Hooked<'rerotate'>> = onCompact(
+  'rerotate',
+  { source: 'Xiao et al. 2023, arXiv:2309.17453', says: 'Turns kept keys to consecutive positions.', together: true },
+  () => ({}),
+);
 
-/** Wraps the policy inside a view: reuse an earlier set, or call `inner`. */
-export function wrapSelect<const N extends string, const S extends readonly AnySignal[]>(
-  head: Head<N>,
-  needs: S,
-  run: (ctx: Common & Values<S> & { inner(active?: Tensor): Inner }) => {
-    readonly kept: Tensor;
-    readonly state?: Readonly<Record<string, Tensor>>;
-  },
-): Hooked<N> {
-  const names = base(head);
-  const atom: WrapSelectHook = {
-    at: 'wrapSelect',
-    ...names,
-    needs,
-    run: (cell) => {
-      const { kept, state } = run({ ...context(cell, needs), inner: (active) => cell.inner(active) });
-      return { kept, state: written(names.name, needs, state) };
-    },
-  };
-  return hooked(names.name, parts(head).options, atom);
-}
-
-/**
- * When events run: after each prefill block of m tokens (`block`), each c decoded tokens (`every`); without it once, at
- * the end of prefill.
- */
-export function cadence({ block, every }: { readonly block?: number; readonly every?: number }): Hooked<'cadence'> {
-  if (block !== undefined)
-    checkNumber('cadence', 'block', block, 'a positive whole number of tokens', isPositiveInteger);
-  if (every !== undefined)
-    checkNumber('cadence', 'every', every, 'a positive whole number of tokens', isPositiveInteger);
-  const options = { block, every };
-  return hooked('cadence', options, {
+const timing = {
+  block: maybe(count(1, 'tokens', 'Prefill in blocks of so many tokens, an event after each.')),
+  every: maybe(count(1, 'tokens', 'An event every so many decoded tokens.')),
+};
+/** When events run: after each block of prefill, every so many decoded tokens; without it once, at the end of prefill. */
+export const cadence: Factory<typeof timing, Hooked<'cadence'>> = hook(
+  'cadence',
+  { source: '@kv/core', says: 'When events run.', options: timing },
+  (by, { block, every }) => ({
     at: 'cadence',
-    name: 'cadence',
-    label: label('cadence', options),
-    needs: [],
+    ...by,
     ...(block !== undefined && { block }),
     ...(every !== undefined && { every }),
-  });
-}
+  }),
+);

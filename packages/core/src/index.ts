@@ -23,14 +23,16 @@ export type {
   Visible,
   WrapSelectHook,
 } from './atoms.ts';
+export { slotsOf } from './budget.ts';
+export type { Budget } from './budget.ts';
+export { compose, id } from './compose.ts';
+export { factory, isFactory, method, partOf } from './declare.ts';
+export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
+export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
+export { kernel } from './kernel.ts';
+export type { Kernel } from './kernel.ts';
 export {
   allocator,
-  label,
-  modelAllocator,
-  modelScorer,
-  modelSelector,
-  modelTransform,
-  modelUnitTransform,
   normaliser,
   scoreAllocator,
   scorer,
@@ -38,20 +40,62 @@ export {
   shaper,
   transform,
   unit,
+  unitSelector,
   unitTransform,
+  weightAllocator,
   weigher,
+  weightSelector,
   weightTransform,
-} from './author.ts';
-export type { Allocation, Common, Head, Options, ScoreResult, Selection, Spec, UnitResult } from './author.ts';
-export { allocatorBy, max, sum, weighted } from './combine.ts';
-export { compose, id } from './compose.ts';
+} from './kinds.ts';
+export type {
+  Allotted,
+  Cut,
+  Place,
+  Reads,
+  Scores,
+  Selecting,
+  UnitScores,
+  WithRows,
+  WithScores,
+  WithUnits,
+} from './kinds.ts';
+export { HIGHEST, primitivesOf, withMaths } from './maths.ts';
+export type { Mask, Masks, Ops } from './maths.ts';
+export { didYouMean } from './nearest.ts';
+export { allocatorBy, max, sum, weighted } from './nested.ts';
+export type { AnyScorer } from './nested.ts';
+export {
+  count,
+  flag,
+  isMade,
+  maybe,
+  number,
+  odd,
+  oneOf,
+  orWord,
+  part,
+  print,
+  sameAs,
+  share,
+  shareOrCount,
+  shown,
+  text,
+  value,
+  whole,
+  withDefault,
+} from './option.ts';
+export type { Chosen, Form, Made, Option, Options, Settled } from './option.ts';
+export { parsePolicy } from './parse-policy.ts';
+export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
+export type { Arg, Call } from './policy-calls.ts';
+export { entries, lookUp, registry } from './registry.ts';
+export type { Entry, Registry } from './registry.ts';
 export { cpu, readCpu } from './cpu/cpu.ts';
 export { inner, LOWEST } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
 export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
-export { cadence, freeze, hide, onCompact, onStep, rerotate, wrapSelect } from './hooks.ts';
-export type { Axis, Backend, Binary, Kernel, Operand, Ops, PoolOptions, Reduction, Unary } from './ops.ts';
-export { isPiece } from './piece.ts';
+export type { Axis, Backend, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
+export { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 export type {
   Allocator,
   AnyPiece,
@@ -73,8 +117,9 @@ export type {
   Weigher,
   WeightTransform,
 } from './piece.ts';
-export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
-export type { Compiled, EventLayer, Settled } from './run.ts';
+export { windowSignal } from './host-signals.ts';
+export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, signalReader, union } from './run.ts';
+export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export {
   as,
   attentionAccumulated,
@@ -134,7 +179,8 @@ export {
   softmax,
   zScore,
 } from './transforms.ts';
+export { advance, retain } from './retain.ts';
+export type { Cache, CacheLayer, CompactArray, Retained, RetainedState, RetainOptions } from './retain.ts';
 export { view } from './view.ts';
 export { blockAttention, causalDot, overWindow } from './window-blocks.ts';
 export type { WindowBlock } from './window-blocks.ts';
-export type { ViewOptions } from './view.ts';

@@ -1,10 +1,9 @@
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
 
 /** Σ over the valid vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. */
-export const gram: Kernel = {
+export const gram = kernel({
   id: 'gram',
   inputs: { x: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'element',
   output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
@@ -19,7 +18,7 @@ fn run(index: u32) {
     const [r = 0, n = 0, d = 0] = x.shape;
     return 2 * r * n * d * d;
   },
-  ref({ x }, _params, out, lengths) {
+  ref({ x }, _, out, lengths) {
     const [r = 0, n = 0, d = 0] = x.shape,
       sums = new Float64Array(d * d);
     for (let h = 0; h < r; h++) {
@@ -34,13 +33,13 @@ fn run(index: u32) {
       out.set(sums, h * d * d);
     }
   },
-};
+});
 
 /**
  * (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one
  * invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that.
  */
-export const inverse: Kernel = {
+export const inverse = kernel({
   id: 'inverse',
   inputs: { m: 'f32' },
   params: { jitter: 'f32' },
@@ -87,13 +86,12 @@ fn run(r: u32) {
       out.set(a, h * d * d);
     }
   },
-};
+});
 
 /** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]`. */
-export const quadratic: Kernel = {
+export const quadratic = kernel({
   id: 'quadratic',
   inputs: { x: 'f32', m: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'element',
   output: { dtype: 'f32', shape: ({ x, m }) => [m[0], x[1]] },
@@ -110,7 +108,7 @@ fn run(index: u32) {
     const [, n = 0, d = 0] = x.shape;
     return 2 * m.shape[0] * n * d * (d + 1);
   },
-  ref({ x, m }, _params, out, lengths) {
+  ref({ x, m }, _, out, lengths) {
     const [rows = 0, n = 0, d = 0] = x.shape,
       r = m.shape[0],
       both = new Float64Array(d * d); // of a pair of channels, below the diagonal
@@ -131,4 +129,4 @@ fn run(index: u32) {
       }
     }
   },
-};
+});

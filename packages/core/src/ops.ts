@@ -1,3 +1,5 @@
+import type { Kernel } from './kernel.ts';
+import type { Ops } from './maths.ts';
 import type { DType, HostArray, Tensor } from './tensor.ts';
 
 /** A number or a tensor; numbers broadcast. */
@@ -15,65 +17,7 @@ export interface PoolOptions {
 }
 
 /**
- * One device kernel with its reference over host arrays, brought by any piece that elementwise operations cannot say.
- * The law `kernel` in `@kv/laws` checks the two against each other.
- */
-export interface Kernel {
-  readonly id: string;
-  /** Names and element types of the inputs, in binding order. */
-  readonly inputs: Readonly<Record<string, DType>>;
-  /** Names of scalar parameters; u32 unless the name is listed as f32. */
-  readonly params: Readonly<Record<string, DType>>;
-  /** `dense`: it has no slots, so that it takes no lengths over although `ragged` names who has them. */
-  readonly output: {
-    readonly dtype: DType;
-    readonly dense?: true;
-    shape(
-      shapes: Readonly<Record<string, readonly number[]>>,
-      params: Readonly<Record<string, number>>,
-    ): readonly number[];
-  };
-  /**
-   * The input whose `lengths` the output takes over, row by row or, in query rows of as many slots, those of their KV
-   * head; absent: the output is dense.
-   */
-  readonly ragged?: string;
-  /**
-   * WGSL: the functions and `fn run(index: u32)` that computes output element or row `index`. In scope: every input as
-   * `array<f32 | u32>` by its name, its dimensions as `NAME_shape: vec3<u32>` (trailing 1s), `NAME_lengths: array<u32>`
-   * for the input named by `ragged` (always bound), parameters as `params.NAME`, and `output: array<f32 | u32>` to
-   * write.
-   * Per `group` it is `fn run(row: u32, lane: u32)`, called by the `THREADS` threads of a workgroup together, which
-   * share
-   * `best(lane, key, place) -> u32`: the place of the largest key of them all, of equal keys the lowest place.
-   */
-  readonly wgsl: string;
-  /**
-   * How many times `run` is called: once an element, once a row of the output, or by each thread of a workgroup for
-   * each row.
-   */
-  readonly per: 'element' | 'row' | 'group';
-  /**
-   * Additions, multiplications, comparisons and functions of a call, for predictions of its cost. Inputs whose numbers
-   * are known come with `data`; of others the most is assumed.
-   *
-   * @defaultValue one for each number that the call binds
-   */
-  operations?(
-    inputs: Readonly<Record<string, { readonly shape: readonly number[]; readonly data?: ArrayLike<number> }>>,
-    params: Readonly<Record<string, number>>,
-  ): number;
-  /** The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. */
-  ref(
-    inputs: Readonly<Record<string, { readonly data: Float32Array | Uint32Array; readonly shape: readonly number[] }>>,
-    params: Readonly<Record<string, number>>,
-    output: Float32Array | Uint32Array,
-    lengths: Uint32Array,
-  ): void;
-}
-
-/**
- * What a piece computes with. Synchronous and recording: no operation returns a number or a promise; the CPU executes
+ * What a backend does. Synchronous and recording: no operation returns a number or a promise; the CPU executes
  * at
  * once, a GPU encodes.
  *
@@ -81,7 +25,7 @@ export interface Kernel {
  * * G,
  * row h reading row floor(h / R): the values of a query head are those of its KV head.
  */
-export interface Ops {
+export interface Primitives {
   /** A tensor from host numbers. `lengths` makes it ragged. */
   from(array: HostArray, dtype?: DType, lengths?: Tensor): Tensor;
   /** `value` in the shape of `like`, ragged as it is. */

@@ -117,8 +117,18 @@ export type Fold<P extends readonly unknown[], Acc extends AnyPiece = Id> = numb
     ? Fold<R, Join<Acc, H>>
     : Acc;
 
+/** The protocol of pieces that this core speaks: cores of one protocol run each other's pieces. */
+export const PROTOCOL = 1;
 export const isPiece = (value: unknown): value is Piece =>
   typeof value === 'object' &&
   value !== null &&
-  (value as Piece).protocol === 1 &&
+  (value as Piece).protocol === PROTOCOL &&
   Array.isArray((value as Piece).atoms);
+
+/** What to do about a piece, or a description of pieces, that speaks another protocol; nothing where it does not. */
+export function otherProtocol(value: unknown, name: string): string | undefined {
+  const { protocol } = (typeof value === 'object' && value !== null ? value : {}) as { readonly protocol?: unknown };
+  if (typeof protocol !== 'number' || protocol === PROTOCOL) return undefined;
+  const update = protocol > PROTOCOL ? '@kv/core' : `the package that brings '${name}'`;
+  return `'${name}' speaks protocol ${protocol} of pieces and this @kv/core protocol ${PROTOCOL}: update ${update}`;
+}

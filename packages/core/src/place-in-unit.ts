@@ -1,13 +1,12 @@
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
 
 /**
  * Place of every slot among the slots of its unit, 0 = highest score, ties to the lower slot. Units are contiguous:
  * O(size) a slot.
  */
-export const placeInUnit: Kernel = {
+export const placeInUnit = kernel({
   id: 'place-in-unit',
   inputs: { scores: 'f32', unitOf: 'u32' },
-  params: {},
   ragged: 'scores',
   per: 'element',
   output: { dtype: 'f32', shape: ({ scores }) => scores },
@@ -24,7 +23,7 @@ fn run(index: u32) {
   }
   output[index] = f32(place);
 }`,
-  ref({ scores, unitOf }, _params, out, lengths) {
+  ref({ scores, unitOf }, _, out, lengths) {
     const [rows = 0, n = 0] = scores.shape,
       groups = unitOf.shape[0],
       s = scores.data;
@@ -39,4 +38,4 @@ fn run(index: u32) {
         out[base + here] = place;
       }
   },
-};
+});

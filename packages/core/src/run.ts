@@ -1,7 +1,9 @@
 import { apportion } from './apportion.ts';
+import { checkedBudgets, checkedPlan, checkedSlots, guarded, runStep } from './boundary.ts';
 import { KvError } from './errors.ts';
 import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
-import type { Backend, Ops } from './ops.ts';
+import type { Ops } from './maths.ts';
+import type { Backend } from './ops.ts';
 import type { Piece, Policy } from './piece.ts';
 import { isPiece } from './piece.ts';
 import { sameSignal, signalKey } from './signals.ts';
@@ -86,7 +88,13 @@ export function planBudgets(policy: Compiled, budget: number, lengths: readonly 
         'compose',
         `'${step.name}' shares budgets out before scores are read and must stand before '${scored.name}', which reads them`,
       );
-    plan = step.plan(plan);
+    const before = plan;
+    const { plan: allot } = step;
+    plan = checkedPlan(
+      step,
+      before,
+      guarded(step.name, 0, () => allot(before)),
+    );
   }
   if (!scored)
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map((b, g) => Math.min(b, lengths[l][g]))) };
@@ -114,33 +122,44 @@ export interface EventLayer {
   read(signal: AnySignal): unknown;
 }
 
-const cellOf = (
-  layer: EventLayer,
-  ops: Ops,
-  draft: Draft,
-  step: { readonly label: string; readonly needs: readonly AnySignal[] },
-): Cell => ({
+/** Reads the signals of a step or hook, and no other. */
+export const signalReader =
+  (
+    by: { readonly label: string; readonly needs: readonly AnySignal[] },
+    layer: Pick<EventLayer, 'read'>,
+    state: Draft['state'] = new Map(),
+  ) =>
+  <V>(signal: Signal<string, V>): V => {
+    if (!by.needs.some((s) => sameSignal(s, signal)))
+      throw new KvError(
+        by.label,
+        `reads the signal ${signalKey(signal)}, which it does not declare (${by.needs.map(signalKey).join(', ') || 'none'})`,
+      );
+    return (state.get(signal.id) ?? layer.read(signal)) as V;
+  };
+const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<typeof signalReader>[0]): Cell => ({
   at: layer.at,
   ops,
   draft,
-  read<V>(signal: Signal<string, V>): V {
-    if (!step.needs.some((s) => sameSignal(s, signal)))
-      throw new KvError(
-        step.label,
-        `reads the signal ${signalKey(signal)}, which it does not declare (${step.needs.map(signalKey).join(', ') || 'none'})`,
-      );
-    return (draft.state.get(signal.id) ?? layer.read(signal)) as V;
-  },
+  read: signalReader(step, layer, draft.state),
 });
 
-/** Steps in order over all the layers given, drafts in and out. */
+/** Steps in order over all the layers given, drafts in and out; `by` runs one of them, as a rule with its checks. */
 export function runSteps(
   steps: readonly Step[],
   layers: readonly EventLayer[],
   ops: Ops,
   drafts: readonly Draft[],
+  by: (step: Step, cells: readonly Cell[]) => readonly Draft[] = runStep,
 ): readonly Draft[] {
-  return steps.reduce((now, step) => step.run(layers.map((layer, i) => cellOf(layer, ops, now[i], step))), drafts);
+  return steps.reduce(
+    (now, step) =>
+      by(
+        step,
+        layers.map((layer, i) => cellOf(layer, ops, now[i], step)),
+      ),
+    drafts,
+  );
 }
 
 /** The draft an event starts from. */
@@ -166,9 +185,13 @@ export function runEvent(
     let done = start[i];
     const inner = (active?: Tensor): Inner => {
       done = runSteps(policy.steps, [layer], ops, [{ ...start[i], ...(active && { active }) }])[0];
-      return { kept: done.kept!, scores: done.scores! };
+      if (!done.kept || !done.scores)
+        throw new KvError(wrap.name, `expected a policy that scores and selects inside it`);
+      return { kept: done.kept, scores: done.scores };
     };
-    const { kept, state } = wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner });
+    const { kept, state } = guarded(wrap.name, layer.at.layer, () =>
+      wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner }),
+    );
     return { ...done, kept, state: new Map([...done.state, ...(state ?? [])]) };
   });
 }
@@ -179,52 +202,74 @@ export interface Settled {
   readonly kept: readonly (readonly Uint32Array[])[];
   readonly budgets: readonly (readonly number[])[];
 }
+type Read = Awaited<ReturnType<Backend['read']>>;
 
-/**
- * The one read of an event: checks, budgets and kept slots.
- *
- * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised), or
- * more
- * forced slots than budget; each names piece, layer and slot.
- */
-export async function settle(
-  backend: Backend,
-  layers: readonly EventLayer[],
-  drafts: readonly Draft[],
-): Promise<Settled> {
+/** The tensors that `settled` wants to see, in one read. */
+export const toRead = (drafts: readonly Draft[]): readonly Tensor[] => [
+  ...drafts.flatMap(({ checks }) => checks.map(({ bad }) => bad)),
+  ...drafts.map(({ budgets }) => budgets),
+  ...drafts.map(({ kept, budgets }) => kept ?? budgets),
+];
+
+/** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `settle` */
+export function settled(layers: readonly EventLayer[], drafts: readonly Draft[], read: Read, open = false): Settled {
   const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i].at.slots })));
-  const kept = drafts.map((d) => d.kept ?? d.budgets);
-  const read = await backend.read([...checks.map((c) => c.bad), ...drafts.map((d) => d.budgets), ...kept]);
-  for (const [i, { message, slots }] of checks.entries()) {
-    const bad = read[i].data[0];
+  for (const [i, { piece, layer, want, slots }] of checks.entries()) {
+    const [bad] = read[i].data;
     if (bad > 0)
       throw new KvError(
-        message.split(':')[0],
-        `${message.split(': ')[1]}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
+        `${piece}, layer ${layer}`,
+        `scores must be ${want}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
       );
   }
   const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));
-  const sets = drafts.map((draft, i) => {
+  for (const [i, draft] of drafts.entries()) checkedBudgets(draft, layers[i].at.layer, budgets[i]);
+  checkedTotal(layers, drafts, budgets);
+  const kept = drafts.map((draft, i) => {
     const { at } = layers[i];
+    if (!draft.kept && open) return [];
     if (!draft.kept)
       throw new KvError(
         'event',
         `layer ${at.layer} ended without kept slots, expected a policy that ends in a selector`,
       );
     const { data, shape, lengths } = read[checks.length + drafts.length + i];
-    const rows = shape[0],
-      slots = shape[1];
+    const [rows, slots] = shape;
     return Array.from({ length: at.selectRows }, (_, g) => {
-      const row = Math.floor((g * rows) / at.selectRows),
-        count = lengths ? lengths[row] : slots;
+      const row = Math.floor((g * rows) / at.selectRows);
+      const count = lengths ? lengths[row] : slots;
       const limit = budgets[i][Math.floor((g * budgets[i].length) / at.selectRows)];
       if (count > limit)
         throw new KvError(
           'budget',
           `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: expected a budget of at least the forced slots`,
         );
-      return (data as Uint32Array).slice(row * slots, row * slots + count);
+      const set = (data as Uint32Array).slice(row * slots, row * slots + count);
+      checkedSlots(draft, at, set);
+      return set;
     });
   });
-  return { kept: sets, budgets };
+  return { kept, budgets };
 }
+
+/** Allocators that read scores share out what was asked for, and no more. */
+function checkedTotal(layers: readonly EventLayer[], drafts: readonly Draft[], budgets: Settled['budgets']): void {
+  const by = drafts.find((draft) => draft.allottedBy)?.allottedBy;
+  if (!by?.bounded) return;
+  const sum = (all: readonly number[]): number => all.reduce((a, b) => a + b, 0);
+  const asked = sum(layers.map((layer) => sum(layer.budgets)));
+  const got = sum(budgets.map((rows, i) => (sum(rows) * layers[i].budgets.length) / rows.length));
+  if (got > asked) throw new KvError(by.name, `expected at most the ${asked} slots that were asked for, got ${got}`);
+}
+
+/**
+ * The one read of an event: checks, budgets and kept slots.
+ *
+ * @throws KvError before anything is compacted: a score that is not finite (or below 0 where weights are promised),
+ * budgets or slots that are none, or more forced slots than budget; each names piece, layer and slot.
+ */
+export const settle = async (
+  backend: Pick<Backend, 'read'>,
+  layers: readonly EventLayer[],
+  drafts: readonly Draft[],
+): Promise<Settled> => settled(layers, drafts, await backend.read(toRead(drafts)));

@@ -1,4 +1,4 @@
-import type { Ops } from './ops.ts';
+import type { Ops } from './maths.ts';
 import type { Tensor } from './tensor.ts';
 
 export type Args = Readonly<Record<string, number | string>>;

@@ -1,5 +1,5 @@
 import type { Signal } from './signals.ts';
-import type { Tensor } from './tensor.ts';
+import type { DType, Tensor } from './tensor.ts';
 
 /**
  * Memory that a piece keeps for one sequence and the engine keeps, compacts, forks, resets and counts.
@@ -15,6 +15,8 @@ export interface StateSpec {
   readonly width?: number;
   /** Value of entries nobody wrote yet. @defaultValue 0 */
   readonly init?: number;
+  /** @defaultValue 'f32' */
+  readonly dtype?: DType;
 }
 /** State read as a signal, f32, written by returning it. */
 export interface State<As extends string = string> extends Signal<As, Tensor> {

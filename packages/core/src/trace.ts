@@ -1,6 +1,9 @@
 import { KvError } from './errors.ts';
 import { cpuOps, readCpu } from './cpu/cpu.ts';
-import type { Backend, Kernel, Ops } from './ops.ts';
+import type { Kernel } from './kernel.ts';
+import { primitivesOf, withMaths } from './maths.ts';
+import type { Ops } from './maths.ts';
+import type { Backend, Primitives } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
 /**
@@ -9,7 +12,8 @@ import type { Tensor } from './tensor.ts';
 export interface Trace {
   readonly ops: Ops;
   readonly calls: readonly string[] /** The same operations with the one read of an event, for `applyOn` and engines. */;
-  readonly backend: Backend /** The tensor behind a handle, for the test that made it. */;
+  readonly backend: Backend;
+  /** The tensor behind a handle, for the test that made it. */
   reveal(handle: Tensor): Tensor;
 }
 
@@ -43,22 +47,15 @@ export function traceOps(inner: Ops = cpuOps): Trace {
     const proto: unknown = Object.getPrototypeOf(x);
     return proto === Object.prototype ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x;
   };
-  const ops = Object.fromEntries(
-    Object.keys(inner).map((name) => [
-      name,
-      (...args: unknown[]) => {
-        calls.push(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
-        const call = inner[name as keyof Ops] as (...a: unknown[]) => Tensor;
-        return handle(
-          name === 'kernel'
-            ? call(args[0], open(args[1]), args[2])
-            : name === 'from'
-              ? call(args[0], args[1], open(args[2]))
-              : call(...args.map(open)),
-        );
-      },
-    ]),
-  ) as unknown as Ops;
+  const primitives = Object.entries(primitivesOf(inner)).map(([name, call]: [string, (...a: unknown[]) => Tensor]) => [
+    name,
+    (...args: unknown[]) => {
+      calls.push(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
+      if (name === 'kernel') return handle(call(args[0], open(args[1]), args[2]));
+      return handle(name === 'from' ? call(args[0], args[1], open(args[2])) : call(...args.map(open)));
+    },
+  ]);
+  const ops = withMaths(Object.fromEntries(primitives) as Primitives);
   return {
     ops,
     calls,

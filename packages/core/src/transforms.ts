@@ -1,115 +1,122 @@
-import { checkNumber, checkWord, isCount } from './errors.ts';
-import { normaliser, shaper, transform, weightTransform } from './author.ts';
-import type { Common } from './author.ts';
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
+import { normaliser, shaper, transform, weightTransform } from './kinds.ts';
+import type { Place } from './kinds.ts';
+import type { Factory } from './declare.ts';
+import { odd, oneOf, whole } from './option.ts';
 import { positions } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 import type { Normaliser, Shaper, Transform, WeightTransform } from './piece.ts';
 
-interface PoolOptions {
-  /** Odd width in slots. @defaultValue 5 */ readonly kernel?: number /** @defaultValue 'mean' */;
-  readonly kind?: 'mean' | 'max' /** Last slots left as they are. @defaultValue 0 */;
-  readonly except?: number;
-}
+const source = '@kv/core';
+
+const pooling = {
+  kernel: odd(5, 'Width in slots.'),
+  kind: oneOf(['mean', 'max'], 'mean', 'What stands for a neighbourhood.'),
+  except: whole(0, 'slots', 'Last slots that stay as they are.'),
+};
 /** 1-D pooling along slots, stride 1, same length, zero padding counted in the mean. */
-export function pool({ kernel = 5, kind = 'mean', except = 0 }: PoolOptions = {}): Shaper<'pool'> {
-  checkNumber('pool', 'kernel', kernel, 'an odd whole number', (k) => Number.isInteger(k) && k > 0 && k % 2 === 1);
-  checkNumber('pool', 'except', except, 'a whole number of slots', isCount);
-  checkWord('pool', 'kind', kind, ['mean', 'max']);
-  return shaper({ name: 'pool', options: { kernel, kind, except } }, [], ({ ops, scores }) =>
-    ops.pool(scores, { kernel, kind, except }),
-  );
-}
+export const pool: Factory<typeof pooling, Shaper<'pool'>> = shaper(
+  'pool',
+  { source, says: 'Pools scores over neighbouring slots.', options: pooling },
+  ({ ops, scores }, options) => ops.pool(scores, options),
+);
 
 /** s / Σ s per row: a simplex. Needs weights: a negative sum would turn the order round. */
-export const normalize = (): WeightTransform<'normalize'> =>
-  weightTransform({ name: 'normalize', monotone: true }, [], ({ ops, scores }) => ops.simplex(scores));
+export const normalize: Factory<{}, WeightTransform<'normalize'>> = weightTransform(
+  'normalize',
+  { source, says: 'Divides weights by the sum of their row.', monotone: true },
+  ({ ops, scores }) => ops.simplex(scores),
+);
 /** (s - min) / (max - min + 1e-8) per row. */
-export const minMax = (): Normaliser<'minMax'> =>
-  normaliser({ name: 'minMax', monotone: true }, [], ({ ops, scores }) => {
-    const low = ops.reduce('min', scores, 'slots'),
-      high = ops.reduce('max', scores, 'slots');
+export const minMax: Factory<{}, Normaliser<'minMax'>> = normaliser(
+  'minMax',
+  { source, says: 'Brings each row of scores to 0..1.', monotone: true },
+  ({ ops, scores }) => {
+    const low = ops.reduce('min', scores, 'slots');
+    const high = ops.reduce('max', scores, 'slots');
     return ops.max(0, ops.div(ops.sub(scores, low), ops.add(ops.sub(high, low), 1e-8)));
-  });
-/**
- * (s - mean) / max(std, 1e-8), population std: per row, or over all rows of the layer, so that its heads stay
- * comparable.
- */
-export const zScore = ({
-  over = 'row',
-}: {
-  /** @defaultValue 'row' */ readonly over?: 'row' | 'layer';
-} = {}): Transform<'zScore'> => {
-  checkWord('zScore', 'over', over, ['row', 'layer']);
-  return transform(
-    { name: 'zScore', options: { over: over === 'row' ? undefined : over }, monotone: true },
-    [],
-    ({ ops, scores }) => {
-      if (over === 'row')
-        return ops.div(
-          ops.sub(scores, ops.reduce('mean', scores, 'slots')),
-          ops.max(ops.reduce('std', scores, 'slots'), 1e-8),
-        );
-      const sum = (x: Tensor): Tensor => ops.reduce('sum', ops.reduce('sum', x, 'slots'), 'rows');
-      const count = sum(ops.fill(scores, 1)),
-        off = ops.sub(scores, ops.div(sum(scores), count));
-      return ops.div(off, ops.max(ops.map('sqrt', ops.div(sum(ops.mul(off, off)), count)), 1e-8));
-    },
-  );
-};
-/** Softmax of each row: turns any scores into weights. */
-export const softmax = (): Normaliser<'softmax'> =>
-  normaliser({ name: 'softmax', monotone: true }, [], ({ ops, scores }) => ops.softmax(scores));
-/** ln(1 + s). Needs weights: below -1 there is no logarithm. */
-export const log1p = (): WeightTransform<'log1p'> =>
-  weightTransform({ name: 'log1p', monotone: true }, [], ({ ops, scores }) => ops.map('log1p', scores));
+  },
+);
 
-/** Query rows to KV rows over each GQA group, where and how it is said instead of by the first consumer's mean. */
-export const reduceHeads = (kind: 'mean' | 'max' | 'sum' = 'mean'): Shaper<'reduceHeads'> => {
-  checkWord('reduceHeads', 'kind', kind, ['mean', 'max', 'sum']);
-  return shaper({ name: 'reduceHeads', options: { kind } }, [], ({ ops, at, scores }) =>
-    scores.shape[0] > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores,
-  );
-};
+const scaling = { over: oneOf(['row', 'layer'], 'row', 'Rows by themselves, or all rows of the layer together.') };
+/** (s - mean) / max(std, 1e-8), population std: per row, or over the layer, so that its heads stay comparable. */
+export const zScore: Factory<typeof scaling, Transform<'zScore'>> = transform(
+  'zScore',
+  { source, says: 'Scores in standard deviations from their mean.', options: scaling, monotone: true },
+  ({ ops, scores }, { over }) => {
+    const sum = (x: Tensor): Tensor => (over === 'row' ? ops.sum(x) : ops.reduce('sum', ops.sum(x), 'rows'));
+    if (over === 'row')
+      return ops.div(
+        ops.sub(scores, ops.reduce('mean', scores, 'slots')),
+        ops.max(ops.reduce('std', scores, 'slots'), 1e-8),
+      );
+    const count = sum(ops.fill(scores, 1));
+    const off = ops.sub(scores, ops.div(sum(scores), count));
+    return ops.div(off, ops.max(ops.map('sqrt', ops.div(sum(ops.mul(off, off)), count)), 1e-8));
+  },
+);
+/** Softmax of each row: turns any scores into weights. */
+export const softmax: Factory<{}, Normaliser<'softmax'>> = normaliser(
+  'softmax',
+  { source, says: 'Softmax of each row.', monotone: true },
+  ({ ops, scores }) => ops.softmax(scores),
+);
+/** ln(1 + s). Needs weights: below -1 there is no logarithm. */
+export const log1p: Factory<{}, WeightTransform<'log1p'>> = weightTransform(
+  'log1p',
+  { source, says: 'ln(1 + s).', monotone: true },
+  ({ ops, scores }) => ops.map('log1p', scores),
+);
+
+const grouping = { kind: oneOf(['mean', 'max', 'sum'], 'mean', 'What stands for the heads of a group.') };
+/** Query rows to KV rows over each GQA group, at this place and in this way instead of by the first consumer's mean. */
+export const reduceHeads: Factory<typeof grouping, Shaper<'reduceHeads'>> = shaper(
+  'reduceHeads',
+  { source, says: 'Joins the query heads of each GQA group.', options: grouping },
+  ({ ops, at, scores }, { kind }) => (scores.shape[0] > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores),
+);
 
 /** One row a layer: the mean over its heads, aligned by position where heads hold different tokens. */
-export const perLayer = (): Shaper<'perLayer'> => shaper('perLayer', [positions], (ctx) => layerMean(ctx, ctx.scores));
+export const perLayer: Factory<{}, Shaper<'perLayer'>> = shaper(
+  'perLayer',
+  { source, says: 'One row of scores for all heads of a layer.', needs: [positions] },
+  (ctx) => layerMean(ctx, ctx.scores),
+);
 
+const forcing = {
+  sinks: whole(4, 'positions', 'First positions that always stay.'),
+  recent: whole(0, 'positions', 'Last positions that always stay.'),
+};
 /** Forces sinks (the first positions) and recents (the last positions), inside the budget. */
-export function mandatory({
-  sinks = 4,
-  recent = 0,
-}: {
-  readonly sinks?: number;
-  readonly recent?: number;
-} = {}): Shaper<'mandatory'> {
-  checkNumber('mandatory', 'sinks', sinks, 'a whole number of positions', isCount);
-  checkNumber('mandatory', 'recent', recent, 'a whole number of positions', isCount);
-  return shaper(
-    { name: 'mandatory', options: { sinks, recent }, floor: (n) => Math.min(n, sinks + recent) },
-    [positions],
-    ({ ops, at, scores, positions: p }) => ({
-      scores,
-      forced: ops.max(ops.less(p, sinks), ops.atLeast(p, at.length - recent)),
-    }),
-  );
-}
+export const mandatory: Factory<typeof forcing, Shaper<'mandatory'>> = shaper(
+  'mandatory',
+  {
+    source,
+    says: 'Forces the first and the last positions, inside the budget.',
+    options: forcing,
+    floor: ({ sinks, recent }, n) => Math.min(n, sinks + recent),
+    needs: [positions],
+  },
+  ({ ops, at, scores, positions: p }, { sinks, recent }) => ({
+    scores,
+    forced: ops.max(ops.less(p, sinks), ops.atLeast(p, at.length - recent)),
+  }),
+);
 
 /**
  * Mean over all rows of `x [H | G, n]` of one layer: one row where its heads are aligned, else `[G, n]` with each
  * position's
  * mean over the heads that still hold it.
  */
-export function layerMean({ ops, at, positions: p }: Common & { readonly positions: Tensor }, x: Tensor): Tensor {
+export function layerMean({ ops, at, positions: p }: Place & { readonly positions: Tensor }, x: Tensor): Tensor {
   if (x.shape[0] === 1) return x;
   return at.aligned ? ops.reduce('mean', x, 'rows') : ops.kernel(meanByPosition, { x, positions: p });
 }
 
 /** For every slot: the mean of `x` over all rows that hold the slot's position. */
-export const meanByPosition: Kernel = {
+export const meanByPosition = kernel({
   id: 'mean-by-position',
   inputs: { x: 'f32', positions: 'u32' },
-  params: {},
   ragged: 'positions',
   output: { dtype: 'f32', shape: ({ positions: p }) => p },
   per: 'element',
@@ -132,7 +139,7 @@ fn run(index: u32) {
   }
   output[index] = total / holders;
 }`,
-  ref({ x, positions: p }, _params, out, lengths) {
+  ref({ x, positions: p }, _, out, lengths) {
     const [rows = 0, slots = 0] = p.shape,
       group = x.shape[0] / rows;
     const totals = new Map<number, [sum: number, holders: number]>();
@@ -151,4 +158,4 @@ fn run(index: u32) {
         out[g * slots + i] = sum / holders;
       }
   },
-};
+});

@@ -1,4 +1,5 @@
-import type { Kernel, Ops } from './ops.ts';
+import { kernel } from './kernel.ts';
+import type { Ops } from './maths.ts';
 import type { Rope } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -6,7 +7,7 @@ import type { Tensor } from './tensor.ts';
  * Vectors turned by rotary position embedding, or turned back: x `[r, n, d]` by row `index[r', i]` of cos and sin `[1,
  * N, half]`; channels from 2 half on stay.
  */
-export const turned: Kernel = {
+export const turned = kernel({
   id: 'turned',
   inputs: { x: 'f32', cos: 'f32', sin: 'f32', index: 'u32' },
   params: { back: 'u32' },
@@ -47,7 +48,7 @@ fn run(index_: u32) {
         }
       }
   },
-};
+});
 
 /**
  * x `[r, n, d]` as it was before rotary position embedding (`back`), or turned to other positions: `index` u32 `[r',

@@ -1,4 +1,4 @@
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
 
 /**
  * A number in [0, 1) for every slot, a hash of (seed, layer, row, position) with 24 bits: the same bits on every
@@ -8,7 +8,7 @@ import type { Kernel } from './ops.ts';
  * position
  * never share a state. `positions` u32 `[G, n]`, output f32 `[G, n]`.
  */
-export const uniformHash: Kernel = {
+export const uniformHash = kernel({
   id: 'uniform-hash',
   inputs: { positions: 'u32' },
   params: { seed: 'u32', layer: 'u32' },
@@ -33,7 +33,7 @@ fn run(index: u32) {
     for (let i = 0; i < out.length; i++)
       out[i] = (mixed(mixed(start ^ Math.floor(i / slots)) ^ p.data[i]) >>> 8) * 2 ** -24;
   },
-};
+});
 
 function mixed(given: number): number {
   let x = (given + 0x9e3779b9) | 0;

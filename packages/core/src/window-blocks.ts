@@ -1,9 +1,9 @@
-import type { Common } from './author.ts';
+import type { Place } from './kinds.ts';
 import { inner, LOWEST } from './cpu/reduce.ts';
-import type { Kernel } from './ops.ts';
+import { kernel } from './kernel.ts';
 import type { Tensor } from './tensor.ts';
 
-type Seen = Common & { readonly queries: Tensor; readonly keys: Tensor };
+type Seen = Place & { readonly queries: Tensor; readonly keys: Tensor };
 /** Neighbouring queries of the observation window. */
 export interface WindowBlock {
   /** Divided by √d, `[H c, d]`: those of a query head follow each other, oldest first. */
@@ -54,7 +54,7 @@ export function overWindow(
  * Inner products of q `[r, d]`, `block` queries of each head and the oldest at position `first`, with the keys k `[r',
  * n, d]` at or before them by p `[r', n]`, the lowest number with others: `[r, n]`.
  */
-export const causalDot: Kernel = {
+export const causalDot = kernel({
   id: 'causal-dot',
   inputs: { q: 'f32', k: 'f32', p: 'u32' },
   params: { block: 'u32', first: 'f32' },
@@ -86,7 +86,7 @@ fn run(index: u32) {
       }
     }
   },
-};
+});
 
 /** Attention of a block's queries over the slots at or before their own, softmax(q·k / √d): `[H c, n]`. */
 export const blockAttention = (

@@ -3,10 +3,10 @@ import { afterAll, expect, test } from 'vitest';
 import { compile } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { openGpu } from '@kv/gpu';
-import { gpuEngine } from '@kv/gpu-models';
+import { gpuRuntime } from '@kv/gpu-models';
 import { firstDevice } from '@kv/gpu-testing';
 import { generate, linearEngine, loadModel, referenceLinear } from '@kv/models';
-import type { GenerateOptions, Model } from '@kv/models';
+import type { GenerateOptions, HostModel, Model } from '@kv/models';
 import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, labelOf, policyOf } from './free/rows.ts';
@@ -52,16 +52,16 @@ async function outcome(model: Model, options: GenerateOptions): Promise<readonly
 /**
  * The model twice, its caches on the host over plain loops and on the device, with every file of statistics beside it.
  */
-async function twice(folder: string): Promise<readonly [host: Model, device: Model]> {
+async function twice(folder: string): Promise<readonly [host: HostModel, device: Model]> {
   const { path, model } = await withFiles(folder, { engine: linearEngine(referenceLinear) });
-  return [model, await loadModel(path, { engine: gpuEngine(gpu!, { resident: true }) })];
+  return [model, await loadModel(path, { runtime: gpuRuntime(gpu!) })];
 }
 
 /** KV_FULL=1: half an hour. */
 test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
   'any two choices that types admit generate on the device what they generate on the host',
   async () => {
-    const models: (readonly [Model, Model])[] = [],
+    const models: (readonly [HostModel, Model])[] = [],
       { rows } = covering(2),
       wrong: string[] = [],
       count = { refused: 0, ties: 0 };
@@ -89,7 +89,7 @@ test.skipIf(!gpu || process.env['KV_FULL'] !== '1')(
           `${i}, ${host.config.architecture}: ${label}, budget ${budget}\n  host ${want.join('\n  ')}\n  device ${got.join('\n  ')}`,
         );
     }
-    for (const { decoder } of models.flat()) decoder.destroy();
+    for (const model of models.flat()) model.destroy();
     console.log(
       `${gpu!.name}: ${rows.length} compositions, ${count.refused} of them refused on the host too, ${count.ties} different by a tie\n${wrong.join('\n')}`,
     );

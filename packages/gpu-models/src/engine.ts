@@ -15,7 +15,6 @@ import {
 } from './operations.ts';
 import { plan, type Step } from './plan.ts';
 import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
-import { DeviceMemory } from './sequence/memory.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
 
 export interface GpuEngineOptions {
@@ -23,11 +22,6 @@ export interface GpuEngineOptions {
   readonly bindingBytes?: number;
   /** Queries of a call from which on attention runs on the device: keys and values go up with each. @defaultValue 16 */
   readonly attendFrom?: number;
-  /**
-   * Sequences of its models live on the device, from the prompt's ids to each token's. @defaultValue their caches are
-   * the host's
-   */
-  readonly resident?: boolean;
   /**
    * Products of more than 8 rows multiply in f16 and add up in f32: less exact, for adapters with `shader-f16`.
    * @defaultValue false: in f32
@@ -54,9 +48,8 @@ export interface DeviceRunnable extends Runnable {
 }
 
 /** An engine whose programs can also be recorded. */
-export interface GpuEngine extends Engine {
+export interface GpuEngine extends Engine<DeviceRunnable> {
   readonly attend: Attend;
-  prepare(program: Program): Promise<DeviceRunnable>;
 }
 
 /** What the steps of one run share. */
@@ -74,10 +67,7 @@ type Compute = (run: Run) => RowView;
  * Runs programs on a WebGPU device: each is a list of dispatches over weights that were uploaded once, 8- and 4-bit
  * blocks as they are stored.
  */
-export function gpuEngine(
-  gpu: Gpu,
-  { bindingBytes, attendFrom, resident = false, half = false }: GpuEngineOptions = {},
-): GpuEngine {
+export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom, half = false }: GpuEngineOptions = {}): GpuEngine {
   const { maxStorageBufferBindingSize, maxBufferSize } = gpu.device.limits;
   const most =
     2 ** Math.floor(Math.log2(Math.min(bindingBytes ?? Infinity, maxStorageBufferBindingSize, maxBufferSize)));
@@ -86,7 +76,6 @@ export function gpuEngine(
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
     attend: gpuAttend(gpu, attendFrom),
-    ...(resident && { memory: (model, window) => new DeviceMemory(gpu, model, window) }),
     async prepare(program) {
       const weights = gpu.open();
       try {

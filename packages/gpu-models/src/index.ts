@@ -19,6 +19,8 @@ export {
   encodeSoftcap,
 } from './operations.ts';
 export type { DeviceAngles, DeviceSlots } from './operations.ts';
+export { gpuRuntime } from './runtime.ts';
+export type { DeviceRunning } from './runtime.ts';
 export { columns, rowsOf } from './rows.ts';
 export type { RowView } from './rows.ts';
 export { encodeSample } from './sample.ts';

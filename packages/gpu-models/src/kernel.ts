@@ -1,5 +1,6 @@
 import { KvError, sizeOf } from '@kv/core';
 import type { DType, Tensor } from '@kv/core';
+import { bits, shaderText } from '@kv/gpu';
 import type { Commands, Shader } from '@kv/gpu';
 
 /** A kernel as data; its storage buffers are bound in the order in which they stand here. */
@@ -41,7 +42,7 @@ export function variants<A extends readonly unknown[], K>(make: (...args: A) => 
   };
 }
 
-/** Puts a kernel's text together. A grid may be wider than `count`: what lies beyond does nothing. */
+/** Puts a kernel's text together. */
 export function kernel<B extends string, S extends string>({
   id,
   buffers,
@@ -51,37 +52,18 @@ export function kernel<B extends string, S extends string>({
   source,
   half = false,
 }: KernelDef<B, S>): Kernel<B, S> {
-  const arrays = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) =>
-    typeof type === 'string' ? { name, type, write: false } : { name, type: type[0], write: true },
-  );
+  const bindings = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) => ({
+    name,
+    type: typeof type === 'string' ? type : type[0],
+    write: typeof type !== 'string',
+  }));
   const names = Object.entries(scalars) as [S, DType][];
-  const start =
-    per === 'element'
-      ? `let index = at * ${threads}u + lane; if (index < params.count) { run(index); }`
-      : 'if (at < params.count) { run(at, lane); }';
-  const code = /* wgsl */ `${half ? 'enable f16;' : ''}
-struct Params { count: u32, ${names.map(([name, type]) => `${name}: ${type}`).join(', ')} }
-@group(1) @binding(0) var<uniform> params: Params;
-${arrays.map(({ name, type, write }, i) => `@group(0) @binding(${i}) var<storage, ${write ? 'read_write' : 'read'}> ${name}: array<${type}>;`).join('\n')}
-${source}
-@compute @workgroup_size(${threads})
-fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-  let at = here.y * groups.x + here.x;
-  ${start}
-}`;
   return {
-    shader: { id: `model:${id}`, code, writes: arrays.map(({ write }) => write) },
-    buffers: arrays.map(({ name }) => name),
+    shader: shaderText({ id: `model:${id}`, buffers: bindings, scalars: names, threads, per, source, half }),
+    buffers: bindings.map(({ name }) => name),
     scalars: names,
     elements: per === 'element' ? threads : 1,
   };
-}
-
-const number = new DataView(new ArrayBuffer(4));
-function bits(value: number, type: DType): number {
-  if (type === 'u32') return value;
-  number.setFloat32(0, value);
-  return number.getUint32(0);
 }
 
 /**

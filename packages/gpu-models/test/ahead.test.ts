@@ -2,15 +2,15 @@ import type { Gpu } from '@kv/gpu';
 import { openGpu } from '@kv/gpu';
 import { decode, generate, loadModel, sampler, Sequence } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { expect, test } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, onDevice, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
-const streaming = policies['streaming'].make();
+const streaming = policy('streaming');
 
 gpuTest(
   'steps ahead of their tokens change nothing but when they start: tokens, kept sets, bytes, counts, submits and read-backs',
@@ -19,7 +19,7 @@ gpuTest(
       for (const more of [
         {},
         { policy: streaming, budget: 16, every: 3 },
-        { policy: policies['h2o'].make({ recent: 4 }), budget: 16, every: 4 },
+        { policy: policy('h2o', { recent: 4 }), budget: 16, every: 4 },
       ]) {
         const options = { ids: ids(24), maxNewTokens: 9, ...more },
           want = await generate(host, options);
@@ -50,7 +50,7 @@ async function submitsBy(gpu: Gpu, sequence: Sequence, options: DecodeOptions): 
 }
 
 gpuTest(
-  'a step is under way when its token is given, but where storage grows, an event follows or the policy looks at every token',
+  'a step is in flight when its token is given, but where storage grows, an event follows or the policy looks at every token',
   (gpu) =>
     both(gpu, fixture('llama'), async (_, device) => {
       const run = async (prompt: number, options: DecodeOptions, policy?: typeof streaming): Promise<number[]> => {
@@ -66,7 +66,7 @@ gpuTest(
       expect(await run(16, { inFlight: 3 })).toEqual([0, 2, 2, 1, 0, 1, 0]);
       // an event is read with the third and the sixth step, which are not started ahead
       expect(await run(24, { every: 3 }, streaming)).toEqual([1, 1, 0, 1 + 1, 1 + 1, 1, 2]);
-      expect(await run(16, {}, policies['quest'].make({ page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
+      expect(await run(16, {}, policy('quest', { page: 4, slots: 16 }))).toEqual([0, 0, 0, 0, 0, 0, 0]);
     }),
 );
 
@@ -78,13 +78,13 @@ const seen = (sequence: Sequence): object => ({
   text: sequence.tokens.text,
   mostSlots: sequence.mostSlots,
   counters: { ...sequence.counters },
-  counts: { ...sequence.counts, takenBack: 0 },
+  counts: { ...sequence.counts, rolledBack: 0 },
 });
 
-const keydiff = policies['keydiff'].make(),
+const keydiff = policy('keydiff'),
   drawing = { temperature: 1.5, topP: 0.9, seed: 3 },
   draw = { ...drawing, pick: sampler(drawing) };
-/** What may be asked of a sequence while steps are under way. */
+/** What may be asked of a sequence while steps are in flight. */
 const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>> = {
   'goes on': async () => {},
   append: (sequence) => sequence.append([5, 6, 7]),
@@ -103,7 +103,7 @@ const actions: Readonly<Record<string, (sequence: Sequence) => Promise<unknown>>
   },
 };
 
-gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes instead', (gpu) =>
+gpuTest('what ran ahead shows nowhere, and is rolled back by whatever comes instead', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
     const went = async (
       ahead: number,
@@ -121,7 +121,7 @@ gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes inste
         }
         at.push(await act(sequence), await sequence.readLogits(), seen(sequence));
       }
-      const taken = sequence.counts.takenBack;
+      const taken = sequence.counts.rolledBack;
       sequence.destroy();
       return { at, taken };
     };
@@ -137,7 +137,7 @@ gpuTest('what ran ahead shows nowhere, and is taken back by whatever comes inste
 );
 
 gpuTest(
-  'a stop string and an abort with steps under way: what they gave is as on the host, and what ran ahead is counted',
+  'a stop string and an abort with steps in flight: what they gave is as on the host, and what ran ahead is counted',
   (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
       const options = { ids: ids(12), maxNewTokens: 20 },
@@ -146,20 +146,20 @@ gpuTest(
         before = { ...gpu.counters };
       const want = await generate(host, { ...options, stop }),
         got = await generate(device, { ...options, stop, inFlight: 3 }),
-        { takenBack = 0, ...counts } = got.report.counts;
+        { rolledBack = 0, ...counts } = got.report.counts;
       expect([
         got.text,
         got.tokens,
         got.report.finish,
         got.report.kept,
         got.report.bytes,
-        { takenBack: 0, ...counts },
+        { rolledBack: 0, ...counts },
       ]).toEqual([want.text, want.tokens, 'stop', want.report.kept, want.report.bytes, want.report.counts]);
-      expect(takenBack).toBeGreaterThan(0);
-      expect(takenBack).toBeLessThanOrEqual(2);
+      expect(rolledBack).toBeGreaterThan(0);
+      expect(rolledBack).toBeLessThanOrEqual(2);
       expect([gpu.counters.readbacks - before.readbacks, gpu.counters.submits - before.submits]).toEqual([
-        got.tokens.length + takenBack,
-        got.tokens.length + takenBack,
+        got.tokens.length + rolledBack,
+        got.tokens.length + rolledBack,
       ]);
       const abort = new AbortController(),
         chunks: Chunk[] = [],
@@ -173,9 +173,9 @@ gpuTest(
     }),
 );
 
-test('a device that is lost with steps under way: one clear error, and nothing is left', async () => {
+test('a device that is lost with steps in flight: one clear error, and nothing is left', async () => {
   const gpu = await openGpu(),
-    model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) }),
+    model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) }),
     sequence = new Sequence(model);
   await sequence.prefill(ids(5));
   let given = 0;
@@ -187,7 +187,7 @@ test('a device that is lost with steps under way: one clear error, and nothing i
   ).rejects.toThrow(/^gpu: the device was lost \(.*\): open another one; what was on it is gone$/);
   expect(given).toBeGreaterThanOrEqual(3);
   sequence.destroy();
-  model.decoder.destroy();
+  model.destroy();
   gpu.destroy();
   expect(gpu.ledger).toMatchObject({ live: 0, allocated: 0, buffers: 0 });
 });

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Gpu } from '@kv/gpu';
 import { attend, Ledger, layerAttention, LayerCache, linearEngine, loadModel, referenceLinear } from '@kv/models';
-import type { Attend, Model } from '@kv/models';
+import type { Attend, HostModel } from '@kv/models';
 import { expect } from 'vitest';
 import { gpuAttend, gpuEngine } from '../src/index.ts';
 import { gpuTests } from './device.ts';
@@ -13,7 +13,7 @@ const fixture = (path: string): string => here(`../../models/test/fixtures/${pat
 
 /** Ids through a model in blocks; the logits of every block's last token. */
 async function run(
-  { decoder, config }: Model,
+  { decoder, config }: HostModel,
   attends: Attend,
   ids: readonly number[],
   block: number,
@@ -70,8 +70,8 @@ async function agrees(
       expect(relative(got[i], w), `${path}, block ${i} of ${block}`).toBeLessThan(bound);
     last = got.at(-1) as Float32Array<ArrayBuffer>;
   }
-  host.decoder.destroy();
-  device.decoder.destroy();
+  host.destroy();
+  device.destroy();
   return last;
 }
 

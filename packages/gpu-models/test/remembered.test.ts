@@ -2,12 +2,12 @@ import { openGpu } from '@kv/gpu';
 import { attentionMax, attentionWindow, compose, scorer } from '@kv/core';
 import type { Policy, Signal, Tensor } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
-import { policies } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
 import { generate, Ledger, loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig } from '@kv/models';
 import { expect } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
 import { attendLayer } from '../src/sequence/attend.ts';
 import { DeviceLayer } from '../src/sequence/layer.ts';
 import { gpuTests } from './device.ts';
@@ -15,14 +15,11 @@ import { both, fixture, relative } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 37 + 11) % 64);
-const h2o = policies['h2o'].make({ recent: 4 }),
-  byKvHead = policies['h2o'].make({ recent: 4, rows: 'kv' }),
-  window = [policies['tova'].make(), policies['snapkv'].make({ window: 6 })];
+const h2o = policyOf('h2o', { recent: 4 }),
+  byKvHead = policyOf('h2o', { recent: 4, rows: 'kv' }),
+  window = [policyOf('tova'), policyOf('snapkv', { window: 6 })];
 const probe = (signal: Signal<'attention'>): Policy =>
-  compose(
-    scorer('probe', [signal], ({ attention }) => attention),
-    topK(),
-  );
+  compose(scorer('probe', { needs: [signal] }, ({ attention }) => attention)(), topK());
 /** Every statistic of a window, of more queries than there are, and of one. */
 const statistics = [
   attentionMax(6),
@@ -189,7 +186,7 @@ gpuTest(
 
 gpuTest('timestamps tell an event from the model', async () => {
   const gpu = await openGpu({ timestamps: 'kernels' }),
-    model = await loadModel(fixture('llama'), { engine: gpuEngine(gpu, { resident: true }) });
+    model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) });
   await generate(model, { ids: ids(20), policy: window[0], budget: 12, maxNewTokens: 2 });
   const times = await gpu.timings(),
     of = (label: string): string[] =>
@@ -200,6 +197,6 @@ gpuTest('timestamps tell an event from the model', async () => {
   expect(of('event')).not.toContain('model:attention');
   expect(of('')).toEqual(expect.arrayContaining(['model:attention', 'model:append']));
   expect(times.every(({ label }) => label === '' || label === 'event')).toBe(true);
-  model.decoder.destroy();
+  model.destroy();
   gpu.destroy();
 });

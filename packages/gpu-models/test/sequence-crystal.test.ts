@@ -2,7 +2,7 @@ import { compose, weigher } from '@kv/core';
 import type { Policy, ProviderEngine, Signal } from '@kv/core';
 import { generate } from '@kv/models';
 import type { Model } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
 import { collector, foldedCollector } from '@kv/units-trunks';
 import type { CoAttention } from '@kv/units-trunks';
@@ -17,7 +17,7 @@ gpuTest(
   'the breath cycle runs on the device, but for the text that it cuts by the edges it reads, and keeps what the host keeps',
   (gpu) =>
     both(gpu, fixture('llama'), async (host, device) => {
-      const policy = policies['crystalcacheBreath'].make({ sinks: 1, recent: 4, maxSize: 6, interval: 4 }),
+      const policy = policyOf('crystalcacheBreath', { sinks: 1, recent: 4, maxSize: 6, interval: 4 }),
         options = { ids, policy, budget: 16, maxNewTokens: 10 },
         want = await generate(host, options);
       // the edges are read before the text is cut
@@ -41,9 +41,9 @@ function probe(seen: CoAttention[], fold: (engine: ProviderEngine, prompt: numbe
     },
   };
   return compose(
-    weigher('probe', [edges], ({ ops, at }) =>
+    weigher('probe', { needs: [edges] }, ({ ops, at }) =>
       ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] }),
-    ),
+    )(),
     topK(),
   );
 }

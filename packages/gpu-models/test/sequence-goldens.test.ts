@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { policies } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { both, golden, hostScores, json, onDevice, relative, ties } from './sequences.ts';
@@ -52,7 +52,7 @@ for (const kind of FULL ? ['llama', 'qwen2', 'qwen3'] : ['llama'])
         for (const ratio of FULL ? [0.5, 0.75] : [0.5]) {
           const want = wanted[`${name === 'criticalkv' ? 'criticalkv_snapkv' : name}_${ratio}`];
           if (kind === 'qwen2' && name === 'criticalkv') continue; // kvpress cannot read its configuration
-          const policy = policies[name].make(options[name]),
+          const policy = policyOf(name, options[name]),
             budget = Math.floor(240 * (1 - ratio));
           const got = await onDevice(
             gpu,
@@ -62,7 +62,7 @@ for (const kind of FULL ? ['llama', 'qwen2', 'qwen3'] : ['llama'])
           ); // the last token is fed too
           const scores = isDeepStrictEqual(got.report.kept, want.kept)
             ? []
-            : await hostScores(host, ids, policies[scorer[name] ?? name].make(options[scorer[name] ?? name]));
+            : await hostScores(host, ids, policyOf(scorer[name] ?? name, options[scorer[name] ?? name]));
           const tied = ties(got.report.kept, want.kept, (l, g) => scores[l]?.[g]);
           lines.push(`${name}_${ratio}: ${want.kept.flat().length - tied} sets equal, ${tied} ties`);
           if (tied > 0) continue;

@@ -1,5 +1,5 @@
 import { generate } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { both, fixture, golden, json, relative, said } from './sequences.ts';
@@ -17,7 +17,7 @@ for (const name of [
       ).sequences;
       const options = {
         ids,
-        policy: policies['h2o'].make({ recent: 4 }),
+        policy: policy('h2o', { recent: 4 }),
         budget: 12,
         block: 16,
         every: 3,
@@ -39,7 +39,7 @@ gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
     const { ids } = json<{ ids: number[] }>(`${golden('qwen3')}/golden.json`),
       options = {
         ids: ids.slice(0, 30),
-        policy: policies['snapkv'].make({ window: 4 }),
+        policy: policy('snapkv', { window: 4 }),
         budget: 12,
         block: 16,
         every: 3,

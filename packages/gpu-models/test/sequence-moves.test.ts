@@ -1,7 +1,7 @@
 import { numbers, random } from '@kv/gpu-testing';
 import { createPrefixStore, generate, loadCache, saveCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
-import { policies, streaming } from '@kv/policies';
+import { policy as policyOf } from '@kv/policies';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { encodeTurn } from '../src/index.ts';
@@ -71,7 +71,7 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
   both(gpu, fixture('llama'), async (host, device) => {
     const options = {
         ids: distinct(40),
-        policy: policies['streamingRerotated'].make(),
+        policy: policyOf('streamingRerotated'),
         budget: 16,
         block: 12,
         every: 3,
@@ -87,17 +87,19 @@ gpuTest('streamingRerotated runs on the device alone, and keeps what the host ke
   }),
 );
 
+const OPTIONS = { h2o: { recent: 4 }, snapkv: { window: 4 }, crystalcacheBreath: { recent: 4, interval: 4 } } as const;
+
 /**
  * A sequence that is longer than its window, decoded without an event while its slots move together: scores of a fork
  * after every step, and then what it, a fork and a saved copy of it keep and generate.
  */
 async function longer(
   model: Model,
-  name: string,
+  name: keyof typeof OPTIONS,
   rows?: 'kv',
 ): Promise<{ readonly scores: Float32Array[]; readonly ends: unknown[][] }> {
   const sequence = new Sequence(model, undefined, { window: 30 }),
-    policy = policies[name].make({ window: 4, recent: 4, ...(rows && { rows }) }),
+    policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) }),
     ends: unknown[][] = [],
     scores: Float32Array[] = [];
   await sequence.prefill(distinct(46), { policy, budget: 12, block: 10 });
@@ -147,7 +149,7 @@ gpuTest(
         ['h2o', undefined, device, host, 'kv'],
       ] as const;
       for (const [name, window, from, to, rows] of cases) {
-        const policy = policies[name].make({ window: 8, recent: 4, interval: 4, ...(rows && { rows }) });
+        const policy = policyOf(name, { ...OPTIONS[name], ...(rows && { rows }) });
         const sequence = new Sequence(from, undefined, { ...(window && { window }) }),
           reads = (): number => gpu.counters.readbacks;
         await sequence.prefill(distinct(44), {
@@ -192,7 +194,7 @@ gpuTest('what has no room even so is said before anything is fed', (gpu) =>
   both(gpu, fixture('llama'), async (_, device) => {
     const sequence = new Sequence(device, undefined, { window: 20 });
     await expect(
-      sequence.prefill(distinct(24), { policy: streaming(), budget: 16, block: 8 }),
+      sequence.prefill(distinct(24), { policy: policyOf('streaming'), budget: 16, block: 8 }),
     ).rejects.toThrowErrorMatchingInlineSnapshot(
       `[KvError: prompt: must fit the model's context of 20 tokens, got 24]`,
     );

@@ -1,7 +1,8 @@
 import { compile, freeze } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
-import { parsePolicy, policies, streaming } from '@kv/policies';
+import type { Model } from '@kv/models';
+import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { both, fixture, golden, onDevice, relative, said } from './sequences.ts';
@@ -48,7 +49,7 @@ const small: Readonly<Record<string, Readonly<Record<string, number>>>> = {
 /** Not compared: keys of one token, generated again, score the same; what wants a file beside the model. */
 const NOT = ['knorm', 'leverage', 'triattention', 'alphaTriattention', 'expectedAttentionStats', 'qfilter'];
 const offered = FULL
-  ? Object.keys(policies).filter((name) => !NOT.includes(name))
+  ? policyNames.filter((name) => !NOT.includes(name))
   : ['streaming', 'snapkvCaote', 'tova', 'adakv', 'criticalkv', 'quest'];
 /** A question too long for a small model's context. */
 const WIDE = ['kvzip', 'kvzipModelWide'];
@@ -71,7 +72,7 @@ const reads =
 for (const name of offered)
   gpuTest(`${name} runs on the device alone, and keeps what the host keeps`, (gpu) =>
     both(gpu, WIDE.includes(name) ? golden('llama') : fixture('llama'), async (host, device) => {
-      const policy = policies[name].make(small[name]),
+      const policy = policyOf(name, small[name]),
         options = { ids: distinct(48), policy, budget: 16, block: 24, every: 3, maxNewTokens: 7 },
         want = await generate(host, options);
       const got = await onDevice(gpu, device, options, reads(policy, device.config.layers, 2));
@@ -96,7 +97,7 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
       const sequence = new Sequence(device, undefined, { window: 1024 });
       await sequence.prefill(
         Array.from({ length: n }, (_, i) => (i * 5) % 64),
-        { policy: streaming(), budget: 16, block: 16 },
+        { policy: policyOf('streaming'), budget: 16, block: 16 },
       );
       const steps: object[] = [];
       for (let step = 0; step < 12; step++) {
@@ -120,8 +121,8 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
 
 gpuTest('positions frozen in prefill keep what the layer before had', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
-    const frozen = freeze('early', () => ({ sinks: 3, below: 20 })),
-      h2o = policies['h2o'].make({ recent: 4 });
+    const frozen = freeze('early', {}, () => ({ sinks: 3, below: 20 }))(),
+      h2o = policyOf('h2o', { recent: 4 });
     const [want, got] = await Promise.all(
       [host, device].map(async (model) => {
         const sequence = new Sequence(model);
@@ -156,7 +157,7 @@ gpuTest('generations in a row leave memory as it was', (gpu) =>
     const once = (): PromiseLike<unknown> =>
       generate(device, {
         ids: distinct(8),
-        policy: policies['snapkv'].make({ window: 2 }),
+        policy: policyOf('snapkv', { window: 2 }),
         budget: 4,
         maxNewTokens: 1,
       });
@@ -169,11 +170,11 @@ gpuTest('generations in a row leave memory as it was', (gpu) =>
 
 gpuTest('a fork goes its own way, whole or cut, and a question over what was kept is answered as on the host', (gpu) =>
   both(gpu, fixture('llama'), async (host, device) => {
-    const went = async (model: typeof host): Promise<unknown[]> => {
+    const went = async (model: Model): Promise<unknown[]> => {
       const source = new Sequence(model),
         plain = new Sequence(model),
         out: unknown[] = [];
-      await source.prefill(distinct(30), { policy: policies['h2o'].make({ recent: 4 }), budget: 12 });
+      await source.prefill(distinct(30), { policy: policyOf('h2o', { recent: 4 }), budget: 12 });
       await plain.prefill(distinct(20));
       const fork = source.fork(),
         cut = plain.forkAt(9);

@@ -3,9 +3,10 @@ import { fileURLToPath } from 'node:url';
 import { cpu } from '@kv/core';
 import type { Gpu } from '@kv/gpu';
 import { generate, linearEngine, loadModel, referenceLinear, Sequence } from '@kv/models';
-import type { Generated, GenerateOptions, Model, Report } from '@kv/models';
+import type { Generated, GenerateOptions, HostModel, Model, Report } from '@kv/models';
 import { expect, vi } from 'vitest';
-import { gpuEngine } from '../src/index.ts';
+import { gpuRuntime } from '../src/index.ts';
+import type { DeviceRunning } from '../src/index.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 export const fixture = (path: string): string => here(`../../models/test/fixtures/${path}`);
@@ -14,13 +15,17 @@ export const golden = (kind: string): string =>
 export const json = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8')) as T;
 
 /** The same model twice, its caches on the host over plain loops and on the device, for as long as `run` takes. */
-export async function both(gpu: Gpu, path: string, run: (host: Model, device: Model) => Promise<void>): Promise<void> {
+export async function both(
+  gpu: Gpu,
+  path: string,
+  run: (host: HostModel, device: Model & DeviceRunning) => Promise<void>,
+): Promise<void> {
   const host = await loadModel(path, { engine: linearEngine(referenceLinear) }),
-    device = await loadModel(path, { engine: gpuEngine(gpu, { resident: true }) });
+    device = await loadModel(path, { runtime: gpuRuntime(gpu) });
   try {
     await run(host, device);
   } finally {
-    for (const { decoder } of [host, device]) decoder.destroy();
+    for (const model of [host, device]) model.destroy();
   }
 }
 
@@ -45,26 +50,26 @@ const refuse = (what: string) => (): never => {
  */
 export async function onDevice(
   gpu: Gpu,
-  model: Model,
+  model: Model & DeviceRunning,
   options: GenerateOptions,
   events: (counts: Readonly<Record<string, number>>) => number,
 ): Promise<
   Generated & { readonly spent: { readonly dispatches: number; readonly submits: number; readonly readbacks: number } }
 > {
   const { decoder } = model,
-    host = {
-      project: refuse('project'),
-      finish: refuse('finish'),
-      logits: refuse('logits'),
-      attend: refuse('attend'),
-      embed: refuse('embed'),
-    };
-  const spies = (Object.keys(cpu.ops) as (keyof typeof cpu.ops)[])
-    .filter((name) => name !== 'from')
-    .map((name) => vi.spyOn(cpu.ops, name).mockImplementation(refuse(name)));
+    programs = [decoder.head, ...decoder.layers.flatMap(({ project, finish }) => [project, finish])];
+  const spies = [
+    ...(Object.keys(cpu.ops) as (keyof typeof cpu.ops)[])
+      .filter((name) => name !== 'from')
+      .map((name) =>
+        vi.spyOn(cpu.ops as unknown as Record<string, () => never>, name).mockImplementation(refuse(name)),
+      ),
+    ...programs.map((program) => vi.spyOn(program, 'run').mockImplementation(refuse('a program'))),
+    vi.spyOn(decoder, 'embed').mockImplementation(refuse('embed')),
+  ];
   try {
     const before = { ...gpu.counters },
-      generated = await generate({ ...model, decoder: { ...decoder, ...host } }, options),
+      generated = await generate(model, options),
       { dispatches, submits, readbacks } = gpu.counters;
     const spent = {
       dispatches: dispatches - before.dispatches,

@@ -5,7 +5,9 @@ import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';
 import type { Recorder } from './recorder.ts';
 import { followsTensor, scalars, shader } from './shader.ts';
-import type { KernelDef, Shader } from './shader.ts';
+import type { KernelDef } from './shader.ts';
+import { bits } from './shader-text.ts';
+import type { Shader } from './shader-text.ts';
 import { sizes } from './tensor.ts';
 import type { GpuTensor } from './tensor.ts';
 
@@ -51,14 +53,6 @@ export interface Recording extends Commands {
   runRaw(key: string, make: () => Shader, tensors: readonly GpuTensor[], uniform: Uint32Array, groups: number): void;
   /** The tensor as this device made it. @throws KvError for one of another backend, or of a scope that has ended. */
   own(x: Tensor): GpuTensor;
-}
-
-const number = new DataView(new ArrayBuffer(4));
-/** The bits of a scalar as its WGSL type holds it. */
-export function bits(value: number, type: DType): number {
-  if (type === 'u32') number.setUint32(0, value);
-  else number.setFloat32(0, value);
-  return number.getUint32(0);
 }
 
 /** Strides for broadcasting: 0 along axes of size 1. */

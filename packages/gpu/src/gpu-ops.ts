@@ -1,4 +1,4 @@
-import { cpu, KvError, readCpu, sizeOf } from '@kv/core';
+import { cpu, KvError, readCpu, sizeOf, withMaths } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
 import type { Recording } from './encode.ts';
 import { elementwiseOps } from './ops/elementwise.ts';
@@ -12,7 +12,7 @@ import type { GpuTensor } from './tensor.ts';
 export function gpuOps(g: Recording): Ops {
   const elementwise = elementwiseOps(g);
   const numeric = (x: Tensor): GpuTensor => g.own(x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
-  return {
+  return withMaths({
     ...elementwise,
     ...reduceOps(g),
     ...slotOps(numeric, g),
@@ -28,5 +28,5 @@ export function gpuOps(g: Recording): Ops {
       const { memory, dtype } = g.own(x);
       return { shape, dtype, memory } as typeof x;
     },
-  };
+  });
 }

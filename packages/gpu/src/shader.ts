@@ -1,4 +1,6 @@
 import type { DType } from '@kv/core';
+import { shaderText } from './shader-text.ts';
+import type { Shader } from './shader-text.ts';
 
 /** Threads of a workgroup, everywhere: the default limit of WebGPU. */
 export const THREADS = 256;
@@ -35,13 +37,6 @@ export interface KernelDef {
   readonly source: string;
 }
 
-export interface Shader {
-  readonly id: string;
-  readonly code: string;
-  /** Storage bindings of group 0 in order; `true` where the kernel writes. */
-  readonly writes: readonly boolean[];
-}
-
 const VIEW = ['rows', 'row_step', 'slot_step', 'channel_step', 'slots', 'lengths'] as const;
 
 /** Names of all scalars in the uniform, in order. */
@@ -72,32 +67,22 @@ fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return p
   }`;
 }
 
-/** The whole text of a kernel for inputs of the given element types. */
+/** The whole text of a kernel for inputs of these element types. */
 export function shader(def: KernelDef, actual: Readonly<Record<string, DType>>): Shader {
-  const { inputs, ragged = [], outputs, params = {}, per } = def;
-  const arrays = [
-    ...Object.entries(inputs).map(([x, e]) => [x, stored(e, actual[x] ?? 'f32'), 'read']),
-    ...ragged.map((x) => [`${x}_lengths`, 'u32', 'read']),
-    ...Object.entries(outputs).map(([x, e]) => [x, e, 'read_write']),
-  ];
-  const start =
-    per === 'element'
-      ? `let index = at * ${THREADS}u + lane; if (index < params.count) { run(index); }`
-      : 'if (at < params.count) { run(at, lane); }';
-  const code = /* wgsl */ `
-struct Params { ${scalars(def)
-    .map((s) => `${s}: ${params[s] ?? 'u32'}`)
-    .join(', ')} }
-@group(1) @binding(0) var<uniform> params: Params;
-${arrays.map(([name, type, access], i) => `@group(0) @binding(${i}) var<storage, ${access}> ${name}: array<${type}>;`).join('\n')}
-${Object.entries(inputs)
-  .map(([x, e]) => view(x, e, ragged.includes(x)))
-  .join('')}
-${def.source}
-@compute @workgroup_size(${THREADS})
-fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-  let at = here.y * groups.x + here.x;
-  ${start}
-}`;
-  return { id: def.id, code, writes: arrays.map(([, , access]) => access === 'read_write') };
+  const { id, inputs, ragged = [], outputs, params = {}, per, source } = def;
+  const views = Object.entries(inputs).map(([x, e]) => view(x, e, ragged.includes(x)));
+  return shaderText({
+    id,
+    per,
+    threads: THREADS,
+    buffers: [
+      ...Object.entries(inputs).map(([name, e]) => ({ name, type: stored(e, actual[name] ?? 'f32') })),
+      ...ragged.map((x) => ({ name: `${x}_lengths`, type: 'u32' })),
+      ...Object.entries(outputs).map(([name, type]) => ({ name, type, write: true })),
+    ],
+    scalars: scalars(def)
+      .slice(1)
+      .map((s) => [s, params[s] ?? 'u32']),
+    source: `${views.join('')}\n${source}`,
+  });
 }

@@ -1,6 +1,6 @@
 import { byRank } from '@kv/allocators-preference';
 import { compose, zScore } from '@kv/core';
-import type { AnySignal, Ops, Piece, Tensor } from '@kv/core';
+import type { AnySignal, Kernel, Ops, Piece, Tensor } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize, Layer } from '@kv/laws';
 import { dropkv } from '@kv/scorers-caote';
@@ -70,7 +70,7 @@ const put = (f: (i: number) => number, ...shape: number[]) => ({
   data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)),
   shape,
 });
-const made: readonly (readonly [typeof byRank, (size: KernelSize) => KernelInputs])[] = [
+const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] = [
   [
     byRank,
     ({ rows, slots, lengths }) => ({

@@ -6,8 +6,9 @@ import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { addByPosition, greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder, firstColumns } from '@kv/selectors-joint-eviction';
-import { activeDots, decode, matching, remember } from '@kv/sharing-cis';
-import { allowance, strongest } from '@kv/units-trunks';
+import { activeDots, decode, matching, remember } from '@kv/selectors-cis';
+import { allowance } from '@kv/selectors-branch-dissolution';
+import { strongest } from '@kv/units-trunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
 

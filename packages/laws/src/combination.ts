@@ -19,13 +19,13 @@ export type WeightedCombination = (...terms: (readonly [weight: number, scorer: 
 
 /** A scorer with fixed random scores in KV rows. */
 const part = (name: string, seed: number): AnyScorer =>
-  scorer(name, [], ({ ops, at }) => {
+  scorer(name, {}, ({ ops, at }) => {
     const next = random(seed + at.layer);
     return ops.from({
       data: Float32Array.from({ length: at.kvHeads * at.slots }, () => (next() - 0.5) * 8),
       shape: [at.kvHeads, at.slots],
     });
-  });
+  })();
 interface Parts {
   readonly on: Scene;
   readonly a: AnyScorer;

@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import {
-  allocator,
   attentionWindow,
   compile,
   compose as real,
@@ -12,11 +11,12 @@ import {
   normalize,
   pool,
   reduceHeads,
+  softmax,
+  zScore,
+  allocator,
   scorer,
   selector,
-  softmax,
   weigher,
-  zScore,
 } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { claim, suite } from './law.ts';
@@ -32,20 +32,20 @@ export type Compose = (...pieces: Piece[]) => Piece;
 const short = (layer: number): number => (layer % 2 === 0 ? 1 : 2);
 /** Small pieces of every kind, the pool that partial policies are drawn from. */
 const POOL: readonly Piece[] = [
-  weigher('window', [attentionWindow(4)], ({ attention }) => attention),
-  scorer('norm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k))),
+  weigher('window', { needs: [attentionWindow(4)] }, ({ attention }) => attention)(),
+  scorer('norm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))(),
   pool({ kernel: 3 }),
   zScore(),
   softmax(),
   minMax(),
   normalize(),
-  reduceHeads('max'),
+  reduceHeads({ kind: 'max' }),
   mandatory({ sinks: 1, recent: 1 }),
-  allocator('short', (plan) => ({
+  allocator('short', {}, (plan) => ({
     ...plan,
     budgets: plan.budgets.map((heads, l) => heads.map((b) => Math.max(0, b - short(l)))),
-  })),
-  selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks)),
+  }))(),
+  selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))(),
 ] as readonly unknown[] as readonly Piece[];
 
 /** A run of pieces that fit, of length 1 to 6, with two places to cut it. */

@@ -10,8 +10,8 @@ import { rowsOf, stage } from './stage.ts';
 /** A piece with a `wrapSelect` hook, by the similarity from which it reuses an earlier set. */
 export type Sharing = (threshold: number) => Piece<any, 'same'>;
 
-const newest = weigher('newest', [attentionLast], ({ attention }) => attention);
-const best = selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+const newest = weigher('newest', { needs: [attentionLast] }, ({ attention }) => attention)();
+const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 
 /** Kept slots of every layer and query head over some decoding steps, with the wrap or without it. */
 function decode(

@@ -172,9 +172,9 @@ function fresh({ at }: Layer, { kind, rows, width = 1, init = 0 }: StateSpec, op
   return ops.from({ data: new Float32Array(shape[0] * shape[1]).fill(init), shape });
 }
 
-/** Drafts that a piece leaves, on tensors as they are. */
+/** Drafts that a piece leaves, on tensors as they are: laws judge it by itself, without what an engine checks. */
 export const play = (piece: Piece, { layers, drafts }: Stage, ops: Ops): readonly Draft[] =>
-  runSteps(compile(piece).steps, layers, ops, drafts);
+  runSteps(compile(piece).steps, layers, ops, drafts, (step, cells) => step.run(cells));
 
 /** Numbers of a result of one layer. */
 export function rowsOf(tensor: Tensor, layer: Layer): Rows {

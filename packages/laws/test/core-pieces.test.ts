@@ -12,7 +12,7 @@ describe.each([
   core.softmax(),
   core.log1p(),
   core.reduceHeads(),
-  core.reduceHeads('sum'),
+  core.reduceHeads({ kind: 'sum' }),
   core.perLayer(),
   core.mandatory({ sinks: 2, recent: 1 }),
 ])('$label', (piece) => laws.each(laws.transformLaws(piece), test));
@@ -46,8 +46,8 @@ describe.each([core.gram, core.inverse, core.quadratic, core.turned])('$id', (ke
   laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),
 );
 
-const norm = core.scorer('norm', [core.keys], ({ ops, keys }) => ops.sub(0, ops.norm(keys)));
-const window = core.weigher('window', [core.attentionWindow(2)], ({ attention }) => attention);
+const norm = core.scorer('norm', { needs: [core.keys] }, ({ ops, keys }) => ops.sub(0, ops.norm(keys)))();
+const window = core.weigher('window', { needs: [core.attentionWindow(2)] }, ({ attention }) => attention)();
 describe.each([
   norm,
   window,

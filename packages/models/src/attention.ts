@@ -1,10 +1,12 @@
 import { KvError } from '@kv/core';
 import type { WindowStatistic } from '@kv/core';
 import { blockRows } from './attention/block-rows.ts';
-import { defaultEngine, type RowEngine, type ScoreRows } from './attention/engine.ts';
+import { defaultEngine } from './attention/engine.ts';
+import type { RowEngine, ScoreRows } from './attention/row-engine.ts';
 import { countBelow, hider, type Visible } from './attention/visible.ts';
 import { weighs, type Weigh } from './attention/window-statistic.ts';
 import type { CacheView } from './cache.ts';
+import type { AttentionCounters } from './sequence/memory.ts';
 
 /** Column statistics to add to, each `[H, stride]`: slot j of query head h at h * stride + j. */
 export interface AttentionStats {
@@ -16,12 +18,6 @@ export interface AttentionStats {
   readonly columnSum?: Float32Array;
   /** = the largest probability that each slot received. */
   readonly columnMax?: Float32Array;
-}
-
-/** How many calls ran: all calls of `attend`, and those of any function here that computed statistics. */
-export interface AttentionCounters {
-  fused: number;
-  statistics: number;
 }
 
 /** `attend`, wherever it runs. */

@@ -1,16 +1,9 @@
 import { KvError } from '@kv/core';
 import { countBelow } from './attention/visible.ts';
-import {
-  compactSlots,
-  copySlots,
-  createStorage,
-  packSlots,
-  slotBytes,
-  type Slots,
-  type Storage,
-} from './cache/storage.ts';
+import { compactSlots, copySlots, createStorage, packSlots, slotBytes, type Storage } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
+import type { Slots } from './sequence/snapshot.ts';
 
 /**
  * What attention reads of a layer's cache: keys turned by their position, the original one unless rebased; slots ascend

@@ -1,17 +1,17 @@
 export { architectures } from './architectures.ts';
 export type { Architecture, ArchitectureName } from './architectures.ts';
 export { attend, lastAttention, windowAttention } from './attention.ts';
-export type { Attend, AttendOptions, AttentionCounters, AttentionStats, WindowOptions } from './attention.ts';
+export type { Attend, AttendOptions, AttentionStats, WindowOptions } from './attention.ts';
 export { blockRows } from './attention/block-rows.ts';
 export { defaultEngine } from './attention/engine.ts';
-export type { RowEngine, ScoreRows } from './attention/engine.ts';
+export type { RowEngine, ScoreRows } from './attention/row-engine.ts';
 export { layerAttention } from './attention/layer-attention.ts';
 export type { LayerAttention } from './attention/layer-attention.ts';
 export { plainEngine } from './attention/plain.ts';
 export { simdEngine } from './attention/simd.ts';
 export { countBelow } from './attention/visible.ts';
 export type { Visible } from './attention/visible.ts';
-export type { Witness, WitnessedRow } from './host/witness.ts';
+export type { Observer, ObservedRow } from './sequence/observer.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export type { LayerWatch } from './host/watch-layers.ts';
 export { LayerCache } from './cache.ts';
@@ -42,39 +42,53 @@ export { checkpointWeights } from './checkpoint/weights.ts';
 export type { CheckpointFormat, FinishWeights, ProjectWeights, Weights } from './checkpoint/weights.ts';
 export { Ledger } from './ledger.ts';
 export type { LedgerEntry, LedgerPhase } from './ledger.ts';
-export { slotsOf } from './host/budget.ts';
-export type { Budget } from './host/budget.ts';
+export { slotsOf } from '@kv/core';
+export type { Budget } from '@kv/core';
 export { decode, generate } from './host/generate.ts';
 export type { Generated, Generation } from './host/generate.ts';
 export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './host/options.ts';
 export { createPrefixStore } from './host/prefix.ts';
 export type { PrefixOptions, PrefixStore } from './host/prefix.ts';
-export { artifactOf } from './host/artifact.ts';
-export { embeddingsOf } from './host/embeddings.ts';
-export type { EventResult, EventTimes } from './host/event.ts';
+export { sidecarFile } from './checkpoint/sidecar.ts';
+export { hostDecoder } from './host/decoder.ts';
+export type { HostDecoder, HostEngine, HostRunnable, Projection } from './host/decoder.ts';
+export { hostRunning, hostRuntime } from './host/runtime.ts';
+export type { HostOptions, HostRunning } from './host/runtime.ts';
 export { report } from './host/report.ts';
 export type { Report } from './host/report.ts';
 export { Sequence, waits } from './host/sequence.ts';
 export type { Bytes, PrefillOptions, SequenceOptions } from './host/sequence.ts';
-export { SequenceMemory } from './host/sequence-memory.ts';
-export type { Ahead, Asked, Fed, FeedOptions, Output, Place } from './host/sequence-memory.ts';
-export type { LayerSnapshot, Snapshot } from './host/snapshot.ts';
-export type { StoredState } from './host/store.ts';
-export { makeRoom } from './host/rebase.ts';
+export type { Course, EventResult, EventTimes } from './sequence/course.ts';
+export type {
+  Ahead,
+  PendingId,
+  AttentionCounters,
+  FeedResult,
+  FeedOptions,
+  Memory,
+  Observing,
+  Output,
+} from './sequence/memory.ts';
+export { makeRoom } from './sequence/room.ts';
+export { embeddingsOf } from './sequence/runtime.ts';
+export type { MemoryOptions, Model, ModelParts, ModelSource, Running, Runtime } from './sequence/runtime.ts';
+export { SequenceMemory } from './sequence/sequence-memory.ts';
+export type { MemoryModel, Place } from './sequence/sequence-memory.ts';
+export type { LayerSnapshot, Snapshot, StoredState, SumRows } from './sequence/snapshot.ts';
 export { asksSeen } from './attention/window-statistic.ts';
 export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './host/watch.ts';
-export type { SumRows, Watch } from './host/watch.ts';
+export type { Watch } from './host/watch.ts';
 export { defaultLinear } from './linear/default.ts';
 export type { Linear, LinearFactory } from './linear/linear.ts';
 export { jaxLinear } from './linear/jax.ts';
 export { referenceLinear } from './linear/reference.ts';
 export { simdLinear } from './linear/simd.ts';
-export { createDecoder } from './decoder/decoder.ts';
-export type { Decoder, Projected, RowCounts } from './decoder/decoder.ts';
+export { createDecoder, expectIds } from './decoder/decoder.ts';
+export type { Decoder, DecoderLayer, RowCounts } from './decoder/decoder.ts';
 export { linearEngine } from './decoder/linear-engine.ts';
 export type { Angles, Engine, Instruction, Program, Rows, Runnable } from './decoder/program.ts';
 export { loadModel } from './load-model.ts';
-export type { LoadOptions, Model } from './load-model.ts';
+export type { HostModel, LoadOptions, RuntimeOptions } from './load-model.ts';
 export { loadCache } from './saved/load.ts';
 export type { LoadCacheOptions } from './saved/load.ts';
 export { saveCache } from './saved/save.ts';
@@ -87,5 +101,5 @@ export { greedy, sampler } from './sampling.ts';
 export type { Draw, SamplerOptions } from './sampling.ts';
 export { hasSimd } from './simd/kernel.ts';
 export { createTokenizer } from './tokenizer.ts';
-export type { EncodeOptions, Encoded, StreamDecoder, Tokenizer } from './tokenizer.ts';
+export type { EncodeOptions, Encoded, StreamDecoder, Tokenizer } from './tokenizer/interface.ts';
 export { ggufTokenizer } from './tokenizer/gguf.ts';

@@ -1,34 +1,26 @@
 import { KvError } from '@kv/core';
-import { builtin } from './checkpoint/builtin.ts';
-import type { ChatTemplate } from './chat-template.ts';
-import type { ModelConfig } from './checkpoint/config.ts';
+import { embeddedFolder } from './checkpoint/embedded.ts';
 import { openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
-import { createDecoder, type Decoder } from './decoder/decoder.ts';
-import { linearEngine } from './decoder/linear-engine.ts';
-import type { Engine } from './decoder/program.ts';
+import { sidecars } from './checkpoint/sidecar.ts';
 import { fingerprinted } from './fingerprint.ts';
-import { defaultLinear } from './linear/default.ts';
-import type { LinearFactory } from './linear/linear.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import type { HostEngine } from './host/decoder.ts';
+import { hostRuntime, type HostRunning } from './host/runtime.ts';
+import type { Model, Running, Runtime } from './sequence/runtime.ts';
 import { turnEnd } from './turn-end.ts';
 
-/** A loaded language model. */
-export interface Model {
-  readonly name: string;
-  readonly config: ModelConfig;
-  readonly tokenizer: Tokenizer;
-  readonly decoder: Decoder;
-  /** The checkpoint's chat template, if it has one. @throws KvError if it does not parse */
-  readonly chatTemplate?: () => ChatTemplate | undefined;
-  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
-  readonly fingerprint: string;
-}
+/** A model whose caches are on the host. */
+export type HostModel = Model & HostRunning;
 
 export interface LoadOptions extends OpenOptions {
-  /** What runs the decoder's programs. @defaultValue `linearEngine(linear)` */
-  readonly engine?: Engine;
-  /** What multiplies, without an `engine`. @defaultValue `defaultLinear()` */
-  readonly linear?: LinearFactory;
+  /** What runs the model's programs, beside caches on the host. @defaultValue products in WebAssembly */
+  readonly engine?: HostEngine | undefined;
+  readonly runtime?: undefined;
+}
+
+export interface RuntimeOptions<M extends Running> extends OpenOptions {
+  /** Where the model runs. @defaultValue `hostRuntime({ engine })` */
+  readonly runtime: Runtime<M>;
+  readonly engine?: undefined;
 }
 
 /**
@@ -39,7 +31,14 @@ export interface LoadOptions extends OpenOptions {
  * The end of a turn in its chat template is one of its `eosIds`.
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
  */
-export async function loadModel(name: string, { engine, linear, files }: LoadOptions = {}): Promise<Model> {
+export async function loadModel(name: string, options?: LoadOptions): Promise<HostModel>;
+export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
+export async function loadModel(
+  name: string,
+  { runtime, engine, files }: LoadOptions | RuntimeOptions<Running> = {},
+): Promise<Model> {
+  if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
+  const runs = runtime ?? hostRuntime({ ...(engine && { engine }) });
   const {
     config: stored,
     weights,
@@ -51,24 +50,10 @@ export async function loadModel(name: string, { engine, linear, files }: LoadOpt
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
     const print = fingerprinted(weights),
-      decoder = await createDecoder(config, print.weights, engine ?? linearEngine(linear ?? defaultLinear()));
-    return { name, config, tokenizer, decoder, chatTemplate, fingerprint: await print.digest(stored) };
+      parts = { config, tokenizer, sidecar: sidecars(name) };
+    const running = await runs.start({ ...parts, weights: print.weights });
+    return { ...running, ...parts, name, engine: runs.name, chatTemplate, fingerprint: await print.digest(stored) };
   } finally {
     await close();
-  }
-}
-
-/** The folder of `@kv/model-embedded`, unless `KV_EMBEDDED_DIR` names another. */
-export function embeddedFolder(): string {
-  const own = typeof process === 'object' ? process.env.KV_EMBEDDED_DIR : undefined;
-  if (own !== undefined && own !== '') return own;
-  const require = builtin('node:module').createRequire(import.meta.url);
-  try {
-    return builtin('node:path').dirname(require.resolve('@kv/model-embedded/config.json'));
-  } catch {
-    throw new KvError(
-      'embedded',
-      'expected the package @kv/model-embedded with its config.json beside @kv/models, got neither it nor KV_EMBEDDED_DIR',
-    );
   }
 }

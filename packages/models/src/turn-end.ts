@@ -1,5 +1,5 @@
 import type { ChatTemplate } from './chat-template.ts';
-import type { Tokenizer } from './tokenizer.ts';
+import type { Tokenizer } from './tokenizer/interface.ts';
 
 /** Stands for an answer. */
 const ANSWER = '\u2063answer\u2063';

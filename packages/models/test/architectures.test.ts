@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadModel, type Model } from '../src/index.ts';
+import { generate, loadModel, type HostModel } from '../src/index.ts';
 import { fixture, greedy, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';
 
@@ -22,7 +22,7 @@ const folders = ['mistral', ...withGguf].map((name) => [name, '.'] as const);
 const files = withGguf.map((name) => [name, 'model.gguf'] as const);
 
 describe.each([...folders, ...files])('%s/%s', (name, file) => {
-  let model: Model;
+  let model: HostModel;
   beforeAll(async () => {
     model = await loadModel(fixture(`${name}/${file}`));
   });

@@ -46,11 +46,11 @@ export function probabilities(
   });
 }
 
-type Asked = (rows: readonly (readonly number[])[], slot: number, seen: readonly number[]) => number;
+type Statistic = (rows: readonly (readonly number[])[], slot: number, seen: readonly number[]) => number;
 const mean = (rows: readonly (readonly number[])[], of: (row: readonly number[], query: number) => number): number =>
   rows.reduce((sum, row, i) => sum + of(row, i), 0) / rows.length;
 /** What a window is asked about a slot: of its queries' rows of probabilities, and how many slots each of them sees. */
-export const windowOracle: Readonly<Record<WindowStatistic, Asked>> = {
+export const windowOracle: Readonly<Record<WindowStatistic, Statistic>> = {
   squares: (rows, j) => mean(rows, (row) => row[j] ** 2),
   votes: (rows, j, seen) => mean(rows, (row, i) => Number(row[j] > 1 / seen[i])),
   normalized: (rows, j, seen) => mean(rows, (row, i) => row[j] * (seen[i] - 1)),
@@ -59,7 +59,7 @@ export const windowOracle: Readonly<Record<WindowStatistic, Asked>> = {
 /**
  * Whether a query gives a slot the mean weight but for rounding, where it sees others: a vote that may count or not.
  */
-export const undecided: (...asked: Parameters<Asked>) => boolean = (rows, j, seen) =>
+export const undecided: (...asked: Parameters<Statistic>) => boolean = (rows, j, seen) =>
   rows.some((row, i) => seen[i] > 1 && Math.abs(row[j] * seen[i] - 1) < 1e-4);
 
 /** Outputs `[m, H, d]` in float64. */

@@ -1,4 +1,4 @@
-import { compose, cadence, onStep, rerotate, state, view } from '@kv/core';
+import { compose, cadence, rerotate, state, view, onStep } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { keydiff } from '@kv/scorers-keys';
 import { exact } from '@kv/scorers-retrieval';
@@ -40,9 +40,9 @@ describe('decoding under another policy', () => {
       if (made < 17 && (made + 1) % 5 === 0) await hand.evict(keys, 24);
     }
     expect(tokens).toEqual(said);
-    expect(report.kept).toEqual(hand.lastKept);
+    expect(report.kept).toEqual(hand.course.last?.kept);
     expect(report).toMatchObject({
-      policy: 'snapkv(window=8,kernel=5) ∘ topK',
+      policy: 'snapkv(window=8) ∘ topK',
       decodePolicy: 'keydiff ∘ topK',
       budget: 24,
     });
@@ -61,7 +61,7 @@ describe('decoding under another policy', () => {
     expect(held).toEqual([91, 92, 93, 47, 48, 49, 50, 49, 50, 51, 52, 51]);
     const fork = sequence.fork();
     for (let step = 1; step <= 4; step++) await fork.step(await fork.next(), 4);
-    expect([lengths(fork.kept()), fork.reading?.policy.label]).toEqual([[53], '']);
+    expect([lengths(fork.kept()), fork.course.prompt?.policy.label]).toEqual([[53], '']);
     for (const each of [sequence, fork]) each.destroy();
   });
   test('the same policy may have another budget, and the cadence may be its own', async () => {
@@ -81,15 +81,10 @@ describe('decoding under another policy', () => {
   test('views and step hooks are those of the new one from its first token on', async () => {
     const counted = state('tokens', { kind: 'sequence', rows: 'model' }),
       seen: number[] = [];
-    const counting = onStep(
-      'counting',
-      [counted],
-      ({ ops, at, tokens }) => {
-        seen.push(at.step);
-        return { tokens: ops.add(tokens, 1) };
-      },
-      'model',
-    );
+    const counting = onStep('counting', { needs: [counted], reach: 'model' }, ({ ops, at, tokens }) => {
+      seen.push(at.step);
+      return { tokens: ops.add(tokens, 1) };
+    })();
     const { report, tokens } = await generate(model, {
       ids,
       policy: window,

@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { loadModel, type Decoder } from '../src/index.ts';
+import { loadModel, type HostDecoder } from '../src/index.ts';
 import { createAngles } from '../src/decoder/angles.ts';
 import { turnRows } from '../src/decoder/heads.ts';
 import { rowsOf } from '../src/decoder/rows.ts';
@@ -7,7 +7,7 @@ import { emptyCaches, run } from './run.ts';
 import { shared } from './shared.ts';
 
 describe('the decoder', () => {
-  let decoder: Decoder;
+  let decoder: HostDecoder;
   beforeAll(async () => {
     ({ decoder } = await loadModel(shared('data/goldens/llama')));
   });

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import {
   checkpointWeights,
   createDecoder,
+  hostDecoder,
   fileSource,
   linearEngine,
   parseConfig,
@@ -153,11 +154,11 @@ describe.each(names)('every difference of %s', (name) => {
           const json = { ...config(name), ...changed },
             parsed = parseConfig(json, name),
             file = await readSafetensors(await fileSource(fixture(`${name}/model.safetensors`)));
-          const decoder = await createDecoder(
-            parsed,
-            checkpointWeights(file, parsed),
-            linearEngine(referenceLinear),
-          ).finally(() => file.close());
+          const decoder = hostDecoder(
+            await createDecoder(parsed, checkpointWeights(file, parsed), linearEngine(referenceLinear)).finally(() =>
+              file.close(),
+            ),
+          );
           const rows = await run(decoder, emptyCaches(decoder), ids, { want: [...ids.keys()], block });
           for (const [i, want] of oracleLogits(json, weights[name], ids).entries())
             expect(relative(rows[i], want), `position ${i}`).toBeLessThan(2e-5);

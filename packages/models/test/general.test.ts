@@ -3,19 +3,20 @@ import { cadence, compose, id, mandatory, traceOps, view, weigher } from '@kv/co
 import type { Policy, Signal } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { kvzip } from '@kv/scorers-reconstruction';
-import { etf, psaw } from '@kv/schedules-prhs';
+import { etf, psaw } from '@kv/allocators-schedules';
 import { pageBounds } from '@kv/scorers-retrieval';
 import { sponsorship } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import { merge } from '@kv/transforms-merging';
-import { branchDissolution, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
+import { branchDissolution } from '@kv/selectors-branch-dissolution';
+import { clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../src/index.ts';
-import type { Generated, Model } from '../src/index.ts';
+import type { Generated, HostModel } from '../src/index.ts';
 import { twoLevel } from './general/trunks.ts';
 import { shared, sharedJson } from './shared.ts';
 
-let model: Model, ids: number[], plain: Generated;
+let model: HostModel, ids: number[], plain: Generated;
 /** Quest. */
 const quest = ({ budget }: { budget: number }): Policy => view(compose(pageBounds(), topK()), { budget });
 const answer = (policy: Policy, options: object = {}): PromiseLike<Generated> =>
@@ -102,7 +103,7 @@ describe('trunks with a two-level selector', () => {
     const { text, offsets } = sequence.tokens;
     let s = 0;
     const of = offsets.map(([a, b]) => (/[.!?]\s*$|\n/.test(text.slice(a, b)) ? s++ : s));
-    for (const heads of sequence.lastKept!)
+    for (const heads of sequence.course.last!.kept)
       for (const kept of heads) {
         expect(kept).toHaveLength(100);
         const free = kept.filter((p) => p < ids.length - 8);
@@ -152,9 +153,9 @@ describe('trunks with a two-level selector', () => {
         return seen;
       },
     };
-    const zero = weigher('rows', [rows], ({ ops, at }) =>
+    const zero = weigher('rows', { needs: [rows] }, ({ ops, at }) =>
       ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
-    );
+    )();
     await generate(model, { ids, policy: compose(zero, topK()), budget: 100, maxNewTokens: 0 });
     expect(seen).toBe(ids.length * model.config.layers);
     for (const [row, heads] of want.entries())

@@ -9,7 +9,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { decode, generate, loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { StopText } from '../src/host/stop-text.ts';
-import { TokenText } from '../src/host/text.ts';
+import { TokenText } from '../src/sequence/text.ts';
 import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
@@ -25,7 +25,7 @@ describe('generate', () => {
     const policy = compose(snapkv({ window: 32 }), caote(), pyramidal(), topK());
     const { text: answer, report } = await generate(model, { prompt: text, policy, budget: 128, maxNewTokens: 8 });
     expect(typeof answer).toBe('string');
-    expect(report.policy).toBe('snapkv(window=32,kernel=5) ∘ caote ∘ pyramidal ∘ topK');
+    expect(report.policy).toBe('snapkv(window=32) ∘ caote ∘ pyramidal ∘ topK');
     const sizes = report.kept.map((heads) => heads[0].length);
     expect(sizes.reduce((a, b) => a + b)).toBe(4 * 128);
     expect(sizes).toEqual([...sizes].sort((a, b) => b - a));
@@ -145,7 +145,7 @@ describe('sequences', () => {
         if (token !== undefined) tokens.push(token);
       const own = await generate(model, { ids, policy, budget: 48, maxNewTokens: 10 });
       expect(tokens).toEqual(own.tokens);
-      expect(fork.lastKept).toEqual(own.report.kept);
+      expect(fork.course.last?.kept).toEqual(own.report.kept);
       fork.destroy();
     }
     expect(sequence.kept()).toEqual(before);
@@ -191,9 +191,9 @@ describe('sequences', () => {
 
 describe('errors, before anything is evicted', () => {
   const bad = compose(
-    scorer('nan', [], ({ ops, at }) =>
+    scorer('nan', {}, ({ ops, at }) =>
       ops.from({ data: new Float32Array(at.slots).fill(Number.NaN), shape: [1, at.slots] }),
-    ),
+    )(),
     topK(),
   );
   test.each([
@@ -207,7 +207,7 @@ describe('errors, before anything is evicted', () => {
       () => ({ policy: bad, budget: 40 }),
       'nan, layer 0: scores must be finite, got another number in row 0, slot 0',
     ],
-    ['no budget', () => ({ policy: small }), "'snapkv(window=8,kernel=5) ∘ topK' evicts, so a budget is expected"],
+    ['no budget', () => ({ policy: small }), "'snapkv(window=8) ∘ topK' evicts, so a budget is expected"],
     ['a share above 1', () => ({ policy: small, budget: '140%' as const }), 'up to 100%, got "140%"'],
     [
       'too long',

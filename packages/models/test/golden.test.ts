@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { greedy, loadModel, referenceLinear, simdLinear, type Model } from '../src/index.ts';
+import { greedy, linearEngine, loadModel, referenceLinear, simdLinear, type HostModel } from '../src/index.ts';
 import { emptyCaches, relative, run } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
@@ -22,9 +22,9 @@ describe.each(
   ['llama', 'qwen2', 'qwen3'].flatMap((kind) => engines.map(([name, linear]) => [kind, name, linear] as const)),
 )('the %s golden with the %s product', (kind, _, linear) => {
   const golden = (): Golden => sharedJson<Golden>(`data/goldens/${kind}/golden.json`);
-  let model: Model;
+  let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(shared(`data/goldens/${kind}`), { linear });
+    model = await loadModel(shared(`data/goldens/${kind}`), { engine: linearEngine(linear) });
   });
 
   test('the text has the ids', () => {

@@ -4,11 +4,11 @@ import { streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, expect, test } from 'vitest';
 import { Ledger, loadCache, loadModel, saveCache, Sequence, watchLayers } from '../src/index.ts';
-import type { Model } from '../src/index.ts';
+import type { HostModel } from '../src/index.ts';
 import { HiddenNumbers } from '../src/host/hidden.ts';
 import { shared, sharedJson } from './shared.ts';
 
-let model: Model, ids: number[], channel: number[];
+let model: HostModel, ids: number[], channel: number[];
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ids = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json').ids;
@@ -37,10 +37,10 @@ function probe(): { readonly policy: Policy; readonly asked: Float32Array[]; rea
         return rows.filter((_, i) => i % width === 3);
       }),
   };
-  const score = scorer('probe', [signal], ({ ops, at, probe: numbers }) => {
+  const score = scorer('probe', { needs: [signal] }, ({ ops, at, probe: numbers }) => {
     if (at.layer === 0) asked.push(numbers);
     return ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => -i), shape: [1, at.slots] });
-  });
+  })();
   return { policy: compose(score, topK()), asked, rows: given };
 }
 const near = (got: ArrayLike<number>, want: readonly number[]): void =>

@@ -1,8 +1,9 @@
 import {
   createDecoder,
+  hostDecoder,
   linearEngine,
   matrixOf,
-  type Decoder,
+  type HostDecoder,
   type LinearFactory,
   type ModelConfig,
 } from '../src/index.ts';
@@ -10,7 +11,7 @@ import {
 /**
  * A decoder from a llama2.c checkpoint: its pairs (2i, 2i + 1) become (i, i + d/2) by permuting the rows of q and k.
  */
-export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Promise<Decoder> {
+export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Promise<HostDecoder> {
   const file = Uint8Array.from(bytes).buffer;
   const header = new Int32Array(file, 0, 7);
   const [hidden = 0, ffn = 0, layers = 0, queryHeads = 0, kvHeads = 0, vocab = 0, maxPositions = 0] = header;
@@ -50,24 +51,26 @@ export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Pro
   const down = perLayer(hidden * ffn);
   const up = perLayer(ffn * hidden);
   const norm = take(hidden);
-  return createDecoder(
-    config,
-    {
-      project: async (i) => ({
-        norm: attentionNorm[i],
-        qkv: matrixOf(join(q[i], k[i], v[i]), hidden + 2 * kv, hidden),
-      }),
-      finish: async (i) => ({
-        output: matrixOf(output[i], hidden, hidden),
-        norm: ffnNorm[i],
-        gateUp: matrixOf(join(gate[i], up[i]), 2 * ffn, hidden),
-        down: matrixOf(down[i], hidden, ffn),
-      }),
-      norm: async () => norm,
-      embed: async () => matrixOf(embed, config.vocab, hidden),
-      head: async () => matrixOf(embed, config.vocab, hidden),
-    },
-    linearEngine(linear),
+  return hostDecoder(
+    await createDecoder(
+      config,
+      {
+        project: async (i) => ({
+          norm: attentionNorm[i],
+          qkv: matrixOf(join(q[i], k[i], v[i]), hidden + 2 * kv, hidden),
+        }),
+        finish: async (i) => ({
+          output: matrixOf(output[i], hidden, hidden),
+          norm: ffnNorm[i],
+          gateUp: matrixOf(join(gate[i], up[i]), 2 * ffn, hidden),
+          down: matrixOf(down[i], hidden, ffn),
+        }),
+        norm: async () => norm,
+        embed: async () => matrixOf(embed, config.vocab, hidden),
+        head: async () => matrixOf(embed, config.vocab, hidden),
+      },
+      linearEngine(linear),
+    ),
   );
 }
 

@@ -4,7 +4,7 @@ import { compose } from '@kv/core';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { expect, test } from 'vitest';
-import { createDecoder, linearEngine, loadModel, matrixOf, Sequence, simdLinear } from '../src/index.ts';
+import { hostRuntime, linearEngine, loadModel, matrixOf, Sequence, simdLinear } from '../src/index.ts';
 import type { Model, Weights } from '../src/index.ts';
 
 /** SmolLM2-135M's layers: 9 query and 3 KV heads of 64. */
@@ -55,9 +55,11 @@ async function randomModel(layers: number, window: number): Promise<{ model: Mod
     tied: true,
     ropes: Array<(typeof base.ropes)[0]>(layers).fill({ ...base.ropes[0], rotary: d }),
   };
-  const decoder = await createDecoder(config, weights, linearEngine(simdLinear()));
+  const runtime = hostRuntime({ engine: linearEngine(simdLinear()) }),
+    parts = { config, tokenizer, sidecar: async () => undefined },
+    running = await runtime.start({ ...parts, weights });
   return {
-    model: { name: 'random', config, tokenizer, decoder, fingerprint: 'random' },
+    model: { ...running, ...parts, name: 'random', engine: runtime.name, fingerprint: 'random' },
     bytes: 4 * (layers * ((H + 2 * G) * d * D + D * H * d + 3 * FFN * D) + vocab * D),
   };
 }
@@ -98,7 +100,7 @@ async function measure(
     above = most - before - bytes,
     peak = 1024 * process.resourceUsage().maxRSS - before - bytes;
   sequence.destroy();
-  model.decoder.destroy();
+  model.destroy();
   return {
     ledger,
     growth: most - first,

@@ -15,12 +15,13 @@ import {
   referenceLinear,
   type Engine,
   type Generated,
-  type Model,
+  type HostModel,
 } from '../src/index.ts';
 import { ort, ortFolder } from './ort.ts';
 import { shared } from './shared.ts';
 
-const open = (kind: string, engine: Engine): Promise<Model> => loadModel(shared(`data/goldens/${kind}`), { engine });
+const open = (kind: string, engine: Engine): Promise<HostModel> =>
+  loadModel(shared(`data/goldens/${kind}`), { engine });
 
 describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
   test('projects and finishes as the plain loops do, in and out of turn', async () => {
@@ -57,7 +58,7 @@ describe.each(['llama', 'qwen2', 'qwen3'])('%s on ONNX Runtime', (kind) => {
     ] as const;
     close(...two); // more rows than were turned last
     close(await got.decoder.logits(two[0]), await want.decoder.logits(two[1]));
-    got.decoder.destroy();
+    got.destroy();
   });
 });
 

@@ -3,12 +3,12 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { createPrefixStore, loadModel, Sequence } from '../src/index.ts';
-import type { Model } from '../src/index.ts';
+import type { HostModel } from '../src/index.ts';
 import { fixture } from './fixture.ts';
 import { relative } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 
-let model: Model, ids: number[];
+let model: HostModel, ids: number[];
 beforeAll(async () => {
   model = await loadModel(shared('data/goldens/llama'));
   ({ ids } = sharedJson<{ ids: number[] }>('data/goldens/llama/golden.json'));
@@ -127,5 +127,5 @@ test("a prompt on the other side of LongRoPE's switch shares nothing, and is wha
     expect(store.counts.reused - before).toBe(reused);
   }
   store.destroy();
-  phi3.decoder.destroy();
+  phi3.destroy();
 });

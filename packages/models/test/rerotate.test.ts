@@ -3,7 +3,6 @@ import { streaming } from '@kv/scorers-attention';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { hostMemoryOf } from '../src/host/sequence.ts';
 import { loadModel, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { relative } from './run.ts';
@@ -26,17 +25,14 @@ async function run(policy: ReturnType<typeof compose>, options: { window?: numbe
     await sequence.step(id, options.every);
     logits.push(sequence.logits.at(-1)!);
   }
-  const { layers, shift, length } = hostMemoryOf(sequence),
-    rotations = layers.map(({ cache }) =>
-      Array.from({ length: cache.heads }, (_, g) =>
-        Array.from(
-          (cache.rotations ?? cache.positions).subarray(g * cache.capacity, g * cache.capacity + cache.lengths[g]),
-        ),
-      ),
-    );
+  const { layers, shift, ids: all } = await sequence.memory.saved(),
+    rotations = layers.map(({ lengths, slots }) => {
+      let at = 0;
+      return lengths.map((n) => Array.from((slots.rotations ?? slots.positions).subarray(at, (at += n))));
+    });
   const kept = sequence.kept();
   sequence.destroy();
-  return { logits, rotations, kept, shift, length };
+  return { logits, rotations, kept, shift, length: all.length };
 }
 
 describe.each([

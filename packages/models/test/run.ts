@@ -1,4 +1,4 @@
-import { attend, layerAttention, LayerCache, Ledger, type Decoder, type Projected } from '../src/index.ts';
+import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '../src/index.ts';
 
 export interface RunOptions {
   /** Position of the first id. */
@@ -7,14 +7,14 @@ export interface RunOptions {
   /** Rows (indices into ids) whose logits are returned. */
   readonly want?: readonly number[];
   /** Sees each layer of each block once its keys and values are in the cache. */
-  readonly watch?: (layer: number, projected: Projected, positions: Uint32Array) => void;
+  readonly watch?: (layer: number, projected: Projection, positions: Uint32Array) => void;
 }
 
 /**
  * The least host that there can be: ids through the decoder in blocks; logits of the rows in `want` (indices into ids).
  */
 export async function run(
-  decoder: Decoder,
+  decoder: HostDecoder,
   caches: readonly LayerCache[],
   ids: readonly number[],
   { start = 0, block = ids.length, want = [ids.length - 1], watch }: RunOptions = {},
@@ -44,7 +44,7 @@ export async function run(
 
 /** Empty caches for every layer of a decoder. */
 export function emptyCaches(
-  { config: { layers, kvHeads, headDim } }: Decoder,
+  { config: { layers, kvHeads, headDim } }: Pick<HostDecoder, 'config'>,
   ledger: Ledger = new Ledger(),
 ): LayerCache[] {
   return Array.from({ length: layers }, () => new LayerCache(kvHeads, headDim, ledger));

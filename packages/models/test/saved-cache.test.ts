@@ -57,9 +57,9 @@ describe('a saved cache', () => {
           }
           expect(loaded.logits).toEqual(sequence.logits);
           expect(loaded.kept()).toEqual(sequence.kept());
-          expect([loaded.lastKept, loaded.lastBudgets, loaded.tokens.text]).toEqual([
-            sequence.lastKept,
-            sequence.lastBudgets,
+          expect([loaded.course.last?.kept, loaded.course.last?.budgets, loaded.tokens.text]).toEqual([
+            sequence.course.last?.kept,
+            sequence.course.last?.budgets,
             sequence.tokens.text,
           ]);
           for (const each of [sequence, loaded]) {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadModel, type Model } from '../src/index.ts';
+import { loadModel, type HostModel } from '../src/index.ts';
 import { fixtureJson } from './fixture.ts';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { shared } from './shared.ts';
@@ -25,11 +25,11 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
     ['chat', chat, 16],
     ['prose', prose, 100],
   ] as const;
-  let model: Model;
+  let model: HostModel;
   beforeAll(async () => {
     model = await loadModel(path!);
   }, 120_000);
-  afterAll(() => model.decoder.destroy());
+  afterAll(() => model.destroy());
 
   test('is the file that the reference read', () => {
     expect(createHash('sha256').update(readFileSync(path!)).digest('hex')).toBe(sha256);

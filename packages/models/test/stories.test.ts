@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { greedy, lastAttention, referenceLinear, simdLinear, type Decoder } from '../src/index.ts';
+import { greedy, lastAttention, referenceLinear, simdLinear, type HostDecoder } from '../src/index.ts';
 import { loadLlama2c } from './llama2c.ts';
 import { emptyCaches, relative, run } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
@@ -24,7 +24,7 @@ const golden = (): Stories => sharedJson<Stories>('data/models/stories260K.golde
  * each step.
  */
 async function negativeLogLikelihood(
-  decoder: Decoder,
+  decoder: HostDecoder,
   ids: readonly number[],
   sinks = 0,
   budget = Infinity,
@@ -51,7 +51,7 @@ describe.each([
   ['simd', simdLinear()],
   ['reference', referenceLinear],
 ] as const)('stories260K with the %s product', (_, linear) => {
-  let decoder: Decoder;
+  let decoder: HostDecoder;
   beforeAll(async () => {
     decoder = await loadLlama2c(readFileSync(shared('data/models/stories260K.bin')), linear);
   });

@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { readChatTemplate } from '../src/chat-template.ts';
 import { readGguf } from '../src/checkpoint/gguf.ts';
 import { fileSource } from '../src/checkpoint/source.ts';
-import type { Tokenizer } from '../src/tokenizer.ts';
+import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { WORDS } from '../src/tokenizer/gguf-words.ts';
 import { ggufTokenizer } from '../src/tokenizer/gguf.ts';
 import { fixtureJson } from './fixture.ts';

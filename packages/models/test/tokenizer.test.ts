@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createTokenizer, type Tokenizer } from '../src/tokenizer.ts';
+import { createTokenizer } from '../src/tokenizer.ts';
+import type { Tokenizer } from '../src/tokenizer/interface.ts';
 import { shared, sharedJson } from './shared.ts';
 
 const names = ['data/goldens/llama/tokenizer.json', 'data/models/retriever-1.3m/tokenizer.json'];

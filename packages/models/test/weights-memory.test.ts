@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { createDecoder, defaultLinear, linearEngine, loadModel } from '../src/index.ts';
+import { createDecoder, defaultLinear, hostDecoder, linearEngine, loadModel } from '../src/index.ts';
 import type { Matrix, Weights } from '../src/index.ts';
 import { emptyCaches, run } from './run.ts';
 
@@ -58,21 +58,23 @@ test('loading and running take at most 1.2 times the weights as held, and one te
     look();
     return product;
   });
-  const decoder = await createDecoder(
-    {
-      ...base,
-      layers,
-      queryHeads: H,
-      kvHeads: G,
-      headDim: d,
-      hidden: D,
-      ffn: FFN,
-      vocab,
-      tied: true,
-      ropes: Array<(typeof base.ropes)[0]>(layers).fill({ ...base.ropes[0], rotary: d }),
-    },
-    weights,
-    engine,
+  const decoder = hostDecoder(
+    await createDecoder(
+      {
+        ...base,
+        layers,
+        queryHeads: H,
+        kvHeads: G,
+        headDim: d,
+        hidden: D,
+        ffn: FFN,
+        vocab,
+        tied: true,
+        ropes: Array<(typeof base.ropes)[0]>(layers).fill({ ...base.ropes[0], rotary: d }),
+      },
+      weights,
+      engine,
+    ),
   );
   look();
   // as stored: the embedding, and the output products that policies may read
@@ -91,5 +93,5 @@ test('loading and running take at most 1.2 times the weights as held, and one te
     for (const cache of caches) cache.destroy();
     expect(outside() - before, `after ${rows} rows`).toBeLessThan(1.2 * held + counted.largest);
   }
-  for (const each of [decoder, embedded.decoder]) each.destroy();
+  for (const each of [decoder, embedded]) each.destroy();
 });

@@ -7,11 +7,11 @@ import {
   attentionMax,
   attentionWindow,
   compose,
-  scorer,
   signalKey,
   type Policy,
   type Signal,
   type WindowStatistic,
+  scorer,
 } from '@kv/core';
 import { h2o, observed } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
@@ -24,10 +24,7 @@ import { emptyCaches, relative, run } from './run.ts';
 
 /** A scorer whose scores are a signal's values. */
 const probe = (signal: Signal): Policy =>
-  compose(
-    scorer('probe', [as('attention', signal)], ({ attention }) => attention),
-    topK(),
-  );
+  compose(scorer('probe', { needs: [as('attention', signal)] }, ({ attention }) => attention)(), topK());
 
 type Of = (rows: readonly (readonly number[])[], slot: number, seen: readonly number[]) => number;
 const statistic = (w: number, of: WindowStatistic): readonly [Signal, Of] => [

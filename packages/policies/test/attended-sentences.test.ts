@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply } from '@kv/core';
 import type { Policy, Tokens } from '@kv/core';
-import { attendedSentences, snapkv } from '../src/index.ts';
+import { attendedSentences, policy } from '../src/index.ts';
 
 const SINKS = 4,
   QUESTION = ['\n', 'What', ' is', ' it', '?', ' It', ' is', ':'];
@@ -57,6 +57,7 @@ test('of a number whose first digit the question looks at, all digits stay', () 
 });
 test('single slots do not do that', () => {
   expect(
-    fc.check(fc.property(texts, (given) => staying(snapkv({ window: 8, kernel: 1 }), scene(given)) === 7)).failed,
+    fc.check(fc.property(texts, (given) => staying(policy('snapkv', { window: 8, kernel: 1 }), scene(given)) === 7))
+      .failed,
   ).toBe(true);
 });

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { loadModel, watchLayers } from '@kv/models';
-import type { Model } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
@@ -11,7 +11,7 @@ import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattentio
 export async function calibrated(
   folder: string,
   ids: readonly number[],
-): Promise<{ readonly model: Model; remove(): void }> {
+): Promise<{ readonly model: HostModel; remove(): void }> {
   const beside = mkdtempSync(join(tmpdir(), 'kv-calibrated-'));
   for (const file of readdirSync(folder)) symlinkSync(join(folder, file), join(beside, file));
   const model = await loadModel(beside),

@@ -2,17 +2,17 @@ import { beforeAll, describe, expect, test } from 'vitest';
 import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
 import type { Certificates, Constants } from '@kv/certificates';
 import { generate, watchLayers } from '@kv/models';
-import type { Model, WitnessedRow } from '@kv/models';
+import type { HostModel, ObservedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
 import { llamaGolden } from './goldens.ts';
 
-let model: Model, ids: number[];
+let model: HostModel, ids: number[];
 beforeAll(async () => {
   ({ model, ids } = await llamaGolden());
 });
-/** A run with all that a witness is shown. */
+/** A run with all that an observer is shown. */
 async function watched(text: string, options: object, constants?: Constants) {
-  const rows: (WitnessedRow & { readonly ago: number | undefined })[] = [],
+  const rows: (ObservedRow & { readonly ago: number | undefined })[] = [],
     all = certificates({ constants }),
     policy = parsePolicy(text);
   const { report } = await generate(model, {

@@ -1,17 +1,18 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { cadence, compile, compose } from '@kv/core';
 import { generate, loadModel, Sequence, watchLayers } from '@kv/models';
-import type { Model } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';
 import { calibration } from '@kv/scorers-triattention';
 import { topK } from '@kv/selectors-top-k';
-import { parsePolicy, policies } from '../src/index.ts';
+import { parsePolicy, policy as policyOf } from '../src/index.ts';
+import { POLICIES } from './names.ts';
 import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 import type { Golden } from './goldens.ts';
 
-let model: Model, golden: Golden;
+let model: HostModel, golden: Golden;
 beforeAll(async () => {
   golden = goldenOf('llama');
   const beside = await calibrated(goldenFolder('llama'), golden.ids);
@@ -78,29 +79,26 @@ const OPTIONS: Readonly<Record<string, object>> = {
   ),
   finch: { question: 8 },
 };
-describe.each(Object.entries(policies).filter(([, { make }]) => compile(make()).evicts))(
-  '%s in the engine',
-  (name, { make }) => {
-    test('at once, in blocks and while decoding: every head ends at its budget', async () => {
-      const policy = make(OPTIONS[name] as never);
-      for (const how of [{}, { block: 64, cadence: 4 }]) {
-        const { report, tokens } = await generate(model, {
-          ids: golden.ids,
-          policy,
-          budget: 48,
-          maxNewTokens: 8,
-          ...how,
-        });
-        expect(tokens).toHaveLength(8);
-        report.kept.forEach((heads, l) =>
-          heads.forEach((set, g) =>
-            expect(set.length).toBeLessThanOrEqual(report.budgets[l][g] + ('cadence' in how ? 4 : 8)),
-          ),
-        );
-      }
-    });
-  },
-);
+describe.each(POLICIES.filter((name) => compile(policyOf(name)).evicts))('%s in the engine', (name) => {
+  test('at once, in blocks and while decoding: every head ends at its budget', async () => {
+    const policy = policyOf(name, OPTIONS[name]);
+    for (const how of [{}, { block: 64, cadence: 4 }]) {
+      const { report, tokens } = await generate(model, {
+        ids: golden.ids,
+        policy,
+        budget: 48,
+        maxNewTokens: 8,
+        ...how,
+      });
+      expect(tokens).toHaveLength(8);
+      report.kept.forEach((heads, l) =>
+        heads.forEach((set, g) =>
+          expect(set.length).toBeLessThanOrEqual(report.budgets[l][g] + ('cadence' in how ? 4 : 8)),
+        ),
+      );
+    }
+  });
+});
 
 test('TA-Fast-Embedding reads the embeddings of the model, in blocks too: what means "password" there vouches', async () => {
   const word = golden.ids[100],

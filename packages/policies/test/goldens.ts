@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
-import type { Model } from '@kv/models';
+import type { HostModel } from '@kv/models';
 
 /** The team's fixtures: `KV_SHARED`, or `shared` beside the repository. */
 export const shared: string = process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url));
@@ -24,7 +24,7 @@ export const goldenOf = (kind: string): Golden =>
   JSON.parse(readFileSync(join(goldenFolder(kind), 'golden.json'), 'utf8')) as Golden;
 
 /** The llama golden, 4 layers of 4 query heads, and its prompt. */
-export const llamaGolden = async (): Promise<{ readonly model: Model; readonly ids: number[] }> => ({
+export const llamaGolden = async (): Promise<{ readonly model: HostModel; readonly ids: number[] }> => ({
   model: await loadModel(goldenFolder('llama')),
   ids: goldenOf('llama').ids,
 });

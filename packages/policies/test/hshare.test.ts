@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'vitest';
 import { generate } from '@kv/models';
-import type { Model, WitnessedRow } from '@kv/models';
+import type { Model, ObservedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
 import { llamaGolden } from './goldens.ts';
 
@@ -12,7 +12,7 @@ const SETS = 'labels(channels=8,window=1) ∘ mandatory(sinks=2,recent=8) ∘ to
   shared = (options: string): string => `view(budget=32,of=${SETS} ∘ sharedSets(sinks=2,local=8,${options}))`;
 /** A run with what every query head saw, and how often heads retrieved. */
 async function run(text: string, maxNewTokens = 14) {
-  const rows: WitnessedRow[] = [],
+  const rows: ObservedRow[] = [],
     totals = new Map<string, number | undefined>();
   const { tokens } = await generate(model, {
     ids,

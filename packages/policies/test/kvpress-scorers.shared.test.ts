@@ -1,11 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { readCpu, shaper } from '@kv/core';
+import { readCpu, registry, shaper } from '@kv/core';
 import type { Policy } from '@kv/core';
-import { artifactOf, generate } from '@kv/models';
-import type { Model } from '@kv/models';
+import { generate } from '@kv/models';
+import type { HostModel } from '@kv/models';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
-import { parsePolicy } from '../src/index.ts';
+import { catalogue, parsePolicy } from '../src/index.ts';
 import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
@@ -46,7 +46,7 @@ const here: Readonly<Record<string, string>> = {
   kvcompose: 'kvcompose',
   kvcompose_unstructured: 'kvcompose ∘ modelWide ∘ topK',
 };
-const models = new Map<string, { readonly model: Model; readonly ids: readonly number[] }>();
+const models = new Map<string, { readonly model: HostModel; readonly ids: readonly number[] }>();
 beforeAll(async () => {
   const made = await Promise.all(
     kinds.map(async (kind) => {
@@ -67,13 +67,13 @@ const positions = (bits: string): number[] => {
 };
 /** The scores that a policy selects by in one layer, on the rows that they have. */
 async function scoresOf(
-  model: Model,
+  model: HostModel,
   ids: readonly number[],
   { label }: Policy,
   layer: number,
 ): Promise<readonly (readonly number[])[]> {
   const rows: number[][] = [];
-  const spy = shaper('spy', [], ({ at, scores }) => {
+  const spy = shaper('spy', {}, ({ at, scores }) => {
     const {
       data,
       shape: [count = 0, n = 0],
@@ -88,9 +88,7 @@ async function scoresOf(
     .join(' ∘ ');
   await generate(model, {
     ids,
-    policy: parsePolicy(`${scoring} ∘ spy ∘ topK`, {
-      find: (name) => (name === 'spy' ? { make: () => spy, options: {} } : undefined),
-    }),
+    policy: parsePolicy(`${scoring} ∘ spy ∘ topK`, registry({ test: { spy } }, catalogue)),
     budget: 100,
     maxNewTokens: 0,
   });
@@ -151,7 +149,7 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
   },
 );
 test.each(kinds)('%s: calibrated filters are those of a singular value decomposition', async (kind) => {
-  const ours = readQFilters((await artifactOf(models.get(kind)!.model, Q_FILTERS_FILE))!);
+  const ours = readQFilters((await models.get(kind)!.model.sidecar(Q_FILTERS_FILE))!);
   reference.kinds[kind].filters.forEach((heads, l) =>
     heads.flat().forEach((x, i) => expect(Math.abs(ours[l].filters[i] - x)).toBeLessThan(1e-4)),
   );

@@ -1,112 +1,134 @@
-import { compose, KvError, signalKey } from '@kv/core';
-import type { AnyPiece, Piece } from '@kv/core';
+import { compose, entries, KvError, lookUp, parsePolicy as parse, signalKey } from '@kv/core';
+import type { AnyFactory, AnyPiece, Form, Option, Piece } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { parsePolicy, pieces, policies } from '../src/index.ts';
-import type { AnyScorer, OptionValue, OptionValues, Term } from '../src/index.ts';
+import { catalogue, parsePolicy } from '../src/index.ts';
 
-interface Subject {
-  readonly make: (options?: OptionValues) => Piece;
-  readonly options: OptionValues;
-}
-
+const piece = (text: string): AnyPiece =>
+  compose(...text.split(' ∘ ').map((name) => lookUp(catalogue, name)() as AnyPiece)) as AnyPiece;
 /** What a piece stands around in these tests: parts with options and brackets of their own. */
-const scorer = (text: string): AnyScorer =>
-  compose(...text.split(' ∘ ').map((name) => pieces[name].make() as AnyPiece)) as AnyScorer;
-const terms: Readonly<Record<string, readonly Term[]>> = {
-  scorers: [
-    [1, scorer('knorm ∘ softmax')],
-    [1, scorer('snapkv')],
+const INSIDE: Readonly<Record<string, readonly unknown[]>> = {
+  nothing: [],
+  scorers: [piece('knorm ∘ softmax'), piece('snapkv')],
+  terms: [
+    [-0.5, piece('knorm ∘ softmax')],
+    [1e-7, piece('snapkv')],
   ],
-  weighted: [
-    [-0.5, scorer('knorm ∘ softmax')],
-    [1e-7, scorer('snapkv')],
-  ],
-  by: [[1, scorer('snapkv ∘ minMax')]],
-  of: [[1, scorer('snapkv ∘ topK')]],
+  scorer: [piece('snapkv ∘ minMax')],
+  policy: [piece('snapkv ∘ topK')],
 };
-const subjects: readonly (readonly [string, Subject])[] = [
-  ...Object.entries(policies).map(([name, entry]) => [`policy ${name}`, entry] as const),
-  ...Object.entries(pieces).map(
-    ([name, { make, options, around }]) =>
-      [`piece ${name}`, { options, make: (given?: OptionValues) => make(given, around && terms[around]) }] as const,
-  ),
-];
+const make = (factory: AnyFactory, options: object): Piece | undefined => {
+  try {
+    return factory(
+      ...INSIDE[factory.description.takes],
+      ...(Object.keys(options).length === 0 ? [] : [options]),
+    ) as Piece;
+  } catch (error) {
+    if (KvError.is(error)) return undefined;
+    throw error;
+  }
+};
 
-/** Other values of an option that the piece takes; of words, those that its refusal names. */
-function values({ make, options }: Subject, key: string): readonly OptionValue[] {
-  const like = options[key];
-  const said = (value: OptionValue): string | undefined => {
-    try {
-      make({ [key]: value });
-      return undefined;
-    } catch (error) {
-      if (KvError.is(error)) return error.message;
-      throw error;
-    }
+/** Other values of an option, some of which are refused. */
+function values({ default: fallback, form }: Option<unknown>): readonly unknown[] {
+  const by: Readonly<Record<Form['sort'], () => readonly unknown[]>> = {
+    number: () => {
+      const x = typeof fallback === 'number' ? fallback : 2;
+      return [
+        0,
+        1,
+        2,
+        3,
+        0.25,
+        x / 2,
+        x / 3,
+        x + 2,
+        x * 4,
+        -x,
+        1e-7,
+        1e21,
+        ...(form.sort === 'number' ? (form.words ?? []) : []),
+      ];
+    },
+    word: () => (form.sort === 'word' ? form.words : []),
+    flag: () => [true, false],
+    text: () => ['', '12', 'true', 'a, (b)="c"', '0.5 1/0.25', 'x | y'],
+    part: () =>
+      entries(catalogue)
+        .filter(({ factory: { description } }) => form.sort === 'part' && description.kind === form.kind)
+        .map(({ factory }) => factory()),
+    value: () => [],
   };
-  if (typeof like === 'boolean') return [like, !like];
-  const tried =
-    typeof like === 'number'
-      ? [0, 1, 2, 3, 0.25, like / 2, like / 3, like + 2, like * 4, -like, 1e-7, 1e21]
-      : [...(said('no such word')?.split(', got ')[0] ?? '').matchAll(/'([^']+)'/g)].map(([, word]) => word);
-  return [like, ...tried.filter((value) => said(value) === undefined)];
+  return by[form.sort]();
 }
+
 /** As much of a piece as a policy is told by, beside its label. */
-const shape = (piece: Piece): unknown => [
-  piece.name,
-  piece.from,
-  piece.to,
-  piece.label,
-  piece.atoms.map((atom) => [atom.at, atom.label, atom.needs.map(signalKey)]),
+const shape = (made: Piece): unknown => [
+  made.name,
+  made.from,
+  made.to,
+  made.label,
+  made.atoms.map((atom) => [atom.at, atom.label, atom.needs.map(signalKey)]),
 ];
 /** A piece made a policy: what it needs before it and leaves to do after it. */
-const around = (piece: Piece): readonly [before: string, after: string] => [
-  piece.from.includes('start') ? '' : piece.from.includes('weights') ? 'snapkv ∘ ' : 'snapkv ∘ chunks ∘ ',
-  piece.to === 'kept' || (piece.to === 'same' && piece.from.includes('kept'))
+const around = (made: Piece): readonly [before: string, after: string] => [
+  made.from.includes('start') ? '' : made.from.includes('weights') ? 'snapkv ∘ ' : 'snapkv ∘ chunks ∘ ',
+  made.to === 'kept' || (made.to === 'same' && made.from.includes('kept'))
     ? ''
-    : piece.to === 'units' || piece.from.every((phase) => phase === 'units')
+    : made.to === 'units' || made.from.every((phase) => phase === 'units')
       ? ' ∘ wholeUnits'
-      : piece.to === 'same' && piece.from.includes('start')
+      : made.to === 'same' && made.from.includes('start')
         ? ' ∘ snapkv ∘ topK'
         : ' ∘ topK',
 ];
-const parsed = (piece: Piece): Piece => {
-  const [before, after] = around(piece);
-  return parsePolicy(`${before}${piece.label}${after}`);
+const parsed = (made: Piece): Piece => {
+  const [before, after] = around(made);
+  return parsePolicy(`${before}${made.label}${after}`) as Piece;
 };
-const whole = (piece: Piece): Piece => {
-  const [before, after] = around(piece),
-    made = (text: string): readonly AnyPiece[] =>
-      text
-        .split(' ∘ ')
-        .filter((name) => name !== '')
-        .map((name) => pieces[name].make() as AnyPiece);
-  return compose(...made(before), piece as AnyPiece, ...made(after)) as Piece;
+const whole = (made: Piece): Piece => {
+  const [before, after] = around(made);
+  const named = (text: string): readonly AnyPiece[] =>
+    text
+      .split(' ∘ ')
+      .filter((name) => name !== '')
+      .map((name) => lookUp(catalogue, name)() as AnyPiece);
+  return compose(...named(before), made as AnyPiece, ...named(after)) as Piece;
 };
 
-describe.each(subjects)('%s', (_, subject) => {
-  const choices = Object.fromEntries(Object.keys(subject.options).map((key) => [key, values(subject, key)]));
+const declared = entries(catalogue).filter(
+  ({ factory: { description } }) => description.kind === 'method' || description.from,
+);
+describe.each(
+  declared.map(({ factory }) => [`${factory.description.kind} ${factory.description.name}`, factory] as const),
+)('%s', (_, factory) => {
+  const options = Object.entries(factory.description.options);
+  const choices = Object.fromEntries(
+    options.map(([key, option]) => [key, fc.constantFrom(undefined, ...values(option))]),
+  );
   test('the label of any options is read back as the same policy', () =>
     fc.assert(
-      fc.property(
-        fc.record(Object.fromEntries(Object.entries(choices).map(([key, of]) => [key, fc.constantFrom(...of)]))),
-        (options) => {
-          let piece: Piece;
-          try {
-            piece = subject.make(options);
-          } catch (error) {
-            if (KvError.is(error)) return fc.pre(false);
-            throw error;
-          }
-          expect(shape(parsed(piece))).toEqual(shape(whole(piece)));
-        },
-      ),
+      fc.property(fc.record(choices), (chosen) => {
+        const made = make(factory, Object.fromEntries(Object.entries(chosen).filter(([, x]) => x !== undefined)));
+        if (!made || made.label === '') return;
+        expect(shape(parsed(made))).toEqual(shape(whole(made)));
+      }),
       { numRuns: 20 },
     ));
-  test.each(Object.keys(choices))('%s has other values, and the label shows them', (key) => {
-    const labels = choices[key].map((value) => subject.make({ [key]: value }).label);
-    expect(labels.length).toBeGreaterThan(1);
-    expect(new Set(labels).size).toBe(new Set(choices[key]).size);
-  });
+  test.each(options.filter(([, option]) => values(option).length > 1).map(([key]) => key))(
+    '%s has other values, and the label shows them',
+    (key) => {
+      const option = factory.description.options[key];
+      const standard = make(factory, {});
+      const others = values(option).flatMap((value) => make(factory, { [key]: value }) ?? []);
+      expect(others.some(({ label }) => label !== standard?.label)).toBe(true);
+      for (const { label } of others)
+        expect(label === standard?.label || factory.description.kind === 'method' || label.includes(`${key}=`)).toBe(
+          true,
+        );
+    },
+  );
+});
+
+test('what is not of the registry is not read, whatever is installed', () => {
+  expect(() => parse('knorm | topK', new Map())).toThrow("policy: expected the name of a method or piece, got 'knorm'");
 });

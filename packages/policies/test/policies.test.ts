@@ -3,7 +3,8 @@ import { describe, expect, test } from 'vitest';
 import { compile, traceOps } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
-import { policies } from '../src/index.ts';
+import { policy as policyOf } from '../src/index.ts';
+import { POLICIES } from './names.ts';
 import { keptOn } from './on-scene.ts';
 
 /** Options that let a policy run on a cache of at most 12 slots. */
@@ -43,9 +44,9 @@ const SMALL: Readonly<Record<string, Readonly<Record<string, number | string>>>>
   taFast: { slots: 2, reach: 2 },
   fullTa: { slots: 2, reach: 2 },
 };
-const evicting = Object.entries(policies)
-  .map(([name, { make }]) => [name, make(SMALL[name])] as const)
-  .filter(([, policy]) => compile(policy).evicts);
+const evicting = POLICIES.map((name) => [name, policyOf(name, SMALL[name])] as const).filter(
+  ([, policy]) => compile(policy).evicts,
+);
 
 describe.each(evicting)('%s', (name, policy) => {
   // heads share the slots of a layer, or layers those of the model: rows shorter than their share leave some over
@@ -94,9 +95,7 @@ const reading = (policy: Policy): string[] =>
     .needs.filter((s) => s.cost !== 'free')
     .map((s) => s.id);
 test('what costs a pass is what reads attention', () => {
-  const free = Object.entries(policies)
-    .filter(([, { make }]) => reading(make()).length === 0)
-    .map(([name]) => name);
+  const free = POLICIES.filter((name) => reading(policyOf(name)).length === 0);
   expect(free.sort()).toEqual(
     [
       'full',
@@ -125,6 +124,6 @@ test('what costs a pass is what reads attention', () => {
 });
 
 test('full evicts nothing', () => {
-  const full = policies['full'].make();
+  const full = policyOf('full');
   expect([compile(full).evicts, compile(full).steps, full.label]).toEqual([false, [], 'full']);
 });

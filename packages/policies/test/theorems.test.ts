@@ -39,7 +39,8 @@ const attention = (n: number, seed: number, scale: number): Float32Array =>
   });
 function kept(policy: Policy, tokens: Tokens, budget: number, seed: number, scale: number): readonly number[] {
   const n = tokens.ids.length;
-  return apply(policy, { tokens, budget, attention: { data: attention(n, seed, scale), shape: [1, n] } }).kept![0];
+  const weights = { data: attention(n, seed, scale), shape: [1, n] };
+  return apply(policy, { tokens, budget, 'attention.accumulated': weights, 'attention.last': weights }).kept![0];
 }
 const all = (set: readonly number[], of: readonly number[]): boolean => of.every((i) => set.includes(i));
 

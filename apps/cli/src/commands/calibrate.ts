@@ -11,7 +11,7 @@ import { whole } from '../option-values.ts';
 import { constantLines } from '../run/certificate-lines.ts';
 import { readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
-import { withModel } from '../with-model.ts';
+import { withHostModel } from '../with-model.ts';
 
 interface CalibrateOptions {
   readonly text: string;
@@ -44,7 +44,7 @@ async function calibrate(
   terminal: Terminal,
 ): Promise<void> {
   const read = readText(text, terminal.cwd);
-  await withModel(command, terminal, false, async (model) => {
+  await withHostModel(command, terminal, async (model) => {
     const { config, tokenizer, name } = model,
       {
         headDim,

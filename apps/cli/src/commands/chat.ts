@@ -11,7 +11,7 @@ import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
-import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -107,7 +107,7 @@ async function converse(
       seed,
     });
     stderr.write(
-      `${model.name} on ${model.decoder.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+      `${model.name} on ${model.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
@@ -122,11 +122,10 @@ async function opened(
   { load }: ChatOptions,
   cwd: string,
 ): Promise<{ sequence: Sequence; policy: Policy }> {
-  if (load === undefined)
-    return { sequence: new Sequence(model), policy: given ?? (await resolvePolicy('full', { cwd })) };
+  if (load === undefined) return { sequence: new Sequence(model), policy: given ?? policyOfFile('full') };
   let policy = given;
   const sequence = await loadCache(model, resolve(cwd, load), {
-    policy: async (label) => (policy ??= await resolvePolicy(label === '' ? 'full' : label, { cwd })),
+    policy: async (label) => (policy ??= policyOfFile(label)),
   });
   return { sequence, policy: policy! };
 }

@@ -2,14 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { compile } from '@kv/core';
-import type { Budget } from '@kv/models';
-import type { Asking } from '@kv/tasks';
 import { Command } from 'commander';
 import { MODEL_HELP } from '../model-source.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
-import type { EngineChoice } from '../engine.ts';
 import { prepare } from '../needle/prepare.ts';
+import type { NeedleOptions } from '../needle/prepare.ts';
 import { runPool, threadRunner, threadsOf } from '../needle/pool.ts';
 import type { WorkerData } from '../needle/pool.ts';
 import { duration, startProgress } from '../needle/progress.ts';
@@ -17,30 +15,11 @@ import { reportHtml } from '../needle/report-html.ts';
 import type { Result } from '../needle/results.ts';
 import { digest, openStore } from '../needle/store.ts';
 import { MODES } from '../needle/settings.ts';
-import type { Form, Mode } from '../needle/settings.ts';
 import { summarise } from '../needle/summary.ts';
 import { table } from '../needle/table.ts';
 import { budget, list, number, oneOf, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
-
-export interface NeedleOptions {
-  readonly model: string;
-  readonly engine: EngineChoice;
-  readonly policies: readonly string[];
-  readonly budgets: readonly Budget[];
-  readonly depths: readonly number[];
-  readonly prompts: number;
-  readonly tokens: number;
-  readonly mode: Mode | 'both';
-  readonly form: Form;
-  readonly asking: Asking;
-  readonly distractors: number;
-  readonly seed: number;
-  readonly workers: number;
-  readonly out?: string;
-  readonly fresh?: true;
-}
 
 /**
  * Windows below the smallest budget; wide pooling, since the question's attention falls on the first token of a value

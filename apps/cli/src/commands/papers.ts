@@ -9,7 +9,7 @@ import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
-import { didYouMean } from '../nearest.ts';
+import { didYouMean } from '@kv/core';
 import { engineName } from '../needle/prepare.ts';
 import { runPool, threadRunner, threadsOf } from '../needle/pool.ts';
 import { startProgress } from '../needle/progress.ts';
@@ -88,7 +88,7 @@ export const papersCommand = (terminal: Terminal): Command =>
         terminal.stdout.write(options.json ? planJson(plan) : `${planText(rows, plan.on)}\n`);
         return;
       }
-      // witnesses, saved states and logits are read on the host
+      // observers, saved states and logits are read on the host
       const engine = await chooseEngine(command, terminal.cwd, false);
       await papers(
         {

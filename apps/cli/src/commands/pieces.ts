@@ -1,81 +1,126 @@
-import { compile, signalKey } from '@kv/core';
-import { pieces, policies, printPiece } from '@kv/policies';
-import type { OptionValues } from '@kv/policies';
+import { entries, lookUp } from '@kv/core';
+import type { Description, Entry, Option } from '@kv/core';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { columns } from '../columns.ts';
-import { installedPieces } from '../policy/installed-pieces.ts';
+import { wrap, wrapped } from '../columns.ts';
+import { installed } from '../policy/installed.ts';
+import type { Installed } from '../policy/installed.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
-
-/** One line of the list. */
-interface Listed {
-  readonly name: string;
-  readonly kind: string;
-  readonly needs: readonly string[];
-  readonly options: OptionValues;
-  readonly source: string;
-  readonly about: string;
-}
 
 /** `kv pieces`: everything that is installed. */
 export const piecesCommand = (terminal: Terminal): Command =>
   new Command('pieces')
-    .description('List the policies and pieces that are installed, with kind, needs, options and source.')
-    .option('--json', 'print an array of {name, kind, needs, options, source, about}')
-    .action(async ({ json }: { readonly json?: true }) => {
-      const all = [...listedPolicies(), ...(await listedPieces(terminal.cwd))];
-      terminal.stdout.write(json ? `${JSON.stringify(all, null, 1)}\n` : `${table(all)}\n`);
+    .description('List the methods and pieces that are installed, or say all about one of them.')
+    .argument('[name]', 'one name: its options with defaults and meaning, what it reads, takes and leaves')
+    .option(
+      '--json',
+      'print an array of {name, kind, about, source, package, needs, takes, from, to, options, details}',
+    )
+    .action(async (name: string | undefined, { json }: { readonly json?: true }) => {
+      const { stdout, stderr, cwd } = terminal;
+      const all = await installed(cwd);
+      const listed = name === undefined ? entries(all.known) : named(all, name);
+      const width = lineWidth(stdout);
+      for (const sentence of all.failed) stderr.write(`${sentence}\n`);
+      if (json)
+        stdout.write(
+          `${JSON.stringify(
+            listed.map((entry) => record(entry, all)),
+            null,
+            1,
+          )}\n`,
+        );
+      else if (name === undefined) stdout.write(`${list(listed, all, width)}\n`);
+      else stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
     });
 
-const listedPolicies = (): readonly Listed[] =>
-  Object.entries(policies).map(([name, { make, options, source, about }]) => ({
+/** Everything of a name: a method may stand beside a piece. */
+function named({ known }: Installed, name: string): readonly Entry[] {
+  const { description } = lookUp(known, name, true);
+  return entries(known).filter(({ factory }) => factory === lookUp(known, name) || factory.description === description);
+}
+
+const record = ({ factory: { description }, package: from }: Entry, { versions }: Installed): object => {
+  const { name, kind, says: about, source, signals: needs, takes, from: after, to: leaves, options } = description;
+  const all = Object.entries(options);
+  return {
     name,
-    kind: 'policy',
-    needs: compile(make()).needs.map(signalKey),
-    options,
-    source,
+    kind,
     about,
-  }));
-
-/** Labels leave some defaults out; the project's own list knows them, and the papers. */
-const listedPieces = async (cwd: string): Promise<readonly Listed[]> =>
-  (await installedPieces(cwd)).map(({ name, kind, needs, options, source, about }) => {
-    const known = Object.hasOwn(pieces, name) ? pieces[name] : undefined;
-    return {
-      name,
-      kind,
-      needs,
-      options: { ...known?.options, ...options },
-      source: known && !source.startsWith(known.source) ? `${source}; ${known.source}` : source,
-      about,
-    };
-  });
-
-function table(all: readonly Listed[]): string {
-  const section = (title: string, listed: readonly Listed[], last: string): string =>
-    [
-      pc.bold(title),
-      columns([
-        [pc.dim('name'), pc.dim('kind'), pc.dim('needs'), pc.dim(last)],
-        ...listed.map(({ name, kind, options, needs, source, about }) => [
-          printPiece(name, options),
-          kind,
-          needs.join(', ') || 'nothing',
-          kind === 'policy' ? `${about}; ${source}` : source,
-        ]),
-      ]),
-    ].join('\n');
-  return [
-    section(
-      "Policies, for --policy, with their options' defaults",
-      all.filter(({ kind }) => kind === 'policy'),
-      'what and source',
+    source,
+    package: `${from}@${versions.get(from) ?? '0.0.0'}`,
+    needs,
+    takes,
+    from: after,
+    to: leaves,
+    options: Object.fromEntries(all.map(([key, option]) => [key, standard(option)])),
+    details: Object.fromEntries(
+      all.map(
+        ([
+          key,
+          {
+            form: { want },
+            says,
+          },
+        ]) => [key, { want, says }],
+      ),
     ),
+  };
+};
+/** A default as text writes it. */
+const standard = ({ default: value, as }: Option<unknown>): unknown =>
+  as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : value);
+
+const ours = (from: string): boolean => from.startsWith('@kv/');
+function list(all: readonly Entry[], { versions }: Installed, width: number): string {
+  const paragraph = (text: string): string => wrap(text, width).join('\n');
+  const section = (title: string, entries: readonly Entry[]): string => {
+    const rows = entries.map(({ factory: { description }, package: from }) => [
+      description.name,
+      pc.dim(description.kind),
+      `${description.says}${ours(from) ? '' : ` (${from}@${versions.get(from) ?? '0.0.0'})`}`,
+    ]);
+    return `${pc.bold(paragraph(title))}\n${wrapped(rows, width)}`;
+  };
+  const isMethod = ({ factory }: Entry): boolean => factory.description.kind === 'method';
+  return [
+    section('Methods, for --policy by their name alone', all.filter(isMethod)),
     '',
     section(
-      "Pieces, to compose with ∘ (such as --policy 'snapkv(window=16) ∘ caote ∘ topK')",
-      all.filter(({ kind }) => kind !== 'policy'),
-      'source',
+      "Pieces, joined by | or ∘, such as --policy 'snapkv(window=16) | caote | topK'",
+      all.filter((entry) => !isMethod(entry)),
     ),
+    '',
+    paragraph("A scorer alone is followed by topK. 'kv pieces NAME' says all about one of them."),
   ].join('\n');
 }
+
+function details({ factory: { description }, package: from }: Entry, { versions }: Installed, width: number): string {
+  const { name, kind, says, source, signals, options } = description;
+  const rows = [
+    ['source', source],
+    ['package', `${from}@${versions.get(from) ?? '0.0.0'}`],
+    ['reads', signals.join(', ') || 'no signals'],
+    ...places(description),
+  ];
+  const optionRows = Object.entries(options).map(([key, option]) => [
+    `${key}=${String(standard(option) ?? '')}`,
+    `${option.says} (${option.form.want})`,
+  ]);
+  return [
+    wrap(`${name}, ${kind}: ${says}`, width).join('\n').replace(name, pc.bold(name)),
+    wrapped(rows, width),
+    ...(optionRows.length > 0 ? [wrapped(optionRows, width)] : []),
+  ].join('\n');
+}
+const TAKES = { scorer: 'a scorer', scorers: 'scorers', terms: 'WEIGHT*SCORER, ...', policy: 'a policy' } as const;
+const places = ({ takes, from, to }: Description): readonly (readonly string[])[] => [
+  ...(takes === 'nothing' ? [] : [['takes', TAKES[takes]]]),
+  ...(from && to
+    ? [
+        ['stands after', from.join(', ')],
+        ['leaves', to === 'same' ? 'what it finds' : to],
+      ]
+    : []),
+];

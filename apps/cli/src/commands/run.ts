@@ -146,7 +146,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const under = await decodingUnder(policy, options, cwd);
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
-  // a witness looks on from the host
+  // an observer is shown what the host holds
   const resident = [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify;
   await withModel(command, terminal, resident, async (model) => {
     if (!read)
@@ -176,7 +176,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       return;
     }
     const generated = await generation;
-    if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.decoder.engine))}\n`);
+    if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
 }
 

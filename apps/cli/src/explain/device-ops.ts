@@ -1,5 +1,5 @@
-import { KvError, sizeOf, takesLengths } from '@kv/core';
-import type { DType, Kernel, Operand, Ops, Tensor } from '@kv/core';
+import { KvError, sizeOf, takesLengths, withMaths } from '@kv/core';
+import type { DType, Kernel, Operand, Ops, Primitives, Tensor } from '@kv/core';
 
 /** What operations cost on a device. */
 export interface DeviceCost {
@@ -84,7 +84,7 @@ export function deviceOps(): {
   };
   const two = (a: Operand, b: Operand): Tensor => each(a, b),
     one = (x: Tensor): Tensor => each(x);
-  const ops: Ops = {
+  const ops: Primitives = {
     from: ({ data, shape }, dtype, lengths): Known => ({
       ...made(shape, dtype ?? (data instanceof Uint32Array ? 'u32' : 'f32'), lengths),
       ...(data.length <= KNOWN && { data }),
@@ -215,6 +215,6 @@ export function deviceOps(): {
         return call(...args);
       },
     ]),
-  ) as unknown as Ops;
-  return { ops: counted, cost, calls };
+  ) as unknown as Primitives;
+  return { ops: withMaths(counted), cost, calls };
 }

@@ -2,7 +2,7 @@ import { compile } from '@kv/core';
 import type { Compiled, Policy } from '@kv/core';
 import { windowOf } from '@kv/models';
 import type { ModelConfig } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy as policyOf, policyNames } from '@kv/policies';
 import { secondPass, together } from './around-event.ts';
 import { predict } from './predict.ts';
 import type { OnDevice } from './device-cost.ts';
@@ -41,10 +41,10 @@ const SUMMED: ReadonlySet<string> = new Set(['h2o', 'observed']);
  * fit into the budget; and those of running sums with sums by KV head.
  */
 export const deviceRows = (config: ModelConfig, length: number, budget: number): readonly DeviceRow[] =>
-  Object.entries(policies)
-    .flatMap(([name, { make }]): (readonly [string, Policy])[] => [
-      [name, make(name === 'compactor' ? { window: length } : undefined)], // it reads all queries
-      ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, make({ rows: 'kv' })] as const] : []),
+  policyNames
+    .flatMap((name): (readonly [string, Policy])[] => [
+      [name, policyOf(name, name === 'compactor' ? { window: length } : undefined)], // it reads all queries
+      ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
     ])
     .flatMap(([name, made]) => {
       const policy = compile(made);

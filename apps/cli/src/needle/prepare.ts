@@ -1,17 +1,37 @@
 import { compile, KvError } from '@kv/core';
 import type { Compiled } from '@kv/core';
 import { openCheckpoint, slotsOf } from '@kv/models';
+import type { Budget } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
-import type { NeedleOptions } from '../commands/needle.ts';
-import { openEngine } from '../engine.ts';
+import type { Asking } from '@kv/tasks';
+import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, resolveModel } from '../model-source.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 import { promptOf } from './experiment.ts';
 import { jobsOf, MODES, waysOf } from './settings.ts';
-import type { Job, Settings, Way } from './settings.ts';
+import type { Form, Job, Mode, Settings, Way } from './settings.ts';
 import { weightsDigest } from './weights-digest.ts';
+
+/** What `kv needle` is asked for. */
+export interface NeedleOptions {
+  readonly model: string;
+  readonly engine: EngineChoice;
+  readonly policies: readonly string[];
+  readonly budgets: readonly Budget[];
+  readonly depths: readonly number[];
+  readonly prompts: number;
+  readonly tokens: number;
+  readonly mode: Mode | 'both';
+  readonly form: Form;
+  readonly asking: Asking;
+  readonly distractors: number;
+  readonly seed: number;
+  readonly workers: number;
+  readonly out?: string;
+  readonly fresh?: true;
+}
 
 /** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
 const QUESTION = 32;
@@ -76,7 +96,7 @@ export async function prepare(
 
 /** The name of an engine, as results and reports say it: of a GPU its adapter too. */
 export async function engineName(choice: EngineChoice, cwd: string): Promise<string> {
-  const { name, close } = await openEngine(choice, cwd, 1);
+  const { name, close } = await openRuntime(choice, cwd, 1);
   close();
   return name;
 }

@@ -1,10 +1,13 @@
 import { escapeHtml, inlineJson } from './report-escape.ts';
-import type { ReportData } from './report-html.ts';
 import type { Example, PromptResult } from './results.ts';
+import type { Settings, Way } from './settings.ts';
 import { MODE_TITLES } from './table.ts';
 
 /** One text, every token shaded by how many layers and heads kept it, with selectors of policy, budget and mode. */
-export function keptText({ settings, ways }: ReportData, { value, outcomes, example }: PromptResult): string {
+export function keptText(
+  { settings, ways }: { readonly settings: Settings; readonly ways: readonly Way[] },
+  { value, outcomes, example }: PromptResult,
+): string {
   const { rows, kept } = example!;
   const answers = ways
     .map((_, way) => outcomes.find((outcome) => outcome.way === way))

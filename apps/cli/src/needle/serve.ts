@@ -10,23 +10,10 @@ export function serve<J, R>(run: (job: J, stops: (model: Model) => Model) => Pro
   const port = parentPort!,
     stop = new AbortController(),
     send = (message: FromWorker<R>): void => port.postMessage(message);
-  const stops = (model: Model): Model => {
-    const { decoder } = model,
-      still = (): typeof decoder => {
-        stop.signal.throwIfAborted();
-        return decoder;
-      };
-    return {
-      ...model,
-      decoder: {
-        ...decoder,
-        project: async (...layer) => still().project(...layer),
-        get prepared() {
-          return still().prepared;
-        },
-      },
-    };
-  };
+  const stops = (model: Model): Model => ({
+    ...model,
+    memory: (options) => model.memory({ ...options, signal: stop.signal }),
+  });
   let running: Promise<void> = Promise.resolve();
   port.on('message', (message: ToWorker<J>) => {
     if (message === 'stop') {

@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { loadModel } from '@kv/models';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
-import { openEngine } from '../engine.ts';
+import { openRuntime } from '../engine.ts';
 import { runJob } from './experiment.ts';
 import type { WorkerData } from './pool.ts';
 import type { Result } from './results.ts';
@@ -10,7 +10,7 @@ import type { Job } from './settings.ts';
 
 const { settings, path, cwd, engine, threads } = workerData as WorkerData;
 const opened = (async () => ({
-  model: await loadModel(path, { engine: await openEngine(engine, cwd, threads) }),
+  model: await loadModel(path, { runtime: await openRuntime(engine, cwd, threads) }),
   settings,
   cwd,
   sentences: sentencesOf(await heldOutBook()),

@@ -1,6 +1,6 @@
 import { compile, KvError } from '@kv/core';
 import type { Policy, ProviderEngine } from '@kv/core';
-import { artifactOf } from '@kv/models';
+import { sidecarFile } from '@kv/models';
 import type { Checkpoint } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { contrastsOf, promptsOf } from './jobs.ts';
@@ -83,7 +83,7 @@ async function excuseOf(
 /** What a policy says of a file that it reads beside the model, where that is not there or of another model. */
 async function missingFile(policy: Policy, path: string): Promise<string | undefined> {
   const engine = {
-    artifact: (name: string) => artifactOf({ name: path }, name),
+    artifact: (name: string) => sidecarFile(path, name),
     hiddenNumbers: async () => new Float32Array(),
   } as unknown as ProviderEngine;
   try {

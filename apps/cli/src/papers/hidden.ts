@@ -1,12 +1,12 @@
 import { certificate } from '@kv/certificates';
-import type { Witness } from '@kv/models';
+import type { Observer } from '@kv/models';
 import type { Numbers } from './types.ts';
 
 /**
  * What views hid from the newest query of every head, layer and token: mean of the mass, of the overlap with as many
  * heaviest slots, and of the slots that were seen.
  */
-export function hidden(): Witness & { numbers(): Numbers } {
+export function hidden(): Observer & { numbers(): Numbers } {
   let rows = 0,
     mass = 0,
     overlap = 0,

@@ -76,7 +76,7 @@ async function continued(
         nll: nll / (follow - 1),
         slots: mean(slots),
         ...(await retrievalsOf(sequence, Number(arm.budget) || undefined, follow, context + follow / 2)),
-        ...(sequence.witness && seen.numbers()),
+        ...(sequence.observer && seen.numbers()),
       };
     },
   );

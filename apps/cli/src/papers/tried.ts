@@ -1,7 +1,7 @@
 import { compile } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { Sequence } from '@kv/models';
-import type { Model, Witness } from '@kv/models';
+import type { Model, Observer } from '@kv/models';
 import { armKey } from './arms.ts';
 import type { Arm, Numbers } from './types.ts';
 
@@ -23,7 +23,7 @@ export interface Passing {
   /** Tokens a block, each followed by an event. */
   readonly block?: number | undefined;
   /** Looks on where something is hidden while tokens pass. */
-  readonly witness?: () => Witness;
+  readonly witness?: () => Observer;
 }
 export type ByArm = Readonly<Record<string, Numbers>>;
 
@@ -49,7 +49,7 @@ export async function forEach(
       const { arm, policy } = one,
         sequence = apart(policy) ? new Sequence(model) : whole.fork();
       try {
-        if (witness && compile(policy).hooks('view').length > 0) sequence.witness = witness();
+        if (witness && compile(policy).hooks('view').length > 0) sequence.observer = witness();
         if (apart(policy))
           await sequence.prefill(ids, { policy, budget: compile(policy).evicts ? arm.budget : undefined, block });
         else await sequence.evict(policy, arm.budget ?? '100%');

@@ -1,7 +1,7 @@
 import { workerData } from 'node:worker_threads';
 import { loadModel } from '@kv/models';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
-import { openEngine } from '../engine.ts';
+import { openRuntime } from '../engine.ts';
 import type { WorkerModel } from '../needle/pool.ts';
 import { serve } from '../needle/serve.ts';
 import { specOf } from './jobs.ts';
@@ -21,7 +21,7 @@ export interface PapersData extends WorkerModel {
 const { path, cwd, engine, threads, plan: name, seed, embedded } = workerData as PapersData,
   plan = PLANS[name];
 const opened: Promise<Bench> = (async () => {
-  const model = await loadModel(path, { engine: await openEngine(engine, cwd, threads) }),
+  const model = await loadModel(path, { runtime: await openRuntime(engine, cwd, threads) }),
     book = await heldOutBook();
   return {
     model,

@@ -2,33 +2,71 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { KvError } from '@kv/core';
+import { isFactory, isPiece, KvError } from '@kv/core';
+import type { AnyFactory } from '@kv/core';
 
 /** A path rather than the name of a policy or package. */
 export const looksLikePath = (name: string): boolean =>
   /^\.{0,2}\/|^file:|\.[cm]?[jt]s$/.test(name) || isAbsolute(name);
 
 /**
- * What a module exports as `policy`; `undefined` for an `optional` package that is not installed.
- * @throws KvError in one sentence for a module that cannot be imported or exports no `policy`
+ * What a module exports as `policy`, as a factory: a declared one, or one that takes any options.
+ *
+ * @returns undefined for a name that is no path and no package.
+ * @throws KvError in one sentence for a module that cannot be imported or exports no `policy`.
  */
-export async function importPolicyModule(name: string, cwd: string, optional = false): Promise<unknown> {
+export async function policyModule(name: string, cwd: string): Promise<AnyFactory | undefined> {
   const url = looksLikePath(name) ? pathUrl(name, cwd) : packageUrl(name, cwd);
   if (url === undefined) {
-    if (optional) return undefined;
-    throw new KvError(name, 'expected a file, got nothing at this path');
+    if (looksLikePath(name)) throw new KvError(name, 'expected a file, got nothing at this path');
+    return undefined;
   }
-  const module = (await import(/* @vite-ignore */ url).catch((cause: unknown) => {
+  const { policy, ...others } = (await import(/* @vite-ignore */ url).catch((cause: unknown) => {
+    const why = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
+    throw new KvError(name, `expected a module that can be imported, got ${why}`);
+  })) as Readonly<Record<string, unknown>>;
+  if (policy === undefined)
     throw new KvError(
       name,
-      `expected a module that can be imported, got ${cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)}`,
+      `expected a module that exports 'policy' (a policy, or a function that makes one), got the exports ${Object.keys(others).join(', ') || '(none)'}`,
     );
-  })) as Readonly<Record<string, unknown>>;
-  if (module.policy !== undefined) return module.policy;
-  throw new KvError(
+  return isFactory(policy) ? policy : undeclared(name, policy);
+}
+
+/** A factory of what a module says without a declaration. */
+function undeclared(name: string, policy: unknown): AnyFactory {
+  const make = (options?: object): unknown => {
+    if (typeof policy !== 'function' && options)
+      throw new KvError(name, "expected no options, since 'policy' is a policy and not a function that makes one");
+    const made = typeof policy === 'function' ? called(name, policy as (options?: object) => unknown, options) : policy;
+    if (isPiece(made)) return made;
+    throw new KvError(
+      name,
+      `expected a piece or policy ({ protocol: 1, atoms, … }), got ${made === null ? 'null' : typeof made}`,
+    );
+  };
+  const description = {
+    protocol: 1,
     name,
-    `expected a module that exports 'policy' (a policy, or a function that makes one), got the exports ${Object.keys(module).join(', ') || '(none)'}`,
-  );
+    kind: 'method',
+    source: name,
+    says: '',
+    options: {},
+    takes: 'nothing',
+    signals: [],
+  } as const;
+  return Object.assign(make, { description });
+}
+function called(name: string, make: (options?: object) => unknown, options: object | undefined): unknown {
+  try {
+    return options ? make(options) : make();
+  } catch (cause) {
+    if (KvError.is(cause)) throw cause;
+    throw new KvError(
+      name,
+      `expected a policy from these options, got ${cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause)}`,
+    );
+  }
 }
 
 function pathUrl(name: string, cwd: string): string | undefined {
@@ -44,7 +82,9 @@ function packageUrl(name: string, cwd: string): string | undefined {
     try {
       const found = createRequire(from).resolve(name);
       if (isAbsolute(found)) return pathToFileURL(found).href;
-    } catch {}
+    } catch {
+      // not installed there
+    }
   }
   return undefined;
 }

@@ -1,14 +1,14 @@
 import { KvError } from '@kv/core';
 import { openGpu, type OpenScope } from '@kv/gpu';
-import { gpuEngine } from '@kv/gpu-models';
-import { hasSimd, linearEngine, referenceLinear, simdLinear, type Engine } from '@kv/models';
+import { gpuRuntime } from '@kv/gpu-models';
+import { hasSimd, hostRuntime, type Runtime } from '@kv/models';
 import type { Device } from '../choice.ts';
 import type { Opened } from '../messages.ts';
 
 /** What runs a model and the pieces of its policies. */
 export interface Computer {
   readonly opened: Opened;
-  readonly engine: Engine;
+  readonly runtime: Runtime;
   /** The device's operations, for pieces beside a cache on the host; end them after use. Absent on the CPU. */
   readonly scope?: () => OpenScope;
   destroy(): void;
@@ -40,7 +40,7 @@ async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<
   const gpu = await openGpu({ instance, adapter });
   return {
     opened: { device: 'webgpu', name },
-    engine: gpuEngine(gpu, { resident: true }),
+    runtime: gpuRuntime(gpu),
     scope: () => gpu.open(),
     destroy: () => gpu.destroy(),
   };
@@ -50,7 +50,7 @@ function onCpu(because: string): Computer {
   const simd = hasSimd();
   return {
     opened: { device: 'cpu', name: simd ? 'WebAssembly SIMD' : 'JavaScript', because },
-    engine: linearEngine(simd ? simdLinear() : referenceLinear),
+    runtime: hostRuntime(),
     destroy() {},
   };
 }

@@ -1,2 +1,1 @@
 export { adaKV } from './ada-kv.ts';
-export type { AdaKvOptions } from './ada-kv.ts';

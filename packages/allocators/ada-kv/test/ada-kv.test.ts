@@ -34,10 +34,10 @@ test('agrees with the oracle, forced slots counted', () => {
       const budget = Math.min(n, c.budget),
         must = Math.min(forced, budget),
         mask = scores.flatMap((row) => row.map((_, i) => Number(i < must)));
-      const force = shaper('force', [], ({ ops, scores: s }) => ({
+      const force = shaper('force', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: Float32Array.from(mask), shape: [heads, n] }),
-      }));
+      }))();
       expect(apply(compose(force, adaKV({ safeguard })), { scores, budget, at: { kvHeads: heads } }).budgets).toEqual(
         adaKvOracle(
           scores,

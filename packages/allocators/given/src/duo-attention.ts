@@ -1,20 +1,6 @@
-import { besideModel, checkNumber, isPositiveInteger, KvError, scoreAllocator } from '@kv/core';
-import type { ScoreAllocator } from '@kv/core';
-import { budgetsOf } from './layer-budgets.ts';
-import { numbersOf, shown } from './numbers.ts';
-import type { Numbers } from './numbers.ts';
-
-export interface DuoAttentionOptions {
-  /** Share of the model's KV heads that stream. @defaultValue 0.5 */
-  readonly share?: number;
-  /** Slots of a head that streams: its sinks and its recent ones. @defaultValue 384 */
-  readonly slots?: number;
-  /**
-   * How much of the whole context each KV head needs, from 0 to 1. @defaultValue '', those of
-   * `full_attention_heads.tsv` beside the model
-   */
-  readonly scores?: Numbers;
-}
+import { besideModel, count, KvError, maybe, scoreAllocator, share } from '@kv/core';
+import { layerBudgets } from './layer-budgets.ts';
+import { numbers, rowsOf } from './numbers.ts';
 
 /** Name of the file beside the model: a line a layer, a number a KV head. */
 export const HEAD_SCORES_FILE = 'full_attention_heads.tsv';
@@ -58,38 +44,41 @@ const headScores = besideModel({
  * DuoAttention: the KV heads that need the whole context least keep `slots` slots, the others everything.
  *
  * @remarks Xiao et al. 2024, arXiv:2410.10819. The lowest round(share · heads) scores of the whole model stream; over
- * `streaming(sinks)` they keep sinks and recents, over another scorer its best. Of equal scores
- * those of the first layer and head. Replaces the budgets that were asked for, if any were; forced slots count. Without
- * `scores` it reads the file that DuoAttention publishes, beside the model.
- * @throws KvError if `share` is not a share, `slots` not a positive whole number, or the scores are of other layers or
- * heads.
+ * `streaming(sinks)` they keep sinks and recents, over another scorer its best. Of equal scores those of the first layer
+ * and head. Replaces the budgets that were asked for, if any were; forced slots count. Without `scores` it reads the
+ * file that DuoAttention publishes, beside the model.
+ * @throws KvError at an event if the scores are of other layers or heads than the model's.
  */
-export function duoAttention({
-  share = 0.5,
-  slots = 384,
-  scores = '',
-}: DuoAttentionOptions = {}): ScoreAllocator<'duoAttention'> {
-  checkNumber('duoAttention', 'share', share, 'a share from 0 to 1', (x) => x >= 0 && x <= 1);
-  checkNumber('duoAttention', 'slots', slots, 'a positive whole number of slots', isPositiveInteger);
-  const own = scores === '' ? undefined : numbersOf('duoAttention', 'scores', scores),
-    rows = own && ranked(own);
-  return scoreAllocator(
-    { name: 'duoAttention', options: { share, slots, scores: own && shown(own) }, sizes: true },
-    rows ? [] : [headScores],
-    (ctx) => {
-      const { at } = ctx,
-        heads = rows ? rows[at.layer] : (ctx as typeof ctx & { readonly headScores: Heads }).headScores;
-      if (!heads || heads.places.length !== at.kvHeads || heads.layers !== at.layers)
-        throw new KvError(
-          'duoAttention',
-          `expected scores of ${at.layers} layers with ${at.kvHeads} KV heads, got ${heads ? `${heads.layers} with ${heads.places.length}` : rows!.length}`,
-        );
-      return {
-        budgets: budgetsOf(
-          ctx,
-          heads.places.map((place) => (place < Math.round(share * heads.of) ? slots : Infinity)),
-        ),
-      };
+export const duoAttention = scoreAllocator(
+  'duoAttention',
+  {
+    source: 'Xiao et al. 2024, arXiv:2410.10819',
+    says: 'Heads that need the whole context least keep a few slots, the others everything.',
+    options: {
+      share: share(0.5, "Share of the model's KV heads that stream."),
+      slots: count(384, 'slots', 'Slots of a head that streams: its sinks and its recent ones.'),
+      scores: maybe(
+        numbers('', `How much of the whole context each KV head needs, 0 to 1; by default by ${HEAD_SCORES_FILE}.`),
+      ),
     },
-  );
-}
+    needs: ({ scores }) => (scores === undefined ? [headScores] : []),
+    sizes: true,
+  },
+  (ctx, { share: streaming, slots, scores }) => {
+    const { layer, layers, kvHeads } = ctx.at;
+    const model = scores === undefined ? undefined : ranked(rowsOf(scores));
+    const heads = model ? model[layer] : ctx.headScores;
+    if (heads?.places.length !== kvHeads || heads.layers !== layers)
+      throw new KvError(
+        'duoAttention',
+        `expected scores of ${layers} layers with ${kvHeads} KV heads, got ${heads ? `${heads.layers} with ${heads.places.length}` : (model?.length ?? 'none')}`,
+      );
+    const few = Math.round(streaming * heads.of);
+    return {
+      budgets: layerBudgets(
+        ctx,
+        heads.places.map((place) => (place < few ? slots : Infinity)),
+      ),
+    };
+  },
+);

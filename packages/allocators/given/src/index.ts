@@ -1,6 +1,4 @@
 export { duoAttention, HEAD_SCORES_FILE } from './duo-attention.ts';
-export type { DuoAttentionOptions } from './duo-attention.ts';
 export { given } from './given.ts';
-export type { GivenOptions } from './given.ts';
 export { BUDGET_CURVE_FILE, lukv } from './lukv.ts';
 export type { Numbers } from './numbers.ts';

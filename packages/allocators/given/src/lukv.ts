@@ -1,6 +1,5 @@
 import { besideModel, KvError, scoreAllocator } from '@kv/core';
-import type { ScoreAllocator } from '@kv/core';
-import { budgetsOf } from './layer-budgets.ts';
+import { layerBudgets } from './layer-budgets.ts';
 import { readNpy } from './npy.ts';
 
 /** Name of the file beside the model: shares removed, `[99, layers, KV heads]`, for ratios of 1 % to 99 %. */
@@ -55,26 +54,28 @@ function rounded(lost: readonly number[], n: number): number[] {
  * may miss the total. The share removed is 1 - budget / slots, to the nearest ratio of the curve. Its authors keep
  * sinks and the newest slot beside it: `mandatory(sinks=4,recent=1)`. Forced slots count. Reads `budget-curve.npy`, as
  * LU-KV publishes it, beside the model.
- * @throws KvError where the curve is of other layers or heads.
+ * @throws KvError at an event where the curve is of other layers or heads.
  */
-export function lukv(): ScoreAllocator<'lukv'> {
-  return scoreAllocator('lukv', [budgetCurve], (ctx) => {
-    const {
-      at,
-      budgetCurve: { heads, layers, lost },
-    } = ctx;
-    if (heads !== at.kvHeads || layers !== at.layers)
+export const lukv = scoreAllocator(
+  'lukv',
+  {
+    source: 'LU-KV, arXiv:2602.08585',
+    says: 'Budgets of layers and heads by a curve that was calibrated for the model.',
+    approximate: true,
+    needs: [budgetCurve],
+  },
+  (ctx) => {
+    const { kvHeads, layers, budget, slots } = ctx.at;
+    const curve = ctx.budgetCurve;
+    if (curve.heads !== kvHeads || curve.layers !== layers)
       throw new KvError(
         'lukv',
-        `expected a curve of ${at.layers} layers with ${at.kvHeads} KV heads, got ${layers} with ${heads}`,
+        `expected a curve of ${layers} layers with ${kvHeads} KV heads, got ${curve.layers} with ${curve.heads}`,
       );
-    const ratio = 1 - at.budget / Math.max(1, at.slots),
-      index = Math.min(lost.length, Math.max(1, Math.round(ratio * (lost.length + 1)))) - 1;
-    return {
-      budgets: budgetsOf(
-        ctx,
-        ratio > 0 && ratio < 1 ? rounded(lost[index], at.slots) : new Array<number>(heads).fill(at.budget),
-      ),
-    };
-  });
-}
+    const ratio = 1 - budget / Math.max(1, slots);
+    const ratios = curve.lost.length;
+    const index = Math.min(ratios, Math.max(1, Math.round(ratio * (ratios + 1)))) - 1;
+    const wanted = ratio > 0 && ratio < 1 ? rounded(curve.lost[index], slots) : new Array<number>(kvHeads).fill(budget);
+    return { budgets: layerBudgets(ctx, wanted) };
+  },
+);

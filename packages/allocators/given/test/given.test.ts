@@ -57,7 +57,7 @@ test.each([
   [
     'no number',
     '1 a',
-    "given: shares must be numbers of at least 0, layers between spaces and heads between slashes, such as '0.5 1/0.25', got 1 NaN",
+    "given: shares must be numbers of at least 0, layers between spaces and heads between slashes, such as '0.5 1/0.25', got '1 a'",
   ],
   ['negative', '-1', 'given: shares must be numbers of at least 0'],
   ['nothing', '', 'given: shares must be numbers of at least 0'],

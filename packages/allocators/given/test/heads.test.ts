@@ -26,9 +26,9 @@ async function fromFile(piece: Piece, file: Uint8Array | undefined, layer: numbe
     } as ProviderEngine;
   return signal.provide!(engine, layer);
 }
-const flat = scorer('flat', [], ({ ops, at }) =>
+const flat = scorer('flat', {}, ({ ops, at }) =>
   ops.from({ data: new Float32Array(at.kvHeads * at.slots), shape: [at.kvHeads, at.slots] }),
-);
+)();
 
 describe('duoAttention', () => {
   const piece = duoAttention({ share: 0.5, slots: 3 });
@@ -144,7 +144,7 @@ describe('lukv', () => {
       at = { kvHeads: 2, queryHeads: 2, slots: 50 };
     expect(apply(compose(flat, lukv()), { at, budgetCurve }).budgets).toEqual([50, 50]);
     expect(apply(compose(flat, lukv()), { at, budget: 0, budgetCurve }).budgets).toEqual([0, 0]);
-    const three = shaper('three', [], ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 3) }));
+    const three = shaper('three', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 3) }))();
     expect(apply(compose(flat, three, lukv()), { at, budget: 10, budgetCurve }).budgets).toEqual([3, 3]);
   });
   test('a curve of another model is refused', async () => {

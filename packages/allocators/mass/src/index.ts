@@ -1,2 +1,1 @@
 export { mass, prefix } from './mass.ts';
-export type { MassOptions } from './mass.ts';

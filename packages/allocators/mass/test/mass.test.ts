@@ -34,11 +34,11 @@ test('agrees with the float64 oracle, and one slot fewer would drop more', () =>
       const must = Array.from({ length: Math.min(forced, n) }, (_, i) => i),
         not = Array.from({ length: Math.min(banned, n - must.length) }, (_, i) => n - 1 - i),
         mask = (set: readonly number[]) => Float32Array.from({ length: n }, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', [], ({ ops, scores: s }) => ({
+      const masks = shaper('masks', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: mask(must), shape: [1, n] }),
         banned: ops.from({ data: mask(not), shape: [1, n] }),
-      }));
+      }))();
       const { budgets } = apply(compose(masks, mass({ epsilon })), {
         scores,
         at: { kvHeads, queryHeads: kvHeads * group },
@@ -68,9 +68,9 @@ test('a head with spread attention keeps more than one with a peak', () => {
 });
 test('epsilon is checked, and scores that may be negative have no mass', () => {
   expect(() => mass({ epsilon: 1 })).toThrow('mass: epsilon must be a number of at least 0 and below 1, got 1');
-  const minus = scorer('minus', [], ({ ops, at }) =>
+  const minus = scorer('minus', {}, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots).fill(-1), shape: [1, at.slots] }),
-  );
+  )();
   // @ts-expect-error the compiler says the same
   expect(() => compose(minus, mass())).toThrow("'mass' needs weights (scores of at least 0)");
 });

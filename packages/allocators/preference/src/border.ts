@@ -1,5 +1,5 @@
-import { LOWEST } from '@kv/core';
-import type { Kernel, Ops, Tensor } from '@kv/core';
+import { kernel, LOWEST } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
 import { borderOfBest } from './search.ts';
 
 const LARGEST = 3.4e38;
@@ -32,9 +32,10 @@ export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tenso
     ops.min(edge('min', LARGEST), most),
     ops.min(LARGEST, ops.add(ops.add(most, ops.map('abs', most)), 1e-30)),
   );
-  const [reach, above] = [low, high].map((from) =>
-    competing.map((x) => ops.reduce('sum', ops.atLeast(x, from), 'slots')),
-  ) as [Tensor[], Tensor[]]; // [R, 1]
+  const [reach, above] = [low, high].map((from) => competing.map((x) => ops.sum(ops.atLeast(x, from)))) as [
+    Tensor[],
+    Tensor[],
+  ]; // [R, 1]
   let rest = ops.max(0, ops.sub(want, over(above)));
   return layers.map(({ sure }, l) => {
     const border = ops.kernel(inOrder, { wants: ops.max(0, ops.sub(reach[l], above[l])), rest });
@@ -44,10 +45,9 @@ export function shareOfBest(ops: Ops, layers: readonly Competing[], total: Tenso
 }
 
 /** What each row gets of `rest` `[1, 1]` when they are served in order: no more than it wants, `[G, 1]`. */
-export const inOrder: Kernel = {
+export const inOrder = kernel({
   id: 'in-order',
   inputs: { wants: 'f32', rest: 'f32' },
-  params: {},
   per: 'row',
   output: { dtype: 'f32', shape: ({ wants }) => [wants[0], 1] },
   wgsl: /* wgsl */ `
@@ -56,7 +56,7 @@ fn run(row: u32) {
   for (var r = 0u; r < row; r++) { left -= wants[r * wants_shape.y]; }
   output[row] = clamp(left, 0.0, wants[row * wants_shape.y]);
 }`,
-  ref({ wants, rest }, _params, out) {
+  ref({ wants, rest }, _, out) {
     const width = Math.max(1, wants.shape[1]);
     let left = rest.data[0];
     out.forEach((_, r) => {
@@ -65,4 +65,4 @@ fn run(row: u32) {
       left -= want;
     });
   },
-};
+});

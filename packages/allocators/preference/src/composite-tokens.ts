@@ -1,12 +1,11 @@
-import { LOWEST, modelAllocator } from '@kv/core';
-import type { Kernel, Ops, ScoreAllocator, Tensor } from '@kv/core';
+import { kernel, LOWEST, scoreAllocator } from '@kv/core';
+import type { Ops, Place, Tensor, WithRows } from '@kv/core';
 import { shareOfBest } from './border.ts';
 
 /** Scores in the order of their ranks, best first: `x` and `rank` `[r, n]` to `[r, n]`, 0 behind the valid slots. */
-export const byRank: Kernel = {
+export const byRank = kernel({
   id: 'by-rank',
   inputs: { x: 'f32', rank: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'group',
   output: { dtype: 'f32', shape: ({ x }) => x },
@@ -17,54 +16,46 @@ fn run(row: u32, lane: u32) {
     if (i < x_lengths[row]) { output[at + u32(rank[at + i])] = x[at + i]; } else { output[at + i] = 0.0; }
   }
 }`,
-  ref({ x, rank }, _params, out, lengths) {
+  ref({ x, rank }, _, out, lengths) {
     const [rows = 0, n = 0] = x.shape;
     for (let r = 0; r < rows; r++)
       for (let i = 0; i < lengths[r]; i++) out[r * n + rank.data[r * n + i]] = x.data[r * n + i];
   },
-};
+});
 
 /** A layer's composite tokens, `[1, n]`: the k-th is made of the k-th best slot of each head that has one. */
 interface Composite {
-  readonly scores: Tensor /** How many slots every head forces, and how many some head can keep, `[1, 1]`. */;
+  readonly scores: Tensor;
+  /** How many slots every head forces, and how many some head can keep, `[1, 1]`. */
   readonly forced: Tensor;
-  readonly usable: Tensor /** 0, 1, 2, ... */;
+  readonly usable: Tensor;
+  /** 0, 1, 2, ... */
   readonly index: Tensor;
   readonly slots: number;
 }
-type Layer = Parameters<Parameters<typeof modelAllocator<string, readonly []>>[2]>[0][number];
 
-function compositeOf({ ops, at, scores, forced, banned, budgets }: Layer): Composite {
-  const onRows = (kind: 'mean' | 'max', x: Tensor): Tensor =>
-    ops.add(x.shape[0] > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x, ops.mul(budgets, 0));
-  const s = onRows('mean', scores),
-    must = forced ? onRows('max', forced) : ops.fill(s, 0),
-    out = banned ? ops.mul(onRows('max', banned), ops.sub(1, must)) : ops.fill(s, 0);
-  const best = ops.kernel(byRank, { x: s, rank: ops.rank(ops.where(must, -LOWEST, ops.where(out, LOWEST, s)), 'row') });
-  const sum = (x: Tensor): Tensor => ops.reduce('sum', x, 'slots'),
-    most = (x: Tensor): Tensor => ops.reduce('max', sum(x), 'rows');
-  const index = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] }),
-    free = ops.sub(1, out),
-    has = ops.less(index, sum(free));
-  const dense = (x: Tensor): Tensor =>
-    ops.reduce('sum', ops.reshape(ops.where(has, x, 0), [at.kvHeads, at.slots]), 'rows');
+function compositeOf({ ops, at: { kvHeads, slots }, scores, forced, banned }: Place & WithRows): Composite {
+  const must = ops.max(ops.fill(scores, 0), forced);
+  const free = ops.sub(1, ops.mul(ops.sub(1, must), banned));
+  const best = ops.kernel(byRank, { x: scores, rank: ops.rank(ops.masked(scores, { forced, banned }), 'row') });
+  const most = (x: Tensor): Tensor => ops.reduce('max', ops.sum(x), 'rows');
+  const index = ops.from({ data: Float32Array.from({ length: slots }, (_, i) => i), shape: [1, slots] });
+  const has = ops.less(index, ops.sum(free));
+  const dense = (x: Tensor): Tensor => ops.reduce('sum', ops.reshape(ops.where(has, x, 0), [kvHeads, slots]), 'rows');
   return {
     scores: ops.div(dense(best), ops.max(1, dense(ops.fill(best, 1)))),
     forced: most(must),
     usable: most(free),
     index,
-    slots: at.slots,
+    slots,
   };
 }
 
 /** The scores of a layer's composites as another layer counts them: the lowest where it has none. */
 function seenFrom(ops: Ops, { index, slots }: Composite, other: Composite): Tensor {
   const place = Uint32Array.from({ length: slots }, (_, i) => Math.min(i, other.slots - 1));
-  return ops.where(
-    ops.less(index, other.usable),
-    ops.take(other.scores, ops.from({ data: place, shape: [1, slots] })),
-    LOWEST,
-  );
+  const seen = ops.take(other.scores, ops.from({ data: place, shape: [1, slots] }));
+  return ops.where(ops.less(index, other.usable), seen, LOWEST);
 }
 
 /**
@@ -73,35 +64,31 @@ function seenFrom(ops: Ops, { index, slots }: Composite, other: Composite): Tens
  *
  * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has it: a composite of the first layer
  * scores as the best of its rank in any layer, and no layer goes empty; but the sum is exact. Forced slots come first.
- * Budgets `[G, 1]`, alike in
- * all heads of a layer. One rank a layer, O(150 L n).
+ * Budgets `[G, 1]`, alike in all heads of a layer. One rank a layer, O(150 L n).
  */
-export const compositeTokens = (): ScoreAllocator<'compositeTokens'> =>
-  modelAllocator('compositeTokens', [], (layers) => {
-    const { ops } = layers[0],
-      own = layers.map(compositeOf),
-      share = layers.map(({ budgets }) => ops.map('floor', ops.reduce('mean', budgets, 'rows')));
-    const first = own.map((other) => seenFrom(ops, own[0], other)).reduce((a, b) => ops.max(a, b));
-    const competing = own.map(({ scores, forced, usable, index }, l) => {
-      const sure = ops.max(forced, ops.min(1, ops.min(share[l], usable)));
-      return {
-        scores: l === 0 ? first : scores,
-        sure,
-        open: ops.mul(ops.atLeast(index, sure), ops.less(index, usable)),
-      };
-    });
-    return shareOfBest(
-      ops,
-      competing,
-      share.reduce((a, b) => ops.add(a, b)),
-    ).map((size, l) => {
-      const { scores, budgets, at } = layers[l],
-        held = ops.reduce('sum', ops.fill(ops.add(scores, ops.mul(budgets, 0)), 1), 'slots');
-      return {
-        budgets: ops.min(
-          ops.add(ops.mul(budgets, 0), size),
-          held.shape[0] > at.kvHeads ? ops.groupRows('max', held, at.kvHeads) : held,
-        ),
-      };
-    });
-  });
+export const compositeTokens = scoreAllocator(
+  'compositeTokens',
+  {
+    source: 'Akulov et al. 2025, arXiv:2509.05165',
+    says: 'The k-th best slots of all heads of a layer are one token, and tokens of all layers compete.',
+    across: (layers) => {
+      const [{ ops }] = layers;
+      const composites = layers.map(compositeOf);
+      const share = layers.map(({ budgets }) => ops.map('floor', ops.reduce('mean', budgets, 'rows')));
+      const first = composites.map((other) => seenFrom(ops, composites[0], other)).reduce((a, b) => ops.max(a, b));
+      const competing = composites.map(({ scores, forced, usable, index }, l) => {
+        const sure = ops.max(forced, ops.min(1, ops.min(share[l], usable)));
+        return {
+          scores: l === 0 ? first : scores,
+          sure,
+          open: ops.mul(ops.atLeast(index, sure), ops.less(index, usable)),
+        };
+      });
+      const total = share.reduce((a, b) => ops.add(a, b));
+      return shareOfBest(ops, competing, total);
+    },
+  },
+  ({ ops, scores, budgets, shared, index }) => ({
+    budgets: ops.min(ops.broadcast(shared[index], budgets.shape[0]), ops.sum(ops.fill(scores, 1))),
+  }),
+);

@@ -1,8 +1,6 @@
 export { cake, cakeScores } from './cake.ts';
-export type { CakeOptions, CakeScoresOptions } from './cake.ts';
 export { byRank, compositeTokens } from './composite-tokens.ts';
 export { dynamickv } from './dynamickv.ts';
-export type { DynamickvOptions } from './dynamickv.ts';
 export { inOrder } from './border.ts';
 export { modelWide } from './model-wide.ts';
 export { countFrom } from './search.ts';

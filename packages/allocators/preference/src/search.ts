@@ -1,4 +1,5 @@
-import type { Kernel, Ops, Tensor } from '@kv/core';
+import { kernel } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
 
 /** Edges of a round that cut its range in 16, and rounds: to neighbouring numbers in f32, or 2^-40 of the range. */
 const EDGES = 15,
@@ -10,10 +11,9 @@ const STRIPES = 256;
  * How many scores reach each edge: of x `[r, n]` the first `held` `[r, 1]` of each row, on top of `before` `[stripes,
  * edges]`, whose column sums are the counts.
  */
-export const countFrom: Kernel = {
+export const countFrom = kernel({
   id: 'count-from',
   inputs: { x: 'f32', held: 'f32', edges: 'f32', before: 'f32' },
-  params: {},
   per: 'element',
   output: { dtype: 'f32', shape: ({ before }) => before },
   wgsl: /* wgsl */ `
@@ -26,7 +26,7 @@ fn run(index: u32) {
   output[index] = count;
 }`,
   operations: ({ x, edges }) => x.shape[0] * x.shape[1] * edges.shape[1],
-  ref({ x, held, edges, before }, _params, out) {
+  ref({ x, held, edges, before }, _, out) {
     const [rows = 0, n = 0] = x.shape,
       [stripes = 1, count = 0] = before.shape,
       { data } = edges;
@@ -38,7 +38,7 @@ fn run(index: u32) {
         for (let e = 0; e < count; e++) if (score >= data[e]) out[from + e]++;
       }
   },
-};
+});
 
 /**
  * Numbers `[1, 1]` next to each other between `low` and `high`: `want` scores of all layers `[R, n]` or more reach the
@@ -56,7 +56,7 @@ export function borderOfBest(
       shape: [1, EDGES],
     }),
     none = ops.from({ data: new Float32Array(STRIPES * EDGES), shape: [STRIPES, EDGES] });
-  const held = layers.map((x) => ops.reduce('sum', ops.fill(x, 1), 'slots')),
+  const held = layers.map((x) => ops.sum(ops.fill(x, 1))),
     rest = ops.sub(1, part);
   for (let i = 0; i < ROUNDS; i++) {
     const edges = ops.add(ops.mul(rest, low), ops.mul(part, high));

@@ -1,4 +1,5 @@
-import type { Common, Kernel, Tensor } from '@kv/core';
+import { kernel } from '@kv/core';
+import type { Place, Tensor, WithRows } from '@kv/core';
 
 /**
  * Whole budgets of the layers: floor plus its share of what the floors leave of the total, by weight, rounded down,
@@ -6,10 +7,9 @@ import type { Common, Kernel, Tensor } from '@kv/core';
  * rounding leave goes to the layers below their caps in equal parts, the remainder to the first of them. All `[1, L]`;
  * total `[1, 1]`.
  */
-export const shareOut: Kernel = {
+export const shareOut = kernel({
   id: 'share-out',
   inputs: { weights: 'f32', floors: 'f32', caps: 'f32', total: 'f32' },
-  params: {},
   per: 'row',
   output: { dtype: 'f32', shape: ({ weights }) => weights },
   wgsl: /* wgsl */ `
@@ -33,7 +33,7 @@ fn run(row: u32) {
     for (var l = 0u; l < L; l++) { let more = min(min(part, caps[l] - output[l]), left); output[l] += more; left -= more; }
   }
 }`,
-  ref({ weights, floors, caps, total }, _params, out) {
+  ref({ weights, floors, caps, total }, _, out) {
     const w = Array.from(weights.data),
       L = w.length,
       mass = w.reduce((a, b) => a + b, 0),
@@ -59,71 +59,44 @@ fn run(row: u32) {
       }
     }
   },
-};
+});
 
-export type Layer = Common & { readonly budgets: Tensor; readonly forced: Tensor | undefined; readonly scores: Tensor };
 /**
  * Budgets of every layer by its weight `[1, 1]`: all its KV heads alike, no fewer than are forced, no more than it
  * holds or `most` allows; of heads that hold fewer the others take what those cannot.
  */
 export function layerBudgets(
-  layers: readonly Layer[],
+  layers: readonly (Place & WithRows)[],
   weights: readonly Tensor[],
   window: number,
   most: number = Infinity,
-): { readonly budgets: Tensor }[] {
-  const { ops } = layers[0],
-    L = layers.length;
+): readonly Tensor[] {
+  const [{ ops, budgets: first }] = layers;
+  const L = layers.length;
+  const G = first.shape[0];
+  const one = (l: number): Tensor =>
+    ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] });
   const row = (values: readonly (Tensor | number)[]): Tensor =>
-    values
-      .map((x, l) =>
-        ops.mul(ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] }), x),
-      )
-      .reduce((a, b) => ops.add(a, b));
-  const counts = (x: Tensor, { budgets }: Layer): Tensor => {
-    // of each KV head, whose query heads hold the same
-    const slots = ops.reduce('sum', ops.add(x, ops.mul(budgets, 0)), 'slots'),
-      rows = budgets.shape[0];
-    return slots.shape[0] > rows ? ops.groupRows('max', slots, rows) : slots;
-  };
-  const held = (layer: Layer): Tensor => counts(ops.fill(ops.add(layer.scores, ops.mul(layer.budgets, 0)), 1), layer);
-  /**
-   * Slots of a head where all heads of all layers hold the same, else of a layer: then no head's being short costs one.
-   */
-  const even = layers.every(({ at }) => at.aligned),
-    G = layers[0].budgets.shape[0],
-    unit = even ? 1 : G,
-    whole = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');
+    values.map((x, l) => ops.mul(one(l), x)).reduce((a, b) => ops.add(a, b));
+  // slots of a head where all heads of all layers hold the same, else of a layer: then no head's being short costs one
+  const even = layers.every(({ at }) => at.aligned);
+  const unit = even ? 1 : G;
+  const all = (x: Tensor): Tensor => ops.reduce(even ? 'mean' : 'sum', x, 'rows');
+  const held = layers.map(({ scores }) => ops.sum(ops.fill(scores, 1))); // [G, 1]
   const floors = layers.map(({ budgets, forced }) => {
     // a window larger than the budget is no reason to exceed it
-    const own = ops.min(window, ops.map('floor', ops.reduce('mean', budgets, 'rows')));
-    return ops.mul(forced ? ops.max(own, ops.reduce('max', ops.reduce('sum', forced, 'slots'), 'rows')) : own, unit);
+    const fair = ops.min(window, ops.map('floor', ops.reduce('mean', budgets, 'rows')));
+    return ops.mul(ops.max(fair, forced && ops.reduce('max', ops.count(forced), 'rows')), unit);
   });
-  const total = layers.map(({ budgets }) => whole(budgets)).reduce((a, b) => ops.add(a, b));
-  const shares = ops.kernel(shareOut, {
-    weights: row(weights),
-    floors: row(floors),
-    caps: row(
-      layers.map((layer) => ops.min(whole(held(layer)), unit * Math.min(layer.at.slots, Math.max(window, most)))),
-    ),
-    total,
-  });
-  return layers.map((layer, l) => {
-    const own = ops.reduce(
-      'sum',
-      ops.mul(shares, ops.from({ data: Float32Array.from({ length: L }, (_, i) => Number(i === l)), shape: [1, L] })),
-      'slots',
-    );
-    if (even) return { budgets: ops.add(ops.mul(layer.budgets, 0), own) };
-    const caps = held(layer),
-      flat = (x: Tensor): Tensor => ops.reshape(x, [1, G]),
-      alike = ops.min(caps, ops.map('floor', ops.div(own, G)));
-    const least = flat(layer.forced ? ops.max(alike, counts(layer.forced, layer)) : alike);
-    return {
-      budgets: ops.reshape(
-        ops.kernel(shareOut, { weights: ops.fill(least, 1), floors: least, caps: flat(caps), total: own }),
-        [G, 1],
-      ),
-    };
+  const caps = layers.map(({ at }, l) => ops.min(all(held[l]), unit * Math.min(at.slots, Math.max(window, most))));
+  const total = layers.map(({ budgets }) => all(budgets)).reduce((a, b) => ops.add(a, b));
+  const shares = ops.kernel(shareOut, { weights: row(weights), floors: row(floors), caps: row(caps), total });
+  return layers.map(({ forced }, l) => {
+    const mine = ops.sum(ops.mul(shares, one(l))); // [1, 1]
+    if (even) return ops.broadcast(mine, G);
+    const flat = (x: Tensor): Tensor => ops.reshape(x, [1, G]);
+    const least = flat(ops.max(ops.min(held[l], ops.map('floor', ops.div(mine, G))), ops.count(forced)));
+    const inLayer = { weights: ops.fill(least, 1), floors: least, caps: flat(held[l]), total: mine };
+    return ops.reshape(ops.kernel(shareOut, inLayer), [G, 1]);
   });
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { compile, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
-import type { EventLayer } from '@kv/core';
+import type { EventLayer, HostArray } from '@kv/core';
 import { each, kernelLaws, scoreAllocatorLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { countFrom, inOrder, modelWide } from '../src/index.ts';
@@ -47,18 +47,20 @@ describe('count-from', () => {
 test('count-from counts the scores that each edge does not exceed', () => {
   fc.assert(
     fc.property(fc.array(fc.nat(12), { minLength: 1, maxLength: 3 }), fc.nat(20), (lengths, seed) => {
-      const { inputs } = counting({ rows: lengths.length, slots: Math.max(1, ...lengths), lengths, seed }),
-        { x, edges, before } = inputs,
+      const { x, held, edges, before } = counting({
+          rows: lengths.length,
+          slots: Math.max(1, ...lengths),
+          lengths,
+          seed,
+        }).inputs,
+        put = (array: HostArray) => cpu.ops.from(array),
         scores = lengths.flatMap((m, r) =>
           Array.from(x.data)
             .slice(r * x.shape[1])
             .slice(0, m),
         );
       const got = readCpu(
-        cpu.ops.kernel(
-          countFrom,
-          Object.fromEntries(Object.entries(inputs).map(([name, given]) => [name, cpu.ops.from(given)])),
-        ),
+        cpu.ops.kernel(countFrom, { x: put(x), held: put(held), edges: put(edges), before: put(before) }),
       ).data;
       Array.from(edges.data, (edge, e) =>
         expect([0, 1, 2, 3].reduce((sum, s) => sum + got[s * 5 + e] - before.data[s * 5 + e], 0)).toBe(

@@ -209,7 +209,7 @@ test('CAKE shares by entropy and variance of the window', () => {
         // rounding down in f32 may move single slots
         budgets(
           compose(
-            weigher('any', [], ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] })),
+            weigher('any', {}, ({ ops, at }) => ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }))(),
             cake({ window, tau2 }),
           ),
           on,
@@ -274,13 +274,13 @@ test('DynamicKV counts the best scores of the whole model, and keeps the sum', (
           vectors: 'spread',
           seed: 1,
         });
-        const given = weigher('given', [], ({ ops, at }) =>
+        const given = weigher('given', {}, ({ ops, at }) =>
           ops.from({ data: Float32Array.from(rows[at.layer]), shape: [1, 8] }),
-        );
+        )();
         const got = budgets(
           compose(
             given,
-            shaper('last', [], ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 1) })),
+            shaper('last', {}, ({ ops, scores }) => ({ scores, forced: ops.lastSlots(scores, 1) }))(),
             dynamickv({ window: 1, most: 100 }),
           ),
           on,

@@ -1,2 +1,1 @@
 export { protectedPartition } from './protected-partition.ts';
-export type { ProtectedPartitionOptions } from './protected-partition.ts';

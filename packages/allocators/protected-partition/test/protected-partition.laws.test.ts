@@ -1,9 +1,9 @@
 import { describe, test } from 'vitest';
-import { compose, mandatory, scorer, values } from '@kv/core';
+import { compose, mandatory, values, scorer } from '@kv/core';
 import { each, scoreAllocatorLaws, transformLaws } from '@kv/laws';
 import { protectedPartition } from '../src/index.ts';
 
-const marks = scorer('marks', [values], ({ ops, values: v }) => ops.reduce('sum', v, 'channels'));
+const marks = scorer('marks', { needs: [values] }, ({ ops, values: v }) => ops.reduce('sum', v, 'channels'))();
 describe('as an allocator', () => {
   each(scoreAllocatorLaws(protectedPartition(marks, { slots: 3 })), test);
 });

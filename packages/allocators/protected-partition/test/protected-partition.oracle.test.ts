@@ -1,13 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { allocatorBy, apply, compile, compose, mandatory, onStep, scorer, selector, state, weigher } from '@kv/core';
+import { apply, compile, compose, mandatory, state, allocatorBy, onStep, scorer, selector, weigher } from '@kv/core';
 import type { ScoreAllocator } from '@kv/core';
 import { protectedPartition } from '../src/index.ts';
 import { partitionOracle } from './protected-partition.oracle.ts';
 
-const best = selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 const marks = (row: readonly number[]) =>
-  scorer('marks', [], ({ ops }) => ops.from({ data: Float32Array.from(row), shape: [1, row.length] }));
+  scorer('marks', {}, ({ ops }) => ops.from({ data: Float32Array.from(row), shape: [1, row.length] }))();
 const run = (
   partition: ScoreAllocator,
   scores: readonly number[],
@@ -74,9 +74,9 @@ const returning = (make: (by: ReturnType<typeof marks>, slots: number) => ScoreA
   });
 /** A partition without the condition `positive`, and one that is a slot short. */
 const greedy = (by: ReturnType<typeof marks>, slots: number): ScoreAllocator =>
-  allocatorBy('greedy', by, ({ ops, by: s, budgets, forced }) => ({
+  allocatorBy('greedy', {}, ({ ops, by: s, budgets, forced }) => ({
     forced: ops.mark(ops.select(s, ops.fill(budgets, slots), { banned: forced }), s),
-  }));
+  }))(by);
 const short = (by: ReturnType<typeof marks>, slots: number): ScoreAllocator =>
   protectedPartition(by, { slots: slots - 1 });
 const good = (by: ReturnType<typeof marks>, slots: number): ScoreAllocator => protectedPartition(by, { slots });
@@ -100,27 +100,32 @@ test('m decoys are tolerated while K_p >= (m + 1) L, and compete by score beyond
 });
 
 test('forced slots beyond the budget are an error of the event, so the floor counts the pool and what `by` forces', () => {
-  const by = weigher({ name: 'by', floor: 2 }, [], ({ ops, at }) =>
+  const by = weigher('by', { floor: () => 2 }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
-  );
+  )();
   expect(compile(protectedPartition(by, { slots: 3 })).floor(100, 50)).toBe(5);
   expect(compile(protectedPartition(by, { slots: 3 })).floor(2, 50)).toBe(2);
 });
 
 test('the inner scorer brings its needs, hooks, checks and label', () => {
   const age = state('age', { kind: 'position', rows: 'model' });
-  const inner = weigher('aged', [age], ({ ops, age: a }) => ops.add(a, 0));
+  const inner = weigher('aged', { needs: [age] }, ({ ops, age: a }) => ops.add(a, 0))();
   const hooked = {
     ...inner,
-    atoms: [...inner.atoms, ...onStep('older', [age], ({ ops, age: a }) => ({ age: ops.add(a, 1) }), 'model').atoms],
+    atoms: [
+      ...inner.atoms,
+      ...onStep('older', { needs: [age], reach: 'model' }, ({ ops, age: a }) => ({ age: ops.add(a, 1) }))().atoms,
+    ],
   };
   const piece = protectedPartition(hooked, { slots: 2 });
-  expect(piece.label).toBe('protectedPartition(slots=2,by=aged)');
+  expect(piece.label).toBe('protectedPartition(aged,slots=2)');
   expect(compile(piece).needs.map((s) => s.id)).toEqual(['state.age']);
   expect(compile(piece).hooks('step')).toHaveLength(1);
   expect(compile(compose(hooked, piece, best)).hooks('step')).toHaveLength(1);
   expect(() =>
     apply(compose(protectedPartition(marks([Number.NaN, 1])), best), { scores: [[1, 2]], budget: 1 }),
   ).toThrow('marks');
-  expect(() => protectedPartition(inner, { slots: 1.5 })).toThrow('slots must be a whole number of slots, got 1.5');
+  expect(() => protectedPartition(inner, { slots: 1.5 })).toThrow(
+    'slots must be a whole number of slots of at least 0, got 1.5',
+  );
 });

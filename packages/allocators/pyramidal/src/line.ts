@@ -1,8 +1,12 @@
+import { number } from '@kv/core';
+
+export const beta = number(20, 'Steepness: the last layer gets (M - W) / beta above the window W.', { least: 1 });
+
 /**
  * The authors' line over layers with mean `above`, from 2 above - above / beta down, or from `most` where that is less.
  */
-export function line(above: number, most: number, beta: number, layers: number): number[] {
-  const top = Math.min(2 * above - above / beta, most),
-    bottom = 2 * above - top;
+export function line(above: number, most: number, steepness: number, layers: number): number[] {
+  const top = Math.min(2 * above - above / steepness, most);
+  const bottom = 2 * above - top;
   return Array.from({ length: layers }, (_, l) => top - (l * (top - bottom)) / (layers - 1));
 }

@@ -1,41 +1,36 @@
-import { allocator, apportion, checkNumber } from '@kv/core';
-import type { Allocator, Plan } from '@kv/core';
-import { line } from './line.ts';
+import { allocator, apportion } from '@kv/core';
+import type { Plan } from '@kv/core';
+import { beta, line } from './line.ts';
 
 /**
  * PyramidKV: budgets fall on a line from the first layer to the last, above what the policy forces; all heads of a
  * layer alike.
  *
  * @remarks Cai et al. 2024, arXiv:2406.02069, with the window W = the policy's floor. The authors floor the step of the
- * line and
- * so overspend; here largest remainders make the sum exact. Prompts shorter than 2 (M - W) get uniform budgets, as
- * theirs do.
- * @throws KvError if `beta` is not at least 1.
+ * line and so overspend; here largest remainders make the sum exact. Prompts shorter than 2 (M - W) get uniform budgets,
+ * as theirs do.
  */
-export function pyramidal({
-  beta = 20,
-}: {
-  /** Steepness: the last layer gets (M - W) / beta above W. @defaultValue 20 */ readonly beta?: number;
-} = {}): Allocator<'pyramidal'> {
-  checkNumber('pyramidal', 'beta', beta, 'a number of at least 1', (b) => b >= 1);
-  return allocator({ name: 'pyramidal', options: { beta: beta === 20 ? undefined : beta } }, (plan) => {
-    const layers = plan.budgets.length,
-      heads = plan.budgets[0]?.length ?? 0;
+export const pyramidal = allocator(
+  'pyramidal',
+  {
+    source: 'Cai et al. 2024, arXiv:2406.02069',
+    says: 'Budgets that fall on a line from the first layer to the last.',
+    options: { beta },
+  },
+  (plan, { beta: steepness }) => {
+    const layers = plan.budgets.length;
+    const heads = plan.budgets[0]?.length ?? 0;
     const total = Math.round(plan.budgets.flat().reduce((a, b) => a + b, 0) / Math.max(1, heads));
-    const mean = total / layers,
-      slots = Math.min(...plan.lengths.flat()),
-      above = mean - plan.floor;
+    const mean = total / layers;
+    const slots = Math.min(...plan.lengths.flat());
+    const above = mean - plan.floor;
     const fallback = (why: string): Plan => ({ ...plan, notes: [...plan.notes, `pyramidal: uniform budgets, ${why}`] });
     if (layers < 2) return fallback('one layer only');
     if (above <= 0) return fallback(`a budget of ${mean} leaves nothing above the ${plan.floor} forced slots`);
     if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${2 * above}`);
     const caps = plan.lengths.map((row) => Math.max(Math.min(...row), Math.min(plan.floor, Math.max(...row))));
-    const shares = apportion(
-      line(above, slots - plan.floor, beta, layers).map((x) => x + plan.floor),
-      total,
-      plan.floor,
-      caps,
-    );
-    return { ...plan, budgets: shares.map((b) => new Array<number>(heads).fill(b)) };
-  });
-}
+    const wanted = line(above, slots - plan.floor, steepness, layers).map((x) => x + plan.floor);
+    const budgets = apportion(wanted, total, plan.floor, caps);
+    return { ...plan, budgets: budgets.map((b) => new Array<number>(heads).fill(b)) };
+  },
+);

@@ -1,33 +1,27 @@
-import { allocator, checkNumber, isCount } from '@kv/core';
-import type { Allocator, Plan } from '@kv/core';
-import { line } from './line.ts';
-
-export interface PyramidkvOptions {
-  /** Observation window of the scorer, for the rule's last check only. @defaultValue 64 */
-  readonly window?: number;
-  /** @defaultValue 20 */
-  readonly beta?: number;
-}
+import { allocator, whole } from '@kv/core';
+import { beta, line } from './line.ts';
 
 /**
  * PyramidKV's budgets as kvpress computes them: the line includes the window, each layer is rounded (half to even) by
- * itself, and
- * where it would leave n >= top >= bottom >= window (or >= what else is forced) the budgets are uniform.
+ * itself, and where it would leave n >= top >= bottom >= window (or >= what else is forced) the budgets are uniform.
  *
  * @remarks The sum may miss the total by the rounding. The report says when the rule fell back.
- * @throws KvError if `window` is not a whole number or `beta` not at least 1.
  */
-export function pyramidkv({ window = 64, beta = 20 }: PyramidkvOptions = {}): Allocator<'pyramidkv'> {
-  checkNumber('pyramidkv', 'window', window, 'a whole number of slots', isCount);
-  checkNumber('pyramidkv', 'beta', beta, 'a number of at least 1', (b) => b >= 1);
-  return allocator({ name: 'pyramidkv', options: { window, beta } }, (plan: Plan) => {
-    const layers = plan.budgets.length,
-      flat = plan.budgets.flat();
-    const mean = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length),
-      slots = Math.min(...plan.lengths.flat());
-    const caps = layers < 2 ? [] : line(mean, slots - window, beta, layers);
-    const top = caps[0] ?? -1,
-      bottom = caps.at(-1) ?? -1;
+export const pyramidkv = allocator(
+  'pyramidkv',
+  {
+    source: "Cai et al. 2024, arXiv:2406.02069, kvpress's rule",
+    says: "PyramidKV's line as kvpress rounds it.",
+    options: { window: whole(64, 'slots', "The scorer's observation window, for the rule's last check only."), beta },
+  },
+  (plan, { window, beta: steepness }) => {
+    const layers = plan.budgets.length;
+    const flat = plan.budgets.flat();
+    const mean = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length);
+    const slots = Math.min(...plan.lengths.flat());
+    const caps = layers < 2 ? [] : line(mean, slots - window, steepness, layers);
+    const top = caps[0] ?? -1;
+    const bottom = caps.at(-1) ?? -1;
     const least = Math.max(window, plan.floor);
     if (!(slots >= top && top >= bottom && bottom >= least))
       return {
@@ -38,8 +32,8 @@ export function pyramidkv({ window = 64, beta = 20 }: PyramidkvOptions = {}): Al
         ],
       };
     return { ...plan, budgets: plan.budgets.map((heads, l) => heads.map(() => halfToEven(caps[l]))) };
-  });
-}
+  },
+);
 
 function halfToEven(x: number): number {
   const down = Math.floor(x);

@@ -7,9 +7,9 @@ import { authors, kvpress } from './pyramidal.oracle.ts';
 
 /** A scorer that forces `window` slots, as SnapKV does. */
 const forcing = (window: number) =>
-  scorer({ name: 'forcing', floor: (n) => Math.min(n, window) }, [], ({ ops, at }) =>
+  scorer('forcing', { floor: (_, n) => Math.min(n, window) }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
-  );
+  )();
 const plan = (allocator: Allocator, { mean, window, slots, layers }: Case, heads = 2): Plan =>
   planBudgets(
     compile(compose(forcing(window), allocator)),
@@ -91,7 +91,7 @@ describe('pyramidkv', () => {
       fc.property(
         cases.filter((c) => c.slots >= c.mean),
         (given) => {
-          const { budgets } = plan(pyramidkv(given), given),
+          const { budgets } = plan(pyramidkv({ window: given.window, beta: given.beta }), given),
             want = kvpress(given.mean, given.window, given.slots, given.layers, given.beta);
           expect(budgets).toEqual(want.map((b) => [b, b]));
         },
@@ -101,8 +101,10 @@ describe('pyramidkv', () => {
 
   test("the goldens' budgets: 240 slots, 4 layers, window 16", () => {
     const given = { window: 16, slots: 240, layers: 4, beta: 20 };
-    expect(plan(pyramidkv(given), { ...given, mean: 120 }, 1).budgets.flat()).toEqual([224, 155, 85, 16]);
-    const half = plan(pyramidkv(given), { ...given, mean: 60 }, 1);
+    expect(
+      plan(pyramidkv({ window: given.window, beta: given.beta }), { ...given, mean: 120 }, 1).budgets.flat(),
+    ).toEqual([224, 155, 85, 16]);
+    const half = plan(pyramidkv({ window: given.window, beta: given.beta }), { ...given, mean: 60 }, 1);
     expect([half.budgets.flat(), half.notes.length]).toEqual([[60, 60, 60, 60], 1]);
   });
 });

@@ -17,7 +17,7 @@ describe.each(
   each(scoreAllocatorLaws(piece, { slack: Infinity, runs: 60 }), test);
 });
 
-const best = selector('best', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+const best = selector('best', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
 const quarter = fc.integer({ min: -8, max: 8 }).map((x) => x / 4);
 const cases = fc.record({
   n: fc.integer({ min: 1, max: 12 }),
@@ -39,11 +39,11 @@ test('every slot that reaches the bar stays, and no other, beside window and mas
       const must = Array.from({ length: Math.min(forced, n) }, (_, i) => i),
         not = Array.from({ length: Math.min(banned, n - must.length) }, (_, i) => must.length + i),
         mask = (set: readonly number[]) => Float32Array.from({ length: n }, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', [], ({ ops, scores: s }) => ({
+      const masks = shaper('masks', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: mask(must), shape: [1, n] }),
         banned: ops.from({ data: mask(not), shape: [1, n] }),
-      }));
+      }))();
       const positions = Array.from({ length: n }, (_, i) => i * (gap + 1)),
         length = positions.at(-1)! + 1;
       const { kept } = apply(compose(masks, threshold({ at: bar, window }), best), {
@@ -84,9 +84,9 @@ test('a lazy layer keeps the slots of its sinks and recents, another and a short
           sum = row.reduce((a, b) => a + b, 0);
         return row.map((x) => x / sum);
       });
-      const flat = scorer('flat', [], ({ ops }) =>
+      const flat = scorer('flat', {}, ({ ops }) =>
           ops.from({ data: new Float32Array(kvHeads * n), shape: [kvHeads, n] }),
-        ),
+        )(),
         is = lazyOracle(attention, positions, length, options) && n > options.sinks + options.recent + options.last;
       lazy += Number(is);
       const { budgets } = apply(compose(flat, simlayerkv(options)), {
@@ -103,10 +103,10 @@ test('a lazy layer keeps the slots of its sinks and recents, another and a short
 });
 test('forced slots count in a lazy layer', () => {
   const attention = [[0.9, 0.02, 0.02, 0.02, 0.02, 0.02]],
-    flat = scorer('flat', [], ({ ops }) => ({
+    flat = scorer('flat', {}, ({ ops }) => ({
       scores: ops.from({ data: new Float32Array(6), shape: [1, 6] }),
       forced: ops.lastSlots(ops.from({ data: new Float32Array(6), shape: [1, 6] }), 4),
-    }));
+    }))();
   expect(
     apply(compose(flat, simlayerkv({ threshold: 0.5, sinks: 1, recent: 2, last: 1 })), {
       attention,
@@ -118,7 +118,7 @@ test('forced slots count in a lazy layer', () => {
 
 test.each([
   [() => threshold({ at: Number.NaN }), 'threshold: at must be a finite number, got NaN'],
-  [() => threshold({ window: -1 }), 'threshold: window must be a whole number of positions, got -1'],
+  [() => threshold({ window: -1 }), 'threshold: window must be a whole number of positions of at least 0, got -1'],
   [() => simlayerkv({ threshold: 2 }), 'simlayerkv: threshold must be a share from 0 to 1, got 2'],
   [() => simlayerkv({ recent: 0 }), 'simlayerkv: recent must be a positive whole number of positions, got 0'],
   [() => simlayerkv({ recent: 2, last: 3 }), 'simlayerkv: last must be at most recent, 2, got 3'],

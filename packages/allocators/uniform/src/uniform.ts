@@ -1,5 +1,8 @@
 import { allocator } from '@kv/core';
-import type { Allocator } from '@kv/core';
 
 /** Every layer and KV head gets the budget that was asked for: what an engine starts from, said aloud. */
-export const uniform = (): Allocator<'uniform'> => allocator('uniform', (plan) => plan);
+export const uniform = allocator(
+  'uniform',
+  { source: 'what an engine starts from', says: 'Every head gets the budget that was asked for.' },
+  (plan) => plan,
+);

@@ -1,5 +1,7 @@
 import { KvError } from '../errors.ts';
-import type { Backend, Ops } from '../ops.ts';
+import { withMaths } from '../maths.ts';
+import type { Ops } from '../maths.ts';
+import type { Backend } from '../ops.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
 import { cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
@@ -16,7 +18,7 @@ const c = (x: Tensor): CpuTensor => {
 const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : undefined);
 
 /** Plain strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
-export const cpuOps: Ops = {
+export const cpuOps: Ops = withMaths({
   from: (array, dtype, lengths) => fromHost(array, dtype, maybe(lengths)),
   fill: (like, value) => {
     const out = zeros(like.shape, 'f32', maybe(like.lengths));
@@ -86,7 +88,7 @@ export const cpuOps: Ops = {
     kernel.ref(host, params, out.data, lengths);
     return out;
   },
-};
+});
 
 /** The backend of the host: reading is immediate. */
 export const cpu: Backend = {

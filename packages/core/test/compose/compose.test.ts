@@ -28,11 +28,18 @@ describe('what is no piece', () => {
     [null, 'null'],
     [undefined, 'undefined'],
     ['topK', 'string'],
-    [{ protocol: 2, atoms: [] }, 'object'],
     [3, 'number'],
   ])('%j', (x, shown) =>
     expect(() => plain(pieces.snapkv(), x)).toThrow(
       `argument 2 must be a piece ({ protocol: 1, atoms, ... }), got ${shown}`,
+    ),
+  );
+  test.each([
+    [2, 'update @kv/core'],
+    [0, "update the package that brings 'mine'"],
+  ])('protocol %d', (protocol, update) =>
+    expect(() => plain(pieces.snapkv(), { ...pieces.topK(), protocol, name: 'mine' })).toThrow(
+      `compose: 'mine' speaks protocol ${protocol} of pieces and this @kv/core protocol 1: ${update}`,
     ),
   );
   test('a combination of what is no scorer', () =>
@@ -42,9 +49,9 @@ describe('what is no piece', () => {
 });
 
 describe('hooks that can stand only once', () => {
-  const freeze = core.freeze('etf', () => ({ sinks: 4, below: 8 })),
-    compact = core.onCompact('merge', [], () => ({})),
-    wrap = core.wrapSelect('cis', [], ({ inner }) => ({ kept: inner().kept }));
+  const freeze = core.freeze('etf', {}, () => ({ sinks: 4, below: 8 }))(),
+    compact = core.onCompact('merge', {}, () => ({}))(),
+    wrap = core.wrapSelect('cis', {}, ({ inner }) => ({ kept: inner().kept }))();
   test.each([
     ['cadence', cadence({ every: 8 }), cadence({ block: 4 })],
     ['freeze', freeze, freeze],
@@ -58,14 +65,14 @@ describe('hooks that can stand only once', () => {
   test('views and step hooks stand side by side', () =>
     expect(
       compose(
-        core.hide('a', 'decode', [], () => ({})),
-        core.hide('b', 'decode', [], () => ({})),
-        core.onStep('c', [], () => ({})),
-        core.onStep('d', [], () => ({})),
+        core.hide('a', { during: 'decode' }, () => ({}))(),
+        core.hide('b', { during: 'decode' }, () => ({}))(),
+        core.onStep('c', {}, () => ({}))(),
+        core.onStep('d', {}, () => ({}))(),
       ).atoms,
     ).toHaveLength(4));
   test('the same step hook twice is one', () => {
-    const hook = core.onStep('decay', [core.state('mass', { kind: 'slot', rows: 'kv' })], () => ({}));
+    const hook = core.onStep('decay', { needs: [core.state('mass', { kind: 'slot', rows: 'kv' })] }, () => ({}))();
     expect(compose(hook, pieces.snapkv(), hook).atoms.filter((a) => a.at === 'step')).toHaveLength(1);
   });
 });
@@ -73,14 +80,14 @@ describe('hooks that can stand only once', () => {
 describe('what compose makes', () => {
   test('a label with options, a name without', () => {
     const policy = compose(core.pool({ kernel: 3 }), compose(core.zScore(), pieces.topK()));
-    expect(policy.label).toBe('pool(kernel=3,kind=mean,except=0) ∘ zScore ∘ topK');
+    expect(policy.label).toBe('pool(kernel=3) ∘ zScore ∘ topK');
     expect(policy.name).toBe('pool ∘ zScore ∘ topK');
   });
-  test('options that are undefined stay out of the label', () =>
-    expect(core.label('x', { a: 1, b: undefined, c: 'd' })).toBe('x(a=1,c=d)'));
+  test('options that are undefined or at their default stay out of the label', () =>
+    expect(core.pool({ kernel: 5, kind: undefined, except: 2 }).label).toBe('pool(except=2)'));
   test('labels of combinations name their parts', () =>
     expect(core.weighted([0.5, pieces.snapkv()], [-1, core.sum(pieces.knorm(), core.max())]).label).toBe(
-      'weighted(0.5*snapkv,-1*sum(knorm,max()))',
+      'weighted(0.5*snapkv,-1*sum(knorm,max))',
     ));
   test('phases of a scorer, a transform, a policy and a timed one', () => {
     expect(compose(pieces.snapkv(), pieces.caote())).toMatchObject({ from: ['start'], to: 'weights' });

@@ -8,22 +8,22 @@ import {
   cpu,
   keys,
   positions,
-  scoreAllocator,
-  scorer,
   state,
   tokens,
-  transform,
   values,
+  scoreAllocator,
+  scorer,
+  transform,
   weigher,
   weightTransform,
 } from '@kv/core';
 import { topK } from '../compose/pieces.ts';
 
-const knorm = scorer('knorm', [keys], ({ ops, keys: k }) => ops.sub(0, ops.norm(k)));
-const last = weigher('last', [attentionLast], ({ attention }) => attention);
-const drift = weightTransform('drift', [values], ({ ops, scores, values: v }) =>
+const knorm = scorer('knorm', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, ops.norm(k)))();
+const last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
+const drift = weightTransform('drift', { needs: [values] }, ({ ops, scores, values: v }) =>
   ops.distance(ops.matmul(ops.simplex(scores), v), v),
-);
+)();
 const data = [3, 4, 0, 0, 6, 8];
 
 describe('apply on plain numbers', () => {
@@ -56,16 +56,17 @@ describe('apply on plain numbers', () => {
   test('positions default to 0 .. n - 1, state to its initial value', () => {
     const mark = state('mark', { kind: 'slot', rows: 'kv', init: 2 });
     expect(
-      apply(
-        scorer('p', [positions, mark], ({ ops, positions: p, mark: m }) => ops.mul(p, m)),
-        { at: { kvHeads: 1, slots: 3, length: 3 } },
-      ).scores!.data,
+      apply(scorer('p', { needs: [positions, mark] }, ({ ops, positions: p, mark: m }) => ops.mul(p, m))(), {
+        at: { kvHeads: 1, slots: 3, length: 3 },
+      }).scores!.data,
     ).toEqual(Float32Array.of(0, 2, 4));
   });
   test('tokens alone say how many slots there are', () =>
     expect(
       apply(
-        scorer('ids', [tokens], ({ ops, tokens: t }) => ops.from({ data: t.ids, shape: [1, t.ids.length] })),
+        scorer('ids', { needs: [tokens] }, ({ ops, tokens: t }) =>
+          ops.from({ data: t.ids, shape: [1, t.ids.length] }),
+        )(),
         {
           tokens: {
             ids: [7, 8],
@@ -81,11 +82,7 @@ describe('apply on plain numbers', () => {
   test('budgets of an allocator that reads scores', () =>
     expect(
       apply(
-        compose(
-          last,
-          scoreAllocator('less', [], ({ ops, budgets }) => ({ budgets: ops.sub(budgets, 1) })),
-          topK(),
-        ),
+        compose(last, scoreAllocator('less', {}, ({ ops, budgets }) => ({ budgets: ops.sub(budgets, 1) }))(), topK()),
         { attention: [[1, 2, 3]], budget: 2 },
       ),
     ).toMatchObject({ budgets: [1], kept: [[2]] }));
@@ -111,19 +108,13 @@ describe('what is missing or wrong is named', () => {
       "knorm: needs the signal keys: pass it as 'keys', got scores",
     ));
   test('scores to start from', () =>
-    expect(() =>
-      apply(
-        transform('f', [], ({ scores }) => scores),
-        {},
-      ),
-    ).toThrow('f: starts from scores or weights: expected { scores }, got nothing'));
+    expect(() => apply(transform('f', {}, ({ scores }) => scores)(), {})).toThrow(
+      'f: starts from scores or weights: expected { scores }, got nothing',
+    ));
   test('a score that is not finite', () =>
-    expect(() =>
-      apply(
-        transform('f', [], ({ ops, scores }) => ops.log(scores)),
-        { scores: [[1, 0]] },
-      ),
-    ).toThrow('f, layer 0: scores must be finite, got another number at flat index 1'));
+    expect(() => apply(transform('f', {}, ({ ops, scores }) => ops.log(scores))(), { scores: [[1, 0]] })).toThrow(
+      'f, layer 0: scores must be finite, got another number in row 0, slot 1',
+    ));
   test('data that its shape does not fit', () =>
     expect(() => apply(knorm, { keys: { data: [1, 2], shape: [1, 2, 2] } })).toThrow(
       'shape [1,2,2] needs 4 numbers, got 2',

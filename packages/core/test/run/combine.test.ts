@@ -3,15 +3,19 @@ import ndarray from 'ndarray';
 import type { NdArray } from 'ndarray';
 import nops from 'ndarray-ops';
 import { expect, test } from 'vitest';
-import { apply, as, keys, LOWEST, max, scorer, sum, values, weighted } from '@kv/core';
+import { apply, as, keys, LOWEST, max, sum, values, weighted, scorer } from '@kv/core';
 import type { Scorer } from '@kv/core';
 import { agree } from '../ops/agree.ts';
 import { numbers } from '../ops/arrays.ts';
 import { ops } from './engine.ts';
 
 /** Scorers that give one channel of a signal. */
-const first: Scorer<'first'> = scorer('first', [as('a', keys)], ({ ops: o, a }) => o.reduce('sum', a, 'channels'));
-const second: Scorer<'second'> = scorer('second', [as('b', values)], ({ ops: o, b }) => o.reduce('sum', b, 'channels'));
+const first: Scorer<'first'> = scorer('first', { needs: [as('a', keys)] }, ({ ops: o, a }) =>
+  o.reduce('sum', a, 'channels'),
+)();
+const second: Scorer<'second'> = scorer('second', { needs: [as('b', values)] }, ({ ops: o, b }) =>
+  o.reduce('sum', b, 'channels'),
+)();
 const cases = fc
   .record({ rows: fc.integer({ min: 1, max: 3 }), slots: fc.integer({ min: 1, max: 6 }), seed: fc.nat(2 ** 30) })
   .map(({ rows, slots, seed }) => {

@@ -1,5 +1,5 @@
 import { compile, cpu, runEvent, settle } from '@kv/core';
-import type { AnySignal, At, EventLayer, Ops, Piece, Settled, Tensor } from '@kv/core';
+import type { AnySignal, At, EventLayer, Ops, Piece, SettledEvent, Tensor } from '@kv/core';
 
 export const ops: Ops = cpu.ops;
 export const at = (more: Partial<At> = {}): At => ({
@@ -42,6 +42,6 @@ export function layer(
   };
 }
 /** A whole event on the CPU, settled. */
-export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<Settled> {
+export async function event(policy: Piece, ...layers: readonly EventLayer[]): Promise<SettledEvent> {
   return settle(cpu, layers, runEvent(compile(policy), layers, ops));
 }

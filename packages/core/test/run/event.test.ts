@@ -8,40 +8,38 @@ import {
   cpu,
   keys,
   max,
-  modelAllocator,
-  modelScorer,
-  onStep,
   planBudgets,
   positions,
   runEvent,
   runSteps,
-  scoreAllocator,
-  scorer,
-  selector,
   settle,
   signalKey,
   state,
   sum,
-  transform,
   values,
   weighted,
+  onStep,
+  scoreAllocator,
+  scorer,
+  selector,
+  transform,
   weigher,
 } from '@kv/core';
 import type { AnySignal, Piece, Plan } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';
 
-const last = () => weigher('last', [attentionLast], ({ attention }) => attention);
+const last = () => weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
 const topK = pieces.topK;
 
 describe('signals', () => {
   test('the needs of a policy are the union, each once, also with equal arguments', () => {
     const piece = compose(
       sum(
-        weigher('a', [attentionWindow(8), keys], ({ attention }) => attention),
-        weigher('b', [attentionWindow(8), attentionWindow(4)], ({ attention }) => attention),
+        weigher('a', { needs: [attentionWindow(8), keys] }, ({ attention }) => attention)(),
+        weigher('b', { needs: [attentionWindow(8), attentionWindow(4)] }, ({ attention }) => attention)(),
       ),
-      transform('c', [values, keys], ({ scores }) => scores),
+      transform('c', { needs: [values, keys] }, ({ scores }) => scores)(),
       topK(),
     );
     expect(compile(piece).needs.map(signalKey)).toEqual([
@@ -106,10 +104,7 @@ describe('settle', () => {
     expect(
       (
         await event(
-          compose(
-            scorer('any', [attentionLast], ({ attention }) => attention),
-            topK(),
-          ),
+          compose(scorer('any', { needs: [attentionLast] }, ({ attention }) => attention)(), topK()),
           layer(signals),
         )
       ).kept,
@@ -118,11 +113,7 @@ describe('settle', () => {
   test('the first piece that is wrong is named, not the one after it', async () =>
     expect(
       event(
-        compose(
-          last(),
-          transform('after', [], ({ scores }) => scores),
-          topK(),
-        ),
+        compose(last(), transform('after', {}, ({ scores }) => scores)(), topK()),
         layer({ 'attention.last': matrix([[NaN, 0, 0, 0]]) }),
       ),
     ).rejects.toThrow(/^last, layer 0/));
@@ -131,10 +122,10 @@ describe('settle', () => {
       (await event(compose(last(), topK()), layer({ 'attention.last': matrix([[1, 2, NaN, NaN]], [2]) }))).kept,
     ).toEqual([[Uint32Array.of(0, 1)]]));
   test('more forced slots than budget are an error that names layer and head', async () => {
-    const forcing = weigher('forcing', [attentionLast], ({ ops: o, attention }) => ({
+    const forcing = weigher('forcing', { needs: [attentionLast] }, ({ ops: o, attention }) => ({
       scores: attention,
       forced: o.lastSlots(attention, 3),
-    }));
+    }))();
     await expect(
       event(
         compose(forcing, topK()),
@@ -161,7 +152,7 @@ describe('settle', () => {
     const settled = await event(
       compose(
         last(),
-        selector('shared', [], ({ ops: o, scores, budgets }) => o.select(scores, o.reduce('max', budgets, 'rows'))),
+        selector('shared', {}, ({ ops: o, scores, budgets }) => o.select(scores, o.reduce('max', budgets, 'rows')))(),
       ),
       layer({ 'attention.last': matrix([[1, 4, 3, 2]]) }, { kvHeads: 2, selectRows: 2 }),
     );
@@ -190,13 +181,13 @@ describe('settle', () => {
 
 describe('query rows', () => {
   test('a selector means scores and unites masks over each group', async () => {
-    const mask = weigher('mask', [attentionLast], ({ attention }) => ({
+    const mask = weigher('mask', { needs: [attentionLast] }, ({ attention }) => ({
       scores: attention,
       forced: matrix([
         [0, 0, 0, 0],
         [1, 0, 0, 0],
       ]),
-    }));
+    }))();
     expect(
       (
         await event(
@@ -218,10 +209,10 @@ describe('query rows', () => {
 
 describe('masks and floors', () => {
   const forcing = (name: string, slot: number) =>
-    weigher({ name, floor: 1 }, [attentionLast], ({ attention }) => ({
+    weigher(name, { floor: () => 1, needs: [attentionLast] }, ({ attention }) => ({
       scores: attention,
       forced: ops.atLeast(matrix([[0, 1, 2, 3].map((i) => Number(i === slot))]), 1),
-    }));
+    }))();
   test('masks of combined scorers are united, floors added, never above the slots', async () => {
     const policy = compose(sum(forcing('a', 0), forcing('b', 1)), topK());
     expect((await event(policy, layer({ 'attention.last': matrix([[0, 0, 5, 5]]) }))).kept).toEqual([
@@ -231,7 +222,7 @@ describe('masks and floors', () => {
     expect(compile(policy).floor(1, 5)).toBe(1);
   });
   test('hooks of combined scorers come along', () => {
-    const hook = onStep('decay', [], () => ({}));
+    const hook = onStep('decay', {}, () => ({}))();
     expect(
       compile(compose(max(compose(last(), hook), weighted([1, compose(last(), hook)])), topK()))
         .hooks('step')
@@ -239,24 +230,24 @@ describe('masks and floors', () => {
     ).toEqual(['decay']);
   });
   test('the reach of a combination is its widest part', () => {
-    const wide = modelScorer('wide', [attentionLast], (layers) => layers.map((l) => l.attention));
+    const wide = scorer('wide', { needs: [attentionLast], reach: 'model' }, ({ attention }) => attention)();
     expect(compile(sum(last(), wide)).reach).toBe('model');
     expect(compile(sum(last())).reach).toBe('layer');
     expect(
       compile(
-        compose(
-          weigher({ name: 'whole', whole: true }, [], ({ ops: o }) => o.from({ data: [1], shape: [1, 1] })),
-          topK(),
-        ),
+        compose(weigher('whole', { whole: true }, ({ ops: o }) => o.from({ data: [1], shape: [1, 1] }))(), topK()),
       ).whole,
     ).toBe(true);
   });
   test('a model scorer sees all layers at once', async () => {
-    const wide = modelScorer('wide', [attentionLast], (layers) =>
-      layers.map(({ attention }) =>
-        layers.reduce((s, l) => (l.attention === attention ? s : ops.add(s, l.attention)), attention),
-      ),
-    );
+    const wide = scorer(
+      'wide',
+      {
+        needs: [attentionLast],
+        across: (layers) => layers.map(({ attention }) => attention).reduce((a, b) => ops.add(a, b)),
+      },
+      ({ shared }) => shared,
+    )();
     const layers = [
       layer({ 'attention.last': matrix([[4, 0, 0, 1]]) }),
       layer({ 'attention.last': matrix([[0, 3, 0, 2]]) }, { layer: 1 }),
@@ -270,12 +261,12 @@ describe('masks and floors', () => {
 
 describe('state', () => {
   const count = state('count', { kind: 'slot', rows: 'kv' });
-  const counting = weigher('counting', [attentionLast, count], ({ ops: o, attention, count: c }) => ({
+  const counting = weigher('counting', { needs: [attentionLast, count] }, ({ ops: o, attention, count: c }) => ({
     scores: attention,
     state: { count: o.add(c, 1) },
-  }));
+  }))();
   test('what a step writes the steps after it read, and the event gives it back', () => {
-    const reader = transform('reader', [count], ({ count: c }) => c),
+    const reader = transform('reader', { needs: [count] }, ({ count: c }) => c)(),
       l = layer({ 'attention.last': matrix([[1, 2, 3, 4]]), 'state.count': matrix([[5, 5, 5, 5]]) });
     const [draft] = runEvent(compile(compose(counting, reader, topK())), [l], ops);
     expect(draft.scores).toMatchObject({ data: Float32Array.of(6, 6, 6, 6) });
@@ -294,17 +285,19 @@ describe('state', () => {
     expect(() =>
       runEvent(
         compile(
-          weigher('sly', [attentionLast, count], ({ attention }) => ({
+          weigher('sly', { needs: [attentionLast, count] }, ({ attention }) => ({
             scores: attention,
             state: { other: attention },
-          })),
+          }))(),
         ),
         [layer({ 'attention.last': matrix([[1, 2, 3, 4]]) })],
         ops,
       ),
     ).toThrow("sly: writes the state 'other', expected one of the states it declares (count)"));
   test('a step hook writes the state that it declares', () => {
-    const [hook] = compile(onStep('tick', [count], ({ ops: o, count: c }) => ({ count: o.mul(c, 2) }))).hooks('step');
+    const [hook] = compile(
+      onStep('tick', { needs: [count] }, ({ ops: o, count: c }) => ({ count: o.mul(c, 2) }))(),
+    ).hooks('step');
     const [written] = hook.run([
       {
         at: at(),
@@ -323,10 +316,7 @@ describe('planBudgets', () => {
   test.each(['layer', 'model'] as const)(
     'what heads are too short for goes to others where scores are shared out again, over the %s',
     (reach) => {
-      const ada =
-          reach === 'model'
-            ? modelAllocator('ada', [], (layers) => layers.map(({ budgets }) => ({ budgets })))
-            : scoreAllocator('ada', [], ({ budgets }) => ({ budgets })),
+      const ada = scoreAllocator('ada', { reach }, ({ budgets }) => ({ budgets }))(),
         policy = compile(compose(last(), ada, topK()));
       fc.assert(
         fc.property(uneven, fc.nat(14), (lengths, budget) => {
@@ -411,7 +401,7 @@ describe('planBudgets', () => {
     ),
   );
   test('an allocator without scores stands before one that reads them', () => {
-    const ada = scoreAllocator('ada', [], ({ budgets }) => ({ budgets }));
+    const ada = scoreAllocator('ada', {}, ({ budgets }) => ({ budgets }))();
     expect(() => planBudgets(compile(compose(last(), ada, pieces.pyramidal(), topK())), 2, [[4]])).toThrow(
       "compose: 'pyramidal' shares budgets out before scores are read and must stand before 'ada', which reads them",
     );

@@ -3,13 +3,12 @@ import {
   attentionLast,
   compile,
   compose,
-  modelScorer,
-  onStep,
   readCpu,
   runEvent,
-  scorer,
   state,
   view,
+  onStep,
+  scorer,
   weigher,
   wrapSelect,
 } from '@kv/core';
@@ -17,7 +16,7 @@ import type { Tensor, ViewHook } from '@kv/core';
 import { topK } from '../compose/pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
 
-const last = weigher('last', [attentionLast], ({ attention }) => attention);
+const last = weigher('last', { needs: [attentionLast] }, ({ attention }) => attention)();
 const slots = ops.from({ data: Uint32Array.of(0, 1, 2, 3), shape: [1, 4] });
 const signals: Readonly<Record<string, unknown>> = {
   'attention.last': matrix([
@@ -43,7 +42,7 @@ describe('view', () => {
     const piece = view(compose(last, topK()), { budget: 2 });
     expect(compile(piece)).toMatchObject({
       evicts: false,
-      label: 'view(budget=2,rows=query,of=last ∘ topK)',
+      label: 'view(last ∘ topK,budget=2)',
       steps: [],
     });
     expect(mask(onlyView(piece))).toEqual([1, 0, 0, 1, 0, 1, 0, 1]);
@@ -59,24 +58,12 @@ describe('view', () => {
     expect(mask(onlyView(view(compose(last, topK()), { budget: 9 })))).toEqual([1, 1, 1, 1, 1, 1, 1, 1]));
   test('step hooks of the policy run on', () =>
     expect(
-      compile(
-        view(
-          compose(
-            last,
-            topK(),
-            onStep('tick', [], () => ({})),
-          ),
-          { budget: 2 },
-        ),
-      ).hooks('step'),
+      compile(view(compose(last, topK(), onStep('tick', {}, () => ({}))()), { budget: 2 })).hooks('step'),
     ).toHaveLength(1));
   test('a policy that reaches over the model is an error', () =>
     expect(() =>
       view(
-        compose(
-          modelScorer('wide', [attentionLast], (l) => l.map((x) => x.attention)),
-          topK(),
-        ),
+        compose(scorer('wide', { needs: [attentionLast], reach: 'model' }, ({ attention }) => attention)(), topK()),
         { budget: 1 },
       ),
     ).toThrow("view: 'wide ∘ topK' reaches over the whole model, expected a policy of one layer"));
@@ -84,9 +71,9 @@ describe('view', () => {
     const passing = compose(
       scorer(
         'again',
-        [{ ...attentionLast, provide: () => Promise.reject(new Error('never')) }],
+        { needs: [{ ...attentionLast, provide: () => Promise.reject(new Error('never')) }] },
         ({ attention }) => attention,
-      ),
+      )(),
       topK(),
     );
     expect(() => view(passing, { budget: 1 })).toThrow(
@@ -101,11 +88,11 @@ describe('view', () => {
 describe('wrapSelect', () => {
   const seen = state('seen', { kind: 'slot', rows: 'query' });
   /** Retrieves in the first row only; the second reuses what state says. */
-  const half = wrapSelect('half', [seen], ({ ops: o, seen: old, inner }) => {
+  const half = wrapSelect('half', { needs: [seen] }, ({ ops: o, seen: old, inner }) => {
     const active = matrix([[1], [0]]),
       now = o.where(active, o.mark(inner(active).kept, old), old);
     return { kept: o.select(now, o.reduce('sum', now, 'slots')), state: { seen: now } };
-  });
+  })();
   const old = {
     'state.seen': matrix([
       [0, 0, 0, 0],
@@ -122,17 +109,17 @@ describe('wrapSelect', () => {
     ]));
   test('an inactive row keeps nothing of its own', () => {
     let counts: readonly number[] = [];
-    const watch = wrapSelect('watch', [], ({ inner }) => {
+    const watch = wrapSelect('watch', {}, ({ inner }) => {
       const { kept } = inner(matrix([[1], [0]]));
       counts = [...readCpu(kept).lengths!];
       return { kept };
-    });
+    })();
     const policy = compile(compose(last, topK(), watch));
     runEvent(policy, [layer(signals, { queryHeads: 2, selectRows: 2 })], ops, policy.hooks('wrapSelect')[0]);
     expect(counts).toEqual([2, 0]);
   });
   test('without rows that say otherwise, inner is the policy itself', () => {
-    const same = wrapSelect('same', [], ({ inner }) => ({ kept: inner().kept })),
+    const same = wrapSelect('same', {}, ({ inner }) => ({ kept: inner().kept }))(),
       wrapped = compile(compose(last, topK(), same)),
       l = layer(signals, { queryHeads: 2, selectRows: 2 });
     const numbers = (t: Tensor | undefined): number[] => [...readCpu(t!).data];

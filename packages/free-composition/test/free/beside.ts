@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { loadModel } from '@kv/models';
-import type { LoadOptions, Model } from '@kv/models';
+import type { HostModel, LoadOptions } from '@kv/models';
 import { BUDGET_CURVE_FILE, HEAD_SCORES_FILE } from '@kv/allocators-given';
 import { QUERY_STATISTICS_FILE, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
@@ -63,7 +63,7 @@ export function filesBeside({ layers, queryHeads, kvHeads, headDim }: Heads): Re
 export async function withFiles(
   folder: string,
   options?: LoadOptions,
-): Promise<{ readonly path: string; readonly model: Model }> {
+): Promise<{ readonly path: string; readonly model: HostModel }> {
   const path = mkdtempSync(join(tmpdir(), 'kv-free-'));
   onTestFinished(() => {
     rmSync(path, { recursive: true });

@@ -1,7 +1,6 @@
-import { cadence, compile } from '@kv/core';
-import type { Atom, Phase, Piece } from '@kv/core';
-import { pieces } from '@kv/policies';
-import type { AnyScorer, OptionValue, OptionValues, PieceEntry, Term } from '@kv/policies';
+import { cadence, compile, entries } from '@kv/core';
+import type { AnyFactory, AnyScorer, Atom, Description, Phase, Piece } from '@kv/core';
+import { catalogue } from '@kv/policies';
 
 /** One choice of a kind: a piece, or none. */
 export interface Choice {
@@ -21,7 +20,7 @@ export interface Place {
  * The option of a piece for a cache of a dozen slots: whole numbers above 3 become 3 where they are odd, such as
  * kernels, else 2; what stands for everything, from 1,024 on, 16.
  */
-const small = (value: OptionValue): OptionValue =>
+const small = (value: unknown): unknown =>
   typeof value !== 'number' || !Number.isInteger(value) || value <= 3
     ? value
     : value >= 1024
@@ -29,8 +28,10 @@ const small = (value: OptionValue): OptionValue =>
       : value % 2 === 1
         ? 3
         : 2;
-const smaller = ({ options }: PieceEntry): OptionValues =>
-  Object.fromEntries(Object.entries(options).map(([name, value]) => [name, small(value)]));
+const smaller = ({ description: { options } }: AnyFactory): readonly object[] => {
+  const all = Object.entries(options).map(([name, option]) => [name, small(option.default)]);
+  return all.length === 0 ? [] : [Object.fromEntries(all) as object];
+};
 
 const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 'kept'];
 const NONE: Choice = { label: 'none', from: PHASES, to: 'same', once: false };
@@ -45,14 +46,18 @@ const choice = (piece: Piece): Choice => {
   };
 };
 
-const entries = Object.entries(pieces),
-  plain = entries.filter(([, { around }]) => around === undefined).map(([, entry]) => entry.make(smaller(entry)));
+const factories = entries(catalogue)
+  .map(({ factory }) => factory)
+  .filter(({ description: { from } }) => from !== undefined);
+const taking = (takes: Description['takes']): readonly AnyFactory[] =>
+  factories.filter(({ description }) => description.takes === takes);
+const plain = taking('nothing').map((factory) => factory(...smaller(factory)) as Piece);
 const leaving = (to: Phase): readonly AnyScorer[] =>
   plain.filter((p) => p.from.join() === 'start' && p.to === to) as readonly AnyScorer[];
 const [weigher, other] = leaving('weights'),
   [scorer] = leaving('scores');
 /** What stands inside combinations: two scorers of weights, or one whose scores may be negative. */
-const terms: readonly (readonly Term[])[] = [
+const terms: readonly (readonly (readonly [weight: number, scorer: AnyScorer])[])[] = [
   [
     [1, weigher],
     [2, other],
@@ -64,11 +69,11 @@ const terms: readonly (readonly Term[])[] = [
 ];
 
 function made(): readonly Piece[] {
-  const combined = entries.flatMap(([, entry]) => {
-    if (entry.around === 'scorers' || entry.around === 'weighted')
-      return terms.map((inner) => entry.make(smaller(entry), inner));
-    return entry.around === 'by' ? terms.map((inner) => entry.make(smaller(entry), inner.slice(1))) : [];
-  });
+  const combined = [
+    ...taking('scorers').flatMap((join) => terms.map((inner) => join(...inner.map(([, piece]) => piece)))),
+    ...taking('terms').flatMap((join) => terms.map((inner) => join(...inner))),
+    ...taking('scorer').flatMap((factory) => terms.map(([, [, by]]) => factory(by, ...smaller(factory)))),
+  ] as readonly Piece[];
   const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every))
     ? []
     : [cadence({ block: 4 }), cadence({ every: 2 }), cadence({ block: 4, every: 2 })];

@@ -1,7 +1,8 @@
 import { shaper, unitTransform } from '@kv/core';
 import type { Ops, Piece, Tensor } from '@kv/core';
 import type { Scene } from '@kv/laws';
-import type { Model } from '@kv/models';
+import { hostRunning } from '@kv/models';
+import type { HostDecoder, HostModel } from '@kv/models';
 import { random } from './cover.ts';
 
 /** Share of a row's largest magnitude within which two scores tie. */
@@ -20,8 +21,8 @@ export function shaken(seed: number): (before: Piece) => readonly Piece[] {
       noise = ops.from({ data: Float32Array.from({ length: rows * n }, next), shape: [rows, n] });
     return ops.add(x, ops.mul(noise, ops.mul(ops.reduce('max', ops.map('abs', x), 'slots'), TIE)));
   };
-  const slots = shaper('shaken', [], ({ ops, scores }) => shake(ops, scores)),
-    units = unitTransform('shaken', [], ({ ops, unitScores }) => shake(ops, unitScores));
+  const slots = shaper('shaken', {}, ({ ops, scores }) => shake(ops, scores))();
+  const units = unitTransform('shaken', {}, ({ ops, unitScores }) => shake(ops, unitScores))();
   return ({ to, atoms }) => {
     const kind = atoms[0]?.at === 'event' ? atoms[0].kind : undefined;
     return kind === 'scorer' || kind === 'transform' ? [slots] : kind === 'unit' && to === 'units' ? [units] : [];
@@ -45,18 +46,16 @@ export function shakenScene({ spec, layers }: Scene, seed: number): Scene {
   };
 }
 /** The same model with every query, key and value raised by up to `TIE` of itself. */
-export function shakenModel(model: Model, seed: number): Model {
+export function shakenModel(model: HostModel, seed: number): HostModel {
   const next = numbersOf(seed),
     raised = (x: Float32Array): Float32Array => x.map((v) => v * (1 + TIE * next())),
     { decoder } = model;
-  return {
-    ...model,
-    decoder: {
-      ...decoder,
-      project: async (...layer) => {
-        const { q, k, v } = await decoder.project(...layer);
-        return { q: raised(q), k: raised(k), v: raised(v) };
-      },
+  const shaking: HostDecoder = {
+    ...decoder,
+    project: async (...layer) => {
+      const { q, k, v } = await decoder.project(...layer);
+      return { q: raised(q), k: raised(k), v: raised(v) };
     },
   };
+  return { ...model, ...hostRunning(shaking, model) };
 }

@@ -1,9 +1,8 @@
 import type { Tensor } from '@kv/core';
 import type { Ahead } from '@kv/models';
 import { encodeAttention } from '../attention.ts';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeEmbedding } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
 import { partOf } from './part.ts';
 import { attentionOf } from './signals.ts';
@@ -13,12 +12,8 @@ import { attentionOf } from './signals.ts';
  * behind those in use and counts once its token is known, so that taking a step back is
  * setting the lengths to what counts.
  */
-export function aheadOf(memory: DeviceMemory): Ahead {
-  const {
-      layers,
-      model: { decoder, config },
-    } = memory,
-    next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];
+export function aheadOf(memory: DeviceState): Ahead {
+  const next = (): number => memory.rotations(Uint32Array.of(memory.length))[0];
   return {
     room(policy) {
       const asks =
@@ -29,37 +24,29 @@ export function aheadOf(memory: DeviceMemory): Ahead {
       return Math.min(
         memory.window - next(),
         memory.untilFreed,
-        ...layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)),
+        ...memory.layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)),
       );
     },
     start(asked, before) {
       const scope = memory.open(),
         { commands } = scope,
-        { layers: prepared, head, embedding } = decoder.prepared,
-        { rows } = decoder,
+        {
+          decoder: { layers: prepared, head, embedding, rows },
+          model: { config },
+        } = memory,
         position = memory.length + before;
       try {
-        const { tensor } = encodeEmbedding(
-            commands,
-            asked.tensor,
-            1,
-            (head as DeviceRunnable).matrix(embedding),
-            config.embeddingScale,
-          ),
+        const { tensor } = encodeEmbedding(commands, asked.tensor, 1, head.matrix(embedding), config.embeddingScale),
           part = partOf(memory, commands, Uint32Array.of(position), tensor);
-        for (const [l, layer] of layers.entries()) {
+        for (const [l, layer] of memory.layers.entries()) {
           const { project, finish } = prepared[l],
-            [q, k, v] = (project as DeviceRunnable).encode(commands, [part.x], 1, part.angles(l)) as [
-              Tensor,
-              Tensor,
-              Tensor,
-            ];
+            [q, k, v] = project.encode(commands, [part.x], 1, part.angles(l)) as [Tensor, Tensor, Tensor];
           layer.cache.write(k, v, part.positions);
           const { out } = encodeAttention(commands, {
             ...attentionOf(layer, config, l, q, part.positions),
             slots: layer.cache.length + before + 1,
           });
-          const [x] = (finish as DeviceRunnable).encode(commands, [part.x, out], 1) as [Tensor];
+          const [x] = finish.encode(commands, [part.x, out], 1) as [Tensor];
           for (const spent of [q, k, v, out, part.x]) commands.free(spent);
           part.x = x;
           for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;
@@ -70,18 +57,19 @@ export function aheadOf(memory: DeviceMemory): Ahead {
         throw error;
       }
     },
-    land(token) {
+    commit(token) {
+      memory.decoded++;
       const at = [memory.length],
         turned = [next()];
-      for (const { cache } of layers) {
+      for (const { cache } of memory.layers) {
         cache.join(1, at, turned);
         memory.mostSlots = Math.max(memory.mostSlots, cache.length);
         memory.counters.fused++;
       }
       memory.text.push(token);
     },
-    takeBack() {
-      for (const { cache } of layers) cache.rewind();
+    rollback() {
+      for (const { cache } of memory.layers) cache.rewind();
     },
   };
 }

@@ -18,6 +18,8 @@ export interface Stage {
   readonly scope: Scope;
   readonly shared: DeviceStates;
   readonly times: EventTimes;
+  /** Runs what must not end in the middle. */
+  change<T>(run: () => Promise<T>): Promise<T>;
 }
 /** A layer's event whose compaction is recorded, but whose results nobody has read. */
 export interface Recorded {
@@ -44,16 +46,19 @@ export async function runOnDevice(
     drafts = runEvent(policy, places, scope.ops);
   times.score += performance.now() - started;
   const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i], draft: drafts[i] }));
-  return settled(scope, recorded, times, (slots) => {
-    for (const [i, subject] of subjects.entries())
-      compact(
-        policy,
-        subject,
-        drafts[i],
-        stage,
-        slots[i].map(({ length }) => length),
-      );
-  });
+  return settled(scope, recorded, times, (slots, confirm) =>
+    stage.change(async () => {
+      for (const [i, subject] of subjects.entries())
+        compact(
+          policy,
+          subject,
+          drafts[i],
+          stage,
+          slots[i].map(({ length }) => length),
+        );
+      confirm();
+    }),
+  );
 }
 
 /**
@@ -81,7 +86,7 @@ export function recordOnDevice(
     draft: {
       state,
       budgets: copy(budgets),
-      checks: checks.map(({ bad, message }) => ({ message, bad: copy(bad) })),
+      checks: checks.map((check) => ({ ...check, bad: copy(check.bad) })),
       ...(kept && { kept: copy(kept) }),
     },
   };
@@ -95,12 +100,16 @@ export function copied(commands: Commands, x: Tensor): Tensor {
   return { ...out, ...(x.lengths && { lengths: copied(commands, x.lengths) }) };
 }
 
-/** Reads what events decided, in one read, and tells their layers. @throws KvError for a check that failed. */
+/**
+ * Reads what events decided, in one read, and tells their layers, in `passed` if it is given. @throws KvError for a
+ * check that failed.
+ */
 export async function settled(
   scope: Pick<Scope, 'read' | 'ops' | 'name'>,
   recorded: readonly Recorded[],
   times: EventTimes,
-  passed?: (slots: readonly (readonly Uint32Array[])[]) => void,
+  passed: (slots: readonly (readonly Uint32Array[])[], confirm: () => void) => Promise<void> | void = (_, confirm) =>
+    confirm(),
 ): Promise<EventResult> {
   const started = performance.now(),
     { kept, budgets } = await settle(
@@ -109,8 +118,9 @@ export async function settled(
       recorded.map(({ draft }) => draft),
     ),
     read = performance.now();
-  passed?.(kept);
-  for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]);
+  await passed(kept, () => {
+    for (const [i, { layer }] of recorded.entries()) layer.confirm(kept[i]);
+  });
   times.settle += read - started;
   times.compact += performance.now() - read;
   return { budgets, kept: recorded.map(({ layer }) => layer.cache.kept()) };

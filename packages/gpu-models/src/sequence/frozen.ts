@@ -1,7 +1,8 @@
-import type { Compiled, Tensor } from '@kv/core';
+import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import type { Course } from '@kv/models';
 import { encodeSlots } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { partOf, type Part } from './part.ts';
 
 /** Rows of a part that a layer computes: the first `before` and the last `after` of its tokens. */
@@ -14,10 +15,10 @@ export interface Live {
  * The tokens of a part that a layer of prefill really computes, where the policy freezes some. The last as many as the
  * layer's ring holds are never frozen.
  */
-export function liveRows(memory: DeviceMemory, policy: Compiled, l: number, { at, m }: Part): Live | undefined {
-  const [hook] = policy.hooks('freeze');
+export function liveRows(memory: DeviceState, course: Course, l: number, { at, m }: Part): Live | undefined {
+  const [hook] = course.policy.hooks('freeze');
   if (!hook || l === 0 || m === 0) return undefined;
-  const { sinks, below } = hook.run(memory.at(l)),
+  const { sinks, below } = hook.run(memory.at(l, course)),
     cut = Math.min(below, memory.promptLength - (memory.layers[l].ring?.window ?? 1)),
     first = at[0];
   const before = Math.min(m, Math.max(0, sinks - first)),
@@ -26,7 +27,7 @@ export function liveRows(memory: DeviceMemory, policy: Compiled, l: number, { at
 }
 
 /** These rows of a part as one of their own. */
-export function pick(memory: DeviceMemory, commands: Commands, part: Part, live: Live): Part {
+export function pick(memory: DeviceState, commands: Commands, part: Part, live: Live): Part {
   const { before, after } = live,
     { m, at } = part,
     count = before + after,

@@ -1,8 +1,20 @@
 import { KvError, sameSignal, signalKey } from '@kv/core';
-import type { AnySignal, Cell, Compiled, Plan, Signal } from '@kv/core';
+import type { AnySignal, Cell, Plan, Signal } from '@kv/core';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
-import { embeddingsOf, makeRoom, SequenceMemory, watchOf } from '@kv/models';
-import type { Ahead, EventResult, EventTimes, Fed, FeedOptions, Model, Place, Snapshot } from '@kv/models';
+import { SequenceMemory, watchOf } from '@kv/models';
+import type {
+  Ahead,
+  Course,
+  Decoder,
+  EventResult,
+  EventTimes,
+  FeedResult,
+  FeedOptions,
+  MemoryModel,
+  MemoryOptions,
+  Place,
+  Snapshot,
+} from '@kv/models';
 import type { DeviceRunnable } from '../engine.ts';
 import { aheadOf } from './ahead.ts';
 import {
@@ -15,6 +27,7 @@ import {
   type Stage,
   type Subject,
 } from './event.ts';
+import type { DeviceState } from './device-state.ts';
 import type { Home } from './home.ts';
 import { DeviceLayer } from './layer.ts';
 import { providedOnDevice } from './observe.ts';
@@ -25,19 +38,26 @@ import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
 
 /** All that one sequence remembers, on the device. */
-export class DeviceMemory extends SequenceMemory {
+export class DeviceMemory extends SequenceMemory implements DeviceState {
   layers: readonly DeviceLayer[];
   /** State of rows `model`. */
   shared: DeviceStates;
+  readonly decoder: Decoder<DeviceRunnable>;
+  readonly ahead: Ahead = aheadOf(this);
   readonly #gpu: Gpu;
   readonly #scope: OpenScope;
 
-  /** @param model of an engine on the same device */
-  constructor(gpu: Gpu, model: Model, window?: number) {
+  /** @param decoder prepared on the same device */
+  constructor(
+    gpu: Gpu,
+    decoder: Decoder<DeviceRunnable>,
+    model: MemoryModel,
+    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+  ) {
     const scope = gpu.open(),
       { config } = model;
-    super(model, scope, window);
-    [this.#gpu, this.#scope] = [gpu, scope];
+    super(model, scope, options);
+    [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
     this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.home));
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.home);
   }
@@ -64,8 +84,8 @@ export class DeviceMemory extends SequenceMemory {
     layer: number,
     { commands, ops }: Pick<Scope, 'commands' | 'ops'> = this.#scope,
   ): (signal: AnySignal) => unknown {
-    const { shared, text: tokens, counters, model } = this,
-      { config, decoder } = model;
+    const { shared, text: tokens, counters, decoder } = this,
+      { config, embeddings } = this.model;
     const rope = {
       rotary: config.ropes[layer].rotary,
       angles: (positions: Uint32Array) => decoder.angles(layer, this.rotations(positions), this.rotaryLength),
@@ -77,16 +97,12 @@ export class DeviceMemory extends SequenceMemory {
       shared,
       tokens,
       rope,
-      embeddings: embeddingsOf(model),
+      embeddings,
       counters,
       commands,
       ops,
-      output: () => (decoder.prepared.layers[layer].finish as DeviceRunnable).weight('output'),
+      output: () => decoder.layers[layer].finish.weight('output'),
     });
-  }
-
-  override get ahead(): Ahead {
-    return aheadOf(this);
   }
 
   protected place(layer: number): Place {
@@ -100,7 +116,7 @@ export class DeviceMemory extends SequenceMemory {
     };
   }
 
-  protected drop(index: number, first: readonly number[]): void {
+  protected dropFirst(index: number, first: readonly number[]): void {
     const layer = this.layers[index],
       slots = first.map((gone, g) => Uint32Array.from({ length: layer.cache.counts[g] - gone }, (_, i) => gone + i)),
       counts = slots.map(({ length }) => length),
@@ -124,16 +140,10 @@ export class DeviceMemory extends SequenceMemory {
     }
   }
 
-  async feed(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<Fed> {
-    if (options.phase === 'decode') this.freeLate();
-    makeRoom(
-      this,
-      ids.length,
-      options.phase === 'decode' ? 'generation' : 'prompt',
-      options.policy.hooks('compact').some((hook) => hook.together),
-    );
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
     if (!evict) return { output: await devicePass(this, ids, options) };
-    const { policy } = options,
+    const { course } = options,
+      { policy } = course,
       { plan, times } = evict,
       waiting: Recorded[] = [],
       read: EventResult[] = [];
@@ -147,11 +157,17 @@ export class DeviceMemory extends SequenceMemory {
               this.#gpu.scope(async (own) => {
                 const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
                 waiting.push(
-                  recordOnDevice(policy, this.#subject(l, own, given), plan, this.#stage(own, times), scope.commands),
+                  recordOnDevice(
+                    policy,
+                    this.#subject(course, l, own, given),
+                    plan,
+                    this.#stage(own, times),
+                    scope.commands,
+                  ),
                 );
               }),
             );
-          else read.push(await this.event(policy, [l], plan, times));
+          else read.push(await this.event(course, [l], plan, times, () => {}));
         },
       });
       try {
@@ -166,33 +182,31 @@ export class DeviceMemory extends SequenceMemory {
     });
   }
 
-  async afterStep(policy: Compiled): Promise<void> {
-    const hooks = policy.hooks('step');
-    if (hooks.length === 0) return;
+  protected async runStepHooks(course: Course): Promise<void> {
+    const hooks = course.policy.hooks('step');
     await this.#gpu.scope((scope) => {
       for (const hook of hooks) {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
-        const states = hook.run(layers.map((l) => this.#cell(l, hook, scope)));
+        const states = hook.run(layers.map((l) => this.#cell(course, l, hook, scope)));
         for (const [i, state] of states.entries())
           writeStates(hook.needs, state, this.layers[layers[i]].states, this.shared);
       }
     });
   }
 
-  event(
-    policy: Compiled,
+  protected runEvent(
+    course: Course,
     layers: readonly number[],
     plan: Plan,
     times: EventTimes,
-    onPass: () => void = () => {},
+    onPass: () => void,
   ): Promise<EventResult> {
-    for (const l of layers) this.free(l);
     return this.#timed(() =>
       this.#gpu.scope(async (scope) => {
-        const given = await providedOnDevice(this, policy, layers, scope.commands, onPass);
+        const given = await providedOnDevice(this, course.policy, layers, scope.commands, onPass);
         return runOnDevice(
-          policy,
-          layers.map((l, i) => this.#subject(l, scope, given[i])),
+          course.policy,
+          layers.map((l, i) => this.#subject(course, l, scope, given[i])),
           plan,
           this.#stage(scope, times),
         );
@@ -227,18 +241,19 @@ export class DeviceMemory extends SequenceMemory {
     }
   }
 
-  saved(): Promise<Snapshot> {
+  protected numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>> {
     return snapshot(this);
   }
 
-  restore({ layers, states }: Snapshot): void {
+  protected take({ layers, states }: Pick<Snapshot, 'layers' | 'states'>): void {
     for (const [l, layer] of layers.entries()) this.layers[l].restore(layer);
     for (const state of states) this.shared.restore(state);
   }
 
   /** Nothing yet, of the same model. */
   empty(): DeviceMemory {
-    return new DeviceMemory(this.#gpu, this.model, this.window);
+    const { decoder, model, window, signal } = this;
+    return new DeviceMemory(this.#gpu, decoder, model, { window, signal });
   }
 
   fork(upTo: number = this.length): DeviceMemory {
@@ -252,17 +267,17 @@ export class DeviceMemory extends SequenceMemory {
     return this.counted(copy, upTo);
   }
 
-  destroy(): void {
+  protected free(): void {
     for (const layer of this.layers) layer.destroy();
     this.shared.destroy();
     this.#scope.end();
   }
 
-  #subject(l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
+  #subject(course: Course, l: number, scope: Scope, given?: ReadonlyMap<string, unknown>): Subject {
     const read = this.reader(l, scope),
       layer = this.layers[l];
     settleSums({ layer, config: this.model.config, index: l, commands: scope.commands }); // an event may change keys
-    return { at: this.at(l), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
+    return { at: this.at(l, course), layer, read: (signal) => given?.get(signalKey(signal)) ?? read(signal) };
   }
 
   /** On a device with timestamps what an event records has a label of its own. */
@@ -276,18 +291,19 @@ export class DeviceMemory extends SequenceMemory {
   }
 
   #stage(scope: Scope, times: EventTimes): Stage {
-    return { scope, shared: this.shared, times };
+    return { scope, shared: this.shared, times, change: (run) => this.change('an event', run) };
   }
 
   /** A layer as a step hook sees it. */
   #cell(
+    course: Course,
     layer: number,
     { label, needs }: { readonly label: string; readonly needs: readonly AnySignal[] },
     scope: Scope,
   ): Cell {
     const read = this.reader(layer, scope);
     return {
-      at: this.at(layer),
+      at: this.at(layer, course),
       ops: scope.ops,
       draft: { budgets: scope.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
       read<V>(signal: Signal<string, V>): V {

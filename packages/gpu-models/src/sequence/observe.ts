@@ -1,9 +1,9 @@
 import { compile, id, KvError, signalKey } from '@kv/core';
 import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { artifactOf, makeRoom } from '@kv/models';
+import { makeRoom } from '@kv/models';
 import { encodeSlots } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';
 import { hiddenRefused } from './signals.ts';
 import { foldStretches } from './stretches.ts';
@@ -13,7 +13,7 @@ import { foldStretches } from './stretches.ts';
  * compacted.
  */
 export async function providedOnDevice(
-  memory: DeviceMemory,
+  memory: DeviceState,
   policy: Compiled,
   layers: readonly number[],
   commands: Commands,
@@ -29,14 +29,14 @@ export async function providedOnDevice(
 }
 
 function providerEngine(
-  memory: DeviceMemory,
+  memory: DeviceState,
   signal: AnySignal,
   commands: Commands,
   onPass: () => void,
 ): ProviderEngine {
   const passes = new Map<string, Promise<readonly Tensor[]>>(),
     { model, text, promptLength } = memory,
-    { tokenizer } = model;
+    { tokenizer, sidecar } = model;
   return {
     ids: text.ids,
     promptLength,
@@ -50,7 +50,7 @@ function providerEngine(
       }
       return (await passes.get(key)!)[layer];
     },
-    artifact: (name) => artifactOf(model, name),
+    artifact: (name) => sidecar(name),
     hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),
     attentionStretches(layer, stretches, strongest, record) {
       onPass();
@@ -70,14 +70,14 @@ function providerEngine(
  * Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]`
  * a layer.
  */
-async function observe(memory: DeviceMemory, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
+async function observe(memory: DeviceState, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
   const copy = memory.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
     { queryHeads } = memory.model.config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
-    (await devicePass(copy, ids, { phase: 'prefill', policy: compile(id), rows: 0, largest })).release();
+    (await devicePass(copy, ids, { phase: 'prefill', course: { policy: compile(id) }, rows: 0, largest })).release();
     for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];
     return largest.map((all, l) => {
       const present = commands.make([queryHeads, before[l]]);

@@ -1,11 +1,10 @@
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
 import type { Output } from '@kv/models';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeArgmax } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 
 /**
  * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
@@ -13,18 +12,18 @@ import type { DeviceMemory } from './memory.ts';
  */
 export function outputOf(
   {
+    decoder,
     model: {
-      decoder,
       config: { vocab },
     },
-  }: DeviceMemory,
+  }: DeviceState,
   { commands, read, end }: OpenScope,
   x: Tensor,
   count: number,
   step: number,
 ): Output {
   decoder.rows.head += count;
-  const [logits] = (decoder.prepared.head as DeviceRunnable).encode(commands, [x], count) as [Tensor],
+  const [logits] = decoder.head.encode(commands, [x], count) as [Tensor],
     newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
   const ask: NonNullable<Output['ask']> = (draw) => {
     const tensor = draw
@@ -36,7 +35,7 @@ export function outputOf(
           })
         : encodeArgmax(commands, newest, 1),
       id = read([tensor]).then(([one]) => one.data[0]);
-    void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is taken back
+    void id.catch(() => {}); // whoever waits for it is told; nobody may be, of a step that is rolled back
     return { tensor, id };
   };
   return {

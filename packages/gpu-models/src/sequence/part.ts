@@ -1,9 +1,8 @@
-import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { DeviceRunnable } from '../engine.ts';
+import { expectIds } from '@kv/models';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 
 /** Tokens that go through a layer's programs together: what lies between them is as large as that. */
 const TOGETHER = 512;
@@ -23,7 +22,7 @@ export interface Part {
 
 /** Uploads what layers turn the rows of these positions by, each rope once. */
 export function anglesOf(
-  { model: { config, decoder }, rotaryLength }: DeviceMemory,
+  { decoder, model: { config }, rotaryLength }: DeviceState,
   commands: Commands,
   positions: Uint32Array,
 ): Part['angles'] {
@@ -42,7 +41,7 @@ export function anglesOf(
 }
 
 /** Tokens at positions, with everything that goes up. */
-export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array, x: Tensor): Part {
+export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): Part {
   const m = at.length,
     turned = memory.rotations(at);
   return {
@@ -56,14 +55,12 @@ export function partOf(memory: DeviceMemory, commands: Commands, at: Uint32Array
 }
 
 /** Records the embedding of ids, of the tokens from position `first` on: a part for each `TOGETHER` of them. */
-export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: readonly number[], first: number): Part[] {
+export function embeddedFrom(memory: DeviceState, commands: Commands, ids: readonly number[], first: number): Part[] {
   const {
-      model: { decoder, config },
+      decoder: { head, embedding },
+      model: { config },
     } = memory,
-    {
-      prepared: { head, embedding },
-    } = decoder,
-    matrix = (head as DeviceRunnable).matrix(embedding);
+    matrix = head.matrix(embedding);
   return Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => {
     const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)),
       tokens = commands.upload(some, [some.length]),
@@ -79,13 +76,7 @@ export function embeddedFrom(memory: DeviceMemory, commands: Commands, ids: read
 }
 
 /** Records the embedding of ids, the next tokens of a sequence. @throws KvError for what is no id */
-export function embedded(memory: DeviceMemory, commands: Commands, ids: readonly number[]): Part[] {
-  const {
-    length,
-    model: { config },
-  } = memory;
-  for (const id of ids)
-    if (!(Number.isInteger(id) && id >= 0 && id < config.vocab))
-      throw new KvError('decoder', `a token id must be an integer from 0 to ${config.vocab - 1}, got ${id}`);
-  return embeddedFrom(memory, commands, ids, length);
+export function embedded(memory: DeviceState, commands: Commands, ids: readonly number[]): Part[] {
+  expectIds(ids, memory.model.config.vocab);
+  return embeddedFrom(memory, commands, ids, memory.length);
 }

@@ -1,14 +1,13 @@
 import { KvError } from '@kv/core';
-import type { Compiled, Tensor } from '@kv/core';
+import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
-import type { FeedOptions, Output } from '@kv/models';
+import type { Course, FeedOptions, Output } from '@kv/models';
 import { rowsWith } from '../attend.ts';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeSlots } from '../operations.ts';
 import { attendLayer } from './attend.ts';
 import { writeStates } from './event.ts';
 import { liveRows, move, pick, type Live } from './frozen.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
 import { embedded, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
@@ -23,7 +22,7 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
 }
 
 /** What a layer has of a part between projection and attention: queries of its live tokens. */
-interface Projected {
+interface Projection {
   readonly part: Part;
   readonly some: Live | undefined;
   readonly live: Part;
@@ -35,11 +34,12 @@ interface Projected {
  * rows. Reads nothing; what an event of a layer reads is its own.
  */
 export async function devicePass(
-  memory: DeviceMemory,
+  memory: DeviceState,
   ids: readonly number[],
-  { phase, policy, rows, eventFollows = false, afterLayer, largest }: PassOptions,
+  { phase, course, rows, signal, eventFollows = false, afterLayer, largest }: PassOptions,
 ): Promise<Output> {
-  const { decoder } = memory.model,
+  const { decoder } = memory,
+    { policy } = course,
     scope = memory.open(),
     { commands } = scope;
   try {
@@ -50,13 +50,14 @@ export async function devicePass(
     );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
-      const finish = decoder.prepared.layers[l].finish as DeviceRunnable;
+      await memory.between({ phase, signal });
+      const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
-      const projected = parts.map((part) => project(memory, commands, l, part, policy, before));
+      const projected = parts.map((part) => project(memory, commands, l, part, course, before));
       memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
       layer.accumulated?.grow(layer.cache.length);
       layer.block?.grow(layer.cache.length);
-      const hidden = hiddenNow(policy, phase, memory.at(l), memory.reader(l, scope), scope, (needs, state) =>
+      const hidden = hiddenNow(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
         writeStates(needs, state, layer.states, memory.shared),
       );
       for (const [i, { part, some, live, q }] of projected.entries()) {
@@ -79,7 +80,7 @@ export async function devicePass(
       if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
       for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
         count[l] += projected.reduce((n, { live }) => n + live.m, 0);
-      if (phase === 'prefill') memory.free(l);
+      if (phase === 'prefill') memory.freeUnreachable(l);
       await afterLayer?.(l);
     }
     return output(memory, scope, parts, Math.min(rows, ids.length));
@@ -96,23 +97,22 @@ type KeysValues = readonly [keys: Tensor, values: Tensor];
  * which `before` holds.
  */
 function project(
-  memory: DeviceMemory,
+  memory: DeviceState,
   commands: Commands,
   l: number,
   part: Part,
-  policy: Compiled,
+  course: Course,
   before: Map<Part, KeysValues> | undefined,
-): Projected {
+): Projection {
   const { cache, ring } = memory.layers[l],
-    some = before && liveRows(memory, policy, l, part),
+    some = before && liveRows(memory, course, l, part),
     live = some ? pick(memory, commands, part, some) : part,
     old = before?.get(part);
-  const [q, k, v] = (memory.model.decoder.prepared.layers[l].project as DeviceRunnable).encode(
-    commands,
-    [live.x],
-    live.m,
-    live.angles(l),
-  ) as [Tensor, Tensor, Tensor];
+  const [q, k, v] = memory.decoder.layers[l].project.encode(commands, [live.x], live.m, live.angles(l)) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   const own: KeysValues = some && old ? old : [k, v];
   if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some!, part.m, true);
   cache.append(...own, part.positions, part.at, part.turned);
@@ -139,7 +139,7 @@ const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hid
 ];
 
 /** Records the logits of the last `count` rows. */
-function output(memory: DeviceMemory, scope: OpenScope, parts: readonly Part[], count: number): Output {
+function output(memory: DeviceState, scope: OpenScope, parts: readonly Part[], count: number): Output {
   if (count === 0) {
     scope.end();
     return {

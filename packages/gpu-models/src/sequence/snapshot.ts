@@ -1,12 +1,12 @@
 import type { Tensor } from '@kv/core';
 import type { LayerSnapshot, Snapshot, StoredState } from '@kv/models';
 import type { DeviceCache } from './cache.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { settleSums } from './signals.ts';
 import type { DeviceStates } from './states.ts';
 
 /** All that a sequence on the device remembers, on the host, in one read. */
-export async function snapshot(memory: DeviceMemory): Promise<Snapshot> {
+export async function snapshot(memory: DeviceState): Promise<Pick<Snapshot, 'layers' | 'states'>> {
   const scope = memory.open(),
     { commands } = scope,
     {

@@ -1,12 +1,11 @@
 import type { ProviderEngine, Stretch, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeAttention, encodeColumns } from '../attention.ts';
-import type { DeviceRunnable } from '../engine.ts';
 import { encodeSlots } from '../operations.ts';
 import { encodeStrongest } from '../strongest.ts';
 import type { DeviceCache } from './cache.ts';
 import { copied } from './event.ts';
-import type { DeviceMemory } from './memory.ts';
+import type { DeviceState } from './device-state.ts';
 import { embeddedFrom, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
 
@@ -21,7 +20,7 @@ interface Queries {
  * by stretch on the device: one read for all of it.
  */
 export async function foldStretches(
-  memory: DeviceMemory,
+  memory: DeviceState,
   layer: number,
   stretches: readonly Stretch[],
   strongest: Folding[2],
@@ -61,13 +60,12 @@ export async function foldStretches(
 }
 
 /** Records a part's keys and values into a layer's cache. */
-function project({ layers, model: { decoder } }: DeviceMemory, commands: Commands, l: number, part: Part): Queries {
-  const [q, k, v] = (decoder.prepared.layers[l].project as DeviceRunnable).encode(
-    commands,
-    [part.x],
-    part.m,
-    part.angles(l),
-  ) as [Tensor, Tensor, Tensor];
+function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: Part): Queries {
+  const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles(l)) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
   layers[l].cache.append(k, v, part.positions, part.at, part.turned);
   decoder.rows.qkv[l] += part.m;
   for (const spent of [k, v]) commands.free(spent);
@@ -75,23 +73,22 @@ function project({ layers, model: { decoder } }: DeviceMemory, commands: Command
 }
 
 /** Records a part's way through a whole layer. */
-function through(copy: DeviceMemory, commands: Commands, l: number, part: Part): void {
+function through(copy: DeviceState, commands: Commands, l: number, part: Part): void {
   const { q } = project(copy, commands, l, part),
     {
-      model: { decoder, config },
+      decoder,
+      model: { config },
     } = copy;
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     before = part.x;
-  [part.x] = (decoder.prepared.layers[l].finish as DeviceRunnable).encode(commands, [before, attended.out], part.m) as [
-    Tensor,
-  ];
+  [part.x] = decoder.layers[l].finish.encode(commands, [before, attended.out], part.m) as [Tensor];
   for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l] += part.m;
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }
 
 /** Records the folding of one stretch, and copies of what is wanted of it: all else is given back with it. */
 function fold(
-  copy: DeviceMemory,
+  copy: DeviceState,
   l: number,
   parts: readonly Part[],
   stretch: Stretch,

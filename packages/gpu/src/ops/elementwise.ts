@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Binary, Operand, Ops, Tensor } from '@kv/core';
+import type { Binary, Operand, Primitives, Tensor } from '@kv/core';
 import { BINARY, elementwise, FUNCTIONS, ODDS, UNARY, WHERE } from '../kernels/elementwise.wgsl.ts';
 import type { Recording } from '../encode.ts';
 import { aboveSubnormals, belowSubnormals, down, isF32, up } from '../threshold.ts';
@@ -8,7 +8,7 @@ import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
 type Elementwise = Pick<
-  Ops,
+  Primitives,
   | 'map'
   | 'zip'
   | 'add'
@@ -67,7 +67,7 @@ export function elementwiseOps(g: Recording): Elementwise {
     return output;
   };
   const zip = (kind: Binary, a: Operand, b: Operand): Tensor => run(`ops.${kind}`, compared(kind, a, b), BINARY[kind]);
-  const map: Ops['map'] = (kind, x) => run(`ops.${kind}`, [x], UNARY[kind], FUNCTIONS[kind]);
+  const map: Primitives['map'] = (kind, x) => run(`ops.${kind}`, [x], UNARY[kind], FUNCTIONS[kind]);
   return {
     map,
     zip,

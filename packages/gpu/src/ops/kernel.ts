@@ -1,10 +1,10 @@
 import { KvError, sizeOf, takesLengths } from '@kv/core';
-import type { Kernel, Ops } from '@kv/core';
-import { bits } from '../encode.ts';
+import type { DType, Kernel, Primitives } from '@kv/core';
 import type { Recording } from '../encode.ts';
 import { UNIFORM_BYTES } from '../recorder.ts';
 import { THREADS } from '../shader.ts';
-import type { Shader } from '../shader.ts';
+import { bits, shaderText } from '../shader-text.ts';
+import type { Shader } from '../shader-text.ts';
 import { sizes } from '../tensor.ts';
 import type { GpuTensor } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
@@ -38,7 +38,7 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
 }`;
 
 /** Kernels that pieces bring: `run` with the bindings that its declaration promises. */
-export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> => ({
+export const kernelOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'kernel'> => ({
   kernel(kernel, given, params = {}) {
     const names = Object.keys(kernel.inputs);
     const inputs = names.map((name): GpuTensor => {
@@ -69,7 +69,7 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
     const uniform = [
       kernel.per === 'element' ? sizeOf(shape) : (shape[0] ?? 1),
       ...inputs.flatMap((x) => sizes(x)),
-      ...Object.entries(kernel.params).map(([name, type]) => bits(params[name], type)),
+      ...Object.entries<DType>(kernel.params).map(([name, type]) => bits(params[name], type)),
     ];
     if (uniform.length > UNIFORM_BYTES / 4)
       throw new KvError(kernel.id, `has ${uniform.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
@@ -84,30 +84,21 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Ops, 'kernel'> =>
   },
 });
 
-/** The whole text: bindings in order of the inputs, lengths, output; one uniform with dimensions and parameters. */
+/** Bindings in order of the inputs, lengths, output; dimensions of the inputs before the parameters. */
 function kernelShader({ id, inputs, params, output, ragged, wgsl, per }: Kernel): Shader {
-  const group = per === 'group',
-    names = Object.keys(inputs),
-    scalars = Object.entries(params);
-  const arrays = [
-    ...names.map((name) => [name, inputs[name], 'read']),
-    ...(ragged === undefined ? [] : [[`${ragged}_lengths`, 'u32', 'read']]),
-    ['output', output.dtype, 'read_write'],
-  ] as const;
-  const code = /* wgsl */ `
-struct Host { count: u32, ${names.flatMap((name) => ['x', 'y', 'z'].map((axis) => `${name}_${axis}: u32, `)).join('')}${scalars.map(([name, type]) => `${name}: ${type}, `).join('')} }
-@group(1) @binding(0) var<uniform> host: Host;
-${arrays.map(([name, type, access], i) => `@group(0) @binding(${i}) var<storage, ${access}> ${name}: array<${type}>;`).join('\n')}
-${names.map((name) => `var<private> ${name}_shape: vec3<u32>;`).join('\n')}
-${scalars.length > 0 ? `struct Params { ${scalars.map(([name, type]) => `${name}: ${type}`).join(', ')} }\nvar<private> params: Params;` : ''}
-${group ? BEST : ''}${wgsl}
-@compute @workgroup_size(${THREADS})
-fn main(@builtin(workgroup_id) here: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>, @builtin(local_invocation_index) lane: u32) {
-  let index = ${group ? 'here.y * groups.x + here.x' : `(here.y * groups.x + here.x) * ${THREADS}u + lane`};
-  if (index >= host.count) { return; }
-  ${names.map((name) => `${name}_shape = vec3<u32>(host.${name}_x, host.${name}_y, host.${name}_z);`).join('\n  ')}
-  ${scalars.length > 0 ? `params = Params(${scalars.map(([name]) => `host.${name}`).join(', ')});` : ''}
-  run(index${group ? ', lane' : ''});
-}`;
-  return { id, code, writes: arrays.map(([, , access]) => access === 'read_write') };
+  const names = Object.keys(inputs);
+  const axes = names.flatMap((name) => ['x', 'y', 'z'].map((axis) => [`${name}_${axis}`, 'u32'] as const));
+  return shaderText({
+    id,
+    per: per === 'group' ? 'group' : 'element',
+    threads: THREADS,
+    buffers: [
+      ...names.map((name) => ({ name, type: inputs[name] })),
+      ...(ragged === undefined ? [] : [{ name: `${ragged}_lengths`, type: 'u32' }]),
+      { name: 'output', type: output.dtype, write: true },
+    ],
+    scalars: [...axes, ...Object.entries<DType>(params)],
+    source: `${names.map((name) => `var<private> ${name}_shape: vec3<u32>;`).join('\n')}\n${per === 'group' ? BEST : ''}${wgsl}`,
+    before: names.map((x) => `${x}_shape = vec3<u32>(params.${x}_x, params.${x}_y, params.${x}_z); `).join(''),
+  });
 }

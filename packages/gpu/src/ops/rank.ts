@@ -1,11 +1,11 @@
-import type { Ops } from '@kv/core';
+import type { Primitives } from '@kv/core';
 import type { Recording } from '../encode.ts';
 import { LOCAL, rankLocal, rankPairs, rankPlaces, rankStep } from '../kernels/rank.wgsl.ts';
 import { sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 
 /** Rank by a bitonic sort: O(n log² n), one dispatch for each exchange that spans more than a workgroup. */
-export const rankOp = (numeric: Numeric, g: Recording): Pick<Ops, 'rank'> => ({
+export const rankOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'rank'> => ({
   rank(tensor, over) {
     const x = numeric(tensor),
       [rows, slots] = sizes(x),

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Ops, Reduction, Tensor } from '@kv/core';
+import type { Primitives, Reduction, Tensor } from '@kv/core';
 import type { Recording } from '../encode.ts';
 import { alongChannels } from '../kernels/along-channels.wgsl.ts';
 import { foldSlots, foldThread } from '../kernels/fold.wgsl.ts';
@@ -12,7 +12,7 @@ import { raggedAs } from './ragged.ts';
 /** What sums over an axis. */
 export function reduceOps(
   g: Recording,
-): Pick<Ops, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
+): Pick<Primitives, 'reduce' | 'groupRows' | 'simplex' | 'softmax' | 'matmul' | 'dot' | 'distance' | 'norm'> {
   /** Threads fold `size` elements, `step` apart, the first of result row r in row r * factor. */
   const folded = (
     kind: Reduction,

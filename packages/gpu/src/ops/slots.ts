@@ -1,6 +1,6 @@
 import { KvError, LOWEST } from '@kv/core';
-import type { Ops } from '@kv/core';
-import { bits } from '../encode.ts';
+import type { Primitives } from '@kv/core';
+import { bits } from '../shader-text.ts';
 import type { Recording } from '../encode.ts';
 import { firstBad, firstOf } from '../kernels/first-bad.wgsl.ts';
 import { groupSlots } from '../kernels/group-slots.wgsl.ts';
@@ -19,7 +19,7 @@ import { raggedAs } from './ragged.ts';
 export function slotOps(
   numeric: Numeric,
   g: Recording,
-): Pick<Ops, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
+): Pick<Primitives, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
   return {
     pool(tensor, { kernel, kind, except = 0 }) {
       if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)

@@ -25,7 +25,7 @@ const move = (plan: Plan, by: number, gives: (h: Head) => boolean, takes: ((h: H
     ),
   };
 };
-const made = (name: string, plan: (plan: Plan) => Plan): Allocator => makeAllocator(name, plan);
+const made = (name: string, plan: (plan: Plan) => Plan): Allocator => makeAllocator(name, {}, plan)();
 const spare =
     (by: number) =>
     ({ b, floor }: Head): boolean =>

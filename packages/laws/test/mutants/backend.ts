@@ -16,10 +16,10 @@ const device: Backend = {
   },
 };
 export const backends: Field = field<'scores' | 'kept', Piece<any, any>, BackendOptions>('backend', backend, {
-  good: scorer('norm', [keys], ({ ops, keys: k }) => ops.norm(k)),
+  good: scorer('norm', { needs: [keys] }, ({ ops, keys: k }) => ops.norm(k))(),
   mutants: {
-    scores: scorer('exp', [keys], ({ ops, keys: k }) => ops.exp(ops.sub(0, ops.norm(k)))),
-    kept: selector('best', [], ({ ops, scores, budgets }) => ops.select(scores, budgets)),
+    scores: scorer('exp', { needs: [keys] }, ({ ops, keys: k }) => ops.exp(ops.sub(0, ops.norm(k))))(),
+    kept: selector('best', {}, ({ ops, scores, budgets }) => ops.select(scores, budgets))(),
   },
   options: { backend: device },
 });

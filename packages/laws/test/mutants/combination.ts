@@ -1,4 +1,4 @@
-import { LOWEST, max as largest, scorer, sum as total, weighted as weighing } from '@kv/core';
+import { LOWEST, max as largest, sum as total, weighted as weighing, scorer } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { max, sum, weighted } from '../../src/combination.ts';
 import type { Combination, WeightedCombination } from '../../src/combination.ts';
@@ -7,9 +7,9 @@ import type { Field } from './field.ts';
 
 type S = Parameters<Combination>[number];
 const constant = (value: number): S =>
-  scorer('constant', [], ({ ops, at }) =>
+  scorer('constant', {}, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots).fill(value), shape: [1, at.slots] }),
-  );
+  )();
 const mean: Combination = (first, ...rest) =>
   rest.reduce<Piece>((a, b) => weighing([0.5, a as S], [0.5, b]), first) as S;
 const over =

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import type { Kernel, Ops, Tensor } from '@kv/core';
+import { kernel } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
 import type { Claims } from '../../src/law.ts';
 
 /** A kind with all its laws, one subject that keeps them and, for every law, one that breaks it alone. */
@@ -51,13 +52,13 @@ export const map = (
   id: string,
   dtype: 'f32' | 'u32',
   ref: (x: ArrayLike<number>, out: Float32Array | Uint32Array, slots: number, lengths: Uint32Array) => void,
-): Kernel => ({
-  id,
-  inputs: { x: dtype },
-  params: {},
-  ragged: 'x',
-  per: 'row',
-  wgsl: '',
-  output: { dtype, shape: ({ x }) => x },
-  ref: ({ x }, _params, out, lengths) => ref(x.data, out, x.shape[1], lengths),
-});
+) =>
+  kernel({
+    id,
+    inputs: { x: dtype },
+    ragged: 'x',
+    per: 'row',
+    wgsl: '',
+    output: { dtype, shape: ({ x }) => x },
+    ref: ({ x }, _, out, lengths) => ref(x.data, out, x.shape[1], lengths),
+  });

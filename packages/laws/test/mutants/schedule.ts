@@ -1,11 +1,14 @@
-import { hide, id } from '@kv/core';
+import { id, hide } from '@kv/core';
 import type { Hooked } from '@kv/core';
 import { schedule } from '../../src/schedule.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
 const made = (name: string, lower: (depth: number, t: number) => number, sinks = 4): Hooked =>
-  hide(name, 'both', [], ({ at }) => ({ sinks, lower: (t) => Math.floor(lower((at.layer + 1) / at.layers, t)) }));
+  hide(name, { during: 'both' }, ({ at }) => ({
+    sinks,
+    lower: (t) => Math.floor(lower((at.layer + 1) / at.layers, t)),
+  }))();
 export const schedules: Field = field('schedule', schedule, {
   good: made('window', (depth, t) => (1 - 0.7 ** depth) * t),
   mutants: {

@@ -1,5 +1,5 @@
-import { scoreAllocator as makeAllocator } from '@kv/core';
-import type { Kernel, Ops, ScoreAllocator, Tensor } from '@kv/core';
+import { kernel, scoreAllocator as makeAllocator } from '@kv/core';
+import type { Kernel, Place, ScoreAllocator, Tensor, WithRows } from '@kv/core';
 import { scoreAllocator } from '../../src/score-allocator.ts';
 import { field, memory, peek, sizes, withPadding } from './field.ts';
 import type { Field } from './field.ts';
@@ -16,41 +16,39 @@ const move = (
   gives: (h: Head) => boolean,
   takes: ((h: Head) => boolean) | undefined,
   columns = 1,
-): Kernel => ({
-  id,
-  inputs: { budgets: 'f32', sizes: 'f32', forced: 'f32', when: 'f32' },
-  params: {},
-  per: 'row',
-  wgsl: '',
-  output: { dtype: 'f32', shape: ({ budgets }) => [budgets[0], columns] },
-  ref({ budgets, sizes: n, forced, when }, _params, out) {
-    const heads = Array.from(budgets.data, (b, i) => ({ b, n: n.data[i], forced: forced.data[i], i }));
-    const from = heads.find((h) => when.data[h.i] !== 0 && gives(h)),
-      to = takes && heads.find((h) => h.i !== from?.i && takes(h));
-    heads.forEach(({ b, i }) => {
-      out[i * columns] = from && (to || !takes) ? b - (i === from.i ? by : 0) + (i === to?.i ? by : 0) : b;
-    });
-  },
-});
-interface Context {
-  readonly ops: Ops;
-  readonly scores: Tensor;
-  readonly budgets: Tensor;
-  readonly forced: Tensor | undefined;
-}
-const made = (name: string, kernel: Kernel, when: (ctx: Context) => Tensor | number = () => 1): ScoreAllocator =>
-  makeAllocator(name, [], (ctx) => {
+) =>
+  kernel({
+    id,
+    inputs: { budgets: 'f32', sizes: 'f32', forced: 'f32', when: 'f32' },
+    per: 'row',
+    wgsl: '',
+    output: { dtype: 'f32', shape: ({ budgets }) => [budgets[0], columns] },
+    ref({ budgets, sizes: n, forced, when }, _, out) {
+      const heads = Array.from(budgets.data, (b, i) => ({ b, n: n.data[i], forced: forced.data[i], i }));
+      const from = heads.find((h) => when.data[h.i] !== 0 && gives(h)),
+        to = takes && heads.find((h) => h.i !== from?.i && takes(h));
+      heads.forEach(({ b, i }) => {
+        out[i * columns] = from && (to || !takes) ? b - (i === from.i ? by : 0) + (i === to?.i ? by : 0) : b;
+      });
+    },
+  });
+const made = (
+  name: string,
+  moved: Kernel,
+  when: (ctx: Place & WithRows) => Tensor | number = () => 1,
+): ScoreAllocator =>
+  makeAllocator(name, {}, (ctx) => {
     const { ops, scores, budgets, forced } = ctx,
       each = when(ctx);
     return {
-      budgets: ops.kernel(kernel, {
+      budgets: ops.kernel(moved, {
         budgets,
         sizes: sizes(ops, scores),
-        forced: forced ? ops.reduce('sum', forced, 'slots') : ops.fill(budgets, 0),
+        forced: forced ? ops.sum(forced) : ops.fill(budgets, 0),
         when: typeof each === 'number' ? ops.fill(budgets, each) : each,
       }),
     };
-  });
+  })();
 const spare =
     (by: number) =>
     ({ b, forced }: Head): boolean =>

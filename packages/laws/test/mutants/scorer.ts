@@ -7,22 +7,22 @@ import type { Field } from './field.ts';
 const near = (ops: Ops, k: Tensor): Tensor => ops.div(1, ops.add(1, ops.norm(k)));
 const known = memory();
 export const scorers: Field = field('scorer', scorer, {
-  good: weigher('near', [keys], ({ ops, keys: k }) => near(ops, k)),
+  good: weigher('near', { needs: [keys] }, ({ ops, keys: k }) => near(ops, k))(),
   mutants: {
-    shape: weigher('one column', [keys], ({ ops, keys: k }) => ops.reduce('mean', near(ops, k), 'slots')),
-    finite: weigher('divides by 0', [keys], ({ ops, keys: k }) => ops.div(1, ops.norm(k))),
-    pure: weigher('remembers', [keys], ({ ops, keys: k }) => ops.add(near(ops, k), known(k) ? 1 : 0)),
-    traced: weigher('reads', [keys], ({ ops, keys: k }) => ops.add(near(ops, k), peek(k) > 0 ? 1 : 0)),
-    padding: weigher('sees padding', [keys], ({ ops, keys: k }) =>
+    shape: weigher('one column', { needs: [keys] }, ({ ops, keys: k }) => ops.reduce('mean', near(ops, k), 'slots'))(),
+    finite: weigher('divides by 0', { needs: [keys] }, ({ ops, keys: k }) => ops.div(1, ops.norm(k)))(),
+    pure: weigher('remembers', { needs: [keys] }, ({ ops, keys: k }) => ops.add(near(ops, k), known(k) ? 1 : 0))(),
+    traced: weigher('reads', { needs: [keys] }, ({ ops, keys: k }) => ops.add(near(ops, k), peek(k) > 0 ? 1 : 0))(),
+    padding: weigher('sees padding', { needs: [keys] }, ({ ops, keys: k }) =>
       ops.add(near(ops, k), withPadding(ops, near(ops, k))),
-    ),
-    floor: weigher('forces without a floor', [keys], ({ ops, keys: k }) => ({
+    )(),
+    floor: weigher('forces without a floor', { needs: [keys] }, ({ ops, keys: k }) => ({
       scores: near(ops, k),
       forced: ops.lastSlots(near(ops, k), 1),
-    })),
-    equivariant: weigher('likes the last', [keys], ({ ops, keys: k }) =>
+    }))(),
+    equivariant: weigher('likes the last', { needs: [keys] }, ({ ops, keys: k }) =>
       ops.add(near(ops, k), ops.lastSlots(near(ops, k), 1)),
-    ),
-    weights: weigher('negative', [keys], ({ ops, keys: k }) => ops.sub(0, near(ops, k))),
+    )(),
+    weights: weigher('negative', { needs: [keys] }, ({ ops, keys: k }) => ops.sub(0, near(ops, k)))(),
   },
 });

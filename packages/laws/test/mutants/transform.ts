@@ -1,14 +1,14 @@
 import { normaliser, onStep } from '@kv/core';
-import type { Normaliser, Ops, ScoreResult, Step, Tensor } from '@kv/core';
+import type { Normaliser, Ops, Step, Tensor, Scores } from '@kv/core';
 import { transform } from '../../src/transform.ts';
 import { field, memory, peek, withPadding } from './field.ts';
 import type { Field } from './field.ts';
 
-const made = (name: string, run: (ops: Ops, scores: Tensor) => ScoreResult): Normaliser =>
-  normaliser({ name, monotone: true }, [], ({ ops, scores }) => run(ops, scores));
+const made = (name: string, run: (ops: Ops, scores: Tensor) => Scores): Normaliser =>
+  normaliser(name, { monotone: true }, ({ ops, scores }) => run(ops, scores))();
 const good = made('soft', (ops, s) => ops.softmax(s));
 const known = memory(),
-  hook = onStep('twice', [], () => ({})).atoms[0];
+  hook = onStep('twice', {}, () => ({}))().atoms[0];
 const step = good.atoms[0] as Step;
 /** Squares where an earlier step of the same event left a check. */
 const peeking: Step = {

@@ -1,36 +1,7 @@
 import { hasSimd } from '../simd/kernel.ts';
 import { plainEngine } from './plain.ts';
+import type { RowEngine } from './row-engine.ts';
 import { simdEngine } from './simd.ts';
-
-/** Score rows `[rows, stride]` inside a larger array. */
-export interface ScoreRows {
-  readonly data: Float32Array;
-  readonly at: number;
-  readonly stride: number;
-}
-
-/**
- * The arithmetic of attention for one KV head at a time: at most `blockRows` query rows, over the first `end` slots.
- */
-export interface RowEngine {
-  /**
-   * Takes one KV head: keys and, if rows are to be mixed, values, `[n, d]`; `queries` is how many query rows will
-   * follow.
-   */
-  open(keys: Float32Array, values: Float32Array | undefined, n: number, d: number, queries: number): void;
-  /**
-   * Scores q `[rows, d]` k * scale for slots [0, end); the caller may hide slots by writing -Infinity before `softmax`.
-   */
-  score(q: Float32Array, rows: number, end: number, scale: number): ScoreRows;
-  /** Turns one row's scores of [0, hi) into probabilities; the rest become 0. */
-  softmax(row: number, hi: number, end: number): void;
-  /** Adds the probabilities of all rows to the column sums (f64) and, if `max`, raises the column maxima. */
-  addColumns(rows: number, end: number, max: boolean): void;
-  /** The columns since `open` or the last call, for slots [0, n), and starts anew. */
-  takeColumns(n: number): { readonly sum: Float64Array; readonly max: Float32Array };
-  /** Probabilities times values: writes d numbers a row to out[at + row * stride ..), which holds zeros. */
-  mix(rows: number, end: number, out: Float32Array, at: number, stride: number): void;
-}
 
 let shared: RowEngine | undefined;
 

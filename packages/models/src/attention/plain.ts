@@ -1,5 +1,5 @@
 import { blockRows } from './block-rows.ts';
-import type { RowEngine } from './engine.ts';
+import type { RowEngine } from './row-engine.ts';
 
 /** Plain loops, accumulating in f64: the reference, and what runs where WebAssembly SIMD is missing. */
 export function plainEngine(): RowEngine {

@@ -1,6 +1,6 @@
 import { createKernel, growTo } from '../simd/kernel.ts';
 import { blockRows } from './block-rows.ts';
-import type { RowEngine } from './engine.ts';
+import type { RowEngine } from './row-engine.ts';
 
 /** Slots whose values are mixed at a time: they stay in the first-level cache, and f32 sums stay short. */
 const mixBlock = 256;

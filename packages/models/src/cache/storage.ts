@@ -1,3 +1,5 @@
+import type { Slots } from '../sequence/snapshot.ts';
+
 /** Room for `capacity` slots in each of `heads` KV heads. */
 export interface Storage {
   readonly heads: number;
@@ -30,14 +32,6 @@ export function createStorage(heads: number, headDim: number, capacity: number, 
     positions: new Uint32Array(heads * capacity),
     ...(rebased && { rotations: new Uint32Array(heads * capacity) }),
   };
-}
-
-/** The slots in use, head after head: keys and values `[S, d]`, positions `[S]`, rotations `[S]` once rebased. */
-export interface Slots {
-  readonly keys: Float32Array;
-  readonly values: Float32Array;
-  readonly positions: Uint32Array;
-  readonly rotations?: Uint32Array | undefined;
 }
 
 /** Packs the slots in use, or, with `back`, fills storage from packed ones. */

@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
 import { readChatTemplate, type ChatTemplate } from '../chat-template.ts';
-import { createTokenizer, type Tokenizer } from '../tokenizer.ts';
+import { createTokenizer } from '../tokenizer.ts';
+import type { Tokenizer } from '../tokenizer/interface.ts';
 import { ggufTokenizer } from '../tokenizer/gguf.ts';
 import { parseConfig, type ModelConfig } from './config.ts';
 import { configFromGguf } from './gguf-config.ts';

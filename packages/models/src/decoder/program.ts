@@ -1,7 +1,4 @@
-import type { Attend, AttendOptions } from '../attention.ts';
 import type { Matrix } from '../checkpoint/matrix.ts';
-import type { SequenceMemory } from '../host/sequence-memory.ts';
-import type { Model } from '../load-model.ts';
 
 /** A value of a program: m rows of `width` f32 numbers, a row a token. */
 export interface Rows {
@@ -71,10 +68,6 @@ export interface Runnable {
    * `next` program that it may compute as well.
    */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
-  /**
-   * A layer's attention, and `run` on x and what that gives, at once: undefined for what the engine leaves to `attend`.
-   */
-  runAfter?(attention: AttendOptions, x: Float32Array, angles?: Angles): Promise<readonly Float32Array[]> | undefined;
   destroy(): void;
 }
 
@@ -86,18 +79,14 @@ export interface Heads {
   readonly softcap?: number;
 }
 
-/** What runs programs. `prepare` may not keep the program's matrices: their bytes are the caller's to drop. */
-export interface Engine {
+/**
+ * Prepares programs; it knows no model, cache or sequence. `prepare` may not keep the program's matrices: their bytes
+ * are the caller's to drop.
+ */
+export interface Engine<R extends Runnable = Runnable> {
   /** What reports call it, such as `wasm` or `onnxruntime-node, 4-bit weights`. */
   readonly name: string;
-  /** Attention, where this engine has a faster one than `attend`. */
-  readonly attend?: Attend;
-  /**
-   * An empty cache of a model that this engine runs, where it keeps caches itself; `window`: positions that there are
-   * to rotate by. @defaultValue caches on the host
-   */
-  readonly memory?: (model: Model, window?: number) => SequenceMemory;
-  prepare(program: Program): Promise<Runnable>;
+  prepare(program: Program): Promise<R>;
   /**
    * What follows a layer's attention and, but for the last layer, what precedes the next one's, where they are faster
    * as one: `next` is usually run on
@@ -108,5 +97,5 @@ export interface Engine {
     heads: Heads,
     finish: Program,
     next: Program | undefined,
-  ): Promise<readonly [finish: Runnable, next: Runnable | undefined]>;
+  ): Promise<readonly [finish: R, next: R | undefined]>;
 }

@@ -1,6 +1,6 @@
 import { windowAttention, attend } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { Memory } from './memory.ts';
+import type { HostState } from './host-state.ts';
 
 /** Tokens that join the cache together: a query's row is computed over at most that many slots that it cannot see. */
 const BLOCK = 128;
@@ -10,13 +10,14 @@ const BLOCK = 128;
  * layer, `[H, query + 1]`, in order from query `first` on.
  */
 export async function attentionRows(
-  memory: Memory,
+  memory: HostState,
   layer: number,
   visit: (query: number, rows: Float32Array) => void,
   first = 0,
 ): Promise<void> {
   const {
-      model: { decoder, config },
+      decoder,
+      model: { config },
       text: { ids },
       counters,
     } = memory,
@@ -27,6 +28,7 @@ export async function attentionRows(
     const positions = Uint32Array.from(ids, (_, i) => i);
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.slice(0, layer + 1).entries()) {
+      await memory.between({ phase: 'prefill' });
       const { q, k, v } = await decoder.project(l, x, positions, copy.rotaryLength),
         how = layerAttention(config, l),
         m = ids.length;

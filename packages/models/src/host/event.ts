@@ -1,5 +1,6 @@
 import { isState, runEvent, settle } from '@kv/core';
 import type { AnySignal, At, Backend, Compiled, Draft, EventLayer, Plan, State } from '@kv/core';
+import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
 
@@ -10,17 +11,14 @@ export interface Subject {
   readonly read: (signal: AnySignal) => unknown;
 }
 
-/** Milliseconds of the stages of events. */
-export interface EventTimes {
-  score: number;
-  settle: number;
-  compact: number;
-}
-
-/** What one event did. */
-export interface EventResult {
-  readonly budgets: readonly (readonly number[])[] /** Positions kept, `[layer][kvHead]`, in the order of the subjects. */;
-  readonly kept: number[][][];
+/** Where an event runs. */
+interface Stage {
+  readonly backend: Backend;
+  readonly shared: StateStore;
+  readonly room: number;
+  readonly times: EventTimes;
+  /** Runs what must not end in the middle. */
+  change<T>(run: () => Promise<T>): Promise<T>;
 }
 
 /**
@@ -33,7 +31,7 @@ export async function runSubjects(
   policy: Compiled,
   subjects: readonly Subject[],
   plan: Plan,
-  { backend, shared, room, times }: { backend: Backend; shared: StateStore; room: number; times: EventTimes },
+  { backend, shared, room, times, change }: Stage,
 ): Promise<EventResult> {
   const started = performance.now();
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer] }));
@@ -41,11 +39,13 @@ export async function runSubjects(
   const scored = performance.now();
   const settled = await settle(backend, layers, drafts);
   const read = performance.now();
-  for (const [i, subject] of subjects.entries()) {
-    await compactHooks(policy, subject, drafts[i], backend);
-    await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
-    subject.memory.keep(settled.kept[i], room);
-  }
+  await change(async () => {
+    for (const [i, subject] of subjects.entries()) {
+      await compactHooks(policy, subject, drafts[i], backend);
+      await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
+      subject.memory.keep(settled.kept[i], room);
+    }
+  });
   times.score += scored - started;
   times.settle += read - scored;
   times.compact += performance.now() - read;

@@ -1,5 +1,5 @@
 import type { At, Compiled } from '@kv/core';
-import type { Projected } from '../decoder/decoder.ts';
+import type { Projection } from './decoder.ts';
 
 /**
  * Rows of a block that a layer really computes: all but those that ETF freezes. `keep` rows at the end are never
@@ -27,7 +27,7 @@ export function put(x: Float32Array, rows: Uint32Array, width: number, from: Flo
 
 /** Keys and values of the whole block: live rows as computed, frozen ones as the previous layer had them. */
 export function withFrozen(
-  live: Projected,
+  live: Projection,
   rows: Uint32Array,
   m: number,
   previous: { readonly k: Float32Array; readonly v: Float32Array },

@@ -1,8 +1,8 @@
 import { compile, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
-import type { Model } from '../load-model.ts';
 import { sampler } from '../sampling.ts';
-import { breathe } from './breathe.ts';
+import type { Model } from '../sequence/runtime.ts';
+import { yieldToEvents } from './yield-to-events.ts';
 import { report } from './report.ts';
 import type { Report } from './report.ts';
 import { Sequence } from './sequence.ts';
@@ -15,7 +15,7 @@ export interface Generated {
   readonly report: Report;
   readonly logits?: readonly Float32Array[];
 }
-/** A generation under way: await it for the result, or iterate over it for the tokens as they come. */
+/** A generation in progress: await it for the result, or iterate over it for the tokens as they come. */
 export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk> {}
 
 /**
@@ -26,29 +26,64 @@ export interface Generation extends PromiseLike<Generated>, AsyncIterable<Chunk>
  * string, the end of the model's context, or an abort, which gives what there is.
  * @throws KvError in one sentence for a prompt, budget or option that cannot be, before anything is evicted.
  */
-export function generate(model: Model, options: GenerateOptions): Generation {
-  let chunks: AsyncGenerator<Chunk, Generated> | undefined;
+export const generate = (model: Model, options: GenerateOptions): Generation => shared(() => run(model, options));
+
+/**
+ * A generation that may be awaited and iterated over, by several at once: whoever is furthest asks for the next token,
+ * and it ends when nobody is left who reads it.
+ */
+function shared(begin: () => AsyncGenerator<Chunk, Generated>): Generation {
+  const chunks: Chunk[] = [];
+  let generator: AsyncGenerator<Chunk, Generated> | undefined,
+    asked: Promise<void> | undefined,
+    end: { readonly generated: Promise<Generated> } | undefined,
+    readers = 0;
+  const finish = (generated: Promise<Generated>): void => {
+    generated.catch(() => {}); // whoever reads it is told
+    end ??= { generated };
+  };
+  /** One more chunk, or the end: for all who wait for it. */
+  const advance = async (): Promise<void> => {
+    generator ??= begin();
+    try {
+      const next = await generator.next();
+      if (next.done) finish(Promise.resolve(next.value));
+      else chunks.push(next.value);
+    } catch (error) {
+      finish(Promise.reject(error));
+    } finally {
+      asked = undefined;
+    }
+  };
+  async function* read(): AsyncGenerator<Chunk, Generated> {
+    readers++;
+    try {
+      for (let at = 0; ; ) {
+        if (at < chunks.length) yield chunks[at++];
+        else if (end) return await end.generated;
+        else await (asked ??= advance());
+      }
+    } finally {
+      if (--readers === 0 && !end) await leave();
+    }
+  }
+  const leave = async (): Promise<void> => {
+    const tokens = chunks.filter(({ token }) => token !== undefined).length,
+      left = `got one that was left after ${tokens} token${tokens === 1 ? '' : 's'}`;
+    finish(Promise.reject(new KvError('generate', `expected a generation that was read to its end, ${left}`)));
+    await generator?.return(undefined as never); // its end is known already
+  };
   let result: Promise<Generated> | undefined;
-  const start = (): AsyncGenerator<Chunk, Generated> => (chunks ??= run(model, options));
-  const drain = (): Promise<Generated> =>
-    (result ??= (async () => {
-      for (;;) {
-        const next = await start().next();
-        if (next.done) return next.value;
-      }
-    })());
+  const drained = async (): Promise<Generated> => {
+    const all = read();
+    for (;;) {
+      const next = await all.next();
+      if (next.done) return next.value;
+    }
+  };
   return {
-    then: (resolve, reject) => drain().then(resolve, reject),
-    async *[Symbol.asyncIterator]() {
-      for (;;) {
-        const next = await start().next();
-        if (next.done) {
-          result ??= Promise.resolve(next.value);
-          return;
-        }
-        yield next.value;
-      }
-    },
+    then: (resolve, reject) => (result ??= drained()).then(resolve, reject),
+    [Symbol.asyncIterator]: read,
   };
 }
 
@@ -64,8 +99,8 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
   if (!(Number.isInteger(logits) && logits >= 0))
     throw new KvError('logits', `must be a whole number of rows, got ${logits}`);
   const sequence = new Sequence(model, backend);
-  sequence.witness = certify;
   try {
+    sequence.observer = certify;
     const rows: Float32Array[] = [];
     let finish: Finish;
     const tokens: number[] = [];
@@ -94,7 +129,7 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
         remember,
       );
     } catch (error) {
-      if (!signal?.aborted) throw error;
+      if (!signal?.aborted || error !== signal.reason) throw error;
       finish = 'aborted';
     }
     if (logits > 0 && tokens.length > 0 && sequence.fits(1)) {
@@ -175,7 +210,7 @@ async function* decodeWith(
   let finish: Finish = 'length';
   try {
     for (let made = 0; made < maxNewTokens; made++) {
-      await breathe(signal);
+      await yieldToEvents(signal);
       if (signal?.aborted) {
         finish = 'aborted';
         break;

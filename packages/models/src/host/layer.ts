@@ -2,7 +2,7 @@ import type { ModelConfig } from '../checkpoint/config.ts';
 import { LayerCache } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
-import type { LayerSnapshot } from './snapshot.ts';
+import type { LayerSnapshot } from '../sequence/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
 import { StateStore } from './store.ts';
 import type { Watch } from './watch.ts';

@@ -1,10 +1,9 @@
 import { signalKey } from '@kv/core';
 import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
-import { artifactOf } from './artifact.ts';
+import { makeRoom } from '../sequence/room.ts';
 import { attentionRows } from './attention-rows.ts';
-import type { Memory } from './memory.ts';
-import { makeRoom } from './rebase.ts';
+import type { HostState } from './host-state.ts';
 import { notRemembered } from './watch.ts';
 
 /**
@@ -12,7 +11,7 @@ import { notRemembered } from './watch.ts';
  * compacted.
  */
 export async function provided(
-  memory: Memory,
+  memory: HostState,
   policy: Compiled,
   layers: readonly number[],
   onPass: () => void,
@@ -27,10 +26,10 @@ export async function provided(
   return out;
 }
 
-function providerEngine(memory: Memory, signal: AnySignal, onPass: () => void): ProviderEngine {
+function providerEngine(memory: HostState, signal: AnySignal, onPass: () => void): ProviderEngine {
   const passes = new Map<string, Promise<readonly Observed[]>>();
   const {
-    model: { tokenizer },
+    model: { tokenizer, sidecar },
     backend,
     text,
   } = memory;
@@ -47,7 +46,7 @@ function providerEngine(memory: Memory, signal: AnySignal, onPass: () => void): 
       }
       return backend.ops.from((await passes.get(key)!)[layer]);
     },
-    artifact: (name) => artifactOf(memory.model, name),
+    artifact: (name) => sidecar(name),
     attentionRows(layer, visit, from) {
       onPass();
       return attentionRows(memory, layer, visit, from);
@@ -66,9 +65,12 @@ interface Observed {
 }
 
 /** Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
-async function observe(memory: Memory, ids: readonly number[]): Promise<readonly Observed[]> {
+async function observe(memory: HostState, ids: readonly number[]): Promise<readonly Observed[]> {
   const copy = memory.fork(),
-    { decoder, config } = memory.model,
+    {
+      decoder,
+      model: { config },
+    } = memory,
     { queryHeads: H } = config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
@@ -76,6 +78,7 @@ async function observe(memory: Memory, ids: readonly number[]): Promise<readonly
       out: Observed[] = [];
     let x = decoder.embed(ids);
     for (const [l, { cache }] of copy.layers.entries()) {
+      await memory.between({ phase: 'prefill' });
       const n = cache.length,
         { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
       cache.append(k, v, positions, copy.shift);

@@ -1,6 +1,5 @@
-import type { Backend, Policy } from '@kv/core';
-import type { Witness } from './witness.ts';
-import type { Budget } from './budget.ts';
+import type { Backend, Budget, Policy } from '@kv/core';
+import type { Observer } from '../sequence/observer.ts';
 
 export interface DecodeOptions {
   /** @defaultValue 64 */
@@ -20,9 +19,9 @@ export interface DecodeOptions {
    */
   readonly every?: number | undefined;
   /**
-   * Steps that may be under way at once where the sequence is on a device: the next one starts before the id of the
+   * Steps in flight at once where the sequence is on a device: the next one starts before the id of the
    * last is there, unless an event follows it or the policy looks at every token. What
-   * ran ahead of the end is taken back. @defaultValue 2, and 1 where logits are asked for
+   * ran ahead of the end is rolled back. @defaultValue 2, and 1 where logits are asked for
    */
   readonly inFlight?: number | undefined;
   /** Keep what events read of the past, since one will follow this generation. @defaultValue false without `every` */
@@ -52,7 +51,7 @@ export interface GenerateOptions extends DecodeOptions {
    * Is shown what every event drops and every view hides; what it concludes is `report.certificates`. Costs the newest
    * query's attention once more each time.
    */
-  readonly certify?: Witness | undefined;
+  readonly certify?: Observer | undefined;
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend | undefined;
 }

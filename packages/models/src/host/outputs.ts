@@ -1,4 +1,4 @@
-import type { Output } from './sequence-memory.ts';
+import type { Output } from '../sequence/memory.ts';
 
 /** How many more sequences hold these: forks, until they are fed. */
 const shared = new WeakMap<Output, number>();

@@ -1,20 +1,20 @@
-import type { Compiled } from '@kv/core';
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
-import type { Projected } from '../decoder/decoder.ts';
+import type { Course } from '../sequence/course.ts';
+import type { Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
+import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
-import type { Memory } from './memory.ts';
-import { makeRoom } from './rebase.ts';
 import { visibleNow } from './visibility.ts';
 import type { Chosen } from './visibility.ts';
 
 export interface PassOptions {
   readonly phase: 'prefill' | 'decode';
-  readonly policy: Compiled;
+  readonly course: Course;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
+  readonly signal?: AbortSignal | undefined;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -22,35 +22,30 @@ export interface PassOptions {
 }
 
 /** Of a block that a layer freezes whole. */
-const NOTHING: Projected = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
+const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v: new Float32Array(0) };
 
 /** Feeds tokens through every layer: project, append, hide, attend, finish. Gives the logits of the last rows. */
 export async function pass(
-  memory: Memory,
+  memory: HostState,
   ids: readonly number[],
-  { phase, policy, rows, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const {
+      decoder,
       model: {
-        decoder,
         config: { hidden, vocab },
       },
     } = memory,
     m = ids.length;
-  makeRoom(
-    memory,
-    m,
-    phase === 'decode' ? 'generation' : 'prompt',
-    policy.hooks('compact').some((hook) => hook.together),
-  );
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids),
-    previous: Pick<Projected, 'k' | 'v'> | undefined;
+    previous: Pick<Projection, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
   for (const l of memory.layers.keys()) {
+    await memory.between({ phase, signal });
     const live =
       phase === 'prefill' && previous
-        ? liveRows(policy, memory.at(l), positions, memory.layers[l].ring?.window ?? 1)
+        ? liveRows(course.policy, memory.at(l, course), positions, memory.layers[l].ring?.window ?? 1)
         : undefined;
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions,
@@ -64,12 +59,12 @@ export async function pass(
       rowsIn,
       { q: projected.q, at, ...previous, positions },
       phase,
-      policy,
+      course,
       seen,
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
-    if (phase === 'prefill') memory.free(l);
+    if (phase === 'prefill') memory.freeUnreachable(l);
     await afterLayer?.(l);
   }
   memory.hidden?.push(decoder.hiddenNorm(x));
@@ -81,12 +76,12 @@ export async function pass(
 
 /** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
-  memory: Memory,
+  memory: HostState,
   l: number,
   x: Float32Array,
-  { q, k, v, at, positions }: Projected & { at: Uint32Array; positions: Uint32Array },
+  { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
   phase: PassOptions['phase'],
-  policy: Compiled,
+  course: Course,
   seen: PassOptions['seen'],
 ): Promise<Float32Array> {
   const layer = memory.layers[l],
@@ -94,17 +89,18 @@ async function attendLayer(
     {
       backend,
       counters,
-      model: { decoder, config },
+      decoder,
+      model: { config },
     } = memory;
-  if (decoder.passesFreeSlots && (phase === 'decode' || !policy.evicts)) cache.fit(positions.length);
+  if (decoder.fused && (phase === 'decode' || !course.policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
   const stats = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(
-    policy,
+    course.policy,
     phase,
-    memory.at(l),
+    memory.at(l, course),
     memory.reader(l),
     backend,
     (needs, state) => writeState(needs, state, layer.states, memory.shared, backend),

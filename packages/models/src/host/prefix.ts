@@ -1,8 +1,7 @@
 import { compile, KvError } from '@kv/core';
-import type { Backend, Policy } from '@kv/core';
-import type { Model } from '../load-model.ts';
-import type { Budget } from './budget.ts';
-import { memoryOf, Sequence } from './sequence.ts';
+import type { Backend, Budget, Policy } from '@kv/core';
+import type { Model } from '../sequence/runtime.ts';
+import { Sequence } from './sequence.ts';
 
 export interface PrefixOptions {
   /** Bytes of cache that may be kept; what was used least recently goes first. */
@@ -68,7 +67,7 @@ export function createPrefixStore(
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
-      if (isLong(memoryOf(sequence).rotaryLength) !== isLong(ids.length)) continue;
+      if (isLong(sequence.memory.rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids),
         cut = Math.min(all, most),
         shared = cut >= sequence.cuttableFrom || cut === sequence.length ? cut : 0;
@@ -93,7 +92,8 @@ export function createPrefixStore(
       const found = evicts ? undefined : find(ids, ids.length),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      if (rest.length > 0) await sequence.prefill(rest, { ...(policy && { policy }), budget, block });
+      if (rest.length > 0)
+        await orDestroyed(sequence, sequence.prefill(rest, { ...(policy && { policy }), budget, block }));
       counts.fed += rest.length;
       kept.push(sequence);
       while (kept.length > 0 && bytes() > maxBytes) {
@@ -106,13 +106,7 @@ export function createPrefixStore(
       const found = find(ids, ids.length - 1),
         sequence = start(found),
         rest = ids.slice(found?.shared ?? 0);
-      try {
-        if (found) await sequence.append(rest);
-        else await sequence.prefill(rest, { block });
-      } catch (error) {
-        sequence.destroy();
-        throw error;
-      }
+      await orDestroyed(sequence, found ? sequence.append(rest) : sequence.prefill(rest, { block }));
       counts.fed += rest.length;
       return sequence;
     },
@@ -121,6 +115,16 @@ export function createPrefixStore(
       kept = [];
     },
   };
+}
+
+/** What fails leaves nothing of its sequence. */
+async function orDestroyed(sequence: Sequence, fed: Promise<void>): Promise<void> {
+  try {
+    await fed;
+  } catch (error) {
+    sequence.destroy();
+    throw error;
+  }
 }
 
 function common(a: readonly number[], b: readonly number[]): number {

@@ -1,8 +1,8 @@
 import { isState, KvError, signalKey } from '@kv/core';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention.ts';
-import type { AttentionCounters } from '../attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
+import type { AttentionCounters } from '../sequence/memory.ts';
 import type { LayerMemory } from './layer.ts';
 import { outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';

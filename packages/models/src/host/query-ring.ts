@@ -2,14 +2,7 @@ import type { Turn } from '../cache/turn.ts';
 import { countBelow } from '../attention/visible.ts';
 import type { CacheView } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
-
-/** The numbers of a ring: queries `[w, H, d]`, positions `[w]`, rotations `[w, H]` once rebased. */
-export interface SavedRing {
-  readonly seen: number;
-  readonly queries: Float32Array;
-  readonly positions: Uint32Array;
-  readonly rotations: Uint32Array | undefined;
-}
+import type { SavedRing } from '../sequence/snapshot.ts';
 
 /**
  * The last w post-RoPE queries of one layer and their positions, kept for events that look back. Counted as memory

@@ -1,5 +1,7 @@
+import { evicts, mostOf } from '../sequence/course.ts';
+import type { Course } from '../sequence/course.ts';
 import type { DecodeOptions, Finish } from './options.ts';
-import { hostMemoryOf, memoryOf, waits } from './sequence.ts';
+import { waits } from './sequence.ts';
 import type { Bytes, Sequence } from './sequence.ts';
 
 /** What a run kept, held and spent. */
@@ -17,7 +19,7 @@ export interface Report {
   readonly bytes: Bytes;
   /**
    * Attention calls (fused), those that computed statistics beside it, events, prefill blocks, decode steps, those that
-   * ran ahead of the end and were taken back, passes of providers; slots that sliding windows had made unreachable and
+   * ran ahead of the end and were rolled back, passes of providers; slots that sliding windows had made unreachable and
    * that were freed.
    */
   readonly counts: Readonly<Record<string, number>>;
@@ -39,59 +41,61 @@ export function report(
   finish: Finish,
   options: DecodeOptions & { readonly block?: number | undefined },
 ): Report {
-  const { policy, budget, reading, lastKept, lastBudgets, mostSlots, notes, counters, counts, times } = sequence;
+  const { course, mostSlots, notes, counters, counts, times } = sequence,
+    { budget, last, prompt } = course,
+    { observing } = sequence.memory;
   return {
-    policy: named(reading ?? { policy }),
-    ...(reading && { decodePolicy: named({ policy }) }),
-    ...(budget !== undefined && { budget }),
-    budgets: lastBudgets ?? [],
-    kept: lastKept ?? sequence.kept(),
+    policy: named(prompt ?? course),
+    ...(prompt && { decodePolicy: named(course) }),
+    ...(budget && { budget: budget.slots }),
+    budgets: last?.budgets ?? [],
+    kept: last?.kept ?? sequence.memory.kept(),
     bytes: sequence.bytes(),
-    counts: { ...counters, ...counts, unreachable: memoryOf(sequence).unreachable },
+    counts: { ...counters, ...counts, unreachable: sequence.memory.unreachable },
     times: { ...times },
     bound: bound(sequence, options),
     mostSlots,
     notes: [...notes],
     finish,
-    ...(sequence.witness && {
-      certificates: sequence.witness.conclude({
-        heads: sequence.model.config.queryHeads,
-        layers: sequence.model.config.layers,
-        steps: counts.steps,
-        frozen: frozen(sequence),
-        total: (id) => hostMemoryOf(sequence).total(id),
+    ...(sequence.observer &&
+      observing && {
+        certificates: sequence.observer.conclude({
+          heads: sequence.model.config.queryHeads,
+          layers: sequence.model.config.layers,
+          steps: counts.steps,
+          frozen: frozen(sequence),
+          total: (id) => observing.total(id),
+        }),
       }),
-    }),
   };
 }
 
-const named = ({ policy: { label } }: Pick<Sequence, 'policy'>): string => (label === '' ? 'full' : label);
+const named = ({ policy: { label } }: Course): string => (label === '' ? 'full' : label);
 
 /** Positions of the prompt that each layer took from the one below. */
 function frozen(sequence: Sequence): number[] {
   const { promptLength } = sequence,
-    { policy } = sequence.reading ?? sequence,
+    { prompt = sequence.course } = sequence.course,
     { layers } = sequence.model.config,
-    hook = policy.hooks('freeze')[0],
-    memory = memoryOf(sequence);
+    hook = prompt.policy.hooks('freeze')[0],
+    { memory } = sequence;
   return Array.from({ length: layers }, (_, layer) => {
-    const { sinks, below } = hook?.run(memory.at(layer)) ?? { sinks: 0, below: 0 };
+    const { sinks, below } = hook?.run(memory.at(layer, prompt)) ?? { sinks: 0, below: 0 };
     return layer === 0 ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
   });
 }
 
 function bound(
-  { policy, budget, reading, promptLength, lastBudgets }: Sequence,
+  { course, promptLength }: Sequence,
   { maxNewTokens = 64, block, every }: Parameters<typeof report>[2],
 ): Report['bound'] {
-  const most = Math.max(budget ?? 0, ...(lastBudgets ?? []).flat()),
-    read = reading ?? { policy, budget, most };
-  const [evictsRead, evicts] = [read, { policy, budget }].map((p) => p.policy.evicts && p.budget !== undefined);
-  if (!evictsRead && !evicts) return { slots: promptLength + maxNewTokens, because: 'nothing is evicted' };
-  const c = evicts ? (every ?? policy.hooks('cadence')[0]?.every) : undefined,
+  const { prompt: read = course, policy } = course,
+    [evictsRead, evictsNow] = [evicts(read), evicts(course)];
+  if (!evictsRead && !evictsNow) return { slots: promptLength + maxNewTokens, because: 'nothing is evicted' };
+  const c = evictsNow ? (every ?? policy.hooks('cadence')[0]?.every) : undefined,
     m = evictsRead && !waits(read.policy) ? (block ?? read.policy.hooks('cadence')[0]?.block) : undefined;
-  const held = evictsRead ? read.most : promptLength,
-    above = Math.max(held, evicts ? most : 0);
+  const held = evictsRead ? mostOf(read) : promptLength,
+    above = Math.max(held, evictsNow ? mostOf(course) : 0);
   const prefill = m === undefined ? promptLength : Math.min(promptLength, held + m);
   const decoding = c === undefined ? held + maxNewTokens : above + c;
   return prefill >= decoding
@@ -107,6 +111,6 @@ function bound(
         because:
           c === undefined
             ? `evicted once, at the end of prefill, and up to ${maxNewTokens} tokens follow`
-            : `an event every ${c} tokens over ${evictsRead || !reading ? 'a budget' : 'a prompt or a budget'} of ${above}`,
+            : `an event every ${c} tokens over ${evictsRead || !course.prompt ? 'a budget' : 'a prompt or a budget'} of ${above}`,
       };
 }

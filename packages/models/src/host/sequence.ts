@@ -1,22 +1,21 @@
-import { attentionLast, compile, cpu, emptyDraft, id, KvError, planBudgets, runSteps, union } from '@kv/core';
-import type { Backend, Compiled, Plan, Policy } from '@kv/core';
-import type { AttentionCounters } from '../attention.ts';
+import { attentionLast, compile, emptyDraft, id, KvError, planBudgets, runSteps, slotsOf, union } from '@kv/core';
+import type { Backend, Budget, Compiled, Plan, Policy } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
-import type { Model } from '../load-model.ts';
 import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';
-import { breathe } from './breathe.ts';
-import { slotsOf } from './budget.ts';
-import type { Budget } from './budget.ts';
-import type { EventResult, EventTimes } from './event.ts';
-import { Flight } from './flight.ts';
-import { Memory } from './memory.ts';
+import { expectIds } from '../decoder/decoder.ts';
+import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
+import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
+import type { AttentionCounters, Memory, Output } from '../sequence/memory.ts';
+import { expectRoom } from '../sequence/room.ts';
+import type { MemoryOptions, Model } from '../sequence/runtime.ts';
+import type { Snapshot } from '../sequence/snapshot.ts';
+import type { TokenText } from '../sequence/text.ts';
+import type { Observer } from '../sequence/observer.ts';
+import { yieldToEvents } from './yield-to-events.ts';
+import { StepsInFlight } from './steps-in-flight.ts';
 import { Outputs } from './outputs.ts';
-import { expectRoom } from './rebase.ts';
-import type { Output, SequenceMemory } from './sequence-memory.ts';
-import type { TokenText } from './text.ts';
 import { watchOf } from './watch.ts';
-import type { Witness } from './witness.ts';
 
 export interface PrefillOptions {
   /** Evicts by this policy, layer by layer as the prompt passes, where the policy's reach allows it. */
@@ -36,7 +35,9 @@ export interface SequenceOptions {
    * Rotary positions to use. A longer sequence goes on as long as its kept slots fit: they are moved together.
    * @defaultValue the model's `maxPositions`
    */
-  readonly window?: number;
+  readonly window?: MemoryOptions['window'];
+  /** What it goes on from. @defaultValue an empty memory of the model */
+  readonly memory?: Memory;
 }
 /** Bytes of everything that a sequence holds: cache, rings, statistics, states. */
 export interface Bytes {
@@ -46,23 +47,13 @@ export interface Bytes {
   readonly meanPrefill: number;
   readonly meanDecode: number;
 }
-type Kept = readonly (readonly (readonly number[])[])[];
 
-/** How a prompt was read: its policy, the slots asked for, and the most that an event allowed a head. */
-export interface Reading {
-  readonly policy: Compiled;
-  readonly budget: number | undefined;
-  readonly most: number;
-}
-
-/** What a sequence remembers, wherever it is, for those who store and restore it. */
-export let memoryOf: (sequence: Sequence) => SequenceMemory;
-/** The same on the host. @throws KvError for one that lives on a device. */
-export let hostMemoryOf: (sequence: Sequence) => Memory;
-
-/** One sequence over a model's shared weights: its caches and all that its policy remembers. */
+/**
+ * One sequence over a model's shared weights: its caches and all that its policy remembers. After an error in the
+ * middle of a block, and after `destroy()`, every method but `bytes()` and `destroy()` says so.
+ */
 export class Sequence {
-  readonly counts = { events: 0, blocks: 0, steps: 0, takenBack: 0, providerPasses: 0 };
+  readonly counts = { events: 0, blocks: 0, steps: 0, rolledBack: 0, providerPasses: 0 };
   readonly times: EventTimes & { prefill: number; decode: number } = {
     prefill: 0,
     decode: 0,
@@ -71,49 +62,34 @@ export class Sequence {
     compact: 0,
   };
   readonly notes: string[] = [];
-  policy: Compiled = compile(id);
-  /** Positions kept by the last event, `[layer][kvHead]`. */
-  lastKept: Kept | undefined;
-  /** Slots that the last event allowed, `[layer][kvHead]`. */
-  lastBudgets: readonly (readonly number[])[] | undefined;
-  /** Where tokens are generated under another policy or budget. */
-  reading: Reading | undefined;
-  /** Budget of the events to come, of all tokens so far. */
-  #share: Budget | undefined;
-  #memory: SequenceMemory;
+  #course: Course = courseOf(compile(id), undefined);
+  readonly model: Model;
+  /** What it remembers, for those who store and restore it. */
+  readonly memory: Memory;
   #outputs = new Outputs();
-  readonly #flight = new Flight();
-  static {
-    memoryOf = (sequence) => sequence.#memory;
-    hostMemoryOf = (sequence) => {
-      const memory = sequence.#memory;
-      if (memory instanceof Memory) return memory;
-      throw new KvError('sequence', `expected one whose cache is on the host, got one on ${memory.backend.name}`);
-    };
-  }
+  readonly #steps = new StepsInFlight();
+  #observer: Observer | undefined;
 
-  /**
-   * @param backend where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches,
-   * else the CPU
-   */
-  constructor(model: Model, backend?: Backend, { window }: SequenceOptions = {}) {
+  /** @param backend where pieces run, beside a cache on the host. @defaultValue where the model's runtime keeps caches */
+  constructor(model: Model, backend?: Backend, { window, memory }: SequenceOptions = {}) {
     if (window !== undefined && !(Number.isInteger(window) && window > 0))
       throw new KvError('window', `must be a positive whole number of tokens, got ${window}`);
-    const { memory } = model.decoder;
-    this.#memory =
-      backend === undefined && memory !== undefined ? memory(model, window) : new Memory(model, backend ?? cpu, window);
+    this.model = model;
+    this.memory = memory ?? model.memory({ backend, window });
   }
 
   /**
    * Is shown what events drop and views hide; given before the prompt. @throws KvError where the cache is on a device
    */
-  get witness(): Witness | undefined {
-    return this.#memory instanceof Memory ? this.#memory.witness : undefined;
+  get observer(): Observer | undefined {
+    return this.#observer;
   }
-  set witness(witness: Witness | undefined) {
-    if (this.#memory instanceof Memory) this.#memory.witness = witness;
-    else if (witness)
-      throw new KvError('certify', `expected a cache on the host, got one on ${this.#memory.backend.name}`);
+  set observer(observer: Observer | undefined) {
+    const { observing, backend } = this.memory;
+    if (observer && !observing)
+      throw new KvError('certify', `expected a cache on the host, got one on ${backend.name}`);
+    observing?.show(observer);
+    this.#observer = observer;
   }
   /**
    * Logits of the last rows fed, newest last; where the sequence lives on a device, once `readLogits` has brought them.
@@ -121,40 +97,42 @@ export class Sequence {
   get logits(): readonly Float32Array[] {
     return this.#outputs.logits;
   }
-  set logits(rows: readonly Float32Array[]) {
-    this.#outputs.logits = rows;
+  /** What it goes by now. */
+  get course(): Course {
+    return this.#course;
   }
-  get model(): Model {
-    return this.#memory.model;
+  /** What its events, views and step hooks go by now. */
+  get policy(): Compiled {
+    return this.#course.policy;
   }
   get ledger(): Ledger {
-    return this.#memory.ledger;
+    return this.memory.ledger;
   }
   get counters(): AttentionCounters {
-    return this.#memory.counters;
+    return this.memory.counters;
   }
   get tokens(): TokenText {
-    return this.#memory.text;
+    return this.memory.text;
   }
   /** Tokens fed so far, evicted ones included. */
   get length(): number {
-    return this.#memory.length;
+    return this.memory.length;
   }
   get promptLength(): number {
-    return this.#memory.promptLength;
+    return this.memory.promptLength;
   }
   /** Slots per KV head asked for; absent where nothing evicts. */
   get budget(): number | undefined {
-    return this.#memory.budget;
+    return this.#course.budget?.slots;
   }
   /** Most slots that a head of any layer has held. */
   get mostSlots(): number {
-    return this.#memory.mostSlots;
+    return this.memory.mostSlots;
   }
 
   /** Whether so many more tokens have room beside the kept slots in the model's context. */
   fits(more: number): boolean {
-    return this.#memory.longest + more <= this.#memory.window;
+    return this.memory.longest + more <= this.memory.window;
   }
 
   /**
@@ -162,37 +140,40 @@ export class Sequence {
    *
    * @throws KvError, before the failing event changes anything, when the prompt is empty or too long, an id is out of
    * range, or a
-   * policy's forced slots exceed its budget.
+   * policy's forced slots exceed its budget; what an abort gives, between two blocks or, within a layer, in the middle
+   * of one.
    */
   async prefill(
     ids: readonly number[],
     { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {},
   ): Promise<void> {
+    this.memory.expectWhole();
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
+    expectIds(ids, this.model.config.vocab);
     if (block !== undefined && !(Number.isInteger(block) && block > 0))
       throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
     const started = performance.now(),
-      memory = this.#memory,
+      memory = this.memory,
       compiled = policy ? compile(policy) : this.policy;
-    const { evicts, needs, label, reach } = compiled,
-      slots = this.#slots(compiled, budget, this.length + ids.length);
-    const acts = evicts && slots !== undefined,
+    const { needs, label, reach } = compiled,
+      course = courseOf(compiled, this.#allowance(compiled, budget, this.length + ids.length), this.#course);
+    expectAlike(compiled, this.model);
+    const acts = evicts(course),
       late = waits(compiled),
       size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
     expectRoom(
       memory,
-      acts && !late && size < ids.length ? Math.max(size, size + slots - memory.longest) : ids.length,
+      acts && !late && size < ids.length ? Math.max(size, size + course.budget.slots - memory.longest) : ids.length,
       'prompt',
     );
     memory.prompted(ids.length);
-    this.#takeBack();
-    [this.policy, memory.budget, this.reading, this.#share] = [compiled, slots, undefined, undefined];
-    expectAlike(this.policy, this.model);
-    const hooks = [...this.policy.hooks('view'), ...this.policy.hooks('step')];
+    this.#rollback();
+    this.#course = course;
+    const hooks = [...compiled.hooks('view'), ...compiled.hooks('step')];
     memory.watch(
       union(
         acts ? needs : [],
-        this.witness ? [attentionLast] : [],
+        this.observer ? [attentionLast] : [],
         ...hooks.map((h) => h.needs),
         ...policies.flatMap((p) => p.atoms.map((atom) => atom.needs)),
       ),
@@ -202,15 +183,11 @@ export class Sequence {
         `${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`,
       );
     this.#outputs.put();
-    for (let from = 0; from < ids.length; from += size) {
-      await breathe(signal);
-      signal?.throwIfAborted();
-      const part = ids.slice(from, from + size),
-        after = ids.length - from - part.length;
-      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late));
-      this.counts.blocks++;
-      if (after === 0 && acts && late) await this.#event();
-      memory.ledger.sample('prefill', part.length);
+    try {
+      await this.#blocks(ids, size, { rows, signal, acts, late });
+    } catch (error) {
+      memory.prompted(0); // what was fed is the prompt now
+      throw error;
     }
     this.times.prefill += performance.now() - started;
   }
@@ -218,9 +195,11 @@ export class Sequence {
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
   async append(ids: readonly number[], { rows = 1 }: { readonly rows?: number } = {}): Promise<void> {
     const started = performance.now();
-    expectRoom(this.#memory, ids.length, 'prompt');
-    this.#takeBack();
-    this.#memory.prompted(ids.length);
+    this.memory.expectWhole();
+    expectIds(ids, this.model.config.vocab);
+    expectRoom(this.memory, ids.length, 'prompt');
+    this.#rollback();
+    this.memory.prompted(ids.length);
     this.#outputs.put(await this.#feed(ids, rows, false));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
@@ -231,9 +210,9 @@ export class Sequence {
    * exceed the budget.
    */
   async evict(policy: Policy, budget: Budget): Promise<void> {
-    this.#takeBack();
-    [this.policy, this.reading, this.#share] = [compile(policy), undefined, undefined];
-    this.#memory.budget = slotsOf(budget, this.length);
+    this.memory.expectWhole();
+    this.#rollback();
+    this.#course = courseOf(compile(policy), { slots: slotsOf(budget, this.length) }, this.#course);
     if (this.policy.evicts) await this.#event();
   }
 
@@ -244,11 +223,12 @@ export class Sequence {
    * @throws KvError for a policy that evicts without a budget, or that does not go on moving kept slots together.
    */
   decodeUnder(policy: Policy, budget?: Budget): void {
+    this.memory.expectWhole();
     const next = compile(policy),
-      memory = this.#memory,
-      slots = this.#slots(next, budget, this.length);
+      share = typeof budget === 'string' && { share: budget },
+      allowance = this.#allowance(next, budget, this.length);
     const moves = ({ hooks }: Compiled): boolean => hooks('compact').some(({ together }) => together);
-    if (next.evicts && slots === undefined)
+    if (next.evicts && allowance === undefined)
       throw new KvError(
         'decodeBudget',
         `'${next.label}' evicts, so a budget is expected: a number of slots, or a share of the tokens so far such as '25%'`,
@@ -258,31 +238,28 @@ export class Sequence {
         'decodePolicy',
         `'${this.policy.label}' moves kept slots together, expected a policy that goes on doing so, got '${next.label}'`,
       );
-    this.#takeBack();
-    this.reading = {
-      policy: this.policy,
-      budget: memory.budget,
-      most: Math.max(memory.budget ?? 0, ...(this.lastBudgets ?? []).flat()),
-    };
-    [this.policy, memory.budget, this.#share] = [next, slots, typeof budget === 'string' ? budget : undefined];
+    this.#rollback();
+    const course = courseOf(next, allowance && { ...allowance, ...share }, this.#course);
+    this.#course = decodingBy(course, this.#course);
   }
 
   /** Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event. */
   async step(token: number, every?: number): Promise<void> {
-    const memory = this.#memory,
+    const memory = this.memory,
       started = performance.now();
+    memory.expectWhole();
+    expectIds([token], this.model.config.vocab);
     expectRoom(memory, 1, 'generation');
-    memory.decoded++;
     this.counts.steps++;
-    const eventFollows =
-      every !== undefined && memory.budget !== undefined && this.policy.evicts && memory.decoded % every === 0;
-    if (eventFollows && this.#share !== undefined) memory.budget = slotsOf(this.#share, this.length + 1);
-    const landed = eventFollows ? undefined : this.#flight.land(memory.ahead, token);
-    if (!landed) this.#takeBack();
+    const eventFollows = every !== undefined && evicts(this.#course) && (memory.decoded + 1) % every === 0;
+    if (eventFollows) this.#course = measured(this.#course, this.length + 1);
+    const committed = eventFollows ? undefined : this.#steps.commit(memory.ahead, token);
+    if (!committed) this.#rollback();
     this.#outputs.put(
-      landed ?? (await memory.feed([token], { phase: 'decode', policy: this.policy, rows: 1, eventFollows })).output,
+      committed ??
+        (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows })).output,
     );
-    if (!landed) await memory.afterStep(this.policy);
+    if (!committed) await memory.afterStep(this.#course);
     if (eventFollows) await this.#event();
     memory.ledger.sample('decode');
     this.times.decode += performance.now() - started;
@@ -290,11 +267,12 @@ export class Sequence {
 
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
-    if (this.witness && this.policy.hooks('view').length > 0) return;
+    this.memory.expectWhole();
+    if (this.observer && this.policy.hooks('view').length > 0) return;
     const { window, accumulated, block } = watchOf(
       [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
     );
-    if (window === 0 && !accumulated && !block) this.#memory.unwatch();
+    if (window === 0 && !accumulated && !block) this.memory.unwatch();
   }
 
   /**
@@ -302,7 +280,7 @@ export class Sequence {
    * queries. Infinity where a fork is as long as the sequence.
    */
   get cuttableFrom(): number {
-    return this.#memory.cuttableFrom;
+    return this.memory.cuttableFrom;
   }
 
   /**
@@ -310,6 +288,7 @@ export class Sequence {
    * length below `cuttableFrom`.
    */
   forkAt(length: number): Sequence {
+    this.memory.expectWhole();
     const from = Math.max(1, this.cuttableFrom);
     if (!(Number.isInteger(length) && length >= from && length <= this.length))
       throw new KvError(
@@ -318,15 +297,16 @@ export class Sequence {
           ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
           : `expected a length from ${from} to ${this.length}, got ${length}`,
       );
-    return this.#over(this.#memory.fork(length));
+    const copy = new Sequence(this.model, undefined, { memory: this.memory.fork(length) });
+    copy.#course = courseOf(copy.policy, this.#course.budget);
+    return copy;
   }
 
   /** A copy that goes its own way over the same weights. */
   fork(): Sequence {
-    const { policy, reading, lastKept, lastBudgets } = this,
-      copy = this.#over(this.#memory.fork());
-    Object.assign(copy, { policy, reading, lastKept, lastBudgets });
-    copy.#share = this.#share;
+    this.memory.expectWhole();
+    const copy = new Sequence(this.model, undefined, { memory: this.memory.fork() });
+    copy.#course = this.#course;
     copy.#outputs = this.#outputs.share();
     copy.notes.push(...this.notes);
     copy.ledger.sample('prefill', this.length);
@@ -337,11 +317,12 @@ export class Sequence {
    * The scores that a policy's scorers and transforms give the slots of one layer now, on KV rows; nothing is evicted.
    */
   async scores(policy: Policy, layer: number): Promise<readonly Float32Array[]> {
-    const { backend } = this.#memory,
+    const { backend } = this.memory,
       { ops } = backend;
-    this.#takeBack();
-    const at = this.#memory.at(layer),
-      place = { at, read: this.#memory.reader(layer), budgets: [] };
+    this.memory.expectWhole();
+    this.#rollback();
+    const at = this.memory.at(layer, this.#course),
+      place = { at, read: this.memory.reader(layer), budgets: [] };
     const { scores } = runSteps(
       compile(policy).steps.filter(({ kind }) => kind === 'scorer' || kind === 'transform'),
       [place],
@@ -361,7 +342,8 @@ export class Sequence {
 
   /** Positions in the cache now, `[layer][kvHead]`, ascending. */
   kept(): number[][][] {
-    return this.#memory.kept();
+    this.memory.expectWhole();
+    return this.memory.kept();
   }
 
   bytes(): Bytes {
@@ -385,63 +367,97 @@ export class Sequence {
     draw?: Draw,
     { ahead = 0, every }: { readonly ahead?: number; readonly every?: number | undefined } = {},
   ): Promise<number> {
+    this.memory.expectWhole();
     const { newest } = this.#outputs,
       row = this.logits.at(-1);
     if (row !== undefined && (newest === undefined || draw === undefined)) return (draw?.pick ?? greedy)(row);
     if (newest === undefined) throw new KvError('next', 'expected a sequence that was fed, got one that was not');
-    const { ahead: device, decoded, budget } = this.#memory,
+    const { ahead: device, decoded } = this.memory,
       { ask } = newest;
     if (device === undefined || ask === undefined) return newest.next(draw);
-    if (!this.#flight.draws(draw)) this.#takeBack();
-    const untilEvent =
-      every !== undefined && budget !== undefined && this.policy.evicts ? every - (decoded % every) - 1 : Infinity;
-    return this.#flight.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
+    if (!this.#steps.draws(draw)) this.#rollback();
+    const untilEvent = every !== undefined && evicts(this.#course) ? every - (decoded % every) - 1 : Infinity;
+    return this.#steps.next(device, { ...newest, ask }, draw, Math.min(ahead, untilEvent, device.room(this.policy)));
   }
 
   /** Takes back the steps that `next` started, and waits until the device is through with them. */
   async halt(): Promise<void> {
-    this.#takeBack();
-    await this.#flight.settled;
+    this.#rollback();
+    await this.#steps.settled;
   }
 
   /** `logits`, brought from where they are. */
   async readLogits(): Promise<readonly Float32Array[]> {
+    this.memory.expectWhole();
     return this.#outputs.read();
   }
 
+  /** Takes what was saved of another sequence, into one that was not fed. */
+  resume(saved: Snapshot, course: Course, logits: readonly Float32Array[]): void {
+    this.memory.expectWhole();
+    this.memory.restore(saved);
+    this.#course = course;
+    this.#outputs.logits = logits;
+  }
+
   destroy(): void {
-    this.#takeBack();
+    this.#rollback();
     this.#outputs.put();
-    this.#memory.destroy();
+    this.memory.destroy();
   }
 
   /**
    * Slots per KV head of a policy's events: those asked for, else as before, else as many as tokens where the policy
    * finds its own size.
    */
-  #slots({ sizes }: Compiled, budget: Budget | undefined, tokens: number): number | undefined {
-    return budget === undefined ? (this.#memory.budget ?? (sizes ? tokens : undefined)) : slotsOf(budget, tokens);
+  #allowance({ sizes }: Compiled, budget: Budget | undefined, tokens: number): Allowance | undefined {
+    if (budget !== undefined) return { slots: slotsOf(budget, tokens) };
+    const { slots = sizes ? tokens : undefined } = this.#course.budget ?? {};
+    return slots === undefined ? undefined : { slots };
   }
 
   /** Steps ahead of their tokens never ran. */
-  #takeBack(): void {
-    this.counts.takenBack += this.#flight.takeBack(this.#memory.ahead);
+  #rollback(): void {
+    this.counts.rolledBack += this.#steps.rollback(this.memory.ahead);
   }
 
-  #over(memory: SequenceMemory): Sequence {
-    const copy = new Sequence(this.model, cpu);
-    copy.#memory = memory;
-    return copy;
+  /** Feeds a prompt block by block, with the events that it ends in. */
+  async #blocks(
+    ids: readonly number[],
+    size: number,
+    {
+      rows,
+      signal,
+      acts,
+      late,
+    }: {
+      readonly rows: number;
+      readonly signal: AbortSignal | undefined;
+      readonly acts: boolean;
+      readonly late: boolean;
+    },
+  ): Promise<void> {
+    for (let from = 0; from < ids.length; from += size) {
+      await yieldToEvents(signal);
+      signal?.throwIfAborted();
+      const part = ids.slice(from, from + size),
+        after = ids.length - from - part.length;
+      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late, signal));
+      this.counts.blocks++;
+      if (after === 0 && acts && late) await this.#event();
+      this.memory.ledger.sample('prefill', part.length);
+    }
   }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean): Promise<Output> {
-    const memory = this.#memory,
+  async #feed(ids: readonly number[], rows: number, evict: boolean, signal?: AbortSignal): Promise<Output> {
+    const memory = this.memory,
       plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
     const { output, event } = await memory.feed(ids, {
       phase: 'prefill',
-      policy: this.policy,
+      course: this.#course,
       rows,
+      signal,
       ...(plan && { evict: { plan, times: this.times } }),
     });
     if (plan && event) this.#done(plan, event);
@@ -450,7 +466,8 @@ export class Sequence {
 
   /** Budgets of an event, or nothing where every head already fits. */
   #plan(lengths: readonly (readonly number[])[]): Plan | undefined {
-    const plan = planBudgets(this.policy, this.#memory.budget!, lengths);
+    const { slots } = this.#course.budget!; // asked for where the course evicts
+    const plan = planBudgets(this.policy, slots, lengths);
     return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g]))
       ? plan
       : undefined;
@@ -458,20 +475,20 @@ export class Sequence {
 
   /** An event over all layers: all of them pass their checks before the first is compacted. */
   async #event(): Promise<void> {
-    const plan = this.#plan(this.#memory.lengths());
+    const plan = this.#plan(this.memory.lengths());
     if (!plan) return;
     const layers = plan.budgets.map((_, l) => l);
     this.#done(
       plan,
-      await this.#memory.event(this.policy, layers, plan, this.times, () => {
+      await this.memory.event(this.#course, layers, plan, this.times, () => {
         this.counts.providerPasses++;
       }),
     );
   }
 
-  #done({ notes }: Plan, { kept, budgets }: EventResult): void {
+  #done({ notes }: Plan, last: EventResult): void {
     this.counts.events++;
-    [this.lastKept, this.lastBudgets] = [kept, budgets];
+    this.#course = { ...this.#course, last };
     for (const note of notes) if (!this.notes.includes(note)) this.notes.push(note);
   }
 }

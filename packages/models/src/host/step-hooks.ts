@@ -1,17 +1,18 @@
 import { KvError, sameSignal, signalKey } from '@kv/core';
-import type { Cell, Compiled, Signal } from '@kv/core';
+import type { Cell, Signal } from '@kv/core';
+import type { Course } from '../sequence/course.ts';
 import { writeState } from './event.ts';
-import type { Memory } from './memory.ts';
+import type { HostState } from './host-state.ts';
 
 /** Runs what the policy does after every decoded token: in each layer, or once for hooks that reach over the model. */
-export async function runStepHooks(memory: Memory, policy: Compiled): Promise<void> {
+export async function runStepHooks(memory: HostState, course: Course): Promise<void> {
   const { backend } = memory;
-  for (const hook of policy.hooks('step')) {
+  for (const hook of course.policy.hooks('step')) {
     const layers = hook.reach === 'model' ? [0] : [...memory.layers.keys()];
     const cells = layers.map((l): Cell => {
       const read = memory.reader(l);
       return {
-        at: memory.at(l),
+        at: memory.at(l, course),
         ops: backend.ops,
         draft: { budgets: backend.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
         read<V>(signal: Signal<string, V>): V {

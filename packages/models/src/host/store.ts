@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Ops, State, StateSpec, Tensor } from '@kv/core';
 import type { Ledger } from '../ledger.ts';
+import type { StoredState } from '../sequence/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
 
 interface Shape {
@@ -16,14 +17,6 @@ const ROWS: Record<StateSpec['rows'], (s: Shape) => number> = {
 
 /** Rows of a state in a model of this shape. */
 export const stateRows = ({ rows }: StateSpec, shape: Shape): number => ROWS[rows](shape);
-
-/** A state as it is saved. */
-export interface StoredState {
-  readonly id: string;
-  readonly spec: StateSpec;
-  readonly columns: number /** `[rows, columns]` */;
-  readonly data: Float32Array;
-}
 
 interface Entry {
   readonly spec: StateSpec;

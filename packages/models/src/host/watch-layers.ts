@@ -3,7 +3,7 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import { LayerCache } from '../cache.ts';
 import type { Angles } from '../decoder/program.ts';
 import { Ledger } from '../ledger.ts';
-import type { Model } from '../load-model.ts';
+import type { HostModel } from '../load-model.ts';
 
 /** What is shown of a pass. */
 export interface LayerWatch {
@@ -21,7 +21,7 @@ const BLOCK = 256;
 
 /** Feeds tokens through a cache of its own, nothing evicted, and shows what calibrations look at, block by block. */
 export async function watchLayers(
-  { decoder, config }: Model,
+  { decoder, config }: Pick<HostModel, 'decoder' | 'config'>,
   ids: readonly number[],
   { queries, keys, newest, hidden }: LayerWatch,
 ): Promise<void> {

@@ -1,9 +1,7 @@
 import { KvError, signalKey } from '@kv/core';
 import type { AnySignal, WindowStatistic } from '@kv/core';
+import type { SumRows } from '../sequence/snapshot.ts';
 import { weighs } from '../attention/window-statistic.ts';
-
-/** Rows of running sums: one a query head, or one a KV head with those of its query heads together. */
-export type SumRows = 'query' | 'kv';
 
 /** What a layer must remember while tokens pass, so that an event can read its signals afterwards. */
 export interface Watch {

@@ -1,4 +1,4 @@
-import type { Engine } from '../decoder/program.ts';
+import type { HostEngine } from '../host/decoder.ts';
 import { onnxAttend } from './attention.ts';
 import { layerGraph } from './layer-graph.ts';
 import { preparedLayer } from './layer.ts';
@@ -20,7 +20,7 @@ export interface OnnxEngineOptions {
 }
 
 /** Runs programs on ONNX Runtime, each as one graph in memory that holds its weights. */
-export function onnxEngine(onnx: Onnx, { threads = 1, weights = 'f32' }: OnnxEngineOptions = {}): Engine {
+export function onnxEngine(onnx: Onnx, { threads = 1, weights = 'f32' }: OnnxEngineOptions = {}): HostEngine {
   const open = async (name: string, model: Uint8Array): Promise<Session> =>
     sessionOf(name, await onnx.InferenceSession.create(model, sessionOptions(threads)));
   const masks = new Map<string, OnnxTensor>();

@@ -1,4 +1,5 @@
-import type { Angles, Heads, Program, Runnable } from '../decoder/program.ts';
+import type { Angles, Heads, Program } from '../decoder/program.ts';
+import type { HostRunnable } from '../host/decoder.ts';
 import { rotaryOf } from './program-graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';
 import { angleTensors, expectAngles, type Session } from './session.ts';
@@ -15,7 +16,7 @@ export function preparedLayer(
   next: Program | undefined,
   { run, destroy }: Session,
   masks: Map<string, OnnxTensor>,
-): readonly [finish: Runnable, next: Runnable | undefined] {
+): readonly [finish: HostRunnable, next: HostRunnable | undefined] {
   const tensor = (data: Float32Array, m: number, width: number): OnnxTensor =>
     new onnx.Tensor('float32', data, [m, width]);
   const none = new Float32Array(0),

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { builtin } from '../checkpoint/builtin.ts';
 import { linearEngine } from '../decoder/linear-engine.ts';
-import type { Engine } from '../decoder/program.ts';
+import type { HostEngine } from '../host/decoder.ts';
 import { defaultLinear } from '../linear/default.ts';
 import { onnxEngine } from './engine.ts';
 import type { Onnx } from './runtime.ts';
@@ -28,7 +28,7 @@ export async function pickEngine({
   threads,
   from,
   warn = console.warn,
-}: PickOptions = {}): Promise<Engine> {
+}: PickOptions = {}): Promise<HostEngine> {
   const onnx = installed(from, warn);
   if (onnx === undefined) return linearEngine(defaultLinear());
   return onnxEngine(onnx, {

@@ -1,13 +1,11 @@
-import { compile, isState, KvError, union } from '@kv/core';
-import type { Backend, Compiled, Policy } from '@kv/core';
+import { compile, id, isState, KvError, slotsOf, union } from '@kv/core';
+import type { Backend, Budget, Compiled, Policy } from '@kv/core';
 import { fileSource } from '../checkpoint/source.ts';
-import { slotsOf, type Budget } from '../host/budget.ts';
-import type { SequenceMemory } from '../host/sequence-memory.ts';
-import { memoryOf, Sequence } from '../host/sequence.ts';
-import type { LayerSnapshot } from '../host/snapshot.ts';
-import type { StoredState } from '../host/store.ts';
+import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
-import type { Model } from '../load-model.ts';
+import { courseOf, type EventResult } from '../sequence/course.ts';
+import type { Model } from '../sequence/runtime.ts';
+import type { LayerSnapshot, Snapshot, StoredState } from '../sequence/snapshot.ts';
 import { checkCounts, checkNumbers } from './checks.ts';
 import { readSaved, type SavedArrays } from './file.ts';
 import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
@@ -23,7 +21,7 @@ export interface LoadCacheOptions {
   /** Where pieces run, beside a cache on the host. @defaultValue where the model's engine keeps caches, else the CPU */
   readonly backend?: Backend;
   /** As for a `Sequence`. */
-  readonly window?: number;
+  readonly window?: number | undefined;
 }
 
 /**
@@ -48,23 +46,22 @@ export async function loadCache(
     return config;
   });
   checkNumbers(manifest, arrays, config, where);
-  const sequence = new Sequence(model, backend, window === undefined ? {} : { window }),
-    memory = memoryOf(sequence);
-  try {
-    restore(memory, manifest, arrays);
-    sequence.logits = Array.from({ length: manifest.logits }, (_, i) =>
-      (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
+  const found = typeof policy === 'function' ? await policy(manifest.policy) : policy,
+    slots = budget === undefined ? manifest.budget : slotsOf(budget, manifest.tokens),
+    last = lastEvent(manifest, arrays),
+    course = courseOf(
+      found ? remembered(compile(found), manifest) : compile(id),
+      slots === null ? undefined : { slots },
+      {
+        ...(last && { last }),
+      },
     );
-    if (manifest.layers.every(({ event }) => event !== null)) {
-      sequence.lastBudgets = manifest.layers.map(({ event }) => event!.budgets);
-      sequence.lastKept = manifest.layers.map(({ event }, l) => split(arrays.get(`layers.${l}.kept`)!, event!.kept));
-    }
-    if (policy)
-      sequence.policy = remembered(
-        compile(typeof policy === 'function' ? await policy(manifest.policy) : policy),
-        manifest,
-      );
-    if (budget !== undefined) memory.budget = slotsOf(budget, memory.length);
+  const logits = Array.from({ length: manifest.logits }, (_, i) =>
+    (arrays.get('logits') as Float32Array).slice(i * config.vocab, (i + 1) * config.vocab),
+  );
+  const sequence = new Sequence(model, backend, { window });
+  try {
+    sequence.resume(snapshotOf(manifest, arrays), course, logits);
     return sequence;
   } catch (error) {
     sequence.destroy();
@@ -72,13 +69,29 @@ export async function loadCache(
   }
 }
 
-function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays): void {
+/** What the last event allowed and kept; nothing where a layer has seen none. */
+function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | undefined {
+  const events = layers.flatMap(({ event }) => event ?? []);
+  if (events.length < layers.length) return undefined;
+  return {
+    budgets: events.map(({ budgets }) => budgets),
+    kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`)!, kept)),
+  };
+}
+
+function snapshotOf(manifest: Manifest, arrays: SavedArrays): Snapshot {
   const floats = (name: string): Float32Array => arrays.get(name) as Float32Array,
     whole = (name: string): Uint32Array => arrays.get(name) as Uint32Array;
   const states = (list: readonly SavedState[], at: string): readonly StoredState[] =>
     list.map((state, i) => ({ ...state, data: floats(`${at}states.${i}`) }));
-  for (const id of whole('tokens')) memory.text.push(id);
-  memory.restore({
+  const { promptLength, rotaryLength, decoded, mostSlots, shift } = manifest;
+  return {
+    ids: [...whole('tokens')],
+    promptLength,
+    rotaryLength,
+    decoded,
+    mostSlots,
+    shift: shift ?? 0,
     states: states(manifest.states, ''),
     layers: manifest.layers.map(({ lengths, aligned, ring, accumulated, block, states: own }, l): LayerSnapshot => {
       const at = `layers.${l}.`;
@@ -106,16 +119,7 @@ function restore(memory: SequenceMemory, manifest: Manifest, arrays: SavedArrays
         states: states(own, at),
       };
     }),
-  });
-  const { promptLength, rotaryLength, decoded, mostSlots, shift, budget } = manifest;
-  Object.assign(memory, {
-    promptLength,
-    rotaryLength,
-    decoded,
-    mostSlots,
-    shift: shift ?? 0,
-    budget: budget ?? undefined,
-  });
+  };
 }
 
 /** The policy, if all that it reads of the past is there. */

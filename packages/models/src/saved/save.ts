@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import type { StoredState } from '../host/store.ts';
-import { memoryOf, type Sequence } from '../host/sequence.ts';
+import type { Sequence } from '../host/sequence.ts';
+import type { StoredState } from '../sequence/snapshot.ts';
 import { writeSaved } from './file.ts';
 import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
 
@@ -11,11 +11,13 @@ import type { Manifest, SavedLayer, SavedState } from './manifest.ts';
  * @throws KvError if nothing has been fed yet.
  */
 export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
-  const memory = memoryOf(sequence),
-    {
+  const {
+      memory,
+      course: { policy, budget, last },
       model: { config, fingerprint },
-    } = memory,
+    } = sequence,
     arrays = new Map<string, Float32Array | Uint32Array>();
+  memory.expectWhole();
   if (memory.length === 0)
     throw new KvError('saveCache', 'expected a sequence with at least one token, got an empty one');
   await sequence.halt(); // steps ahead of their tokens are not part of it
@@ -38,11 +40,11 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
         columns,
       };
     });
-  put('tokens', Uint32Array.from(memory.text.ids));
+  put('tokens', Uint32Array.from(saved.ids));
   put('logits', Float32Array.from(logits.flatMap((row) => [...row])));
   const layers = saved.layers.map(({ slots, ring, accumulated, block, states, lengths, aligned }, l): SavedLayer => {
     const at = `layers.${l}.`,
-      kept = sequence.lastKept?.[l],
+      kept = last?.kept[l],
       { keys, values, positions, rotations } = slots;
     for (const [name, numbers] of Object.entries({
       keys,
@@ -64,20 +66,20 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined,
       block: block !== undefined,
       states: putStates(states, at),
-      event: kept ? { budgets: [...sequence.lastBudgets![l]], kept: kept.map((each) => each.length) } : null,
+      event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null,
     };
   });
   const manifest: Manifest = {
     version: 1,
     model: fingerprint,
-    policy: sequence.policy.label,
-    budget: memory.budget ?? null,
-    tokens: memory.length,
-    promptLength: memory.promptLength,
-    rotaryLength: memory.rotaryLength,
-    decoded: memory.decoded,
-    mostSlots: memory.mostSlots,
-    shift: saved.layers[0].slots.rotations ? memory.shift : null,
+    policy: policy.label,
+    budget: budget?.slots ?? null,
+    tokens: saved.ids.length,
+    promptLength: saved.promptLength,
+    rotaryLength: saved.rotaryLength,
+    decoded: saved.decoded,
+    mostSlots: saved.mostSlots,
+    shift: saved.layers[0].slots.rotations ? saved.shift : null,
     logits: logits.length,
     layers,
     states: putStates(saved.states, ''),

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
-import { createTokenizer, type Tokenizer } from '../tokenizer.ts';
+import { createTokenizer } from '../tokenizer.ts';
+import type { Tokenizer } from './interface.ts';
 import type { AddedToken } from './added.ts';
 import { edit } from './aligned.ts';
 import { WORDS } from './gguf-words.ts';

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Encoded, StreamDecoder, Tokenizer } from '../tokenizer.ts';
+import type { Encoded, StreamDecoder, Tokenizer } from './interface.ts';
 import { cutter, type AddedToken } from './added.ts';
 import { align, slice, type Aligned } from './aligned.ts';
 import { tokenOffsets, type Unknown } from './offsets.ts';

@@ -1,11 +1,9 @@
 import { selector } from '@kv/core';
-import type { Selector } from '@kv/core';
 
 /**
  * Whole units from the best down; of the unit that no longer fits, its best tokens (branch dissolution's two levels).
  */
-export const twoLevel = (): Selector<'twoLevel'> =>
-  selector('twoLevel', [], ({ ops, at, scores, units, unitScores, budgets, ...masks }) => {
-    const place = ops.take(ops.rank(unitScores!, 'row'), units!.of);
-    return ops.select(ops.sub(ops.mul(place, -at.slots), ops.rank(scores, 'row')), budgets, masks);
-  });
+export const twoLevel = selector('twoLevel', {}, ({ ops, at, scores, units, unitScores, budgets, ...masks }) => {
+  const place = ops.take(ops.rank(unitScores!, 'row'), units!.of);
+  return ops.select(ops.sub(ops.mul(place, -at.slots), ops.rank(scores, 'row')), budgets, masks);
+});

@@ -1,5 +1,4 @@
 import { values, weightTransform } from '@kv/core';
-import type { WeightTransform } from '@kv/core';
 
 /**
  * FastCAOTE: CAOTE with the mean value vector in the place of the attention output, c_j = h_j / (1 - h_j) * |mean v -
@@ -7,9 +6,16 @@ import type { WeightTransform } from '@kv/core';
  *
  * @remarks Goel et al. 2025, arXiv:2504.14051, eq. 8. Weights `[rows, n]` to weights. O(rows n d).
  */
-export const fastCaote = (): WeightTransform<'fastCaote'> =>
-  weightTransform('fastCaote', [values], ({ ops, scores, values: v }) => {
+export const fastCaote = weightTransform(
+  'fastCaote',
+  {
+    source: 'Goel et al. 2025, arXiv:2504.14051, eq. 8',
+    says: 'CAOTE with the mean value for the attention output.',
+    needs: [values],
+  },
+  ({ ops, scores, values: v }) => {
     const h = ops.simplex(scores);
     const mean = ops.matmul(ops.simplex(ops.fill(h, 1)), v); // [rows, d]
     return ops.mul(ops.odds(h), ops.distance(mean, v));
-  });
+  },
+);

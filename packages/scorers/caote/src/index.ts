@@ -1,5 +1,4 @@
 export { caote } from './caote.ts';
-export type { CaoteOptions } from './caote.ts';
 export { dropkv } from './dropkv.ts';
 export { fastCaote } from './fast-caote.ts';
 export { squaredErrors } from './squared-errors.ts';

@@ -1,16 +1,16 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,
  * their outputs o `[r, d]` and values v `[r', n, d]`, to `[heads, n]`.
  */
-export const squaredErrors: Kernel = {
+export const squaredErrors = kernel({
   id: 'squared-errors',
   inputs: { p: 'f32', o: 'f32', v: 'f32' },
   params: { heads: 'u32' },
   ragged: 'v',
   per: 'element',
-  output: { dtype: 'f32', shape: ({ v }, { heads = 1 }) => [heads, v[1]] },
+  output: { dtype: 'f32', shape: ({ v }, { heads }) => [heads, v[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = v_shape.y; let d = v_shape.z; let h = index / n; let count = p_shape.x / params.heads;
@@ -26,7 +26,7 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   operations: ({ p, v }) => p.shape[0] * p.shape[1] * (3 * v.shape[2] + 5),
-  ref({ p, o, v }, { heads = 1 }, out, lengths) {
+  ref({ p, o, v }, { heads }, out, lengths) {
     const [rows = 0, n = 0] = p.shape,
       [G = 1, , d = 0] = v.shape,
       { data } = v,
@@ -50,4 +50,4 @@ fn run(index: u32) {
       out.set(totals, h * n);
     }
   },
-};
+});

@@ -1,12 +1,15 @@
 import { transform } from '@kv/core';
-import type { Transform } from '@kv/core';
 
 /**
  * Scores times the share of slots that are to go, 1 - B / n: how far Compactor trusts leverage where little is kept.
  *
  * @remarks kvpress' CompactorPress, blending = compression ratio. Keeps the order of every row.
  */
-export const byEviction = (): Transform<'byEviction'> =>
-  transform('byEviction', [], ({ ops, at, scores }) =>
-    ops.mul(scores, Math.max(0, 1 - at.budget / Math.max(1, at.slots))),
-  );
+export const byEviction = transform(
+  'byEviction',
+  {
+    source: 'Chari and Van Durme 2025, arXiv:2507.08143',
+    says: 'Scores times the share of slots that are to go.',
+  },
+  ({ ops, at, scores }) => ops.mul(scores, Math.max(0, 1 - at.budget / Math.max(1, at.slots))),
+);

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 const inputs = { queries: 'f32', keys: 'f32', positions: 'u32' } as const,
   params = { chunk: 'u32', first: 'u32' } as const;
@@ -36,7 +36,7 @@ const product = (
  * For every query `[H, m, d]` (query i stands at position first + i): log Σ exp(q·k) over the cached keys of its own
  * chunk of positions, `[H, m]`; -3e38 where there is none.
  */
-export const chunkLogSum: Kernel = {
+export const chunkLogSum = kernel({
   id: 'chunk-log-sum',
   inputs,
   params,
@@ -54,11 +54,11 @@ fn run(index: u32) {
   for (var i = low; i < high; i++) { sum += exp(product(index, g * n + i) - top); }
   output[index] = select(-3.0e38, top + log(sum), high > low);
 }`,
-  operations: ({ queries }, { chunk = 1 }) => {
+  operations: ({ queries }, { chunk }) => {
     const [H = 0, m = 0, d = 0] = queries.shape;
     return H * m * chunk * (4 * d + 4);
   },
-  ref({ queries: q, keys: k, positions: p }, { chunk = 1, first = 0 }, out, lengths) {
+  ref({ queries: q, keys: k, positions: p }, { chunk, first }, out, lengths) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
@@ -77,10 +77,10 @@ fn run(index: u32) {
       }
     }
   },
-};
+});
 
 /** What every slot receives from the queries of its own chunk, before and after it: Σ exp(q·k - log-sum), `[H, n]`. */
-export const chunkMass: Kernel = {
+export const chunkMass = kernel({
   id: 'chunk-mass',
   inputs: { ...inputs, sums: 'f32' },
   params,
@@ -98,11 +98,11 @@ fn run(index: u32) {
   for (var t = low; t < high; t++) { sum += exp(product(h * m + t, g * n + i) - sums[h * m + t]); }
   output[index] = sum;
 }`,
-  operations: ({ queries, keys }, { chunk = 1 }) => {
+  operations: ({ queries, keys }, { chunk }) => {
     const [H = 0, , d = 0] = queries.shape;
     return H * keys.shape[1] * chunk * (2 * d + 3);
   },
-  ref({ queries: q, keys: k, positions: p, sums }, { chunk = 1, first = 0 }, out, lengths) {
+  ref({ queries: q, keys: k, positions: p, sums }, { chunk, first }, out, lengths) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
@@ -116,4 +116,4 @@ fn run(index: u32) {
       }
     }
   },
-};
+});

@@ -2,4 +2,3 @@ export { chunkMass, chunkLogSum } from './chunk-mass.ts';
 export { byEviction } from './by-eviction.ts';
 export { leverage } from './leverage.ts';
 export { noncausal } from './noncausal.ts';
-export type { NoncausalOptions } from './noncausal.ts';

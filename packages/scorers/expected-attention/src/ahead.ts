@@ -1,12 +1,12 @@
 import { turn } from '@kv/core';
-import type { Common, Rope, Tensor } from '@kv/core';
+import type { Place, Rope, Tensor } from '@kv/core';
 
 /**
  * Turns vectors `[r, m, d]` by the mean rotation of the `future` positions ahead: itself a rotation with shorter cos
  * and sin.
  */
 export function ahead(
-  { ops, at, rope: model }: Common & { readonly rope: Rope },
+  { ops, at, rope: model }: Place & { readonly rope: Rope },
   future: number,
 ): (x: Tensor) => Tensor {
   const { cos, sin } = model.angles(Uint32Array.from({ length: future }, (_, i) => at.length + i)),
@@ -29,7 +29,7 @@ export function ahead(
     );
 }
 /** R M Rᵀ of symmetric matrices `[H, d, d]`, R that rotation. */
-export function aheadBothWays(ctx: Common & { readonly rope: Rope }, future: number): (m: Tensor) => Tensor {
+export function aheadBothWays(ctx: Place & { readonly rope: Rope }, future: number): (m: Tensor) => Tensor {
   const { ops } = ctx,
     turned = ahead(ctx, future); // rows: m becomes M Rᵀ
   return (m) => {
@@ -54,7 +54,7 @@ export interface Past {
 }
 /** The queries kept, turned back; those of the first `sinks` positions do not count. */
 export function past(
-  { ops, at, queries: q, rope: model }: Common & { readonly queries: Tensor; readonly rope: Rope },
+  { ops, at, queries: q, rope: model }: Place & { readonly queries: Tensor; readonly rope: Rope },
   sinks: number,
 ): Past {
   const [H = 1, w = 1, d = 1] = q.shape,

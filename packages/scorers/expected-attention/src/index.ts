@@ -1,7 +1,5 @@
 export { cap } from './cap.ts';
-export type { CapOptions } from './cap.ts';
 export { expectedAttention, expectedAttentionStats } from './expected-attention.ts';
-export type { ExpectedAttentionOptions, ExpectedAttentionStatsOptions } from './expected-attention.ts';
 export {
   QUERY_STATISTICS_FILE,
   queryMoments,

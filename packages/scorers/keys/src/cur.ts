@@ -1,52 +1,46 @@
-import { checkNumber, checkWord, isCount, isPositiveInteger, keys, positions, values, weigher } from '@kv/core';
-import type { Kernel, Weigher } from '@kv/core';
-
-export interface CurOptions {
-  /** First positions, which get the score 1. @defaultValue 4 */
-  readonly sinks?: number;
-  /** Slots whose squared norms are measured against each other. @defaultValue 16 */
-  readonly window?: number;
-  /** Whose squared norms: keys', values', their product or their mean. @defaultValue 'product' */
-  readonly of?: 'key' | 'value' | 'product' | 'mean';
-}
+import { count, kernel, keys, oneOf, positions, values, weigher, whole } from '@kv/core';
+import type { Tensor } from '@kv/core';
 
 /**
  * CUR: squared norms of key and value, each as a share of its window of slots, multiplied and normalised per head:
- * approximate
- * leverage scores.
+ * approximate leverage scores.
  *
  * @remarks Sengupta et al. 2025, arXiv:2509.15038, with kvpress' defaults. Weights on KV rows `[G, n]`, at most 1;
- * sinks
- * score 1 instead. Reads no attention, and keys and values once. O(G n (d + window)).
- * @throws KvError if `sinks` is not a whole number, `window` not a positive one, or `of` another word.
+ * sinks score 1 instead. Reads no attention, and keys and values once. O(G n (d + window)).
  */
-export function cur({ sinks = 4, window = 16, of = 'product' }: CurOptions = {}): Weigher<'cur'> {
-  checkNumber('cur', 'sinks', sinks, 'a whole number of positions', isCount);
-  checkNumber('cur', 'window', window, 'a positive whole number of slots', isPositiveInteger);
-  checkWord('cur', 'of', of, ['key', 'value', 'product', 'mean']);
-  return weigher(
-    { name: 'cur', options: { sinks, window, of: of === 'product' ? undefined : of } },
-    [keys, values, positions],
-    ({ ops, at, keys: k, values: v, positions: p }) => {
-      const share = (x: typeof k): typeof k =>
-        ops.kernel(windowShare, { norm: ops.norm(x) }, { window: Math.min(window, Math.max(1, at.slots)) });
-      const both =
-        of === 'key'
-          ? share(k)
-          : of === 'value'
-            ? share(v)
-            : of === 'product'
-              ? ops.mul(share(k), share(v))
-              : ops.div(ops.add(share(k), share(v)), 2);
-      return ops.where(ops.less(p, sinks), 1, ops.simplex(both));
+export const cur = weigher(
+  'cur',
+  {
+    source: 'Sengupta et al. 2025, arXiv:2509.15038',
+    says: 'Approximate leverage scores of keys and values.',
+    options: {
+      sinks: whole(4, 'positions', 'First positions, which get the score 1.'),
+      window: count(16, 'slots', 'Slots whose squared norms are measured against each other.'),
+      of: oneOf(
+        ['key', 'value', 'product', 'mean'],
+        'product',
+        "Whose squared norms: keys', values', their product or their mean.",
+      ),
     },
-  );
-}
+    needs: [keys, values, positions],
+  },
+  ({ ops, at, keys: k, values: v, positions: p }, { sinks, window, of }) => {
+    const sizes = { window: Math.min(window, Math.max(1, at.slots)) };
+    const share = (x: Tensor): Tensor => ops.kernel(windowShare, { norm: ops.norm(x) }, sizes);
+    const shares = {
+      key: () => share(k),
+      value: () => share(v),
+      product: () => ops.mul(share(k), share(v)),
+      mean: () => ops.div(ops.add(share(k), share(v)), 2),
+    };
+    return ops.where(ops.less(p, sinks), 1, ops.simplex(shares[of]()));
+  },
+);
 
 /**
  * Squares as shares of their sum over the window of slots that they are in, 0 of nothing: norm `[G, n]` to `[G, n]`.
  */
-export const windowShare: Kernel = {
+export const windowShare = kernel({
   id: 'window-share',
   inputs: { norm: 'f32' },
   params: { window: 'u32' },
@@ -63,8 +57,8 @@ fn run(index: u32) {
   for (var j = g * n + first; j < g * n + min(first + params.window, count); j++) { sum += norm[j] * norm[j]; }
   output[index] = norm[index] * norm[index] / max(sum, 1e-30);
 }`,
-  operations: ({ norm }, { window = 1 }) => norm.shape.reduce((a, b) => a * b, 1) * (2 * window + 3),
-  ref({ norm }, { window = 1 }, out, lengths) {
+  operations: ({ norm }, { window }) => norm.shape.reduce((a, b) => a * b, 1) * (2 * window + 3),
+  ref({ norm }, { window }, out, lengths) {
     const [G = 0, n = 0] = norm.shape,
       { data } = norm;
     for (let g = 0; g < G; g++)
@@ -75,4 +69,4 @@ fn run(index: u32) {
         for (let j = first; j < next; j++) out[j] = (data[j] * data[j]) / Math.max(sum, 1e-30);
       }
   },
-};
+});

@@ -1,8 +1,6 @@
 export { cur, windowShare } from './cur.ts';
-export type { CurOptions } from './cur.ts';
 export { keydiff, minusCosine, unitSums } from './keydiff.ts';
 export { lagkv } from './lagkv.ts';
-export type { LagkvOptions } from './lagkv.ts';
 export { lagRank, lagSpread } from './lag.ts';
 export { Q_FILTERS_FILE, qfilter, qFilters, qFiltersFile, readQFilters } from './qfilter.ts';
 export type { QFilters } from './qfilter.ts';

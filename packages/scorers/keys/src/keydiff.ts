@@ -1,5 +1,4 @@
-import { inner, keys, scorer } from '@kv/core';
-import type { Kernel, Scorer } from '@kv/core';
+import { inner, kernel, keys, scorer } from '@kv/core';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
 const SPAN = 256,
@@ -11,21 +10,26 @@ const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
  * stay.
  *
  * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads
- * no
- * attention, and keys twice. O(G n d).
+ * no attention, and keys twice. O(G n d).
  */
-export const keydiff = (): Scorer<'keydiff'> =>
-  scorer('keydiff', [keys], ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
+export const keydiff = scorer(
+  'keydiff',
+  {
+    source: 'Park et al. 2025, arXiv:2504.15364',
+    says: "Minus the cosine of a key to the mean direction of its head's keys.",
+    needs: [keys],
+  },
+  ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
     // n times the mean direction, [G, 1, d]
-    const anchor = ops.reduce('sum', ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]), 'slots');
+    const anchor = ops.sum(ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]));
     return ops.kernel(minusCosine, { x: k, anchor });
-  });
+  },
+);
 
 /** Σ x / |x| over every 256 vectors: `[G, n, d]` to `[G ⌈n / 256⌉, d]` (at least one span a row). */
-export const unitSums: Kernel = {
+export const unitSums = kernel({
   id: 'unit-sums',
   inputs: { x: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'group',
   output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
@@ -48,7 +52,7 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 4 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x }, _params, out, lengths) {
+  ref({ x }, _, out, lengths) {
     const [G = 0, n = 0, d = 0] = x.shape,
       spans = spansOf(n),
       { data } = x,
@@ -65,13 +69,12 @@ fn run(row: u32, lane: u32) {
       out.set(sums, row * d);
     }
   },
-};
+});
 
 /** Minus the cosine of every vector with its row's: x `[G, n, d]`, anchor `[G, 1, d]`, to `[G, n]`. */
-export const minusCosine: Kernel = {
+export const minusCosine = kernel({
   id: 'minus-cosine',
   inputs: { x: 'f32', anchor: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'element',
   output: { dtype: 'f32', shape: ({ x }) => [x[0], x[1]] },
@@ -85,7 +88,7 @@ fn run(index: u32) {
   output[index] = -along / (max(sqrt(square), ${SHORTEST}) * max(sqrt(far), ${SHORTEST}));
 }`,
   operations: ({ x }) => 6 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x, anchor }, _params, out, lengths) {
+  ref({ x, anchor }, _, out, lengths) {
     const [G = 0, n = 0, d = 0] = x.shape,
       { data } = x,
       { data: to } = anchor;
@@ -96,4 +99,4 @@ fn run(index: u32) {
           -inner(data, at, to, g * d, d) / (Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST) * far);
     }
   },
-};
+});

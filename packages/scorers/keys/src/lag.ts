@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /** Partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
 const compared = (slots: number, lag: number, sinks: number): number =>
@@ -10,7 +10,7 @@ const compared = (slots: number, lag: number, sinks: number): number =>
  * to `[G P, lag]`, P the partitions that have a whole next one; where none has, one of zeros. Slots beyond a row's
  * length count here, and not in `lagRank`.
  */
-export const lagSpread: Kernel = {
+export const lagSpread = kernel({
   id: 'lag-spread',
   inputs: { x: 'f32' },
   params: { lag: 'u32', sinks: 'u32' },
@@ -51,7 +51,7 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 11 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x }, { lag = 1, sinks = 0 }, out) {
+  ref({ x }, { lag, sinks }, out) {
     const [G = 0, n = 0, d = 0] = x.shape,
       parts = compared(n, lag, sinks),
       { data } = x,
@@ -83,14 +83,14 @@ fn run(row: u32, lane: u32) {
       }
     }
   },
-};
+});
 
 /**
  * Scores with their place: 1 for sinks and for what has no whole next partition; between them the score of `parts` `[G
  * P, lag]` (`ranked` 0), or how many slots of its own partition it beats, ties to the lower slot,
  * divided by lag (`ranked` 1). A row too short for two partitions scores by recency. In the shape `[G, n]` of `like`.
  */
-export const lagRank: Kernel = {
+export const lagRank = kernel({
   id: 'lag-rank',
   inputs: { parts: 'f32', like: 'f32' },
   params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
@@ -115,8 +115,8 @@ fn run(index: u32) {
   }
   output[index] = f32(beaten) / f32(params.lag);
 }`,
-  operations: ({ like }, { lag = 1, ranked = 0 }) => like.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
-  ref({ parts, like }, { lag = 1, sinks = 0, ranked = 0 }, out, lengths) {
+  operations: ({ like }, { lag, ranked }) => like.shape.reduce((a, b) => a * b, 1) * (4 + ranked * 3 * lag),
+  ref({ parts, like }, { lag, sinks, ranked }, out, lengths) {
     const [G = 0, n = 0] = like.shape,
       each = parts.shape[0] / Math.max(1, G),
       order = new Uint32Array(lag);
@@ -139,4 +139,4 @@ fn run(index: u32) {
       }
     }
   },
-};
+});

@@ -1,5 +1,5 @@
 import { besideModel, keys, KvError, readTensorFile, scorer, tensorFile } from '@kv/core';
-import type { Scorer, Signal } from '@kv/core';
+import type { Signal } from '@kv/core';
 
 /** One layer's filters: a direction for every KV head, `[G, d]`; what keys have along it counts against them. */
 export interface QFilters {
@@ -60,14 +60,21 @@ export const qFilters: Signal<'qFilters', QFilters> = besideModel({
  *
  * @remarks Godey et al. 2025, arXiv:2503.02812, with the sign of kvpress and its files. Scores on KV rows `[G, n]`.
  * Reads no attention. O(G n d), and a file beside the model.
- * @throws KvError if the filters are of another shape.
+ * @throws KvError in an event where the filters are of another shape.
  */
-export const qfilter = (): Scorer<'qfilter'> =>
-  scorer('qfilter', [qFilters, keys], ({ ops, at: { kvHeads: G, headDim: d }, qFilters: own, keys: k }) => {
-    if (own.kvHeads !== G || own.headDim !== d)
+export const qfilter = scorer(
+  'qfilter',
+  {
+    source: 'Godey et al. 2025, arXiv:2503.02812',
+    says: 'Minus the product of a key with the calibrated filter of its head.',
+    needs: [qFilters, keys],
+  },
+  ({ ops, at: { kvHeads: G, headDim: d }, qFilters: { kvHeads, headDim, filters }, keys: k }) => {
+    if (kvHeads !== G || headDim !== d)
       throw new KvError(
         'qfilter',
-        `expected filters of ${G} KV heads with ${d} channels, got ${own.kvHeads} heads with ${own.headDim}`,
+        `expected filters of ${G} KV heads with ${d} channels, got ${kvHeads} heads with ${headDim}`,
       );
-    return ops.mul(ops.dot(ops.from({ data: own.filters, shape: [G, d] }), k), -1);
-  });
+    return ops.mul(ops.dot(ops.from({ data: filters, shape: [G, d] }), k), -1);
+  },
+);

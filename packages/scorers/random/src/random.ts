@@ -1,17 +1,24 @@
-import { checkNumber, positions, uniformHash, weigher } from '@kv/core';
-import type { Weigher } from '@kv/core';
-
-const isU32 = (x: number): boolean => Number.isInteger(x) && x >= 0 && x < 2 ** 32;
+import { number, positions, uniformHash, weigher } from '@kv/core';
 
 /**
  * Random eviction: a hash of (seed, layer, KV head, position) in [0, 1), the floor that every method must beat.
  *
  * @remarks Weights on KV rows `[G, n]`. Not a generator: a slot keeps its number over events, block sizes and backends.
- * @throws KvError if `seed` is not a whole number below 2^32.
  */
-export function random({ seed = 0 }: { /** @defaultValue 0 */ readonly seed?: number } = {}): Weigher<'random'> {
-  checkNumber('random', 'seed', seed, 'a whole number below 2^32', isU32);
-  return weigher({ name: 'random', options: { seed } }, [positions], ({ ops, at, positions: p }) =>
-    ops.kernel(uniformHash, { positions: p }, { seed, layer: at.layer }),
-  );
-}
+export const random = weigher(
+  'random',
+  {
+    source: 'the floor for comparison',
+    says: 'A hash of seed, layer, KV head and position.',
+    options: {
+      seed: number(0, 'Another seed gives other numbers.', {
+        least: 0,
+        below: 2 ** 32,
+        whole: true,
+        want: 'a whole number below 2^32',
+      }),
+    },
+    needs: [positions],
+  },
+  ({ ops, at, positions: p }, { seed }) => ops.kernel(uniformHash, { positions: p }, { seed, layer: at.layer }),
+);

@@ -1,15 +1,18 @@
 import { positions, tokens, weigher } from '@kv/core';
-import type { Weigher } from '@kv/core';
 import { counts } from './counts.ts';
 
 /**
  * Frequency, F = c / n: the share of the present context that a slot's token id makes up.
  *
  * @remarks The penalty of Transactional Attention, eq. 1 and 3, which leaves F open ("penalizes frequent tokens"); the
- * share is ours.
- * Weights in (0, 1] on KV rows `[G, n]`; evicted tokens count, as in `rarity`.
+ * share is ours. Weights in (0, 1] on KV rows `[G, n]`; evicted tokens count, as in `rarity`.
  */
-export const frequency = (): Weigher<'frequency'> =>
-  weigher('frequency', [tokens, positions], ({ ops, at, tokens: { ids }, positions: p }) =>
-    ops.div(ops.take(ops.from(counts(ids, at.length)), p), at.length),
-  );
+export const frequency = weigher(
+  'frequency',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, eq. 1',
+    says: "The share of the context that a token's id makes up.",
+    needs: [tokens, positions],
+  },
+  ({ ops, at, tokens: { ids }, positions: p }) => ops.div(ops.take(ops.from(counts(ids, at.length)), p), at.length),
+);

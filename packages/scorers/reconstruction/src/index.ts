@@ -1,3 +1,2 @@
 export { kvcompose, rereading } from './kvcompose.ts';
 export { kvzip, reconstruction } from './kvzip.ts';
-export type { KvzipOptions } from './kvzip.ts';

@@ -1,5 +1,5 @@
 import { layerMean, positions, weigher } from '@kv/core';
-import type { Signal, Weigher } from '@kv/core';
+import type { Signal } from '@kv/core';
 
 /**
  * The largest weight that each slot receives while the model reads the context a second time behind the first, f32 `[H,
@@ -18,12 +18,18 @@ export const rereading: Signal<'attention'> = {
  *
  * @remarks Akulov et al. 2025, arXiv:2509.05165, as kvpress' KVComposePress has them (`agg_task=max`,
  * `agg_group=mean`). Weights on KV rows `[G, n]`. Costs a second prefill, and runs once the whole prompt is there.
- * Composite tokens are
- * budgets: `compositeTokens()` behind it.
+ * Composite tokens are budgets: `compositeTokens()` behind it.
  */
-export const kvcompose = (): Weigher<'kvcompose'> =>
-  weigher('kvcompose', [rereading, positions], (ctx) => {
-    const { ops, at, attention } = ctx,
-      own = ops.groupRows('mean', attention, at.kvHeads);
-    return ops.add(own, layerMean(ctx, own));
-  });
+export const kvcompose = weigher(
+  'kvcompose',
+  {
+    source: 'Akulov et al. 2025, arXiv:2509.05165',
+    says: 'The largest weight while the context is read again, and its mean over the layer.',
+    needs: [rereading, positions],
+  },
+  (ctx) => {
+    const { ops, at, attention } = ctx;
+    const each = ops.groupRows('mean', attention, at.kvHeads);
+    return ops.add(each, layerMean(ctx, each));
+  },
+);

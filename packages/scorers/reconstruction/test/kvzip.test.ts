@@ -55,5 +55,5 @@ test('the provider asks for one pass: the instruction, then the context', async 
   expect(asked[0].slice(-2)).toEqual([7, 8]);
 });
 test('sinks that are no whole number are an error', () => {
-  expect(() => kvzip({ sinks: -1 })).toThrow('kvzip: sinks must be a whole number of positions, got -1');
+  expect(() => kvzip({ sinks: -1 })).toThrow('kvzip: sinks must be a whole number of positions of at least 0, got -1');
 });

@@ -1,8 +1,7 @@
-import { checkNumber, isPositiveInteger, keys, queries, scorer } from '@kv/core';
-import type { Kernel, Scorer } from '@kv/core';
+import { count, kernel, keys, queries, scorer } from '@kv/core';
 
 /** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
-export const pageBound: Kernel = {
+export const pageBound = kernel({
   id: 'quest-page-bound',
   inputs: { queries: 'f32', keys: 'f32' },
   params: { page: 'u32' },
@@ -42,24 +41,22 @@ fn run(index: u32) {
       }
     }
   },
-};
+});
 
 /**
  * Quest's page bounds: for every slot the largest q·k that any key within the channel-wise bounds of its page could
  * have, Σ_c max(q_c max_c, q_c min_c).
  *
  * @remarks Tang et al. 2024, arXiv:2406.10774. Scores on query rows `[H, n]`, alike within a page of slots; the last,
- * partial page competes like any
- * other. At least every true q·k of the page, and equal for pages of one. O(H n d).
- * @throws KvError if `page` is not a positive whole number.
+ * partial page competes like any other. At least every true q·k of the page, and equal for pages of one. O(H n d).
  */
-export function pageBounds({
-  page = 16,
-}: {
-  /** Slots in a page. @defaultValue 16 */ readonly page?: number;
-} = {}): Scorer<'pageBounds'> {
-  checkNumber('pageBounds', 'page', page, 'a positive whole number of slots', isPositiveInteger);
-  return scorer({ name: 'pageBounds', options: { page } }, [queries(1), keys], ({ ops, queries: q, keys: k }) =>
-    ops.kernel(pageBound, { queries: q, keys: k }, { page }),
-  );
-}
+export const pageBounds = scorer(
+  'pageBounds',
+  {
+    source: 'Tang et al. 2024, arXiv:2406.10774',
+    says: 'The largest product that a key within the bounds of its page could have.',
+    options: { page: count(16, 'slots', 'Slots in a page.') },
+    needs: [queries(1), keys],
+  },
+  ({ ops, queries: q, keys: k }, { page }) => ops.kernel(pageBound, { queries: q, keys: k }, { page }),
+);

@@ -1,40 +1,52 @@
-import { checkNumber, isPositiveInteger } from '@kv/core';
-import type { Tokens } from '@kv/core';
-import { positionsOf } from './detector.ts';
-import type { Finder, Match, TextDetector } from './detector.ts';
+import { count, maybe, value } from '@kv/core';
+import { compiled, detector, expression, positionsOf } from './detector.ts';
+import type { Finder } from './detector.ts';
+import { explicitKeys } from './regex.ts';
 
-export interface AllowOptions {
-  /** Which anchors may sponsor, by their text. @defaultValue all */
-  readonly pattern?: RegExp;
-  /**
-   * Which anchors may sponsor, by the token in which they end: a system prompt, say, and not what a tool sent.
-   * @defaultValue all
-   */
-  readonly place?: (position: number) => boolean;
-  /** Most anchors of one text, the first ones; letters and digits count, case does not. @defaultValue no limit */
-  readonly most?: number;
-}
+const isFinder = (x: unknown): x is Finder => typeof x === 'function';
+const isPlace = (x: unknown): x is (position: number) => boolean => typeof x === 'function';
 
 /**
- * A detector of the anchors that a finder finds and that are allowed: others sponsor nothing, so that injected ones
- * take no slot.
+ * Anchors that a finder finds and that are allowed: others sponsor nothing, so that injected ones take no slot.
  *
- * @remarks Transactional Attention, section 5.3, for pattern and place; the limit for each pattern is ours.
- * @throws KvError if `most` is not a positive whole number.
+ * @remarks Transactional Attention, section 5.3, for pattern and place; the limit for each text is ours.
  */
-export function allowed(find: Finder, { pattern, place, most }: AllowOptions): TextDetector {
-  if (most !== undefined) checkNumber('allowed', 'most', most, 'a positive whole number of anchors', isPositiveInteger);
-  const may = pattern && new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''));
-  return function allowed(tokens: Tokens) {
-    const seen = new Map<string, number>();
-    return positionsOf(
-      find(tokens).filter(({ text, position }: Match) => {
-        if ((may && !may.test(text)) || (place && !place(position))) return false;
-        const key = text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, ''),
-          count = (seen.get(key) ?? 0) + 1;
-        seen.set(key, count);
-        return most === undefined || count <= most;
-      }),
-    );
-  };
-}
+export const allowed = detector(
+  'allowed',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, section 5.3',
+    says: 'Anchors that are allowed by text and place, and so many of each.',
+    options: {
+      find: value('a finder such as explicitKeys', 'What finds anchors; else explicit keys.', isFinder),
+      pattern: maybe(expression('password', 'Which anchors may sponsor, by their text; else all.')),
+      place: value(
+        'a function of a position',
+        'Which anchors may sponsor, by the token in which they end: a system prompt, say, and not what a tool sent.',
+        isPlace,
+      ),
+      most: maybe(
+        count(
+          1,
+          'anchors',
+          'Most anchors of one text, the first ones; letters and digits count, case does not. Else no limit.',
+        ),
+      ),
+    },
+  },
+  ({ find = explicitKeys, pattern, place, most = Infinity }) => {
+    const given = pattern === undefined ? undefined : compiled(pattern);
+    const may = given && new RegExp(given.source, given.flags.replace(/[gy]/g, ''));
+    return (tokens) => {
+      const seen = new Map<string, number>();
+      return positionsOf(
+        find(tokens).filter(({ text, position }) => {
+          if ((may && !may.test(text)) || (place && !place(position))) return false;
+          const key = text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
+          const times = (seen.get(key) ?? 0) + 1;
+          seen.set(key, times);
+          return times <= most;
+        }),
+      );
+    };
+  },
+);

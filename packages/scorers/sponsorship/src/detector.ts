@@ -1,21 +1,22 @@
-import type { AnySignal, HostArray, Signal, Tokens } from '@kv/core';
+import { partOf, text } from '@kv/core';
+import type { AnySignal, HostArray, Option, Part, Place, Signal, Tokens } from '@kv/core';
 
 /**
  * Positions of anchors in a text, ascending: tokens after which something worth keeping follows. Sees the whole
- * sequence so far, evicted tokens included.
- * One that reads more than text names it as `signal` and is given its value.
+ * sequence so far, evicted tokens included, and the value of the signal that its part names.
  */
-export interface Detector<V = any> {
-  (tokens: Tokens, given: V): readonly number[];
-  readonly signal?: Signal<string, V>;
-}
-/** A detector that reads text alone. */
-export type TextDetector = (tokens: Tokens) => readonly number[];
-/** What a function of text reads beside it. */
-export const extra = ({ signal }: { readonly signal?: AnySignal }): readonly AnySignal[] => (signal ? [signal] : []);
-/** The value of that, among what a piece is given. */
-export const given = (ctx: object, { signal }: { readonly signal?: AnySignal }): unknown =>
-  signal ? (ctx as Readonly<Record<string, unknown>>)[signal.as] : undefined;
+export type Find = (tokens: Tokens, beside?: unknown) => readonly number[];
+export type Detector = Part<'detector', Find>;
+/** Declares what finds anchors. */
+export const detector = partOf<'detector', Find>('detector');
+
+type Reader = { readonly signal?: AnySignal | undefined };
+/** The signal that a part reads beside text, among a piece's needs; its value goes by a name that only the part knows. */
+export const beside = ({ signal }: Reader): readonly Signal<never, unknown>[] =>
+  signal ? [signal as Signal<never, unknown>] : [];
+/** Its value, among what a piece reads. */
+export const besideOf = (ctx: object, { signal }: Reader): unknown =>
+  signal && (ctx as Readonly<Record<string, unknown>>)[signal.as];
 
 /** A place where a pattern matched: the text, from which character it stands, and the token in which it ends. */
 export interface Match {
@@ -64,13 +65,39 @@ export function finding(pattern: RegExp): Finder {
 export const positionsOf = (matches: readonly Match[]): readonly number[] =>
   [...new Set(matches.map((m) => m.position))].sort((a, b) => a - b);
 
-/** A detector from a pattern: the last token of every match. Offsets and matches count in UTF-16 units. */
-export function matching(pattern: RegExp): TextDetector {
-  const find = finding(pattern);
-  return function matching(tokens: Tokens) {
-    return positionsOf(find(tokens));
-  };
+/** `/source/flags`, or the source alone, as a regular expression; undefined for what is none. */
+function expressionOf(x: unknown): RegExp | undefined {
+  if (x instanceof RegExp) return x;
+  if (typeof x !== 'string' || x === '') return undefined;
+  const [, source = x, flags = ''] = /^\/([^]+)\/([a-z]*)$/.exec(x) ?? [];
+  try {
+    return new RegExp(source, flags);
+  } catch {
+    return undefined;
+  }
 }
+/** A regular expression, in text as `/source/flags` or its source alone. */
+export const expression = (fallback: string, says: string): Option<string | RegExp> =>
+  text(fallback, 'a regular expression', says, (x) => {
+    const pattern = expressionOf(x);
+    return pattern && (pattern.flags === '' ? pattern.source : String(pattern));
+  });
+/** The regular expression of a settled option. */
+export const compiled = (pattern: string | RegExp): RegExp => expressionOf(pattern) ?? /(?!)/;
+
+/** The last token of every match of a pattern, of 256 characters at most. Offsets and matches count in UTF-16 units. */
+export const matching = detector(
+  'matching',
+  {
+    source: 'by hand',
+    says: 'Matches of a pattern.',
+    options: { pattern: expression('password:', 'What to look for.') },
+  },
+  ({ pattern }) => {
+    const find = finding(compiled(pattern));
+    return (tokens) => positionsOf(find(tokens));
+  },
+);
 
 /** The last token that starts before the offset `end`, or -1. */
 function tokenBefore(end: number, offsets: Tokens['offsets']): number {
@@ -84,27 +111,34 @@ function tokenBefore(end: number, offsets: Tokens['offsets']): number {
   return low - 1;
 }
 
+const known = new WeakMap<object, WeakMap<Tokens, HostArray>>();
 /**
- * A row by position from what `values` says of the first `length` tokens, f32 `[1, length]`; remembered until the text
+ * A row by position of the tokens seen, f32 `[1, length]`, as `fill` writes it; remembered for `owner` until the text
  * grows, as every layer asks for the same.
  */
 export function byPosition(
-  values: (tokens: Tokens, data: Float32Array, given: unknown) => void,
-): (tokens: Tokens, length: number, given: unknown) => HostArray {
-  const known = new WeakMap<Tokens, HostArray>();
-  return (tokens, length, beside) => {
-    const before = known.get(tokens);
-    if (before?.shape[1] === length) return before;
-    const data = new Float32Array(length);
-    values(tokens, data, beside);
-    const row: HostArray = { data, shape: [1, length] };
-    known.set(tokens, row);
-    return row;
-  };
+  { at: { length }, tokens }: Place & { readonly tokens: Tokens },
+  owner: object,
+  fill: (data: Float32Array) => void,
+): HostArray {
+  const rows = known.get(owner) ?? new WeakMap<Tokens, HostArray>();
+  known.set(owner, rows);
+  const before = rows.get(tokens);
+  if (before?.shape[1] === length) return before;
+  const data = new Float32Array(length);
+  fill(data);
+  const row: HostArray = { data, shape: [1, length] };
+  rows.set(tokens, row);
+  return row;
 }
 
-/** The detector's anchors as 1 and 0. */
-export const marked = (detect: Detector): ReturnType<typeof byPosition> =>
-  byPosition((tokens, data, beside) => {
-    for (const position of detect(tokens, beside)) if (position < data.length) data[position] = 1;
+/** The anchors that a piece's detector finds, as 1 and 0 by position. */
+export const anchorRow = (
+  ctx: Place & { readonly tokens: Tokens },
+  options: { readonly anchors: Detector },
+): HostArray =>
+  byPosition(ctx, options, (data) => {
+    const { anchors } = options;
+    for (const position of anchors.run(ctx.tokens, besideOf(ctx, anchors)))
+      if (position < data.length) data[position] = 1;
   });

@@ -1,18 +1,20 @@
-import { checkNumber, embeddings, KvError } from '@kv/core';
-import type { Embeddings, Tokens } from '@kv/core';
-import type { Detector } from './detector.ts';
+import { embeddings, number, text } from '@kv/core';
+import type { Embeddings, Option, Tokens } from '@kv/core';
+import { detector } from './detector.ts';
 
-export interface EmbeddingOptions {
-  /**
-   * What anchors mean: words or short phrases, in any language. @defaultValue password, code, key, token, secret,
-   * credential, PIN, number, remember
-   */
-  readonly concepts?: readonly string[];
-  /** Cosine from which tokens are an anchor. @defaultValue 0.6 */
-  readonly above?: number;
+const CONCEPTS = 'password, code, key, token, secret, credential, PIN, number, remember';
+/** Words and phrases with commas between them, from such a text or a list; undefined without any. */
+function listed(x: unknown): string | undefined {
+  const all: readonly unknown[] = typeof x === 'string' ? x.split(',') : Array.isArray(x) ? x : [];
+  const words = all.map((word) => (typeof word === 'string' ? word.trim() : ''));
+  return words.length > 0 && words.every((word) => word !== '' && !word.includes(',')) ? words.join(', ') : undefined;
 }
-
-const CONCEPTS = ['password', 'code', 'key', 'token', 'secret', 'credential', 'PIN', 'number', 'remember'];
+const concepts: Option<string | readonly string[]> = text(
+  CONCEPTS,
+  'words or short phrases with commas between them',
+  'What anchors mean, in any language.',
+  listed,
+);
 /** A colon or equals sign that opens a value. */
 const SIGN = /(?<![:=])[:=：＝](?![:=/>])/;
 /** Tokens after an anchor in which such a sign is looked for: "code is:". */
@@ -34,7 +36,7 @@ const dot = (a: Float32Array, b: Float32Array): number => {
 };
 
 /** One model's embeddings of the concepts, alone and behind a space, and of every token that was met. */
-function measure(given: Embeddings, concepts: readonly string[]): Measured {
+function measure(given: Embeddings, said: readonly string[]): Measured {
   const rows = new Map<number, Word>(),
     inners = new Map<number, Float64Array>();
   const row = (id: number): Word => {
@@ -47,10 +49,10 @@ function measure(given: Embeddings, concepts: readonly string[]): Measured {
     rows.set(id, found);
     return found;
   };
-  const words = concepts
-    .flatMap((said) => [said, ` ${said}`])
-    .map((said): Word => {
-      const each = given.encode(said).map(row);
+  const words = said
+    .flatMap((word) => [word, ` ${word}`])
+    .map((word): Word => {
+      const each = given.encode(word).map(row);
       return { rows: each.map((w) => w.rows[0]), square: each.reduce((s, w) => s + w.square, 0) };
     });
   const starts = words.map((_, w) => words.slice(0, w).reduce((n, { rows: r }) => n + r.length, 0)),
@@ -68,35 +70,47 @@ function measure(given: Embeddings, concepts: readonly string[]): Measured {
 
 /**
  * Tokens whose input embeddings mean an anchor: the cosine to a concept's is at least `above`, of as many tokens as the
- * concept has, side by side. Of neighbours the last is the anchor, or the
- * colon or equals sign that follows within three tokens.
+ * concept has, side by side. Of neighbours the last is the anchor, or the colon or equals sign that follows within
+ * three tokens.
  *
  * @remarks Transactional Attention, section 3.2, which prints neither concepts nor threshold: both are ours. Finds
- * other languages as far as the model's embedding puts their words near the
- * concepts; naming them among the concepts always does. O(D) for each token of the concepts, once for every distinct
- * token of the text.
- * @throws KvError without concepts, or if `above` is outside [-1, 1].
+ * other languages as far as the model's embedding puts their words near the concepts; naming them among the concepts
+ * always does. O(D) for each token of the concepts, once for every distinct token of the text.
  */
-export function embedding({ concepts = CONCEPTS, above = 0.6 }: EmbeddingOptions = {}): Detector<Embeddings> {
-  checkNumber('embedding', 'above', above, 'a cosine from -1 to 1', (x) => x >= -1 && x <= 1);
-  if (concepts.length === 0) throw new KvError('embedding', 'expected at least one concept, got none');
-  const measured = new WeakMap<Embeddings, Measured>(),
-    done = new WeakMap<Tokens, boolean[]>();
-  const detect = (tokens: Tokens, given: Embeddings): readonly number[] => {
-    const { ids, text, offsets } = tokens,
-      m = measured.get(given) ?? measure(given, concepts),
-      close = done.get(tokens) ?? [];
-    measured.set(given, m);
-    done.set(tokens, close);
-    // looks back only: a sequence that grows is read once
-    for (let i = close.length; i < ids.length; i++) close.push(m.words.some((_, w) => cosine(m, ids, i, w) >= above));
-    const ends = close.flatMap((is, i) => (is && !close[i + 1] ? [i] : []));
-    return [...new Set(ends.map((i) => signAfter(i, text, offsets)))].sort((a, b) => a - b);
-  };
-  return Object.defineProperty(Object.assign(detect, { signal: embeddings }), 'name', {
-    value: concepts === CONCEPTS && above === 0.6 ? 'embedding' : 'own',
-  });
-}
+export const embedding = detector(
+  'embedding',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, section 3.2',
+    says: 'Tokens whose input embeddings mean a password, a code and so on.',
+    options: {
+      concepts,
+      above: number(0.6, 'Cosine from which tokens are an anchor.', {
+        least: -1,
+        most: 1,
+        want: 'a cosine from -1 to 1',
+      }),
+    },
+    needs: () => embeddings,
+  },
+  (o) => {
+    const said = String(o.concepts).split(', ');
+    const measured = new WeakMap<Embeddings, Measured>();
+    const done = new WeakMap<Tokens, boolean[]>();
+    return (tokens, beside) => {
+      const given = beside as Embeddings; // the signal that it needs
+      const { ids, text: all, offsets } = tokens;
+      const m = measured.get(given) ?? measure(given, said);
+      const close = done.get(tokens) ?? [];
+      measured.set(given, m);
+      done.set(tokens, close);
+      // looks back only: a sequence that grows is read once
+      for (let i = close.length; i < ids.length; i++)
+        close.push(m.words.some((_, w) => cosine(m, ids, i, w) >= o.above));
+      const ends = close.flatMap((is, i) => (is && !close[i + 1] ? [i] : []));
+      return [...new Set(ends.map((i) => signAfter(i, all, offsets)))].sort((a, b) => a - b);
+    };
+  },
+);
 
 /** Cosine of the tokens that end at i to a word of as many. */
 function cosine({ row, words, inner }: Measured, ids: readonly number[], i: number, w: number): number {

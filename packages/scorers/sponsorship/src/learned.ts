@@ -1,17 +1,20 @@
-import { checkNumber, KvError } from '@kv/core';
-import type { Signal, Tokens } from '@kv/core';
-import type { Detector } from './detector.ts';
+import { KvError, number, partOf, value } from '@kv/core';
+import type { Part, Signal, Tokens } from '@kv/core';
+import { detector } from './detector.ts';
 import { confidence, DETECTOR_FILE, readDetector } from './detector-file.ts';
 import type { DetectorWeights } from './detector-file.ts';
-import type { Ranker } from './learn-rank.ts';
 
-export interface LearnedOptions {
-  /** Anchors are tokens whose confidence lies above it. @defaultValue 0.5 */
-  readonly above?: number;
-  /** The file of a detector. @defaultValue `learned-detector.safetensors` beside the model */
-  readonly weights?: Uint8Array;
-}
+/** How surely each token is an anchor, 0 .. 1 by position, from the text and the value of the signal it names. */
+export type Rank = (tokens: Tokens, beside?: unknown) => ArrayLike<number>;
+export type Ranker = Part<'ranker', Rank>;
+/** Declares what says how surely each token is an anchor. */
+export const ranker = partOf<'ranker', Rank>('ranker');
 
+const weights = value(
+  'the bytes of a detector',
+  'The file of a detector; else learned-detector.safetensors beside the model.',
+  (x): x is Uint8Array => x instanceof Uint8Array,
+);
 const read = new WeakMap<Uint8Array, DetectorWeights>();
 /** Files that were given, each with a number of its own: signals of one file are one. */
 const given = new WeakMap<Uint8Array, number>();
@@ -26,8 +29,8 @@ const numberOf = (file: Uint8Array): number => {
  * How surely each token is an anchor, f32 `[tokens]` by position. @throws KvError where no detector lies beside the
  * model, or it is of another width.
  */
-function confidences(weights?: Uint8Array): Signal<'confidences', Float32Array> {
-  const args = weights && { weights: numberOf(weights) };
+function confidences(bytes?: Uint8Array): Signal<'confidences', Float32Array> {
+  const args = bytes && { weights: numberOf(bytes) };
   return {
     id: 'confidences',
     as: 'confidences',
@@ -35,7 +38,7 @@ function confidences(weights?: Uint8Array): Signal<'confidences', Float32Array> 
     hidden: true,
     ...(args && { args }),
     provide: async (engine) => {
-      const file = weights ?? (await engine.artifact(DETECTOR_FILE));
+      const file = bytes ?? (await engine.artifact(DETECTOR_FILE));
       if (!file)
         throw new KvError(
           'learned',
@@ -60,22 +63,35 @@ function confidences(weights?: Uint8Array): Signal<'confidences', Float32Array> 
  *
  * @remarks Transactional Attention, section 5.1, eq. 4. Hidden states exist once the last layer is through: a policy
  * with it looks at the whole prompt and evicts once, after prefill, then whenever its cadence says. They are behind the
- * final norm, and those of
- * a token never change, whatever is evicted later. O(units width) a token, on the host.
- * @throws KvError if `above` is outside [0, 1]; in an event where the model has no detector, or one of another width.
+ * final norm, and those of a token never change, whatever is evicted later. O(units width) a token, on the host.
+ * @throws KvError in an event where the model has no detector, or one of another width.
  */
-export function learned({ above = 0.5, weights }: LearnedOptions = {}): Detector<Float32Array> {
-  checkNumber('learned', 'above', above, 'a number from 0 to 1', (x) => x >= 0 && x <= 1);
-  const detect = (_: Tokens, f: Float32Array): readonly number[] => Array.from(f.keys()).filter((i) => f[i] > above);
-  return Object.defineProperty(Object.assign(detect, { signal: confidences(weights) }), 'name', {
-    value: weights === undefined && above === 0.5 ? 'learned' : 'own',
-  });
-}
+export const learned = detector(
+  'learned',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, section 5.1, eq. 4',
+    says: 'Tokens whose hidden state a trained detector takes for an anchor.',
+    options: {
+      above: number(0.5, 'Anchors are tokens whose confidence lies above it.', { least: 0, most: 1 }),
+      weights,
+    },
+    needs: (o) => confidences(o.weights),
+  },
+  ({ above }) =>
+    (_, beside) => {
+      const f = beside as Float32Array; // the signal that it needs
+      return Array.from(f.keys()).filter((i) => f[i] > above);
+    },
+);
 
 /** The confidences that `learned` looks at, for `learnRank`. */
-export function learnedRank({ weights }: Pick<LearnedOptions, 'weights'> = {}): Ranker<Float32Array> {
-  const rank = (_: Tokens, f: Float32Array): ArrayLike<number> => f;
-  return Object.defineProperty(Object.assign(rank, { signal: confidences(weights) }), 'name', {
-    value: weights === undefined ? 'learned' : 'own',
-  });
-}
+export const learnedRank = ranker(
+  'learnedRank',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, section 5.1, eq. 4',
+    says: "A trained detector's confidence in each token.",
+    options: { weights },
+    needs: (o) => confidences(o.weights),
+  },
+  () => (_, beside) => beside as Float32Array, // the signal that it needs
+);

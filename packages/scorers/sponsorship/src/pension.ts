@@ -1,5 +1,17 @@
-import { as, attentionLast, checkNumber, onStep, state, weigher } from '@kv/core';
-import type { Weigher } from '@kv/core';
+import { as, attentionLast, number, onStep, state, weigher } from '@kv/core';
+
+const options = { rate: number(0.9, 'What is left of the average after a token.', { least: 0, most: 1 }) };
+const needs = ({ rate }: { readonly rate: number }) =>
+  [
+    attentionLast,
+    as('past', state(`pension(${rate})`, { kind: 'slot', rows: 'query' })),
+    as('started', state(`pensioned(${rate})`, { kind: 'sequence', rows: 'query' })),
+  ] as const;
+
+const pensioning = onStep('pensioning', { options, needs }, ({ ops, started, past, attention }, { rate }) => ({
+  past: ops.where(started, ops.add(ops.mul(past, rate), ops.mul(attention, 1 - rate)), attention),
+  started: ops.fill(started, 1),
+}));
 
 /**
  * Pension, P: a moving average of the attention that a slot received, P <- rate P + (1 - rate) a after every generated
@@ -7,20 +19,15 @@ import type { Weigher } from '@kv/core';
  *
  * @remarks Transactional Attention, eq. 1, which gives neither rate nor start: both are ours. Weights on query rows
  * `[H, n]`.
- * @throws KvError if `rate` is outside [0, 1].
  */
-export function pension({ rate = 0.9 }: { /** @defaultValue 0.9 */ readonly rate?: number } = {}): Weigher<'pension'> {
-  checkNumber('pension', 'rate', rate, 'a number from 0 to 1', (x) => x >= 0 && x <= 1);
-  const past = as('past', state(`pension(${rate})`, { kind: 'slot', rows: 'query' })),
-    started = as('started', state(`pensioned(${rate})`, { kind: 'sequence', rows: 'query' }));
-  const options = { rate },
-    needs = [attentionLast, past, started] as const;
-  const score = weigher({ name: 'pension', options }, needs, ({ ops, started: on, past: before, attention }) =>
-    ops.where(on, before, attention),
-  );
-  const ageing = onStep({ name: 'pensioning', options }, needs, ({ ops, started: on, past: before, attention: a }) => ({
-    past: ops.where(on, ops.add(ops.mul(before, rate), ops.mul(a, 1 - rate)), a),
-    started: ops.fill(on, 1),
-  }));
-  return { ...score, atoms: [...score.atoms, ...ageing.atoms] };
-}
+export const pension = weigher(
+  'pension',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, eq. 1',
+    says: 'A moving average of the attention that a slot received.',
+    options,
+    needs,
+    beside: ({ rate }) => [pensioning({ rate })],
+  },
+  ({ ops, started, past, attention }) => ops.where(started, past, attention),
+);

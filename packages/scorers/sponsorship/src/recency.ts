@@ -1,9 +1,11 @@
 import { positions, weigher } from '@kv/core';
-import type { Weigher } from '@kv/core';
 
 /**
  * Recency, R = i / n for the i-th of the n tokens seen, counted from 1. Transactional Attention, eq. 1. Weights in (0,
  * 1] on KV rows `[G, n]`.
  */
-export const recency = (): Weigher<'recency'> =>
-  weigher('recency', [positions], ({ ops, at, positions: p }) => ops.div(ops.add(p, 1), at.length));
+export const recency = weigher(
+  'recency',
+  { source: 'Basu 2026, arXiv:2604.11288, eq. 1', says: 'How late a position is, 0..1.', needs: [positions] },
+  ({ ops, at, positions: p }) => ops.div(ops.add(p, 1), at.length),
+);

@@ -1,6 +1,5 @@
-import type { Tokens } from '@kv/core';
-import { finding, positionsOf } from './detector.ts';
-import type { Finder, TextDetector } from './detector.ts';
+import { detector, finding, positionsOf } from './detector.ts';
+import type { Finder } from './detector.ts';
 
 const NAME =
   'key|code|password|passwd|passphrase|passcode|pwd|pin|secret|token|credentials?|auth(?:orization)?|session(?:[ _-]?id)?|cookie|endpoint|dsn|connection[ _-]?string|magic (?:[\\w-]+ )?numbers?(?: for [\\w-]+)?';
@@ -26,9 +25,14 @@ export const explicitKeys: Finder = finding(forms(NAME));
  *
  * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four.
  */
-export const regex: TextDetector = function regex(tokens: Tokens) {
-  return positionsOf(explicitKeys(tokens));
-};
+export const regex = detector(
+  'regex',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, section 3.2',
+    says: 'Explicit keys such as `password:` in any notation.',
+  },
+  () => (tokens) => positionsOf(explicitKeys(tokens)),
+);
 
 /**
  * A finder of names from a list, such as the keywords of a secret scanner: `adafruit_key = `, and prefixes that end in

@@ -1,6 +1,5 @@
-import type { Tokens } from '@kv/core';
-import { finding, positionsOf } from './detector.ts';
-import type { Finder, TextDetector } from './detector.ts';
+import { detector, finding, positionsOf } from './detector.ts';
+import type { Finder } from './detector.ts';
 import { explicitKeys } from './regex.ts';
 
 /** Verbs by which a speaker hands something over or asks to keep it, in their forms. */
@@ -23,6 +22,11 @@ export const communication: Finder = finding(
  * @remarks Transactional Attention, section 3.2, which names said, told and remember; the other verbs and the phrases
  * after them are ours. In a novel every "said" is an anchor.
  */
-export const semantic: TextDetector = function semantic(tokens: Tokens) {
-  return positionsOf([...explicitKeys(tokens), ...communication(tokens)]);
-};
+export const semantic = detector(
+  'semantic',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, section 3.2',
+    says: 'Explicit keys, and verbs by which something is said.',
+  },
+  () => (tokens) => positionsOf([...explicitKeys(tokens), ...communication(tokens)]),
+);

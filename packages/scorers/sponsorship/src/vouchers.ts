@@ -1,11 +1,11 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * V_j = Σ budget_i fresh_i falloff^(j - i) over positions i with i < j <= i + reach, for the position j of every slot.
  *
  * @remarks `budgets` and `fresh` f32 `[1, N]` by position, `positions` u32 `[G, n]`; output f32 `[G, n]`. O(G n reach).
  */
-export const vouchers: Kernel = {
+export const vouchers = kernel({
   id: 'vouchers',
   inputs: { budgets: 'f32', fresh: 'f32', positions: 'u32' },
   params: { reach: 'u32', falloff: 'f32' },
@@ -27,7 +27,7 @@ fn run(index: u32) {
   }
   output[index] = total;
 }`,
-  ref({ budgets, fresh, positions: p }, { reach = 0, falloff = 1 }, out, lengths) {
+  ref({ budgets, fresh, positions: p }, { reach, falloff }, out, lengths) {
     const slots = p.shape[1],
       known = Math.min(budgets.shape[1], fresh.shape[1]);
     for (let index = 0; index < out.length; index++) {
@@ -42,4 +42,4 @@ fn run(index: u32) {
       out[index] = total;
     }
   },
-};
+});

@@ -1,51 +1,25 @@
-import { checkNumber, isPositiveInteger, positions, tokens, weigher } from '@kv/core';
-import type { AnySignal, HostArray, Options, Tokens, Weigher } from '@kv/core';
-import { extra, given } from './detector.ts';
-import { aging, freshness } from './freshness.ts';
+import { count, number } from '@kv/core';
+import type { HostArray, Place, Tensor } from '@kv/core';
+import { aging } from './freshness.ts';
 import { vouchers } from './vouchers.ts';
 
 /** What is left of a voucher one token further from its anchor. */
 const FALLOFF = 0.8;
-interface Terms {
-  readonly reach: number;
-  readonly strength: number;
-  readonly decay: number;
-}
 
-export function checkedVouching(piece: string, { reach, strength, decay }: Terms): void {
-  checkNumber(piece, 'reach', reach, 'a positive whole number of tokens', isPositiveInteger);
-  checkNumber(piece, 'strength', strength, 'a number of at least 0', (b) => Number.isFinite(b) && b >= 0);
-  checkNumber(piece, 'decay', decay, 'a number from 0 to 1', (d) => d >= 0 && d <= 1);
-}
+/** Options of what vouches; `strength` is what a sure anchor is worth. */
+export const vouchingOptions = (strength: number) => ({
+  reach: count(6, 'tokens', 'Tokens after an anchor that it sponsors, L; a longer value is covered in part.'),
+  strength: number(strength, 'Sponsor budget B of an anchor.', { least: 0 }),
+  ...aging.options,
+});
 
-/**
- * A weigher of vouchers: `strength` times what the row by position says of every anchor, spread over the tokens after
- * it, less with every generated token.
- */
-export function vouching<const N extends string>(
-  {
-    name,
-    options,
-    by,
-  }: {
-    readonly name: N;
-    readonly options: Options /** What the row comes from. */;
-    readonly by: { readonly signal?: AnySignal };
-  },
-  row: (tokens: Tokens, length: number, given: unknown) => HostArray,
-  { reach, strength, decay }: Terms,
-): Weigher<N> {
-  const needs = [tokens, positions, freshness(decay)] as const;
-  const score = weigher({ name, options }, [...needs, ...extra(by)] as unknown as typeof needs, (ctx) => {
-    const { ops, at, tokens: t, positions: p, fresh } = ctx;
-    return ops.mul(
-      ops.kernel(
-        vouchers,
-        { budgets: ops.from(row(t, at.length, given(ctx, by))), fresh, positions: p },
-        { reach, falloff: FALLOFF },
-      ),
-      strength,
-    );
-  });
-  return { ...score, atoms: [...score.atoms, ...aging(decay).atoms] };
-}
+/** `strength` times what the row by position says of every anchor, spread over the tokens after it. */
+export const vouched = (
+  { ops, positions, fresh }: Place & { readonly positions: Tensor; readonly fresh: Tensor },
+  anchors: HostArray,
+  { reach, strength }: { readonly reach: number; readonly strength: number },
+): Tensor =>
+  ops.mul(
+    ops.kernel(vouchers, { budgets: ops.from(anchors), fresh, positions }, { reach, falloff: FALLOFF }),
+    strength,
+  );

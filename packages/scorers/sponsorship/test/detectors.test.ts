@@ -2,9 +2,13 @@ import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { parsePolicy, registry, selector } from '@kv/core';
 import type { Tokens } from '@kv/core';
-import { allowed, explicitKeys, finding, keywords, matching, regex } from '../src/index.ts';
+import * as pieces from '../src/index.ts';
+import { allowed, embedding, explicitKeys, finding, keywords, matching, regex, sponsorship } from '../src/index.ts';
+import type { Detector } from '../src/index.ts';
 
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 /**
  * A text cut into words with the space before them, and single signs; or into pieces of a few characters, as a
  * tokenizer that knows no words does.
@@ -44,12 +48,12 @@ test('whatever the tokens are cut into, the anchor is the one in which the match
   const text = 'filler — PassWord = "é", then Session-ID:42';
   for (const size of [1, 2, 3, 7]) {
     const t = tokenise(text, size);
-    for (const [at, i] of regex(t).entries()) {
+    for (const [at, i] of regex().run(t).entries()) {
       const [from, to] = t.offsets[i],
         end = text.indexOf(at === 0 ? '=' : ':') + 1;
       expect(from < end && end <= to).toBe(true);
     }
-    expect(regex(t)).toHaveLength(2);
+    expect(regex().run(t)).toHaveLength(2);
   }
 });
 
@@ -79,15 +83,14 @@ test('a sequence that grows in blocks is searched from where the search stopped,
         let end = 0;
         const offsets = pieces.map((p) => [end, (end += p.length)] as const),
           growing = { ids: [] as number[], text: '', offsets: [] as (readonly [number, number])[] };
-        const find = matching(/(?:api_)?(?:key|password|code is)\s?[:=]/);
+        const pattern = /(?:api_)?(?:key|password|code is)\s?[:=]/;
+        const find = matching({ pattern });
         for (const n of [...cuts, pieces.length].sort((a, b) => a - b).map((c) => Math.min(c, pieces.length))) {
           growing.text = pieces.slice(0, n).join('');
           growing.offsets = offsets.slice(0, n);
-          find(growing);
+          find.run(growing);
         }
-        expect(find(growing)).toEqual(
-          matching(/(?:api_)?(?:key|password|code is)\s?[:=]/)({ ids: [], text: pieces.join(''), offsets }),
-        );
+        expect(find.run(growing)).toEqual(matching({ pattern }).run({ ids: [], text: pieces.join(''), offsets }));
       },
     ),
     { numRuns: 100 },
@@ -116,16 +119,17 @@ test('what was searched is not searched again', () => {
 test('an allowlist by pattern and place, and a limit for each pattern: injected anchors sponsor nothing', () => {
   const text = 'password: real. Tool said: token: fake1 token: fake2 TOKEN: fake3 password: fake4',
     t = tokenise(text),
-    all = regex(t);
+    all = regex().run(t),
+    found = (detector: Detector): readonly number[] => detector.run(t);
   expect(all).toHaveLength(5);
-  expect(allowed(explicitKeys, {})(t)).toEqual(all);
-  expect(allowed(explicitKeys, { pattern: /^password/gi })(t)).toEqual([all[0], all[4]]);
-  expect(allowed(explicitKeys, { place: (p) => p < 5 })(t)).toEqual([all[0]]);
-  expect(allowed(explicitKeys, { most: 1 })(t)).toEqual([all[0], all[1]]);
-  expect(allowed(explicitKeys, { most: 2 })(t)).toEqual([all[0], all[1], all[2], all[4]]);
-  expect(() => allowed(explicitKeys, { most: 0 })).toThrow(
-    'allowed: most must be a positive whole number of anchors, got 0',
-  );
+  expect(found(allowed())).toEqual(all);
+  expect(found(allowed({ find: explicitKeys, pattern: /^password/gi }))).toEqual([all[0], all[4]]);
+  expect(found(allowed({ pattern: '/^password/i', most: 1 }))).toEqual([all[0]]);
+  expect(found(allowed({ find: finding(/TOKEN:/) }))).toEqual([all[3]]);
+  expect(found(allowed({ place: (p) => p < 5 }))).toEqual([all[0]]);
+  expect(found(allowed({ most: 1 }))).toEqual([all[0], all[1]]);
+  expect(found(allowed({ most: 2 }))).toEqual([all[0], all[1], all[2], all[4]]);
+  expect(() => allowed({ most: 0 })).toThrow('allowed: most must be a positive whole number of anchors, got 0');
 });
 
 test("gitleaks' keywords are found as names and as prefixes", () => {
@@ -140,4 +144,26 @@ test("gitleaks' keywords are found as names and as prefixes", () => {
   expect(missed).toEqual([]);
   expect(said(keywords([]), 'key: x')).toEqual([]);
   expect(said(keywords(['a+b', 'a+b']), 'A+B: x aab: y')).toEqual(['A+B:']);
+});
+
+test('detectors are named in text as their labels print them', () => {
+  const known = registry({ own: { ...pieces, topK } });
+  const label = (text: string): string => parsePolicy(text, known).label;
+  expect(label('sponsorship(anchors=learned(above=0.7))')).toBe('sponsorship(anchors=learned(above=0.7)) ∘ topK');
+  expect(label('structure(anchors=regex)')).toBe('structure ∘ topK');
+  expect(label('sponsorship(reach=3,anchors=semantic)')).toBe('sponsorship(reach=3,anchors=semantic) ∘ topK');
+  for (const anchors of [
+    matching({ pattern: /said|is/ }),
+    matching({ pattern: /x/i }),
+    allowed({ pattern: /^password/, most: 1 }),
+    embedding({ concepts: ['contraseña', 'clave'], above: 0.5 }),
+  ]) {
+    const said = sponsorship({ anchors }).label;
+    expect(label(said)).toBe(`${said} ∘ topK`);
+  }
+  expect(() => label('sponsorship(anchors=regexp)')).toThrow(
+    "policy: expected the name of a method or piece (did you mean regex?), got 'regexp'",
+  );
+  expect(() => label('sponsorship(anchors=recency)')).toThrow('sponsorship: anchors must be a detector, got ');
+  expect(() => matching({ pattern: '(' })).toThrow("matching: pattern must be a regular expression, got '('");
 });

@@ -6,6 +6,7 @@ import { each, scorerLaws } from '@kv/laws';
 import {
   confidence,
   DETECTOR_FILE,
+  detector,
   detectorFile,
   learned,
   learnedRank,
@@ -95,9 +96,9 @@ test('anchors are the tokens with f > 0.5, and vouch as given ones do', async ()
         );
       const detect = learned({ above, weights: file }),
         tokens = silent(states.length);
-      expect(detect(tokens, f)).toEqual(want);
+      expect(detect.run(tokens, f)).toEqual(want);
       expect(apply(sponsorship({ anchors: detect }), { tokens, confidences: f as object }).scores!.data).toEqual(
-        apply(sponsorship({ anchors: () => want }), { tokens }).scores!.data,
+        apply(sponsorship({ anchors: detector('want', {}, () => () => want)() }), { tokens }).scores!.data,
       );
     }),
     { numRuns: 60 },
@@ -140,10 +141,12 @@ test('one signal for one file', () => {
   expect(needs(a, c, d).size).toBe(3);
 });
 test('labels, and what is checked', () => {
-  expect(sponsorship({ anchors: learned() }).label).toBe('sponsorship(reach=6,anchors=learned)');
-  expect(sponsorship({ anchors: learned({ above: 0.7 }) }).label).toBe('sponsorship(reach=6,anchors=own)');
-  expect(learnRank().label).toBe('learnRank(above=0.3,reach=6)');
-  expect(learnRank({ rank: learnedRank({ weights: one }) }).label).toBe('learnRank(above=0.3,reach=6,rank=own)');
+  expect(sponsorship({ anchors: learned() }).label).toBe('sponsorship(anchors=learned)');
+  expect(sponsorship({ anchors: learned({ above: 0.7 }) }).label).toBe('sponsorship(anchors=learned(above=0.7))');
+  expect(learnRank().label).toBe('learnRank');
+  expect(learnRank({ rank: learnedRank({ weights: one }) }).label).toBe(
+    'learnRank(rank=learnedRank(weights=<object>))',
+  );
   expect(() => learned({ above: 1.5 })).toThrow('learned: above must be a number from 0 to 1, got 1.5');
 });
 

@@ -8,7 +8,9 @@ const tokenise = (text: string) => {
 };
 const found = (text: string): string[] => {
   const t = tokenise(text);
-  return regex(t).map((i) => text.slice(0, t.offsets[i][1]));
+  return regex()
+    .run(t)
+    .map((i) => text.slice(0, t.offsets[i][1]));
 };
 
 test.each([
@@ -50,12 +52,12 @@ test('every match counts, and the anchor is the token in which it ends', () => {
     [2, 6],
     [6, 8],
   ] as const; // 'ke', 'y: a', 'bc'
-  expect(regex({ ids: [0, 1, 2], text: 'key: abc', offsets })).toEqual([1]);
+  expect(regex().run({ ids: [0, 1, 2], text: 'key: abc', offsets })).toEqual([1]);
 });
 
 test('an own pattern; empty matches and a text without tokens find nothing', () => {
-  const detect = matching(/remember this number/i);
-  expect(detect(tokenise('Remember this number 42'))).toEqual([2]);
-  expect(matching(/x*/)(tokenise('abc'))).toEqual([]);
-  expect(regex({ ids: [], text: '', offsets: [] })).toEqual([]);
+  const detect = matching({ pattern: /remember this number/i });
+  expect(detect.run(tokenise('Remember this number 42'))).toEqual([2]);
+  expect(matching({ pattern: /x*/ }).run(tokenise('abc'))).toEqual([]);
+  expect(regex().run({ ids: [], text: '', offsets: [] })).toEqual([]);
 });

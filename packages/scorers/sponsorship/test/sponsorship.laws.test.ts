@@ -1,15 +1,22 @@
 import { describe, expect, test } from 'vitest';
 import { each, scorerLaws } from '@kv/laws';
-import { learnRank, matching, pension, recency, sponsorship, structure } from '../src/index.ts';
+import { learnRank, matching, pension, ranker, recency, sponsorship, structure } from '../src/index.ts';
 
+const tenths = ranker(
+  'tenths',
+  {},
+  () =>
+    ({ ids }) =>
+      ids.map((id) => id / 10),
+);
 describe.each(
   [
     sponsorship(),
-    sponsorship({ reach: 2, strength: 3, decay: 1, anchors: matching(/said|is/) }),
+    sponsorship({ reach: 2, strength: 3, decay: 1, anchors: matching({ pattern: /said|is/ }) }),
     structure(),
     recency(),
     pension(),
-    learnRank({ rank: ({ ids }) => ids.map((id) => id / 10) }),
+    learnRank({ rank: tenths() }),
   ].map((piece) => [piece.label, piece] as const),
 )('%s', (_, piece) => {
   each(scorerLaws(piece), test);
@@ -24,16 +31,16 @@ test.each([
 });
 
 test.each([
-  ['reach', () => learnRank({ rank: () => [], reach: 0 })],
-  ['above', () => learnRank({ rank: () => [], above: 2 })],
+  ['reach', () => learnRank({ reach: 0 })],
+  ['above', () => learnRank({ above: 2 })],
   ['rate', () => pension({ rate: -1 })],
 ])('%s is checked too', (option, make) => {
   expect(make).toThrow(`${option} must be`);
 });
 
 test('labels say what differs from the paper', () => {
-  expect(sponsorship().label).toBe('sponsorship(reach=6)');
-  expect(sponsorship({ reach: 8, strength: 3, decay: 0.5, anchors: matching(/x/) }).label).toBe(
-    'sponsorship(reach=8,strength=3,decay=0.5,anchors=matching)',
+  expect(sponsorship().label).toBe('sponsorship');
+  expect(sponsorship({ reach: 8, strength: 3, decay: 0.5, anchors: matching({ pattern: /x/ }) }).label).toBe(
+    'sponsorship(reach=8,strength=3,decay=0.5,anchors=matching(pattern=x))',
   );
 });

@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, compile, cpu, isState, readCpu } from '@kv/core';
 import type { Cell, Tensor } from '@kv/core';
-import { learnRank, pension, recency, sponsorship, structure } from '../src/index.ts';
+import { detector, learnRank, pension, ranker, recency, sponsorship, structure } from '../src/index.ts';
 import { vouchersOracle } from './sponsorship.oracle.ts';
 
 /** f32 sums of at most 12 vouchers of at most 15. */
 const TOLERANCE = 1e-5;
-const at = (anchors: readonly number[]) => () => anchors;
+const at = (anchors: readonly number[]) => detector('at', {}, () => () => anchors)();
 const silent = (n: number) => ({ ids: new Array<number>(n).fill(0), text: '', offsets: [] });
 const cases = fc.integer({ min: 1, max: 40 }).chain((n) =>
   fc.record({
@@ -90,7 +90,8 @@ test('LearnRank vouches by how sure an anchor is, above 0.3 only', () => {
       fc.integer({ min: 1, max: 8 }),
       (f, reach) => {
         const sure = f.map(Math.fround),
-          got = apply(learnRank({ rank: () => sure, reach }), { tokens: silent(f.length) }).scores!.data;
+          got = apply(learnRank({ rank: ranker('sure', {}, () => () => sure)(), reach }), { tokens: silent(f.length) })
+            .scores!.data;
         vouchersOracle(
           sure.map((x) => (x > 0.3 ? x : 0)),
           reach,

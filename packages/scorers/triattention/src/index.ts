@@ -3,4 +3,3 @@ export type { Turned } from './calibration.ts';
 export { PRE_ROPE_FILE, preRope, preRopeFile, readPreRope } from './pre-rope.ts';
 export type { PreRope, Statistics } from './pre-rope.ts';
 export { aheadProducts, triattention } from './triattention.ts';
-export type { TriAttentionOptions } from './triattention.ts';

@@ -1,12 +1,7 @@
-import { checkNumber, inner, keys, KvError, rope, scorer } from '@kv/core';
-import type { Kernel, Rope, Scorer } from '@kv/core';
+import { count, inner, kernel, keys, KvError, rope, scorer } from '@kv/core';
+import type { Rope } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';
-
-export interface TriAttentionOptions {
-  /** Future distances 1, 2, 4, ... up to this many tokens are averaged. @defaultValue 65536 */
-  readonly horizon?: number;
-}
 
 /** Mean over the future distances of what a mean query would be turned by, and what keys are scaled by. */
 function ahead(
@@ -48,52 +43,50 @@ function centre(
 
 /**
  * TriAttention: how a key would fare with the queries to come, from calibrated statistics of queries before rotation, S
- * = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|,
- * averaged over future distances.
+ * = Σ_f |E q_f| |k_f| cos(ω_f Δ + φ_f) + Σ_f (E|q_f| - |E q_f|) |k_f|, averaged over future distances.
  *
  * @remarks Mao et al. 2026, arXiv:2604.04921. In its linear form: the mean over distances is one inner product of the
- * cached key with a turned mean query. Scores on query rows `[H, n]`, neither scaled nor softmaxed; compose
- * with `zScore()` and `reduceHeads('max')`. Time t is the position of the next token. Channels that do not rotate count
- * with their mean. O(H n d), and a file beside the model.
- * @throws KvError if `horizon` is not a whole number from 1 to 2^20, or the statistics are of another shape.
+ * cached key with a turned mean query. Scores on query rows `[H, n]`, neither scaled nor softmaxed; compose with
+ * `zScore()` and `reduceHeads({ kind: 'max' })`. Time t is the position of the next token. Channels that do not rotate count with
+ * their mean. O(H n d), and a file beside the model.
+ * @throws KvError in an event where the statistics are of another shape.
  */
-export function triattention({ horizon = 65_536 }: TriAttentionOptions = {}): Scorer<'triattention'> {
-  checkNumber(
-    'triattention',
-    'horizon',
-    horizon,
-    'a whole number of tokens from 1 to 1048576',
-    (x) => Number.isInteger(x) && x >= 1 && x <= 2 ** 20,
-  );
-  return scorer(
-    { name: 'triattention', options: { horizon: horizon === 65_536 ? undefined : horizon } },
-    [preRope, rope, keys],
-    ({ ops, at, preRope: stats, rope: turns, keys: k }) => {
-      const { queryHeads: H, headDim: d } = at,
-        { half } = stats;
-      if (stats.queryHeads !== H || stats.headDim !== d || 2 * half !== turns.rotary)
-        throw new KvError(
-          'triattention',
-          `expected statistics of ${H} heads with ${d} channels, ${turns.rotary} of which rotate, got ${stats.queryHeads} heads with ${stats.headDim} and ${2 * half}`,
-        );
-      const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon));
-      return ops.kernel(aheadProducts, {
-        keys: k,
-        query: ops.from({ data: query, shape: [H, d] }),
-        spread: ops.from({ data: spread, shape: [H, half] }),
-      });
+export const triattention = scorer(
+  'triattention',
+  {
+    source: 'Mao et al. 2026, arXiv:2604.04921',
+    says: 'How a key would fare with future queries, by calibrated statistics.',
+    options: {
+      horizon: count(65_536, 'tokens', 'Future distances 1, 2, 4, ... up to this many tokens are averaged.', {
+        most: 2 ** 20,
+      }),
     },
-  );
-}
+    needs: [preRope, rope, keys],
+  },
+  ({ ops, at, preRope: stats, rope: turns, keys: k }, { horizon }) => {
+    const { queryHeads: H, headDim: d } = at;
+    const { half } = stats;
+    if (stats.queryHeads !== H || stats.headDim !== d || 2 * half !== turns.rotary)
+      throw new KvError(
+        'triattention',
+        `expected statistics of ${H} heads with ${d} channels, ${turns.rotary} of which rotate, got ${stats.queryHeads} heads with ${stats.headDim} and ${2 * half}`,
+      );
+    const { query, spread } = centre(stats, H, d, ahead(turns, at.length, horizon));
+    return ops.kernel(aheadProducts, {
+      keys: k,
+      query: ops.from({ data: query, shape: [H, d] }),
+      spread: ops.from({ data: spread, shape: [H, half] }),
+    });
+  },
+);
 
 /**
  * query · k + Σ_f spread_f |k_f| over the pairs (f, f + half) of every key: keys `[G, n, d]`, query `[H, d]`, spread
  * `[H, half]`, to `[H, n]`.
  */
-export const aheadProducts: Kernel = {
+export const aheadProducts = kernel({
   id: 'ahead-products',
   inputs: { keys: 'f32', query: 'f32', spread: 'f32' },
-  params: {},
   ragged: 'keys',
   per: 'element',
   output: { dtype: 'f32', shape: ({ keys: k, query }) => [query[0], k[1]] },
@@ -111,7 +104,7 @@ fn run(index: u32) {
       [H = 0, half = 0] = spread.shape;
     return H * n * (2 * d + 6 * half);
   },
-  ref({ keys: k, query, spread }, _params, out) {
+  ref({ keys: k, query, spread }, _, out) {
     const [G = 0, n = 0, d = 0] = k.shape,
       [H = 0, half = 0] = spread.shape,
       group = H / Math.max(1, G),
@@ -133,4 +126,4 @@ fn run(index: u32) {
       }
     }
   },
-};
+});

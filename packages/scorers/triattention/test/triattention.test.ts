@@ -202,7 +202,7 @@ test('statistics of another model and a wrong horizon are refused', () => {
     'triattention: expected statistics of 1 heads with 2 channels, 2 of which rotate, got 1 heads with 4 and 4',
   );
   expect(() => triattention({ horizon: 0 })).toThrow('triattention: horizon must be');
-  expect(compose(triattention(), zScore(), reduceHeads('max')).label).toBe(
+  expect(compose(triattention(), zScore(), reduceHeads({ kind: 'max' })).label).toBe(
     'triattention ∘ zScore ∘ reduceHeads(kind=max)',
   );
 });

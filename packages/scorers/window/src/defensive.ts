@@ -1,55 +1,35 @@
-import {
-  blockAttention,
-  checkNumber,
-  isPositiveInteger,
-  keys,
-  overWindow,
-  positions,
-  queries,
-  weigher,
-} from '@kv/core';
-import type { Weigher } from '@kv/core';
-
-export interface DefensiveOptions {
-  /** Last queries that are looked at, whose own slots stay. @defaultValue 32 */
-  readonly window?: number;
-  /** Odd width of the mean over neighbouring slots. @defaultValue 5 */
-  readonly kernel?: number;
-}
+import { blockAttention, count, keys, odd, overWindow, positions, queries, weigher } from '@kv/core';
 
 /**
  * DefensiveKV's worst case: the largest attention that a slot received from any of the last w queries and heads of its
- * group, and at least the mean of
- * these over the head's slots.
+ * group, and at least the mean of these over the head's slots.
  *
  * @remarks Feng et al. 2025, arXiv:2510.13334. Each row is pooled and keeps its mass before the window. Weights on KV
- * rows `[G, n]`; the window is
- * forced. The paper weighs by the size of the value in the output: put `outputShare()` behind it. O(w H n d).
- * @throws KvError if `window` or `kernel` is not a positive whole number (`kernel` odd).
+ * rows `[G, n]`; the window is forced. The paper weighs by the size of the value in the output: put `outputShare()`
+ * behind it. O(w H n d).
  */
-export function defensive({ window = 32, kernel = 5 }: DefensiveOptions = {}): Weigher<'defensive'> {
-  checkNumber('defensive', 'window', window, 'a positive whole number of queries', isPositiveInteger);
-  checkNumber(
-    'defensive',
-    'kernel',
-    kernel,
-    'an odd positive whole number',
-    (k) => isPositiveInteger(k) && k % 2 === 1,
-  );
-  return weigher(
-    { name: 'defensive', options: { window, kernel }, floor: (n) => Math.min(n, window) },
-    [queries(window), keys, positions],
-    (ctx) => {
-      const { ops, at } = ctx,
-        last = ops.lastSlots(ctx.keys, window),
-        open = ops.sub(1, last);
-      const sum = (x: typeof last): typeof last => ops.reduce('sum', x, 'slots');
-      const worst = overWindow(ctx, 'max', at.kvHeads, (block) => {
-        const before = ops.mul(blockAttention(ctx, block), open),
-          smooth = ops.pool(before, { kernel, kind: 'mean', except: window });
-        return ops.mul(smooth, ops.div(sum(before), ops.max(sum(smooth), 1e-30)));
-      });
-      return { scores: ops.mul(open, ops.max(worst, ops.div(sum(worst), ops.max(sum(open), 1)))), forced: last };
+export const defensive = weigher(
+  'defensive',
+  {
+    source: 'Feng et al. 2025, arXiv:2510.13334',
+    says: 'The largest attention from any of the last queries, and at least its mean.',
+    options: {
+      window: count(32, 'queries', 'Last queries that are looked at, whose own slots stay.'),
+      kernel: odd(5, 'Width of the mean over neighbouring slots.'),
     },
-  );
-}
+    needs: ({ window }) => [queries(window), keys, positions],
+    floor: ({ window }, slots) => Math.min(slots, window),
+  },
+  (ctx, { window, kernel }) => {
+    const { ops, at } = ctx;
+    const last = ops.lastSlots(ctx.keys, window);
+    const open = ops.sub(1, last);
+    const worst = overWindow(ctx, 'max', at.kvHeads, (block) => {
+      const before = ops.mul(blockAttention(ctx, block), open);
+      const smooth = ops.pool(before, { kernel, kind: 'mean', except: window });
+      return ops.mul(smooth, ops.div(ops.sum(before), ops.max(ops.sum(smooth), 1e-30)));
+    });
+    const mean = ops.div(ops.sum(worst), ops.max(ops.sum(open), 1));
+    return { scores: ops.mul(open, ops.max(worst, mean)), forced: last };
+  },
+);

@@ -1,8 +1,5 @@
 export { defensive } from './defensive.ts';
-export type { DefensiveOptions } from './defensive.ts';
 export { finch } from './finch.ts';
 export { importance } from './importance.ts';
-export type { ImportanceOptions } from './importance.ts';
 export { lastNear, redundancy } from './redundancy.ts';
 export { scissorhands } from './scissorhands.ts';
-export type { ScissorhandsOptions } from './scissorhands.ts';

@@ -1,8 +1,7 @@
-import { checkNumber, dotWith, keys, weigher } from '@kv/core';
-import type { Kernel, Weigher } from '@kv/core';
+import { dotWith, kernel, keys, number, weigher } from '@kv/core';
 
 /** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */
-export const lastNear: Kernel = {
+export const lastNear = kernel({
   id: 'last-near',
   inputs: { x: 'f32' },
   params: { near: 'f32' },
@@ -25,7 +24,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x }, { near = 0 }, out, lengths) {
+  ref({ x }, { near }, out, lengths) {
     const [G = 0, n = 0, d = 0] = x.shape,
       { data } = x;
     for (let g = 0; g < G; g++)
@@ -40,37 +39,41 @@ fn run(index: u32) {
           }
         }
   },
-};
+});
 
 /**
  * R-KV's redundancy: softmax over the slots of the mean cosine that a key has with the others, each key's last
- * near-duplicate left out, so that of
- * keys alike the newest counts as the least redundant.
+ * near-duplicate left out, so that of keys alike the newest counts as the least redundant.
  *
  * @remarks Cai et al. 2025, arXiv:2505.24133. Weights on KV rows `[G, n]`; high = redundant, so it enters a sum with a
- * negative weight. No
- * n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding near-duplicates takes O(G
- * n² d) at worst, and memory O(n).
- * @throws KvError if `near` is not a cosine.
+ * negative weight. No n x n matrix: the mean cosine is one inner product with the sum of the unit keys. Finding
+ * near-duplicates takes O(G n² d) at worst, and memory O(n).
  */
-export function redundancy({
-  near = 0.5,
-}: {
-  /** Cosine above which two keys are near-duplicates. @defaultValue 0.5 */ readonly near?: number;
-} = {}): Weigher<'redundancy'> {
-  checkNumber('redundancy', 'near', near, 'a cosine from -1 to 1', (x) => x >= -1 && x <= 1);
-  return weigher({ name: 'redundancy', options: { near } }, [keys], ({ ops, at, keys: k }) => {
-    const length = ops.norm(k),
-      one = ops.fill(length, 1),
-      inverse = ops.div(1, ops.add(length, 1e-8)),
-      unit = ops.scale(k, inverse),
-      size = ops.mul(length, inverse);
+export const redundancy = weigher(
+  'redundancy',
+  {
+    source: 'Cai et al. 2025, arXiv:2505.24133',
+    says: 'How alike a key is to the others; high is redundant.',
+    options: {
+      near: number(0.5, 'Cosine above which two keys are near-duplicates.', {
+        least: -1,
+        most: 1,
+        want: 'a cosine from -1 to 1',
+      }),
+    },
+    needs: [keys],
+  },
+  ({ ops, at, keys: k }, { near }) => {
+    const length = ops.norm(k);
+    const one = ops.fill(length, 1);
+    const inverse = ops.div(1, ops.add(length, 1e-8));
+    const unit = ops.scale(k, inverse);
+    const size = ops.mul(length, inverse);
     const last = ops.kernel(lastNear, { x: unit }, { near });
-    const own = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] });
-    const cosine = ops.where(ops.zip('equal', last, own), 0, ops.kernel(dotWith, { x: unit, index: last }));
+    const slot = ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] });
+    const cosine = ops.where(ops.zip('equal', last, slot), 0, ops.kernel(dotWith, { x: unit, index: last }));
     const others = ops.sub(ops.dot(ops.matmul(one, unit), unit), ops.mul(size, size));
-    return ops.softmax(
-      ops.div(ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots)), ops.reduce('sum', one, 'slots')),
-    );
-  });
-}
+    const open = ops.sub(others, ops.groupSlots('sum', cosine, last, at.slots));
+    return ops.softmax(ops.div(open, ops.sum(one)));
+  },
+);

@@ -16,7 +16,7 @@ import {
 } from './window.oracle.ts';
 import type { Vector } from './window.oracle.ts';
 
-const topK = () => selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 // the window is of slots; of keys alike the last counts
 const pieces = [
   importance({ window: 2, kernel: 3 }),

@@ -1,18 +1,16 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; what
- * is left over
- * holds minus its redundancy, -max(0, max over the picked j of cos(i, j)).
+ * is left over holds minus its redundancy, -max(0, max over the picked j of cos(i, j)).
  *
  * Forced slots are picked first, in order, then argmax of s_i - λ max(0, max cos(i, j)), the lower slot of equals,
  * never a banned one.
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
- * f32 `[r, 1]`. One pass over the
- * slots a pick: O(k n d) a row by one workgroup, and no memory but the output.
+ * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output.
  */
-export const greedyOrder: Kernel = {
+export const greedyOrder = kernel({
   id: 'diversity-greedy',
   inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
   params: { lambda: 'f32' },
@@ -65,7 +63,7 @@ fn run(row: u32, lane: u32) {
       picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
-  ref({ scores, signatures, forced, banned, budgets }, { lambda = 0 }, out, lengths) {
+  ref({ scores, signatures, forced, banned, budgets }, { lambda }, out, lengths) {
     const [rows = 0, n = 0] = scores.shape,
       [groups = 1, , d = 0] = signatures.shape,
       v = signatures.data;
@@ -97,4 +95,4 @@ fn run(row: u32, lane: u32) {
       }
     }
   },
-};
+});

@@ -1,4 +1,3 @@
 export { diversity } from './diversity.ts';
-export type { DiversityOptions } from './diversity.ts';
 export { greedyOrder } from './greedy.ts';
 export { addByPosition } from './signatures.ts';

@@ -1,4 +1,5 @@
-import type { Kernel, Ops, Tensor } from '@kv/core';
+import { kernel } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
 
 /** ε of eq. 1: what keeps a signature of nothing finite. */
 const EPSILON = 1e-8;
@@ -44,10 +45,9 @@ function everySlot(ops: Ops, { shape: [rows = 0, slots = 0] }: Tensor): Tensor {
  * `total` `[1, N, d]` plus, at every position, the values of the heads that hold it. `held` u32 `[G]`: valid slots. O(N
  * d G log n).
  */
-export const addByPosition: Kernel = {
+export const addByPosition = kernel({
   id: 'add-by-position',
   inputs: { total: 'f32', values: 'f32', positions: 'u32', held: 'u32' },
-  params: {},
   output: { dtype: 'f32', shape: ({ total }) => total },
   per: 'element',
   wgsl: /* wgsl */ `
@@ -64,7 +64,7 @@ fn run(index: u32) {
   }
   output[index] = sum;
 }`,
-  ref({ total, values, positions: p, held }, _params, out) {
+  ref({ total, values, positions: p, held }, _, out) {
     const [rows = 0, slots = 0] = p.shape,
       d = total.shape[2];
     out.set(total.data);
@@ -73,4 +73,4 @@ fn run(index: u32) {
         for (let c = 0, to = p.data[g * slots + i] * d, from = (g * slots + i) * d; c < d; c++)
           out[to + c] += values.data[from + c];
   },
-};
+});

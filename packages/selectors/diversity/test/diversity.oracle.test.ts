@@ -35,11 +35,11 @@ function given({ n, d, heads, seed, forced, banned }: Case) {
     must = order.slice(0, forced).sort((a, b) => a - b),
     not = order.slice(must.length, must.length + banned);
   const mask = (set: readonly number[]): Float32Array => Float32Array.from(s, (_, i) => Number(set.includes(i)));
-  const masks = shaper('masks', [], ({ ops, scores }) => ({
+  const masks = shaper('masks', {}, ({ ops, scores }) => ({
     scores,
     forced: ops.from({ data: mask(must), shape: [1, n] }),
     banned: ops.from({ data: mask(not), shape: [1, n] }),
-  }));
+  }))();
   const vector = (g: number, i: number): number[] => Array.from(v.subarray((g * n + i) * d, (g * n + i + 1) * d));
   return { s, must, not, masks, vector, values: { data: v, shape: [heads, n, d] } };
 }

@@ -1,26 +1,22 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /** Less mass than this left is none: half an f32 ulp of 1. */
 const FLOOR = 2 ** -24;
 
 /**
  * The order in which slots of each KV head are evicted: -n for the first, 1 - n for the second, and so on until the
- * budget is met; 0 stays.
- * Behind the n slots of a row stands what the loop carries: for each query head Σ_E h_i (o - v_i), d numbers, and Σ_E
- * h_i.
+ * budget is met; 0 stays. Behind the n slots of a row stands what the loop carries: for each query head Σ_E h_i (o -
+ * v_i), d numbers, and Σ_E h_i.
  *
  * Banned slots (mask -1) go first, forced ones (mask 1) never; then always the slot whose joint error with what is gone
- * is least, as a
- * mean over the query heads of the group, the higher slot of equals.
+ * is least, as a mean over the query heads of the group, the higher slot of equals.
  *
  * @remarks Simplex `weights` f32 `[W, n]`, their `outputs` `[W, d]`, `values` `[G, n, d]`, `mask` `[r, n]`, `budgets`
- * `[r, 1]`, r dividing W and a multiple of G.
- * Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n matrix.
+ * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n matrix.
  */
-export const evictionOrder: Kernel = {
+export const evictionOrder = kernel({
   id: 'joint-eviction-greedy',
   inputs: { weights: 'f32', outputs: 'f32', values: 'f32', mask: 'f32', budgets: 'f32' },
-  params: {},
   ragged: 'mask',
   output: {
     dtype: 'f32',
@@ -81,7 +77,7 @@ fn run(row: u32, lane: u32) {
       gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets.data?.[r] ?? 0));
     return gone.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * heads * (5 * d + 5), 0);
   },
-  ref({ weights, outputs, values, mask, budgets }, _params, out, lengths) {
+  ref({ weights, outputs, values, mask, budgets }, _, out, lengths) {
     const [rows = 0, n = 0] = mask.shape,
       [groups = 1, , d = 0] = values.shape,
       heads = weights.shape[0] / Math.max(1, rows),
@@ -132,20 +128,19 @@ fn run(row: u32, lane: u32) {
       });
     }
   },
-};
+});
 
 /** The first columns of `x`, as many as `like` has, ragged as it is. */
-export const firstColumns: Kernel = {
+export const firstColumns = kernel({
   id: 'first-columns',
   inputs: { x: 'f32', like: 'f32' },
-  params: {},
   ragged: 'like',
   per: 'element',
   output: { dtype: 'f32', shape: ({ like }) => like },
   wgsl: /* wgsl */ `fn run(index: u32) { output[index] = x[index / like_shape.y * x_shape.y + index % like_shape.y]; }`,
-  ref({ x, like }, _params, out) {
+  ref({ x, like }, _, out) {
     const [rows = 0, n = 0] = like.shape,
       width = x.shape[1];
     for (let r = 0; r < rows; r++) out.set(x.data.subarray(r * width, r * width + n), r * n);
   },
-};
+});

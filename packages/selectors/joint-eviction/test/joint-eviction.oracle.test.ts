@@ -77,11 +77,11 @@ test('agrees with the greedy float64 oracle that recomputes every output, under 
         budget = Math.max(c.budget, must.length);
       const mask = (set: readonly number[]): Float32Array =>
         Float32Array.from(order, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', [], ({ ops, scores }) => ({
+      const masks = shaper('masks', {}, ({ ops, scores }) => ({
         scores,
         forced: ops.from({ data: mask(must), shape: [1, c.n] }),
         banned: ops.from({ data: mask(not), shape: [1, c.n] }),
-      }));
+      }))();
       const { kept } = apply(compose(masks, jointEviction()), { ...inputs, budget });
       const want = values.map((v, g) =>
         greedyOracle(weights.slice(g * c.group, (g + 1) * c.group), v, Math.min(budget, c.n), must, not),

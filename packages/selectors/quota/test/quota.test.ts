@@ -6,7 +6,7 @@ import { quota } from '../src/index.ts';
 import { quotaOracle } from './quota.oracle.ts';
 
 const parts = (size: number) =>
-  unit('parts', [positions], ({ ops, at, scores, positions: p }) => {
+  unit('parts', { needs: [positions] }, ({ ops, at, scores, positions: p }) => {
     const of = ops.take(
         ops.from({
           data: Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / size)),
@@ -16,7 +16,7 @@ const parts = (size: number) =>
       ),
       count = Math.ceil(at.length / size);
     return { units: { of, count }, scores: ops.groupSlots('mean', scores, of, count) };
-  });
+  })();
 describe('without units', () => {
   each(selectorLaws(quota(), { nested: true, runs: 50 }), test);
 });
@@ -43,7 +43,7 @@ const cases = fc
     }),
   );
 const cutInto = (row: readonly number[], size: number) =>
-  unit('blocks', [], ({ ops }) => ({
+  unit('blocks', {}, ({ ops }) => ({
     units: {
       of: ops.from({ data: Uint32Array.from(row, (__, i) => Math.floor(i / size)), shape: [1, row.length] }),
       count: Math.ceil(row.length / size),
@@ -52,7 +52,7 @@ const cutInto = (row: readonly number[], size: number) =>
       data: new Float32Array(Math.ceil(row.length / size)),
       shape: [1, Math.ceil(row.length / size)],
     }),
-  }));
+  }))();
 test('agrees with the oracle under masks', () => {
   fc.assert(
     fc.property(cases, ({ c: { row, size, budget, cut }, some }) => {
@@ -61,11 +61,11 @@ test('agrees with the oracle under masks', () => {
         banned = some.slice(cut),
         room = Math.max(budget, forced.length),
         mask = (set: readonly number[]): Float32Array => Float32Array.from(row, (__, i) => Number(set.includes(i)));
-      const masks = shaper('masks', [], ({ ops, scores }) => ({
+      const masks = shaper('masks', {}, ({ ops, scores }) => ({
         scores,
         forced: ops.from({ data: mask(forced), shape: [1, n] }),
         banned: ops.from({ data: mask(banned), shape: [1, n] }),
-      }));
+      }))();
       expect(apply(compose(masks, cutInto(row, size), quota()), { scores: [row], budget: room }).kept).toEqual([
         quotaOracle(
           row,

@@ -1,9 +1,11 @@
 import { selector } from '@kv/core';
-import type { Selector } from '@kv/core';
 
 /**
  * Top-k: the forced slots, then the highest scores, ties to the lower slot, never a banned one. Nested: S_k is part of
  * S_k+1.
  */
-export const topK = (): Selector<'topK'> =>
-  selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+export const topK = selector(
+  'topK',
+  { source: '@kv/core', says: 'The highest scores, ties to the lower slot.' },
+  ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks),
+);

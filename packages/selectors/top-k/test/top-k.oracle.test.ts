@@ -25,11 +25,11 @@ test('agrees with the float64 oracle under masks, for every budget that covers t
         banned = some.slice(cut),
         room = Math.max(budget, forced.length);
       const mask = (set: readonly number[]): Float32Array => Float32Array.from(row, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', [], ({ ops, scores: s }) => ({
+      const masks = shaper('masks', {}, ({ ops, scores: s }) => ({
         scores: s,
         forced: ops.from({ data: mask(forced), shape: [1, row.length] }),
         banned: ops.from({ data: mask(banned), shape: [1, row.length] }),
-      }));
+      }))();
       expect(apply(compose(masks, topK()), { scores: [row], budget: room }).kept).toEqual([
         topKOracle(row, Math.min(room, row.length), forced, banned),
       ]);

@@ -1,2 +1,1 @@
 export { wholeUnits } from './whole-units.ts';
-export type { WholeUnitsOptions } from './whole-units.ts';

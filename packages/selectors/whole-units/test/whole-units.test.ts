@@ -5,14 +5,14 @@ import { each, selectorLaws } from '@kv/laws';
 import { wholeUnits } from '../src/index.ts';
 import { wholeUnitsOracle } from './whole-units.oracle.ts';
 
-const pairs = unit('pairs', [positions], ({ ops, at, scores, positions: p }) => {
+const pairs = unit('pairs', { needs: [positions] }, ({ ops, at, scores, positions: p }) => {
   const of = ops.take(
       ops.from({ data: Uint32Array.from({ length: at.length }, (_, i) => i >> 1), shape: [1, at.length] }),
       p,
     ),
     count = (at.length + 1) >> 1;
   return { units: { of, count }, scores: ops.groupSlots('mean', scores, of, count) };
-});
+})();
 
 describe('without units', () => {
   each(selectorLaws(wholeUnits(), { nested: true, runs: 50 }), test);
@@ -56,16 +56,16 @@ test('agrees with the oracle under masks', () => {
         room = Math.max(budget, forced.length),
         count = Math.ceil(n / size);
       const mask = (set: readonly number[]): Float32Array => Float32Array.from(row, (_, i) => Number(set.includes(i)));
-      const masks = shaper('masks', [], ({ ops, scores }) => ({
+      const masks = shaper('masks', {}, ({ ops, scores }) => ({
         scores,
         forced: ops.from({ data: mask(forced), shape: [1, n] }),
         banned: ops.from({ data: mask(banned), shape: [1, n] }),
-      }));
+      }))();
       const unitScores = Array.from({ length: count }, (_, u) => (u * 7) % 4);
-      const blocks = unit('blocks', [], ({ ops }) => ({
+      const blocks = unit('blocks', {}, ({ ops }) => ({
         units: { of: ops.from({ data: Uint32Array.from(row, (_, i) => Math.floor(i / size)), shape: [1, n] }), count },
         scores: ops.from({ data: Float32Array.from(unitScores), shape: [1, count] }),
-      }));
+      }))();
       const { kept } = apply(compose(masks, blocks, wholeUnits({ last })), { scores: [row], budget: room });
       expect(kept).toEqual([
         wholeUnitsOracle(

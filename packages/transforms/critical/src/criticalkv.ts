@@ -1,36 +1,32 @@
-import { checkNumber, outputNorms, shaper } from '@kv/core';
-import type { Shaper } from '@kv/core';
-
-export interface CriticalkvOptions {
-  /** Share of the budget that the scores alone decide. @defaultValue 0.5 */
-  readonly first?: number;
-  /** Added to the scores before they are scaled. @defaultValue 1e-4 */
-  readonly epsilon?: number;
-}
+import { number, outputNorms, shaper, share } from '@kv/core';
+import { onKvRows } from './on-kv-rows.ts';
 
 /**
  * CriticalKV: the best ⌊first · B⌋ slots of a head by their scores stay; all others are scored anew, (s + epsilon)
- * times the size of what
- * their value adds to the layer's output, |v W_O|_1, mean over the head group.
+ * times the size of what their value adds to the layer's output, |v W_O|_1, mean over the head group.
  *
  * @remarks Feng et al. 2025, arXiv:2502.03805. Scores come out on KV rows `[G, n]`; slots already forced count as best.
- * B is
- * the head's budget as it stands: behind an allocator, that one's. The norms cost the layer's output product over every
- * slot.
- * @throws KvError if `first` is not a share of 0 .. 1 or `epsilon` negative.
+ * B is the head's budget as it stands: behind an allocator, that one's. The norms cost the layer's output product over
+ * every slot.
  */
-export function criticalkv({ first = 0.5, epsilon = 1e-4 }: CriticalkvOptions = {}): Shaper<'criticalkv'> {
-  checkNumber('criticalkv', 'first', first, 'a share from 0 to 1', (x) => x >= 0 && x <= 1);
-  checkNumber('criticalkv', 'epsilon', epsilon, 'a number of at least 0', (x) => x >= 0 && x < Infinity);
-  return shaper(
-    { name: 'criticalkv', options: { first, epsilon }, floor: (n, budget) => Math.min(n, Math.floor(first * budget)) },
-    [outputNorms],
-    ({ ops, at, scores, forced, budgets, outputNorms: size }) => {
-      const onKvRows = (kind: 'mean' | 'max', x: typeof scores): typeof scores =>
-        x.shape[0] > at.kvHeads ? ops.groupRows(kind, x, at.kvHeads) : x;
-      const s = onKvRows('mean', scores),
-        best = ops.select(s, ops.map('floor', ops.mul(budgets, first)), { forced: forced && onKvRows('max', forced) });
-      return { scores: ops.mul(ops.add(s, epsilon), onKvRows('mean', size)), forced: ops.mark(best, s) };
+export const criticalkv = shaper(
+  'criticalkv',
+  {
+    source: 'Feng et al. 2025, arXiv:2502.03805',
+    says: 'The best by score stay; the others are scored by the size of their value in the output, too.',
+    options: {
+      first: share(0.5, 'Share of the budget that the scores alone decide.'),
+      epsilon: number(1e-4, 'Added to the scores before they are scaled.', { least: 0 }),
     },
-  );
-}
+    needs: [outputNorms],
+    floor: ({ first }, slots, budget) => Math.min(slots, Math.floor(first * budget)),
+  },
+  (ctx, { first, epsilon }) => {
+    const { ops, budgets, forced } = ctx;
+    const s = onKvRows(ctx, 'mean', ctx.scores);
+    const size = onKvRows(ctx, 'mean', ctx.outputNorms);
+    const least = ops.map('floor', ops.mul(budgets, first)); // [G, 1]
+    const best = ops.top(s, least, { forced: forced && onKvRows(ctx, 'max', forced) });
+    return { scores: ops.mul(ops.add(s, epsilon), size), forced: best };
+  },
+);

@@ -1,3 +1,2 @@
 export { criticalkv } from './criticalkv.ts';
-export type { CriticalkvOptions } from './criticalkv.ts';
 export { outputShare } from './output-share.ts';

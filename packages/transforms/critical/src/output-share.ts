@@ -1,20 +1,24 @@
 import { layerMean, outputNorms, positions, shaper } from '@kv/core';
-import type { Shaper } from '@kv/core';
+import { onKvRows } from './on-kv-rows.ts';
 
 /**
  * Scores times how much more a slot's value weighs in the layer's output through this KV head than through the others:
- * |v W_O|_1, mean over the head
- * group, over the mean of all heads that hold the position.
+ * |v W_O|_1, mean over the head group, over the mean of all heads that hold the position.
  *
  * @remarks Feng et al. 2025, arXiv:2510.13334 (DefensiveKV), as its code has it, up to the number of heads. Scores on
  * KV rows `[G, n]`; weights stay weights.
  */
-export const outputShare = (): Shaper<'outputShare'> =>
-  shaper('outputShare', [outputNorms, positions], ({ ops, at, scores, outputNorms: size, positions: p }) => {
-    const norm = ops.groupRows('mean', size, at.kvHeads),
-      mean = layerMean({ ops, at, positions: p }, norm);
-    return ops.mul(
-      scores.shape[0] > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores,
-      ops.div(norm, ops.max(mean, 1e-30)),
-    );
-  });
+export const outputShare = shaper(
+  'outputShare',
+  {
+    source: 'Feng et al. 2025, arXiv:2510.13334',
+    says: "Scores times a value's share in the layer's output.",
+    needs: [outputNorms, positions],
+  },
+  (ctx) => {
+    const { ops, at, outputNorms: size } = ctx;
+    const norm = ops.groupRows('mean', size, at.kvHeads);
+    const mean = layerMean(ctx, norm);
+    return ops.mul(onKvRows(ctx, 'mean', ctx.scores), ops.div(norm, ops.max(mean, 1e-30)));
+  },
+);

@@ -1,10 +1,10 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * 1 / m for a slot that `merges` and whose coin is below what it received against the mean of the next m kept slots, m
  * at most `slots`; else 0. All `[G, n]`.
  */
-export const shareAhead: Kernel = {
+export const shareAhead = kernel({
   id: 'share-ahead',
   inputs: { received: 'f32', stays: 'f32', merges: 'f32', coin: 'f32' },
   params: { slots: 'u32' },
@@ -20,7 +20,7 @@ fn run(index: u32) {
   for (var i = index % n + 1u; i < received_lengths[g] && count < params.slots; i++) { if (stays[g * n + i] != 0.0) { sum += received[g * n + i]; count++; } }
   if (count > 0u && coin[index] * (sum / f32(count)) < received[index]) { output[index] = 1.0 / f32(count); }
 }`,
-  ref({ received, stays, merges, coin }, { slots = 1 }, out, lengths) {
+  ref({ received, stays, merges, coin }, { slots }, out, lengths) {
     const [G = 0, n = 0] = received.shape;
     for (let g = 0; g < G; g++)
       for (let e = 0; e < lengths[g]; e++) {
@@ -35,13 +35,13 @@ fn run(index: u32) {
         if (count > 0 && coin.data[g * n + e] * (sum / count) < received.data[g * n + e]) out[g * n + e] = 1 / count;
       }
   },
-};
+});
 
 /**
  * v_t + Σ share_e v_e over the slots e before a kept slot t with fewer than `slots` kept ones between them: values `[G,
  * n, d]` to the same.
  */
-export const foldAhead: Kernel = {
+export const foldAhead = kernel({
   id: 'fold-ahead',
   inputs: { values: 'f32', stays: 'f32', share: 'f32' },
   params: { slots: 'u32' },
@@ -60,7 +60,7 @@ fn run(index: u32) {
   }
   output[index] = sum;
 }`,
-  ref({ values: v, stays, share }, { slots = 1 }, out, lengths) {
+  ref({ values: v, stays, share }, { slots }, out, lengths) {
     const [G = 0, n = 0, d = 0] = v.shape,
       sums = Float64Array.from(v.data);
     for (let g = 0; g < G; g++)
@@ -75,4 +75,4 @@ fn run(index: u32) {
       }
     out.set(sums);
   },
-};
+});

@@ -1,76 +1,61 @@
 import {
   as,
   attentionLast,
-  checkNumber,
-  isCount,
-  isPositiveInteger,
+  count,
+  number,
   onCompact,
   onStep,
   positions,
   state,
   uniformHash,
   values,
+  whole,
 } from '@kv/core';
-import type { Hooked } from '@kv/core';
 import { foldAhead, shareAhead } from './ahead.ts';
 
-export interface CamOptions {
-  /** Kept slots behind an evicted one that share its value. @defaultValue 32 */
-  readonly slots?: number;
-  /**
-   * Evicted slots, those of the highest scores, that may be folded at an event: the tokens between two events.
-   * @defaultValue 512
-   */
-  readonly most?: number;
-  /** Of the coins. @defaultValue 0 */
-  readonly seed?: number;
-}
+/** Attention received from the tokens generated so far, mean of a head group, `[G, n]`. */
+const received = as('received', state('cam', { kind: 'slot', rows: 'kv' }));
+const receiving = onStep('cam', { needs: [attentionLast, received] }, ({ ops, attention, received: before }) => ({
+  received: ops.add(before, ops.groupRows('mean', attention, before.shape[0])),
+}));
 
 /**
  * CaM: the value of an evicted slot is divided among the kept slots that follow it, by a coin whose chance is the
  * attention that it received against the mean of theirs.
  *
  * @remarks Zhang et al. 2024 (CaM, ICML), as kvpress' CAMPress folds many slots at once: p = min(1, A_e / mean A over
- * the next `slots` kept ones), A the attention received from the tokens generated so far, mean of a head group.
- * Where the coin, the hash of seed, layer, KV head and position, is below p, each of them gets v_e / their number. Keys
- * stay. Nothing is folded before a token was generated.
- * @throws KvError if `slots` is not a positive whole number, or `most` or `seed` not a whole one.
+ * the next `slots` kept ones), A the attention received from the tokens generated so far, mean of a head group. Where
+ * the coin, the hash of seed, layer, KV head and position, is below p, each of them gets v_e / their number. Keys stay.
+ * Nothing is folded before a token was generated.
  */
-export function cam({ slots = 32, most = 512, seed = 0 }: CamOptions = {}): Hooked<'cam'> {
-  checkNumber('cam', 'slots', slots, 'a positive whole number of slots', isPositiveInteger);
-  checkNumber('cam', 'most', most, 'a whole number of slots', isCount);
-  checkNumber('cam', 'seed', seed, 'a whole number below 2^32', (x) => isCount(x) && x < 2 ** 32);
-  const options = { slots, most, seed: seed === 0 ? undefined : seed },
-    received = as('received', state('cam', { kind: 'slot', rows: 'kv' }));
-  const fold = onCompact(
-    { name: 'cam', options },
-    [values, positions, received],
-    ({ ops, at, values: v, positions: p, received: a, scores, kept }) => {
-      const stays = ops.mark(kept, a),
-        rows = a.shape[0],
-        zero = ops.fill(a, 0),
-        s =
-          scores === undefined
-            ? zero
-            : ops.add(scores.shape[0] > rows ? ops.groupRows('mean', scores, rows) : scores, zero);
-      const merges = ops.mark(
-        ops.select(s, ops.from({ data: new Float32Array(rows).fill(most), shape: [rows, 1] }), { banned: stays }),
-        a,
-      );
-      const share = ops.kernel(
-        shareAhead,
-        { received: a, stays, merges, coin: ops.kernel(uniformHash, { positions: p }, { seed, layer: at.layer }) },
-        { slots },
-      );
-      return { values: ops.kernel(foldAhead, { values: v, stays, share }, { slots }) };
+export const cam = onCompact(
+  'cam',
+  {
+    source: 'CaM, Zhang et al. 2024, ICML',
+    says: 'Divides the value of an evicted slot among the kept ones behind it.',
+    options: {
+      slots: count(32, 'slots', 'Kept slots behind an evicted one that share its value.'),
+      most: whole(
+        512,
+        'slots',
+        'Evicted slots, those of the highest scores, that may be folded at an event: the tokens between two events.',
+      ),
+      seed: number(0, 'Of the coins.', { least: 0, below: 2 ** 32, whole: true, want: 'a whole number below 2^32' }),
     },
-  );
-  const receiving = onStep(
-    { name: 'cam', options },
-    [attentionLast, received],
-    ({ ops, attention, received: before }) => ({
-      received: ops.add(before, ops.groupRows('mean', attention, before.shape[0])),
-    }),
-  );
-  return { ...fold, atoms: [...fold.atoms, ...receiving.atoms] };
-}
+    needs: [values, positions, received],
+    beside: () => [receiving()],
+  },
+  ({ ops, at, values: v, positions: p, received: a, scores, kept }, { slots, most, seed }) => {
+    const rows = a.shape[0];
+    const stays = ops.mark(kept, a);
+    const none = ops.fill(a, 0); // [G, n], as long as the cache's rows
+    const reduced = scores && scores.shape[0] > rows ? ops.groupRows('mean', scores, rows) : scores;
+    const s = reduced ? ops.add(reduced, none) : none;
+    const merges = ops.top(s, ops.from({ data: new Float32Array(rows).fill(most), shape: [rows, 1] }), {
+      banned: stays,
+    });
+    const coin = ops.kernel(uniformHash, { positions: p }, { seed, layer: at.layer });
+    const share = ops.kernel(shareAhead, { received: a, stays, merges, coin }, { slots });
+    return { values: ops.kernel(foldAhead, { values: v, stays, share }, { slots }) };
+  },
+);

@@ -1,5 +1,4 @@
 export { cam } from './cam.ts';
-export type { CamOptions } from './cam.ts';
 export { foldAhead, shareAhead } from './ahead.ts';
 export { foldInto, nearestKept } from './kernels.ts';
 export { merge } from './merge.ts';

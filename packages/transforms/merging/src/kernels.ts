@@ -1,13 +1,12 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to
  * u32 `[G, n]`.
  */
-export const nearestKept: Kernel = {
+export const nearestKept = kernel({
   id: 'nearest-kept',
   inputs: { x: 'f32', stays: 'f32' },
-  params: {},
   ragged: 'x',
   per: 'element',
   output: { dtype: 'u32', shape: ({ stays }) => stays },
@@ -28,7 +27,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x, stays }, _params, out, lengths) {
+  ref({ x, stays }, _, out, lengths) {
     const [G = 0, n = 0, d = 0] = x.shape,
       { data } = x;
     for (let g = 0; g < G; g++)
@@ -45,16 +44,15 @@ fn run(index: u32) {
         }
       }
   },
-};
+});
 
 /**
  * (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same; w is 0 for what
  * does not move.
  */
-export const foldInto: Kernel = {
+export const foldInto = kernel({
   id: 'fold-into',
   inputs: { values: 'f32', into: 'u32', w: 'f32' },
-  params: {},
   ragged: 'values',
   per: 'element',
   output: { dtype: 'f32', shape: ({ values }) => values },
@@ -69,7 +67,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = values.shape;
     return 2 * G * n * n * d;
   },
-  ref({ values: v, into, w }, _params, out, lengths) {
+  ref({ values: v, into, w }, _, out, lengths) {
     const [G = 0, n = 0, d = 0] = v.shape,
       sums = Float64Array.from(v.data),
       mass = new Float64Array(G * n).fill(1);
@@ -83,4 +81,4 @@ fn run(index: u32) {
       }
     for (let i = 0; i < sums.length; i++) out[i] = sums[i] / mass[Math.floor(i / d)];
   },
-};
+});

@@ -180,7 +180,7 @@ test('attention of generated tokens adds up, a head group at a time', () => {
 });
 test.each([
   [() => cam({ slots: 0 }), 'cam: slots must be a positive whole number of slots, got 0'],
-  [() => cam({ most: 0.5 }), 'cam: most must be a whole number of slots, got 0.5'],
+  [() => cam({ most: 0.5 }), 'cam: most must be a whole number of slots of at least 0, got 0.5'],
   [() => cam({ seed: 2 ** 32 }), 'cam: seed must be a whole number below 2^32, got 4294967296'],
 ])('%s is refused', (wrong, sentence) => {
   expect(wrong).toThrow(sentence);

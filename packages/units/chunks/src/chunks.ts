@@ -1,14 +1,13 @@
-import { checkNumber, isPositiveInteger, positions, unit } from '@kv/core';
-import type { Unit } from '@kv/core';
+import { count, flag, positions, unit } from '@kv/core';
+import type { Place, Tensor, Units } from '@kv/core';
 
-export interface ChunksOptions {
-  /** Positions in a chunk. @defaultValue 10 */
-  readonly size?: number;
-  /**
-   * One score a chunk for the whole layer, so that its heads keep the same chunks; else one for each row of scores.
-   * @defaultValue true
-   */
-  readonly shared?: boolean;
+export const size = count(10, 'positions', 'Positions in a chunk.');
+
+/** The chunk of every slot, cut by position. */
+export function cut({ ops, at }: Place, p: Tensor, positionsEach: number): Units {
+  const byPosition = Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / positionsEach));
+  const of = ops.take(ops.from({ data: byPosition, shape: [1, at.length] }), p);
+  return { of, count: Math.ceil(at.length / positionsEach), byPosition };
 }
 
 /**
@@ -18,24 +17,26 @@ export interface ChunksOptions {
  * @remarks Liu et al. 2025, arXiv:2502.00299, with kvpress' mean, so that a ragged last chunk competes fairly. Scores
  * `[rows, n]` to unit scores `[1 | rows, ⌈length / size⌉]`. A chunk is cut by position, also where slots of it were
  * evicted. O(rows n).
- * @throws KvError if `size` is not a positive whole number.
  */
-export function chunks({ size = 10, shared = true }: ChunksOptions = {}): Unit<'chunks'> {
-  checkNumber('chunks', 'size', size, 'a positive whole number of positions', isPositiveInteger);
-  return unit(
-    { name: 'chunks', options: { size, shared: shared ? undefined : false } },
-    [positions],
-    ({ ops, at, scores, positions: p }) => {
-      const count = Math.ceil(at.length / size);
-      const byPosition = Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / size)),
-        of = ops.take(ops.from({ data: byPosition, shape: [1, at.length] }), p);
-      const mean = ops.groupSlots('mean', scores, of, count);
-      return {
-        units: { of, count, byPosition },
-        scores: shared
-          ? ops.reduce('sum', scores.shape[0] > at.kvHeads ? ops.groupRows('mean', mean, at.kvHeads) : mean, 'rows')
-          : mean,
-      };
+export const chunks = unit(
+  'chunks',
+  {
+    source: 'Liu et al. 2025, arXiv:2502.00299',
+    says: 'Chunks of neighbouring positions that stay or go together.',
+    options: {
+      size,
+      shared: flag(
+        true,
+        'One score a chunk for the whole layer, so that its heads keep the same chunks; else one for each row.',
+      ),
     },
-  );
-}
+    needs: [positions],
+  },
+  (ctx, { size: each, shared }) => {
+    const { ops, at, scores, positions: p } = ctx;
+    const units = cut(ctx, p, each);
+    const mean = ops.groupSlots('mean', scores, units.of, units.count); // [rows, chunks]
+    const heads = mean.shape[0] > at.kvHeads ? ops.groupRows('mean', mean, at.kvHeads) : mean;
+    return { units, scores: shared ? ops.reduce('sum', heads, 'rows') : mean };
+  },
+);

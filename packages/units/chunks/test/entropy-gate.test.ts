@@ -5,7 +5,7 @@ import { each, kernelLaws, transformLaws } from '@kv/laws';
 import { entropyGate, placeInChunk } from '../src/index.ts';
 import { entropyGateOracle } from './chunks.oracle.ts';
 
-const topK = () => selector('topK', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
 describe.each(
   [entropyGate({ size: 3, low: 1 }), entropyGate({ size: 4, low: 2 })].map((piece) => [piece.label, piece] as const),
 )('%s', (_, piece) => {

@@ -1,13 +1,12 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 
 /**
  * What was known of the first entries, where it was written (at least 0), and `fresh` for the others. Both `[1, n]`, of
  * any lengths.
  */
-export const carried: Kernel = {
+export const carried = kernel({
   id: 'breath-carried',
   inputs: { before: 'f32', fresh: 'f32' },
-  params: {},
   per: 'element',
   output: { dtype: 'f32', shape: ({ fresh }) => fresh },
   wgsl: /* wgsl */ `
@@ -15,22 +14,21 @@ fn run(index: u32) {
   output[index] = fresh[index];
   if (index < before_shape.x * before_shape.y) { if (before[index] >= 0.0) { output[index] = before[index]; } }
 }`,
-  ref({ before, fresh }, _params, out) {
+  ref({ before, fresh }, _, out) {
     out.forEach((_, i) => {
       const known = before.data[i] ?? -1;
       out[i] = known >= 0 ? known : fresh.data[i];
     });
   },
-};
+});
 
 /**
  * Slots of all rows whose position belongs to each unit: `positions` u32 `[G, n]`, `unitOf` f32 `[1, N]` by position,
  * negative where it has none; as many units as `like`. O(G n) each.
  */
-export const holding: Kernel = {
+export const holding = kernel({
   id: 'breath-holding',
   inputs: { positions: 'u32', unitOf: 'f32', like: 'f32' },
-  params: {},
   ragged: 'positions',
   per: 'element',
   output: { dtype: 'f32', shape: ({ like }) => like },
@@ -47,7 +45,7 @@ fn run(index: u32) {
   }
   output[index] = count;
 }`,
-  ref({ positions: p, unitOf }, _params, out, lengths) {
+  ref({ positions: p, unitOf }, _, out, lengths) {
     const [rows = 0, n = 0] = p.shape;
     out.fill(0);
     for (let r = 0; r < rows; r++)
@@ -56,7 +54,7 @@ fn run(index: u32) {
         if (u >= 0 && u < out.length) out[u] += 1;
       }
   },
-};
+});
 
 /** A pulse crosses an edge at half the edge's weight, and ends below this. */
 const HOP = 0.5,
@@ -69,7 +67,7 @@ const HOP = 0.5,
  * @remarks CrystalCache, eq. 37 and 38. Edges `a`, `b` u32 and `weight` f32 `[1, E]`, in either direction, `lit` f32, 1
  * where a unit is active, `[1, units]`; output `[1, units]`. O(E) a unit and O(E) for each edge at it.
  */
-export const resonance: Kernel = {
+export const resonance = kernel({
   id: 'breath-resonance',
   inputs: { a: 'u32', b: 'u32', weight: 'f32', lit: 'f32' },
   params: { hops: 'u32', gain: 'f32' },
@@ -94,7 +92,7 @@ fn run(index: u32) {
   }
   output[index] = left;
 }`,
-  ref({ a, b, weight, lit }, { hops = 2, gain = 0 }, out) {
+  ref({ a, b, weight, lit }, { hops, gain }, out) {
     const E = weight.data.length,
       at = Array.from({ length: out.length }, (): number[] => []),
       other = (e: number, u: number): number => (a.data[e] === u ? b.data[e] : a.data[e]);
@@ -116,4 +114,4 @@ fn run(index: u32) {
       out[u] = left;
     });
   },
-};
+});

@@ -1,18 +1,8 @@
 import type { ProviderEngine, Signal } from '@kv/core';
 import { collector } from './edges.ts';
-import type { Collector } from './edges.ts';
+import type { CoAttention, Collector } from './edges.ts';
 import { foldedCollector } from './folded.ts';
 import type { FoldedCollector } from './folded.ts';
-
-/** What the first layer's attention says about tokens and pairs of tokens, by position, evicted ones included. */
-export interface CoAttention {
-  /** Attention that each token receives from its own chunk, summed over the three heads that give most, `[N]`. */
-  readonly saliency: Float32Array;
-  /** Directed edges, ascending in `from`; a pair may stand in both directions. */
-  readonly from: Uint32Array;
-  readonly to: Uint32Array;
-  readonly weight: Float32Array;
-}
 
 interface Known {
   readonly edges: Collector | FoldedCollector;

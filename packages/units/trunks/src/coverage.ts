@@ -1,31 +1,25 @@
-import { checkNumber, positions, shaper } from '@kv/core';
-import type { Shaper } from '@kv/core';
+import { positions, shaper, share } from '@kv/core';
 
 /**
  * Uniform coverage: a share of the budget goes to evenly spaced positions, whatever their scores.
  *
  * @remarks CrystalCache, section 8, F3, which proposes it and has no experiment. Forces ⌊share B⌋ of the positions seen
- * so far, those that are still held; beside
- * `branchDissolution({ protect: 'slots' })`, or whole trunks would be protected.
- * @throws KvError if `share` is outside [0, 1].
+ * so far, those that are still held; beside `branchDissolution({ protect: 'slots' })`, or whole trunks would be
+ * protected.
  */
-export function coverage({
-  share = 0.1,
-}: {
-  /** @defaultValue 0.1 */ readonly share?: number;
-} = {}): Shaper<'coverage'> {
-  checkNumber('coverage', 'share', share, 'a number from 0 to 1', (x) => x >= 0 && x <= 1);
-  const slots = (budget: number): number => Math.floor(budget * share);
-  return shaper(
-    { name: 'coverage', options: { share }, floor: (n, budget) => Math.min(n, slots(budget)) },
-    [positions],
-    ({ ops, at, scores, positions: p }) => {
-      const step = Math.min(1, slots(at.budget) / at.length),
-        table = Float32Array.from(
-          { length: at.length },
-          (_, i) => Math.floor((i + 1) * step + 1e-9) - Math.floor(i * step + 1e-9),
-        );
-      return { scores, forced: ops.take(ops.from({ data: table, shape: [1, at.length] }), p) };
-    },
-  );
-}
+export const coverage = shaper(
+  'coverage',
+  {
+    source: 'CrystalCache, section 8',
+    says: 'Forces evenly spaced positions with a share of the budget.',
+    options: { share: share(0.1, 'Share of the budget.') },
+    needs: [positions],
+    floor: (o, slots, budget) => Math.min(slots, Math.floor(budget * o.share)),
+  },
+  ({ ops, at, scores, positions: p }, o) => {
+    const step = Math.min(1, Math.floor(at.budget * o.share) / at.length);
+    const before = (i: number): number => Math.floor(i * step + 1e-9);
+    const table = Float32Array.from({ length: at.length }, (_, i) => before(i + 1) - before(i));
+    return { scores, forced: ops.take(ops.from({ data: table, shape: [1, at.length] }), p) };
+  },
+);

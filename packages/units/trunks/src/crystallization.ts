@@ -1,33 +1,35 @@
-import { checkNumber, KvError, unitTransform } from '@kv/core';
-import type { Common, Tensor, Units, UnitTransform } from '@kv/core';
+import { KvError, number, unitTransform } from '@kv/core';
+import type { Place, Tensor, WithUnits } from '@kv/core';
 import { coAttention } from './co-attention.ts';
-import type { CoAttention } from './co-attention.ts';
+import type { CoAttention } from './edges.ts';
 import { centralities, unitGraph } from './graph.ts';
 
-interface Given extends Common {
-  readonly units: Units;
-  readonly unitScores: Tensor;
-  readonly forced: Tensor | undefined;
+type Crystal = Place & Pick<WithUnits, 'units' | 'unitScores' | 'forced'>;
+
+/** Weight of M, the unit's own content, against D. */
+export const alpha = number(1, "Weight of a unit's own content against its place in the graph.", { least: 0 });
+
+/** Units of positions, which the graph of co-attention is about. */
+export function unitsByPosition(piece: string, { units: { byPosition } }: Crystal): Uint32Array {
+  if (!byPosition) throw new KvError(piece, 'needs units cut by position, such as trunks() or sentences()');
+  return byPosition;
 }
 
 /** D of every unit, `[1, units]`. */
-function structure(
-  { ops, units: { count, byPosition }, coAttention: edges }: Given & { readonly coAttention: CoAttention },
-  piece: string,
-): Tensor {
-  if (!byPosition) throw new KvError(piece, 'needs units cut by position, such as trunks() or sentences()');
-  return ops.from({ data: centralities(unitGraph(edges, byPosition, count), count), shape: [1, count] });
+function structure(piece: string, ctx: Crystal & { readonly coAttention: CoAttention }): Tensor {
+  const { count } = ctx.units;
+  const graph = unitGraph(ctx.coAttention, unitsByPosition(piece, ctx), count);
+  return ctx.ops.from({ data: centralities(graph, count), shape: [1, count] });
 }
 
 /** ln(1 + score) of every unit, min-max over the units that a row holds and that nothing forces, `[rows, units]`. */
-export function relief({ ops, units: { of, count }, unitScores, forced }: Given): Tensor {
+export function relief({ ops, units: { of, count }, unitScores, forced }: Crystal): Tensor {
   const height = ops.map('log1p', ops.max(0, unitScores));
-  const held = ops.groupSlots('max', ops.fill(of, 1), of, count),
-    touched = forced && ops.groupSlots('max', forced, of, count);
-  const open = touched ? ops.mul(held, ops.less(touched, 1)) : held;
+  const held = ops.groupSlots('max', ops.fill(of, 1), of, count);
+  const open = ops.mul(held, ops.not(forced && ops.groupSlots('max', forced, of, count)));
   const edge = (kind: 'min' | 'max', none: number): Tensor => ops.reduce(kind, ops.where(open, height, none), 'slots');
-  const low = edge('min', 1e30),
-    span = ops.max(0, ops.sub(edge('max', -1e30), low));
+  const low = edge('min', 1e30);
+  const span = ops.max(0, ops.sub(edge('max', -1e30), low));
   return ops.min(1, ops.max(0, ops.div(ops.sub(height, low), ops.add(span, 1e-8))));
 }
 
@@ -37,8 +39,15 @@ export function relief({ ops, units: { of, count }, unitScores, forced }: Given)
  * @remarks CrystalCache, eq. 24 to 27. One row of unit scores `[1, units]`, in the place of those before; α = 0 of the
  * paper's ablation.
  */
-export const centrality = (): UnitTransform<'centrality'> =>
-  unitTransform('centrality', [coAttention], (ctx) => structure(ctx, 'centrality'));
+export const centrality = unitTransform(
+  'centrality',
+  {
+    source: 'CrystalCache, eq. 27',
+    says: 'How strongly co-attention ties a unit to the others.',
+    needs: [coAttention],
+  },
+  (ctx) => structure('centrality', ctx),
+);
 
 /**
  * Unit scores as ln(1 + score), min-max over the units that are not protected: the M side alone (D = 0 of the paper's
@@ -46,21 +55,24 @@ export const centrality = (): UnitTransform<'centrality'> =>
  *
  * @remarks CrystalCache, eq. 28. Unit scores `[rows, units]`, at least 0; a unit with a forced slot is protected.
  */
-export const standout = (): UnitTransform<'standout'> => unitTransform('standout', [], relief);
+export const standout = unitTransform(
+  'standout',
+  { source: 'CrystalCache, eq. 28', says: 'Logarithms of unit scores, brought to 0..1.' },
+  (ctx) => relief(ctx),
+);
 
 /**
  * Crystal score: max(D, α M), so that a unit survives by its place in the graph or by its own content.
  *
  * @remarks CrystalCache, eq. 28 and 29: D as in `centrality`, M as in `standout`. Unit scores `[rows, units]`.
- * @throws KvError if `alpha` is negative.
  */
-export function crystallization({
-  alpha = 1,
-}: {
-  /** Weight of M. @defaultValue 1 */ readonly alpha?: number;
-} = {}): UnitTransform<'crystallization'> {
-  checkNumber('crystallization', 'alpha', alpha, 'a number of at least 0', (a) => a >= 0 && Number.isFinite(a));
-  return unitTransform({ name: 'crystallization', options: { alpha } }, [coAttention], (ctx) =>
-    ctx.ops.max(ctx.ops.mul(relief(ctx), alpha), structure(ctx, 'crystallization')),
-  );
-}
+export const crystallization = unitTransform(
+  'crystallization',
+  {
+    source: 'CrystalCache, eq. 29',
+    says: 'A unit survives by its place in the graph of co-attention or by its own content.',
+    options: { alpha },
+    needs: [coAttention],
+  },
+  (ctx, o) => ctx.ops.max(ctx.ops.mul(relief(ctx), o.alpha), structure('crystallization', ctx)),
+);

@@ -1,5 +1,5 @@
 import type { At, Tokens } from '@kv/core';
-import type { CoAttention } from './co-attention.ts';
+import type { CoAttention } from './edges.ts';
 
 /** Tokens from `start` up to, not including, `end`. */
 export interface Span {

@@ -1,4 +1,12 @@
-import type { CoAttention } from './co-attention.ts';
+/** What the first layer's attention says about tokens and pairs of tokens, by position, evicted ones included. */
+export interface CoAttention {
+  /** Attention that each token receives from its own chunk, summed over the three heads that give most, `[N]`. */
+  readonly saliency: Float32Array;
+  /** Directed edges, ascending in `from`; a pair may stand in both directions. */
+  readonly from: Uint32Array;
+  readonly to: Uint32Array;
+  readonly weight: Float32Array;
+}
 
 export const CHUNK = 1024,
   WITHIN: Strongest = { most: 8, above: 0.3 },

@@ -1,7 +1,6 @@
 import type { FoldedStretch, ProviderEngine, Stretch, Tensor } from '@kv/core';
-import type { CoAttention } from './co-attention.ts';
 import { ACROSS, attendedMost, CHUNK, flat, WITHIN } from './edges.ts';
-import type { Best } from './edges.ts';
+import type { Best, CoAttention } from './edges.ts';
 import { strongest } from './strongest.ts';
 
 export interface FoldedCollector {

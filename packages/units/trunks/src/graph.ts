@@ -1,4 +1,4 @@
-import type { CoAttention } from './co-attention.ts';
+import type { CoAttention } from './edges.ts';
 
 const PRUNE = 0.05,
   STEEPNESS = 5;

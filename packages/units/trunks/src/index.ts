@@ -1,16 +1,12 @@
 export { breath } from './breath.ts';
-export type { BreathOptions } from './breath.ts';
 export { carried, holding, resonance } from './breath-kernels.ts';
-export { allowance, branchDissolution } from './branch-dissolution.ts';
-export type { DissolutionOptions } from './branch-dissolution.ts';
 export { coAttention } from './co-attention.ts';
-export type { CoAttention } from './co-attention.ts';
 export { coverage } from './coverage.ts';
 export { centrality, crystallization, standout } from './crystallization.ts';
 export { collector } from './edges.ts';
+export type { CoAttention } from './edges.ts';
 export { foldedCollector } from './folded.ts';
 export type { FoldedCollector } from './folded.ts';
 export { clip, saliency } from './saliency.ts';
 export { strongest } from './strongest.ts';
 export { sentences, trunks } from './trunks.ts';
-export type { TrunkOptions } from './trunks.ts';

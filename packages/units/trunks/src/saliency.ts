@@ -1,9 +1,8 @@
-import { checkNumber, normaliser, positions, weigher } from '@kv/core';
-import type { Normaliser, Weigher } from '@kv/core';
+import { normaliser, number, positions, weigher } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 
-const LEAST = 0.1,
-  MOST = 20;
+const LEAST = 0.1;
+const MOST = 20;
 
 /**
  * Saliency S / 20: attention of the first layer that a token receives within its chunk, summed over its three strongest
@@ -11,26 +10,32 @@ const LEAST = 0.1,
  *
  * @remarks CrystalCache, eq. 11. Weights in [0.005, 1] on KV rows `[G, n]`. Costs the first layer once more.
  */
-export const saliency = (): Weigher<'saliency'> =>
-  weigher('saliency', [coAttention, positions], ({ ops, coAttention: { saliency: s }, positions: p }) =>
+export const saliency = weigher(
+  'saliency',
+  {
+    source: 'CrystalCache, eq. 11',
+    says: 'First-layer attention that a token receives within its chunk, of the three strongest heads.',
+    needs: [coAttention, positions],
+  },
+  ({ ops, coAttention: { saliency: s }, positions: p }) =>
     ops.take(ops.from({ data: s.map((x) => Math.min(MOST, Math.max(LEAST, x)) / MOST), shape: [1, s.length] }), p),
-  );
+);
 
 /**
  * Scores clipped to `low` .. `high`, both at least 0.
  *
  * @remarks Encoding impact, CrystalCache, eq. 22, is `weighted([10, saliency()], [10, rarity()])` and then this.
  */
-export function clip({
-  low = LEAST,
-  high = MOST,
-}: {
-  /** @defaultValue 0.1 */ readonly low?: number /** @defaultValue 20 */;
-  readonly high?: number;
-} = {}): Normaliser<'clip'> {
-  checkNumber('clip', 'low', low, 'a number of at least 0', (x) => x >= 0);
-  checkNumber('clip', 'high', high, `a number of at least low, ${low}`, (x) => x >= low && Number.isFinite(x));
-  return normaliser({ name: 'clip', options: { low, high } }, [], ({ ops, scores }) =>
-    ops.min(high, ops.max(low, scores)),
-  );
-}
+export const clip = normaliser(
+  'clip',
+  {
+    source: 'CrystalCache, eq. 22',
+    says: 'Clips scores to a range.',
+    options: {
+      low: number(LEAST, 'Least score.', { least: 0 }),
+      high: number(MOST, 'Largest score, at least `low`.', { least: 0 }),
+    },
+    check: ({ low, high }) => high < low && `high must be a number of at least low, ${low}, got ${high}`,
+  },
+  ({ ops, scores }, { low, high }) => ops.min(high, ops.max(low, scores)),
+);

@@ -1,4 +1,4 @@
-import type { Kernel } from '@kv/core';
+import { kernel } from '@kv/core';
 import { offer, WITHIN } from './edges.ts';
 import type { Best } from './edges.ts';
 
@@ -6,7 +6,7 @@ import type { Best } from './edges.ts';
  * Of each row of `x [n, n]` the eight largest entries beside the diagonal that are larger than `above`, ties to the
  * lower place: place and entry by turns, `[n, 16]`; 0 and 0 where there are fewer. O(n) a row.
  */
-export const strongest: Kernel = {
+export const strongest = kernel({
   id: 'strongest',
   inputs: { x: 'f32' },
   params: { above: 'f32' },
@@ -35,7 +35,7 @@ fn run(row: u32) {
     output[(row * ${WITHIN.most}u + k) * 2u + 1u] = select(0.0, weights[k], k < have);
   }
 }`,
-  ref({ x }, { above = 0 }, out) {
+  ref({ x }, { above }, out) {
     const [n = 0] = x.shape;
     out.fill(0);
     for (let row = 0; row < n; row++) {
@@ -44,4 +44,4 @@ fn run(row: u32) {
       best.to.forEach((j, k) => out.set([j, best.weight[k]], 2 * (row * WITHIN.most + k)));
     }
   },
-};
+});

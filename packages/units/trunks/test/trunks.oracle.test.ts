@@ -1,20 +1,12 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, runSteps, shaper } from '@kv/core';
+import { apply, compile, compose, cpu, emptyDraft, runSteps } from '@kv/core';
 import type { Draft, Piece } from '@kv/core';
-import {
-  branchDissolution,
-  centrality,
-  coAttention,
-  collector,
-  coverage,
-  saliency,
-  standout,
-  trunks,
-} from '../src/index.ts';
+import { centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';
+import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';
-import { centralityOracle, dissolutionOracle, edgesOracle, trunksOracle } from './trunks.oracle.ts';
+import { centralityOracle, edgesOracle, trunksOracle } from './trunks.oracle.ts';
 
 const sizes = fc.record({
   n: fc.integer({ min: 1, max: 30 }),
@@ -131,46 +123,6 @@ test('trunks, their scores and their centrality agree with the oracles', () => {
       );
     }),
     { numRuns: 80 },
-  );
-});
-
-test('branch dissolution agrees with algorithm 1: B - 2 to B slots, protected trunks whole where they fit', () => {
-  fc.assert(
-    fc.property(
-      texts,
-      fc.integer({ min: 0, max: 40 }),
-      fc.nat(3),
-      fc.constantFrom(1, 3),
-      ({ n, seed, maxSize }, budget, first, least) => {
-        const tokens = randomTokens(n, seed),
-          forced = Array.from({ length: Math.min(first, n) }, (_, i) => i),
-          room = Math.max(budget, forced.length),
-          scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
-        const edges = randomEdges(n, seed),
-          draft = draftOf(trunks({ maxSize }), n, tokens, edges, scores),
-          of = numbers(draft.units!.of),
-          groups = Array.from({ length: draft.units!.count }, (_, u) => of.flatMap((v, i) => (v === u ? [i] : [])));
-        const sinks = shaper('sinks', [], ({ ops, scores: s }) => ({
-          scores: s,
-          forced: ops.from({ data: Float32Array.from(scores, (_, i) => Number(i < first)), shape: [1, n] }),
-        }));
-        const signal = asSignal(edges, n);
-        const { kept } = apply(compose(sinks, trunks({ maxSize }), branchDissolution({ least })), {
-          scores: [scores],
-          tokens,
-          coAttention: signal,
-          budget: room,
-        });
-        expect(kept![0]).toEqual(
-          dissolutionOracle(groups, numbers(draft.unitScores), scores, Math.min(room, n), forced, least),
-        );
-        if (room < n) {
-          expect(kept![0].length).toBeLessThanOrEqual(room);
-          expect(kept![0].length).toBeGreaterThanOrEqual(room - least + 1);
-        }
-      },
-    ),
-    { numRuns: 100 },
   );
 });
 

@@ -1,9 +1,16 @@
 import { scorer, values } from '@kv/core';
-import type { Scorer } from '@kv/core';
 
 /**
  * Value norm: `|v_t|`, so tokens with long value vectors stay.
  *
  * @remarks Source: authors, year, identifier, equation. Scores on KV rows `[G, n]`, f32, at least 0. O(G n d).
  */
-export const __camel__ = (): Scorer<'__camel__'> => scorer('__camel__', [values], ({ ops, values: v }) => ops.norm(v));
+export const __camel__ = scorer(
+  '__camel__',
+  {
+    source: 'authors, year, identifier, equation',
+    says: 'Tokens with long value vectors stay.',
+    needs: [values],
+  },
+  ({ ops, values: v }) => ops.norm(v),
+);

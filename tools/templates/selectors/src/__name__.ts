@@ -1,5 +1,4 @@
 import { selector } from '@kv/core';
-import type { Selector } from '@kv/core';
 
 /**
  * The forced slots, then the highest scores, ties to the lower slot, never a banned one.
@@ -7,5 +6,11 @@ import type { Selector } from '@kv/core';
  * @remarks Source: authors, year, identifier, equation. Scores `[rows, n]` to kept slots, ascending in each row. O(rows
  * n log n).
  */
-export const __camel__ = (): Selector<'__camel__'> =>
-  selector('__camel__', [], ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+export const __camel__ = selector(
+  '__camel__',
+  {
+    source: 'authors, year, identifier, equation',
+    says: 'The highest scores, ties to the lower slot.',
+  },
+  ({ ops, scores, budgets, active, forced, banned }) => ops.select(scores, budgets, { forced, banned, active }),
+);

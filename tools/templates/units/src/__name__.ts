@@ -1,21 +1,24 @@
-import { checkNumber, isPositiveInteger, unit } from '@kv/core';
-import type { Unit } from '@kv/core';
+import { count, unit } from '@kv/core';
 
 /**
  * Blocks of `size` slots, each scored by the mean of its slots.
  *
  * @remarks Source: authors, year, identifier, equation. Scores `[rows, n]` to unit scores `[rows, ceil(n / size)]`.
  * O(rows n).
- * @throws KvError if `size` is not a positive whole number.
  */
-export function __camel__({ size = 16 }: { /** @defaultValue 16 */ readonly size?: number } = {}): Unit<'__camel__'> {
-  checkNumber('__camel__', 'size', size, 'a positive whole number of slots', isPositiveInteger);
-  return unit({ name: '__camel__', options: { size } }, [], ({ ops, at, scores }) => {
-    const count = Math.ceil(at.slots / size);
+export const __camel__ = unit(
+  '__camel__',
+  {
+    source: 'authors, year, identifier, equation',
+    says: 'Blocks of neighbouring slots.',
+    options: { size: count(16, 'slots', 'Slots in a block.') },
+  },
+  ({ ops, at, scores }, { size }) => {
+    const blocks = Math.ceil(at.slots / size);
     const of = ops.from(
       { data: Uint32Array.from({ length: at.slots }, (_, slot) => Math.floor(slot / size)), shape: [1, at.slots] },
       'u32',
     );
-    return { units: { of, count }, scores: ops.groupSlots('mean', scores, of, count) };
-  });
-}
+    return { units: { of, count: blocks }, scores: ops.groupSlots('mean', scores, of, blocks) };
+  },
+);

@@ -10,8 +10,8 @@ export function oracle(scores: readonly number[], size: number, budget: number):
   const worth = scores.map((_, slot) => {
     const from = slot - (slot % size),
       block = row.lo(from).hi(Math.min(size, scores.length - from));
-    return ops.sum(block) / block.shape[0]!;
+    return ops.sum(block) / block.shape[0];
   });
-  const order = scores.map((_, slot) => slot).sort((a, b) => worth[b]! - worth[a]! || a - b);
+  const order = scores.map((_, slot) => slot).sort((a, b) => worth[b] - worth[a] || a - b);
   return order.slice(0, budget).sort((a, b) => a - b);
 }

@@ -7,8 +7,8 @@ import { oracle } from './__name__.oracle.ts';
 
 each(unitLaws(__camel__({ size: 3 })), test);
 
-const wholeUnits = selector('wholeUnits', [], ({ ops, units, unitScores, budgets }) =>
-  ops.select(ops.take(unitScores!, units!.of), budgets),
+const wholeUnits = selector('wholeUnits', {}, ({ ops, scores, units, unitScores, budgets }) =>
+  ops.select(units && unitScores ? ops.take(unitScores, units.of) : scores, budgets),
 );
 const scores = fc.array(
   fc.integer({ min: 0, max: 60 }).map((x) => x * 12),
@@ -18,7 +18,7 @@ const scores = fc.array(
 test('agrees with the float64 oracle', () => {
   fc.assert(
     fc.property(scores, fc.integer({ min: 1, max: 4 }), fc.nat(20), (row, size, budget) => {
-      const { kept } = apply(compose(__camel__({ size }), wholeUnits), { scores: [row], budget });
+      const { kept } = apply(compose(__camel__({ size }), wholeUnits()), { scores: [row], budget });
       expect(kept).toEqual([oracle(row, size, budget)]);
     }),
   );

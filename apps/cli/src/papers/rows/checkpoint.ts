@@ -1,4 +1,5 @@
 import type { Arm, Contrast, Excused, Metric, Row } from '../types.ts';
+import { perplexity } from './ta.ts';
 
 const at = (policy: string, budget: Arm['budget']): Arm => ({ policy, budget: budget! });
 const against = (
@@ -127,20 +128,7 @@ export const checkpoint: readonly Row[] = [
     contrasts: hits('three-credentials', at('taFast(reach=20,slots=60)', 96), ['tova', 'h2o'], 0.2),
     differs: 'an API key, an endpoint and a token at K = 96, all three right; better by more than 20 points',
   },
-  {
-    id: 'ta-perplexity',
-    paper: 'TA',
-    claim: 'perplexity at K = 16',
-    promise: 'TA 30.4, TOVA 31.2, H2O 45.3, StreamingLLM 52.1',
-    rule: 'all',
-    n: n(8),
-    contrasts: [
-      ['taFast', 'tova'],
-      ['tova', 'h2o'],
-      ['h2o', 'streaming'],
-    ].flatMap(([a, b]) => against('prose-at-16', 'nll', at(a, 16), [b], 0)),
-    differs: 'the order of neighbours on a novel: 256 tokens, then 64 with an event every 4',
-  },
+  { ...perplexity, n: n(8) },
   {
     id: 'ta-latency',
     paper: 'TA',

@@ -1,4 +1,4 @@
-import type { Arm, Contrast, Metric, Row } from '../types.ts';
+import type { Arm, Contrast, Metric, Planned, Row } from '../types.ts';
 
 /** The value's eight tokens, and protected slots for one value. */
 const TA = 'taFast(reach=8,slots=8)';
@@ -19,6 +19,21 @@ const both = (task: string, a: Arm, others: readonly string[], threshold: number
 ];
 const CALL = 'reach=16,slots=16',
   THREE = at('taFast(reach=20,slots=60)', 96);
+
+/** The order of the policies by perplexity. */
+export const perplexity: Omit<Planned, 'n'> = {
+  id: 'ta-perplexity',
+  paper: 'TA',
+  claim: 'perplexity at K = 16',
+  promise: 'TA 30.4, TOVA 31.2, H2O 45.3, StreamingLLM 52.1',
+  rule: 'all',
+  contrasts: [
+    ['taFast', 'tova'],
+    ['tova', 'h2o'],
+    ['h2o', 'streaming'],
+  ].flatMap(([a, b]) => against('prose-at-16', 'nll', at(a, 16), [b], 0)),
+  differs: 'the order of neighbours on a novel: 256 tokens, then 64 with an event every 4',
+};
 
 export const ta: readonly Row[] = [
   {
@@ -87,20 +102,7 @@ export const ta: readonly Row[] = [
     contrasts: [...both('three-credentials', THREE, ['tova'], 0), ...both('three-credentials', THREE, ['h2o'], 0.5)],
     differs: 'an API key, an endpoint and a token at K = 96; the embedded model by retention of all three',
   },
-  {
-    id: 'ta-perplexity',
-    paper: 'TA',
-    claim: 'perplexity at K = 16',
-    promise: 'TA 30.4, TOVA 31.2, H2O 45.3, StreamingLLM 52.1',
-    rule: 'all',
-    n: { embedded: 40, real: 12 },
-    contrasts: [
-      ['taFast', 'tova'],
-      ['tova', 'h2o'],
-      ['h2o', 'streaming'],
-    ].flatMap(([a, b]) => against('prose-at-16', 'nll', at(a, 16), [b], 0)),
-    differs: 'the order of neighbours on a novel: 256 tokens, then 64 with an event every 4',
-  },
+  { ...perplexity, n: { embedded: 40, real: 12 } },
   {
     id: 'ta-latency',
     paper: 'TA',

@@ -1,0 +1,113 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { otherProtocol, registry } from '@kv/core';
+import type { Registry } from '@kv/core';
+import { catalogue } from '@kv/policies';
+
+/** What a manifest says: `"kv": { "pieces": true }`, or the subpath that exports them. */
+interface Manifest {
+  readonly name: string;
+  readonly version?: string;
+  readonly kv?: { readonly pieces?: true | string };
+  readonly exports?: unknown;
+  readonly main?: string;
+}
+interface Package {
+  readonly folder: string;
+  readonly manifest: Manifest;
+}
+/** Every piece and method that is installed, and the packages that could not be imported, each with a sentence. */
+export interface Installed {
+  readonly known: Registry;
+  readonly versions: ReadonlyMap<string, string>;
+  readonly failed: readonly string[];
+}
+
+/** Sources name sources: a package of the workspace is not built where kv itself runs from TypeScript. */
+const CONDITIONS = import.meta.url.endsWith('.ts')
+  ? ['@kv/source', 'node', 'import', 'default']
+  : ['node', 'import', 'default'];
+const found = new Map<string, Promise<Installed>>();
+
+/**
+ * The catalogue, and the pieces of every package beside kv and the working folder, or of the workspace that kv is run
+ * from, whose manifest says that it holds pieces. They are imported once; nothing of them is called.
+ */
+export function installed(cwd: string): Promise<Installed> {
+  const known = found.get(cwd) ?? find(cwd);
+  found.set(cwd, known);
+  return known;
+}
+
+async function find(cwd: string): Promise<Installed> {
+  const modules: Record<string, object> = {};
+  const failed: string[] = [];
+  const packages = packagesWithPieces(cwd);
+  const ours = new Set([...catalogue.values()].flatMap((held) => held.map((entry) => entry.package)));
+  for (const { folder, manifest } of packages.filter(({ manifest: { name } }) => !ours.has(name)))
+    try {
+      const module = (await import(/* @vite-ignore */ entryOf(folder, manifest))) as object;
+      modules[manifest.name] = module;
+      for (const [name, x] of Object.entries(module)) {
+        const other = otherProtocol((x as { readonly description?: unknown } | null)?.description, name);
+        if (other) failed.push(`${manifest.name}: ${other}`);
+      }
+    } catch (cause) {
+      failed.push(`${manifest.name} could not be imported: ${cause instanceof Error ? cause.message : String(cause)}`);
+    }
+  const versions = new Map(packages.map(({ manifest: { name, version = '0.0.0' } }) => [name, version]));
+  return { known: registry(modules, catalogue), versions, failed };
+}
+
+function packagesWithPieces(cwd: string): readonly Package[] {
+  const packages = new Map<string, Package>();
+  for (const start of [dirname(fileURLToPath(import.meta.url)), cwd])
+    for (const folder of parents(start))
+      for (const pack of [...within(join(folder, 'node_modules')), ...workspace(folder)])
+        if (!packages.has(pack.manifest.name)) packages.set(pack.manifest.name, pack);
+  return [...packages.values()].sort((a, b) => a.manifest.name.localeCompare(b.manifest.name));
+}
+const parents = (folder: string): readonly string[] =>
+  dirname(folder) === folder ? [folder] : [folder, ...parents(dirname(folder))];
+
+/** Packages of a clone, which need not depend on each other to be found: packages/FAMILY/NAME. */
+const workspace = (folder: string): readonly Package[] =>
+  existsSync(join(folder, 'pnpm-workspace.yaml'))
+    ? folders(join(folder, 'packages')).flatMap((family) => folders(family).flatMap(read))
+    : [];
+const within = (modules: string): readonly Package[] =>
+  folders(modules).flatMap((folder) => (/[/\\]@[^/\\]+$/.test(folder) ? folders(folder) : [folder]).flatMap(read));
+
+function folders(folder: string): readonly string[] {
+  try {
+    return readdirSync(folder)
+      .filter((name) => !name.startsWith('.'))
+      .map((name) => join(folder, name));
+  } catch {
+    return []; // none there, or none that may be read
+  }
+}
+function read(folder: string): readonly Package[] {
+  try {
+    const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
+    return manifest.kv?.pieces === true || typeof manifest.kv?.pieces === 'string' ? [{ folder, manifest }] : [];
+  } catch {
+    return [];
+  }
+}
+
+/** The file behind `.` or the subpath that the manifest names. */
+function entryOf(folder: string, { kv, exports, main = 'index.js' }: Manifest): string {
+  const subpath = typeof kv?.pieces === 'string' ? kv.pieces : '.';
+  const target =
+    isRecord(exports) && Object.keys(exports).some((key) => key.startsWith('.')) ? exports[subpath] : exports;
+  const file = fileOf(target) ?? (subpath === '.' ? main : subpath);
+  return pathToFileURL(join(folder, file)).href;
+}
+function fileOf(target: unknown): string | undefined {
+  if (!isRecord(target)) return typeof target === 'string' ? target : undefined;
+  const condition = CONDITIONS.find((name) => name in target);
+  return condition === undefined ? undefined : fileOf(target[condition]);
+}
+const isRecord = (x: unknown): x is Readonly<Record<string, unknown>> => typeof x === 'object' && x !== null;

@@ -1,0 +1,2 @@
+export { etf } from './etf.ts';
+export { psaw } from './psaw.ts';

@@ -1,0 +1,64 @@
+import type { DType } from './tensor.ts';
+
+type Types = Readonly<Record<string, DType>>;
+type Data<T extends DType> = T extends 'u32' ? Uint32Array : Float32Array;
+type Shapes<I extends Types> = { readonly [K in keyof I]: readonly number[] };
+type Params<P extends Types> = { readonly [K in keyof P]: number };
+
+/**
+ * One device kernel with its reference over host arrays, brought by any piece that elementwise operations cannot say:
+ * shape, cost, reference and WGSL in one place. The law `kernel` in `@kv/laws` checks WGSL and reference against each
+ * other; a wrong name of an input or parameter does not compile.
+ */
+export interface Kernel<I extends Types = any, P extends Types = any> {
+  readonly id: string;
+  /** Names and element types of the inputs, in binding order. */
+  readonly inputs: I;
+  /** Names and types of scalar parameters. */
+  readonly params: P;
+  /** `dense`: it has no slots, so that it takes no lengths over although `ragged` names who has them. */
+  readonly output: {
+    readonly dtype: DType;
+    readonly dense?: true;
+    shape(shapes: Shapes<I>, params: Params<P>): readonly number[];
+  };
+  /**
+   * The input whose `lengths` the output takes over, row by row or, in query rows of as many slots, those of their KV
+   * head; absent: the output is dense.
+   */
+  readonly ragged?: (keyof I & string) | undefined;
+  /**
+   * WGSL: the functions and `fn run(index: u32)` that computes output element or row `index`. In scope: every input as
+   * `array<f32 | u32>` by its name, its dimensions as `NAME_shape: vec3<u32>` (trailing 1s), `NAME_lengths: array<u32>`
+   * for the input named by `ragged` (always bound), parameters as `params.NAME`, and `output: array<f32 | u32>` to
+   * write. Per `group` it is `fn run(row: u32, lane: u32)`, called by the `THREADS` threads of a workgroup together,
+   * which share `best(lane, key, place) -> u32`: the place of the largest key of them all, of equal keys the lowest
+   * place.
+   */
+  readonly wgsl: string;
+  /** How many times `run` is called: once an element, once a row of the output, or by each thread of a workgroup a row. */
+  readonly per: 'element' | 'row' | 'group';
+  /**
+   * Additions, multiplications, comparisons and functions of a call, for predictions of its cost. Inputs whose numbers
+   * are known come with `data`; of others the most is assumed.
+   *
+   * @defaultValue one for each number that the call binds
+   */
+  operations?(
+    inputs: { readonly [K in keyof I]: { readonly shape: readonly number[]; readonly data?: ArrayLike<number> } },
+    params: Params<P>,
+  ): number;
+  /** The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. */
+  ref(
+    inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },
+    params: Params<P>,
+    output: Float32Array | Uint32Array,
+    lengths: Uint32Array,
+  ): void;
+}
+
+/** Declares a kernel, checked against the names and types of its inputs and parameters. */
+export const kernel = <const I extends Types, const P extends Types = {}>(
+  declared: Omit<Kernel<I, P>, 'params'> &
+    ([keyof P] extends [never] ? { readonly params?: P } : { readonly params: P }),
+): Kernel<I, P> => ({ params: {} as P, ...declared });

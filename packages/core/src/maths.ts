@@ -1,0 +1,109 @@
+import { LOWEST } from './cpu/reduce.ts';
+import { kernel } from './kernel.ts';
+import type { Kernel } from './kernel.ts';
+import type { Operand, Primitives } from './ops.ts';
+import type { DType, Tensor } from './tensor.ts';
+
+/** Slots marked with 1; 0 marks none. */
+export type Mask = Tensor | 0;
+/** The highest score. */
+export const HIGHEST: number = -LOWEST;
+
+/** Masks of a selection. */
+export interface Masks {
+  readonly forced?: Mask | undefined;
+  readonly banned?: Mask | undefined;
+  /** f32 `[rows, 1]`: rows with 0 select nothing. */
+  readonly active?: Tensor | undefined;
+}
+type Types = Readonly<Record<string, DType>>;
+
+/** What a piece computes with: the operations of a backend, and those made of them once for every backend. */
+export interface Ops extends Omit<Primitives, 'where' | 'select' | 'kernel'> {
+  /** `a` where `mask` is not 0, else `b`. */
+  where(mask: Mask, a: Operand, b: Tensor): Tensor;
+  where(mask: Tensor, a: Operand, b: Operand): Tensor;
+  /**
+   * Kept slots, ascending: per row the forced ones, then the highest scores, ties to the lower slot, never a banned
+   * one, until `budgets[r]` (f32 `[rows, 1]`) are taken; all forced ones, even beyond it. Result u32 `[rows, n]`,
+   * ragged: its lengths are the counts. Rows whose `active` is 0 select nothing and leave early.
+   */
+  select(scores: Tensor, budgets: Tensor, masks?: Masks): Tensor;
+  kernel<I extends Types, P extends Types>(
+    kernel: Kernel<I, P>,
+    inputs: { readonly [K in keyof I]: Tensor },
+    ...params: [keyof P] extends [never]
+      ? []
+      : string extends keyof P
+        ? [params?: Readonly<Record<string, number>>]
+        : [params: { readonly [K in keyof P]: number }]
+  ): Tensor;
+
+  /** `[r, n]` to `[rows, n]`: row h reads row floor(h r / rows), ragged as it is. */
+  broadcast(x: Tensor, rows: number): Tensor;
+  /** Whole numbers as f32. */
+  float(x: Tensor): Tensor;
+  /** Sum of each row over its valid slots, `[r, 1]`. */
+  sum(x: Tensor): Tensor;
+  /** 1 where a mask is 0. */
+  not(mask: Tensor): Tensor;
+  not(mask: Mask): Tensor | 1;
+  /** Slots that one or the other marks. */
+  union(a: Mask, b: Mask): Mask;
+  /** Marked slots of each row, `[r, 1]`. */
+  count(mask: Tensor): Tensor;
+  count(mask: Mask): Tensor | 0;
+  /** Scores with forced slots the highest and banned ones the lowest; what is both is forced. */
+  masked(scores: Tensor, masks: Masks): Tensor;
+  /** 1 at each row's `k` `[rows, 1]` best slots, forced ones first, else 0. */
+  top(scores: Tensor, k: Tensor, masks?: Masks): Tensor;
+}
+
+/** One row for each of `rows`. */
+const broadcastRows = kernel({
+  id: 'broadcast',
+  inputs: { x: 'f32' },
+  params: { rows: 'u32' },
+  ragged: 'x',
+  per: 'element',
+  output: { dtype: 'f32', shape: ({ x: [, ...rest] }, { rows }) => [rows, ...rest] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y * x_shape.z;
+  output[index] = x[index / n * x_shape.x / params.rows * n + index % n];
+}`,
+  ref({ x: { data, shape } }, { rows }, out) {
+    const n = data.length / shape[0];
+    for (let r = 0; r < rows; r++) {
+      const from = Math.floor((r * shape[0]) / rows) * n;
+      out.set(data.subarray(from, from + n), r * n);
+    }
+  },
+});
+
+/** What is made of primitives once, for every backend. */
+const made = (ops: Ops): Omit<Ops, keyof Primitives> => ({
+  broadcast: (x, rows) => (x.shape[0] === rows ? x : ops.kernel(broadcastRows, { x }, { rows })),
+  float: (x) => (x.dtype === 'f32' ? x : ops.mul(x, 1)),
+  sum: (x) => ops.reduce('sum', x, 'slots'),
+  not: ((mask: Mask) => (mask === 0 ? 1 : ops.less(mask, 1))) as Ops['not'],
+  union: (a, b) => (a && b ? ops.max(a, b) : a || b),
+  count: ((mask: Mask) => (mask === 0 ? 0 : ops.sum(mask))) as Ops['count'],
+  masked: (scores, { forced = 0, banned = 0 }) => ops.where(forced, HIGHEST, ops.where(banned, LOWEST, scores)),
+  top: (scores, k, masks) => ops.mark(ops.select(scores, k, masks), scores),
+});
+
+/** All operations of a piece, from those of a backend. */
+export function withMaths({ where, select, ...rest }: Primitives): Ops {
+  const ops = {
+    ...rest,
+    where: (mask: Mask, a: Operand, b: Operand): Tensor => (mask === 0 ? (b as Tensor) : where(mask, a, b)),
+    select: (scores: Tensor, budgets: Tensor, { forced, banned, active }: Masks = {}): Tensor =>
+      select(scores, budgets, { forced: forced || undefined, banned: banned || undefined, active }),
+  } as Ops;
+  return Object.assign(ops, made(ops));
+}
+
+/** The primitives of all operations, for what stands between a piece and its backend. */
+export const primitivesOf = (ops: Ops): Primitives =>
+  Object.fromEntries(Object.entries(ops).filter(([name]) => !(name in made(ops)))) as unknown as Primitives;

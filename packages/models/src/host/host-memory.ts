@@ -1,0 +1,237 @@
+import type { AnySignal, Backend, Plan } from '@kv/core';
+import { layerAttention } from '../attention/layer-attention.ts';
+import { turner } from '../cache/turn.ts';
+import { greedy } from '../sampling.ts';
+import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
+import type { FeedResult, FeedOptions, Observing, Output } from '../sequence/memory.ts';
+import type { MemoryOptions } from '../sequence/runtime.ts';
+import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequence-memory.ts';
+import type { Snapshot } from '../sequence/snapshot.ts';
+import type { Observer } from '../sequence/observer.ts';
+import type { HostDecoder } from './decoder.ts';
+import { keptPositions, runSubjects } from './event.ts';
+import { HiddenNumbers } from './hidden.ts';
+import type { HostState } from './host-state.ts';
+import { LayerMemory } from './layer.ts';
+import { provided } from './observe.ts';
+import { pass } from './pass.ts';
+import { reader } from './provide.ts';
+import { runStepHooks } from './step-hooks.ts';
+import { StateStore } from './store.ts';
+import type { Chosen } from './visibility.ts';
+import { watchOf } from './watch.ts';
+import { beforeEvent, showViews } from './show-observer.ts';
+
+/** All that one sequence remembers, on the host. */
+export class HostMemory extends SequenceMemory implements HostState {
+  readonly decoder: HostDecoder;
+  layers: readonly LayerMemory[];
+  /** State of rows `model`. */
+  shared: StateStore;
+  /** What providers make of hidden states, where one asks for them. */
+  hidden: HiddenNumbers | undefined;
+  readonly observing: Observing = {
+    show: (observer) => {
+      this.#observer = observer;
+    },
+    total: (id) => this.#total(id),
+  };
+  #observer: Observer | undefined;
+
+  constructor(
+    decoder: HostDecoder,
+    model: MemoryModel,
+    backend: Backend,
+    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+  ) {
+    super(model, backend, options);
+    this.decoder = decoder;
+    this.layers = Array.from({ length: model.config.layers }, () => new LayerMemory(model.config, this.ledger));
+    this.shared = new StateStore(model.config, this.ledger);
+  }
+
+  watch(needs: readonly AnySignal[]): void {
+    for (const layer of this.layers) layer.watch(watchOf(needs), this.model.config, this.ledger);
+    if (needs.some((signal) => signal.hidden))
+      this.hidden ??= new HiddenNumbers(this.length, this.model.config.hidden, this.ledger);
+  }
+
+  unwatch(): void {
+    for (const layer of this.layers) layer.unwatch();
+    this.hidden?.destroy();
+    this.hidden = undefined;
+  }
+
+  reader(layer: number, provided: ReadonlyMap<string, unknown> = new Map()): (signal: AnySignal) => unknown {
+    const {
+      shared,
+      text: tokens,
+      counters,
+      backend,
+      decoder,
+      model: { config, embeddings },
+    } = this;
+    return reader({
+      memory: this.layers[layer],
+      shared,
+      tokens,
+      ops: backend.ops,
+      counters,
+      provided,
+      attention: layerAttention(config, layer),
+      queryHeads: config.queryHeads,
+      embeddings,
+      outputWeight: () => decoder.outputWeight(layer),
+      rope: {
+        rotary: config.ropes[layer].rotary,
+        angles: (p) => decoder.angles(layer, this.rotations(p), this.rotaryLength),
+      },
+    });
+  }
+
+  protected move(next: number): void {
+    const { decoder, layers } = this;
+    for (const [l, { cache, ring }] of layers.entries()) {
+      const before = cache.rotations ?? cache.positions,
+        used = Array.from({ length: next }, (_, i) => i);
+      cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
+      const turn = turner(
+        (positions) => decoder.angles(l, positions, this.rotaryLength),
+        [...used, ...(ring?.rotations() ?? [])],
+      );
+      cache.rebase(next, turn);
+      ring?.rebase(cache, next, turn);
+    }
+  }
+
+  protected async numbers(): Promise<Pick<Snapshot, 'layers' | 'states'>> {
+    return { layers: this.layers.map((layer) => layer.saved(this.model.config)), states: this.shared.saved() };
+  }
+
+  protected take({ layers, states }: Pick<Snapshot, 'layers' | 'states'>): void {
+    for (const [l, layer] of layers.entries()) this.layers[l].restore(layer, this.model.config, this.ledger);
+    for (const state of states) this.shared.restore(state);
+  }
+
+  protected place(layer: number): Place {
+    const memory = this.layers[layer],
+      { cache, aligned } = memory;
+    return {
+      slots: cache.length,
+      aligned,
+      lengths: cache.lengths,
+      before: (position) => cache.before(position),
+      kept: () => keptPositions(memory),
+    };
+  }
+
+  protected dropFirst(layer: number, first: readonly number[]): void {
+    const memory = this.layers[layer],
+      { lengths } = memory.cache;
+    memory.keep(
+      first.map((gone, g) => Uint32Array.from({ length: lengths[g] - gone }, (_, i) => gone + i)),
+      0,
+    );
+  }
+
+  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
+    const kept: EventResult['kept'][number][] = [],
+      budgets: (readonly number[])[] = [];
+    const seen = new Map<number, readonly Chosen[]>(),
+      watched = this.#observer && options.phase === 'decode';
+    const logits = await pass(this, ids, {
+      ...options,
+      ...(watched && {
+        seen: (l: number, visible: readonly Chosen[]) => {
+          seen.set(l, visible);
+        },
+      }),
+      ...(evict && {
+        afterLayer: async (l: number) => {
+          const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
+          [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
+        },
+      }),
+    });
+    if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
+    const output: Output = {
+      logits,
+      read: async () => logits,
+      next: async (draw) => (draw?.pick ?? greedy)(logits.at(-1)!),
+      release: () => {},
+    };
+    return { output, ...(evict && { event: { kept, budgets } }) };
+  }
+
+  /** The first number in a row of a layer's state, where a piece keeps one. */
+  stateOf(layer: number, id: string, row: number): number | undefined {
+    return this.layers[layer].states.first(id, row);
+  }
+
+  protected runStepHooks(course: Course): Promise<void> {
+    return runStepHooks(this, course);
+  }
+
+  protected async runEvent(
+    course: Course,
+    layers: readonly number[],
+    plan: Plan,
+    times: EventTimes,
+    onPass: () => void,
+  ): Promise<EventResult> {
+    const { backend, shared } = this,
+      given = await provided(this, course.policy, layers, onPass);
+    const subjects = layers.map((l, i) => ({
+      at: this.at(l, course),
+      memory: this.layers[l],
+      read: this.reader(l, given[i]),
+    }));
+    const show = this.#observer && (await beforeEvent(this, layers));
+    const result = await runSubjects(course.policy, subjects, plan, {
+      backend,
+      shared,
+      room: 0,
+      times,
+      change: (run) => this.change('an event', run),
+    });
+    if (show) show(this.#observer!, result.kept);
+    return result;
+  }
+
+  protected get plain(): boolean {
+    return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain);
+  }
+
+  /** Nothing yet, of the same model. */
+  empty(): HostMemory {
+    const { decoder, model, backend, window, signal } = this;
+    return new HostMemory(decoder, model, backend, { window, signal });
+  }
+
+  fork(upTo: number = this.length): HostMemory {
+    const {
+        model: { config },
+        layers,
+        shared,
+      } = this,
+      copy = this.empty();
+    copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
+    copy.shared = shared.fork(copy.ledger);
+    copy.hidden = this.hidden?.fork(copy.ledger);
+    if (upTo < this.length)
+      for (const { cache } of copy.layers)
+        cache.keep(cache.before(upTo).map((n) => Uint32Array.from({ length: n }, (_, i) => i)));
+    return this.counted(copy, upTo);
+  }
+
+  protected free(): void {
+    for (const layer of this.layers) layer.destroy();
+    this.shared.destroy();
+    this.hidden?.destroy();
+  }
+
+  #total(id: string): number | undefined {
+    const all = this.layers.flatMap(({ states }) => states.saved().filter((state) => state.id === id));
+    return all.length === 0 ? undefined : all.reduce((sum, { data }) => sum + data.reduce((a, b) => a + b, 0), 0);
+  }
+}

@@ -1,0 +1,48 @@
+import { cpu } from '@kv/core';
+import type { Backend } from '@kv/core';
+import { createDecoder } from '../decoder/decoder.ts';
+import { linearEngine } from '../decoder/linear-engine.ts';
+import { defaultLinear } from '../linear/default.ts';
+import { embeddingsOf, type ModelParts, type Running, type Runtime } from '../sequence/runtime.ts';
+import { hostDecoder, type HostDecoder, type HostEngine } from './decoder.ts';
+import { HostMemory } from './host-memory.ts';
+
+export interface HostOptions {
+  /** What runs programs. @defaultValue `linearEngine(defaultLinear())`: products in WebAssembly */
+  readonly engine?: HostEngine;
+  /** Where pieces run. @defaultValue the CPU */
+  readonly backend?: Backend;
+}
+
+/** A model whose caches are on the host. */
+export interface HostRunning extends Running {
+  readonly decoder: HostDecoder;
+}
+
+/** Caches on the host, programs wherever the engine runs them. */
+export function hostRuntime({
+  engine = linearEngine(defaultLinear()),
+  backend,
+}: HostOptions = {}): Runtime<HostRunning> {
+  return {
+    name: engine.name,
+    async start({ config, weights, ...parts }) {
+      const decoder = hostDecoder(await createDecoder(config, weights, engine), engine.attend);
+      return hostRunning(decoder, { config, ...parts }, backend);
+    },
+  };
+}
+
+/** Memories on the host over a decoder that there is already. */
+export function hostRunning(
+  decoder: HostDecoder,
+  { config, tokenizer, sidecar }: ModelParts,
+  backend: Backend = cpu,
+): HostRunning {
+  const model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
+  return {
+    decoder,
+    memory: ({ backend: own = backend, ...options } = {}) => new HostMemory(decoder, model, own, options),
+    destroy: () => decoder.destroy(),
+  };
+}

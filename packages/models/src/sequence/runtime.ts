@@ -1,0 +1,65 @@
+import type { Backend, Embeddings } from '@kv/core';
+import type { ChatTemplate } from '../chat-template.ts';
+import type { ModelConfig } from '../checkpoint/config.ts';
+import type { Weights } from '../checkpoint/weights.ts';
+import type { Decoder } from '../decoder/decoder.ts';
+import type { Tokenizer } from '../tokenizer/interface.ts';
+import type { Memory } from './memory.ts';
+
+/** What a checkpoint says beside its weights. */
+export interface ModelParts {
+  readonly config: ModelConfig;
+  readonly tokenizer: Tokenizer;
+  /** A file beside the model, or nothing where there is none. @throws KvError for one that cannot be read */
+  sidecar(name: string): Promise<Uint8Array | undefined>;
+}
+
+/** What a runtime starts from; weights are read while it starts and no longer. */
+export interface ModelSource extends ModelParts {
+  readonly weights: Weights;
+}
+
+export interface MemoryOptions {
+  /** Rotary positions to use. @defaultValue the model's `maxPositions` */
+  readonly window?: number | undefined;
+  /** Where pieces run, beside a cache on the host. @defaultValue where the runtime keeps caches */
+  readonly backend?: Backend | undefined;
+  /** Once aborted, whatever runs over the memory ends within a layer. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A model that is ready to be fed. */
+export interface Running {
+  /** An empty memory. */
+  memory(options?: MemoryOptions): Memory;
+  /** Gives the weights back. */
+  destroy(): void;
+}
+
+/** Where models run: weights go in, memories come out. */
+export interface Runtime<M extends Running = Running> {
+  /** What reports call it, such as `wasm`, `onnxruntime-node, f32, 2 threads` or `webgpu, ADAPTER`. */
+  readonly name: string;
+  start(source: ModelSource): Promise<M>;
+}
+
+/** A loaded language model. */
+export interface Model extends Running, ModelParts {
+  readonly name: string;
+  /** The name of its runtime. */
+  readonly engine: string;
+  /** The checkpoint's chat template, if it has one. @throws KvError if it does not parse */
+  readonly chatTemplate?: () => ChatTemplate | undefined;
+  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
+  readonly fingerprint: string;
+}
+
+/** A model's input embeddings, as pieces read them; one object a model, so that what is measured once is found again. */
+export const embeddingsOf = (
+  { config, embed }: Pick<Decoder, 'config' | 'embed'>,
+  tokenizer: Tokenizer,
+): Embeddings => ({
+  width: config.hidden,
+  encode: (text) => tokenizer.encode(text, { special: false }).ids,
+  rows: embed,
+});

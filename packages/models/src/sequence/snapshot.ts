@@ -1,0 +1,56 @@
+import type { StateSpec } from '@kv/core';
+
+/** Rows of running sums: one a query head, or one a KV head with those of its query heads together. */
+export type SumRows = 'query' | 'kv';
+
+/** Slots of a cache, head after head: keys and values `[slots, d]`, positions and, once rebased, rotations `[slots]`. */
+export interface Slots {
+  readonly keys: Float32Array;
+  readonly values: Float32Array;
+  readonly positions: Uint32Array;
+  readonly rotations?: Uint32Array | undefined;
+}
+
+/** The numbers of a ring: queries `[w, H, d]`, positions `[w]`, rotations `[w, H]` once rebased. */
+export interface SavedRing {
+  readonly seen: number;
+  readonly queries: Float32Array;
+  readonly positions: Uint32Array;
+  readonly rotations: Uint32Array | undefined;
+}
+
+/** A state as it is saved: `[rows, columns]`. */
+export interface StoredState {
+  readonly id: string;
+  readonly spec: StateSpec;
+  readonly columns: number;
+  readonly data: Float32Array;
+}
+
+/** One layer's numbers, on the host. */
+export interface LayerSnapshot {
+  /** Slots in use, `[kvHead]`. */
+  readonly lengths: readonly number[];
+  readonly aligned: boolean;
+  readonly slots: Slots;
+  readonly ring?: (SavedRing & { readonly window: number }) | undefined;
+  /** Column sums, `[H, n]` of the longest head's slots, or `[G, n]`. */
+  readonly accumulated?: { readonly rows: SumRows; readonly sums: Float32Array } | undefined;
+  /** `[H, n]` */
+  readonly block?: Float32Array | undefined;
+  readonly states: readonly StoredState[];
+}
+
+/** All that a memory holds, on the host. */
+export interface Snapshot {
+  readonly ids: readonly number[];
+  readonly promptLength: number;
+  readonly rotaryLength: number;
+  readonly decoded: number;
+  readonly mostSlots: number;
+  /** How far new tokens' rotations lie below their positions. */
+  readonly shift: number;
+  readonly layers: readonly LayerSnapshot[];
+  /** States of rows `model`. */
+  readonly states: readonly StoredState[];
+}

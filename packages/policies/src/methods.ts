@@ -1,0 +1,516 @@
+import {
+  cadence,
+  compose,
+  id,
+  mandatory,
+  method,
+  number,
+  reduceHeads,
+  rerotate,
+  view,
+  weighted,
+  withDefault,
+  zScore,
+} from '@kv/core';
+import { adaKV } from '@kv/allocators-ada-kv';
+import {
+  cake as cakeBudgets,
+  cakeScores,
+  compositeTokens,
+  dynamickv as dynamicBudgets,
+  modelWide,
+} from '@kv/allocators-preference';
+import { protectedPartition } from '@kv/allocators-protected-partition';
+import { pyramidal as pyramid, pyramidkv as kvpressPyramid } from '@kv/allocators-pyramidal';
+import { etf, psaw } from '@kv/allocators-schedules';
+import { h2o, snapkv, streaming, tova } from '@kv/scorers-attention';
+import { caote, fastCaote } from '@kv/scorers-caote';
+import { byEviction, leverage, noncausal } from '@kv/scorers-compactor';
+import { frequency, rarity } from '@kv/scorers-rarity';
+import { kvcompose as reread, kvzip } from '@kv/scorers-reconstruction';
+import { exact, labels, pageBounds } from '@kv/scorers-retrieval';
+import { pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
+import { triattention as kinship } from '@kv/scorers-triattention';
+import { defensive, finch as question, importance, redundancy } from '@kv/scorers-window';
+import { branchDissolution } from '@kv/selectors-branch-dissolution';
+import { cis, dots } from '@kv/selectors-cis';
+import { diversity } from '@kv/selectors-diversity';
+import { sharedSets } from '@kv/selectors-hshare';
+import { jointEviction } from '@kv/selectors-joint-eviction';
+import { topK } from '@kv/selectors-top-k';
+import { wholeUnits } from '@kv/selectors-whole-units';
+import { criticalkv as stages, outputShare } from '@kv/transforms-critical';
+import { merge } from '@kv/transforms-merging';
+import { chunks, entropyGate } from '@kv/units-chunks';
+import { breath, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
+
+// A method is its name, its source, the options that it passes on and a composition. What is only a scorer needs no
+// method: policy text gives it topK.
+
+const sourceOf = ({ description: { source } }: { readonly description: { readonly source: string } }): string => source;
+
+/** The full cache: evicts nothing. The unit of `compose` under a name. */
+export const full = method('full', { source: 'the unit of compose', says: 'Full cache: evicts nothing.' }, () => ({
+  ...id,
+  label: 'full',
+}));
+
+/** StreamingLLM as its authors run it: keys stand at their positions within the cache. */
+export const streamingRerotated = method(
+  'streamingRerotated',
+  {
+    source: sourceOf(streaming),
+    says: 'Sinks and recents at positions within the cache: keys are turned after every eviction.',
+    options: streaming.options,
+  },
+  (o) => compose(streaming(o), topK(), rerotate()),
+);
+
+/** PyramidKV by the authors' line, above the window, with a sum that is exact. */
+export const pyramidal = method(
+  'pyramidal',
+  {
+    source: sourceOf(pyramid),
+    says: "SnapKV under PyramidKV's budgets, the authors' line.",
+    options: { ...snapkv.options, ...pyramid.options },
+  },
+  ({ beta, ...o }) => compose(snapkv(o), pyramid({ beta }), topK()),
+);
+/** PyramidKV by kvpress' rule: SnapKV under budgets on a line that includes the window. */
+export const pyramidkv = method(
+  'pyramidkv',
+  {
+    source: sourceOf(kvpressPyramid),
+    says: "SnapKV under PyramidKV's budgets, kvpress' rule.",
+    options: { ...snapkv.options, beta: kvpressPyramid.options.beta },
+  },
+  ({ beta, ...o }) => compose(snapkv(o), kvpressPyramid({ window: o.window, beta }), topK()),
+);
+/** Ada-KV over SnapKV: the slots of a layer go to the best of all its heads. */
+export const adakv = method(
+  'adakv',
+  {
+    source: sourceOf(adaKV),
+    says: 'SnapKV, the slots of a layer shared between its heads.',
+    options: { ...snapkv.options, ...adaKV.options },
+  },
+  ({ safeguard, ...o }) => compose(snapkv(o), adaKV({ safeguard }), topK()),
+);
+/** CriticalKV over SnapKV: half of the budget by SnapKV, the rest by score times |v W_O|. */
+export const criticalkv = method(
+  'criticalkv',
+  {
+    source: sourceOf(stages),
+    says: 'SnapKV for half, then scores times the size of the value in the output.',
+    options: { ...snapkv.options, ...stages.options },
+  },
+  ({ first, epsilon, ...o }) => compose(snapkv(o), stages({ first, epsilon }), topK()),
+);
+/** DynamicKV over SnapKV: layers by their share of the best scores of the model. */
+export const dynamickv = method(
+  'dynamickv',
+  {
+    source: sourceOf(dynamicBudgets),
+    says: 'SnapKV, layers by their share of the best scores.',
+    options: {
+      ...snapkv.options,
+      window: withDefault(snapkv.options.window, 32),
+      kernel: withDefault(snapkv.options.kernel, 7),
+      most: dynamicBudgets.options.most,
+    },
+  },
+  ({ most, ...o }) => compose(snapkv(o), dynamicBudgets({ window: o.window, most }), topK()),
+);
+/** CAKE: layers by entropy and variance of their attention, slots by its mean and variance. */
+export const cake = method(
+  'cake',
+  {
+    source: sourceOf(cakeBudgets),
+    says: 'Layers by entropy and variance of their attention.',
+    options: { ...cakeScores.options, ...cakeBudgets.options },
+  },
+  ({ tau1, tau2, ...o }) => compose(cakeScores(o), cakeBudgets({ window: o.window, tau1, tau2 }), topK()),
+);
+
+/** ChunkKV: SnapKV's best chunks of positions stay whole, the same ones in every head of a layer. */
+export const chunkkv = method(
+  'chunkkv',
+  {
+    source: sourceOf(chunks),
+    says: "SnapKV's best chunks, whole and alike in every head.",
+    options: { size: chunks.options.size, ...snapkv.options },
+  },
+  ({ size, ...o }) => compose(snapkv(o), chunks({ size }), wholeUnits()),
+);
+/** ChunkKV gated by entropy, as kvpress' EntropyGatedChunkKVPress: spiky chunks are cut to their best slots. */
+export const entropyChunkkv = method(
+  'entropyChunkkv',
+  {
+    source: sourceOf(entropyGate),
+    says: 'Coherent chunks whole, spiky ones cut to their best slots.',
+    options: { ...entropyGate.options, ...snapkv.options },
+  },
+  ({ size, low, ...o }) => compose(snapkv(o), entropyGate({ size, low }), topK()),
+);
+/**
+ * Whole sentences that the question looks at, each by its three best slots; the last one that no longer fits fills the
+ * room with its best slots.
+ *
+ * @remarks Ours, from SnapKV's window and CrystalCache's sentences: a question looks at the beginning of a number, and
+ * what follows is looked at only while it is being said. Measured in studies/smollm2-needle.
+ */
+export const attendedSentences = method(
+  'attendedSentences',
+  {
+    source: 'studies/smollm2-needle',
+    says: 'Whole sentences that the question looks at.',
+    options: {
+      window: withDefault(snapkv.options.window, 8),
+      maxSize: withDefault(sentences.options.maxSize, 32),
+      sinks: mandatory.options.sinks,
+    },
+  },
+  ({ window, maxSize, sinks }) =>
+    compose(snapkv({ window, kernel: 1 }), mandatory({ sinks }), sentences({ maxSize }), wholeUnits({ last: 'fill' })),
+);
+
+/** SnapKV, with every evicted value folded into the kept slot of the nearest key. */
+export const snapkvMerge = method(
+  'snapkvMerge',
+  {
+    source: sourceOf(merge),
+    says: 'SnapKV, the evicted folded into what stays.',
+    options: { ...snapkv.options, ...merge.options },
+  },
+  ({ threshold, ...o }) => compose(snapkv(o), topK(), merge({ threshold })),
+);
+
+/** SnapKV's scores as weights of CAOTE's eviction error. */
+export const snapkvCaote = method(
+  'snapkvCaote',
+  { source: sourceOf(caote), says: 'SnapKV, then the eviction error CAOTE.', options: snapkv.options },
+  (o) => compose(snapkv(o), caote(), topK()),
+);
+/** SnapKV's scores as weights of FastCAOTE's eviction error. */
+export const snapkvFastCaote = method(
+  'snapkvFastCaote',
+  { source: sourceOf(fastCaote), says: 'SnapKV, then FastCAOTE.', options: snapkv.options },
+  (o) => compose(snapkv(o), fastCaote(), topK()),
+);
+/** H2O's scores as weights of CAOTE's eviction error. */
+export const h2oCaote = method(
+  'h2oCaote',
+  { source: sourceOf(caote), says: 'H2O, then the eviction error CAOTE.', options: h2o.options },
+  (o) => compose(h2o(o), caote(), topK()),
+);
+/** H2O's scores as weights of FastCAOTE's eviction error. */
+export const h2oFastCaote = method(
+  'h2oFastCaote',
+  { source: sourceOf(fastCaote), says: 'H2O, then FastCAOTE.', options: h2o.options },
+  (o) => compose(h2o(o), fastCaote(), topK()),
+);
+/** TOVA's scores as weights of CAOTE's eviction error. */
+export const tovaCaote = method(
+  'tovaCaote',
+  { source: sourceOf(caote), says: 'TOVA, then the eviction error CAOTE.', options: tova.options },
+  (o) => compose(tova(o), caote(), topK()),
+);
+/** TOVA's scores as weights of FastCAOTE's eviction error. */
+export const tovaFastCaote = method(
+  'tovaFastCaote',
+  { source: sourceOf(fastCaote), says: 'TOVA, then FastCAOTE.', options: tova.options },
+  (o) => compose(tova(o), fastCaote(), topK()),
+);
+/** H2O's weights, and slots that leave by the exact error of all that left. */
+export const h2oJoint = method(
+  'h2oJoint',
+  {
+    source: sourceOf(jointEviction),
+    says: 'H2O, evicted by the exact error of all that left.',
+    options: h2o.options,
+  },
+  (o) => compose(h2o(o), jointEviction()),
+);
+
+/** KVzip with its own budgets: every key-value pair competes with those of all layers and heads. */
+export const kvzipModelWide = method(
+  'kvzipModelWide',
+  {
+    source: sourceOf(kvzip),
+    says: 'KVzip, every pair against those of all layers and heads.',
+    options: kvzip.options,
+  },
+  (o) => compose(kvzip(o), modelWide(), topK()),
+);
+/** KVCompose: what a second reading of the context looks at, layers by their composite tokens. */
+export const kvcompose = method(
+  'kvcompose',
+  { source: sourceOf(reread), says: 'What reading the context again looks at, layers by composite tokens.' },
+  () => compose(reread(), compositeTokens(), topK()),
+);
+/** Compactor: leverage of the keys, times the share that goes, plus non-causal attention, each standardised. */
+export const compactor = method(
+  'compactor',
+  {
+    source: sourceOf(noncausal),
+    says: 'Leverage of the keys and non-causal attention in chunks.',
+    options: {
+      chunk: noncausal.options.chunk,
+      window: noncausal.options.window,
+      sinks: withDefault(mandatory.options.sinks, 8),
+      recent: withDefault(mandatory.options.recent, 4),
+    },
+  },
+  ({ chunk, window, ...o }) => {
+    const layerwise = zScore({ over: 'layer' });
+    const keys = compose(leverage(), layerwise, byEviction());
+    const attention = compose(noncausal({ chunk, window }), layerwise);
+    return compose(weighted([1, keys], [1, attention]), mandatory(o), topK());
+  },
+);
+/** R-KV: importance against redundancy. */
+export const rkv = method(
+  'rkv',
+  {
+    source: sourceOf(redundancy),
+    says: 'Importance against redundancy.',
+    options: {
+      ...importance.options,
+      lambda: number(0.1, 'Weight of the importance; redundancy has minus the rest to 1.', { least: 0, most: 1 }),
+    },
+  },
+  ({ lambda, ...o }) => compose(weighted([lambda, importance(o)], [lambda - 1, redundancy()]), topK()),
+);
+/** DefensiveKV: the worst case over queries and heads, times the value's share of the output, heads compared. */
+export const defensivekv = method(
+  'defensivekv',
+  {
+    source: sourceOf(defensive),
+    says: 'The worst case over queries and heads, heads compared.',
+    options: defensive.options,
+  },
+  (o) => compose(defensive(o), outputShare(), adaKV({ safeguard: 0 }), topK()),
+);
+/** Layer-DefensiveKV: the same scores, compared over all layers too. */
+export const layerDefensivekv = method(
+  'layerDefensivekv',
+  {
+    source: sourceOf(defensive),
+    says: 'The worst case over queries and heads, layers compared too.',
+    options: defensive.options,
+  },
+  (o) => compose(defensive(o), outputShare(), modelWide(), topK()),
+);
+/** Finch: what the question looks at, at positions within the cache. */
+export const finch = method(
+  'finch',
+  {
+    source: sourceOf(question),
+    says: 'What the question looks at, keys turned to positions within the cache.',
+    options: question.options,
+  },
+  (o) => compose(question(o), topK(), rerotate()),
+);
+
+const standardised = zScore();
+const largest = reduceHeads({ kind: 'max' });
+/** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
+export const triattention = method(
+  'triattention',
+  {
+    source: sourceOf(kinship),
+    says: 'Keys that fare well with the queries to come, by calibrated statistics.',
+    options: kinship.options,
+  },
+  (o) => compose(kinship(o), standardised, largest, topK()),
+);
+/** Set-conditioned diversity on its paper's base scorer, TriAttention; scores by layer and KV head. */
+export const alphaTriattention = method(
+  'alphaTriattention',
+  {
+    source: sourceOf(diversity),
+    says: 'TriAttention, each pick less its likeness to what is kept.',
+    options: { lambda: diversity.options.lambda, ...kinship.options },
+  },
+  ({ lambda, ...o }) => compose(kinship(o), standardised, largest, diversity({ lambda })),
+);
+/** SnapKV's weights in standard deviations, then set-conditioned diversity. */
+export const alpha = method(
+  'alpha',
+  {
+    source: sourceOf(diversity),
+    says: 'SnapKV, each pick less its likeness to what is kept.',
+    options: { lambda: diversity.options.lambda, ...snapkv.options },
+  },
+  ({ lambda, ...o }) => compose(snapkv(o), standardised, diversity({ lambda })),
+);
+
+/** Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. */
+export const quest = method(
+  'quest',
+  {
+    source: sourceOf(pageBounds),
+    says: 'Hides all but the pages with the highest bounds.',
+    options: { ...pageBounds.options, slots: view.options.budget },
+  },
+  ({ slots, ...o }) => view(compose(pageBounds(o), topK()), { budget: slots }),
+);
+/** Double Sparsity: every decoded query sees the slots whose few heavy channels score highest; nothing is evicted. */
+export const doubleSparsity = method(
+  'doubleSparsity',
+  {
+    source: sourceOf(labels),
+    says: 'Hides all but the best by a few channels.',
+    options: { ...labels.options, slots: view.options.budget },
+  },
+  ({ slots, ...o }) => view(compose(labels(o), topK()), { budget: slots }),
+);
+/** HShare: Double Sparsity's sets, shared between tokens, layers and heads, with the authors' 8 + 88 + 32 slots. */
+export const hshare = method(
+  'hshare',
+  {
+    source: sourceOf(sharedSets),
+    says: 'Double Sparsity, its sets shared between tokens, layers and heads.',
+    options: {
+      ...sharedSets.options,
+      slots: withDefault(view.options.budget, 128),
+      channels: withDefault(labels.options.channels, 32),
+    },
+  },
+  ({ slots, channels, ...o }) => {
+    const { sinks, local: recent } = o;
+    return view(compose(labels({ channels }), mandatory({ sinks, recent }), topK(), sharedSets(o)), { budget: slots });
+  },
+);
+/** The true top-k of every decoded query: the most attention mass that a set of this size can hold. A yardstick. */
+export const topKOracle = method(
+  'topKOracle',
+  {
+    source: sourceOf(exact),
+    says: 'Hides all but the true top-k of every query: a yardstick.',
+    options: { slots: view.options.budget },
+  },
+  ({ slots }) => view(compose(exact(), topK()), { budget: slots }),
+);
+/**
+ * CPE: CIS inside a view, PSAW's window over it, and ETF in prefill. Evicts nothing.
+ *
+ * @remarks PrHS, section IV; the defaults are its GSM8K setting, 8 + 88 + 32. CIS alone is phi = 1 and psi = 1.
+ */
+export const cpe = method(
+  'cpe',
+  {
+    source: sourceOf(psaw),
+    says: 'Evicts nothing: shared retrieval, shrinking windows, frozen early tokens.',
+    options: {
+      budget: withDefault(view.options.budget, 128),
+      ...psaw.options,
+      ...etf.options,
+      ...cis.options,
+      sinks: withDefault(cis.options.sinks, 8),
+    },
+  },
+  ({ budget, phi, alpha: steepness, psi, gamma, ...o }) => {
+    const { sinks, local: recent } = o;
+    const shared = compose(dots(), mandatory({ sinks, recent }), topK(), cis(o));
+    return compose(view(shared, { budget }), psaw({ sinks, phi, alpha: steepness }), etf({ sinks, psi, gamma }));
+  },
+);
+
+const crystal = {
+  alpha: crystallization.options.alpha,
+  maxSize: trunks.options.maxSize,
+  sinks: mandatory.options.sinks,
+  recent: withDefault(mandatory.options.recent, 128),
+};
+/** Encoding impact of tokens, clipped; sinks and recents stay. */
+const impact = (o: { readonly sinks: number; readonly recent: number }) =>
+  compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory(o));
+/**
+ * CrystalCache: encoding impact of tokens, trunks of linked sentences, max(centrality, content), branch dissolution.
+ *
+ * @remarks CrystalCache, algorithm 2, prefill. Keeps up to two slots fewer than the budget. Costs the first layer once
+ * more.
+ */
+export const crystalcache = method(
+  'crystalcache',
+  {
+    source: 'CrystalCache, algorithm 2',
+    says: 'Whole trunks of sentences by centrality or content (recent <= budget).',
+    options: crystal,
+  },
+  ({ alpha, maxSize, ...o }) =>
+    compose(impact(o), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
+);
+/**
+ * CrystalCache with its breath cycle: every so many generated tokens trunks that matter now pull related ones up, and
+ * the cache is dissolved to its budget again, nothing protected.
+ *
+ * @remarks CrystalCache, section 3.8, which its authors never ran; the budget is the prompt's.
+ */
+export const crystalcacheBreath = method(
+  'crystalcacheBreath',
+  {
+    source: sourceOf(breath),
+    says: 'CrystalCache that dissolves again while it generates.',
+    options: { ...crystal, interval: breath.options.interval },
+  },
+  ({ alpha, maxSize, interval, ...o }) =>
+    compose(
+      impact(o),
+      trunks({ maxSize, run: interval }),
+      breath({ interval, alpha }),
+      branchDissolution(),
+      cadence({ every: interval }),
+    ),
+);
+
+/**
+ * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
+ *
+ * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
+ * TA-Learned by `anchors`. Reads no attention.
+ */
+export const taFast = method(
+  'taFast',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, eq. 3',
+    says: 'Values after anchors such as `password:` are sponsored.',
+    options: { ...sponsorship.options, ...protectedPartition.options },
+  },
+  ({ slots, ...o }) => {
+    const { anchors } = o;
+    const voucher = sponsorship(o);
+    const utility = weighted([0.5, recency()], [0.3, structure({ anchors })], [-0.1, frequency()], [1, voucher]);
+    return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
+  },
+);
+/**
+ * Transactional Attention: u = A + 0.5 R + 0.3 S + 0.2 P - 0.1 F + V, with K_p slots for what anchors sponsor, the
+ * first token and the last two.
+ *
+ * @remarks Basu 2026, eq. 1, section 3.3. A is accumulated attention, summed over the query heads of a KV head; P's rate
+ * is ours, the paper states none.
+ */
+export const fullTa = method(
+  'fullTa',
+  {
+    source: 'Basu 2026, arXiv:2604.11288, eq. 1',
+    says: 'Attention, recency, structure, past attention and frequency beside the vouchers.',
+    options: { ...sponsorship.options, ...protectedPartition.options, ...pension.options },
+  },
+  ({ slots, rate, ...o }) => {
+    const { anchors } = o;
+    const voucher = sponsorship(o);
+    const attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' }));
+    const utility = weighted(
+      [1, attention],
+      [0.5, recency()],
+      [0.3, structure({ anchors })],
+      [0.2, pension({ rate })],
+      [-0.1, frequency()],
+      [1, voucher],
+    );
+    return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
+  },
+);

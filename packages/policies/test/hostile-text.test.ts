@@ -1,0 +1,37 @@
+import { KvError } from '@kv/core';
+import { describe, expect, test } from 'vitest';
+import { parsePolicy } from '../src/index.ts';
+
+const refused = (run: () => unknown): string => {
+  try {
+    run();
+  } catch (error) {
+    if (KvError.is(error)) return error.message;
+    throw error;
+  }
+  throw new Error('expected a refusal');
+};
+
+describe('hostile texts give a sentence, at once', () => {
+  const deep = (n: number): string => `${'sum('.repeat(n)}knorm${')'.repeat(n)} ∘ topK`;
+  test.each([
+    ['deep nesting', deep(1000)],
+    ['deeper nesting', deep(250_000)],
+    ['brackets that only open', '('.repeat(1e6)],
+    ['names that only open', 'a('.repeat(8000)],
+    ['a quote never closed', `snapkv(pooling="${'x'.repeat(1e6)}`],
+    ['a short quote never closed', `snapkv(pooling="${'\\"'.repeat(8000)}`],
+    ['many pieces', Array.from({ length: 3000 }, () => 'knorm').join('∘')],
+    ['many scorers', `sum(${'tova,'.repeat(3000)}tova)∘topK`],
+    ['many options', `snapkv(${Array.from({ length: 1500 }, (_, i) => `o${i}=1`).join(',')})`],
+    ['a megabyte of spaces', `snapkv(window=8${' '.repeat(1e6)})`],
+    ['only ∘', '∘'.repeat(16_000)],
+  ])('%s', (_, text) => {
+    expect(refused(() => parsePolicy(text)).length).toBeLessThan(1000);
+  });
+  test('the deepest and the longest that are read are made, too', () => {
+    expect(parsePolicy(deep(32)).to).toBe('kept');
+    expect(parsePolicy(`knorm${' ∘ minMax'.repeat(510)} ∘ topK`).to).toBe('kept');
+    expect(parsePolicy(`sum(${'h2o,'.repeat(509)}h2o) ∘ topK`).to).toBe('kept');
+  });
+});

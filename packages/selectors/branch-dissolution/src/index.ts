@@ -1,0 +1,1 @@
+export { allowance, branchDissolution } from './branch-dissolution.ts';

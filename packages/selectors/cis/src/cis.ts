@@ -1,0 +1,99 @@
+import { as, count, keys, LOWEST, number, oneOf, positions, queries, state, whole, wrapSelect } from '@kv/core';
+import type { Ops, State, Tensor } from '@kv/core';
+import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
+
+const past = state('cis.queries', { kind: 'unit', rows: 'query' });
+/** Retrievals so far, f32 `[H, 1]`: over steps, layers and heads this is the retrieval ratio. */
+export const retrievals = state('cis.retrievals', { kind: 'sequence', rows: 'query' });
+/** Steps back to the query whose set the newest one reused, f32 `[H, 1]`; 0 where it retrieved. */
+const ago = state('cis.ago', { kind: 'sequence', rows: 'query' });
+/** 1 at the steps of a block that retrieved, f32 `[H, block]`. */
+const stepsOf = (block: number): State =>
+  state(`cis.owned(${block})`, { kind: 'sequence', rows: 'query', width: block });
+/** The sets of a block by position, as codes. */
+const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
+  Array.from({ length: Math.ceil(block / PER_FIELD) }, (_, f) =>
+    state(`cis.sets.${f}`, { kind: 'position', rows: 'query' }),
+  );
+
+/**
+ * CIS: inside a view, a query whose cosine to an earlier query of its block is above τ reuses the set that one
+ * retrieved, dilated; otherwise it retrieves.
+ *
+ * @remarks PrHS, section IV-A, eq. 12 and 13, per query head, on queries after RoPE, or, as in table VII, on keys after
+ * RoPE; only sets of queries that retrieved are reused, the most recent first. Of the middle (neither sinks nor local
+ * window) of a reused set, the ⌊k / 3⌋ strongest bring their ±r neighbours. Rows that reuse run neither scorer nor
+ * selector: `dots` reads no key for them.
+ */
+export const cis = wrapSelect(
+  'cis',
+  {
+    source: 'PrHS (CIS, PSAW, ETF), section IV-A',
+    says: 'A query reuses the set that a similar query of its block retrieved.',
+    options: {
+      block: count(8, 'steps', 'Decoding steps of a block, within which sets are shared.', { most: 3 * PER_FIELD }),
+      threshold: number(0.8, 'Cosine above which a set is reused; above 1 every query retrieves.'),
+      compare: oneOf(
+        ['queries', 'keys'],
+        'queries',
+        'What is compared of two tokens: their queries, or the keys of their KV head.',
+      ),
+      dilation: whole(1, 'slots', 'Neighbours on either side that the strongest third of a reused set brings.'),
+      sinks: whole(4, 'positions', 'First positions, always visible.'),
+      local: whole(32, 'slots', 'Last slots, always visible; the window moves with the query.'),
+    },
+    needs: ({ block, compare }) => [
+      as('newest', compare === 'keys' ? keys : queries(1)),
+      positions,
+      past,
+      as('retrieving', stepsOf(block)),
+      retrievals,
+      ago,
+      ...fieldsOf(block),
+    ],
+  },
+  (ctx, { block, threshold, compare, dilation, sinks, local }) => {
+    const { ops, at, positions: p, newest, retrieving, inner } = ctx;
+    const now = at.step % block;
+    const query = compare === 'keys' ? keyOf(ops, newest, p, at.queryHeads) : newest; // [H, 1, d]
+    const found = ops.kernel(matching, { query, past: ctx['cis.queries'], owned: retrieving }, { now, threshold });
+    const active = ops.less(found, 1); // [H, 1]
+    const { kept, scores } = inner(active);
+    const none = ops.fill(ops.broadcast(scores, at.queryHeads), 0); // [H, n]
+    const fixed = ops.max(ops.add(none, ops.less(p, sinks)), ops.lastSlots(none, local));
+    const got = ops.mark(kept, none);
+    const middle = ops.mul(got, ops.not(fixed));
+    const third = ops.map('floor', ops.div(ops.sum(middle), 3));
+    const strong = ops.mul(middle, ops.less(ops.rank(ops.where(middle, scores, LOWEST), 'row'), third));
+    const fields = fieldsOf(block);
+    const held = fields.map((f) => (now === 0 ? ops.mul(ctx[f.as], 0) : ctx[f.as])); // [H, N]
+    const codes = held
+      .map((field, f) => ops.kernel(decode, { field: ops.take(field, p), found }, { first: f * PER_FIELD }))
+      .reduce((a, b) => ops.add(a, b)); // [H, n]
+    const wide = ops.pool(ops.atLeast(codes, 2), { kernel: 2 * dilation + 1, kind: 'max' });
+    const seen = ops.where(active, got, ops.max(fixed, ops.max(ops.min(codes, 1), wide)));
+    const one = ops.from({
+      data: Float32Array.from({ length: block }, (_, b) => Number(b === now)),
+      shape: [1, block],
+    });
+    const code = ops.mul(ops.add(middle, strong), 4 ** (now % PER_FIELD));
+    const written = ops.groupSlots('sum', code, p, at.length); // [H, N]
+    const mine = Math.floor(now / PER_FIELD);
+    return {
+      kept: ops.select(seen, ops.sum(seen)),
+      state: {
+        'cis.queries': ops.kernel(remember, { query, past: ctx['cis.queries'] }, { now, steps: block }),
+        retrieving: ops.add(ops.mul(retrieving, ops.sub(1, one)), ops.mul(active, one)),
+        'cis.retrievals': ops.add(ctx['cis.retrievals'], active),
+        'cis.ago': ops.where(active, 0, ops.sub(now + 1, found)),
+        ...Object.fromEntries(fields.map((s, f) => [s.as, f === mine ? ops.add(held[f], written) : held[f]])),
+      },
+    };
+  },
+);
+
+/** The newest token's key for each query head, `[H, 1, d]`: that of its KV head. */
+function keyOf(ops: Ops, all: Tensor, p: Tensor, heads: number): Tensor {
+  const counts = ops.broadcast(ops.sum(ops.fill(p, 1)), all.shape[0]); // [G, 1]
+  return ops.kernel(newestKey, { keys: all, counts }, { heads });
+}

@@ -1,0 +1,2 @@
+export { facilityLocation } from './facility-location.ts';
+export { firstGains, greedyCover } from './greedy.ts';

@@ -1,0 +1,104 @@
+import { kernel } from '@kv/core';
+
+/**
+ * `before` `[H, H]` plus, for j < i, how many slots the sets of heads i and j have in common: `sets` f32 `[H, n]` of 1
+ * and 0. What was there of another width is nothing.
+ */
+export const overlaps = kernel({
+  id: 'hshare-overlaps',
+  inputs: { sets: 'f32', before: 'f32' },
+  per: 'element',
+  output: { dtype: 'f32', shape: ({ sets }) => [sets[0], sets[0]] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let H = sets_shape.x; let n = sets_shape.y;
+  let i = index / H; let j = index % H;
+  var sum = 0.0;
+  if (before_shape.y == H) { sum = before[index]; }
+  if (j < i) { for (var s = 0u; s < n; s++) { sum += sets[i * n + s] * sets[j * n + s]; } }
+  output[index] = sum;
+}`,
+  ref({ sets, before }, _, out) {
+    const [H = 0, n = 0] = sets.shape,
+      known = before.shape[1] === H;
+    for (let i = 0; i < H; i++)
+      for (let j = 0; j < H; j++) {
+        let sum = known ? before.data[i * H + j] : 0;
+        if (j < i) for (let s = 0; s < n; s++) sum += sets.data[i * n + s] * sets.data[j * n + s];
+        out[i * H + j] = sum;
+      }
+  },
+});
+
+/** Heads that a thread has room for. */
+const MOST = 128;
+/**
+ * The head whose set each head uses, `[H, 1]`, itself where it shares with none: `share` times the pair j < i of most
+ * overlap, and then neither may i be used.
+ *
+ * @remarks `overlap` f32 `[H, H]`, at most 128 heads; pairs without overlap do not share. O(share H^2).
+ */
+export const leaders = kernel({
+  id: 'hshare-leaders',
+  inputs: { overlap: 'f32' },
+  params: { share: 'u32' },
+  per: 'row',
+  output: { dtype: 'f32', shape: ({ overlap }) => [overlap[0], 1] },
+  wgsl: /* wgsl */ `
+fn run(row: u32) {
+  let H = min(overlap_shape.x, ${MOST}u);
+  var uses: array<u32, ${MOST}>;
+  for (var h = 0u; h < H; h++) { uses[h] = h; }
+  for (var round = 0u; round < params.share; round++) {
+    var best = 0.0; var at = H; var to = H;
+    for (var i = 0u; i < H; i++) {
+      if (uses[i] != i) { continue; }
+      for (var j = 0u; j < i; j++) { if (uses[j] == j && overlap[i * overlap_shape.y + j] > best) { best = overlap[i * overlap_shape.y + j]; at = i; to = j; } }
+    }
+    if (at == H) { break; }
+    uses[at] = to;
+    for (var h = 0u; h < H; h++) { if (uses[h] == at && h != at) { uses[h] = to; } }
+  }
+  output[row] = f32(row);
+  if (row < H) { output[row] = f32(uses[row]); }
+}`,
+  ref({ overlap }, { share }, out) {
+    const all = out.length,
+      H = Math.min(all, MOST),
+      width = overlap.shape[1],
+      uses = Array.from({ length: all }, (_, h) => h);
+    for (let round = 0; round < share; round++) {
+      let best = 0,
+        at = -1,
+        to = -1;
+      for (let i = 0; i < H; i++) {
+        if (uses[i] !== i) continue;
+        for (let j = 0; j < i; j++)
+          if (uses[j] === j && overlap.data[i * width + j] > best) [best, at, to] = [overlap.data[i * width + j], i, j];
+      }
+      if (at < 0) break;
+      uses[at] = to;
+      for (let h = 0; h < H; h++) if (uses[h] === at && h !== at) uses[h] = to;
+    }
+    out.set(uses);
+  },
+});
+
+/** Every head's row of `sets` `[H, N]` is its leader's. */
+export const rowsOfLeaders = kernel({
+  id: 'hshare-rows',
+  inputs: { sets: 'f32', leader: 'f32' },
+  per: 'element',
+  output: { dtype: 'f32', shape: ({ sets }) => sets },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = sets_shape.y;
+  output[index] = sets[min(u32(max(leader[index / n], 0.0)), sets_shape.x - 1u) * n + index % n];
+}`,
+  ref({ sets, leader }, _, out) {
+    const [H = 0, n = 0] = sets.shape;
+    out.forEach((_, i) => {
+      out[i] = sets.data[Math.min(Math.max(Math.trunc(leader.data[Math.floor(i / n)]), 0), H - 1) * n + (i % n)];
+    });
+  },
+});

@@ -1,0 +1,112 @@
+import { kernel } from '@kv/core';
+
+/**
+ * What layers retrieved, `[1, L H B]`, with this layer's sets: 1 + position, ascending, then 0.
+ *
+ * @remarks `list` u32 `[H, N]`, of which row h counts `count[h]` entries; `width` = B, entries that a head has room
+ * for.
+ */
+export const listed = kernel({
+  id: 'hshare-listed',
+  inputs: { list: 'u32', count: 'f32', before: 'f32' },
+  params: { layer: 'u32', width: 'u32' },
+  per: 'element',
+  output: { dtype: 'f32', shape: ({ before }) => before },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let H = list_shape.x; let k = index % params.width; let h = index / params.width % H;
+  output[index] = before[index];
+  if (index / (params.width * H) == params.layer) {
+    output[index] = 0.0;
+    if (f32(k) < count[h]) { output[index] = f32(list[h * list_shape.y + k]) + 1.0; }
+  }
+}`,
+  ref({ list, count, before }, { layer, width }, out) {
+    const [H = 0, n = 0] = list.shape;
+    out.set(before.data);
+    for (let h = 0; h < H; h++)
+      for (let k = 0; k < width; k++) {
+        const index = (layer * H + h) * width + k;
+        if (index < out.length) out[index] = k < count.data[h] ? list.data[h * n + k] + 1 : 0;
+      }
+  },
+});
+
+/**
+ * `before` `[1, L L]` plus, for this layer i and every j < i, how many positions their sets have in common, over all
+ * heads.
+ *
+ * @remarks `sets` f32 `[H, N]` of 1 and 0, this layer's; `lists` `[1, L H B]` as `listed` leaves them.
+ */
+export const layerOverlaps = kernel({
+  id: 'hshare-layer-overlaps',
+  inputs: { sets: 'f32', lists: 'f32', before: 'f32' },
+  params: { layer: 'u32', layers: 'u32', width: 'u32' },
+  per: 'element',
+  output: { dtype: 'f32', shape: ({ before }) => before },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let H = sets_shape.x; let n = sets_shape.y; let i = index / params.layers; let j = index % params.layers;
+  var sum = before[index];
+  if (i == params.layer && j < i) {
+    for (var h = 0u; h < H; h++) { for (var k = 0u; k < params.width; k++) {
+      let entry = u32(lists[(j * H + h) * params.width + k]);
+      if (entry == 0u || entry > n) { break; }
+      sum += sets[h * n + entry - 1u];
+    } }
+  }
+  output[index] = sum;
+}`,
+  ref({ sets, lists, before }, { layer, layers, width }, out) {
+    const [H = 0, n = 0] = sets.shape;
+    out.set(before.data);
+    for (let j = 0; j < Math.min(layer, layers); j++)
+      for (let h = 0; h < H; h++)
+        for (let k = 0; k < width; k++) {
+          const entry = lists.data[(j * H + h) * width + k];
+          if (entry < 1 || entry > n) break;
+          out[layer * layers + j] += sets.data[h * n + entry - 1];
+        }
+  },
+});
+
+/**
+ * `sets` `[H, N]`, or, where `offset` `[1, 1]` is below 0, those of the layer that lies so far from this one, from
+ * `lists` as `listed` leaves them. O(H N log B).
+ */
+export const ofLayer = kernel({
+  id: 'hshare-of-layer',
+  inputs: { lists: 'f32', offset: 'f32', sets: 'f32' },
+  params: { layer: 'u32', width: 'u32' },
+  per: 'element',
+  output: { dtype: 'f32', shape: ({ sets }) => sets },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = sets_shape.y; let wanted = f32(index % n) + 1.0;
+  output[index] = sets[index];
+  if (offset[0] < 0.0) {
+    let start = (u32(max(f32(params.layer) + offset[0], 0.0)) * sets_shape.x + index / n) * params.width;
+    var low = 0u; var high = params.width;
+    while (low < high) {
+      let middle = (low + high) / 2u; let entry = lists[start + middle];
+      if (entry > 0.0 && entry < wanted) { low = middle + 1u; } else { high = middle; }
+    }
+    output[index] = 0.0;
+    if (low < params.width) { if (lists[start + low] == wanted) { output[index] = 1.0; } }
+  }
+}`,
+  ref({ lists, offset, sets }, { layer, width }, out) {
+    const [H = 0, n = 0] = sets.shape,
+      by = offset.data[0];
+    if (!(by < 0)) {
+      out.set(sets.data);
+      return;
+    }
+    for (let h = 0; h < H; h++)
+      for (let k = 0; k < width; k++) {
+        const entry = lists.data[(Math.max(0, layer + by) * H + h) * width + k];
+        if (entry < 1) break;
+        if (entry <= n) out[h * n + entry - 1] = 1;
+      }
+  },
+});

@@ -1,4 +1,0 @@
-export { sharedSets } from './hshare.ts';
-export type { HShareOptions } from './hshare.ts';
-export { leaders, overlaps, rowsOfLeaders } from './heads.ts';
-export { layerOverlaps, listed, ofLayer } from './layers.ts';

@@ -1,0 +1,30 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { build } from 'esbuild';
+import { namespaces, piecePackages, published } from './manifests.mjs';
+import { root } from './process.mjs';
+
+/** What every package with pieces exports, core and policies first, by the name of the package; from source. */
+export async function declared() {
+  const first = published().filter(({ manifest: { name } }) => name === '@kv/core' || name === '@kv/policies');
+  const { outputFiles } = await build({
+    stdin: { contents: namespaces([...first, ...piecePackages()]), resolveDir: root, sourcefile: 'pieces.mjs' },
+    bundle: true,
+    write: false,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    conditions: ['@kv/source'],
+    logLevel: 'silent',
+  });
+  const scratch = mkdtempSync(join(tmpdir(), 'kv-declared-'));
+  try {
+    const script = join(scratch, 'pieces.mjs');
+    writeFileSync(script, outputFiles[0].contents);
+    return await import(pathToFileURL(script).href);
+  } finally {
+    rmSync(scratch, { recursive: true });
+  }
+}

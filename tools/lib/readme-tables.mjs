@@ -1,0 +1,115 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { packageFolders, published } from './manifests.mjs';
+import { root } from './process.mjs';
+
+/** READMEs of the root and of every package, those without one left out. */
+export const readmes = () =>
+  packageFolders()
+    .map((folder) => relative(root, join(folder, 'README.md')))
+    .filter((file) => existsSync(join(root, file)));
+
+const BLOCK = /^<!-- begin (\S+) .*-->\n([^]*?)^<!-- end \1 -->$/gm;
+
+/**
+ * A README with what stands between `<!-- begin BLOCK (…) -->` and `<!-- end BLOCK -->` written anew.
+ *
+ * @param file relative to the root
+ * @param all what `declared()` gives
+ * @throws Error in one sentence for a block that is not known or has no end
+ */
+export function refreshed(file, all) {
+  const text = readFileSync(join(root, file), 'utf8');
+  const whole = [...text.matchAll(BLOCK)].length;
+  const begun = text.match(/^<!-- begin /gm)?.length ?? 0;
+  if (begun !== whole) throw new Error(`${file} begins ${begun} blocks: expected as many ends, got ${whole}`);
+  return text.replace(BLOCK, (_, name) => {
+    const lines = blocks[name];
+    if (!lines) throw new Error(`${file} has the block '${name}': expected one of ${Object.keys(blocks).join(', ')}`);
+    return `<!-- begin ${name} (npm run readmes) -->\n${lines(all, file).join('\n')}\n<!-- end ${name} -->`;
+  });
+}
+
+const blocks = {
+  /** What this package declares. */
+  pieces: (all, file) => {
+    const { manifest } = published().find(({ folder }) => join(folder, 'README.md') === file) ?? {};
+    return table(['piece, its options', 'default', 'what it is'], factoriesOf(all, manifest?.name).flatMap(pieceRows));
+  },
+  /** Methods of papers. */
+  methods: (all) =>
+    table(['policy', 'composition', 'what it does', 'source'], factoriesOf(all, '@kv/policies').map(methodRow)),
+  /** Scorers of the catalogue that need nothing else, by package. */
+  scorers: (all) =>
+    catalogued(all, '../..', ({ kind, takes }) => kind === 'scorer' && takes === 'nothing').map(
+      ([link, names]) => `- ${link}: ${names}`,
+    ),
+  /** Packages of pieces in the catalogue, a row a family; core and policies have rows of their own. */
+  packages: (all) => {
+    const known = catalogued(all, '.', () => true).map((cells) => [
+      /packages\/([^/]+)\/[^/]+\)$/.exec(cells[0])?.[1],
+      cells,
+    ]);
+    const families = [...new Set(known.flatMap(([family]) => family ?? []))];
+    const ofFamily = (family) => known.filter(([other]) => other === family).map(([, cells]) => cells.join(' '));
+    return table(
+      ['family', 'pieces'],
+      families.map((family) => [family, ofFamily(family).join('; ')]),
+    );
+  },
+};
+
+const factoriesOf = (all, name) => Object.values(all[name] ?? {}).filter(all['@kv/core'].isFactory);
+
+/** Link and names of every package that policy texts know without being told. */
+function catalogued(all, up, fits) {
+  const known = all['@kv/core'].entries(all['@kv/policies'].catalogue);
+  return published().flatMap(({ folder, manifest: { name } }) => {
+    const fitting = known.filter((entry) => entry.package === name && fits(entry.factory.description));
+    if (fitting.length === 0) return [];
+    const names = fitting.map(({ factory }) => factory.description.name).sort();
+    return [[`[${code(name)}](${join(up, folder)})`, names.map(code).join(', ')]];
+  });
+}
+
+const TAKES = { scorer: 'a scorer', scorers: 'scorers', terms: 'pairs `[weight, scorer]`', policy: 'a policy' };
+/** A piece, then its options. */
+const pieceRows = ({ description }) => [
+  [
+    `**${code(description.name)}**`,
+    description.kind,
+    [description.says, ...phases(description), ...source(description)].join(' '),
+  ],
+  ...Object.entries(description.options).map(([name, option]) => [
+    code(name),
+    standard(option),
+    `${option.says} ${sentence(option.form.want)}`,
+  ]),
+];
+const phases = ({ kind, takes, from = [], to }) => [
+  ...(TAKES[takes] ? [`Takes ${TAKES[takes]} before its options.`] : []),
+  ...(from.length === 1 && from[0] === 'weights' ? ['Needs weights.'] : []),
+  ...(to === 'weights' ? ['Leaves weights.'] : to === 'same' && kind === 'transform' ? ['Leaves what it finds.'] : []),
+];
+const source = ({ source }) => (source === '' || source.startsWith('@kv/') ? [] : [`(${source})`]);
+
+function methodRow(factory) {
+  const { name, says, source, options } = factory.description;
+  const chosen = Object.entries(options).map(([key, option]) => `${key} = ${plain(option)}`);
+  return [
+    code(chosen.length > 0 ? `${name}({ ${chosen.join(', ')} })` : `${name}()`),
+    factory().label,
+    says,
+    /^[a-z]+\//.test(source) ? `[ours](../../${source})` : source,
+  ];
+}
+
+const code = (text) => `\`${text}\``;
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+/** A default as code writes it; what is made elsewhere by its label. */
+const plain = ({ default: value, as }) =>
+  as ?? (typeof value === 'object' ? value.label : typeof value === 'string' ? `'${value}'` : String(value));
+const standard = (option) => (option.default === undefined && !option.as ? '' : code(plain(option)));
+
+const row = (cells) => `| ${cells.map((cell) => cell.replaceAll('|', '\\|')).join(' | ')} |`;
+const table = (head, rows) => [row(head), row(head.map(() => '---')), ...rows.map(row)];
