@@ -1,7 +1,7 @@
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core';
 import { generate, loadModel } from '@kv/models';
-import { policies } from '@kv/policies';
+import { policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { predict } from '../src/explain/predict.ts';
 
@@ -16,9 +16,9 @@ test.each([
 ])('slots and bytes of %s are those of a run: a window holds no more than it sees', async (name, note) => {
   const model = await loadModel(fixture(name));
   for (const [policy, budget] of [
-    [policies['snapkv'].make({ window: 4 }), 12],
-    [policies['h2o'].make({ recent: 2 }), 5],
-    [policies['full'].make({}), 40],
+    [named('snapkv', { window: 4 }), 12],
+    [named('h2o', { recent: 2 }), 5],
+    [named('full'), 40],
   ] as const) {
     const { evicts } = compile(policy),
       said = predict(compile(policy), model.config, ids.length, budget);
@@ -28,5 +28,5 @@ test.each([
     expect(said.bytes.after).toBe(slots * 4 * (2 * model.config.headDim + 1));
     expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
   }
-  model.decoder.destroy();
+  model.destroy();
 });

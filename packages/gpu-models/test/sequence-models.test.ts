@@ -58,7 +58,7 @@ for (const name of ['gemma3', 'mistral', 'smollm3'])
   gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
     both(gpu, fixture(name), async (host, device) => {
       const ids = Array.from({ length: 30 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
-      for (const [policy, budget, every] of [
+      for (const [name, budget, every] of [
         ['full', undefined, undefined],
         ['snapkv', 10, 5],
         ['tova', 6, 1],
@@ -67,7 +67,7 @@ for (const name of ['gemma3', 'mistral', 'smollm3'])
       ] as const) {
         const options = {
           ids,
-          policy: policies[policy].make(policy === 'snapkv' ? { window: 4 } : {}),
+          policy: policy(name, name === 'snapkv' ? { window: 4 } : {}),
           ...(budget !== undefined && { budget }),
           ...(every !== undefined && { every }),
           maxNewTokens: 20,
@@ -75,9 +75,9 @@ for (const name of ['gemma3', 'mistral', 'smollm3'])
         };
         const want = await generate(host, options),
           got = await generate(device, options);
-        expect(got.tokens, policy).toEqual(want.tokens);
-        expect(said(got.report), policy).toEqual(said(want.report));
-        expect(got.report.counts['unreachable'], policy).toBe(want.report.counts['unreachable']);
+        expect(got.tokens, name).toEqual(want.tokens);
+        expect(said(got.report), name).toEqual(said(want.report));
+        expect(got.report.counts['unreachable'], name).toBe(want.report.counts['unreachable']);
         for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
       }
     }),

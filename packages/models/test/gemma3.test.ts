@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadModel, type Model } from '../src/index.ts';
+import { loadModel, type HostModel } from '../src/index.ts';
 import { fixtureJson } from './fixture.ts';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { shared } from './shared.ts';
@@ -34,11 +34,11 @@ describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, with the default engi
   const { sha256, prose, texts, excerpts } = fixtureJson<Reference>('gemma3-270m.json');
   const read = ({ file, start, length }: Excerpt): string =>
     readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length);
-  let model: Model;
+  let model: HostModel;
   beforeAll(async () => {
     model = await loadModel(path!); // the suite is left out where there is none
   }, timeout);
-  afterAll(() => model.decoder.destroy());
+  afterAll(() => model.destroy());
 
   test('is the file that the reference read, and its prompt passes the sliding window', () => {
     expect(createHash('sha256').update(readFileSync(path!)).digest('hex')).toBe(sha256);

@@ -1,6 +1,6 @@
 import { compose, id, type Policy } from '@kv/core';
 import { snapkv, streaming, tova } from '@kv/scorers-attention';
-import { etf } from '@kv/schedules-prhs';
+import { etf } from '@kv/allocators-schedules';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { generate, type Model } from '../src/index.ts';
+import { generate, type HostModel, type Model } from '../src/index.ts';
 import { emptyCaches, run } from './run.ts';
 
 /**
@@ -25,7 +25,7 @@ export interface Case {
 const TOLERANCE = 2e-5;
 
 /** Logits of the prompt in blocks of so many tokens. */
-export async function expectLogits({ decoder }: Model, { ids, logits }: Case, block: number): Promise<void> {
+export async function expectLogits({ decoder }: HostModel, { ids, logits }: Case, block: number): Promise<void> {
   const rows = await run(decoder, emptyCaches(decoder), ids, { want: logits.map(({ at }) => at), block });
   for (const [i, { at, top, mean, norm }] of logits.entries()) {
     const row = rows[i],

@@ -2,12 +2,7 @@ import { fileURLToPath } from 'node:url';
 import { compile, KvError } from '@kv/core';
 import { generate, loadModel } from '@kv/models';
 import { describe, expect, test } from 'vitest';
-import { policies } from '../src/index.ts';
-
-/** Names of the catalogue, and the policy of one with its options as they are. */
-const names = Object.keys(policies) as (keyof typeof policies)[];
-const policyOf = (name: keyof typeof policies) =>
-  policies[name].make(name.startsWith('crystalcache') ? { recent: 16 } : {});
+import { policy as named, policyNames } from '../src/index.ts';
 
 /** Of letters and stops, 110 tokens: sentences are there to be cut. */
 const text = Array.from('abcdefghij', (letter) => `${letter} cat sat. `).join('');
@@ -18,8 +13,8 @@ describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
     { ids } = model.tokenizer.encode(text),
     { windows } = model.config.attention;
 
-  test.each(names)('%s keeps what it may of the slots that there are, or says why not', async (name) => {
-    const policy = policyOf(name),
+  test.each(policyNames)('%s keeps what it may of the slots that there are, or says why not', async (name) => {
+    const policy = named(name, name.startsWith('crystalcache') ? { recent: 16 } : {}),
       { evicts } = compile(policy);
     for (const options of [{ every: 5 }, { block: 30, every: 1 }]) {
       const run = generate(model, {
