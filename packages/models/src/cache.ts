@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { countBelow } from './attention/visible.ts';
 import { compactSlots, copySlots, createStorage, packSlots, slotBytes, type Storage } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
@@ -67,6 +68,13 @@ export class LayerCache implements CacheView {
   }
   get #slotBytes(): number {
     return slotBytes(this.headDim, this.rotations !== undefined);
+  }
+
+  /** Slots of each head that stand before this position: its first ones. */
+  before(position: number): number[] {
+    return Array.from(this.lengths, (n, g) =>
+      countBelow(this.positions.subarray(g * this.capacity, g * this.capacity + n), position),
+    );
   }
 
   /** Makes room for exactly `slots` per head, if there is less. */

@@ -70,8 +70,11 @@ export function hostDecoder(
     rows,
     angles,
   } = decoder;
-  /** The angles of the last projection: most likely those of the next one too. */
-  let turned: Angles | undefined;
+  /** Where the rows of the last projection stand: most likely those of the next one too. */
+  let stood: Uint32Array | undefined, over: number | undefined;
+  /** What the layer after this one most likely turns by. */
+  const ahead = (layer: number): Angles | undefined =>
+    stood !== undefined && layer + 1 < layers.length ? angles(layer + 1, stood, over) : undefined;
   const at = (layer: number): DecoderLayer<HostRunnable> => {
     const found = layers[layer];
     if (found === undefined)
@@ -85,7 +88,7 @@ export function hostDecoder(
     const m = x.length / D,
       { finish } = at(layer);
     note(layer, m, 'output', 'gateUp', 'down');
-    return (await finish.run([x, attended], m, turned))[0];
+    return (await finish.run([x, attended], m, ahead(layer)))[0];
   };
   return {
     ...decoder,
@@ -95,13 +98,13 @@ export function hostDecoder(
       const { project } = at(layer),
         m = positions.length;
       note(layer, m, 'qkv');
-      turned = angles(positions, length);
-      const [q, k, v] = await project.run([x], m, turned);
+      [stood, over] = [positions, length];
+      const [q, k, v] = await project.run([x], m, angles(layer, positions, length));
       return { q, k, v };
     },
     finish,
     async attendAndFinish(layer, x, attention) {
-      const fused = at(layer).finish.runAfter?.(attention, x, turned);
+      const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
       if (fused === undefined) return finish(layer, x, await attends(attention));
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];

@@ -64,6 +64,7 @@ export async function pass(
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
+    if (phase === 'prefill') memory.freeUnreachable(l);
     await afterLayer?.(l);
   }
   memory.hidden?.push(decoder.hiddenNorm(x));

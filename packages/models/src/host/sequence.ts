@@ -162,6 +162,7 @@ export class Sequence {
       compiled = policy ? compile(policy) : this.policy;
     const { needs, label, reach } = compiled,
       course = courseOf(compiled, this.#allowance(compiled, budget, this.length + ids.length), this.#course);
+    expectAlike(compiled, this.model);
     const acts = evicts(course),
       size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length,
       late = waits(compiled, size < ids.length);
@@ -276,22 +277,26 @@ export class Sequence {
   }
 
   /**
-   * Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a fork may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where a fork is as long as the sequence.
    */
-  get cuttable(): boolean {
-    return this.memory.cuttable;
+  get cuttableFrom(): number {
+    return this.memory.cuttableFrom;
   }
 
   /**
-   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the
-   * sequence is `cuttable`.
+   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError for a
+   * length below `cuttableFrom`.
    */
   forkAt(length: number): Sequence {
     this.memory.expectWhole();
-    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length))
+    const from = Math.max(1, this.cuttableFrom);
+    if (!(Number.isInteger(length) && length >= from && length <= this.length))
       throw new KvError(
         'forkAt',
-        `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`,
+        from > this.length
+          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
+          : `expected a length from ${from} to ${this.length}, got ${length}`,
       );
     const copy = new Sequence(this.model, undefined, { memory: this.memory.fork(length) });
     copy.#course = courseOf(copy.policy, this.#course.budget);
@@ -516,6 +521,17 @@ export class Sequence {
     this.#course = { ...this.#course, last };
     for (const note of notes) if (!this.notes.includes(note)) this.notes.push(note);
   }
+}
+
+/** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
+function expectAlike({ hooks }: Compiled, { config: { ropes } }: Model): void {
+  const [hook] = hooks('freeze'),
+    other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
+  if (hook && other > 0)
+    throw new KvError(
+      hook.name,
+      `takes early tokens' keys from the layer below, expected layers that turn alike, got layer ${other} otherwise than layer ${other - 1}`,
+    );
 }
 
 /**

@@ -102,11 +102,16 @@ export interface Memory {
   readonly window: number;
   /** Most slots that a head of any layer has held. */
   readonly mostSlots: number;
+  /** Slots that a sliding window had made unreachable and that were freed, over layers and KV heads. */
+  readonly unreachable: number;
   /** Tokens fed so far, evicted ones included. */
   readonly length: number;
   /** Slots of the longest head of any layer. */
   readonly longest: number;
-  /** Slots in use, `[layer][kvHead]`, once `more` tokens have joined every layer. */
+  /**
+   * Slots that the newest token sees, `[layer][kvHead]`, once `more` have joined every layer: those that there are to
+   * keep.
+   */
   lengths(more?: number): number[][];
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
@@ -140,10 +145,11 @@ export interface Memory {
   /** Takes saved numbers, into a memory that has none yet. */
   restore(saved: Snapshot): void;
   /**
-   * Whether a copy may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a copy may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where no copy may.
    */
-  readonly cuttable: boolean;
-  /** @param upTo of a memory that has evicted nothing: its first tokens alone */
+  readonly cuttableFrom: number;
+  /** @param upTo of `cuttableFrom` or more: its first tokens alone */
   fork(upTo?: number): Memory;
   /** Gives everything back, at the latest when calls in progress have ended; may be called again. */
   destroy(): void;
