@@ -94,7 +94,8 @@ export { cpu, readCpu } from './cpu/cpu.ts';
 export { inner, LOWEST, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
 export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
-export type { Axis, Backend, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
+export type { Backend } from './backend.ts';
+export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
 export { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 export type {
   Allocator,

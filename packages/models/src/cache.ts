@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { countBelow } from './attention/visible.ts';
+import { countBelow } from './cache/count-below.ts';
 import { compactSlots, copySlots, createStorage, packSlots, slotBytes, type Storage } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';

@@ -9,7 +9,7 @@ export { layerAttention } from './attention/layer-attention.ts';
 export type { LayerAttention } from './attention/layer-attention.ts';
 export { plainEngine } from './attention/plain.ts';
 export { simdEngine } from './attention/simd.ts';
-export { countBelow } from './attention/visible.ts';
+export { countBelow } from './cache/count-below.ts';
 export type { Visible } from './attention/visible.ts';
 export type { Observer, ObservedRow } from './sequence/observer.ts';
 export { watchLayers } from './host/watch-layers.ts';

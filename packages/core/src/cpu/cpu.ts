@@ -1,5 +1,6 @@
 import { KvError } from '../errors.ts';
-import type { Axis, Backend, Operand } from '../ops.ts';
+import type { Backend } from '../backend.ts';
+import type { Axis, Operand } from '../ops.ts';
 import { withMaths } from '../maths.ts';
 import type { Ops } from '../maths.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
@@ -10,7 +11,7 @@ import { elementsOf } from './elementwise.ts';
 import type { Kind } from './elementwise.ts';
 import { LOWEST } from './reduce.ts';
 import { lastSlots, mark } from './slots.ts';
-import { vectors } from './vectors.ts';
+import { vectors } from './fastest.ts';
 import type { Vectors } from './vectors.ts';
 
 const c = (x: Tensor): CpuTensor => {

@@ -1,12 +1,7 @@
 import type { Kernel, Products } from '../kernel.ts';
 import type { Axis, PoolOptions, Reduction } from '../ops.ts';
 import type { CpuTensor } from './dense.ts';
-import { elementwise } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
-import { createKernel } from './kernel.ts';
-import { alongChannels, grouped, matmul, normaliseRows, plainProducts, reduce } from './reduce.ts';
-import { simdVectors } from './simd.ts';
-import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 
 export interface Masks {
   readonly forced?: CpuTensor | undefined;
@@ -37,35 +32,4 @@ export interface Vectors {
   normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor;
   firstBad(x: CpuTensor, atLeast: number): CpuTensor;
   select(scores: CpuTensor, budgets: CpuTensor, masks: Masks): CpuTensor;
-}
-
-/** Plain loops: the reference, and what runs where WebAssembly has no SIMD. */
-export const plainVectors: Vectors = {
-  norms: (x, p) => alongChannels(p === 1 ? 'l1' : 'l2', x),
-  dots: (a, b) => alongChannels('dot', b, a),
-  distances: (a, b) => alongChannels('distance', b, a),
-  matmul,
-  grouped,
-  pool,
-  normaliseRows,
-  firstBad,
-  select,
-  elementwise,
-  reduce,
-  take,
-  groupSlots,
-  rank,
-  products: plainProducts,
-  reference: (kernel) => kernel.ref,
-};
-
-let shared: Vectors | undefined;
-
-/** Those of this process: one kernel, since nothing is left in it between calls. */
-export function vectors(): Vectors {
-  if (!shared) {
-    const kernel = createKernel();
-    shared = kernel ? simdVectors(kernel) : plainVectors;
-  }
-  return shared;
 }

@@ -9,7 +9,7 @@ import { createKernel } from '../../src/cpu/kernel.ts';
 import { kernelSource } from '../../src/cpu/kernel-bytes.ts';
 import { simdProducts } from '../../src/cpu/simd-kernels.ts';
 import { simdVectors } from '../../src/cpu/simd.ts';
-import { plainVectors, vectors } from '../../src/cpu/vectors.ts';
+import { plainVectors, vectors } from '../../src/cpu/fastest.ts';
 import { numbers, specs, tensor } from './arrays.ts';
 import type { Spec } from './arrays.ts';
 

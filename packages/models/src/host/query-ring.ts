@@ -1,5 +1,5 @@
 import type { Turn } from '../cache/turn.ts';
-import { countBelow } from '../attention/visible.ts';
+import { countBelow } from '../cache/count-below.ts';
 import type { CacheView } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../sequence/snapshot.ts';

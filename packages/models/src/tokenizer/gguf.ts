@@ -7,7 +7,7 @@ import { edit } from './aligned.ts';
 import { WORDS } from './gguf-words.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { assemble } from './pipeline.ts';
-import { SPACE } from './pre-tokenizer.ts';
+import { SPACE } from './token-bytes.ts';
 import { spmEncoder } from './spm.ts';
 import { tokenBytes } from './token-bytes.ts';
 
