@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { violations } from '../boundaries.mjs';
-import { root } from '../lib/process.mjs';
 
 const made: string[] = [];
 afterEach(() => {
