@@ -109,6 +109,11 @@ console.log(
   ),
 );
 const beside = /\.gguf$/i.test(name) ? `${name}.` : `${name.replace(/\/+$/, '')}/`,
-  file = detectorFile(weights, { model: name.split('/').at(-1) ?? '', seed, tokens: String(tokens) });
+  file = detectorFile(weights, {
+    model: name.split('/').at(-1) ?? '',
+    fingerprint: gathered.fingerprint,
+    seed,
+    tokens: String(tokens),
+  });
 writeFileSync(out ?? beside + DETECTOR_FILE, file);
 say(`${out ?? beside + DETECTOR_FILE}: ${file.length} bytes`);

@@ -36,8 +36,12 @@ export async function withHostModel(
 }
 
 /** The model, once it is said what runs it. */
-async function loaded<M extends Running>(path: string, runtime: Runtime<M>, { stderr }: Terminal): Promise<Model & M> {
-  const model = await loadModel(path, { runtime });
+async function loaded<M extends Running>(
+  path: string,
+  runtime: Runtime<M>,
+  { stderr, signal }: Terminal,
+): Promise<Model & M> {
+  const model = await loadModel(path, { runtime, signal });
   stderr.write(`engine: ${model.engine}\n`);
   return model;
 }

@@ -86,7 +86,10 @@ const wanted = (
   return ((gguf && golden.gguf) || golden.sequences)[0];
 };
 
-for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
+for (const name of [
+  ...['llama', 'mistral', 'qwen2', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite'],
+  ...['llama32', 'phi4', 'nemo', 'qwen3-yarn'],
+])
   gpuTest(`${name} as the plain loops and as transformers`, async (gpu) => {
     for (const file of ['.', 'model.gguf'].filter((path) => existsSync(fixture(`${name}/${path}`)))) {
       const { ids, logits } = wanted(name, file !== '.');

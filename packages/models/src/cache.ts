@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { countBelow } from './cache/count-below.ts';
 import { compactSlots, copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
@@ -69,6 +70,13 @@ export class LayerCache implements CacheView {
   }
   get #slotBytes(): number {
     return slotBytes(this.headDim, this.rotations !== undefined);
+  }
+
+  /** Slots of each head that stand before this position: its first ones. */
+  before(position: number): number[] {
+    return Array.from(this.lengths, (n, g) =>
+      countBelow(this.positions.subarray(g * this.capacity, g * this.capacity + n), position),
+    );
   }
 
   /** Makes room for exactly `slots` per head, if there is less. */
@@ -236,12 +244,14 @@ export class LayerCache implements CacheView {
   #checkKeep(slots: readonly Uint32Array[]): void {
     if (slots.length !== this.heads)
       throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
-    for (const [g, list] of slots.entries())
-      for (let i = 0; i < list.length; i++)
-        if (list[i] >= this.lengths[g] || (i > 0 && list[i] <= list[i - 1]))
-          throw new KvError(
-            'cache',
-            `kept slots must ascend below ${this.lengths[g]} in head ${g}, got ${list[i]} at ${i}`,
-          );
+    for (const [g, list] of slots.entries()) {
+      const end = this.lengths[g];
+      for (let i = 0, last = -1; i < list.length; i++) {
+        const slot = list[i];
+        if (slot <= last || slot >= end)
+          throw new KvError('cache', `kept slots must ascend below ${end} in head ${g}, got ${slot} at ${i}`);
+        last = slot;
+      }
+    }
   }
 }

@@ -36,7 +36,7 @@ export async function loadModel(name: string, options?: LoadOptions): Promise<Ho
 export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
 export async function loadModel(
   name: string,
-  { runtime, engine, files }: LoadOptions | RuntimeOptions<Running> = {},
+  { runtime, engine, ...options }: LoadOptions | RuntimeOptions<Running> = {},
 ): Promise<Model> {
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
   const runs = runtime ?? (engine ? hostRuntime({ engine }) : cpuRuntime());
@@ -47,14 +47,16 @@ export async function loadModel(
     tokenizer,
     chatTemplate,
     close,
-  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, { files });
+  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, options);
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
+    let fingerprint: string | undefined;
     const print = fingerprinted(weights),
-      parts = { config, tokenizer, sidecar: sidecars(name) };
+      parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size });
-    return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint: await print.digest(stored) };
+    fingerprint = await print.digest(stored);
+    return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint };
   } finally {
     await close();
   }

@@ -1,10 +1,25 @@
 import { beforeAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, type HostModel } from '../src/index.ts';
-import { fixture, wanted } from './fixture.ts';
+import { fixture, greedy, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';
 
-const folders = ['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
-const files = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
+const withGguf = [
+  'llama',
+  'qwen2',
+  'qwen3',
+  'phi3',
+  'gemma2',
+  'gemma3',
+  'smollm3',
+  'olmo2',
+  'granite',
+  'llama32',
+  'phi4',
+  'nemo',
+  'qwen3-yarn',
+];
+const folders = ['mistral', ...withGguf].map((name) => [name, '.'] as const);
+const files = withGguf.map((name) => [name, 'model.gguf'] as const);
 
 describe.each([...folders, ...files])('%s/%s', (name, file) => {
   let model: HostModel;
@@ -30,6 +45,12 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
         const { logits: last } = await generate(model, { ids, block, maxNewTokens: 0, logits: 1 });
         expect(relative(last![0], logits[ids.length - 1])).toBeLessThan(1e-5);
       }
+  });
+
+  test('the likeliest tokens that follow are those of transformers', async () => {
+    const { after, tokens } = greedy(name, file);
+    const answer = await generate(model, { ids: after, maxNewTokens: tokens.length, stopAtEos: false });
+    expect(answer.tokens).toEqual(tokens);
   });
 
   test('the tokenizer comes with it', () => {

@@ -27,7 +27,7 @@ const programs = fc
     widths: fc.array(fc.constantFrom(8, 16), { minLength: 1, maxLength: 2 }),
     picks: fc.array(
       fc.record({
-        op: fc.constantFrom('rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'softcap', 'heads'),
+        op: fc.constantFrom('rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'scale', 'softcap', 'heads'),
         x: fc.nat(),
         y: fc.nat(),
         way: fc.nat({ max: 1000 }),
@@ -66,20 +66,22 @@ const programs = fc
                 ? { op, x, headDim, rotary, out: out(x.width) }
                 : op === 'gated' && x.width === 16
                   ? { op, x, activation: way % 2 ? 'silu' : 'gelu', out: out(8) }
-                  : op === 'softcap'
-                    ? { op, x, cap: 1 + (way % 5), out: out(x.width) }
-                    : op === 'add'
-                      ? {
-                          op,
-                          x,
-                          y: values.filter(({ width }) => width === x.width)[
-                            pick.y % values.filter(({ width }) => width === x.width).length
-                          ],
-                          out: out(x.width),
-                        }
-                      : op === 'heads'
-                        ? { op, x, headDim, out: out(x.width) }
-                        : undefined;
+                  : op === 'scale'
+                    ? { op, x, by: (1 + (way % 7)) / 3, out: out(x.width) }
+                    : op === 'softcap'
+                      ? { op, x, cap: 1 + (way % 5), out: out(x.width) }
+                      : op === 'add'
+                        ? {
+                            op,
+                            x,
+                            y: values.filter(({ width }) => width === x.width)[
+                              pick.y % values.filter(({ width }) => width === x.width).length
+                            ],
+                            out: out(x.width),
+                          }
+                        : op === 'heads'
+                          ? { op, x, headDim, out: out(x.width) }
+                          : undefined;
       if (made === undefined) continue;
       instructions.push(made);
       if (made.op !== 'heads') values.push(made.out);

@@ -17,3 +17,15 @@ export function wanted(name: string, file: string): readonly Wanted[] {
   const { sequences, gguf } = fixtureJson<{ sequences: Wanted[]; gguf?: Wanted[] }>(`${name}/golden.json`);
   return file.endsWith('.gguf') ? (gguf ?? sequences) : sequences;
 }
+
+/** The tokens that transformers gives after others, each the likeliest. */
+export interface Greedy {
+  readonly after: number[];
+  readonly tokens: number[];
+}
+
+/** Likewise, what follows some tokens. */
+export function greedy(name: string, file: string): Greedy {
+  const golden = fixtureJson<{ greedy: Greedy; ggufGreedy?: Greedy }>(`${name}/golden.json`);
+  return file.endsWith('.gguf') ? (golden.ggufGreedy ?? golden.greedy) : golden.greedy;
+}

@@ -91,8 +91,8 @@ export function compactSlots(
     if (first !== to) {
       keys.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
       values.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
-      positions.copyWithin(base + to, base + first, base + first + run);
-      rotations?.copyWithin(base + to, base + first, base + first + run);
+      for (let i = 0; i < run; i++) positions[base + to + i] = positions[base + first + i];
+      if (rotations) for (let i = 0; i < run; i++) rotations[base + to + i] = rotations[base + first + i];
     }
     to += run;
   }

@@ -37,8 +37,11 @@ export interface Decoder<R extends Runnable = Runnable> {
   readonly fused: boolean;
   /** Counted by whoever runs the programs. */
   readonly rows: RowCounts;
-  /** What turns queries and keys at these positions. @defaultValue a length of the last position and 1 */
-  angles(positions: Uint32Array, length?: number): Angles;
+  /**
+   * What turns a layer's queries and keys at these positions; empty where nothing does. @defaultValue a length of the last
+   * position and 1
+   */
+  angles(layer: number, positions: Uint32Array, length?: number): Angles;
   /** Embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
   embed(ids: ArrayLike<number>): Float32Array;
   /** Gives the engine's memory back. */
@@ -113,7 +116,8 @@ export async function createDecoder<R extends Runnable>(
       held = config.tied ? head.stored?.('head') : undefined,
       row = held ?? rowsOf(stored);
     const zeros = (): Float64Array => new Float64Array(count);
-    const anglesOf = createAngles(config.rope);
+    const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
+      anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
     return {
       config,
       layers,
@@ -122,7 +126,7 @@ export async function createDecoder<R extends Runnable>(
       norm,
       fused: engine.prepareLayer !== undefined,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
-      angles: (positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf(positions, length),
+      angles: (layer, positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf[layer](positions, length),
       embed(ids) {
         const x = new Float32Array(ids.length * D);
         expectIds(ids, vocab);

@@ -84,18 +84,21 @@ export class HostMemory extends SequenceMemory implements HostState {
       queryHeads: config.queryHeads,
       embeddings,
       outputWeight: () => decoder.outputWeight(layer),
-      rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) },
+      rope: {
+        rotary: config.ropes[layer].rotary,
+        angles: (p) => decoder.angles(layer, this.rotations(p), this.rotaryLength),
+      },
     });
   }
 
   protected move(next: number): void {
     const { decoder, layers } = this;
-    for (const { cache, ring } of layers) {
+    for (const [l, { cache, ring }] of layers.entries()) {
       const before = cache.rotations ?? cache.positions,
         used = Array.from({ length: next }, (_, i) => i);
       cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
       const turn = turner(
-        (positions) => decoder.angles(positions, this.rotaryLength),
+        (positions) => decoder.angles(l, positions, this.rotaryLength),
         [...used, ...(ring?.rotations() ?? [])],
       );
       cache.rebase(next, turn);
@@ -115,7 +118,22 @@ export class HostMemory extends SequenceMemory implements HostState {
   protected place(layer: number): Place {
     const memory = this.layers[layer],
       { cache, aligned } = memory;
-    return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
+    return {
+      slots: cache.length,
+      aligned,
+      lengths: cache.lengths,
+      before: (position) => cache.before(position),
+      kept: () => keptPositions(memory),
+    };
+  }
+
+  protected dropFirst(layer: number, first: readonly number[]): void {
+    const memory = this.layers[layer],
+      { lengths } = memory.cache;
+    memory.keep(
+      first.map((gone, g) => Uint32Array.from({ length: lengths[g] - gone }, (_, i) => gone + i)),
+      0,
+    );
   }
 
   protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
@@ -134,6 +152,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         afterLayer: async (l: number) => {
           const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
+          if (evict.forget) this.layers[l].unwatch();
         },
       }),
     });
@@ -187,12 +206,8 @@ export class HostMemory extends SequenceMemory implements HostState {
     return result;
   }
 
-  get cuttable(): boolean {
-    return (
-      this.shared.empty &&
-      !this.hidden &&
-      this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length))
-    );
+  protected get plain(): boolean {
+    return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain);
   }
 
   /** Nothing yet, of the same model. */
@@ -211,10 +226,9 @@ export class HostMemory extends SequenceMemory implements HostState {
     copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
     copy.shared = shared.fork(copy.ledger);
     copy.hidden = this.hidden?.fork(copy.ledger);
-    if (upTo < this.length) {
-      const slots = Uint32Array.from({ length: upTo }, (_, i) => i);
-      for (const { cache } of copy.layers) cache.keep(Array.from(cache.lengths, () => slots));
-    }
+    if (upTo < this.length)
+      for (const { cache } of copy.layers)
+        cache.keep(cache.before(upTo).map((n) => Uint32Array.from({ length: n }, (_, i) => i)));
     return this.counted(copy, upTo);
   }
 
