@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
 import { attend, type Attend, type AttendOptions } from '../attention.ts';
-import { dense } from '../checkpoint/matrix.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
@@ -109,7 +108,7 @@ export function hostDecoder(
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
     },
-    outputWeight: (layer) => dense(at(layer).output),
+    outputWeight: (layer) => at(layer).output(0, D),
     hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
     async logits(x) {
       const m = x.length / D;

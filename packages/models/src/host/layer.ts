@@ -1,5 +1,6 @@
 import type { ModelConfig } from '../checkpoint/config.ts';
 import { LayerCache } from '../cache.ts';
+import type { Store } from '../cache/storage.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
 import type { LayerSnapshot } from '../sequence/snapshot.ts';
@@ -24,9 +25,9 @@ export class LayerMemory {
   constructor(
     config: ModelConfig,
     ledger: Ledger,
-    cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger),
+    { cache, store }: { readonly cache?: LayerCache; readonly store?: Store | undefined } = {},
   ) {
-    this.cache = cache;
+    this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
     this.states = new StateStore(config, ledger);
     this.taken = new TakenColumns(ledger);
   }
@@ -72,7 +73,7 @@ export class LayerMemory {
   }
 
   fork(config: ModelConfig, ledger: Ledger, room: number): LayerMemory {
-    const copy = new LayerMemory(config, ledger, this.cache.fork(ledger, room));
+    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, room) });
     if (this.ring) copy.ring = this.ring.fork(ledger);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
     if (this.block) copy.block = this.block.fork(ledger);

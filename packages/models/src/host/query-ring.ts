@@ -55,6 +55,11 @@ export class QueryRing {
     return Math.min(count, this.window, this.#seen);
   }
 
+  /** So many queries passed that are not kept, since as many as are kept follow. */
+  skip(count: number): void {
+    this.#seen += count;
+  }
+
   /** The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
   last(count: number): { readonly queries: Float32Array; readonly positions: Uint32Array; readonly count: number } {
     const H = this.#heads,

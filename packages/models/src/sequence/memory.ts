@@ -10,6 +10,9 @@ import type { Observer } from './observer.ts';
 export interface AttentionCounters {
   fused: number;
   statistics: number;
+  /** Passes in one piece, and those that took a word between layers; absent where no pass could be one. */
+  whole?: number;
+  layered?: number;
 }
 
 /** How a block of tokens is fed. */
