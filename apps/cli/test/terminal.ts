@@ -65,7 +65,7 @@ export async function kv(
 }
 
 /** What was written to stderr, and the engine that a line of it names. */
-export function engineApart(stderr: string): Pick<Ran, 'stderr' | 'engine'> {
+function engineApart(stderr: string): Pick<Ran, 'stderr' | 'engine'> {
   const line = /^engine: (.*)\n/m.exec(stderr);
   return line ? { stderr: stderr.replace(line[0], ''), engine: line[1] } : { stderr };
 }
