@@ -1,5 +1,5 @@
 import type { CacheView } from '../cache.ts';
-import { type Hide } from '../attention/visible.ts';
+import type { Hide } from '../attention/visible.ts';
 import { countBelow } from '../cache/count-below.ts';
 
 /**
