@@ -35,6 +35,12 @@ const kinds = {
   mistral: fixture('mistral'),
   phi3: fixture('phi3'),
   gemma2: fixture('gemma2'),
+  gemma3: fixture('gemma3'),
+  granite: fixture('granite'),
+  llama32: fixture('llama32'),
+  olmo2: fixture('olmo2'),
+  'qwen3-yarn': fixture('qwen3-yarn'),
+  smollm3: fixture('smollm3'),
 };
 const policies: Readonly<Record<string, Policy>> = {
   'the full cache': id,

@@ -57,6 +57,7 @@ export class QueryRing {
 
   /** So many queries passed that are not kept, since as many as are kept follow. */
   skip(count: number): void {
+    if (count === 0) return;
     this.#grow(Math.min(this.window, this.#seen + count));
     this.#see(this.#seen + count);
   }
