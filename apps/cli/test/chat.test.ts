@@ -62,7 +62,7 @@ describe('kv chat', () => {
     });
     expect(long.stderr).toContain('saved to middle.safetensors');
     const rest = await chat(['--load', 'middle.safetensors', '--max-new-tokens', '12'], [three]);
-    expect(rest.stderr).toContain('streaming(');
+    expect(rest.stderr).toContain('streaming ∘');
     expect(rest.stderr).toContain('48 slots; /help');
     expect(long.stdout.endsWith(rest.stdout)).toBe(true);
     expect(turnsOf(rest.stderr)).toEqual(turnsOf(long.stderr).slice(2));

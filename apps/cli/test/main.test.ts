@@ -69,7 +69,7 @@ describe('kv run --json', () => {
       policy: string;
       logits: number[][];
     };
-    expect(policy).toBe('snapkv(window=8,kernel=5) ∘ topK');
+    expect(policy).toBe('snapkv(window=8) ∘ topK');
     expect(tokens).toHaveLength(5);
     expect(typeof text).toBe('string');
     const slots = Math.floor((TEXT.length + 1) / 4);
@@ -126,7 +126,7 @@ describe('kv run --json', () => {
 
 describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdout', () => {
   it.each([
-    [['--prompt', 'x', '--policy', 'snapk'], /^policy: expected the name of a policy \(did you mean snapkv/],
+    [['--prompt', 'x', '--policy', 'snapk'], /^policy: expected the name of a method or piece \(did you mean snapkv/],
     [
       ['--prompt', 'x', '--policy', './other.mjs'],
       /^\.\/other\.mjs: expected a module that exports 'policy' .*, got the exports polisy$/,
@@ -209,7 +209,7 @@ describe('kv', () => {
     expect(all).toContainEqual(
       expect.objectContaining({
         name: 'snapkv',
-        kind: 'policy',
+        kind: 'scorer',
         needs: ['attention.window(w=64)'],
         source: 'Li et al. 2024, arXiv:2404.14469',
       }),
@@ -221,7 +221,7 @@ describe('kv', () => {
       window: 64,
       kernel: 5,
     });
-    expect((await kv(['pieces'], { cwd })).stdout).toContain('snapkv(window=64,kernel=5,pooling=mean)');
+    expect((await kv(['pieces'], { cwd })).stdout).toContain('SnapKV');
   });
   it('explains what a policy will cost', async () => {
     const explain = async (...args: string[]): Promise<Record<string, any>> =>

@@ -28,7 +28,7 @@ describe('kv run --document', () => {
     const both = await json('--document', 'story.txt', '--question', ' Who?', '--question', ' When?', ...KEEP);
     expect(both.answers.map(({ question }) => question)).toEqual([' Who?', ' When?']);
     expect(both.kept.flat().every((row) => row.length === Math.floor((DOCUMENT.length + 1) / 4))).toBe(true);
-    expect(both.policy).toBe('snapkv(window=8,kernel=5) ∘ topK');
+    expect(both.policy).toBe('snapkv(window=8) ∘ topK');
     for (const [i, question] of [' Who?', ' When?'].entries())
       expect((await json('--document', 'story.txt', '--question', question, ...KEEP)).answers[0]).toEqual(
         both.answers[i],

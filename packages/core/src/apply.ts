@@ -3,7 +3,7 @@ import { cpu, readCpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
 import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
 import type { Ops } from './maths.ts';
-import type { Backend } from './ops.ts';
+import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { Piece } from './piece.ts';
 import { compile, emptyDraft, planBudgets, runSteps, settled, toRead } from './run.ts';
@@ -38,9 +38,13 @@ export interface Applied {
   readonly notes: readonly string[];
 }
 
-/** @throws KvError for what is neither rows of numbers nor an array with a shape, and is no value that a piece reads. */
-function toHost(at: string, name: string, x: object): HostArray | undefined {
+/**
+ * @throws KvError for what is neither rows of numbers nor an array with a shape; `free` where a provider makes the value,
+ * which may be anything.
+ */
+function toHost(at: string, name: string, x: object, free: boolean): HostArray | undefined {
   if (isArray(x)) return x;
+  if (ArrayBuffer.isView(x) && free) return undefined;
   if (ArrayBuffer.isView(x))
     throw new KvError(at, `expected '${name}' as rows of numbers or { data, shape }, got a flat ${x.constructor.name}`);
   if (!Array.isArray(x)) return undefined;
@@ -64,8 +68,12 @@ function record(piece: Piece, inputs: Inputs, ops: Ops): Recorded {
   const compiled = compile(piece);
   const names = Object.keys(inputs).join(', ') || 'nothing';
   const arrays = new Map<string, HostArray>();
+  const provided = new Set(compiled.needs.filter((s) => s.provide).flatMap((s) => [signalKey(s), s.id, s.as]));
   for (const [name, x] of Object.entries(inputs)) {
-    const array = typeof x === 'object' && name !== 'tokens' && name !== 'at' ? toHost('apply', name, x) : undefined;
+    const array =
+      typeof x === 'object' && name !== 'tokens' && name !== 'at'
+        ? toHost('apply', name, x, provided.has(name))
+        : undefined;
     if (array) arrays.set(name, array);
   }
   if (!piece.from.includes('start') && !arrays.has('scores'))

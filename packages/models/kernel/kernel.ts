@@ -1,11 +1,9 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Single-threaded WASM-SIMD kernels of @kv/models, in AssemblyScript. Rebuild: `node scripts/build-kernel.mjs`.
-// Pointers are byte offsets into the exported memory; every matrix is f32. There is no allocator: the caller places
-// everything.
+// Pointers are byte offsets into the exported memory; every matrix is f32. There is no allocator: the caller places everything.
 
 /**
- * C[m, n] = (first ? 0 : C) + A[m, k] * B[k, n], n a multiple of 8. B[i, j] lies at b + (j / 8) * panel + i * ldb + (j
- * % 8) * 4;
+ * C[m, n] = (first ? 0 : C) + A[m, k] * B[k, n], n a multiple of 8. B[i, j] lies at b + (j / 8) * panel + i * ldb + (j % 8) * 4;
  * lda, ldb, panel and ldc are bytes.
  */
 export function gemm(m: i32, n: i32, k: i32, a: usize, lda: usize, b: usize, ldb: usize, panel: usize, c: usize, ldc: usize, first: i32): void {
@@ -71,10 +69,7 @@ function put(p: usize, x: v128, y: v128, first: i32): void {
   v128.store(p, y, 16);
 }
 
-/**
- * Packs rows [n, d] (contiguous, d a multiple of 4) into panels [ceil(n / 8), d, 8]; missing rows of the last panel are
- * zero.
- */
+/** Packs rows [n, d] (contiguous, d a multiple of 4) into panels [ceil(n / 8), d, 8]; missing rows of the last panel are zero. */
 export function pack(src: usize, n: i32, d: i32, dst: usize): void {
   const row = <usize>d << 2;
   for (let j = 0; j < n; j += 8, src += 8 * row, dst += 8 * row) {
@@ -99,10 +94,7 @@ export function pack(src: usize, n: i32, d: i32, dst: usize): void {
   }
 }
 
-/**
- * out[j] = q . k[j] for n contiguous rows of d (a multiple of 4): what packing would cost more than it saves, for a
- * single query.
- */
+/** out[j] = q . k[j] for n contiguous rows of d (a multiple of 4): what packing would cost more than it saves, for a single query. */
 export function dots(q: usize, k: usize, n: i32, d: i32, out: usize): void {
   const row = <usize>d << 2;
   let j = 0;
@@ -145,10 +137,7 @@ function exp4(x: v128): v128 {
   return v128.andnot(f32x4.mul(y, scale), dead);
 }
 
-/**
- * Softmax of s[lo, hi) in place; the rest of s[0, end) becomes 0. end is a multiple of 4; the sum is taken in f64.
- * Nothing but -Infinity gives zeros.
- */
+/** Softmax of s[lo, hi) in place; the rest of s[0, end) becomes 0. end is a multiple of 4; the sum is taken in f64. Nothing but -Infinity gives zeros. */
 export function softmax(s: usize, lo: i32, hi: i32, end: i32): void {
   for (let j = 0; j < lo; j++) store<f32>(s + (<usize>j << 2), -Infinity);
   for (let j = hi; j < end; j++) store<f32>(s + (<usize>j << 2), -Infinity);
@@ -173,10 +162,7 @@ export function softmax(s: usize, lo: i32, hi: i32, end: i32): void {
   for (let p = s; p < stop; p += 16) v128.store(p, f32x4.mul(v128.load(p), scale));
 }
 
-/**
- * acc[j] (f64) += the sum over rows of s[row, j], and, unless top is 0, top[j] (f32) = their maximum with it. n is a
- * multiple of 4.
- */
+/** acc[j] (f64) += the sum over rows of s[row, j], and, unless top is 0, top[j] (f32) = their maximum with it. n is a multiple of 4. */
 export function columns(s: usize, ld: usize, rows: i32, n: i32, acc: usize, top: usize): void {
   for (let j: usize = 0; j < <usize>n << 2; j += 16) {
     let sum = f32x4.splat(0), max = sum;

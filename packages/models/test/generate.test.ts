@@ -1,5 +1,5 @@
 import { pyramidal } from '@kv/allocators-pyramidal';
-import { cadence, compose, id, scorer } from '@kv/core';
+import { cadence, compose, id, keys, queries, scorer } from '@kv/core';
 import { h2o, observed, snapkv, streaming } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { knorm } from '@kv/scorers-knorm';
@@ -112,6 +112,32 @@ describe('memory', () => {
       bound: { slots: 48, because: 'blocks of 16 over a budget of 32' },
     });
   });
+  test('a policy that wants the whole prompt evicts layer by layer where that comes in one block, and no layer keeps what its event read', async () => {
+    const looked = scorer(
+        'looked',
+        { whole: true, needs: [queries(4096), keys] },
+        ({ ops, at, queries: q, keys: k }) => {
+          const [H = 1, w = 1, d = 1] = q.shape;
+          return ops.groupRows('mean', ops.dot(ops.reshape(q, [H * w, d]), k), at.kvHeads);
+        },
+      ),
+      policy = compose(looked(), topK()),
+      slot = 2 * 4 * (2 * 16 + 1),
+      ring = 240 * 4 * (4 * 16 + 1);
+    const { report } = await generate(model, { ids, policy, budget: 32, maxNewTokens: 4 });
+    expect(report.bytes.peak).toBe(slot * (240 + 3 * 32) + ring);
+    const late = await generate(model, { ids, policy, budget: 32, maxNewTokens: 4, every: 2 });
+    expect(late.report.bytes.peak).toBe(slot * (240 + 3 * 32) + 4 * ring);
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids, { policies: [policy] });
+    expect(sequence.ledger.entry('rings').live).toBe(4 * ring);
+    await sequence.evict(policy, 32);
+    expect(report.kept).toEqual(sequence.course.last!.kept);
+    sequence.destroy();
+    const blocks = await generate(model, { ids, policy, budget: 32, block: 100, maxNewTokens: 1 });
+    expect(blocks.report.kept).toEqual(report.kept);
+    expect(blocks.report.notes[0]).toContain('looks at the whole prompt');
+  });
   test('nothing is left when a sequence ends, rings and statistics and states included', async () => {
     const sequence = new Sequence(model);
     await sequence.prefill(ids, { policies: [small, compose(h2o(), topK())] });
@@ -208,7 +234,7 @@ describe('errors, before anything is evicted', () => {
       'nan, layer 0: scores must be finite, got another number in row 0, slot 0',
     ],
     ['no budget', () => ({ policy: small }), "'snapkv(window=8) ∘ topK' evicts, so a budget is expected"],
-    ['a share above 1', () => ({ policy: small, budget: '140%' as const }), `up to 100%, got '140%'`],
+    ['a share above 1', () => ({ policy: small, budget: '140%' as const }), "up to 100%, got '140%'"],
     [
       'too long',
       () => ({ ids: new Array<number>(2049).fill(1) }),

@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadModel, type HostModel } from '../src/index.ts';
+import { cpuRuntime, generate, loadModel, type HostModel } from '../src/index.ts';
+import { moduleOf } from '../src/wasm/module.ts';
+import { wasmRuntime } from '../src/wasm/runtime.ts';
 import { fixtureJson } from './fixture.ts';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { shared } from './shared.ts';
@@ -15,8 +17,9 @@ interface Reference {
 
 const path = smollm2File('logits and answers of SmolLM2');
 
-describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the default engine', () => {
-  const { sha256, chat, prose } = fixtureJson<Reference>('smollm2.json');
+const { sha256, chat, prose } = fixtureJson<Reference>('smollm2.json');
+
+describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () => {
   const prompt = {
     chat: chat.prompt,
     prose: readFileSync(shared(`data/text/${prose.file}`), 'utf8').slice(prose.start, prose.start + prose.length),
@@ -27,7 +30,7 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
   ] as const;
   let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(path!);
+    model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) });
   }, 120_000);
   afterAll(() => model.destroy());
 
@@ -49,3 +52,44 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
     expectAnswer(model, reference, prompt[name]),
   );
 });
+
+/**
+ * Of the largest logit, on average over the places and at most. llama.cpp with its 8-bit activations is off by 4.9 % at
+ * the worst of 16 places (bench/results/peers.md), this engine by 2.2 % in the middle and 4.5 to 6.3 % at the worst of 64.
+ */
+const [MEAN, MOST] = [0.045, 0.075];
+
+describe.skipIf(path === undefined).each([0, 1, 2] as const)(
+  'SmolLM2-135M-Instruct, Q4_1, weights as stored, form %i',
+  (form) => {
+    test.for([
+      ['chat', chat],
+      ['prose', prose],
+    ] as const)(
+      'logits of the %s prompt as far off as llama.cpp is, clear first tokens equal',
+      async ([, prompt], context) => {
+        const fast = await moduleOf(form);
+        if (fast === undefined) return context.skip(`no instructions of form ${form} here`);
+        const model = await loadModel(path!, { runtime: wasmRuntime(fast, { threads: 2 }) }),
+          { logits } = await generate(model, {
+            ids: prompt.ids,
+            maxNewTokens: 0,
+            logits: prompt.ids.length,
+            block: 100,
+          });
+        const off = prompt.logits.map(({ at, top }) => {
+          const row = logits![at],
+            [first, largest] = top[0],
+            most = Math.max(...top.map(([id, logit]) => Math.abs(row[id] - logit))) / largest;
+          expect(most, `position ${at}`).toBeLessThan(MOST);
+          // clear: further from the second than both may be off
+          if (largest - top[1][1] > 2 * MOST * largest)
+            expect(row.indexOf(Math.max(...row)), `position ${at}`).toBe(first);
+          return most;
+        });
+        expect(off.reduce((a, b) => a + b) / off.length).toBeLessThan(MEAN);
+        model.destroy();
+      },
+    );
+  },
+);

@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
 import { KvError } from '@kv/core';
@@ -11,6 +10,7 @@ import { whole } from '../option-values.ts';
 import { constantLines } from '../run/certificate-lines.ts';
 import { readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
+import { checkWritable, writeWhole } from '../whole-file.ts';
 import { withHostModel } from '../with-model.ts';
 
 interface CalibrateOptions {
@@ -44,6 +44,7 @@ async function calibrate(
   terminal: Terminal,
 ): Promise<void> {
   const read = readText(text, terminal.cwd);
+  if (out !== undefined) checkWritable(resolve(terminal.cwd, out), out);
   await withHostModel(command, terminal, async (model) => {
     const { config, tokenizer, name } = model,
       {
@@ -65,12 +66,12 @@ async function calibrate(
       newest: all.newest,
     });
     const constants = all.take(ids.length),
-      json = `${JSON.stringify(constants, null, 1)}\n`;
+      json = `${JSON.stringify({ ...constants, model: model.fingerprint }, null, 1)}\n`;
     if (out === undefined) {
       terminal.stdout.write(json);
       return;
     }
-    writeFileSync(resolve(terminal.cwd, out), json);
+    writeWhole(resolve(terminal.cwd, out), json, out);
     terminal.stdout.write(constantLines(constants));
   });
 }

@@ -1,4 +1,3 @@
-import { writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { compile } from '@kv/core';
@@ -19,7 +18,9 @@ import { summarise } from '../needle/summary.ts';
 import { table } from '../needle/table.ts';
 import { budget, list, number, oneOf, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { plain } from '../plain.ts';
 import type { Terminal } from '../terminal.ts';
+import { checkWritable, writeWhole } from '../whole-file.ts';
 
 /**
  * Windows below the smallest budget; wide pooling, since the question's attention falls on the first token of a value
@@ -102,12 +103,16 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
   const started = performance.now();
   const { settings, ways, jobs, path } = await prepare(options, terminal);
   const store = openStore(resolve(cwd, '.kv'), settings, options.fresh);
+  const out = resolve(cwd, options.out ?? `.kv/needle-${digest(settings)}.html`),
+    called = relative(cwd, out) || out;
   const known = new Map<string, Result>(store.found.map((result) => [result.id, result]));
   const left = jobs.filter(({ id }) => !known.has(id));
   if (left.length === 0)
     stderr.write(`needle: all results are in ${relative(cwd, store.path)}; --fresh measures again\n`);
   else {
     if (left.length < jobs.length) stderr.write(`needle: continues ${relative(cwd, store.path)}\n`);
+    store.ready();
+    checkWritable(out, called);
     const progress = startProgress('needle', stderr, jobs.length, jobs.length - left.length);
     const data: WorkerData = { settings, path, cwd, engine: options.engine, threads: threadsOf(options.workers) };
     const onResult = (result: Result): void => {
@@ -130,10 +135,9 @@ async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<vo
     return;
   }
   const rows = summarise(settings, ways, [...known.values()]);
-  const out = resolve(cwd, options.out ?? `.kv/needle-${digest(settings)}.html`);
-  writeFileSync(out, reportHtml({ settings, ways, rows, results: [...known.values()] }));
+  writeWhole(out, reportHtml({ settings, ways, rows, results: [...known.values()] }), called);
   const seconds = left.length === 0 ? '' : ` in ${duration((performance.now() - started) / 1000)}`;
   stdout.write(
-    `${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}, on ${settings.engine}\nreport: ${relative(cwd, out) || out}\n`,
+    `${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}, on ${settings.engine}\nreport: ${plain(called)}\n`,
   );
 }

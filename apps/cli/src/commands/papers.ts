@@ -1,4 +1,3 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename, join, relative, resolve } from 'node:path';
 import { KvError } from '@kv/core';
@@ -29,6 +28,7 @@ import type { Excused, Kind, Paper, Plan, Row } from '../papers/types.ts';
 import { proseOf } from '../papers/windows.ts';
 import type { PapersData } from '../papers/worker.ts';
 import type { Terminal } from '../terminal.ts';
+import { checkWritable, writeWhole } from '../whole-file.ts';
 
 interface PapersOptions {
   readonly model: string;
@@ -124,6 +124,8 @@ async function papers(options: PapersOptions, chosen: Chosen, terminal: Terminal
   const { stdout, stderr, signal, cwd } = terminal,
     { kind, name, plan } = chosen,
     { model, n, workers, engine, seed = plan.seed } = options;
+  if (options.out !== undefined)
+    checkWritable(join(resolve(cwd, options.out), 'results'), options.out, { folder: true });
   const path = await resolveModel(model, terminal),
     rows = await carriedRows(chosen, path, { n, seed, cwd });
   const settings: Settings = { weights: await weightsDigest(path), engine: await engineName(engine, cwd), seed };
@@ -140,6 +142,7 @@ async function papers(options: PapersOptions, chosen: Chosen, terminal: Terminal
       embedded: kind === 'embedded',
     };
   if (jobs.length > 0) {
+    store.ready();
     const progress = startProgress('papers', stderr, jobs.length, 0);
     const onResult = (result: Result): void => {
       store.add(result);
@@ -234,12 +237,12 @@ function studyOf(
 }
 
 function written(study: Study, plan: string, folder: string): readonly string[] {
-  mkdirSync(folder, { recursive: true });
   const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${plan}`);
-  writeFileSync(
+  writeWhole(
     `${name}.json`,
     `${JSON.stringify({ ...study, outcomes: study.outcomes.map(({ row, ...outcome }) => ({ row: row.id, ...outcome })) }, undefined, 1)}\n`,
+    `${name}.json`,
   );
-  writeFileSync(`${name}.md`, markdown(study));
+  writeWhole(`${name}.md`, markdown(study), `${name}.md`);
   return [`${name}.json`, `${name}.md`];
 }

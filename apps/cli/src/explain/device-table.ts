@@ -35,15 +35,17 @@ const kindOf = ({ needs }: Compiled, length: number): Kind =>
 
 /** Policies whose option says by which heads they sum. */
 const SUMMED: ReadonlySet<string> = new Set(['h2o', 'observed']);
+/** Policies that read the queries of the whole prompt. */
+const WHOLE: ReadonlySet<string> = new Set(['compactor', 'noncausal']);
 
 /**
- * Every evicting policy of the catalogue, as it comes (Compactor with a window of the whole prompt), whose forced slots
- * fit into the budget; and those of running sums with sums by KV head.
+ * Every evicting policy of the catalogue, as it comes (non-causal attention with a window of the whole prompt), whose
+ * forced slots fit into the budget; and those of running sums with sums by KV head.
  */
 export const deviceRows = (config: ModelConfig, length: number, budget: number): readonly DeviceRow[] =>
   policyNames
     .flatMap((name): (readonly [string, Policy])[] => [
-      [name, policyOf(name, name === 'compactor' ? { window: length } : undefined)], // it reads all queries
+      [name, policyOf(name, WHOLE.has(name) ? { window: length } : undefined)],
       ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
     ])
     .flatMap(([name, made]) => {

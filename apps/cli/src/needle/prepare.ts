@@ -58,7 +58,7 @@ export async function prepare(
     for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
   // Weights are the workers' business: headers, configuration and tokenizer are enough here.
   const path = await resolveModel(model, terminal),
-    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path));
+    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal: terminal.signal });
   await close();
   const most = config.maxPositions - answerRules[asking].newTokens;
   if (tokens > most)

@@ -24,7 +24,7 @@ export function keptText(
   const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string =>
     `<label for="${id}">${label}</label> <select id="${id}">${options(items, chosen)}</select>`;
   return `<p>Hidden: <strong>${escapeHtml(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
-<form class="choose" onsubmit="return false">
+<form class="choose">
 <span>${select(
     'policy',
     'Policy',

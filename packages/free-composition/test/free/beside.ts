@@ -7,6 +7,7 @@ import type { HostModel, LoadOptions } from '@kv/models';
 import { BUDGET_CURVE_FILE, HEAD_SCORES_FILE } from '@kv/allocators-given';
 import { QUERY_STATISTICS_FILE, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile } from '@kv/scorers-keys';
+import { DETECTOR_FILE, detectorFile } from '@kv/scorers-sponsorship';
 import { PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';
 
 interface Heads {
@@ -14,9 +15,17 @@ interface Heads {
   readonly queryHeads: number;
   readonly kvHeads: number;
   readonly headDim: number;
+  /** Channels of the hidden states; a scene has one. */
+  readonly hidden?: number;
 }
 /** Files of made-up statistics that lie beside a model, by name. */
-export function filesBeside({ layers, queryHeads, kvHeads, headDim }: Heads): ReadonlyMap<string, Uint8Array> {
+export function filesBeside({
+  layers,
+  queryHeads,
+  kvHeads,
+  headDim,
+  hidden = 1,
+}: Heads): ReadonlyMap<string, Uint8Array> {
   const half = Math.floor(headDim / 2),
     each = <T>(row: (layer: number) => T): T[] => Array.from({ length: layers }, (_, l) => row(l)),
     sines = (count: number, l: number) => Float32Array.from({ length: count }, (_, i) => Math.sin(i + l));
@@ -54,6 +63,7 @@ export function filesBeside({ layers, queryHeads, kvHeads, headDim }: Heads): Re
         each((l) => Array.from({ length: kvHeads }, (_, g) => ((l * 7 + g * 3) % 5) / 5).join('\t')).join('\n'),
       ),
     ],
+    [DETECTOR_FILE, detectorFile({ width: hidden, first: sines(hidden * hidden, 0), second: sines(hidden, 1) })],
     [BUDGET_CURVE_FILE, evenCurve(layers, kvHeads)],
     [Q_FILTERS_FILE, qFiltersFile(each((l) => ({ kvHeads, headDim, filters: sines(kvHeads * headDim, l) })))],
   ]);

@@ -36,7 +36,9 @@ export function aheadOf(memory: DeviceState): Ahead {
         } = memory,
         position = memory.length + before;
       try {
-        const { tensor } = encodeEmbedding(commands, asked.tensor, 1, head.matrix(embedding), config.embeddingScale),
+        // the device's programs give no rows back, so the decoder has the embedding
+        const matrix = head.matrix(embedding!),
+          { tensor } = encodeEmbedding(commands, asked.tensor, 1, matrix, config.embeddingScale),
           part = partOf(memory, commands, Uint32Array.of(position), tensor);
         for (const [l, layer] of memory.layers.entries()) {
           const { project, finish } = prepared[l],

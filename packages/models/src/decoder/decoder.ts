@@ -4,7 +4,7 @@ import { denseRows, owned } from '../checkpoint/matrix.ts';
 import type { Matrix } from '../checkpoint/matrix.ts';
 import type { Weights } from '../checkpoint/weights.ts';
 import { createAngles } from './angles.ts';
-import type { Angles, Engine, Program, Runnable } from './program.ts';
+import type { Angles, Engine, Program, Runnable, WeightRows } from './program.ts';
 import { finishProgram, headProgram, projectProgram } from './programs.ts';
 
 /** Rows that went through each matrix product: by layer, and through the head. Only ever counts up. */
@@ -20,8 +20,8 @@ export interface RowCounts {
 export interface DecoderLayer<R extends Runnable = Runnable> {
   readonly project: R;
   readonly finish: R;
-  /** The output product's weight `[D, H * d]`, as stored: some policies read it. */
-  readonly output: Matrix;
+  /** The output product's weight `[D, H * d]`: some policies read it. */
+  readonly output: WeightRows;
 }
 
 /** The programs of a decoder as its engine prepared them. */
@@ -29,8 +29,8 @@ export interface Decoder<R extends Runnable = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
   readonly head: R;
-  /** `[vocab, D]`, as stored. */
-  readonly embedding: Matrix;
+  /** `[vocab, D]`, as stored; absent where the engine holds it as the head and gives its rows back. */
+  readonly embedding?: Matrix;
   /** The final norm `[D]`. */
   readonly norm: Float32Array;
   /** Whether a layer's programs were prepared as one, so that a token passes over the free slots of a cache as well. */
@@ -58,8 +58,8 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
 /**
  * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken
  * them; only the
- * embedding and the output products, which some policies read, are kept, as stored. @throws KvError for whatever
- * reading or preparing throws; what was prepared before is destroyed.
+ * embedding and the output products, which some policies read, are kept, as stored, where the engine does not give
+ * their rows back. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
  */
 export async function createDecoder<R extends Runnable>(
   config: ModelConfig,
@@ -107,12 +107,14 @@ export async function createDecoder<R extends Runnable>(
         finishProgram(l, config, rest),
         l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined,
       );
-      layers.push({ project, finish, output: owned(rest.output) });
+      layers.push({ project, finish, output: finish.stored?.('output') ?? rowsOf(owned(rest.output)) });
       project = next ?? project;
     }
     const norm = await weights.norm(),
-      embedding = owned(await weights.embed());
-    const head = await prepare(headProgram(config, norm, config.tied ? embedding : await weights.head()));
+      stored = owned(await weights.embed());
+    const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
+      held = config.tied ? head.stored?.('head') : undefined,
+      row = held ?? rowsOf(stored);
     const zeros = (): Float64Array => new Float64Array(count);
     const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
       anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
@@ -120,7 +122,7 @@ export async function createDecoder<R extends Runnable>(
       config,
       layers,
       head,
-      embedding,
+      ...(held === undefined && { embedding: stored }),
       norm,
       fused: engine.prepareLayer !== undefined,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
@@ -128,7 +130,7 @@ export async function createDecoder<R extends Runnable>(
       embed(ids) {
         const x = new Float32Array(ids.length * D);
         expectIds(ids, vocab);
-        for (let i = 0; i < ids.length; i++) x.set(denseRows(embedding, ids[i], 1), i * D);
+        for (let i = 0; i < ids.length; i++) x.set(row(ids[i], 1), i * D);
         return embeddingScale === 1 ? x : x.map((value) => value * embeddingScale);
       },
       destroy,
@@ -138,3 +140,8 @@ export async function createDecoder<R extends Runnable>(
     throw error;
   }
 }
+
+const rowsOf =
+  (matrix: Matrix): WeightRows =>
+  (from, count) =>
+    denseRows(matrix, from, count);

@@ -68,8 +68,16 @@ export interface Runnable {
    * `next` program that it may compute as well.
    */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
+  /**
+   * Reads back the weight of the product of this name, to the bit, where it is held in a form that allows it: then
+   * nobody keeps the file's bytes.
+   */
+  stored?(name: string): WeightRows;
   destroy(): void;
 }
+
+/** Rows `from` to `from + count` of a weight as f32, `[count, inputs]`. */
+export type WeightRows = (from: number, count: number) => Float32Array;
 
 /** What attention is like in every layer. */
 export interface Heads {

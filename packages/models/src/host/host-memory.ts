@@ -1,5 +1,6 @@
 import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
+import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
@@ -14,7 +15,7 @@ import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
-import { pass } from './pass.ts';
+import { pass, type PassOptions } from './pass.ts';
 import { reader } from './provide.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
@@ -42,11 +43,12 @@ export class HostMemory extends SequenceMemory implements HostState {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+    { store, ...options }: Pick<MemoryOptions, 'window' | 'signal'> & { readonly store?: Store } = {},
   ) {
     super(model, backend, options);
     this.decoder = decoder;
-    this.layers = Array.from({ length: model.config.layers }, () => new LayerMemory(model.config, this.ledger));
+    const { config } = model;
+    this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, this.ledger, { store }));
     this.shared = new StateStore(model.config, this.ledger);
   }
 
@@ -139,7 +141,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       budgets: (readonly number[])[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
       watched = this.#observer && options.phase === 'decode';
-    const logits = await pass(this, ids, {
+    const logits = await this.through(ids, {
       ...options,
       ...(watched && {
         seen: (l: number, visible: readonly Chosen[]) => {
@@ -150,6 +152,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         afterLayer: async (l: number) => {
           const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
+          if (evict.forget) this.layers[l].unwatch();
         },
       }),
     });
@@ -161,6 +164,11 @@ export class HostMemory extends SequenceMemory implements HostState {
       release: () => {},
     };
     return { output, ...(evict && { event: { kept, budgets } }) };
+  }
+
+  /** Takes tokens through every layer, and gives the logits of the last rows. */
+  protected through(ids: readonly number[], options: PassOptions): Promise<Float32Array[]> {
+    return pass(this, ids, options);
   }
 
   /** The first number in a row of a layer's state, where a piece keeps one. */

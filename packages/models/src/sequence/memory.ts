@@ -10,6 +10,9 @@ import type { Observer } from './observer.ts';
 export interface AttentionCounters {
   fused: number;
   statistics: number;
+  /** Passes in one piece, and those that took a word between layers; absent where no pass could be one. */
+  whole?: number;
+  layered?: number;
 }
 
 /** How a block of tokens is fed. */
@@ -19,7 +22,12 @@ export interface FeedOptions {
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** Every layer is back at its budget before the next one starts. */
-  readonly evict?: { readonly plan: Plan; readonly times: EventTimes };
+  readonly evict?: {
+    readonly plan: Plan;
+    readonly times: EventTimes;
+    /** Of a layer nothing is remembered behind its event. */
+    readonly forget?: boolean;
+  };
   /** An event follows at once: what it reads need not wait for the next token. */
   readonly eventFollows?: boolean;
   /** Ends the block within a layer, and the memory with it. */

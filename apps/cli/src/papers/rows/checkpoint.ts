@@ -128,7 +128,7 @@ export const checkpoint: readonly Row[] = [
     contrasts: hits('three-credentials', at('taFast(reach=20,slots=60)', 96), ['tova', 'h2o'], 0.2),
     differs: 'an API key, an endpoint and a token at K = 96, all three right; better by more than 20 points',
   },
-  { ...perplexity, n: n(8) },
+  perplexity(n(8)),
   {
     id: 'ta-latency',
     paper: 'TA',
