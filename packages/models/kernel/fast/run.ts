@@ -86,10 +86,10 @@ function gated(): void {
     }
 }
 
-/** Numbers that a soft cap, or a factor (1), changes where they lie. */
-function bend(x: usize, width: usize): void {
-  if (w(8) == 0) softcap(x, width, real(6));
-  else scale(x, width, real(6));
+/** Numbers under a soft cap, or (1) times a factor; never in place, since threads may all compute the same ones. */
+function bend(x: usize, out: usize, width: usize): void {
+  if (w(8) == 0) softcap(x, out, width, real(6));
+  else scale(x, out, width, real(6));
 }
 
 /** Where a layer's sums of weights go; 0 for nowhere. */
@@ -146,16 +146,12 @@ function run(): void {
       case BEND:
         if (w(7) == COLUMNS) {
           const from = shareFrom((<i32>w(5) + 3) >> 2) << 2, to = shareTo((<i32>w(5) + 3) >> 2) << 2;
-          if (at(1) != at(3)) copy(at(1) + 4 * from, at(3) + 4 * from, to - from);
-          bend(at(3) + 4 * from, to - from);
+          bend(at(1) + 4 * from, at(3) + 4 * from, to - from);
           PC += 36;
           break;
         }
         rowsOf(w(7));
-        for (let r = FROM; r < TO; r++) {
-          if (at(1) + r * w(2) != at(3) + r * w(4)) copy(at(1) + r * w(2), at(3) + r * w(4), w(5));
-          bend(at(3) + r * w(4), w(5));
-        }
+        for (let r = FROM; r < TO; r++) bend(at(1) + r * w(2), at(3) + r * w(4), w(5));
         PC += 36;
         break;
       case APPEND:
