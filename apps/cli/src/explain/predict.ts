@@ -107,9 +107,15 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
       tokenBefore: perToken(config) + 2 * L * H * d * length,
       tokenAfter: perToken(config) + (2 * H * d * kept) / G,
     },
-    operations: Object.fromEntries(calls),
+    operations: countsOf(calls.filter((name) => name !== 'from')),
     device,
   };
+}
+
+function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
 }
 
 /** Multiply-adds of the matrix products of one token, the head included. */
