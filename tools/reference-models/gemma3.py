@@ -20,11 +20,10 @@ from tokenizers import Tokenizer
 from transformers import Gemma3ForCausalLM, Gemma3TextConfig
 
 from smollm2 import NAMES, case
-from tokenizers_small import TEXTS, units
+from tokenizers_real import EXCERPTS, LENGTH, ids_of
+from tokenizers_small import TEXTS
 
 EXCERPT = {"file": "pride-and-prejudice.txt", "start": 60000, "length": 3000}
-EXCERPTS = [("alice29.txt", 1000), ("tinyshakespeare.txt", 50000), ("us-inaugural-addresses.txt", 300000)]
-LENGTH = 3000
 OWN = {
     **NAMES, "attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm", "post_attention_norm": "post_attention_layernorm",
     "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
@@ -53,11 +52,6 @@ def model_of(reader, read):
     assert missing == ["lm_head.weight"] and not unexpected, (missing, unexpected)
     model.tie_weights()
     return model
-
-
-def ids_of(tokenizer, text):
-    full, unit = tokenizer.encode(text), units(text)
-    return {"ids": full.ids, "offsets": [unit[i] for pair in full.offsets for i in pair]}
 
 
 def main(path, own, texts, out):

@@ -1,5 +1,5 @@
 import type { Ops } from './maths.ts';
-import type { HostArray, Tensor } from './tensor.ts';
+import type { Tensor } from './tensor.ts';
 
 /** Where tensors live: operations that record, and the one asynchronous read an event makes. */
 export interface Backend {

@@ -1,20 +1,16 @@
 import { generate } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
+import { familyFiles, wanted } from './families.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, golden, json, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
-for (const name of [
-  ...['llama', 'mistral', 'qwen2', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite'],
-  ...['phi4', 'qwen3-yarn'],
-])
-  gpuTest(`${name}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
-    both(gpu, fixture(name), async (host, device) => {
-      const [{ ids, logits }] = json<{ sequences: [{ ids: number[]; logits: Record<string, number[]> }] }>(
-        `${fixture(name)}/golden.json`,
-      ).sequences;
+for (const [name, file] of familyFiles)
+  gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
+    both(gpu, fixture(`${name}/${file}`), async (host, device) => {
+      const [{ ids, logits }] = wanted(name, file);
       const options = {
         ids,
         policy: policy('h2o', { recent: 4 }),

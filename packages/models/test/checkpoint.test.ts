@@ -55,6 +55,8 @@ describe('parseConfig', () => {
     [null],
     [{ model_type: 'mamba' }],
     [{ model_type: 'toString' }],
+    [{ model_type: 'qwen3_moe', num_experts: 128 }],
+    [{ model_type: 'gemma3', vision_config: {}, num_experts: 0, kv_lora_rank: null }],
     [{ model_type: undefined }],
     [{ hidden_size: undefined }],
     [{ hidden_size: '64' }],

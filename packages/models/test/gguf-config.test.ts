@@ -119,6 +119,14 @@ describe('refuses in one sentence', () => {
   test.each<[string, Record<string, GgufValue | undefined>]>([
     ['llama', { 'general.architecture': 'mamba' }],
     ['llama', { 'general.architecture': undefined }],
+    [
+      'llama',
+      {
+        'general.architecture': 'deepseek2',
+        'deepseek2.expert_count': 64,
+        'deepseek2.attention.kv_lora_rank': 512,
+      },
+    ],
     ['llama', { 'llama.block_count': 2 ** 31 }],
     ['llama', { 'llama.attention.head_count_kv': [2, 2] }],
     ['llama', { 'llama.attention.head_count_kv': 3 }],

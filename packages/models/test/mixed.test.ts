@@ -4,7 +4,7 @@ import { etf } from '@kv/allocators-schedules';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createPrefixStore, generate, loadModel, Sequence, type Model } from '../src/index.ts';
+import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence, type Model } from '../src/index.ts';
 import { halfWeights, oracleLogits, type Json } from './decoder.oracle.ts';
 import { fixture, fixtureJson } from './fixture.ts';
 import { relative } from './run.ts';
@@ -115,6 +115,25 @@ describe.each(names)('%s', (name) => {
       );
     },
   );
+
+  test.each(policies)('under %s what was saved goes on bit for bit', async (_, policy) => {
+    await fc.assert(
+      fc.asyncProperty(numbers, async ({ prompt, steps, budget, every, seed }) => {
+        const sequence = new Sequence(model),
+          fed = ids(prompt + 2 * steps, seed);
+        await sequence.prefill(fed.slice(0, prompt), { policy, ...(policy !== id && { budget }) });
+        for (const token of fed.slice(prompt, prompt + steps)) await sequence.step(token, every);
+        const loaded = await loadCache(model, await saveCache(sequence), { policy });
+        expect(loaded.kept()).toEqual(sequence.kept());
+        for (const token of fed.slice(prompt + steps))
+          for (const each of [sequence, loaded]) await each.step(token, every);
+        expect(loaded.logits).toEqual(sequence.logits);
+        expect(loaded.kept()).toEqual(sequence.kept());
+        for (const each of [sequence, loaded]) each.destroy();
+      }),
+      { numRuns: 6 },
+    );
+  });
 });
 
 test('what a window made unreachable is freed and counted, in blocks as at once, and costs no logit', async () => {

@@ -13,7 +13,7 @@ import {
   type HostDecoder,
   type HostModel,
 } from '../src/index.ts';
-import { fixture, wanted } from './fixture.ts';
+import { families, fixture, wanted } from './fixture.ts';
 import { ort } from './ort.ts';
 import { relative } from './run.ts';
 
@@ -45,19 +45,7 @@ async function compare(one: Sequence, other: Sequence, tokens: readonly number[]
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());
 
-describe.each([
-  'llama',
-  'mistral',
-  'qwen2',
-  'qwen3',
-  'phi3',
-  'gemma2',
-  'gemma3',
-  'smollm3',
-  'olmo2',
-  'granite',
-  'phi4',
-])('%s: attention of a token inside its layer is what both give apart', (name) => {
+describe.each(families)('%s: attention of a token inside its layer is what both give apart', (name) => {
   test.each([
     ['full', id, undefined],
     ['ragged', ragged, 12],

@@ -10,7 +10,8 @@ import { fastModule, moduleOf } from '../src/wasm/module.ts';
 import { moduleSource } from '../src/wasm/module-bytes.ts';
 import { mulberry } from '../src/sampling.ts';
 
-const types = Object.keys(kinds) as TensorType[];
+type Kind = keyof typeof kinds;
+const types = Object.keys(kinds) as Kind[];
 
 /** Whole stored rows of anything finite; scales of blocks of any sign and size, subnormal ones among them. */
 function storedRows(type: TensorType, rows: number, inputs: number, seed: number): Uint8Array {
@@ -34,7 +35,7 @@ function storedRows(type: TensorType, rows: number, inputs: number, seed: number
 }
 
 /** A weight in panels, with its numbers. */
-function placed(fast: FastModule, type: TensorType, outputs: number, inputs: number, seed: number) {
+function placed(fast: FastModule, type: Kind, outputs: number, inputs: number, seed: number) {
   const heap = new Heap(),
     kernels = instantiate(fast, heap.memory),
     kind = kindOf(type),

@@ -2,6 +2,7 @@ import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from '../architectures.ts';
 import { boolean, integer, object, optional, positive, show, type Fields } from './fields.ts';
 import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
+import { unknownArchitecture } from './unknown-architecture.ts';
 
 /** The shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
 export interface ModelConfig {
@@ -59,7 +60,7 @@ export const mostHeadDim = 65_536;
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
   const fields = object(json, where, 'the configuration');
-  const name = architectureOf(fields.model_type, where);
+  const name = architectureOf(fields, where);
   const kind = architectures[name];
   for (const field of ['quantization_config', 'use_bidirectional_attention'])
     if (fields[field] != null && fields[field] !== false)
@@ -124,9 +125,10 @@ export function checkHeads(queryHeads: number, kvHeads: number, headDim: number,
 }
 
 /** @throws KvError that lists the architectures. */
-function architectureOf(value: unknown, where: string): ArchitectureName {
+function architectureOf(fields: Fields, where: string): ArchitectureName {
+  const value = fields.model_type;
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return value as ArchitectureName;
-  throw new KvError(where, `model_type must be one of ${Object.keys(architectures).join(', ')}, got ${show(value)}`);
+  throw unknownArchitecture(where, { field: 'model_type', known: Object.keys(architectures), got: value, fields });
 }
 
 /** Windows by layer from the size, or everything. */

@@ -7,6 +7,7 @@ import { ggufNames } from './names.ts';
 import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from './tensor-file.ts';
 import { tensorReader } from './tensor-reader.ts';
+import { unknownArchitecture } from './unknown-architecture.ts';
 
 /** A file's metadata with its architecture's prefix before every key. */
 interface Keys {
@@ -27,7 +28,7 @@ interface Keys {
 export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const { tensors, name: where } = file,
     metadata: Fields = Object.fromEntries(file.metadata);
-  const name = architectureOf(metadata['general.architecture'], where),
+  const name = architectureOf(metadata, where),
     kind = architectures[name],
     keys = keysOf(metadata, kind, where);
   expectPlain(keys);
@@ -106,11 +107,13 @@ function keysOf(metadata: Fields, { gguf }: Architecture, where: string): Keys {
 }
 
 /** @throws KvError that lists the architectures. */
-function architectureOf(value: unknown, where: string): ArchitectureName {
-  const found = Object.entries(architectures).find(([, { gguf }]) => gguf === value);
+function architectureOf(fields: Fields, where: string): ArchitectureName {
+  const field = 'general.architecture',
+    got = fields[field];
+  const found = Object.entries(architectures).find(([, { gguf }]) => gguf === got);
   if (found !== undefined) return found[0] as ArchitectureName;
   const known = [...new Set(Object.values(architectures).map(({ gguf }) => gguf))];
-  throw new KvError(where, `general.architecture must be one of ${known.join(', ')}, got ${show(value)}`);
+  throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
 }
 
 /** Keys that change what is computed, with the values that leave it as it is here. */

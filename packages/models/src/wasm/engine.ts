@@ -144,10 +144,12 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
           out = new Float32Array(count * inputs),
           at = team.angles.at(4 * inputs + 64);
         for (let r = 0; r < count; r++) {
-          let row = from + r,
-            index = 0;
-          for (; index < parts.length && row >= parts[index].rows; index++) row -= parts[index].rows;
-          const part = parts.at(index);
+          let row = from + r;
+          const part = parts.find(({ rows }) => {
+            if (row < rows) return true;
+            row -= rows;
+            return false;
+          });
           if (part === undefined) throw new KvError(program.name, `expected a row of ${name}, got ${from + r}`);
           kernels.row(part.kind, part.at + Math.floor(row / 16) * part.size, inputs, row % 16, at);
           out.set(heap.floats(at, inputs), r * inputs);

@@ -1,13 +1,19 @@
 import type { Code } from './code.ts';
-import type { Team } from './team.ts';
+import type { Heap } from './heap.ts';
+
+/** What has a heap, and threads that share it. */
+interface Heaped {
+  readonly heap: Heap;
+  readonly threads: number;
+}
 
 /** Room of a heap that grows to what is asked for; what it held is lost then. */
 export class Room {
-  readonly #team: Team;
+  readonly #team: Heaped;
   #at = 0;
   #bytes = 0;
 
-  constructor(team: Team) {
+  constructor(team: Heaped) {
     this.#team = team;
   }
 
@@ -30,11 +36,11 @@ export class Room {
 
 /** Where code works: what its threads share, and what each has of its own. */
 export class Workspace {
-  readonly #team: Team;
+  readonly #team: Heaped;
   readonly #shared: Room;
   readonly #own: Room;
 
-  constructor(team: Team) {
+  constructor(team: Heaped) {
     this.#team = team;
     this.#shared = new Room(team);
     this.#own = new Room(team);
