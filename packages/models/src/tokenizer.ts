@@ -7,7 +7,8 @@ import { normalizer } from './tokenizer/normalizer.ts';
 import { literal, parts } from './tokenizer/parts.ts';
 import { assemble } from './tokenizer/pipeline.ts';
 import { postProcessor } from './tokenizer/post-processor.ts';
-import { preTokenizer, SPACE } from './tokenizer/pre-tokenizer.ts';
+import { preTokenizer } from './tokenizer/pre-tokenizer.ts';
+import { SPACE } from './tokenizer/token-bytes.ts';
 import { tokenBytes } from './tokenizer/token-bytes.ts';
 
 /**

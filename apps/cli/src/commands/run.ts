@@ -51,7 +51,7 @@ export const runCommand = (terminal: Terminal): Command =>
   new Command('run')
     .description('Answer a prompt while a policy keeps the cache at its budget.')
     .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(...engineOption('exact'))
+    .option(...engineOption('fast'))
     .option(...deviceOption)
     .option('--prompt <text>', 'the prompt')
     .option('--prompt-file <file>', 'a file with the prompt')

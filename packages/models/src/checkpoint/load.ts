@@ -10,7 +10,7 @@ import { openGguf } from './gguf-shards.ts';
 import { openSafetensors, type OpenFile } from './safetensors-shards.ts';
 import { isAbsent, type DownloadOptions } from './download.ts';
 import { abortable, fileSource, maxJson, readJson, urlSource, type Source } from './source.ts';
-import type { TensorFile } from './tensor-file.ts';
+import { storedOf, type Stored, type TensorFile } from './tensor-file.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
 
 /**
@@ -19,6 +19,7 @@ import { checkpointWeights, type Weights } from './weights.ts';
 export interface Checkpoint {
   readonly config: ModelConfig;
   readonly weights: Weights;
+  readonly stored: Stored;
   readonly tokenizer: Tokenizer;
   /**
    * Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not
@@ -102,9 +103,12 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
 }
 
 /** What is read of an open file, with the file to close; if reading fails it is closed. */
-async function keepOpen(file: TensorFile, read: () => Promise<Omit<Checkpoint, 'close'>>): Promise<Checkpoint> {
+async function keepOpen(
+  file: TensorFile,
+  read: () => Promise<Omit<Checkpoint, 'close' | 'stored'>>,
+): Promise<Checkpoint> {
   try {
-    return { ...(await read()), close: () => file.close() };
+    return { ...(await read()), stored: storedOf(file), close: () => file.close() };
   } catch (error) {
     await file.close();
     throw error;

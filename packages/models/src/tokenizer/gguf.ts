@@ -7,7 +7,7 @@ import { edit } from './aligned.ts';
 import { WORDS } from './gguf-words.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { assemble } from './pipeline.ts';
-import { SPACE } from './pre-tokenizer.ts';
+import { SPACE } from './token-bytes.ts';
 import { spmEncoder } from './spm.ts';
 import { tokenBytes } from './token-bytes.ts';
 
@@ -99,7 +99,7 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
   // A word of the text must not become a token that is no text, so only what is text takes part in merges; llama.cpp
   // lets all take part.
   const pieces = tokens.flatMap((token, at) =>
-    [UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const],
+    [UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token.replaceAll(' ', SPACE), at] as const],
   );
   const byteIds = new Map(
     tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),

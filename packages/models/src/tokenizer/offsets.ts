@@ -1,5 +1,5 @@
 import type { Aligned } from './aligned.ts';
-import { SPACE } from './pre-tokenizer.ts';
+import { SPACE } from './token-bytes.ts';
 import type { Work } from './work.ts';
 
 /** The token for text outside the vocabulary, and how much of the text one stands for. */

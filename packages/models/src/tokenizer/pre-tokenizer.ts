@@ -4,12 +4,9 @@ import { edit, type Aligned } from './aligned.ts';
 import type { Words } from './bpe.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { literal, parts } from './parts.ts';
-import { byteNames } from './token-bytes.ts';
+import { byteNames, SPACE } from './token-bytes.ts';
 import type { Work } from './work.ts';
 import { inTurn, splitter, type Cut } from './words.ts';
-
-/** What stands for a space in SentencePiece vocabularies. */
-export const SPACE = '\u2581';
 
 /** GPT-2's words, which `ByteLevel` cuts a text into. */
 export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";

@@ -1,4 +1,5 @@
-import { SPACE } from './pre-tokenizer.ts';
+/** What stands for a space in SentencePiece vocabularies. */
+export const SPACE = '\u2581';
 
 /**
  * A function from a token's name in the vocabulary to its UTF-8 bytes: GPT-2's byte-level alphabet, or SentencePiece's
