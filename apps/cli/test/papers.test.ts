@@ -316,6 +316,7 @@ describe('an outcome', () => {
       weights: 'w',
       engine: 'e',
       seed: 1,
+      code: [],
       label: "development: not the plan's prompts",
       seconds: 1,
       outcomes: [outcome],

@@ -44,6 +44,7 @@ test('the report lets nothing run or apply but its own script and style', () => 
       weights: 'w',
       engine: 'e',
       policies: ['full'],
+      code: [],
       budgets: [8],
       depths: [0.5],
       prompts: 1,

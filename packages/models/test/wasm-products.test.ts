@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { tensorTypes, toFloat32, type TensorType } from '../src/checkpoint/tensor-types.ts';
 import { Heap } from '../src/wasm/heap.ts';
 import { activationBytes, instantiate, type FastModule, type Form } from '../src/wasm/kernels.ts';
-import { isFloat, kinds } from '../src/wasm/kinds.ts';
+import { isFloat, kindOf, kinds } from '../src/wasm/kinds.ts';
 import { fastModule, moduleOf } from '../src/wasm/module.ts';
 import { moduleSource } from '../src/wasm/module-bytes.ts';
 import { mulberry } from '../src/sampling.ts';
@@ -38,7 +38,7 @@ function storedRows(type: TensorType, rows: number, inputs: number, seed: number
 function placed(fast: FastModule, type: Kind, outputs: number, inputs: number, seed: number) {
   const heap = new Heap(),
     kernels = instantiate(fast, heap.memory),
-    kind = kinds[type],
+    kind = kindOf(type),
     bytes = storedRows(type, outputs, inputs, seed),
     rowBytes = bytes.length / outputs,
     size = kernels.panelBytes(kind, inputs),
@@ -84,8 +84,8 @@ const cases = fc
   })
   .map(({ blocks, exact, type, ...rest }) => ({
     type,
-    inputs: blocks * (isFloat(kinds[type]) ? 7 : Math.max(32, tensorTypes[type].numbers)),
-    exact: exact || isFloat(kinds[type]),
+    inputs: blocks * (isFloat(kindOf(type)) ? 7 : Math.max(32, tensorTypes[type].numbers)),
+    exact: exact || isFloat(kindOf(type)),
     ...rest,
   }));
 type Case = typeof cases extends fc.Arbitrary<infer C> ? C : never;
@@ -161,7 +161,7 @@ describe.each(here.map((fast) => [fast.form, fast] as const))('form %i', (_, fas
   test.each(types)('%s: a panel gives back the numbers of the file, bit for bit', (type) => {
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 40 }), fc.integer(), (outputs, seed) => {
-        const inputs = 2 * tensorTypes[type].numbers + (isFloat(kinds[type]) ? 5 : 0),
+        const inputs = 2 * tensorTypes[type].numbers + (isFloat(kindOf(type)) ? 5 : 0),
           { heap, kernels, kind, panels, size, numbers } = placed(fast, type, outputs, inputs, seed),
           to = heap.allocate(4 * inputs);
         for (let o = 0; o < outputs; o++) {
@@ -186,8 +186,8 @@ describe.each(here.map((fast) => [fast.form, fast] as const))('form %i', (_, fas
   });
 
   test.each(types)('%s: inputs and rows beyond what is worked on at a time', (type) => {
-    const inputs = isFloat(kinds[type]) ? 1100 : 2048;
-    for (const exact of isFloat(kinds[type]) ? [true] : [true, false])
+    const inputs = isFloat(kindOf(type)) ? 1100 : 2048;
+    for (const exact of isFloat(kindOf(type)) ? [true] : [true, false])
       for (const rows of [1, 70])
         for (const { sum, size, got } of product(fast, { ...beyond, type, inputs, rows, exact }).want)
           expect(Math.abs(got - sum)).toBeLessThanOrEqual(2 ** -18 * size);

@@ -16,7 +16,7 @@ import { digest, openLines } from '../needle/store.ts';
 import { weightsDigest } from '../needle/weights-digest.ts';
 import { list, oneOf, whole } from '../option-values.ts';
 import { carried } from '../papers/carries.ts';
-import { contrastsOf, jobsOf, known } from '../papers/jobs.ts';
+import { contrastsOf, jobsOf, known, policiesOf } from '../papers/jobs.ts';
 import type { Job, Result, Settings } from '../papers/jobs.ts';
 import { outcomeOf } from '../papers/outcome.ts';
 import { PLAN_NAMES, planFor, planJson, usual } from '../papers/plans.ts';
@@ -27,6 +27,7 @@ import { isPlanned, PAPERS } from '../papers/types.ts';
 import type { Excused, Kind, Paper, Plan, Row } from '../papers/types.ts';
 import { proseOf } from '../papers/windows.ts';
 import type { PapersData } from '../papers/worker.ts';
+import { policyCode } from '../policy/policy-code.ts';
 import type { Terminal } from '../terminal.ts';
 import { checkWritable, writeWhole } from '../whole-file.ts';
 
@@ -127,8 +128,13 @@ async function papers(options: PapersOptions, chosen: Chosen, terminal: Terminal
   if (options.out !== undefined)
     checkWritable(join(resolve(cwd, options.out), 'results'), options.out, { folder: true });
   const path = await resolveModel(model, terminal),
-    rows = await carriedRows(chosen, path, { n, seed, cwd });
-  const settings: Settings = { weights: await weightsDigest(path), engine: await engineName(engine, cwd), seed };
+    rows = await carriedRows(chosen, path, { n, seed, cwd, signal });
+  const settings: Settings = {
+    weights: await weightsDigest(path),
+    engine: await engineName(engine, cwd),
+    seed,
+    code: await policyCode(policiesOf(plan), cwd),
+  };
   const store = openLines<Result>(resolve(cwd, '.kv'), 'papers', settings, options.fresh),
     results = [...store.found];
   const jobs = jobsOf(plan, rows.filter(isPlanned), kind, n, known(results, plan)),
@@ -177,9 +183,19 @@ async function papers(options: PapersOptions, chosen: Chosen, terminal: Terminal
 async function carriedRows(
   { kind, plan, rows }: Chosen,
   path: string,
-  { n, seed, cwd }: { readonly n: number | undefined; readonly seed: number; readonly cwd: string },
+  {
+    n,
+    seed,
+    cwd,
+    signal,
+  }: {
+    readonly n: number | undefined;
+    readonly seed: number;
+    readonly cwd: string;
+    readonly signal: AbortSignal;
+  },
 ): Promise<readonly Row[]> {
-  const { config, tokenizer, close } = await openCheckpoint(checkpointPath(path)),
+  const { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal }),
     book = await heldOutBook();
   await close();
   return carried(

@@ -111,7 +111,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
       tokenBefore: perToken(config) + 2 * H * d * heldByAll,
       tokenAfter: perToken(config) + (2 * H * d * kept) / G,
     },
-    operations: Object.fromEntries(calls),
+    operations: countsOf(calls.filter((name) => name !== 'from')),
     device,
   };
 }
@@ -122,6 +122,12 @@ function windowNotes({ layers, attention: { windows } }: ModelConfig, length: nu
   if (short.length === 0) return [];
   const sizes = [...new Set(short)].sort((a, b) => a - b).join(' or ');
   return [`${short.length} of ${layers} layers have a sliding window of ${sizes} and never hold more slots than that`];
+}
+
+function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
 }
 
 /** Multiply-adds of the matrix products of one token, the head included. */

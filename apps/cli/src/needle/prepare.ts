@@ -7,6 +7,7 @@ import type { Asking } from '@kv/tasks';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, resolveModel } from '../model-source.ts';
+import { policyCode } from '../policy/policy-code.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 import { promptOf } from './experiment.ts';
@@ -71,6 +72,7 @@ export async function prepare(
     weights: await weightsDigest(path),
     engine: await engineName(options.engine, cwd),
     policies,
+    code: await policyCode(policies, cwd),
     budgets,
     depths,
     prompts,

@@ -18,6 +18,8 @@ export interface Settings {
   readonly engine: string;
   /** As `kv run --policy` takes them. */
   readonly policies: readonly string[];
+  /** What the policies are made of: packages with their versions, modules with a digest of their files. */
+  readonly code: readonly string[];
   readonly budgets: readonly Budget[];
   readonly depths: readonly number[];
   /** Prompts for every policy, budget, depth and mode. */

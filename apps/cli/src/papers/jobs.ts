@@ -1,5 +1,6 @@
 import { digest } from '../needle/store.ts';
 import { armKey, FULL } from './arms.ts';
+import { isPlanned } from './types.ts';
 import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
 import type { Trials } from './verdict.ts';
 
@@ -8,6 +9,8 @@ export interface Settings {
   readonly weights: string;
   readonly engine: string;
   readonly seed: number;
+  /** What the plan's policies are made of: packages with their versions. */
+  readonly code: readonly string[];
 }
 /** Some arms on one prompt of a task. */
 export interface Job {
@@ -27,6 +30,11 @@ export interface Result {
 /** What a row asks of a model of this kind. */
 export const contrastsOf = ({ contrasts }: Planned, kind: Kind): readonly Contrast[] =>
   contrasts.filter(({ on }) => on === undefined || on === kind);
+/** Every policy that a plan runs, whatever rows are asked for. */
+export const policiesOf = ({ rows, tasks }: Plan): readonly string[] => [
+  ...rows.filter(isPlanned).flatMap(({ contrasts }) => contrasts.flatMap(({ a, b = FULL }) => [a.policy, b.policy])),
+  ...Object.values(tasks).flatMap((task) => (task.kind === 'ranks' ? [task.with] : [])),
+];
 /** Prompts of a row: the plan's, unless another number is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];
 /** A task by what it says, so that results of a task that was changed are not taken for it. */

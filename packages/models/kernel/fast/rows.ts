@@ -70,9 +70,15 @@ export function gate(how: usize, gates: usize, ups: usize, out: usize, width: us
   }
 }
 
-/** x = cap * tanh(x / cap) */
-export function softcap(x: usize, width: usize, cap: f32): void {
+/** out = x * by */
+export function scale(x: usize, out: usize, width: usize, by: f32): void {
+  const f = f32x4.splat(by);
+  for (let i: usize = 0; i < width << 2; i += 16) v128.store(out + i, f32x4.mul(v128.load(x + i), f));
+}
+
+/** out = cap * tanh(x / cap) */
+export function softcap(x: usize, out: usize, width: usize, cap: f32): void {
   const c = f32x4.splat(cap), inverse = f32x4.splat(1 / cap);
   for (let i: usize = 0; i < width << 2; i += 16)
-    v128.store(x + i, f32x4.mul(tanh4(f32x4.mul(v128.load(x + i), inverse)), c));
+    v128.store(out + i, f32x4.mul(tanh4(f32x4.mul(v128.load(x + i), inverse)), c));
 }

@@ -5,11 +5,11 @@ import { append, attendRows, attendToken, joinToken, packCache } from "./attend"
 import { XB } from "./forms";
 import { BF16 } from "./kinds";
 import { SCRATCH, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
-import { add, copy, gate, norm, rope, softcap } from "./rows";
+import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
 import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
-const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, CAP = 9, APPEND = 10,
+const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
   TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15;
 
 /** Added to the kind of a product whose activations stay f32. */
@@ -86,6 +86,12 @@ function gated(): void {
     }
 }
 
+/** Numbers under a soft cap, or (1) times a factor; never in place, since threads may all compute the same ones. */
+function bend(x: usize, out: usize, width: usize): void {
+  if (w(8) == 0) softcap(x, out, width, real(6));
+  else scale(x, out, width, real(6));
+}
+
 /** Where a layer's sums of weights go; 0 for nowhere. */
 function sharesOf(layer: usize, heads: usize): usize {
   return SHARES ? SHARES + layer * 4 * heads * STRIDE : 0;
@@ -137,20 +143,16 @@ function run(): void {
           rope(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), COS + r * w(7) * 2, SIN + r * w(7) * 2);
         PC += 36;
         break;
-      case CAP:
+      case BEND:
         if (w(7) == COLUMNS) {
           const from = shareFrom((<i32>w(5) + 3) >> 2) << 2, to = shareTo((<i32>w(5) + 3) >> 2) << 2;
-          if (at(1) != at(3)) copy(at(1) + 4 * from, at(3) + 4 * from, to - from);
-          softcap(at(3) + 4 * from, to - from, real(6));
-          PC += 32;
+          bend(at(1) + 4 * from, at(3) + 4 * from, to - from);
+          PC += 36;
           break;
         }
         rowsOf(w(7));
-        for (let r = FROM; r < TO; r++) {
-          if (at(1) + r * w(2) != at(3) + r * w(4)) copy(at(1) + r * w(2), at(3) + r * w(4), w(5));
-          softcap(at(3) + r * w(4), w(5), real(6));
-        }
-        PC += 32;
+        for (let r = FROM; r < TO; r++) bend(at(1) + r * w(2), at(3) + r * w(4), w(5));
+        PC += 36;
         break;
       case APPEND:
         rowsOf(1);

@@ -57,7 +57,9 @@ export class QueryRing {
 
   /** So many queries passed that are not kept, since as many as are kept follow. */
   skip(count: number): void {
-    this.#seen += count;
+    if (count === 0) return;
+    this.#grow(Math.min(this.window, this.#seen + count));
+    this.#see(this.#seen + count);
   }
 
   /** The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */

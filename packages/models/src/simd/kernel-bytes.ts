@@ -1,7 +1,7 @@
 // Built by scripts/build-kernel.mjs from kernel/kernel.ts with assemblyscript@0.28.20: do not edit.
 
 /** SHA-256 of the source that the bytes were built from. */
-export const kernelSource = 'e27c9167cf249a15431306fca7bf075c9b3213b7db46aecc54eeb3a2aebd84a5';
+export const kernelSource = '0bf42679d1a43f14556b7f9dc4d173261ef621ae3aaa856cd41c2c3cded0573a';
 
 /** The WebAssembly module, 3708 bytes, base64. */
 export const kernelBytes: string =

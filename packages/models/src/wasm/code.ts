@@ -11,7 +11,7 @@ const ops = {
   gate: 6,
   add: 7,
   rope: 8,
-  cap: 9,
+  bend: 9,
   append: 10,
   token: 11,
   join: 12,
@@ -148,12 +148,22 @@ export class Code {
     return out;
   }
 
-  /** Of one row shared, by columns. */
+  /** cap * tanh(x / cap) */
   softcap(x: Place, width: number, cap: number): Place {
+    return this.#bend(x, width, cap, 0);
+  }
+
+  /** x * by */
+  scale(x: Place, width: number, by: number): Place {
+    return this.#bend(x, width, by, 1);
+  }
+
+  /** Of one row shared, by columns. */
+  #bend(x: Place, width: number, by: number, how: 0 | 1): Place {
     const out = this.value(width, true),
       mode = this.#room === 1 && x.base === 1 ? 'columns' : this.#mode;
     this.#use([[x, mode]], [[out, mode]]);
-    this.#put(ops.cap, at(x), x.stride, at(out), out.stride, width, real(cap), modes[mode]);
+    this.#put(ops.bend, at(x), x.stride, at(out), out.stride, width, real(by), modes[mode], how);
     return out;
   }
 

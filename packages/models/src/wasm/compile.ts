@@ -103,6 +103,8 @@ function write(
       return code.add(x, place(instruction.y), width);
     case 'softcap':
       return code.softcap(x, width, instruction.cap);
+    case 'scale':
+      return code.scale(x, width, instruction.by);
     case 'heads':
       return x;
     default:
@@ -118,6 +120,7 @@ const known: ReadonlySet<string> = new Set<Instruction['op']>([
   'gated',
   'add',
   'softcap',
+  'scale',
   'heads',
 ]);
 

@@ -1,8 +1,7 @@
 import { cpu } from '@kv/core';
 import { createDecoder } from '../decoder/decoder.ts';
-import type { ModelConfig } from '../checkpoint/config.ts';
 import { hostDecoder } from '../host/decoder.ts';
-import { hostRuntime, type HostRunning } from '../host/runtime.ts';
+import type { HostRunning } from '../host/runtime.ts';
 import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
 import { wasmEngine, type WasmEngineOptions } from './engine.ts';
 import type { FastModule } from './kernels.ts';
@@ -14,10 +13,7 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
   const engine = wasmEngine(fast, options);
   return {
     name: engine.name,
-    async start(source) {
-      const { config, weights, tokenizer, sidecar } = source;
-      if (!alike(config))
-        return { ...(await hostRuntime({ engine }).start(source)), engine: `${engine.name}, layer by layer` };
+    async start({ config, weights, tokenizer, sidecar }) {
       const prepared = await createDecoder(config, weights, engine),
         decoder = hostDecoder(prepared),
         whole = new Whole(prepared.head.team, prepared, options?.exact === true),
@@ -34,6 +30,3 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     },
   };
 }
-
-/** Whether layers turn alike: then one table of angles serves a pass. */
-const alike = ({ ropes }: ModelConfig): boolean => new Set(ropes).size === 1;

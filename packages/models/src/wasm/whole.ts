@@ -39,8 +39,17 @@ interface Head extends Installed {
 /** What a pass changes of a memory. */
 export type Remembering = Pick<
   HostState,
-  'layers' | 'length' | 'shift' | 'rotaryLength' | 'rotations' | 'hidden' | 'counters' | 'between' | 'text'
-> & { mostSlots: number; freeUnreachable(layer: number): void };
+  | 'layers'
+  | 'length'
+  | 'shift'
+  | 'rotaryLength'
+  | 'rotations'
+  | 'hidden'
+  | 'counters'
+  | 'between'
+  | 'freeUnreachable'
+  | 'text'
+> & { mostSlots: number };
 
 /**
  * Whole passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events are between
@@ -99,7 +108,14 @@ export class Whole {
     const run = new Run(this.#decoder, desk, memory, positions, this.#pace, () => memory.between(options));
     try {
       const all = this.#shapes.length;
-      if (ids.length === 1 && !afterLayer) return await this.#token(run, ids, count);
+      const free = (layer: number): void => {
+        if (options.phase === 'prefill') memory.freeUnreachable(layer);
+      };
+      if (ids.length === 1 && !afterLayer) {
+        const logits = await this.#token(run, ids, count);
+        for (let l = 0; l < all; l++) free(l);
+        return logits;
+      }
       const x = this.#decoder.embed(ids),
         lines = this.#code(tile),
         D = this.#decoder.config.hidden;
@@ -117,12 +133,12 @@ export class Whole {
       if (afterLayer)
         for (let l = 0; l < all; l++) {
           await through(l, l + 1);
-          if (options.phase === 'prefill') memory.freeUnreachable(l);
+          free(l);
           await afterLayer(l);
         }
       else {
         await through(0, all);
-        if (options.phase === 'prefill') for (let l = 0; l < all; l++) memory.freeUnreachable(l);
+        for (let l = 0; l < all; l++) free(l);
       }
       this.#hidden(memory, x);
       return this.#logits(desk, x.subarray((ids.length - count) * D), count);
@@ -267,7 +283,7 @@ class Run {
     for (let l = from; l < to; ) {
       await this.#between();
       const left = to - l,
-        some = Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind]))),
+        some = this.#alike(l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
         last = some === left,
         started = performance.now();
       this.#call(lines, l, l + some, at, m, last && head);
@@ -280,13 +296,28 @@ class Run {
     }
   }
 
+  /** How many of `most` layers from this one on turn by the same angles, or by none. */
+  #alike(from: number, most: number): number {
+    const { ropes } = this.#decoder.config;
+    let rope = ropes[from],
+      count = 0;
+    for (; count < most; count++) {
+      const next = ropes[from + count];
+      if (next.rotary === 0) continue;
+      if (rope.rotary > 0 && rope !== next) break;
+      rope = next;
+    }
+    return count;
+  }
+
   #call(lines: Lines, from: number, to: number, at: number, m: number, head: boolean): void {
     const { memory, desk } = this,
       positions = this.#positions.subarray(at, at + m),
       layers = memory.layers.slice(from, to),
       { config, rows } = this.#decoder,
       { queryHeads: H, headDim: d } = config,
-      angles = this.#decoder.angles(0, memory.rotations(positions), memory.rotaryLength);
+      turning = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
+      angles = this.#decoder.angles(from + Math.max(0, turning), memory.rotations(positions), memory.rotaryLength);
     // queries that later ones push out of every ring need not be kept
     const left = this.#positions.length - at - m,
       widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
@@ -298,8 +329,9 @@ class Run {
       angles,
       memory.layers.map(({ cache }) => cache),
     );
-    for (const { cache } of layers) {
+    for (const { cache, taken } of layers) {
       cache.extend(positions, memory.shift);
+      taken.drop();
       memory.mostSlots = Math.max(memory.mostSlots, cache.length);
     }
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
