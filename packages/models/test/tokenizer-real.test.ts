@@ -25,10 +25,7 @@ if (here.length < all.length)
     `${all.length - here.length} of ${all.length} tokenizers of real checkpoints left out: they are not here ('node tools/tokenizers.mjs' fetches them, 35 MB)`,
   );
 
-/** They are large files, and a slow machine takes its time. */
-const timeout = 120_000;
-
-describe.skipIf(here.length === 0).each(here)('%s', { timeout }, (name, { sha256, texts, excerpts }) => {
+describe.skipIf(here.length === 0).each(here)('%s', (name, { sha256, texts, excerpts }) => {
   test('ids and offsets of hard texts and of prose are those of the Rust library', () => {
     const bytes = readFileSync(file(name));
     expect(createHash('sha256').update(bytes).digest('hex')).toBe(sha256);
