@@ -10,8 +10,7 @@ export const placeInChunk = kernel({
   id: 'place-in-chunk',
   inputs: { x: 'f32', chunk: 'u32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => x },
+  output: { shape: ({ x }) => x },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let r = index / n; let i = index % n; let at = r * n; let from_ = r / (x_shape.x / chunk_shape.x) * n;
