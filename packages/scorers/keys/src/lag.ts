@@ -15,7 +15,7 @@ export const lagSpread = kernel({
   inputs: { x: 'f32' },
   params: { lag: 'u32', sinks: 'u32' },
   per: 'group',
-  output: { dtype: 'f32', shape: ({ x }, { lag, sinks }) => [x[0] * compared(x[1], lag, sinks), lag] },
+  output: { shape: ({ x }, { lag, sinks }) => [x[0] * compared(x[1], lag, sinks), lag] },
   wgsl: /* wgsl */ `
 var<workgroup> known: vec2<u32>; // slots and channels to compare
 var<workgroup> lows: array<f32, THREADS>;
@@ -95,8 +95,7 @@ export const lagRank = kernel({
   inputs: { parts: 'f32', like: 'f32' },
   params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
   ragged: 'like',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like },
+  output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = like_shape.y; let g = index / n; let i = index % n; let count = like_lengths[g];

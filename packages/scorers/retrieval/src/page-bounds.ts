@@ -6,8 +6,7 @@ export const pageBound = kernel({
   inputs: { queries: 'f32', keys: 'f32' },
   params: { page: 'u32' },
   ragged: 'keys',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
+  output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z;

@@ -88,8 +88,7 @@ export const aheadProducts = kernel({
   id: 'ahead-products',
   inputs: { keys: 'f32', query: 'f32', spread: 'f32' },
   ragged: 'keys',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ keys: k, query }) => [query[0], k[1]] },
+  output: { shape: ({ keys: k, query }) => [query[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z; let half = spread_shape.y; let h = index / n;

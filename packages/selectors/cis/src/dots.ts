@@ -5,8 +5,7 @@ export const activeDots = kernel({
   id: 'active-dots',
   inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' },
   ragged: 'keys',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
+  output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z;

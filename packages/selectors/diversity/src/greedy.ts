@@ -16,7 +16,7 @@ export const greedyOrder = kernel({
   inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
   params: { lambda: 'f32' },
   ragged: 'scores',
-  output: { dtype: 'f32', shape: ({ scores }) => scores },
+  output: { shape: ({ scores }) => scores },
   per: 'group',
   wgsl: /* wgsl */ `
 var<workgroup> bounds: vec2<u32>; // valid slots, budget
