@@ -4,7 +4,7 @@ import type { CpuTensor } from './dense.ts';
 import type { CpuKernel } from './kernel.ts';
 import { simdElementwise } from './simd-elementwise.ts';
 import { grouped, LOWEST, reduce } from './reduce.ts';
-import { noGroup, outside, rank, take as takeVectors } from './slots.ts';
+import { noGroup, outside, take as takeVectors } from './slots.ts';
 import { manyDots, simdKernels, simdProducts } from './simd-kernels.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
@@ -32,7 +32,7 @@ export const simdVectors = (k: CpuKernel): Vectors => ({
   groupSlots: (kind, x, groups, count) => groupSlots(k, kind, x, groups, count),
   reference: simdKernels(k),
   products: simdProducts(k),
-  rank: (x, over) => (over === 'row' ? rankRows(k, x) : rank(x, over)),
+  rank: (x, over) => rank(k, x, over),
 });
 
 /** Numbers of a block of vectors, which stay in the second-level cache between two looks at them. */
@@ -346,16 +346,27 @@ function groupSlots(
   return out;
 }
 
-function rankRows(k: CpuKernel, given: CpuTensor): CpuTensor {
+function rank(k: CpuKernel, given: CpuTensor, over: 'row' | 'all'): CpuTensor {
   const x = contiguous(given, 1),
     [rows, slots] = dims(x),
+    together = over === 'all' ? rows : 1,
+    size = together * slots,
     out = zeros(x.shape, 'f32', x.lengths),
-    [own = 0, work = 0, found = 0] = k.place(4 * slots, 8192 + 16 * slots, 4 * slots);
-  for (let r = 0; r < rows; r++) {
-    const n = validSlots(x, r);
-    putRow(k, x, r, rows, n, own);
+    counts = Uint32Array.from({ length: rows }, (_, r) => validSlots(x, r)),
+    places = new Uint32Array(size),
+    [own = 0, work = 0, found = 0] = k.place(4 * size, 8192 + 16 * size, 4 * size),
+    f32 = k.f32();
+  for (let first = 0; first < rows; first += together) {
+    let n = 0;
+    // ties to the lower slot first, then to the lower row
+    for (let i = 0; i < slots; i++)
+      for (let r = first; r < first + together; r++) {
+        if (i >= counts[r]) continue;
+        f32[own / 4 + n] = x.data[rowAt(x, r, rows) + i];
+        places[n++] = r * slots + i;
+      }
     k.rank(own, n, work, found);
-    out.data.set(k.f32().subarray(found / 4, found / 4 + n), r * slots);
+    for (let i = 0; i < n; i++) out.data[places[i]] = f32[found / 4 + i];
   }
   return out;
 }
