@@ -1,6 +1,6 @@
 import type { Products } from '../kernel.ts';
 import type { Axis, Reduction } from '../ops.ts';
-import { commonRows, contiguous, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import { dims, raggedAs, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
 /** `max` over nothing: the lowest finite f32. */
@@ -78,28 +78,6 @@ export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
   return out;
 }
 
-/** `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. */
-export function matmul(a: CpuTensor, b: CpuTensor): CpuTensor {
-  const rows = commonRows('ops.matmul', a, b),
-    [, slots, channels] = dims(b);
-  const [, sa] = strides(a),
-    [, sb, sc] = strides(b);
-  const out = zeros([rows, channels]);
-  const sums = new Float64Array(channels);
-  for (let r = 0; r < rows; r++) {
-    const count = Math.min(validSlots(a, rowOf(a, r, rows)), validSlots(b, rowOf(b, r, rows)), slots);
-    const fromA = a.offset + rowOf(a, r, rows) * a.stride[0],
-      fromB = b.offset + rowOf(b, r, rows) * b.stride[0];
-    sums.fill(0);
-    for (let i = 0; i < count; i++) {
-      const w = a.data[fromA + i * sa];
-      for (let c = 0; c < channels; c++) sums[c] += w * b.data[fromB + i * sb + c * sc];
-    }
-    out.data.set(sums, r * channels);
-  }
-  return out;
-}
-
 /**
  * The inner product of n numbers of `a` from i on with those of `b` from j on: four sums side by side, none of which
  * waits for another.
@@ -164,38 +142,3 @@ export const plainProducts: Products = {
     for (let r = 0; r < less.length; r++) for (let i = r * n; i < (r + 1) * n; i++) x[i] = Math.exp(x[i] - less[r]);
   },
 };
-
-/**
- * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own
- * norm.
- */
-export function alongChannels(kind: 'dot' | 'distance' | 'l1' | 'l2', b: CpuTensor, a?: CpuTensor): CpuTensor {
-  const rows = commonRows(kind, a, b),
-    [, slots, channels] = dims(b);
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)),
-    of = contiguous(b, 2),
-    to = a && contiguous(a, 1),
-    [, step] = strides(of),
-    { data } = of,
-    row = to?.data ?? data;
-  for (let r = 0; r < rows; r++) {
-    const first = of.offset + rowOf(of, r, rows) * of.stride[0],
-      own = to ? to.offset + rowOf(to, r, rows) * to.stride[0] : 0;
-    for (let i = 0; i < slots; i++) {
-      const start = first + i * step;
-      let s = 0;
-      if (kind === 'dot') s = inner(row, own, data, start, channels);
-      else if (kind === 'l2') s = Math.sqrt(inner(data, start, data, start, channels));
-      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c]);
-      else {
-        for (let c = 0; c < channels; c++) {
-          const x = row[own + c] - data[start + c];
-          s += x * x;
-        }
-        s = Math.sqrt(s);
-      }
-      out.data[r * slots + i] = s;
-    }
-  }
-  return out;
-}

@@ -4,7 +4,7 @@ import type { CpuTensor } from './dense.ts';
 import { elementwise } from './elementwise.ts';
 import type { Elements, Kind } from './elementwise.ts';
 import { createKernel } from './kernel.ts';
-import { alongChannels, grouped, matmul, normaliseRows, plainProducts, reduce } from './reduce.ts';
+import { grouped, normaliseRows, plainProducts, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 
@@ -16,15 +16,11 @@ export interface Masks {
 
 /** The operations that an event spends its time in, on dimensions that fit. */
 export interface Vectors {
-  norms(x: CpuTensor, p: 1 | 2): CpuTensor;
-  dots(a: CpuTensor, b: CpuTensor): CpuTensor;
-  distances(a: CpuTensor, b: CpuTensor): CpuTensor;
-  matmul(a: CpuTensor, b: CpuTensor): CpuTensor;
   /** All rows to `rows`, neighbours together. */
   grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor;
   /** One number for each element. */
   elementwise(kind: Kind, elements: Elements): CpuTensor;
-  /** What references of kernels compute many vectors by. */
+  /** What many vectors are computed by, here and in references of kernels. */
   readonly products: Products;
   /** What computes a kernel. */
   reference(kernel: Kernel): Kernel['ref'];
@@ -41,10 +37,6 @@ export interface Vectors {
 
 /** Plain loops: the reference, and what runs where WebAssembly has no SIMD. */
 export const plainVectors: Vectors = {
-  norms: (x, p) => alongChannels(p === 1 ? 'l1' : 'l2', x),
-  dots: (a, b) => alongChannels('dot', b, a),
-  distances: (a, b) => alongChannels('distance', b, a),
-  matmul,
   grouped,
   pool,
   normaliseRows,
