@@ -57,10 +57,8 @@ export interface Stretch {
   readonly prompt?: number;
 }
 export interface Collector {
-  /** Queries in order, rows `[H, query + 1]`. */ add(
-    query: number,
-    rows: Float32Array,
-  ): void /** What there is so far; more may be added. */;
+  /** Queries in order, rows `[H, query + 1]`. */ add(query: number, rows: Float32Array): void;
+  /** What there is so far; more may be added. */
   take(): CoAttention;
 }
 

@@ -7,7 +7,8 @@ export interface FoldedCollector {
   /** Takes queries from `from` to the end of the engine's sequence. */ fold(
     engine: ProviderEngine,
     from: number,
-  ): Promise<void> /** What there is so far; more may be folded. */;
+  ): Promise<void>;
+  /** What there is so far; more may be folded. */
   take(): CoAttention;
 }
 
