@@ -50,4 +50,4 @@ const first = await prefill(policy(name)),
 if (paired) await prefill(policy('full'));
 for (let round = 0; round < rounds; round++)
   later.push({ ...(paired && { full: await prefill(policy('full')) }), own: await prefill(policy(name)) });
-console.log(JSON.stringify({ engine: model.decoder.engine, tokens: ids.length, first, later }));
+console.log(JSON.stringify({ engine: model.engine, tokens: ids.length, first, later }));

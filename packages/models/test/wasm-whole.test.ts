@@ -19,7 +19,7 @@ import {
 import { wasmEngine } from '../src/wasm/engine.ts';
 import { moduleOf } from '../src/wasm/module.ts';
 import { wasmRuntime } from '../src/wasm/runtime.ts';
-import { fixture } from './fixture.ts';
+import { families, fixture } from './fixture.ts';
 import { ortFolder } from './ort.ts';
 import { relative } from './run.ts';
 import { shared } from './shared.ts';
@@ -32,15 +32,6 @@ const kinds = {
   llama: shared('data/goldens/llama'),
   qwen2: shared('data/goldens/qwen2'),
   qwen3: shared('data/goldens/qwen3'),
-  mistral: fixture('mistral'),
-  phi3: fixture('phi3'),
-  gemma2: fixture('gemma2'),
-  gemma3: fixture('gemma3'),
-  granite: fixture('granite'),
-  llama32: fixture('llama32'),
-  olmo2: fixture('olmo2'),
-  'qwen3-yarn': fixture('qwen3-yarn'),
-  smollm3: fixture('smollm3'),
 };
 const policies: Readonly<Record<string, Policy>> = {
   'the full cache': id,
@@ -66,21 +57,24 @@ const answers = async (model: HostModel): Promise<Readonly<Record<string, Genera
   return all;
 };
 
-describe.each(Object.entries(kinds))('whole passes of %s', (_, path) => {
-  const want = loadModel(path, { runtime: plain }).then(answers);
-  test.each(modules.flatMap((fast) => [1, 2].map((threads) => [fast.form, threads, fast] as const)))(
-    'form %i, %i threads: logits, tokens and slots of the plain loops',
-    async (_form, threads, fast) => {
-      const got = await answers(await loadModel(path, { runtime: wasmRuntime(fast, { threads, exact: true }) }));
-      for (const [name, one] of Object.entries(await want)) {
-        expect(got[name].tokens, name).toEqual(one.tokens);
-        expect(got[name].report.kept, name).toEqual(one.report.kept);
-        for (const [i, row] of one.logits!.entries())
-          expect(relative(got[name].logits![i], row), name).toBeLessThan(1e-5);
-      }
-    },
-  );
-});
+describe.each([...Object.entries(kinds), ...families.map((name) => [`the tiny ${name}`, fixture(name)] as const)])(
+  'passes of %s',
+  (_, path) => {
+    const want = loadModel(path, { runtime: plain }).then(answers);
+    test.each(modules.flatMap((fast) => [1, 2].map((threads) => [fast.form, threads, fast] as const)))(
+      'form %i, %i threads: logits, tokens and slots of the plain loops',
+      async (_form, threads, fast) => {
+        const got = await answers(await loadModel(path, { runtime: wasmRuntime(fast, { threads, exact: true }) }));
+        for (const [name, one] of Object.entries(await want)) {
+          expect(got[name].tokens, name).toEqual(one.tokens);
+          expect(got[name].report.kept, name).toEqual(one.report.kept);
+          for (const [i, row] of one.logits!.entries())
+            expect(relative(got[name].logits![i], row), name).toBeLessThan(1e-5);
+        }
+      },
+    );
+  },
+);
 
 test('attention of blocks in 8 bits stays near the plain loops: logits, and the slots that sums of its weights keep', async () => {
   const want = await loadModel(kinds.qwen3, { runtime: plain }),
