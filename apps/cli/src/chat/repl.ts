@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
+import { bytesText } from '@kv/evaluation';
 import pc from 'picocolors';
-import { bytesText } from '../columns.ts';
 import { oneSentence } from '../one-sentence.ts';
 import type { Input, Terminal } from '../terminal.ts';
 import type { Conversation } from './conversation.ts';
