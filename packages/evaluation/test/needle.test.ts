@@ -244,8 +244,9 @@ describe('what is printed', () => {
   it('the report is one file with every way and the text itself', () => {
     const html = needleReport({ settings, ways, rows: rows(), results: told() });
     expect(html).not.toMatch(/(?:src|href)\s*=|@import|url\(/);
-    expect(html.match(/<svg /g)).toHaveLength(2 * 3);
-    expect(html.match(/<tr><th scope="row">/g)).toHaveLength(ways.length);
+    expect(html.match(/<table class="panel"/g)).toHaveLength(2 * 3);
+    expect(html.match(/<td title="\d of \d right/g)).toHaveLength(ways.length * settings.depths.length);
+    expect(html.split('id="numbers"')[1].match(/<tr><th scope="row">/g)).toHaveLength(ways.length);
     const { example, value } = prompts().find((result) => result.example)!;
     const shown = [...html.matchAll(/<span data-t="\d+"(?: class="value")?>(.*?)<\/span>/g)]
       .map(([, text]) => text)

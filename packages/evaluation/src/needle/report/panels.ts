@@ -1,56 +1,24 @@
 import { intervalText, modeTitles } from '../columns.ts';
-import type { Mode, NeedleSettings } from '../settings.ts';
-import type { Accuracy, NeedleRow } from '../summary.ts';
+import type { Accuracy } from '../summary.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml } from './escape.ts';
 
-const CELL = { width: 46, height: 30, gap: 2 },
-  LEFT = 50,
-  BOTTOM = 34;
-
-/** A small picture for every policy, mode by mode: depths across, budgets down. */
-export function depthPanels({ settings, rows }: NeedleTable): string {
-  return (
-    settings.modes
-      .map(
-        (mode) => `<h3>${escapeHtml(modeTitles[mode])}</h3>
-<div class="panels">${settings.policies
-          .map((_, policy) =>
-            panel(
-              settings,
-              mode,
-              rows.filter(({ way }) => way.mode === mode && way.policy === policy),
-            ),
-          )
-          .join('\n')}</div>`,
-      )
-      .join('\n') + key
-  );
-}
-
-function panel({ depths }: NeedleSettings, mode: Mode, rows: readonly NeedleRow[]): string {
-  const width = LEFT + depths.length * (CELL.width + CELL.gap),
-    height = rows.length * (CELL.height + CELL.gap) + BOTTOM;
-  const name = rows[0]?.policy ?? '';
-  const cells = rows.map((row, r) => {
-    const y = r * (CELL.height + CELL.gap);
-    const label = `<text class="axis" x="${LEFT - 8}" y="${y + CELL.height / 2}" text-anchor="end" dominant-baseline="central">${row.way.budget ?? 'all'}</text>`;
-    return label + row.byDepth.map((accuracy, d) => cell(accuracy, LEFT + d * (CELL.width + CELL.gap), y)).join('');
+/** A small table for every policy, mode by mode: depths across, budgets down, shaded by the share of right answers. */
+export function depthPanels({ settings: { modes, policies, depths }, rows }: NeedleTable): string {
+  const ticks = depths.map((depth) => `<th scope="col">${depth}</th>`).join('');
+  const panels = modes.map((mode) => {
+    const ofMode = policies.map((name, policy) => {
+      const lines = rows
+        .filter(({ way }) => way.mode === mode && way.policy === policy)
+        .map(
+          ({ way: { budget = 'all' }, byDepth }) =>
+            `<tr><th scope="row">${budget}</th>${byDepth.map(cell).join('')}</tr>`,
+        );
+      return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><table class="panel" style="max-width:${48 * depths.length + 52}px"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
+    });
+    return `<h3>${escapeHtml(modeTitles[mode])}</h3>\n<div class="panels">${ofMode.join('\n')}</div>`;
   });
-  const ticks = depths
-    .map(
-      (depth, d) =>
-        `<text class="axis" x="${LEFT + d * (CELL.width + CELL.gap) + CELL.width / 2}" y="${height - BOTTOM + 14}" text-anchor="middle">${depth}</text>`,
-    )
-    .join('');
-  const title = `<text class="axis" x="${LEFT + (width - LEFT) / 2}" y="${height - 4}" text-anchor="middle">depth</text>`;
-  const spoken = rows
-    .map(
-      (row) =>
-        `${row.way.budget ?? 'all'}: ${row.byDepth.map(({ share }, d) => `${Math.round(100 * share)} % at depth ${depths[d]}`).join(', ')}`,
-    )
-    .join('; ');
-  return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><svg viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" aria-label="${escapeHtml(`${name}: ${spoken}`)}">${cells.join('')}${ticks}${title}</svg></figure>`;
+  return `${panels.join('\n')}<p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; the number in a square is the percentage.</p>`;
 }
 
 /** The name large, its options small. */
@@ -59,14 +27,7 @@ function caption(policy: string): string {
   return `<strong>${escapeHtml(name)}</strong>${options ? ` <small>${escapeHtml(options).replace(/,/g, ', ')}</small>` : ''}`;
 }
 
-function cell(accuracy: Accuracy, x: number, y: number): string {
+function cell(accuracy: Accuracy): string {
   const { share, hits, n } = accuracy;
-  return (
-    `<g><title>${hits} of ${n} right, Wilson 95 %: ${intervalText(accuracy)}</title><rect class="empty" x="${x}" y="${y}" width="${CELL.width}" height="${CELL.height}" rx="3"/>` +
-    `<rect class="full" fill-opacity="${share.toFixed(3)}" x="${x}" y="${y}" width="${CELL.width}" height="${CELL.height}" rx="3"/>` +
-    `<text class="${share > 0.72 ? 'on' : 'off'}" x="${x + CELL.width / 2}" y="${y + CELL.height / 2}" text-anchor="middle" dominant-baseline="central">${Math.round(100 * share)}</text></g>`
-  );
+  return `<td title="${hits} of ${n} right, Wilson 95 %: ${intervalText(accuracy)}" style="--k:${share.toFixed(3)}"${share > 0.72 ? ' class="on"' : ''}>${Math.round(100 * share)}</td>`;
 }
-
-const key =
-  '<p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; the number in a square is the percentage.</p>';

@@ -15,12 +15,6 @@ strong { overflow-wrap: anywhere; }
 figure { margin: 0; min-width: 0; align-self: start; }
 figcaption { font-size: .85rem; line-height: 1.3; min-height: 4em; max-width: 12.5rem; overflow-wrap: anywhere; display: flex; flex-direction: column; justify-content: flex-end; padding-bottom: .35rem; }
 figcaption small { color: var(--soft); font-size: .75rem; }
-svg { max-width: 100%; height: auto; display: block; font: 12px system-ui, sans-serif; }
-.axis { fill: var(--soft); }
-.empty { fill: var(--empty); }
-.full { fill: rgb(var(--mark)); }
-.on { fill: var(--on); }
-.off { fill: var(--ink); }
 .key { color: var(--soft); font-size: .85rem; }
 .ramp { display: inline-block; width: 6rem; height: .8rem; vertical-align: -1px; border-radius: 3px; background: linear-gradient(to right, var(--empty), rgb(var(--mark))); }
 .choose { display: flex; flex-wrap: wrap; gap: .6rem 1.2rem; margin: .8rem 0; }
@@ -38,5 +32,12 @@ table { border-collapse: collapse; font-size: .85rem; font-variant-numeric: tabu
 th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid var(--line); white-space: nowrap; }
 th:first-child { text-align: left; font-weight: 500; }
 thead th { color: var(--soft); font-weight: 500; }
+thead th::first-letter { text-transform: uppercase; }
+table.panel { border-collapse: separate; border-spacing: 2px; table-layout: fixed; width: 100%; }
+.panel th, .panel th:first-child { padding: 0 .4rem 0 0; border: 0; color: var(--soft); font-weight: 400; font-size: .75rem; text-align: right; }
+.panel th[scope=col] { padding: 0; text-align: center; }
+.panel th:first-child { width: 3rem; }
+.panel td { height: 30px; padding: 0; border: 0; border-radius: 3px; text-align: center; font-size: .75rem; background: linear-gradient(rgb(var(--mark) / var(--k)) 0 0), var(--empty); }
+.panel .on { color: var(--on); }
 footer { margin-top: 2rem; color: var(--soft); font-size: .85rem; }
 `;
