@@ -1,5 +1,5 @@
-import { saveCache } from '@kv/models';
 import type { Sequence } from '@kv/models';
+import { sum } from '../numbers.ts';
 import type { Numbers } from './types.ts';
 
 /**
@@ -7,16 +7,8 @@ import type { Numbers } from './types.ts';
  */
 const COUNTED = /^state\.\w+\.retrievals$/;
 
-type Tensors = Readonly<Record<string, { readonly data_offsets: readonly [number, number] }>>;
-interface Header {
-  readonly __metadata__: { readonly kv: string };
-}
-interface Manifest {
-  readonly layers: readonly { readonly states: readonly { readonly id: string }[] }[];
-}
-
 /**
- * Retrieval ratio of a policy that shares, from the states that a saved cache holds, and what it read a token: keys
+ * Retrieval ratio of a policy that shares, from the states that its cache holds, and what it read a token: keys
  * where it retrieved, keys and values of what it saw,
  * at most `seen` with neighbours of its strongest third. Nothing for others.
  */
@@ -27,21 +19,10 @@ export async function retrievalsOf(
   slots: number,
 ): Promise<Numbers> {
   if (seen === undefined || sequence.policy.hooks('view').length === 0) return {};
-  const bytes = await saveCache(sequence),
-    size = Number(new DataView(bytes.buffer, bytes.byteOffset).getBigUint64(0, true));
-  const {
-    __metadata__: { kv },
-    ...tensors
-  } = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size))) as Header;
-  const { layers, queryHeads } = sequence.model.config;
-  const counts = (JSON.parse(kv) as Manifest).layers.flatMap(({ states }, l) =>
-    states.flatMap(({ id }, i) => {
-      if (!COUNTED.test(id)) return [];
-      const [from, to] = (tensors as unknown as Tensors)[`layers.${l}.states.${i}`].data_offsets;
-      return [...new Float32Array(bytes.slice(8 + size + from, 8 + size + to).buffer)];
-    }),
-  );
+  const { layers, queryHeads } = sequence.model.config,
+    held = await sequence.memory.saved(),
+    counts = held.layers.flatMap(({ states }) => states.flatMap(({ id, data }) => (COUNTED.test(id) ? [...data] : [])));
   if (counts.length === 0) return {};
-  const retrievals = counts.reduce((a, b) => a + b, 0) / (layers * queryHeads * steps);
+  const retrievals = sum(counts) / (layers * queryHeads * steps);
   return { retrievals, keyBytes: (retrievals * slots + 2 * (seen + 2 * Math.floor(seen / 3))) / (2 * slots) };
 }
