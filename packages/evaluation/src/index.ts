@@ -18,7 +18,7 @@ export { planFor, planNames, planOf, planText, usualPlan } from './papers/plans.
 export type { PlanName } from './papers/plans.ts';
 export { paperStudy, rowsOf } from './papers/study.ts';
 export type { Study, StudyOptions } from './papers/study.ts';
-export { papers } from './papers/types.ts';
+export { paperNames } from './papers/types.ts';
 export type {
   Arm,
   Contrast,

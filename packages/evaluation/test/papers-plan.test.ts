@@ -7,7 +7,7 @@ import { jobsOf, known, specOf } from '../src/papers/jobs.ts';
 import type { PaperResult } from '../src/papers/jobs.ts';
 import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
 import type { PlanName } from '../src/papers/plans.ts';
-import { armKey, isPlanned, metrics, papers } from '../src/papers/types.ts';
+import { armKey, isPlanned, metrics, paperNames } from '../src/papers/types.ts';
 import type { Metric, Plan, Task } from '../src/papers/types.ts';
 import { policyOf } from '../src/policies.ts';
 import { repository, sharedText } from './shared.ts';
@@ -51,7 +51,7 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
   it('is valid: known papers, unique ids, an excuse or contrasts with room for a verdict', () => {
     expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length);
     for (const row of rows) {
-      expect(papers).toContain(row.paper);
+      expect(paperNames).toContain(row.paper);
       if (!isPlanned(row)) {
         expect(row.excuse.length, row.id).toBeGreaterThan(20);
         continue;

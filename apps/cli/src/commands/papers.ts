@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import {
   outcomeCells,
-  papers as papersOf,
+  paperNames,
   paperStudy,
   planFor,
   planNames,
@@ -51,8 +51,8 @@ export const papersCommand = (terminal: Terminal): Command => {
     .option(...deviceOption)
     .option(
       '--paper <list>',
-      `only rows of these papers: ${papersOf.join(', ')}`,
-      list('--paper', oneOf('--paper', papersOf)),
+      `only rows of these papers: ${paperNames.join(', ')}`,
+      list('--paper', oneOf('--paper', paperNames)),
     )
     .option(
       '--row <list>',

@@ -1,8 +1,8 @@
 import type { Budget } from '@kv/models';
 import type { Mode } from '../needle/settings.ts';
 
-export const papers = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
-export type Paper = (typeof papers)[number];
+export const paperNames = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
+export type Paper = (typeof paperNames)[number];
 
 /** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
 export type Task =
