@@ -83,7 +83,7 @@ const resolving = {
 const options = {
   tsPreCompilationDeps: 'specify',
   doNotFollow: { path: 'node_modules' },
-  exclude: { path: '/(dist|node_modules/[.])' },
+  exclude: { path: ['/(dist|node_modules/[.])', '^packages/[^/]+/kernel/'] }, // AssemblyScript,
   validate: true,
   ruleSet: { forbidden: rules },
 };

@@ -2,13 +2,15 @@ import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
-import type { Experiment, Subject } from '@kv/evaluation';
+import type { Experiment, Naming, Subject } from '@kv/evaluation';
 import { openCheckpoint, sidecarFile } from '@kv/models';
 import type { Command } from 'commander';
 import { openRuntime } from './engine.ts';
 import type { EngineChoice } from './engine.ts';
 import { checkpointPath, resolveModel } from './model-source.ts';
 import { whole } from './option-values.ts';
+import { policyCode } from './policy/policy-code.ts';
+import { named } from './policy/resolve-policy.ts';
 import { startProgress } from './progress.ts';
 import type { Terminal } from './terminal.ts';
 import { weightsDigest } from './weights-digest.ts';
@@ -46,7 +48,7 @@ interface Found {
 /** What `--model` names. Weights are the workers' business: headers, configuration and tokenizer are enough here. */
 export async function subjectOf(name: string, { engine }: Machine, terminal: Terminal): Promise<Found> {
   const path = await resolveModel(name, terminal),
-    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path)),
+    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal: terminal.signal }),
     runtime = await openRuntime(engine, terminal.cwd, 1);
   await close();
   runtime.close();
@@ -67,6 +69,12 @@ export async function flagged<T>({ options }: Command, ask: () => T | Promise<T>
     throw cause;
   }
 }
+
+/** How a command understands policies: what is installed, and the modules that texts name. */
+export const namingOf = ({ cwd }: Terminal): Naming => ({
+  names: (text) => named(text, cwd),
+  code: (policies) => policyCode(policies, cwd),
+});
 
 /** What an experiment came to, and where its results are. */
 export interface Ran<T> {

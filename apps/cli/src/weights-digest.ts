@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { KvError } from '@kv/core';
 import { checkpointPath } from './model-source.ts';
 
 /**
@@ -16,6 +17,8 @@ export async function weightsDigest(model: string): Promise<string> {
 
 /** A .gguf file, or what of a folder makes the model: weights whole or in parts, not what pieces keep beside them. */
 function filesOf(path: string): readonly string[] {
+  if (/^https?:/.test(path))
+    throw new KvError('--model', `expected a model on this machine, whose files are part of what is kept, got ${path}`);
   if (!statSync(path).isDirectory()) return [path];
   return [
     'config.json',

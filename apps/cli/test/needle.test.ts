@@ -17,7 +17,7 @@ const row = (policy: string, more: Partial<NeedleRow>): NeedleRow => ({
 });
 
 it('the needle table has a line for every way, with its interval, bytes and speed, and names a policy once', () => {
-  const settings = { ...needleDefaults, model: 'm', weights: 'w', engine: 'e' },
+  const settings = { ...needleDefaults, model: 'm', weights: 'w', engine: 'e', code: [] },
     rows = [
       row('full', { way: { policy: 0, mode: 'aware' }, speed: 1 }),
       row('streaming', {}),

@@ -154,7 +154,9 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
 
   test('a policy that is none says why, and is not run; one that cannot run fails alone', async () => {
     const { page } = await open(context, `${site.url}#${SHORT}&device=cpu&a=snapkw`);
-    expect(await page.textContent('#wrong-0')).toMatch(/^policy: expected pieces joined by ∘, .* got 'snapkw'$/s);
+    expect(await page.textContent('#wrong-0')).toMatch(
+      /^policy: expected the name of a method or piece \(did you mean snapkv.*got 'snapkw'$/s,
+    );
     expect(await page.textContent('#device')).toBe('Not run: a field above says why.');
     await page.fill('#policy-0', 'snapkv(window=64)');
     expect(await page.textContent('#wrong-0')).toBe('');

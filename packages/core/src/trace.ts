@@ -3,7 +3,8 @@ import { cpuOps, readCpu } from './cpu/cpu.ts';
 import type { Kernel } from './kernel.ts';
 import { primitivesOf, withMaths } from './maths.ts';
 import type { Ops } from './maths.ts';
-import type { Backend, Primitives } from './ops.ts';
+import type { Backend } from './backend.ts';
+import type { Primitives } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
 /**

@@ -3,6 +3,7 @@ export type { Experiment, RunOptions, Work } from './jobs/experiment.ts';
 export type { Runner } from './jobs/pool.ts';
 export { here } from './jobs/run.ts';
 export { serve, threads } from './jobs/thread.ts';
+export { checkWritable, writeWhole } from './jobs/whole-file.ts';
 export { bytesText, modeTitles, needleColumns, needleLegend } from './needle/columns.ts';
 export { needleReport } from './needle/report/report.ts';
 export type { AloneResult, Answer, Example, NeedleResult, PromptResult } from './needle/results.ts';
@@ -34,5 +35,5 @@ export type {
   Task,
 } from './papers/types.ts';
 export type { ArmMean, Measured, Verdict } from './papers/verdict.ts';
-export type { Names } from './policies.ts';
+export type { Names, Naming } from './policies.ts';
 export type { Bench, Subject } from './subject.ts';

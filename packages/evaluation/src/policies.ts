@@ -5,6 +5,17 @@ import { catalogue } from '@kv/policies';
 /** What a policy text may name. */
 export type Names = (text: string) => Registry | Promise<Registry>;
 
+/** How policy texts are understood. */
+export interface Naming {
+  /** @defaultValue the catalogue of `@kv/policies` */
+  readonly names?: Names | undefined;
+  /**
+   * What policies are made of beside their texts, such as packages with their versions: results of other code are not
+   * taken for theirs. @defaultValue nothing
+   */
+  readonly code?: (policies: readonly string[]) => Promise<readonly string[]>;
+}
+
 /**
  * The policy of a text, by default over the catalogue; one that draws at random and names no seed draws by this one.
  * @throws KvError in one sentence

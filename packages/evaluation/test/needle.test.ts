@@ -23,6 +23,7 @@ const settings: NeedleSettings = {
   weights: 'x',
   engine: 'wasm',
   policies: ['full', 'streaming', 'random'],
+  code: [],
   budgets: ['50%', 24],
   depths: [0.2, 0.8],
   prompts: 2,

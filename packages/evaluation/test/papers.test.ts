@@ -301,6 +301,7 @@ describe('an outcome', () => {
       weights: 'w',
       engine: 'e',
       seed: 1,
+      code: [],
       label: "development: not the plan's prompts",
       seconds: 1,
       outcomes: [outcome],

@@ -30,7 +30,10 @@ export async function both(
 }
 
 /** A report without what no two runs share. */
-export const said = ({ times: _, ...report }: Report): Omit<Report, 'times'> => report;
+export const said = ({ times: _, ...report }: Report, peak = report.bytes.peak): Omit<Report, 'times'> => ({
+  ...report,
+  bytes: { ...report.bytes, peak },
+});
 
 /** max |a - b| over max |b|. */
 export function relative(a: ArrayLike<number>, b: ArrayLike<number>): number {

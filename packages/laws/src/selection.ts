@@ -49,7 +49,7 @@ export function realise(
     budget = 'some',
     pad = 0,
     more = 0,
-  }: { readonly budget?: 'some' | 'all'; readonly pad?: number; readonly more?: number } = {},
+  }: { readonly budget?: 'some' | 'all'; readonly pad?: number | undefined; readonly more?: number } = {},
 ): SelectCase {
   const on = scene(spec, pad),
     base = given(on, scores, pad);

@@ -71,7 +71,7 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
     kvHeads: G,
     headDim: d,
     normEps,
-    rope: { theta },
+    ropes: [{ theta }],
   } = config;
   const cache: Entry[][][] = Array.from({ length: L }, () => Array.from({ length: G }, () => []));
   const queries: Float64Array[][][] = Array.from({ length: L }, () => []),

@@ -11,7 +11,9 @@ import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
+import { plain } from '../plain.ts';
 import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
+import { checkCacheFile } from '../save-cache.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -72,6 +74,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined)
     throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
+  checkCacheFile(options.save, cwd);
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
   await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) =>
     converse(model, given, options, { ...terminal, input }),
@@ -107,7 +110,7 @@ async function converse(
       seed,
     });
     stderr.write(
-      `${model.name} on ${model.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+      `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);

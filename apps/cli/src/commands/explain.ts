@@ -54,7 +54,9 @@ export const explainCommand = (terminal: Terminal): Command =>
     });
 
 async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
-  const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)));
+  const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)), {
+    signal: terminal.signal,
+  });
   await close();
   return config;
 }

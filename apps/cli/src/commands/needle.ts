@@ -1,17 +1,26 @@
-import { writeFileSync } from 'node:fs';
 import { relative, resolve } from 'node:path';
 import { compile } from '@kv/core';
-import { modeTitles, needleColumns, needleDefaults, needleLegend, needleReport, needleTable } from '@kv/evaluation';
+import {
+  checkWritable,
+  modeTitles,
+  needleColumns,
+  needleDefaults,
+  needleLegend,
+  needleReport,
+  needleTable,
+  writeWhole,
+} from '@kv/evaluation';
 import type { Mode, NeedleOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
-import { flagged, machineOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { budget, list, number, oneOf, whole } from '../option-values.ts';
-import { named, resolvePolicy } from '../policy/resolve-policy.ts';
+import { plain } from '../plain.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { duration } from '../progress.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -87,20 +96,22 @@ export const needleCommand = (terminal: Terminal): Command => {
   async function needle(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
       { model, policies, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors, fresh } = flags;
+    if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
     const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
       machine = machineOf(command, await chooseEngine(command, cwd, compiled.every(residentOn))),
       { subject, path } = await subjectOf(model, machine, terminal);
     const asked = { policies, budgets, depths, prompts, tokens, seed, form, asking, distractors },
       modes = mode === 'both' ? needleDefaults.modes : [mode],
-      table = await needleTable(subject, { ...asked, modes }, (text) => named(text, cwd)),
+      table = await needleTable(subject, { ...asked, modes }, namingOf(terminal)),
       ran = await run(table, path, machine, fresh, terminal);
     if (!ran) return;
     const { engine } = ran.result.settings,
       out = resolve(cwd, flags.out ?? ran.path.replace(/jsonl$/, 'html')),
+      called = relative(cwd, out) || out,
       seconds = ran.seconds === undefined ? '' : ` in ${duration(ran.seconds)}`;
-    writeFileSync(out, needleReport(ran.result));
+    writeWhole(out, needleReport(ran.result), called);
     stdout.write(
-      `${needleText(ran.result)}\n\n${prompts * depths.length} prompts of ${tokens} tokens, ${prompts} at each of ${depths.length} depths${seconds}, on ${engine}\nreport: ${relative(cwd, out) || out}\n`,
+      `${needleText(ran.result)}\n\n${prompts * depths.length} prompts of ${tokens} tokens, ${prompts} at each of ${depths.length} depths${seconds}, on ${engine}\nreport: ${plain(called)}\n`,
     );
   }
 };

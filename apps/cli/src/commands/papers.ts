@@ -1,6 +1,6 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
 import { join, relative, resolve } from 'node:path';
 import {
+  checkWritable,
   outcomeCells,
   paperNames,
   paperStudy,
@@ -11,6 +11,7 @@ import {
   rowText,
   studyMarkdown,
   usualPlan,
+  writeWhole,
 } from '@kv/evaluation';
 import type { Paper, PlanName, Study, Verdict } from '@kv/evaluation';
 import { Command } from 'commander';
@@ -18,10 +19,9 @@ import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
-import { flagged, machineOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
-import { named } from '../policy/resolve-policy.ts';
 import type { Terminal } from '../terminal.ts';
 
 interface Flags {
@@ -80,10 +80,11 @@ export const papersCommand = (terminal: Terminal): Command => {
       stdout.write(flags.json ? planText(name) : `${rows.join('\n\n')}\n`);
       return;
     }
+    if (flags.out !== undefined) checkWritable(join(resolve(cwd, flags.out), 'results'), flags.out, { folder: true });
     // observers, saved states and logits are read on the host
     const machine = machineOf(command, await chooseEngine(command, cwd, false)),
       { subject, path } = await subjectOf(model, machine, terminal),
-      study = await paperStudy(subject, plan, { ...asked, n, seed, names: (text) => named(text, cwd) }),
+      study = await paperStudy(subject, plan, { ...asked, n, seed, ...namingOf(terminal) }),
       ran = await run(study, path, machine, fresh, terminal);
     if (!ran) return;
     stdout.write(`${studyText(ran.result)}\n`);
@@ -122,8 +123,7 @@ export function studyText({ outcomes, excused, label }: Study): string {
 function written(study: Study, command: string, suffix: string, folder: string): readonly string[] {
   const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${suffix}`),
     outcomes = study.outcomes.map(({ row, ...outcome }) => ({ row: row.id, ...outcome }));
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(`${name}.json`, `${JSON.stringify({ command, ...study, outcomes }, undefined, 1)}\n`);
-  writeFileSync(`${name}.md`, studyMarkdown(study, command));
+  writeWhole(`${name}.json`, `${JSON.stringify({ command, ...study, outcomes }, undefined, 1)}\n`, `${name}.json`);
+  writeWhole(`${name}.md`, studyMarkdown(study, command), `${name}.md`);
   return [`${name}.json`, `${name}.md`];
 }

@@ -27,9 +27,8 @@ export async function named(text: string, cwd: string): Promise<Registry> {
   const calls = policyCalls(text);
   const { known, failed } = await installed(cwd);
   const modules = new Map<string, AnyFactory>();
-  for (const name of new Set(calls.flatMap(namesIn))) {
-    const word = name.slice(name.lastIndexOf('*') + 1).trim();
-    const alone = calls.length === 1 && calls[0].name === name;
+  for (const word of words(calls)) {
+    const alone = calls.length === 1 && calls[0].name === word;
     if (known.has(word.slice(word.lastIndexOf(':') + 1)) || !(looksLikePath(word) || alone)) continue;
     const factory = await policyModule(word, cwd);
     if (factory) modules.set(word, factory);
@@ -41,7 +40,11 @@ export async function named(text: string, cwd: string): Promise<Registry> {
   }
   return new Map([...known, ...[...modules].map(([name, factory]) => [name, [{ factory, package: name }]] as const)]);
 }
-/** Every name in the place of a piece. */
+/** Every name that a text has in the place of a piece. @throws KvError for a text that is no policy */
+export const wordsIn = (text: string): readonly string[] => words(policyCalls(text));
+const words = (calls: readonly Call[]): readonly string[] => [
+  ...new Set(calls.flatMap(namesIn).map((name) => name.slice(name.lastIndexOf('*') + 1).trim())),
+];
 const namesIn = ({ name, args = [] }: Call): readonly string[] => [
   name,
   ...args.flatMap(({ key, calls }: Arg) =>

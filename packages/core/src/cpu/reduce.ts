@@ -1,90 +1,149 @@
-import { KvError } from '../errors.ts';
+import type { Products } from '../kernel.ts';
 import type { Axis, Reduction } from '../ops.ts';
-import { commonRows, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import { commonRows, contiguous, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
 /** `max` over nothing: the lowest finite f32. */
 export const LOWEST: number = -Math.fround(3.4028234663852886e38);
 
-/** Of `count` numbers from `from` on, `step` apart. */
-function fold(kind: Reduction, { data }: CpuTensor, from: number, step: number, count: number): number {
-  if (kind === 'max' || kind === 'min') {
-    const sign = kind === 'max' ? 1 : -1;
-    let best = LOWEST;
-    for (let i = 0, at = from; i < count; i++, at += step) {
-      const x = sign * data[at];
-      if (x > best || Number.isNaN(x)) best = x;
-    }
-    return sign * best;
-  }
-  let sum = 0;
-  for (let i = 0, at = from; i < count; i++, at += step) sum += data[at];
-  if (kind === 'sum' || count === 0) return sum;
-  const mean = sum / count;
-  if (kind === 'mean') return mean;
-  let square = 0;
-  for (let i = 0, at = from; i < count; i++, at += step) square += (data[at] - mean) ** 2;
-  return Math.sqrt(square / count);
+/** `count` vectors of `width` numbers, those of a vector `stride` apart. */
+interface Vectors {
+  readonly data: Float32Array | Uint32Array;
+  readonly from: number;
+  /** From one vector to the next. */
+  readonly step: number;
+  readonly count: number;
+  readonly stride: number;
 }
 
-export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
-  const [rows, slots, channels] = dims(x),
-    [sr, ss, sc] = strides(x);
-  const rank3 = x.shape.length === 3;
-  if (axis === 'slots') {
-    const out = zeros(rank3 ? [rows, 1, channels] : [rows, 1]);
-    for (let r = 0; r < rows; r++)
-      for (let c = 0; c < channels; c++)
-        out.data[r * channels + c] = fold(kind, x, x.offset + r * sr + c * sc, ss, validSlots(x, r));
-    return out;
-  }
-  if (axis === 'rows') {
-    const out = zeros([1, ...x.shape.slice(1)], 'f32', raggedAs(1, x));
-    for (let i = 0; i < slots; i++)
-      for (let c = 0; c < channels; c++)
-        out.data[i * channels + c] = fold(kind, x, x.offset + i * ss + c * sc, sr, rows);
-    return out;
-  }
-  if (!rank3) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
-  const out = zeros([rows, slots], 'f32', x.lengths);
-  for (let r = 0; r < rows; r++)
-    for (let i = 0; i < slots; i++) out.data[r * slots + i] = fold(kind, x, x.offset + r * sr + i * ss, sc, channels);
+/** Elementwise over vectors, in order: as many results as `out` has room for. */
+function fold(kind: Reduction, vectors: Vectors, out: Float64Array): Float64Array {
+  if (kind === 'max' || kind === 'min') return extremes(vectors, kind === 'max' ? 1 : -1, out);
+  const { count } = vectors;
+  out.fill(0);
+  addUp(vectors, out);
+  if (kind === 'sum' || count === 0) return out;
+  for (let j = 0; j < out.length; j++) out[j] /= count;
+  if (kind === 'mean') return out;
+  const squares = squaresAround(vectors, out);
+  for (let j = 0; j < out.length; j++) out[j] = Math.sqrt(squares[j] / count);
   return out;
 }
 
-export function groupRows(kind: 'mean' | 'max' | 'sum', x: CpuTensor, rows: number): CpuTensor {
-  const [all, slots] = dims(x),
-    [sr, ss] = strides(x);
-  if (rows < 1 || all % rows !== 0)
-    throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
-  const size = all / rows;
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, x));
+function addUp({ data, from, step, count, stride }: Vectors, out: Float64Array): void {
+  const width = out.length;
+  if (width === 1) {
+    let sum = 0;
+    for (let i = 0, at = from; i < count; i++, at += step) sum += data[at];
+    out[0] = sum;
+    return;
+  }
+  for (let i = 0; i < count; i++)
+    for (let j = 0, at = from + i * step; j < width; j++, at += stride) out[j] += data[at];
+}
+
+function squaresAround({ data, from, step, count, stride }: Vectors, means: Float64Array): Float64Array {
+  const out = new Float64Array(means.length);
+  for (let i = 0; i < count; i++)
+    for (let j = 0, at = from + i * step; j < out.length; j++, at += stride) {
+      const x = data[at] - means[j];
+      out[j] += x * x;
+    }
+  return out;
+}
+
+/** The largest numbers, of sign -1 the smallest; what is no number stays. */
+function extremes({ data, from, step, count, stride }: Vectors, sign: number, out: Float64Array): Float64Array {
+  const width = out.length;
+  out.fill(LOWEST);
+  for (let i = 0; i < count; i++)
+    for (let j = 0, at = from + i * step; j < width; j++, at += stride) {
+      const x = sign * data[at];
+      if (x > out[j] || Number.isNaN(x)) out[j] = x;
+    }
+  if (sign < 0) for (let j = 0; j < width; j++) out[j] = -out[j];
+  return out;
+}
+
+export function reduce(kind: Reduction, x: CpuTensor, axis: Exclude<Axis, 'rows'>): CpuTensor {
+  const [rows, slots, channels] = dims(x),
+    [sr, ss, sc] = strides(x),
+    { data, offset } = x,
+    rank3 = x.shape.length === 3;
+  if (axis === 'slots') {
+    const out = zeros(rank3 ? [rows, 1, channels] : [rows, 1]),
+      sums = new Float64Array(channels);
+    for (let r = 0; r < rows; r++)
+      out.data.set(
+        fold(kind, { data, from: offset + r * sr, step: ss, count: validSlots(x, r), stride: sc }, sums),
+        r * channels,
+      );
+    return out;
+  }
+  const out = zeros([rows, slots], 'f32', x.lengths),
+    sums = new Float64Array(slots);
   for (let r = 0; r < rows; r++)
-    for (let i = 0; i < slots; i++)
-      out.data[r * slots + i] = fold(kind, x, x.offset + r * size * sr + i * ss, sr, size);
+    out.data.set(fold(kind, { data, from: offset + r * sr, step: sc, count: channels, stride: ss }, sums), r * slots);
+  return out;
+}
+
+/** All rows to `rows`, neighbours together. */
+export function grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor {
+  const [all, slots, channels] = dims(x),
+    [sr, ss, sc] = strides(x),
+    { data, offset } = x,
+    count = all / rows;
+  const out = zeros([rows, ...x.shape.slice(1)], 'f32', raggedAs(rows, x)),
+    sums = new Float64Array(channels === 1 ? slots : channels);
+  for (let r = 0; r < rows; r++)
+    if (channels === 1)
+      out.data.set(fold(kind, { data, from: offset + r * count * sr, step: sr, count, stride: ss }, sums), r * slots);
+    else
+      for (let i = 0; i < slots; i++)
+        out.data.set(
+          fold(kind, { data, from: offset + r * count * sr + i * ss, step: sr, count, stride: sc }, sums),
+          (r * slots + i) * channels,
+        );
   return out;
 }
 
 /** Each row over its valid slots divided by its sum, exponentiated first or not. */
 export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
   const [rows, slots] = dims(x),
-    [sr, ss] = strides(x);
-  const out = zeros(x.shape, 'f32', x.lengths),
+    [sr, ss] = strides(x),
+    { data } = x,
+    out = zeros(x.shape, 'f32', x.lengths),
     weights = new Float64Array(slots);
   for (let r = 0; r < rows; r++) {
     const count = validSlots(x, r),
-      from = x.offset + r * sr;
-    let top = LOWEST,
-      total = 0;
-    if (softmax) for (let i = 0; i < count; i++) top = Math.max(top, x.data[from + i * ss]);
-    for (let i = 0; i < count; i++) {
-      const v = x.data[from + i * ss];
-      weights[i] = softmax ? Math.exp(v - top) : v;
-      total += weights[i];
-    }
-    for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weights[i] / total;
+      from = x.offset + r * sr,
+      total = softmax ? exponentials(data, from, ss, count, weights) : copied(data, from, ss, count, weights),
+      to = r * slots;
+    for (let i = 0; i < count; i++) out.data[to + i] = total === 0 ? 1 / count : weights[i] / total;
   }
   return out;
+}
+
+/** Writes exp(x - max) and gives their sum. */
+function exponentials(
+  data: Float32Array | Uint32Array,
+  from: number,
+  step: number,
+  count: number,
+  to: Float64Array,
+): number {
+  let top = LOWEST,
+    total = 0;
+  for (let i = 0, at = from; i < count; i++, at += step) if (data[at] > top) top = data[at];
+  for (let i = 0, at = from; i < count; i++, at += step) total += to[i] = Math.exp(data[at] - top);
+  return total;
+}
+
+/** Writes the numbers and gives their sum. */
+function copied(data: Float32Array | Uint32Array, from: number, step: number, count: number, to: Float64Array): number {
+  let total = 0;
+  for (let i = 0, at = from; i < count; i++, at += step) total += to[i] = data[at];
+  return total;
 }
 
 /** `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. */
@@ -135,27 +194,55 @@ export function inner(
   return w + x + y + z;
 }
 
-/** The same numbers with those along an axis side by side, without a copy where they already are. */
-const packed = (x: CpuTensor, axis: number): CpuTensor =>
-  (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
+/** By plain loops: what references of kernels use where they are given nothing faster. */
+export const plainProducts: Products = {
+  dots(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++) for (let i = 0; i < n; i++) out[r * n + i] = inner(q, r * d, x, i * d, d);
+  },
+  distances(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++)
+      for (let i = 0; i < n; i++) {
+        let square = 0;
+        for (let c = 0; c < d; c++) {
+          const off = q[r * d + c] - x[i * d + c];
+          square += off * off;
+        }
+        out[r * n + i] = Math.sqrt(square);
+      }
+  },
+  norms(x, d, out) {
+    for (let i = 0; i * d < x.length; i++) out[i] = Math.sqrt(inner(x, i * d, x, i * d, d));
+  },
+  mix(p, x, d, out) {
+    const n = x.length / d,
+      sums = new Float64Array(d);
+    for (let r = 0; r * n < p.length && n > 0; r++) {
+      sums.fill(0);
+      for (let i = 0; i < n; i++) {
+        const w = p[r * n + i];
+        for (let c = 0; c < d; c++) sums[c] += w * x[i * d + c];
+      }
+      out.set(sums, r * d);
+    }
+  },
+  exps(x, less) {
+    const n = x.length / less.length;
+    for (let r = 0; r < less.length; r++) for (let i = r * n; i < (r + 1) * n; i++) x[i] = Math.exp(x[i] - less[r]);
+  },
+};
 
 /**
  * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own
  * norm.
  */
-export function alongChannels(
-  at: string,
-  kind: 'dot' | 'distance' | 'l1' | 'l2',
-  b: CpuTensor,
-  a?: CpuTensor,
-): CpuTensor {
-  const rows = commonRows(at, a, b),
+export function alongChannels(kind: 'dot' | 'distance' | 'l1' | 'l2', b: CpuTensor, a?: CpuTensor): CpuTensor {
+  const rows = commonRows(kind, a, b),
     [, slots, channels] = dims(b);
-  if (a && (a.shape[1] ?? 1) !== channels)
-    throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
   const out = zeros([rows, slots], 'f32', raggedAs(rows, b)),
-    of = packed(b, 2),
-    to = a && packed(a, 1),
+    of = contiguous(b, 2),
+    to = a && contiguous(a, 1),
     [, step] = strides(of),
     { data } = of,
     row = to?.data ?? data;

@@ -1,49 +1,90 @@
 import { KvError } from '../errors.ts';
 import type { PoolOptions } from '../ops.ts';
-import { commonRows, cpuTensor, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import {
+  commonRows,
+  cpuTensor,
+  dense,
+  dims,
+  elements,
+  raggedAs,
+  rowAt,
+  rowOf,
+  strides,
+  validSlots,
+  zeros,
+} from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import { nth } from './nth.ts';
+import type { Masks } from './vectors.ts';
 import { LOWEST } from './reduce.ts';
+import { descending, nth, numbersFor } from './radix.ts';
 
 export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): CpuTensor {
-  if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
-    throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
   const [rows, slots] = dims(x),
-    half = (kernel - 1) / 2,
-    from = dense(x),
-    out = zeros(x.shape, 'f32', x.lengths);
+    from = dense(x).data,
+    out = zeros(x.shape, 'f32', x.lengths),
+    max = kind === 'max',
+    room = kernel * Math.ceil((slots + kernel - 1) / kernel),
+    [before, after] = [new Float64Array(room), new Float64Array(room)];
   for (let r = 0; r < rows; r++) {
     const count = validSlots(x, r),
       end = Math.max(0, count - except),
       at = r * slots;
-    for (let i = end; i < count; i++) out.data[at + i] = from.data[at + i];
+    for (let i = end; i < count; i++) out.data[at + i] = from[at + i];
+    // a window is the end of one run and the beginning of the next, or a run
+    runs(before, from, at, end, kernel, max, false);
+    runs(after, from, at, end, kernel, max, true);
     for (let i = 0; i < end; i++) {
-      let sum = 0,
-        top = LOWEST;
-      for (let j = Math.max(0, i - half); j <= Math.min(end - 1, i + half); j++) {
-        const v = from.data[at + j];
-        sum += v;
-        if (v > top) top = v;
-      }
-      out.data[at + i] = kind === 'max' ? top : sum / kernel;
+      const first = after[i],
+        last = before[i + kernel - 1];
+      if (max) out.data[at + i] = last > first ? last : first;
+      else out.data[at + i] = (i % kernel === 0 ? first : first + last) / kernel;
     }
   }
   return out;
 }
 
+/**
+ * Numbers [at, at + end) between half a kernel of nothing on either side, cut in runs as wide as the kernel: sums or
+ * maxima from the beginning of each run up to every number, or `back` from its end. So a window takes two numbers
+ * whatever its width, and nothing is taken off a sum again, which would leave rounding behind.
+ */
+function runs(
+  into: Float64Array,
+  data: Float32Array | Uint32Array,
+  at: number,
+  end: number,
+  kernel: number,
+  max: boolean,
+  back: boolean,
+): void {
+  const half = (kernel - 1) / 2,
+    n = kernel * Math.ceil((end + kernel - 1) / kernel),
+    none = max ? LOWEST : 0;
+  for (let step = 0, place = 0, so = none; step < n; step++) {
+    const i = back ? n - 1 - step : step,
+      v = i >= half && i < end + half ? data[at + i - half] : none;
+    if (place === 0) so = none;
+    if (!max) so += v;
+    else if (v > so) so = v;
+    into[i] = so;
+    place = place === kernel - 1 ? 0 : place + 1;
+  }
+}
+
 export function rank(x: CpuTensor, over: 'row' | 'all'): CpuTensor {
   const [rows, slots] = dims(x),
-    from = dense(x),
-    out = zeros(x.shape, 'f32', x.lengths);
-  const entries: number[][] = over === 'all' ? [[]] : Array.from({ length: rows }, () => []);
-  for (let r = 0; r < rows; r++)
-    for (let i = 0, n = validSlots(x, r); i < n; i++) entries[over === 'all' ? 0 : r].push(r * slots + i);
-  for (const list of entries) {
+    from = elements(x),
+    out = zeros(x.shape, 'f32', x.lengths),
+    counts = Uint32Array.from({ length: rows }, (_, r) => validSlots(x, r)),
+    together = over === 'all' ? rows : 1;
+  for (let first = 0; first < rows; first += together) {
     // ties to the lower slot first, then to the lower row
-    list.sort((a, b) => from.data[b] - from.data[a] || (a % slots) - (b % slots) || a - b);
-    list.forEach((at, place) => {
-      out.data[at] = place;
-    });
+    const places = new Uint32Array(together * slots);
+    let n = 0;
+    for (let i = 0; i < slots; i++)
+      for (let r = first; r < first + together; r++) if (i < counts[r]) places[n++] = r * slots + i;
+    const sorted = descending(from, places.subarray(0, n));
+    for (let place = 0; place < n; place++) out.data[sorted[place]] = place;
   }
   return out;
 }
@@ -58,6 +99,9 @@ export function lastSlots(like: CpuTensor, w: number): CpuTensor {
   return out;
 }
 
+export const outside = (index: number, row: number, slot: number, size: number): KvError =>
+  new KvError('ops.take', `index ${index} at row ${row}, slot ${slot} must be below ${size}`);
+
 export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
   const rows = commonRows('ops.take', table, index),
     [, size, channels] = dims(table),
@@ -71,13 +115,16 @@ export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
       fromI = index.offset + rowOf(index, r, rows) * index.stride[0];
     for (let i = 0, n = validSlots(index, rowOf(index, r, rows)); i < n; i++) {
       const at = index.data[fromI + i * si];
-      if (at >= size) throw new KvError('ops.take', `index ${at} at row ${r}, slot ${i} must be below ${size}`);
+      if (at >= size) throw outside(at, r, i, size);
       for (let c = 0; c < channels; c++)
         out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc];
     }
   }
   return out;
 }
+
+export const noGroup = (group: number, slot: number, count: number): KvError =>
+  new KvError('ops.groupSlots', `group ${group} of slot ${slot} must be below ${count}`);
 
 export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: CpuTensor, count: number): CpuTensor {
   const rows = commonRows('ops.groupSlots', x, groups),
@@ -95,7 +142,7 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
     for (let i = 0; i < n; i++) {
       const g = groups.data[fromG + i * sg],
         v = x.data[fromX + i * sx];
-      if (g >= count) throw new KvError('ops.groupSlots', `group ${g} of slot ${i} must be below ${count}`);
+      if (g >= count) throw noGroup(g, i, count);
       sizes[g]++;
       sums[g] = kind === 'max' ? Math.max(sums[g], v) : sums[g] + v;
     }
@@ -105,49 +152,56 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
   return out;
 }
 
-type Masks = { forced?: CpuTensor | undefined; banned?: CpuTensor | undefined; active?: CpuTensor | undefined };
+/** What a slot is to `select`. */
+const CLOSED = 0,
+  OPEN = 1,
+  TAKEN = 2;
+
+/** Writes `mark` wherever a mask's row is set, and counts how often. */
+function stamp(marks: Uint8Array, mask: CpuTensor, from: number, n: number, as: number): number {
+  const [, step] = strides(mask),
+    { data } = mask;
+  let count = 0;
+  for (let i = 0, at = from; i < n; i++, at += step)
+    if (data[at] !== 0) {
+      marks[i] = as;
+      count++;
+    }
+  return count;
+}
 
 export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, active }: Masks): CpuTensor {
   const rows = commonRows('ops.select', scores, budgets, forced, banned),
     [, slots] = dims(scores),
-    [, ss] = strides(scores);
-  const counts = cpuTensor(new Uint32Array(rows), [rows]),
-    out = zeros([rows, slots], 'u32', counts);
-  const first = (t: CpuTensor, r: number): number => t.data[t.offset + rowOf(t, r, rows) * t.stride[0]];
-  const masked = (t: CpuTensor | undefined, r: number): ((i: number) => boolean) => {
-    if (t === undefined) return () => false;
-    const from = t.offset + rowOf(t, r, rows) * t.stride[0],
-      [, step] = strides(t);
-    return (i) => t.data[from + i * step] !== 0;
-  };
-  const ragged = raggedAs(rows, scores, forced, banned),
-    open = new Uint32Array(slots),
-    numbers = new Float32Array(slots);
+    [, step] = strides(scores),
+    { data } = scores,
+    counts = new Uint32Array(rows),
+    out = zeros([rows, slots], 'u32', cpuTensor(counts, [rows])),
+    ragged = raggedAs(rows, scores, forced, banned),
+    marks = new Uint8Array(slots),
+    numbers = numbersFor(slots);
   for (let r = 0; r < rows; r++) {
-    if (active && first(active, r) === 0) continue;
+    if (active && active.data[rowAt(active, r, rows)] === 0) continue;
     const n = ragged ? ragged.data[r] : slots,
-      from = scores.offset + rowOf(scores, r, rows) * scores.stride[0];
-    const isForced = masked(forced, r),
-      isBanned = masked(banned, r),
-      kept: number[] = [];
+      from = rowAt(scores, r, rows);
+    marks.fill(OPEN, 0, n);
+    if (banned) stamp(marks, banned, rowAt(banned, r, rows), n, CLOSED);
+    const taken = forced ? stamp(marks, forced, rowAt(forced, r, rows), n, TAKEN) : 0;
     let free = 0;
-    for (let i = 0; i < n; i++)
-      if (isForced(i)) kept.push(i);
-      else if (!isBanned(i)) {
-        numbers[free] = scores.data[from + i * ss];
-        open[free++] = i;
-      }
-    const room = Math.max(0, Math.min(Math.floor(first(budgets, r)) - kept.length, free));
+    for (let i = 0; i < n; i++) if (marks[i] === OPEN) numbers[free++] = data[from + i * step];
+    const room = Math.max(0, Math.min(Math.floor(budgets.data[rowAt(budgets, r, rows)]) - taken, free));
     if (room > 0) {
-      const border = room === free ? -Infinity : nth(numbers.subarray(0, free), room);
-      let ties = room;
-      for (let i = 0; i < free; i++) if (numbers[i] > border) ties--;
-      for (let i = 0; i < free; i++)
-        if (room === free || numbers[i] > border || (numbers[i] === border && ties-- > 0)) kept.push(open[i]);
+      const all = room === free,
+        { border, ties } = all ? { border: 0, ties: 0 } : nth(free, room);
+      let left = ties;
+      for (let i = 0; i < n; i++) {
+        const x = data[from + i * step];
+        if (marks[i] === OPEN && (all || x > border || (x === border && left-- > 0))) marks[i] = TAKEN;
+      }
     }
-    kept.sort((a, b) => a - b);
-    out.data.set(kept, r * slots);
-    counts.data[r] = kept.length;
+    let count = 0;
+    for (let i = 0; i < n; i++) if (marks[i] === TAKEN) out.data[r * slots + count++] = i;
+    counts[r] = count;
   }
   return out;
 }

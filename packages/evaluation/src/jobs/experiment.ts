@@ -39,7 +39,7 @@ export interface RunOptions<J, R> {
 
 /**
  * Runs what is left of an experiment. @returns nothing where the signal was aborted
- * @throws what the first failing job throws
+ * @throws what the first failing job throws, and before any job KvError where results could not be kept
  */
 export async function runExperiment<J, R, T>(
   { name, settings, work, left, conclude }: Experiment<J, R, T>,
@@ -49,6 +49,7 @@ export async function runExperiment<J, R, T>(
     results = [...store.found],
     jobs = left(results),
     total = left([]).length;
+  if (jobs.length > 0) store.ready();
   onStart?.({ total, done: total - jobs.length, path: store.path });
   await runPool<J, R>({
     jobs,

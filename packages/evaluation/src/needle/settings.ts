@@ -58,6 +58,8 @@ export const needleDefaults: NeedleOptions = {
 
 /** Everything that a result depends on. */
 export interface NeedleSettings extends NeedleOptions {
+  /** What the policies are made of: packages with their versions, modules with a digest of their files. */
+  readonly code: readonly string[];
   readonly model: string;
   /** What names the model's weights. */
   readonly weights: string;

@@ -4,7 +4,7 @@ import { slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { policyOf } from '../policies.ts';
-import type { Names } from '../policies.ts';
+import type { Naming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import type { NeedleResult } from './results.ts';
 import { promptOf } from './run-job.ts';
@@ -33,19 +33,21 @@ const QUESTION = 32;
 export async function needleTable(
   { name, engine, fingerprint, config, tokenizer }: Subject,
   options: Partial<NeedleOptions> = {},
-  names?: Names,
+  { names, code }: Naming = {},
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
-  const asked = { ...needleDefaults, ...options },
-    { tokens, budgets, asking } = asked;
+  const { policies: asked, ...rest } = { ...needleDefaults, ...options },
+    { tokens, budgets, asking } = rest,
+    // the full cache is what the others are compared with
+    policies = [...new Set(['full', ...asked])];
   const settings: NeedleSettings = {
     model: name,
     weights: fingerprint,
     engine,
-    ...asked,
-    // the full cache is what the others are compared with
-    policies: [...new Set(['full', ...asked.policies])],
+    policies,
+    code: (await code?.(policies)) ?? [],
+    ...rest,
   };
-  const compiled = await Promise.all(settings.policies.map(async (text) => compile(await policyOf(text, names))));
+  const compiled = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names))));
   for (const policy of compiled)
     for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
   const most = config.maxPositions - answerRules[asking].newTokens;

@@ -1,5 +1,5 @@
 import { digest } from '../jobs/store.ts';
-import { armKey, FULL } from './types.ts';
+import { armKey, FULL, isPlanned } from './types.ts';
 import type { Arm, Contrast, Kind, Numbers, Plan, Planned, Task } from './types.ts';
 
 /** Some arms on one prompt of a task. */
@@ -22,6 +22,11 @@ export interface PaperResult {
 /** What a row asks of a model of this kind. */
 export const contrastsOf = ({ contrasts }: Planned, kind: Kind): readonly Contrast[] =>
   contrasts.filter(({ on }) => on === undefined || on === kind);
+/** Every policy that a plan runs, whatever rows are asked for. */
+export const policiesOf = ({ rows, tasks }: Plan): readonly string[] => [
+  ...rows.filter(isPlanned).flatMap(({ contrasts }) => contrasts.flatMap(({ a, b = FULL }) => [a.policy, b.policy])),
+  ...Object.values(tasks).flatMap((task) => (task.kind === 'ranks' ? [task.with] : [])),
+];
 /** Prompts of a row: the plan's, unless another number is asked for. */
 export const promptsOf = ({ n }: Planned, kind: Kind, asked?: number): number => asked ?? n[kind];
 /** A task by what it says, so that results of a task that was changed are not taken for it. */

@@ -4,10 +4,10 @@ import { heldOutBook, sentencesOf } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { digest } from '../jobs/store.ts';
 import { sum } from '../numbers.ts';
-import type { Names } from '../policies.ts';
+import type { Naming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { carried } from './carries.ts';
-import { contrastsOf, jobsOf, known } from './jobs.ts';
+import { contrastsOf, jobsOf, known, policiesOf } from './jobs.ts';
 import type { PaperJob, PaperResult } from './jobs.ts';
 import { outcomeOf } from './outcome.ts';
 import type { Outcome } from './outcome.ts';
@@ -16,7 +16,7 @@ import type { Excused, Paper, Plan, Row } from './types.ts';
 import { proseOf } from './windows.ts';
 
 /** What of a plan is asked, and how. */
-export interface StudyOptions {
+export interface StudyOptions extends Naming {
   /** @defaultValue all */
   readonly papers?: readonly Paper[] | undefined;
   /** Ids of rows. @defaultValue all */
@@ -25,7 +25,6 @@ export interface StudyOptions {
   readonly n?: number | undefined;
   /** Another than the plan's is development. @defaultValue the plan's */
   readonly seed?: number | undefined;
-  readonly names?: Names;
 }
 
 /** What a plan came to. */
@@ -37,6 +36,8 @@ export interface Study {
   readonly weights: string;
   readonly engine: string;
   readonly seed: number;
+  /** What the plan's policies are made of. */
+  readonly code: readonly string[];
   /** Why these are not the plan's own results; absent where they are. */
   readonly label?: string;
   /** Of all threads together. */
@@ -65,9 +66,14 @@ export async function paperStudy(
   plan: Plan,
   options: StudyOptions = {},
 ): Promise<Experiment<PaperJob, PaperResult, Study>> {
-  const { n, seed = plan.seed, names } = options,
+  const { n, seed = plan.seed, names, code } = options,
     kind = kindOf(subject),
-    settings = { weights: subject.fingerprint, engine: subject.engine, seed },
+    settings = {
+      weights: subject.fingerprint,
+      engine: subject.engine,
+      seed,
+      code: (await code?.(policiesOf(plan))) ?? [],
+    },
     book = await heldOutBook(),
     carrier = {
       subject,

@@ -59,6 +59,11 @@ export const rankLocal: KernelDef = {
   outputs: { keys: 'u32', places: 'u32' },
   params: { size: 'u32', first: 'u32', last: 'u32' },
   per: 'group',
+  operations({ count, params: { first, last } }) {
+    let exchanges = 0;
+    for (let block = first; block <= last; block *= 2) exchanges += Math.log2(Math.min(block, LOCAL));
+    return (exchanges * count * LOCAL) / 2;
+  },
   source: /* wgsl */ `
 ${PAIRS}
 var<workgroup> near_keys: array<u32, ${LOCAL}>;

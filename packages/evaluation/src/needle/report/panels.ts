@@ -14,7 +14,7 @@ export function depthPanels({ settings: { modes, policies, depths }, rows }: Nee
           ({ way: { budget = 'all' }, byDepth }) =>
             `<tr><th scope="row">${budget}</th>${byDepth.map(cell).join('')}</tr>`,
         );
-      return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><table class="panel" style="max-width:${48 * depths.length + 52}px"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
+      return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><table class="panel" width="${48 * depths.length + 52}"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
     });
     return `<h3>${escapeHtml(modeTitles[mode])}</h3>\n<div class="panels">${ofMode.join('\n')}</div>`;
   });
@@ -28,6 +28,7 @@ function caption(policy: string): string {
 }
 
 function cell(accuracy: Accuracy): string {
-  const { share, hits, n } = accuracy;
-  return `<td title="${hits} of ${n} right, Wilson 95 %: ${intervalText(accuracy)}" style="--k:${share.toFixed(3)}"${share > 0.72 ? ' class="on"' : ''}>${Math.round(100 * share)}</td>`;
+  const { share, hits, n } = accuracy,
+    percent = Math.round(100 * share);
+  return `<td title="${hits} of ${n} right, Wilson 95 %: ${intervalText(accuracy)}" class="k${percent}${share > 0.72 ? ' on' : ''}">${percent}</td>`;
 }

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { isAlone } from '../results.ts';
 import type { PromptResult } from '../results.ts';
 import type { Mode, NeedleSettings } from '../settings.ts';
@@ -9,6 +10,12 @@ import { style } from './style.ts';
 import { resultTable } from './table.ts';
 import { keptText } from './text.ts';
 
+/** The hash by which a policy lets an element run or apply. */
+const allowed = (content: string): string => `'sha256-${createHash('sha256').update(content).digest('base64')}'`;
+
+/** Nothing but the report's own script and style: no address, form, frame or handler that a name could bring in. */
+const policy = `default-src 'none'; script-src ${allowed(script)}; style-src ${allowed(style)}; base-uri 'none'; form-action 'none'`;
+
 /** The report as one HTML file without external resources. */
 export function needleReport(table: NeedleTable): string {
   const { settings, results } = table;
@@ -18,6 +25,7 @@ export function needleReport(table: NeedleTable): string {
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>What the cache keeps: ${escapeHtml(settings.model)}, ${settings.tokens} tokens</title>
 <style>${style}</style>

@@ -24,6 +24,7 @@ export const script = `
     choose('said').append('The model said ', Object.assign(document.createElement('strong'), { textContent: text || 'nothing', className: hit ? 'right' : 'wrong' }),
       hit ? ', which is right. ' : ', which is wrong: it is ' + value + '. ', 'A token of the value is kept by ' + mean.toFixed(1) + ' of ' + rows + ' on average.');
   };
+  document.querySelector('form.choose').addEventListener('submit', (event) => event.preventDefault());
   for (const id of ['policy', 'budget', 'mode']) choose(id).addEventListener('change', show);
   show();
 })();

@@ -1,3 +1,6 @@
+/** A class for every whole percentage: the page's policy lets no element have a style of its own. */
+const shades = Array.from({ length: 101 }, (_, k) => `.k${k} { --k: ${k / 100}; }`).join(' ');
+
 /** Colours for light and dark; everything fits a phone. */
 export const style = `
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59626e; --line: #d5dae0; --empty: #eef1f4; --mark: 24 92 172; --on: #fff; --good: #176b34; --bad: #a3231b; --pale: #767d86; }
@@ -33,11 +36,12 @@ th, td { text-align: right; padding: .3rem .7rem; border-bottom: 1px solid var(-
 th:first-child { text-align: left; font-weight: 500; }
 thead th { color: var(--soft); font-weight: 500; }
 thead th::first-letter { text-transform: uppercase; }
-table.panel { border-collapse: separate; border-spacing: 2px; table-layout: fixed; width: 100%; }
+table.panel { border-collapse: separate; border-spacing: 2px; table-layout: fixed; max-width: 100%; }
 .panel th, .panel th:first-child { padding: 0 .4rem 0 0; border: 0; color: var(--soft); font-weight: 400; font-size: .75rem; text-align: right; }
 .panel th[scope=col] { padding: 0; text-align: center; }
 .panel th:first-child { width: 3rem; }
 .panel td { height: 30px; padding: 0; border: 0; border-radius: 3px; text-align: center; font-size: .75rem; background: linear-gradient(rgb(var(--mark) / var(--k)) 0 0), var(--empty); }
+${shades}
 .panel .on { color: var(--on); }
 footer { margin-top: 2rem; color: var(--soft); font-size: .85rem; }
 `;

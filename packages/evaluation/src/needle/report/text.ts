@@ -19,7 +19,7 @@ export function keptText({ settings, ways }: NeedleTable, { value, outcomes }: P
       )
       .join('')}</select></span>`;
   return `<p>Hidden: <strong>${escapeHtml(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
-<form class="choose" onsubmit="return false">
+<form class="choose">
 ${select(
   'policy',
   'Policy',
