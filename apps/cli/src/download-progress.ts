@@ -1,8 +1,8 @@
+import { bytesText } from '@kv/evaluation';
 import type { Progress } from '@kv/hub';
 import cliProgress from 'cli-progress';
-import { bytesText } from './columns.ts';
-import { duration } from './needle/progress.ts';
 import { plain } from './plain.ts';
+import { duration } from './progress.ts';
 import type { Stream } from './terminal.ts';
 
 /** Tells how far a download is. */

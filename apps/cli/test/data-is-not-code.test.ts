@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { beforeAll, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
-import { writeTinyModel } from './tiny-model.ts';
+import { writeTinyModel } from '@kv/model-testing';
 
 let cwd: string, model: string, ran: string;
 beforeAll(async () => {

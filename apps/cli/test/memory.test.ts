@@ -2,7 +2,7 @@ import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, beforeAll, expect, test } from 'vitest';
 import { folder, kv, type Ran } from './terminal.ts';
-import { writeTinyModel } from './tiny-model.ts';
+import { writeTinyModel } from '@kv/model-testing';
 
 const KINDS = ['ArrayBuffer', 'Float32Array', 'Float64Array', 'Uint8Array', 'Uint32Array', 'Int32Array'] as const;
 const actual = Object.fromEntries(KINDS.map((kind) => [kind, globalThis[kind]]));

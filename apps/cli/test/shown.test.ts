@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { KvError } from '@kv/core';
+import { needleReport } from '@kv/evaluation';
 import { expect, test } from 'vitest';
 import { columns } from '../src/columns.ts';
-import { reportHtml } from '../src/needle/report-html.ts';
 import { oneSentence } from '../src/one-sentence.ts';
 import { redact } from '../src/redact.ts';
 import { shownOn } from '../src/terminal.ts';
@@ -38,7 +38,7 @@ test('a model’s text moves no cursor on a terminal, and is itself elsewhere', 
 });
 
 test('the report lets nothing run or apply but its own script and style', () => {
-  const html = reportHtml({
+  const html = needleReport({
     settings: {
       model: '<img src=x onerror=alert(1)>',
       weights: 'w',
@@ -58,7 +58,7 @@ test('the report lets nothing run or apply but its own script and style', () => 
     ways: [],
     rows: [],
     results: [],
-  } as unknown as Parameters<typeof reportHtml>[0]);
+  } as unknown as Parameters<typeof needleReport>[0]);
   const [, policy = ''] = /<meta http-equiv="Content-Security-Policy" content="([^"]*)">/.exec(html) ?? [];
   const hash = (text: string | undefined): string =>
     `'sha256-${createHash('sha256')

@@ -1,7 +1,7 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
+import { bytesText } from '@kv/evaluation';
 import pc from 'picocolors';
-import { bytesText } from '../columns.ts';
 import { oneSentence } from '../one-sentence.ts';
 import { plain } from '../plain.ts';
 import { shownOn, type Input, type Terminal } from '../terminal.ts';

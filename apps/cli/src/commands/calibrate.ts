@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
 import { KvError } from '@kv/core';
+import { checkWritable, writeWhole } from '@kv/evaluation';
 import { watchLayers } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
@@ -10,7 +11,6 @@ import { whole } from '../option-values.ts';
 import { constantLines } from '../run/certificate-lines.ts';
 import { readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
-import { checkWritable, writeWhole } from '../whole-file.ts';
 import { withHostModel } from '../with-model.ts';
 
 interface CalibrateOptions {

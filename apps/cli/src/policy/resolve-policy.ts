@@ -1,15 +1,8 @@
-import { didYouMean, KvError, lookUp, parsePolicy, policyCalls, printCalls } from '@kv/core';
+import { didYouMean, KvError, parsePolicy, policyCalls } from '@kv/core';
 import type { AnyFactory, Arg, Call, Policy, Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 import { installed } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
-
-export interface ResolveOptions {
-  /** Where paths and packages are looked for. */
-  readonly cwd: string;
-  /** For a policy that draws at random and was given no seed. */
-  readonly seed?: number;
-}
 
 /**
  * The policy that a person names: methods and pieces of the catalogue or installed, with `∘` or `|` between them, and
@@ -17,9 +10,8 @@ export interface ResolveOptions {
  *
  * @throws KvError in one sentence
  */
-export async function resolvePolicy(text: string, { cwd, seed }: ResolveOptions): Promise<Policy> {
-  const known = await named(text, cwd);
-  return parsePolicy(seed === undefined ? text : seeded(text, seed, known), known);
+export async function resolvePolicy(text: string, { cwd }: { readonly cwd: string }): Promise<Policy> {
+  return parsePolicy(text, await named(text, cwd));
 }
 
 /**
@@ -72,12 +64,3 @@ const namesIn = ({ name, args = [] }: Call): readonly string[] => [
         : [],
   ),
 ];
-
-/** The text with a seed where its only name takes one and has none. */
-function seeded(text: string, seed: number, known: Registry): string {
-  const [only, ...more] = policyCalls(text);
-  const { args = [] } = only;
-  if (more.length > 0 || args.some(({ key }) => key === 'seed')) return text;
-  if (!Object.hasOwn(lookUp(known, only.name, true).description.options, 'seed')) return text;
-  return printCalls([{ ...only, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }]);
-}

@@ -119,7 +119,7 @@ describe('what stands compiles', () => {
   test('regrouped compositions have the identical type', () => expect(says(grouped)).toEqual([]));
   test('a list of unknown length is a piece', () => expect(says(list)).toEqual([]));
   test("the README's first example", () => {
-    expect(README).toContain('const policy = compose(snapkv({ window: 32 }), caote(), pyramidal(), topK());');
+    expect(README).toContain("compose(snapkv({ window: 16, kernel: 17, pooling: 'max' }), caote(), topK());");
     expect(says(readme)).toEqual([]);
   });
 });
