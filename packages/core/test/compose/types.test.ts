@@ -57,7 +57,7 @@ const GROUPED = [
   `compose(${parts[0]}, compose(${parts[1]}, compose(${parts[2]}, ${parts[3]})))`,
   `compose(id, compose(${parts.join(', ')}), id)`,
 ];
-const README = readFileSync(resolve(packages, '../README.md'), 'utf8').match(/```ts\n([^]*?)```/)?.[1] ?? '';
+const README = readFileSync(resolve(packages, '../README.md'), 'utf8').match(/```js\n([^]*?)```/)?.[1] ?? '';
 
 const fixtures: Record<string, string> = {};
 const add = (name: string, text: string): string => {
