@@ -13,6 +13,5 @@ const model = await loadModel('embedded');
 const { text, report } = await generate(model, { prompt, policy, budget: 64, maxNewTokens: 12, stop: ['.'] });
 
 console.log(`answer: ${text.trim()}`);
-console.log(
-  `kept ${report.kept[0][0].length} of ${model.tokenizer.encode(prompt).ids.length} tokens by ${report.policy}`,
-);
+const kept = Math.max(...report.kept.flat().map((slots) => slots.length));
+console.log(`kept ${kept} of ${model.tokenizer.encode(prompt).ids.length} tokens by ${report.policy}`);

@@ -1,4 +1,3 @@
-import type { ModelConfig } from './checkpoint/config.ts';
 import { KvError } from '@kv/core';
 import { embeddedFolder } from './checkpoint/embedded.ts';
 import { openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
@@ -56,13 +55,9 @@ export async function loadModel(
     const print = fingerprinted(weights),
       parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size });
-    fingerprint = await print.digest(asBefore(stored));
+    fingerprint = await print.digest(stored);
     return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint };
   } finally {
     await close();
   }
 }
-
-/** A configuration as it was said when all layers turned alike: saved caches name their model by it. */
-const asBefore = ({ ropes, ...config }: ModelConfig): object =>
-  new Set(ropes).size === 1 ? { ...config, rope: ropes[0] } : { ...config, ropes };
