@@ -21,6 +21,6 @@ test('code is imported by names that are not in the source in four places', () =
     'apps/cli/src/device.ts',
     'apps/cli/src/policy/installed.ts',
     'apps/cli/src/policy/policy-module.ts',
-    'packages/models/src/onnx/pick.ts',
+    'packages/models/src/onnx/installed.ts',
   ]);
 });
