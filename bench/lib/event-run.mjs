@@ -2,7 +2,7 @@
 // cache in turn where `paired`. Prints one line of JSON.
 import { fileURLToPath } from 'node:url';
 import { WASI } from 'node:wasi';
-import { defaultLinear, linearEngine, loadModel, pickEngine, Sequence } from '@kv/models';
+import { cpuRuntime, exactRuntime, loadModel, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 
@@ -28,7 +28,7 @@ if (clock === 'thread') Object.defineProperty(performance, 'now', { value: threa
 
 const from = fileURLToPath(new URL('..', import.meta.url));
 const model = await loadModel(path, {
-  engine: engine === 'wasm' ? linearEngine(defaultLinear()) : await pickEngine({ exact: engine === 'exact', from }),
+  runtime: engine === 'exact' ? await exactRuntime({ from }) : cpuRuntime({ from, exact: engine === 'wasm' }),
 });
 const ids = model.tokenizer.encode(await heldOutBook()).ids.slice(0, tokens);
 
@@ -50,4 +50,4 @@ const first = await prefill(policy(name)),
 if (paired) await prefill(policy('full'));
 for (let round = 0; round < rounds; round++)
   later.push({ ...(paired && { full: await prefill(policy('full')) }), own: await prefill(policy(name)) });
-console.log(JSON.stringify({ engine: model.decoder.engine, tokens: ids.length, first, later }));
+console.log(JSON.stringify({ engine: model.engine, tokens: ids.length, first, later }));

@@ -14,6 +14,7 @@ const model = await loadModel(path, {
 const evict = compose(snapkv({ window: 32 }), topK());
 
 const jobs = {
+  name: () => model.engine,
   encode: ({ encode, count }) => [...model.tokenizer.encode(encode).ids.slice(0, count)],
   logits: async ({ logits: ids, places }) => {
     const rows = (await generate(model, { ids, logits: ids.length, maxNewTokens: 0, block: 512 })).logits;

@@ -100,7 +100,7 @@ function remove(path: string): void {
 }
 
 /** So that the new name outlives a power cut; not every system lets a folder be opened. */
-function syncFolder(path: string): void {
+export function syncFolder(path: string): void {
   try {
     withFile(path, 'r', SHARED, fsyncSync);
   } catch {

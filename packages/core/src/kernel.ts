@@ -75,8 +75,15 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
   ): void;
 }
 
+/** A kernel as it is declared: an output of f32, computed by element, unless it says otherwise. */
+type Declared<I extends Types, P extends Types> = Omit<Kernel<I, P>, 'params' | 'per' | 'output'> & {
+  readonly per?: Kernel['per'];
+  readonly output: Omit<Kernel<I, P>['output'], 'dtype'> & { readonly dtype?: DType };
+} & ([keyof P] extends [never] ? { readonly params?: P } : { readonly params: P });
+
 /** Declares a kernel, checked against the names and types of its inputs and parameters. */
-export const kernel = <const I extends Types, const P extends Types = {}>(
-  declared: Omit<Kernel<I, P>, 'params'> &
-    ([keyof P] extends [never] ? { readonly params?: P } : { readonly params: P }),
-): Kernel<I, P> => ({ params: {} as P, ...declared });
+export const kernel = <const I extends Types, const P extends Types = {}>({
+  output,
+  ...declared
+}: Declared<I, P>): Kernel<I, P> =>
+  ({ params: {}, per: 'element', ...declared, output: { dtype: 'f32', ...output } }) as unknown as Kernel<I, P>;

@@ -8,8 +8,7 @@ export const placeInUnit = kernel({
   id: 'place-in-unit',
   inputs: { scores: 'f32', unitOf: 'u32' },
   ragged: 'scores',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ scores }) => scores },
+  output: { shape: ({ scores }) => scores },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = scores_shape.y;
@@ -25,30 +24,17 @@ fn run(index: u32) {
 }`,
   ref({ scores, unitOf }, _, out, lengths) {
     const [rows = 0, n = 0] = scores.shape,
-      groups = unitOf.shape[0];
-    for (let row = 0; row < rows; row++) {
-      const base = row * n,
-        units = Math.floor((row * groups) / rows) * n;
-      for (let first = 0, end = 0; first < lengths[row]; first = end) {
-        while (end < lengths[row] && unitOf.data[units + end] === unitOf.data[units + first]) end++;
-        placesOf(scores.data, base + first, base + end, out);
+      groups = unitOf.shape[0],
+      s = scores.data;
+    for (let row = 0; row < rows; row++)
+      for (let here = 0; here < lengths[row]; here++) {
+        const base = row * n,
+          unit = (i: number): number => unitOf.data[Math.floor((row * groups) / rows) * n + i];
+        let place = 0;
+        for (let i = here - 1; i >= 0 && unit(i) === unit(here); i--) if (s[base + i] >= s[base + here]) place++;
+        for (let i = here + 1; i < lengths[row] && unit(i) === unit(here); i++)
+          if (s[base + i] > s[base + here]) place++;
+        out[base + here] = place;
       }
-    }
   },
 });
-
-/** Places of the slots of one unit. */
-function placesOf(
-  scores: Float32Array | Uint32Array,
-  first: number,
-  end: number,
-  out: Float32Array | Uint32Array,
-): void {
-  for (let here = first; here < end; here++) {
-    const score = scores[here];
-    let place = 0;
-    for (let i = first; i < here; i++) if (scores[i] >= score) place++;
-    for (let i = here + 1; i < end; i++) if (scores[i] > score) place++;
-    out[here] = place;
-  }
-}

@@ -12,7 +12,8 @@ import type { Tensor } from './tensor.ts';
  */
 export interface Trace {
   readonly ops: Ops;
-  readonly calls: readonly string[] /** The same operations with the one read of an event, for `applyOn` and engines. */;
+  readonly calls: readonly string[];
+  /** The same operations with the one read of an event, for `applyOn` and engines. */
   readonly backend: Backend;
   /** The tensor behind a handle, for the test that made it. */
   reveal(handle: Tensor): Tensor;

@@ -4,7 +4,8 @@ import type { Gpu } from '@kv/gpu';
 import { attend, Ledger, layerAttention, LayerCache, linearEngine, loadModel, referenceLinear } from '@kv/models';
 import type { Attend, HostModel } from '@kv/models';
 import { expect } from 'vitest';
-import { familyFiles, fixture, wanted } from '../../models/test/fixture.ts';
+import { familyFiles, wanted } from './families.ts';
+import { fixture } from './sequences.ts';
 import { gpuAttend, gpuEngine } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 

@@ -1,7 +1,7 @@
 import { generate } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
-import { familyFiles, wanted } from '../../models/test/fixture.ts';
+import { familyFiles, wanted } from './families.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, golden, json, relative, said } from './sequences.ts';
 

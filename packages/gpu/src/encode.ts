@@ -76,8 +76,8 @@ export function run(g: Recording, def: KernelDef, call: Call): void {
       ...Object.keys(def.outputs).map((x) => outputs[x]),
     ],
     scalars: Uint32Array.from([count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra]),
-    groups: def.per === 'element' ? Math.ceil(count / THREADS) : count,
-    operations: () => def.operations?.({ space, count, params }) ?? (def.per === 'element' ? count : sizeOf(space)),
+    groups: def.per === 'group' ? count : Math.ceil(count / THREADS),
+    operations: () => def.operations?.({ space, count, params }) ?? (def.per === 'group' ? sizeOf(space) : count),
   });
 }
 

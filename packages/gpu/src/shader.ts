@@ -31,9 +31,9 @@ export interface KernelDef {
   readonly params?: Readonly<Record<string, DType>>;
   /**
    * `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count`
-   * workgroups.
+   * workgroups. @defaultValue 'element'
    */
-  readonly per: 'element' | 'group';
+  readonly per?: 'element' | 'group';
   readonly source: string;
   /**
    * Additions, multiplications, comparisons and functions of a call.
@@ -87,7 +87,7 @@ fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return p
 
 /** The whole text of a kernel for inputs of these element types. */
 export function shader(def: KernelDef, actual: Readonly<Record<string, DType>>): Shader {
-  const { id, inputs, ragged = [], outputs, params = {}, per, source } = def;
+  const { id, inputs, ragged = [], outputs, params = {}, per = 'element', source } = def;
   const views = Object.entries(inputs).map(([x, e]) => view(x, e, ragged.includes(x)));
   return shaderText({
     id,

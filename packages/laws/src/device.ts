@@ -22,6 +22,8 @@ interface Cases<P extends Piece, S, C extends Case, R> {
   agree(got: R, want: R, what: string, tolerance: number): void;
 }
 
+declare const structuredClone: <T>(value: T) => T; // of Node and browsers, which the declarations do not know
+
 /** Claims about any piece that runs on a device. */
 export function deviceClaims<P extends Piece, S, C extends Case, R>({ specs, at, left, agree }: Cases<P, S, C, R>) {
   const padding: Claim<P> = (piece, { tolerance = TOLERANCE, ...options } = {}) =>

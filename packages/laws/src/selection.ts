@@ -25,7 +25,8 @@ export interface Row {
 }
 export interface SelectCase {
   readonly on: Scene;
-  readonly given: readonly Given[] /** `[layer][head]` */;
+  readonly given: readonly Given[];
+  /** `[layer][head]` */
   readonly rows: readonly (readonly Row[])[];
 }
 

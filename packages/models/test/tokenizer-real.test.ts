@@ -25,19 +25,22 @@ if (here.length < all.length)
     `${all.length - here.length} of ${all.length} tokenizers of real checkpoints left out: they are not here ('node tools/tokenizers.mjs' fetches them, 35 MB)`,
   );
 
-describe.skipIf(here.length === 0).each(here)('%s', (name, { sha256, texts, excerpts }) => {
-  test('ids and offsets of hard texts and of prose are those of the Rust library', () => {
-    const bytes = readFileSync(file(name));
-    expect(createHash('sha256').update(bytes).digest('hex')).toBe(sha256);
-    const tokenizer = createTokenizer(JSON.parse(bytes.toString()) as object, name);
-    const prose = excerpts.map(({ file, start, length, ...encoded }) => ({
-      ...encoded,
-      text: readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length),
-    }));
-    for (const { text, ids, offsets } of [...texts, ...prose]) {
-      const own = tokenizer.encode(text);
-      expect(own.ids, text).toEqual(ids);
-      if (text === text.normalize('NFC')) expect(own.offsets.flat(), text).toEqual(offsets);
-    }
-  });
+describe.each(all)('%s', (name, { sha256, texts, excerpts }) => {
+  test.skipIf(!existsSync(file(name)))(
+    'ids and offsets of hard texts and of prose are those of the Rust library',
+    () => {
+      const bytes = readFileSync(file(name));
+      expect(createHash('sha256').update(bytes).digest('hex')).toBe(sha256);
+      const tokenizer = createTokenizer(JSON.parse(bytes.toString()) as object, name);
+      const prose = excerpts.map(({ file, start, length, ...encoded }) => ({
+        ...encoded,
+        text: readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length),
+      }));
+      for (const { text, ids, offsets } of [...texts, ...prose]) {
+        const own = tokenizer.encode(text);
+        expect(own.ids, text).toEqual(ids);
+        if (text === text.normalize('NFC')) expect(own.offsets.flat(), text).toEqual(offsets);
+      }
+    },
+  );
 });

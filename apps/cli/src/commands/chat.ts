@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { compile, KvError } from '@kv/core';
+import { compile, excerpt, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { loadCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
@@ -128,9 +128,22 @@ async function opened(
   if (load === undefined) return { sequence: new Sequence(model), policy: given ?? policyOfFile('full') };
   let policy = given;
   const sequence = await loadCache(model, resolve(cwd, load), {
-    policy: async (label) => (policy ??= policyOfFile(label)),
+    policy: (label) => (policy ??= policyOfCache(load, label)),
   });
   return { sequence, policy: policy! };
+}
+
+/** What a saved conversation may name. @throws KvError about the file for what only a person may name */
+function policyOfCache(file: string, label: string): Policy {
+  try {
+    return policyOfFile(label);
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause;
+    throw new KvError(
+      file,
+      `expected a conversation whose policy kv brings along, or --policy to name another one's, got ${excerpt(label)}`,
+    );
+  }
 }
 
 /** In the words that the model was trained on, if its checkpoint says which. */

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, fsyncSync, ftruncateSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
-import { checkWritable, told, withFile, writeAll } from '../whole-file.ts';
+import { checkWritable, syncFolder, told, withFile, writeAll } from '../whole-file.ts';
 import type { Result } from './results.ts';
 import type { Settings } from './settings.ts';
 
@@ -51,7 +51,10 @@ export function openLines<R>(folder: string, name: string, settings: object, fre
     ready: () => checkWritable(path, called, { folder: true }),
     add: (result) =>
       told(called, () => {
-        if (!existsSync(path)) append(path, { format: FORMAT, settings });
+        if (!existsSync(path)) {
+          append(path, { format: FORMAT, settings });
+          syncFolder(folder);
+        }
         append(path, result as object);
       }),
   };

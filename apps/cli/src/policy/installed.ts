@@ -56,9 +56,13 @@ async function find(cwd: string): Promise<Installed> {
     } catch (cause) {
       failed.push(`${manifest.name} could not be imported: ${cause instanceof Error ? cause.message : String(cause)}`);
     }
-  const versions = new Map(packages.map(({ manifest: { name, version = '0.0.0' } }) => [name, version]));
-  return { known: registry(modules, catalogue), versions, failed };
+  return { known: registry(modules, catalogue), versions: versionsOf(packages), failed };
 }
+
+/** Versions of the packages with pieces; nothing is imported. */
+export const installedVersions = (cwd: string): ReadonlyMap<string, string> => versionsOf(packagesWithPieces(cwd));
+const versionsOf = (packages: readonly Package[]): ReadonlyMap<string, string> =>
+  new Map(packages.map(({ manifest: { name, version = '0.0.0' } }) => [name, version]));
 
 function packagesWithPieces(cwd: string): readonly Package[] {
   const packages = new Map<string, Package>();

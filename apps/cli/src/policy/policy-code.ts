@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { installed, versionOf } from './installed.ts';
+import { installedVersions, versionOf } from './installed.ts';
 import { moduleUrl } from './policy-module.ts';
 import { named, resolvePolicy, wordsIn } from './resolve-policy.ts';
 
@@ -18,7 +18,7 @@ const ENDINGS = ['', '.js', '.json', '/index.js'];
  * their files. So results of other code are never taken for theirs.
  */
 export async function policyCode(texts: Iterable<string>, cwd: string): Promise<readonly string[]> {
-  const { versions } = await installed(cwd);
+  const versions = installedVersions(cwd);
   const code = new Set<string>();
   for (const text of new Set(texts)) {
     const known = await named(text, cwd);

@@ -30,10 +30,14 @@ export function policyOfFile(label: string, named: Registry = catalogue): Policy
   return parsePolicy(label === '' ? 'full' : label, named);
 }
 
-/** The catalogue, what is installed, and the modules that a text names. */
+/**
+ * The catalogue and the modules that a text names, and what is installed where it names something else: a command runs
+ * nothing of a folder that it was not asked for.
+ */
 export async function named(text: string, cwd: string): Promise<Registry> {
   const calls = policyCalls(text);
-  const { known, failed } = await installed(cwd);
+  const ours = words(calls).every((word) => looksLikePath(word) || inCatalogue(word));
+  const { known, failed } = ours ? { known: catalogue, failed: [] } : await installed(cwd);
   const modules = new Map<string, AnyFactory>();
   for (const word of words(calls)) {
     const alone = calls.length === 1 && calls[0].name === word;
@@ -48,6 +52,11 @@ export async function named(text: string, cwd: string): Promise<Registry> {
   }
   return new Map([...known, ...[...modules].map(([name, factory]) => [name, [{ factory, package: name }]] as const)]);
 }
+const inCatalogue = (word: string): boolean => {
+  const [, from, name = word] = /^(.*):([^:]*)$/.exec(word) ?? [];
+  return (catalogue.get(name) ?? []).some((entry) => from === undefined || entry.package === from);
+};
+
 /** Every name that a text has in the place of a piece. @throws KvError for a text that is no policy */
 export const wordsIn = (text: string): readonly string[] => words(policyCalls(text));
 const words = (calls: readonly Call[]): readonly string[] => [

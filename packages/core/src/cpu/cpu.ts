@@ -12,6 +12,7 @@ import type { Kind } from './elementwise.ts';
 import { LOWEST } from './reduce.ts';
 import { lastSlots, mark } from './slots.ts';
 import { vectors } from './fastest.ts';
+import { matmul, near, norms, totals } from './vector-ops.ts';
 import type { Vectors } from './vectors.ts';
 
 const c = (x: Tensor): CpuTensor => {
@@ -45,8 +46,12 @@ export function hostOps(by: () => Vectors): Ops {
     less: (a, b) => each('less', a, b),
     atLeast: (a, b) => each('atLeast', a, b),
     where: (mask, a, b) => each('where', mask, a, b),
-    reduce: (kind, x, axis) =>
-      axis === 'rows' ? by().grouped(kind, c(x), 1) : by().reduce(kind, channelled(c(x), axis), axis),
+    reduce: (kind, x, axis) => {
+      if (axis === 'rows') return by().grouped(kind, c(x), 1);
+      if (axis === 'slots' && x.shape.length === 3 && (kind === 'sum' || kind === 'mean'))
+        return totals(by().products, kind, c(x));
+      return by().reduce(kind, channelled(c(x), axis), axis);
+    },
     groupRows: (kind, x, rows) => {
       const all = x.shape[0];
       if (rows < 1 || all % rows !== 0)
@@ -56,10 +61,14 @@ export function hostOps(by: () => Vectors): Ops {
     simplex: (x) => by().normaliseRows(c(x), false),
     softmax: (x) => by().normaliseRows(c(x), true),
     odds: (h) => each('odds', h),
-    matmul: (a, b) => by().matmul(c(a), c(b)),
-    dot: (q, k) => by().dots(alike('ops.dot', c(q), c(k)), c(k)),
-    distance: (o, v) => by().distances(alike('ops.distance', c(o), c(v)), c(v)),
-    norm: (x, p = 2) => by().norms(c(x), p),
+    matmul: (a, b) => matmul(by().products, c(a), c(b)),
+    dot: (q, k) => near(by().products, 'dots', alike('ops.dot', c(q), c(k)), c(k)),
+    distance: (o, v) => near(by().products, 'distances', alike('ops.distance', c(o), c(v)), c(v)),
+    norm: (x, p = 2) => {
+      if (p === 2) return norms(by().products, c(x));
+      const sizes = each('abs', x);
+      return x.shape.length < 3 ? sizes : by().reduce('sum', sizes, 'channels');
+    },
     scale: (x, factors) => each('mul', x, factors),
     pool: (x, options) => {
       const { kernel } = options;

@@ -93,12 +93,6 @@ export function dense(x: CpuTensor): CpuTensor {
 export const contiguous = (x: CpuTensor, axis: number): CpuTensor =>
   (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
 
-/** The same numbers in f32, row-major. */
-export function elements(x: CpuTensor): Float32Array {
-  const { data } = dense(x);
-  return data instanceof Float32Array ? data : Float32Array.from(data);
-}
-
 /** Sizes with trailing 1s: rows, slots, channels. */
 export const dims = ({ shape }: Tensor): [number, number, number] => [shape[0] ?? 1, shape[1] ?? 1, shape[2] ?? 1];
 /** Strides for broadcasting: 0 along axes of size 1 or missing. */

@@ -6,9 +6,6 @@ import type { CpuTensor } from './dense.ts';
 /** What is done to each number, or to those that stand at the same place in several operands. */
 export type Kind = Unary | Binary | 'odds' | 'where';
 
-/** Writes n numbers from `to` on: of operands that start at `at` and step by `by`. */
-type Run = (out: Out, to: number, n: number, a: Numbers, b: Numbers, c: Numbers) => void;
-type Out = Float32Array | Uint32Array;
 interface Numbers {
   readonly data: Float32Array | Uint32Array | Float64Array;
   at: number;
@@ -18,70 +15,24 @@ interface Numbers {
 /** 1 - h never below half an f32 ulp of 1, so that a lone token keeps finite odds. */
 const ODDS_FLOOR = 2 ** -24;
 
-/** A loop for each operation: one loop that called the operation would call it through a pointer for every number. */
-const RUNS: Readonly<Record<Kind, Run>> = {
-  exp: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.exp(data[at + i * by]);
-  },
-  log: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.log(data[at + i * by]);
-  },
-  log1p: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.log1p(data[at + i * by]);
-  },
-  sqrt: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.sqrt(data[at + i * by]);
-  },
-  abs: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.abs(data[at + i * by]);
-  },
-  floor: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.floor(data[at + i * by]);
-  },
-  add: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] + b[bt + i * bb];
-  },
-  sub: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] - b[bt + i * bb];
-  },
-  mul: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] * b[bt + i * bb];
-  },
-  div: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] / b[bt + i * bb];
-  },
-  max: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) {
-      const x = a[at + i * by],
-        y = b[bt + i * bb];
-      out[to + i] = x > y ? x : y;
-    }
-  },
-  min: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) {
-      const x = a[at + i * by],
-        y = b[bt + i * bb];
-      out[to + i] = x < y ? x : y;
-    }
-  },
-  less: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] < b[bt + i * bb] ? 1 : 0;
-  },
-  atLeast: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] >= b[bt + i * bb] ? 1 : 0;
-  },
-  equal: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] === b[bt + i * bb] ? 1 : 0;
-  },
-  where: (out, to, n, { data: m, at, by }, { data: a, at: bt, by: bb }, { data: b, at: ct, by: cb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = m[at + i * by] !== 0 ? a[bt + i * bb] : b[ct + i * cb];
-  },
-  odds: (out, to, n, { data: h, at, by }) => {
-    for (let i = 0; i < n; i++) {
-      const x = h[at + i * by];
-      out[to + i] = x / Math.max(1 - x, ODDS_FLOOR);
-    }
-  },
+const OF: Readonly<Record<Kind, (a: number, b: number, c: number) => number>> = {
+  exp: Math.exp,
+  log: Math.log,
+  log1p: Math.log1p,
+  sqrt: Math.sqrt,
+  abs: Math.abs,
+  floor: Math.floor,
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  max: (a, b) => (a > b ? a : b),
+  min: (a, b) => (a < b ? a : b),
+  less: (a, b) => Number(a < b),
+  atLeast: (a, b) => Number(a >= b),
+  equal: (a, b) => Number(a === b),
+  where: (mask, a, b) => (mask !== 0 ? a : b),
+  odds: (h) => h / Math.max(1 - h, ODDS_FLOOR),
 };
 /** A result to be filled, `[rows, outer, inner]`: rows of slots where there is one channel, else vectors. */
 export interface Elements {
@@ -121,7 +72,7 @@ const joined = (a: number, b: number): number => (a === b || b === 1 ? a : a ===
 export function elementwise(kind: Kind, { out, rows, outer, inner, operands }: Elements): CpuTensor {
   const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source],
     [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers],
-    run = RUNS[kind],
+    of = OF[kind],
     { data } = out;
   for (let r = 0, to = 0; r < rows; r++) {
     const starts = sources.map((x) => x.row(r, rows)) as [number, number, number];
@@ -131,7 +82,8 @@ export function elementwise(kind: Kind, { out, rows, outer, inner, operands }: E
         numbers.at = starts[i] + j * slot;
         numbers.by = outer === 1 && channel === 0 ? slot : channel;
       }
-      run(data, to, inner, a, b, c);
+      for (let i = 0; i < inner; i++)
+        data[to + i] = of(a.data[a.at + i * a.by], b.data[b.at + i * b.by], c.data[c.at + i * c.by]);
     }
   }
   return out;

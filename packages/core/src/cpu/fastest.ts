@@ -1,16 +1,12 @@
 import { elementwise } from './elementwise.ts';
 import { createKernel } from './kernel.ts';
-import { alongChannels, grouped, matmul, normaliseRows, plainProducts, reduce } from './reduce.ts';
+import { grouped, normaliseRows, plainProducts, reduce } from './reduce.ts';
 import { simdVectors } from './simd.ts';
 import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
 import type { Vectors } from './vectors.ts';
 
 /** Plain loops: the reference, and what runs where WebAssembly has no SIMD. */
 export const plainVectors: Vectors = {
-  norms: (x, p) => alongChannels(p === 1 ? 'l1' : 'l2', x),
-  dots: (a, b) => alongChannels('dot', b, a),
-  distances: (a, b) => alongChannels('distance', b, a),
-  matmul,
   grouped,
   pool,
   normaliseRows,

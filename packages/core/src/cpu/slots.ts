@@ -1,90 +1,47 @@
 import { KvError } from '../errors.ts';
 import type { PoolOptions } from '../ops.ts';
-import {
-  commonRows,
-  cpuTensor,
-  dense,
-  dims,
-  elements,
-  raggedAs,
-  rowAt,
-  rowOf,
-  strides,
-  validSlots,
-  zeros,
-} from './dense.ts';
+import { commonRows, cpuTensor, dense, dims, raggedAs, rowAt, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 import type { Masks } from './vectors.ts';
 import { LOWEST } from './reduce.ts';
-import { descending, nth, numbersFor } from './radix.ts';
 
 export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): CpuTensor {
   const [rows, slots] = dims(x),
-    from = dense(x).data,
-    out = zeros(x.shape, 'f32', x.lengths),
-    max = kind === 'max',
-    room = kernel * Math.ceil((slots + kernel - 1) / kernel),
-    [before, after] = [new Float64Array(room), new Float64Array(room)];
+    half = (kernel - 1) / 2,
+    from = dense(x),
+    out = zeros(x.shape, 'f32', x.lengths);
   for (let r = 0; r < rows; r++) {
     const count = validSlots(x, r),
       end = Math.max(0, count - except),
       at = r * slots;
-    for (let i = end; i < count; i++) out.data[at + i] = from[at + i];
-    // a window is the end of one run and the beginning of the next, or a run
-    runs(before, from, at, end, kernel, max, false);
-    runs(after, from, at, end, kernel, max, true);
+    for (let i = end; i < count; i++) out.data[at + i] = from.data[at + i];
     for (let i = 0; i < end; i++) {
-      const first = after[i],
-        last = before[i + kernel - 1];
-      if (max) out.data[at + i] = last > first ? last : first;
-      else out.data[at + i] = (i % kernel === 0 ? first : first + last) / kernel;
+      let sum = 0,
+        top = LOWEST;
+      for (let j = Math.max(0, i - half); j <= Math.min(end - 1, i + half); j++) {
+        const v = from.data[at + j];
+        sum += v;
+        if (v > top) top = v;
+      }
+      out.data[at + i] = kind === 'max' ? top : sum / kernel;
     }
   }
   return out;
 }
 
-/**
- * Numbers [at, at + end) between half a kernel of nothing on either side, cut in runs as wide as the kernel: sums or
- * maxima from the beginning of each run up to every number, or `back` from its end. So a window takes two numbers
- * whatever its width, and nothing is taken off a sum again, which would leave rounding behind.
- */
-function runs(
-  into: Float64Array,
-  data: Float32Array | Uint32Array,
-  at: number,
-  end: number,
-  kernel: number,
-  max: boolean,
-  back: boolean,
-): void {
-  const half = (kernel - 1) / 2,
-    n = kernel * Math.ceil((end + kernel - 1) / kernel),
-    none = max ? LOWEST : 0;
-  for (let step = 0, place = 0, so = none; step < n; step++) {
-    const i = back ? n - 1 - step : step,
-      v = i >= half && i < end + half ? data[at + i - half] : none;
-    if (place === 0) so = none;
-    if (!max) so += v;
-    else if (v > so) so = v;
-    into[i] = so;
-    place = place === kernel - 1 ? 0 : place + 1;
-  }
-}
-
 export function rank(x: CpuTensor, over: 'row' | 'all'): CpuTensor {
   const [rows, slots] = dims(x),
-    from = elements(x),
-    out = zeros(x.shape, 'f32', x.lengths),
-    counts = Uint32Array.from({ length: rows }, (_, r) => validSlots(x, r)),
-    together = over === 'all' ? rows : 1;
-  for (let first = 0; first < rows; first += together) {
+    from = dense(x),
+    out = zeros(x.shape, 'f32', x.lengths);
+  const entries: number[][] = over === 'all' ? [[]] : Array.from({ length: rows }, () => []);
+  for (let r = 0; r < rows; r++)
+    for (let i = 0, n = validSlots(x, r); i < n; i++) entries[over === 'all' ? 0 : r].push(r * slots + i);
+  for (const list of entries) {
     // ties to the lower slot first, then to the lower row
-    const places = new Uint32Array(together * slots);
-    let n = 0;
-    for (let i = 0; i < slots; i++)
-      for (let r = first; r < first + together; r++) if (i < counts[r]) places[n++] = r * slots + i;
-    const sorted = descending(from, places.subarray(0, n));
-    for (let place = 0; place < n; place++) out.data[sorted[place]] = place;
+    list.sort((a, b) => from.data[b] - from.data[a] || (a % slots) - (b % slots) || a - b);
+    list.forEach((at, place) => {
+      out.data[at] = place;
+    });
   }
   return out;
 }
@@ -179,7 +136,7 @@ export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, 
     out = zeros([rows, slots], 'u32', cpuTensor(counts, [rows])),
     ragged = raggedAs(rows, scores, forced, banned),
     marks = new Uint8Array(slots),
-    numbers = numbersFor(slots);
+    numbers = new Float32Array(slots);
   for (let r = 0; r < rows; r++) {
     if (active && active.data[rowAt(active, r, rows)] === 0) continue;
     const n = ragged ? ragged.data[r] : slots,
@@ -191,12 +148,12 @@ export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, 
     for (let i = 0; i < n; i++) if (marks[i] === OPEN) numbers[free++] = data[from + i * step];
     const room = Math.max(0, Math.min(Math.floor(budgets.data[rowAt(budgets, r, rows)]) - taken, free));
     if (room > 0) {
-      const all = room === free,
-        { border, ties } = all ? { border: 0, ties: 0 } : nth(free, room);
-      let left = ties;
+      const border = numbers.subarray(0, free).sort()[free - room];
+      let left = room;
+      for (let i = free - room; i < free; i++) if (numbers[i] > border) left--;
       for (let i = 0; i < n; i++) {
         const x = data[from + i * step];
-        if (marks[i] === OPEN && (all || x > border || (x === border && left-- > 0))) marks[i] = TAKEN;
+        if (marks[i] === OPEN && (x > border || (x === border && left-- > 0))) marks[i] = TAKEN;
       }
     }
     let count = 0;

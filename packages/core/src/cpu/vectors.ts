@@ -11,15 +11,11 @@ export interface Masks {
 
 /** The operations that an event spends its time in, on dimensions that fit. */
 export interface Vectors {
-  norms(x: CpuTensor, p: 1 | 2): CpuTensor;
-  dots(a: CpuTensor, b: CpuTensor): CpuTensor;
-  distances(a: CpuTensor, b: CpuTensor): CpuTensor;
-  matmul(a: CpuTensor, b: CpuTensor): CpuTensor;
   /** All rows to `rows`, neighbours together. */
   grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor;
   /** One number for each element. */
   elementwise(kind: Kind, elements: Elements): CpuTensor;
-  /** What references of kernels compute many vectors by. */
+  /** What many vectors are computed by, here and in references of kernels. */
   readonly products: Products;
   /** What computes a kernel. */
   reference(kernel: Kernel): Kernel['ref'];

@@ -20,7 +20,6 @@ export const rankPairs: KernelDef = {
   ragged: ['x'],
   outputs: { keys: 'u32', places: 'u32' },
   params: { size: 'u32', joint: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 ${ORDERED}
 fn run(index: u32) {
@@ -40,7 +39,6 @@ export const rankStep: KernelDef = {
   inputs: {},
   outputs: { keys: 'u32', places: 'u32' },
   params: { size: 'u32', block: 'u32', gap: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 ${PAIRS}
 fn run(index: u32) {
@@ -92,7 +90,6 @@ export const rankPlaces: KernelDef = {
   inputs: { keys: 'u32', places: 'u32' },
   outputs: { output: 'f32' },
   params: { size: 'u32', joint: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let within = places[index];

@@ -6,7 +6,8 @@ import type { Claim } from '../../src/law.ts';
 /** A kind with all its laws, one subject that keeps them and, for every law, one that breaks it alone. */
 export interface Field {
   readonly kind: string;
-  readonly laws: readonly string[] /** Laws that the subject breaks. */;
+  readonly laws: readonly string[];
+  /** Laws that the subject breaks. */
   broken(subject: 'good' | (string & {})): Promise<readonly string[]>;
 }
 

@@ -175,8 +175,7 @@ export class Code {
     for (const part of parts) {
       const { kind, word, inputs } = weight(part),
         to = this.columns(out, from);
-      this.#activations(x, [part]);
-      this.#use([], [[out, 'pieces']], true);
+      this.#use(this.#activations(x, [part]), [[out, 'pieces']], true);
       const { codes, meta } = this.#inBytes(x) ?? { codes: x, meta: x };
       this.#put(ops.product, kind, word, inputs, at(codes), at(meta), at(x), x.stride);
       this.#more(at(to), out.stride, part.rows, bias === 0 ? 0 : bias + 4 * from, this.#piece(part.rows));
@@ -189,8 +188,7 @@ export class Code {
   gated(x: Place, gate: Part, up: Part, bias: number, how: number): Place {
     const out = this.value(gate.rows, true),
       ups = this.layout.take(2, 64 * this.#room);
-    this.#activations(x, [gate, up]);
-    this.#use([], [[out, 'pieces']], true);
+    this.#use(this.#activations(x, [gate, up]), [[out, 'pieces']], true);
     const { codes, meta } = this.#inBytes(x) ?? { codes: x, meta: x },
       [a, b] = [weight(gate), weight(up)];
     this.#put(ops.gated, how, a.kind, a.word, b.kind, b.word, a.inputs, at(codes), at(meta), at(x), x.stride);
@@ -269,8 +267,8 @@ export class Code {
     return out;
   }
 
-  /** x in 8 bits, once, if some part wants it so. */
-  #activations(x: Place, parts: readonly Part[]): void {
+  /** x in 8 bits, once, if some part wants it so; what a product with these parts reads. */
+  #activations(x: Place, parts: readonly Part[]): readonly (readonly [Place, Share])[] {
     const eight = parts.some(({ exact, kind }) => !exact && !isFloat(kind)),
       own = this.#room === 1;
     if (eight && this.#inBytes(x) === undefined) {
@@ -293,7 +291,7 @@ export class Code {
       this.#quantised = { x, codes, meta };
     }
     const places = this.#inBytes(x);
-    this.#use([[x, 'all'], ...(places ? [[places.codes, 'all'] as const, [places.meta, 'all'] as const] : [])], []);
+    return [[x, 'all'], ...(places ? [[places.codes, 'all'] as const, [places.meta, 'all'] as const] : [])];
   }
 
   #inBytes({ room, at }: Place): { readonly codes: Place; readonly meta: Place } | undefined {

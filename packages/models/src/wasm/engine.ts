@@ -40,7 +40,7 @@ export function wasmEngine(
   const alone = (why: string): void =>
     warn(new KvError('wasm', `expected ${threads} threads, goes on with one: ${why}`).message);
   return {
-    name: `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[fast.form]}, ${threads} thread${threads === 1 ? '' : 's'}`,
+    name: engineName(fast, exact, threads),
     async prepare(program) {
       expectKnown(program);
       team ??= Team.start(fast, threads, alone);
@@ -62,6 +62,10 @@ export function wasmEngine(
     },
   };
 }
+
+/** What reports call an engine on so many threads. */
+export const engineName = ({ form }: FastModule, exact: boolean, threads: number): string =>
+  `wasm, ${exact ? 'f32' : 'stored weights'}, ${formNames[form]}, ${threads} thread${threads === 1 ? '' : 's'}`;
 
 /** Code for so many rows, written when first asked for. */
 interface Written extends Installed {

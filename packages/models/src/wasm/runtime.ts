@@ -3,7 +3,7 @@ import { createDecoder } from '../decoder/decoder.ts';
 import { hostDecoder } from '../host/decoder.ts';
 import type { HostRunning } from '../host/runtime.ts';
 import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
-import { wasmEngine, type WasmEngineOptions } from './engine.ts';
+import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
 import type { FastModule } from './kernels.ts';
 import { WasmMemory } from './memory.ts';
 import { Whole } from './whole.ts';
@@ -16,10 +16,12 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
     async start({ config, weights, tokenizer, sidecar }) {
       const prepared = await createDecoder(config, weights, engine),
         decoder = hostDecoder(prepared),
-        whole = new Whole(prepared.head.team, prepared, options?.exact === true),
+        { team } = prepared.head,
+        exact = options?.exact === true,
+        whole = new Whole(team, prepared, exact),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
-        engine: engine.name,
+        engine: engineName(fast, exact, team.threads),
         decoder,
         memory: ({ backend = cpu, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
         destroy() {

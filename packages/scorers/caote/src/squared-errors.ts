@@ -9,8 +9,7 @@ export const squaredErrors = kernel({
   inputs: { p: 'f32', o: 'f32', v: 'f32' },
   params: { heads: 'u32' },
   ragged: 'v',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ v }, { heads }) => [heads, v[1]] },
+  output: { shape: ({ v }, { heads }) => [heads, v[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = v_shape.y; let d = v_shape.z; let h = index / n; let count = p_shape.x / params.heads;

@@ -62,8 +62,7 @@ export const chunkLogSum = kernel({
   inputs,
   params,
   ragged: 'positions',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries }) => [queries[0], queries[1]] },
+  output: { shape: ({ queries }) => [queries[0], queries[1]] },
   wgsl: /* wgsl */ `${RANGE}
 fn run(index: u32) {
   let n = positions_shape.y; let g = index / queries_shape.y / (queries_shape.x / keys_shape.x);
@@ -111,8 +110,7 @@ export const chunkMass = kernel({
   inputs: { ...inputs, sums: 'f32' },
   params,
   ragged: 'positions',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries, keys }) => [queries[0], keys[1]] },
+  output: { shape: ({ queries, keys }) => [queries[0], keys[1]] },
   wgsl: /* wgsl */ `${RANGE}
 fn run(index: u32) {
   let n = positions_shape.y; let m = queries_shape.y; let h = index / n; let i = index % n; let g = h / (queries_shape.x / keys_shape.x);

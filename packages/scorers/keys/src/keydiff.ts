@@ -32,7 +32,7 @@ export const unitSums = kernel({
   inputs: { x: 'f32' },
   ragged: 'x',
   per: 'group',
-  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
+  output: { dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
   wgsl: /* wgsl */ `
 var<workgroup> inverse: array<f32, ${SPAN}>; // of lengths
 fn run(row: u32, lane: u32) {
@@ -73,8 +73,7 @@ export const minusCosine = kernel({
   id: 'minus-cosine',
   inputs: { x: 'f32', anchor: 'f32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => [x[0], x[1]] },
+  output: { shape: ({ x }) => [x[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let g = index / n;

@@ -10,8 +10,7 @@ export const vouchers = kernel({
   inputs: { budgets: 'f32', fresh: 'f32', positions: 'u32' },
   params: { reach: 'u32', falloff: 'f32' },
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions }) => positions },
-  per: 'element',
+  output: { shape: ({ positions }) => positions },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let slots = positions_shape.y;

@@ -12,7 +12,8 @@ export interface PreRope {
 }
 /** All layers of a model. */
 export interface Statistics {
-  /** Tokens that they are of. */ readonly tokens: number;
+  /** Tokens that they are of. */
+  readonly tokens: number;
   readonly rows: readonly PreRope[];
 }
 interface Heads {

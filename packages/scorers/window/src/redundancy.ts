@@ -9,7 +9,6 @@ export const lastNear = kernel({
   inputs: { x: 'f32' },
   params: { near: 'f32' },
   ragged: 'x',
-  per: 'element',
   output: { dtype: 'u32', shape: ({ x }) => [x[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {

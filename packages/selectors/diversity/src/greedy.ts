@@ -16,7 +16,7 @@ export const greedyOrder = kernel({
   inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
   params: { lambda: 'f32' },
   ragged: 'scores',
-  output: { dtype: 'f32', shape: ({ scores }) => scores },
+  output: { shape: ({ scores }) => scores },
   per: 'group',
   wgsl: /* wgsl */ `
 var<workgroup> bounds: vec2<u32>; // valid slots, budget
@@ -97,14 +97,18 @@ fn run(row: u32, lane: u32) {
           pick(i);
           continue;
         }
-        for (let p = looked[i]; p < picks.length; p++)
+        const stop = Math.min(picks.length, looked[i] + AT_ONCE);
+        for (let p = looked[i]; p < stop; p++)
           likeness[i] = Math.max(likeness[i], inner(v, (vectors + i) * d, v, (vectors + picks[p]) * d, d));
-        looked[i] = picks.length;
+        looked[i] = stop;
         open.put(i, scores.data[base + i] - lambda * likeness[i]);
       }
     }
   },
 });
+
+/** Picks that a slot is compared with before another one may be worth more. */
+const AT_ONCE = 16;
 
 /** Numbers by place, of which the largest is asked for again and again; ties to the lower place. */
 class Tops {

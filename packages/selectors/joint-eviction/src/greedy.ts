@@ -19,7 +19,6 @@ export const evictionOrder = kernel({
   inputs: { weights: 'f32', outputs: 'f32', values: 'f32', mask: 'f32', budgets: 'f32' },
   ragged: 'mask',
   output: {
-    dtype: 'f32',
     shape: ({ weights: w, values: v, mask: m }) => [m[0], m[1] + (w[0] / Math.max(1, m[0])) * (v[2] + 1)],
   },
   per: 'group',
@@ -174,8 +173,7 @@ export const firstColumns = kernel({
   id: 'first-columns',
   inputs: { x: 'f32', like: 'f32' },
   ragged: 'like',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like },
+  output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `fn run(index: u32) { output[index] = x[index / like_shape.y * x_shape.y + index % like_shape.y]; }`,
   ref({ x, like }, _, out) {
     const [rows = 0, n = 0] = like.shape,

@@ -8,7 +8,6 @@ export const nearestKept = kernel({
   id: 'nearest-kept',
   inputs: { x: 'f32', stays: 'f32' },
   ragged: 'x',
-  per: 'element',
   output: { dtype: 'u32', shape: ({ stays }) => stays },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -63,8 +62,7 @@ export const foldInto = kernel({
   id: 'fold-into',
   inputs: { values: 'f32', into: 'u32', w: 'f32' },
   ragged: 'values',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ values }) => values },
+  output: { shape: ({ values }) => values },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = values_shape.y; let d = values_shape.z; let c = index % d; let slot = index / d; let g = slot / n;
