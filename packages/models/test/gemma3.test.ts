@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { loadModel, type HostModel } from '../src/index.ts';
+import { cpuRuntime, loadModel, type HostModel } from '../src/index.ts';
 import { fixtureJson } from './fixture.ts';
 import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { shared } from './shared.ts';
@@ -30,13 +30,13 @@ const path = gemma3File('logits, answers and ids of Gemma 3');
 /** It is a large file, and a slow machine takes its time. */
 const timeout = 900_000;
 
-describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, with the default engine', { timeout }, () => {
+describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, products in f32', { timeout }, () => {
   const { sha256, prose, texts, excerpts } = fixtureJson<Reference>('gemma3-270m.json');
   const read = ({ file, start, length }: Excerpt): string =>
     readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length);
   let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(path!); // the suite is left out where there is none
+    model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) }); // the suite is left out where there is none
   }, timeout);
   afterAll(() => model.destroy());
 
