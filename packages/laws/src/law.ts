@@ -20,11 +20,39 @@ export interface LawOptions {
 }
 export const TOLERANCE = 1e-5;
 
-/** A property as a law. Async properties give a promise, which a test runner waits for. */
+/**
+ * A property as a law, which fails with its cause first: what was expected and got, then the smallest case and how to
+ * run it again. Async properties give a promise, which a test runner waits for.
+ */
 export const law =
   <T>(property: fc.IRawProperty<T>, { runs }: LawOptions): Law =>
-  () =>
-    fc.assert(property, runs === undefined ? {} : { numRuns: runs });
+  () => {
+    const run: fc.RunDetails<T> | Promise<fc.RunDetails<T>> = fc.check(
+      property,
+      runs === undefined ? {} : { numRuns: runs },
+    );
+    return run instanceof Promise ? run.then(judge) : judge(run);
+  };
+
+function judge<T>({
+  failed,
+  errorInstance,
+  counterexample,
+  seed,
+  counterexamplePath,
+  numShrinks,
+}: fc.RunDetails<T>): void {
+  if (!failed) return;
+  if (counterexample === null) throw new Error('too few random cases fit this law: none was tried to its end');
+  const cause = errorInstance instanceof Error ? errorInstance.message : String(errorInstance);
+  const smallest = fc.stringify(counterexample);
+  throw new Error(
+    `${cause}\nThe smallest case, after ${numShrinks} steps: ${smallest.length > MOST ? `${smallest.slice(0, MOST)} …` : smallest}\nAgain with FC_SEED=${seed}${counterexamplePath === null ? '' : `, path ${counterexamplePath}`}.`,
+    { cause: errorInstance },
+  );
+}
+/** Characters of a case that are shown. */
+const MOST = 600;
 
 /** A claim about subjects of a kind: a property of each. */
 export type Claim<Subject, O extends LawOptions = LawOptions> = (

@@ -1,5 +1,6 @@
 import { compile, cpu, isState, KvError, readCpu, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core';
 import type { AnySignal, Backend, Draft, Embeddings, EventLayer, Ops, Piece, StateSpec, Tensor } from '@kv/core';
+import { claim } from './law.ts';
 import type { LawOptions } from './law.ts';
 import { random, vectors } from './random.ts';
 import type { Layer, Scene } from './scene.ts';
@@ -182,6 +183,7 @@ export function rowsOf(tensor: Tensor, layer: Layer): Rows {
   const { data, shape, lengths } = readCpu(tensor),
     [rows = 0, slots = 0] = shape,
     kv = layer.lengths.length;
+  claim(shape.length === 2, () => `expected a result of rows and slots, got one of shape [${shape.join(', ')}]`);
   return {
     rows,
     slots,
