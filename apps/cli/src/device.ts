@@ -71,8 +71,9 @@ const NAME = '@kv/gpu-models';
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   const models = process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
-  if (models === undefined) return undefined;
-  return { ...(await entry(installed('@kv/gpu', models)!)), ...(await entry(models)) } as unknown as GpuPackages;
+  const gpu = models && installed('@kv/gpu', models);
+  if (!models || !gpu) return undefined;
+  return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
 }
 
 /** The folder of an installed package, looked for upwards from another. */

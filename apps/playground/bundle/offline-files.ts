@@ -14,11 +14,12 @@ export const offlineFiles = (): Plugin => ({
   name: 'kv:offline-files',
   config: (_, { command }) => ({ define: { __BUILT__: String(command === 'build') } }),
   writeBundle({ dir }) {
-    const all = readdirSync(dir!, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll('\\', '/'));
-    const files = all.filter((file) => file !== SERVICE_WORKER && statSync(join(dir!, file)).isFile()).sort();
+    if (dir === undefined) throw new Error('expected a folder to build into, got none');
+    const all = readdirSync(dir, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll('\\', '/'));
+    const files = all.filter((file) => file !== SERVICE_WORKER && statSync(join(dir, file)).isFile()).sort();
     const hash = createHash('sha256');
-    for (const file of files) hash.update(`${file}\0`).update(readFileSync(join(dir!, file)));
-    const built = join(dir!, SERVICE_WORKER),
+    for (const file of files) hash.update(`${file}\0`).update(readFileSync(join(dir, file)));
+    const built = join(dir, SERVICE_WORKER),
       code = readFileSync(built, 'utf8');
     if (!code.includes('__FILES__') || !code.includes('__VERSION__'))
       throw new Error(`${SERVICE_WORKER}: expected __FILES__ and __VERSION__ to put in, got neither`);

@@ -19,7 +19,7 @@ export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => v
   let layout: Layout | undefined, last: Shown | undefined;
   const draw = (shown: Shown): void => {
     last = shown;
-    const width = canvas.parentElement!.clientWidth,
+    const width = canvas.parentElement!.clientWidth, // the panel holds it
       scale = devicePixelRatio,
       next = layoutOf(width, Math.max(shown.frame.length, shown.prompt.offsets.length), shown.layers * shown.kvHeads);
     layout = next;
@@ -27,14 +27,14 @@ export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => v
     canvas.height = Math.round(next.height * scale);
     canvas.style.width = `${next.width}px`;
     canvas.style.height = `${next.height}px`;
-    const context = canvas.getContext('2d')!;
+    const context = canvas.getContext('2d')!; // nobody asks it for another kind
     context.setTransform(scale, 0, 0, scale, 0, 0);
     paint(context, next, shown, colorsOf(canvas));
   };
   const again = (): void => {
     if (last) draw(last);
   };
-  new ResizeObserver(again).observe(canvas.parentElement!);
+  new ResizeObserver(again).observe(canvas.parentElement!); // the panel holds it
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
   const at = ({ offsetX, offsetY }: PointerEvent): void => {
     const place = layout && placeAt(layout, offsetX, offsetY);

@@ -101,7 +101,7 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
       [shown, said] = [frame, tokens];
       canvas.hidden = false;
       const { bytes, peak, slots, prefillSpeed, decodeSpeed } = frame,
-        { value } = run!.prompt,
+        { value } = run!.prompt, // start comes before any frame
         right = value !== undefined && exactMatch(frame.answer, value);
       answer.replaceChildren(make('strong', {}, frame.answer.trim() || '…'), ...(right ? [' is right'] : []));
       answer.classList.toggle('right', right);
@@ -120,7 +120,7 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
     },
     end({ policy, evicts, finish, notes: told }) {
       composition.textContent = policy;
-      const { value } = run!.prompt,
+      const { value } = run!.prompt, // start comes before the end
         wrong = value !== undefined && shown !== undefined && !exactMatch(shown.answer, value);
       if (!shown) answer.replaceChildren('Stopped before the first token.');
       if (wrong && finish !== 'aborted') {

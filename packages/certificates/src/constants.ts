@@ -78,9 +78,10 @@ export function fitConstants(
       norms(keys, headDim, (norm) => {
         keyNorm = Math.max(keyNorm, norm);
       });
-      if (below?.layer === layer - 1 && layer + 1 >= start)
+      const last = below;
+      if (last?.layer === layer - 1 && layer + 1 >= start)
         norms(
-          keys.map((x, i) => x - below!.keys[i]),
+          keys.map((x, i) => x - last.keys[i]),
           headDim,
           (norm) => changes.set(layer, Math.max(changes.get(layer) ?? 0, norm)),
         );

@@ -99,9 +99,9 @@ export interface Tokens {
 
 export const sameSignal = (a: AnySignal, b: AnySignal): boolean => signalKey(a) === signalKey(b);
 /** Identity of a signal as text: `attention.window(w=32)`. */
-export function signalKey({ id, args }: Pick<AnySignal, 'id' | 'args'>): string {
-  const names = Object.keys(args ?? {}).sort();
-  return names.length === 0 ? id : `${id}(${names.map((k) => `${k}=${args![k]}`).join(',')})`;
+export function signalKey({ id, args = {} }: Pick<AnySignal, 'id' | 'args'>): string {
+  const names = Object.keys(args).sort();
+  return names.length === 0 ? id : `${id}(${names.map((k) => `${k}=${args[k]}`).join(',')})`;
 }
 
 /** Cached keys after RoPE, f32 `[G, n, d]`. */

@@ -153,7 +153,7 @@ fn run(index: u32) {
       }
     for (let g = 0; g < rows; g++)
       for (let i = 0; i < lengths[g]; i++) {
-        const [sum, holders] = totals.get(p.data[g * slots + i])!;
+        const [sum, holders] = totals.get(p.data[g * slots + i])!; // put there by the loop above
         out[g * slots + i] = sum / holders;
       }
   },

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, Gpu } from '@kv/gpu';
 import { attend } from '@kv/models';
-import type { Attend, AttendOptions, AttentionStats, CacheView, Visible } from '@kv/models';
+import type { Attend, AttendOptions, CacheView, Visible } from '@kv/models';
 import { encodeAttention, encodeColumns, type DeviceAttention } from './attention.ts';
 
 /**
@@ -29,16 +29,18 @@ export function gpuAttend(gpu: Gpu, from = 16): Attend {
     return gpu.scope(async ({ commands, read }) => {
       const inputs = uploaded(commands, options, heads),
         attended = encodeAttention(commands, inputs, { last: stats === undefined ? 0 : m });
-      const kinds = (['sum', 'max'] as const).filter(
-        (of) => stats?.[of === 'sum' ? 'columnSum' : 'columnMax'] !== undefined,
-      );
-      const columns = kinds.map((of) => {
-        const made = commands.make([of === 'sum' ? stats!.columnSum!.length / stats!.stride : heads, slots]);
+      const { stride = 0, columnSum, columnMax } = stats ?? {};
+      const kinds = [
+        ...(columnSum ? [{ of: 'sum' as const, to: columnSum, rows: columnSum.length / stride }] : []),
+        ...(columnMax ? [{ of: 'max' as const, to: columnMax, rows: heads }] : []),
+      ];
+      const columns = kinds.map(({ of, rows }) => {
+        const made = commands.make([rows, slots]);
         encodeColumns(commands, inputs, attended, made, { of });
         return made;
       });
       const [out, ...results] = await read([attended.out, ...columns]);
-      for (const [i, { data }] of results.entries()) collect(stats!, kinds[i], data as Float32Array, slots);
+      for (const [i, { data }] of results.entries()) collect(kinds[i], stride, data as Float32Array, slots);
       return (out.data as Float32Array).slice(0, m * heads * cache.headDim);
     });
   };
@@ -116,12 +118,11 @@ function maskOf(
 
 /** Adds columns `[rows, slots]` to the statistics that are kept. */
 function collect(
-  { stride, columnSum, columnMax }: AttentionStats,
-  of: 'sum' | 'max',
+  { of, to }: { readonly of: 'sum' | 'max'; readonly to: Float32Array },
+  stride: number,
   data: Float32Array,
   slots: number,
 ): void {
-  const to = of === 'sum' ? columnSum! : columnMax!;
   for (let r = 0; r < data.length / slots; r++)
     for (let j = 0; j < slots; j++) {
       const at = r * stride + j,

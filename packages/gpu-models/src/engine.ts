@@ -123,11 +123,11 @@ function runnable(
     };
     for (const { compute, out, spent } of steps) {
       run.values.set(out, compute(run));
-      for (const id of spent) commands.free(run.values.get(id)!.tensor);
+      for (const id of spent) commands.free(valueIn(run, { id }).tensor);
     }
     const done = new Set(given);
     return wanted.map((id) => {
-      const value = run.values.get(id)!,
+      const value = valueIn(run, { id }),
         own =
           isWhole(value, m) && !done.has(value.tensor) ? value : encodeHeads(commands, value, m, value.width, 'rows');
       done.add(own.tensor);
@@ -166,6 +166,9 @@ const uploadAngles = (commands: Commands, { rotary, cos, sin }: Angles, m: numbe
   sin: commands.upload(sin, [m, rotary / 2]),
 });
 
+// A step reads what an earlier one wrote.
+const valueIn = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
+
 /** A step with its weights on the device. */
 function computeOf(
   { instruction, absorbed }: Step,
@@ -173,7 +176,6 @@ function computeOf(
   weights: Commands,
   matrix: DeviceRunnable['matrix'],
 ): Compute {
-  const valueIn = ({ values }: Run, { id }: { readonly id: number }): RowView => values.get(id)!;
   const { x, out } = instruction;
   switch (instruction.op) {
     case 'rmsNorm': {
@@ -229,16 +231,17 @@ function linearOf(
   const matrix = upload(weight),
     { outputs } = matrix,
     shift = bias && weights.upload(bias, [bias.length]); // nothing below holds on to the weight's bytes
-  return ({ commands, m, values }) => {
-    const out = commands.make([m, outputs]);
+  return (run) => {
+    const { commands, m } = run,
+      out = commands.make([m, outputs]);
     encodeLinear(
       commands,
-      values.get(x.id)!,
+      valueIn(run, x),
       m,
       matrix,
       out,
       shift,
-      residual === undefined ? undefined : values.get(residual)!,
+      residual === undefined ? undefined : valueIn(run, { id: residual }),
     );
     return rowsOf(out, outputs);
   };

@@ -88,7 +88,7 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
       waiting += memory.bytes;
       if (waiting > idleBytes) beforeDestroy();
       while (waiting > idleBytes) {
-        const oldest = idle.shift()!;
+        const oldest = idle.shift()!; // what waits is in `idle`
         waiting -= oldest.bytes;
         drop(oldest);
       }

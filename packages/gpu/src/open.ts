@@ -41,6 +41,7 @@ export async function openGpu({
     return createGpu({ name: nameOf(device.adapterInfo), device, owned: false, instance, idleBytes, timed });
   }
   const gpu = instance ?? (adapter ? undefined : await findInstance(timed !== undefined));
+  // there without an adapter
   const found = adapter ?? (await gpu!.requestAdapter({ powerPreference: 'high-performance' }));
   if (!found) throw new KvError('gpu', MISSING);
   expectTimed(timed, found, nameOf(found.info));

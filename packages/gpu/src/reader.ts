@@ -38,7 +38,7 @@ export async function read(
     staging.buffer.unmap();
     if (fault.error) throw fault.error;
     const numbers = ({ memory, dtype, shape }: GpuTensor): Float32Array | Uint32Array =>
-      new (dtype === 'u32' ? Uint32Array : Float32Array)(copy, places.get(memory)![0], sizeOf(shape));
+      new (dtype === 'u32' ? Uint32Array : Float32Array)(copy, places.get(memory)![0], sizeOf(shape)); // placed above
     return all.map(([x, lengths]) => ({
       data: numbers(x),
       shape: x.shape,

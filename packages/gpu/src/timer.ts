@@ -60,7 +60,7 @@ export function createTimer(device: GPUDevice, pool: () => Pool, timed: Timed, p
       return { timestampWrites: { querySet: queries, beginningOfPassWriteIndex: at, endOfPassWriteIndex: at + 1 } };
     },
     count() {
-      open.at(-1)!.dispatches++;
+      open.at(-1)!.dispatches++; // a pass begins before it counts
     },
     end(encoder) {
       const spans = open,

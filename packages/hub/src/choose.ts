@@ -67,7 +67,7 @@ function pickGguf({ repo, file, quant }: RepoName, files: readonly RepoFile[]): 
   const path = checkPath(fitting[0], repo);
   if (/-\d{5}-of-\d{5}\.gguf$/i.test(path))
     throw new KvError(repo, `expected a model in one .gguf file, got a part of it: ${path}`);
-  return files.find((found) => found.path === path)!;
+  return files.find((found) => found.path === path)!; // its path came from `files`
 }
 
 /** Names of the GGUF files that are models: not the projectors of a vision model. */

@@ -47,9 +47,9 @@ function plan(piece: AnyAllocator, spec: PlanSpec): Plan & { readonly spec: Plan
       floor: Math.min(spec.floor, spec.slots),
       notes: [],
     };
-  const steps = compile(piece).steps.filter((s) => s.kind === 'allocator' && s.plan);
-  claim(steps.length > 0, () => `'${piece.label}' shares nothing out: expected a piece made by allocator()`);
-  return { ...steps.reduce((made, s) => s.plan!(made), start), spec };
+  const plans = compile(piece).steps.flatMap((s) => (s.kind === 'allocator' && s.plan ? [s.plan] : []));
+  claim(plans.length > 0, () => `'${piece.label}' shares nothing out: expected a piece made by allocator()`);
+  return { ...plans.reduce((made, allot) => allot(made), start), spec };
 }
 type Judge = (budget: number, slots: number, plan: Plan & { readonly spec: PlanSpec }) => void;
 const budgetsAre =

@@ -85,6 +85,6 @@ export function each(suite: Suite, test: (name: string, law: Law) => unknown): v
 }
 
 /** Fails a law with a sentence. */
-export function claim(holds: boolean, sentence: () => string): void {
+export function claim(holds: boolean, sentence: () => string): asserts holds {
   if (!holds) throw new Error(sentence());
 }

@@ -14,7 +14,7 @@ import type { Rows } from './stage.ts';
 export function scoresOf(piece: Piece, drafts: readonly Draft[], layers: readonly Layer[]): readonly Rows[] {
   return drafts.map((draft, i) => {
     claim(draft.scores !== undefined, () => `'${piece.label}' left no scores in layer ${i}`);
-    return rowsOf(draft.scores!, layers[i]);
+    return rowsOf(draft.scores, layers[i]);
   });
 }
 const MASKS = ['forced', 'banned'] as const;

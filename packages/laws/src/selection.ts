@@ -68,7 +68,7 @@ export function realise(
         budget: (budget === 'all' ? n : f.length) + spare + more,
         forced: flags(f),
         banned: flags(b),
-        scores: Array.from(base[l].scores!.subarray(g * spec.slots, g * spec.slots + n)),
+        scores: Array.from(base[l].scores.subarray(g * spec.slots, g * spec.slots + n)),
       };
     });
   });

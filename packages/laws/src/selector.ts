@@ -26,7 +26,7 @@ export interface SelectorOptions extends LawOptions {
 function kept(piece: Piece, drafts: readonly Draft[], on: Scene): readonly (readonly (readonly number[])[])[] {
   return drafts.map((draft, l) => {
     claim(draft.kept !== undefined, () => `'${piece.label}' kept nothing in layer ${l}`);
-    const { rows, slots, data, valid } = rowsOf(draft.kept!, on.layers[l]),
+    const { rows, slots, data, valid } = rowsOf(draft.kept, on.layers[l]),
       heads = on.spec.kvHeads;
     claim(
       heads % Math.max(1, rows) === 0,

@@ -51,7 +51,7 @@ function decode(
           ),
           tensor,
         );
-      const { rows, slots, data, valid } = rowsOf(draft.kept!, layer);
+      const { rows, slots, data, valid } = rowsOf(draft.kept!, layer); // the selector `best` keeps some
       return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
     });
   });

@@ -31,7 +31,11 @@ export const scoreSpecs = (piece: Piece): fc.Arbitrary<ScoreSpec> =>
     coarse: fc.boolean(),
   });
 /** Random scores of every layer, `[H | G | 1, n]`; a ragged layer has no layer row. */
-export function given({ spec, layers }: Scene, { rows, phase, kind, coarse }: ScoreSpec, pad = 0): readonly Given[] {
+export function given(
+  { spec, layers }: Scene,
+  { rows, phase, kind, coarse }: ScoreSpec,
+  pad = 0,
+): readonly (Given & Required<Pick<Given, 'scores'>>)[] {
   const count = rows === 'query' ? spec.kvHeads * spec.group : rows === 'layer' && !spec.ragged ? 1 : spec.kvHeads;
   return layers.map(({ lengths, seed }) => {
     const next = random(seed + 3),
@@ -47,7 +51,7 @@ export function given({ spec, layers }: Scene, { rows, phase, kind, coarse }: Sc
 
 type Spec = { readonly spec: SceneSpec; readonly scores: ScoreSpec };
 const cases = (piece: AnyTransform): fc.Arbitrary<Spec> => fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece) });
-const at = ({ spec, scores }: Spec, pad = 0): Case => {
+const at = ({ spec, scores }: Spec, pad = 0) => {
   const on = scene(spec, pad);
   return { on, given: given(on, scores, pad) };
 };
@@ -91,10 +95,9 @@ export const transform = {
         f = piece as AnyPiece,
         on = at(c);
       agreeing('regrouped', compose(compose(before, f), after), compose(before, compose(f, after)), on, 0, options);
-      const half = onCpu(before, on.on, options, on.given).map((d, i) => ({
-        rows: d.scores!.shape[0],
-        scores: scoring.scoresOf(before, [d], [on.on.layers[i]])[0].data as Float32Array,
-      }));
+      const half = scoring
+        .scoresOf(before, onCpu(before, on.on, options, on.given), on.on.layers)
+        .map(({ rows, data }) => ({ rows, scores: data as Float32Array }));
       const whole = scoring.scoresOf(f, onCpu(compose(before, f, after), on.on, options, on.given), on.on.layers);
       scoring
         .scoresOf(f, onCpu(compose(f, after), on.on, options, half), on.on.layers)
@@ -114,12 +117,12 @@ export const transform = {
         const on = at(c),
           out = scoring.scoresOf(piece, onCpu(piece, on.on, options, on.given), on.on.layers);
         out.forEach(({ rows, slots, data, valid }, l) => {
-          const from = on.given![l];
+          const from = on.given[l];
           claim(rows === from.rows, () => `layer ${l}: expected ${from.rows} rows, got ${rows}`);
           for (let r = 0; r < rows; r++)
             for (let i = 0; i < valid[r]; i++)
               for (let j = 0; j < i; j++) {
-                const was = order(from.scores![r * slots + i], from.scores![r * slots + j]),
+                const was = order(from.scores[r * slots + i], from.scores[r * slots + j]),
                   is = order(data[r * slots + i], data[r * slots + j]);
                 claim(
                   was === is,

@@ -26,12 +26,12 @@ const made = (piece: Piece, drafts: readonly Draft[], { layers }: Scene): readon
     const layer = layers[l],
       flat = { ...layer, at: { ...layer.at, aligned: true } };
     return {
-      of: rowsOf(units!.of, layer),
+      of: rowsOf(units.of, layer),
       scores: {
-        ...rowsOf(unitScores!, flat),
-        valid: new Array<number>(unitScores!.shape[0]).fill(unitScores!.shape[1]),
+        ...rowsOf(unitScores, flat),
+        valid: new Array<number>(unitScores.shape[0]).fill(unitScores.shape[1]),
       },
-      count: units!.count,
+      count: units.count,
       layer,
     };
   });

@@ -132,12 +132,10 @@ function rows(
   const m = queryPositions.length;
   const group = heads / cache.heads;
   const hide = hider(visible, cache, heads),
-    windows = stats?.windows ?? [],
+    { windows = [], stride = 0 } = stats ?? {},
     parts = partsOf(windows, m),
     weighed = windows.flatMap(({ of, queries, columns }) =>
-      of === undefined || of === 'max'
-        ? []
-        : { of, columns, first: m - queries, sums: new Float64Array(stats!.stride) },
+      of === undefined || of === 'max' ? [] : { of, columns, first: m - queries, sums: new Float64Array(stride) },
     );
   for (let g = 0; g < cache.heads; g++) {
     const n = cache.lengths[g];
@@ -175,7 +173,7 @@ function rows(
           else if (of === 'max') addColumns({ stride: stats.stride, columnMax: columns }, heads, h, undefined, max);
       }
       for (const { columns, sums } of weighed) {
-        addColumns({ stride: stats!.stride, columnSum: columns }, heads, h, sums, undefined);
+        addColumns({ stride, columnSum: columns }, heads, h, sums, undefined);
         sums.fill(0);
       }
     }

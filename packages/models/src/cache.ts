@@ -161,8 +161,7 @@ export class LayerCache implements CacheView {
    * they were (Xiao et al. 2023, arXiv:2309.17453: positions within the cache). Original positions stay.
    */
   rebase(next: number, turn: Turn): void {
-    this.#markRotations();
-    const rotations = this.rotations!;
+    const rotations = this.#markRotations();
     for (let g = 0; g < this.heads; g++)
       for (let i = 0, n = this.lengths[g]; i < n; i++) {
         const slot = g * this.capacity + i,
@@ -222,13 +221,15 @@ export class LayerCache implements CacheView {
     this.#ledger.free(this.#name, old);
   }
 
-  /** Rotations of their own for all slots, the original positions at first. */
-  #markRotations(): void {
-    if (this.rotations) return;
-    const [live, allocated] = [this.liveBytes, this.allocatedBytes];
-    this.#storage = { ...this.#storage, rotations: this.positions.slice() };
+  /** Rotations of their own for all slots, the original positions at first: these. */
+  #markRotations(): Uint32Array {
+    if (this.rotations) return this.rotations;
+    const [live, allocated] = [this.liveBytes, this.allocatedBytes],
+      rotations = this.positions.slice();
+    this.#storage = { ...this.#storage, rotations };
     this.#ledger.allocate(this.#name, this.allocatedBytes - allocated);
     this.#ledger.use(this.#name, this.liveBytes - live);
+    return rotations;
   }
 
   #checkPositions(positions: Uint32Array): void {

@@ -38,7 +38,7 @@ export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
       const names = [...samples.keys()].sort(),
         parts = [
           new TextEncoder().encode(canonical(lasting(config))),
-          ...names.flatMap((name) => [new TextEncoder().encode(name), ...samples.get(name)!]),
+          ...names.flatMap((name) => [new TextEncoder().encode(name), ...samples.get(name)!]), // a name of `samples`
         ];
       const hash = await crypto.subtle.digest('SHA-256', await new Blob(parts as BlobPart[]).arrayBuffer());
       return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');

@@ -49,7 +49,7 @@ export function sampler({
     }
     let left = random() * mass;
     for (const id of nucleus) if ((left -= weights[id]) < 0) return id;
-    return nucleus.at(-1)!;
+    return nucleus.at(-1)!; // never empty: the likeliest id is in it
   };
 }
 

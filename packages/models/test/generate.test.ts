@@ -155,6 +155,20 @@ describe('memory', () => {
     for (const row of await sequence.scores(policy, 2)) expect(row.reduce((a, b) => a + b)).toBeCloseTo(240, 3);
     sequence.destroy();
   });
+  test('a policy without a scorer has no scores to ask for', async () => {
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids);
+    await expect(sequence.scores(id, 0)).rejects.toThrow(
+      "scores: expected a policy that scores slots, got 'full', which has no scorer",
+    );
+    sequence.destroy();
+  });
+  test('no id follows a prompt whose logits were not asked for', async () => {
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids, { rows: 0 });
+    await expect(sequence.next()).rejects.toThrow('next: expected logits of the last token fed, got none: rows was 0');
+    sequence.destroy();
+  });
 });
 
 describe('sequences', () => {

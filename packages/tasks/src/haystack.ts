@@ -105,9 +105,8 @@ function suffix(
 }
 
 function place({ pieces, sizes }: Prose, hidden: readonly Hidden[]): string {
-  const ends = [0];
-  for (const size of sizes) ends.push(ends.at(-1)! + size);
-  const total = ends.at(-1)!;
+  let total = 0;
+  const ends = [0, ...sizes.map((size) => (total += size))];
   const slots = ends.map((): string[] => []);
   for (const { text, depth } of hidden) {
     const distance = ends.map((end) => Math.abs(end - depth * total));

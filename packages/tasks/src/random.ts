@@ -25,10 +25,10 @@ export function random(seed: number | string): Random {
   return {
     next,
     below,
-    pick: (of) => of[below(of.length)]!,
+    pick: (of) => of[below(of.length)],
     sample(of, count) {
       const rest = [...of];
-      return Array.from({ length: Math.min(count, rest.length) }, () => rest.splice(below(rest.length), 1)[0]!);
+      return Array.from({ length: Math.min(count, rest.length) }, () => rest.splice(below(rest.length), 1)[0]);
     },
   };
 }

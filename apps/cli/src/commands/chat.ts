@@ -130,7 +130,7 @@ async function opened(
   const sequence = await loadCache(model, resolve(cwd, load), {
     policy: (label) => (policy ??= policyOfCache(load, label)),
   });
-  return { sequence, policy: policy! };
+  return { sequence, policy: policy! }; // loadCache asked for it
 }
 
 /** What a saved conversation may name. @throws KvError about the file for what only a person may name */

@@ -44,11 +44,10 @@ export function recordEvent(
   return (policy.reach === 'model' ? [made] : made.map((layer) => [layer])).flatMap((group) =>
     runEvent(policy, group, ops).map((draft, i): Left => {
       const { at, read } = group[i],
-        replaced = policy
-          .hooks('compact')
-          .map((hook) =>
-            hook.run({ at, ops, draft, kept: draft.kept!, read: <V>(signal: AnySignal) => read(signal) as V }),
-          );
+        replaced = policy.hooks('compact').map((hook) =>
+          // a policy that compacts ends in a selector
+          hook.run({ at, ops, draft, kept: draft.kept!, read: <V>(signal: AnySignal) => read(signal) as V }),
+        );
       return {
         draft,
         replaced: replaced.flatMap(({ keys, values }) => [...(keys ? [keys] : []), ...(values ? [values] : [])]),

@@ -24,7 +24,7 @@ export function promptReader(
       'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache',
     );
   if (chat && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
-  const text = prompt ?? readText((promptFile ?? promptIds)!, cwd);
+  const text = prompt ?? readText((promptFile ?? promptIds)!, cwd); // one of the three, see above
   const given = promptIds === undefined ? undefined : parseIds(text, promptIds);
   return (model) => {
     const {

@@ -89,6 +89,7 @@ async function documentCache(
     );
   const sequence = new Sequence(model);
   try {
+    // without a saved cache there is a document, see documentGiven
     await sequence.prefill(model.tokenizer.encode(readText(document!, cwd)).ids, { policy, budget, block, signal });
     return sequence;
   } catch (error) {

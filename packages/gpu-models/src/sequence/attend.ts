@@ -39,6 +39,7 @@ export function attendLayer(
     last: sums || block || largest ? m : ring && plain ? Math.min(m, ring.window) : 0,
     scores: sums !== undefined && (waiting ? read : m <= FEW),
     ...(waiting && {
+      // only a layer with sums lets a query wait
       ...(waiting.at !== undefined && { add: { past: waiting.past, pastAt: waiting.at, own: at[0], sums: sums! } }),
       ...(!read && { leave: waiting.past }),
     }),
@@ -70,7 +71,7 @@ export function addWaiting(
     commands,
     { ...a, m: 1, q: waiting.past, rows, views: 0 },
     { out: waiting.past, lseAt: heads * headDim, last: 1 },
-    accumulated!.tensor,
+    accumulated!.tensor, // only a layer with sums lets a query wait
     { join: true },
   );
   commands.free(rows);

@@ -173,7 +173,7 @@ function replace(
       at,
       ops,
       draft,
-      kept: draft.kept!,
+      kept: draft.kept!, // a policy that compacts ends in a selector
       read: <V>(signal: AnySignal) => read(signal) as V,
     });
     if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);

@@ -89,12 +89,12 @@ export class DeviceLayer {
   restore({ lengths, slots, ring, accumulated, block, states, aligned }: LayerSnapshot): void {
     this.cache.restore(lengths, slots);
     this.watch({ window: ring?.window ?? 0, accumulated: accumulated?.rows, block: block !== undefined });
-    if (ring) this.ring!.restore(ring);
+    if (ring) this.ring!.restore(ring); // made by watch
     for (const [rows, numbers] of [
       [this.accumulated, accumulated?.sums],
       [this.block, block],
     ] as const)
-      rows?.restore(numbers!, this.cache.length);
+      rows?.restore(numbers!, this.cache.length); // rows are made where numbers are
     for (const state of states) this.states.restore(state);
     this.aligned = aligned;
   }

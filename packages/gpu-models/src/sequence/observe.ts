@@ -44,11 +44,13 @@ function providerEngine(
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer) {
       const key = ids.join(',');
-      if (!passes.has(key)) {
+      let pass = passes.get(key);
+      if (!pass) {
         onPass();
-        passes.set(key, observe(memory, ids, commands));
+        pass = observe(memory, ids, commands);
+        passes.set(key, pass);
       }
-      return (await passes.get(key)!)[layer];
+      return (await pass)[layer];
     },
     artifact: (name) => sidecar(name),
     hiddenNumbers: () => Promise.reject(hiddenRefused(signal)),

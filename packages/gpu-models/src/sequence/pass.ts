@@ -114,7 +114,7 @@ function project(
     Tensor,
   ];
   const own: KeysValues = some && old ? old : [k, v];
-  if (own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some!, part.m, true);
+  if (some && own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some, part.m, true);
   cache.append(...own, part.positions, part.at, part.turned);
   ring?.push(q, live.at, live.turned);
   for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);

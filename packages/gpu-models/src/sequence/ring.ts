@@ -117,7 +117,7 @@ export class DeviceRing {
     const H = this.#heads,
       have = Math.min(this.#seen, this.window),
       rows = kept.map((row) => Uint32Array.from(row));
-    this.markRotations();
+    const rotations = this.markRotations();
     const each = (of: (slot: number, h: number) => number): number[][] =>
       Array.from({ length: H }, (_, h) => Array.from({ length: have }, (__, slot) => of(slot, h)));
     const to = each((slot, h) => {
@@ -127,16 +127,16 @@ export class DeviceRing {
     turnRows(
       turns,
       this.#tensor,
-      each((slot, h) => this.#rotations![slot * H + h]),
+      each((slot, h) => rotations[slot * H + h]),
       to,
     );
-    for (const [h, row] of to.entries()) for (const [slot, p] of row.entries()) this.#rotations![slot * H + h] = p;
+    for (const [h, row] of to.entries()) for (const [slot, p] of row.entries()) rotations[slot * H + h] = p;
     this.changed();
   }
 
-  /** From now on queries have rotations of their own, the original positions at first. */
-  markRotations(): void {
-    if (this.#rotations) return;
+  /** From now on queries have rotations of their own, the original positions at first: these. */
+  markRotations(): Uint32Array {
+    if (this.#rotations) return this.#rotations;
     const { ledger } = this.#home,
       H = this.#heads,
       bytes = 4 * this.window * H;
@@ -144,6 +144,7 @@ export class DeviceRing {
     for (const [slot, p] of this.#positions.entries()) this.#rotations.fill(p, slot * H, (slot + 1) * H);
     ledger.allocate('rings', bytes);
     ledger.use('rings', bytes);
+    return this.#rotations;
   }
 
   /** Queries as they lie, `[H, w, d]`; those that nobody wrote are whatever they were. */
@@ -170,9 +171,7 @@ export class DeviceRing {
     [this.#seen, this.#answered, this.#valid] = [seen, seen, 0];
     this.#home.scope.commands.write(this.#tensor, swapped(queries, w, H, d), 0);
     this.#positions.set(positions);
-    if (!rotations) return;
-    this.markRotations();
-    this.#rotations!.set(rotations);
+    if (rotations) this.markRotations().set(rotations);
   }
 
   fork(home: Home): DeviceRing {
@@ -181,10 +180,7 @@ export class DeviceRing {
     encodeSlots(home.scope.commands, this.#tensor, copy.#tensor, w);
     encodeSlots(home.scope.commands, this.#lse, copy.#lse, w);
     copy.#positions.set(this.#positions);
-    if (this.#rotations) {
-      copy.markRotations();
-      copy.#rotations!.set(this.#rotations);
-    }
+    if (this.#rotations) copy.markRotations().set(this.#rotations);
     [copy.#seen, copy.#answered, copy.#valid] = [this.#seen, this.#answered, this.#valid];
     return copy;
   }

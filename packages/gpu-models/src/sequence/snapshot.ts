@@ -34,7 +34,8 @@ export async function snapshot(memory: DeviceState): Promise<Pick<Snapshot, 'lay
       return () => ({
         lengths: cache.counts,
         aligned,
-        ring: ring?.saved(queries!()),
+        ring: ring?.saved(queries!()), // read where there is a ring
+        // `all` is of it
         accumulated: all && { rows: accumulated!.rows === config.queryHeads ? 'query' : 'kv', sums: all() },
         block: newest?.(),
         states: own(),

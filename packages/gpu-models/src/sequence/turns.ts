@@ -25,8 +25,9 @@ export function turnRows(
   if (angles === undefined) return;
   const slots = Math.max(0, ...from.map(({ length }) => length)),
     turns = new Uint32Array(from.length * slots * 2);
+  const at = (position: number): number => row.get(position)!; // all that something is turned from or to are there
   for (const [r, list] of from.entries())
-    for (const [i, p] of list.entries()) turns.set([row.get(p)!, row.get(to[r][i])!], 2 * (r * slots + i));
+    for (const [i, p] of list.entries()) turns.set([at(p), at(to[r][i])], 2 * (r * slots + i));
   if (slots === 0) return;
   const given = commands.upload(turns, [from.length, slots, 2]);
   encodeTurn(commands, x, given, angles);

@@ -14,6 +14,6 @@ export function lengthsFor(g: Recording, x: Tensor, rows: number): Tensor {
 /** Lengths for a result of `rows` rows, from the first ragged tensor that has the most rows. */
 export function raggedAs(g: Recording, rows: number, ...tensors: readonly (Tensor | undefined)[]): Tensor | undefined {
   let best: Tensor | undefined;
-  for (const t of tensors) if (t?.lengths && (!best || t.lengths.shape[0] > best.lengths!.shape[0])) best = t;
+  for (const t of tensors) if (t?.lengths && (!best?.lengths || t.lengths.shape[0] > best.lengths.shape[0])) best = t;
   return best && lengthsFor(g, best, rows);
 }

@@ -52,6 +52,7 @@ export function plainEngine(): RowEngine {
         total.fill(0);
         for (let j = 0; j < end; j++) {
           const p = scores[r * n + j];
+          // open takes values of whoever mixes
           if (p !== 0) for (let i = 0; i < d; i++) total[i] = total[i] + p * values![j * d + i];
         }
         out.set(total, at + r * stride);

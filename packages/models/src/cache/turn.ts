@@ -18,7 +18,7 @@ export function turner(angles: (positions: Uint32Array) => Angles, positions: It
     half = rotary / 2;
   return (x, at, from, to) => {
     if (from === to) return;
-    const [p, q] = [row.get(from)! * half, row.get(to)! * half];
+    const [p, q] = [row.get(from)! * half, row.get(to)! * half]; // `positions` are all there are
     for (let i = 0; i < half; i++) {
       const [c0, s0, c1, s1] = [cos[p + i], sin[p + i], cos[q + i], sin[q + i]];
       const size = Math.sqrt((c0 * c0 + s0 * s0) * (c1 * c1 + s1 * s1));

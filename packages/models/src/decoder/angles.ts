@@ -23,7 +23,7 @@ export function createAngles({
   const [short, far] = [frequencies(divisors), long && frequencies(long.divisors)];
   let last: { readonly positions: Uint32Array; readonly frequency: Float32Array; readonly angles: Angles } | undefined;
   return (positions, length) => {
-    const frequency = far !== undefined && length > long!.beyond ? far : short;
+    const frequency = far && long && length > long.beyond ? far : short;
     if (last?.frequency === frequency && same(last.positions, positions)) return last.angles;
     const [cos, sin] = [new Float32Array(positions.length * half), new Float32Array(positions.length * half)];
     for (const [row, position] of positions.entries())

@@ -73,6 +73,7 @@ export async function writeState(
   const entries = [...state];
   const values = await backend.read(entries.map(([, tensor]) => tensor));
   for (const [i, [id]] of entries.entries()) {
+    // the boundary lets only declared states through
     const signal = needs.find((s): s is State => isState(s) && s.id === id)!;
     (signal.state.rows === 'model' ? shared : own).write(signal, values[i]);
   }
@@ -89,7 +90,7 @@ async function compactHooks(
       at,
       ops: backend.ops,
       draft,
-      kept: draft.kept!,
+      kept: draft.kept!, // a policy that compacts ends in a selector
       read: <V>(signal: AnySignal) => read(signal) as V,
     });
     for (const [tensor, target] of [

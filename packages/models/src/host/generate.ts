@@ -136,8 +136,9 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
       if (!signal?.aborted || error !== signal.reason) throw error;
       finish = 'aborted';
     }
-    if (logits > 0 && tokens.length > 0 && sequence.fits(1)) {
-      await sequence.step(tokens.at(-1)!);
+    const last = tokens.at(-1);
+    if (logits > 0 && last !== undefined && sequence.fits(1)) {
+      await sequence.step(last);
       rows.push(...(await sequence.readLogits()));
     }
     return {

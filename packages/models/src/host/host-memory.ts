@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Store } from '../cache/storage.ts';
@@ -160,7 +161,11 @@ export class HostMemory extends SequenceMemory implements HostState {
     const output: Output = {
       logits,
       read: async () => logits,
-      next: async (draw) => (draw?.pick ?? greedy)(logits.at(-1)!),
+      next: async (draw) => {
+        const row = logits.at(-1);
+        if (!row) throw new KvError('next', 'expected logits of the last token fed, got none: rows was 0');
+        return (draw?.pick ?? greedy)(row);
+      },
       release: () => {},
     };
     return { output, ...(evict && { event: { kept, budgets } }) };
@@ -194,7 +199,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       memory: this.layers[l],
       read: this.reader(l, given[i]),
     }));
-    const show = this.#observer && (await beforeEvent(this, layers));
+    const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
     const result = await runSubjects(course.policy, subjects, plan, {
       backend,
       shared,
@@ -202,7 +207,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       times,
       change: (run) => this.change('an event', run),
     });
-    if (show) show(this.#observer!, result.kept);
+    if (show) show(result.kept);
     return result;
   }
 

@@ -110,13 +110,13 @@ export class LayerMemory {
       config,
       ledger,
     );
-    if (ring) this.ring!.restore(ring);
+    if (ring) this.ring!.restore(ring); // made by watch
     for (const [rows, numbers] of [
       [this.accumulated, accumulated?.sums],
       [this.block, block],
     ] as const) {
       rows?.grow(this.cache.length);
-      rows?.write(numbers!, this.cache.length);
+      rows?.write(numbers!, this.cache.length); // rows are made where numbers are
     }
     for (const state of states) this.states.restore(state);
     this.aligned = aligned;

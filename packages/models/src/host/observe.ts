@@ -40,11 +40,13 @@ function providerEngine(memory: HostState, signal: AnySignal, onPass: () => void
     decode: (ids) => tokenizer.decode(ids),
     async observeMax(ids, layer): Promise<Tensor> {
       const key = ids.join(',');
-      if (!passes.has(key)) {
+      let pass = passes.get(key);
+      if (!pass) {
         onPass();
-        passes.set(key, observe(memory, ids));
+        pass = observe(memory, ids);
+        passes.set(key, pass);
       }
-      return backend.ops.from((await passes.get(key)!)[layer]);
+      return backend.ops.from((await pass)[layer]);
     },
     artifact: (name) => sidecar(name),
     attentionRows(layer, visit, from) {

@@ -6,6 +6,7 @@ import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
+import type { SlotRows } from './slot-rows.ts';
 import { visibleNow } from './visibility.ts';
 import type { Chosen } from './visibility.ts';
 
@@ -54,6 +55,7 @@ export async function pass(
       rowsIn = frozen ? pick(x, live, hidden) : x;
     const projected =
       at.length === 0 ? NOTHING : await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
+    // `live` is only set beside it
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
     const out = await attendLayer(
       memory,
@@ -123,23 +125,27 @@ async function attendLayer(
           ...layerAttention(config, l, visible),
           ...(stats && { stats }),
         });
-  if (sums && layer.block) addBlock(layer, sums.columnSum!);
+  if (sums && layer.block) addBlock(layer.block, layer, sums.columnSum);
   return out;
 }
 
 /** Where attention adds its column sums, if some event wants them. */
-function statistics({ cache, accumulated, block }: LayerMemory): AttentionStats | undefined {
+function statistics({
+  cache,
+  accumulated,
+  block,
+}: LayerMemory): (AttentionStats & { readonly columnSum: Float32Array }) | undefined {
   accumulated?.grow(cache.length);
   block?.grow(cache.length);
   if (block) return { stride: cache.length, columnSum: new Float32Array(block.rows * cache.length) };
   return accumulated && { stride: accumulated.stride, columnSum: accumulated.data };
 }
 
-function addBlock({ block, accumulated, cache: { length: n } }: LayerMemory, columnSum: Float32Array): void {
-  block!.write(columnSum, n);
+function addBlock(block: SlotRows, { accumulated, cache: { length: n } }: LayerMemory, columnSum: Float32Array): void {
+  block.write(columnSum, n);
   if (accumulated)
-    for (let h = 0; h < block!.rows; h++) {
-      const at = Math.floor((h * accumulated.rows) / block!.rows) * accumulated.stride;
+    for (let h = 0; h < block.rows; h++) {
+      const at = Math.floor((h * accumulated.rows) / block.rows) * accumulated.stride;
       for (let i = 0; i < n; i++) accumulated.data[at + i] += columnSum[h * n + i];
     }
 }

@@ -97,7 +97,7 @@ export function createPrefixStore(
       counts.fed += rest.length;
       kept.push(sequence);
       while (kept.length > 0 && bytes() > maxBytes) {
-        kept.shift()!.destroy();
+        kept.shift()?.destroy();
         counts.dropped++;
       }
     },

@@ -91,7 +91,7 @@ export class QueryRing {
   rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: Turn): void {
     const H = this.#heads,
       d = this.#dim;
-    this.markRotations();
+    const rotations = this.markRotations();
     for (let slot = 0; slot < Math.min(this.#seen, this.window); slot++)
       for (let h = 0; h < H; h++) {
         const g = Math.floor((h * G) / H),
@@ -101,8 +101,8 @@ export class QueryRing {
           0,
           next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot] + 1),
         );
-        turn(this.#data, at * d, this.#rotations![at], to);
-        this.#rotations![at] = to;
+        turn(this.#data, at * d, rotations[at], to);
+        rotations[at] = to;
       }
   }
 
@@ -114,7 +114,7 @@ export class QueryRing {
       rotations = this.#rotations && new Uint32Array(w * this.#heads);
     queries.set(this.#data);
     positions.set(this.#positions);
-    rotations?.set(this.#rotations!);
+    rotations?.set(this.#rotations!); // made where these are
     return { seen: this.#seen, queries, positions, rotations };
   }
 
@@ -126,14 +126,12 @@ export class QueryRing {
     this.#see(seen);
     this.#data.set(queries.subarray(0, count * H * this.#dim));
     this.#positions.set(positions.subarray(0, count));
-    if (!rotations) return;
-    this.markRotations();
-    this.#rotations!.set(rotations.subarray(0, count * H));
+    if (rotations) this.markRotations().set(rotations.subarray(0, count * H));
   }
 
-  /** From now on queries have rotations of their own, the original positions at first. */
-  markRotations(): void {
-    if (this.#rotations) return;
+  /** From now on queries have rotations of their own, the original positions at first: these. */
+  markRotations(): Uint32Array {
+    if (this.#rotations) return this.#rotations;
     const H = this.#heads;
     this.#rotations = Uint32Array.from(
       { length: this.#positions.length * H },
@@ -141,6 +139,7 @@ export class QueryRing {
     );
     this.#ledger.allocate('rings', this.#rotations.byteLength);
     this.#ledger.use('rings', 4 * H * this.count(this.window));
+    return this.#rotations;
   }
 
   fork(ledger: Ledger): QueryRing {
@@ -160,7 +159,7 @@ export class QueryRing {
     this.#ledger.allocate('rings', this.#bytesOf(room));
     data.set(this.#data);
     positions.set(this.#positions);
-    rotations?.set(this.#rotations!);
+    rotations?.set(this.#rotations!); // made where these are
     [this.#data, this.#positions, this.#rotations] = [data, positions, rotations];
     this.#ledger.free('rings', this.#bytesOf(before));
   }

@@ -316,6 +316,8 @@ export class Sequence {
 
   /**
    * The scores that a policy's scorers and transforms give the slots of one layer now, on KV rows; nothing is evicted.
+   *
+   * @throws KvError for a policy without a scorer
    */
   async scores(policy: Policy, layer: number): Promise<readonly Float32Array[]> {
     const { backend } = this.memory,
@@ -330,7 +332,12 @@ export class Sequence {
       ops,
       [emptyDraft(place, ops)],
     )[0];
-    const rows = scores!.shape[0] > at.kvHeads ? ops.groupRows('mean', scores!, at.kvHeads) : scores!;
+    if (!scores)
+      throw new KvError(
+        'scores',
+        `expected a policy that scores slots, got '${policy.label || 'full'}', which has no scorer`,
+      );
+    const rows = scores.shape[0] > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores;
     const {
       data,
       shape: [count = 1, slots = 0],

@@ -57,13 +57,14 @@ async function now(memory: SequenceMemory, layers: readonly number[]): Promise<r
 
 /** Takes down what these layers hold before an event, and shows it beside what the event kept, `[layer][kvHead]`. */
 export async function beforeEvent(
+  observer: Observer,
   memory: Looked,
   layers: readonly number[],
-): Promise<(observer: Observer, kept: readonly Positions[]) => void> {
+): Promise<(kept: readonly Positions[]) => void> {
   const held = memory.kept(),
     were = await now(memory, layers),
     { decoded: step, length } = memory;
-  return (observer, kept) =>
+  return (kept) =>
     layers.forEach((layer, i) =>
       show(
         observer,
@@ -85,15 +86,14 @@ export async function showViews(
   memory: Looked,
   seen: ReadonlyMap<number, readonly Chosen[]>,
 ): Promise<void> {
-  const layers = [...seen.keys()],
-    held = memory.kept(),
-    are = await now(memory, layers),
+  const held = memory.kept(),
+    are = await now(memory, [...seen.keys()]),
     { decoded: step, length } = memory,
     query = length - 1;
-  layers.forEach((layer, i) => {
+  [...seen].forEach(([layer, chosen], i) => {
     const { data, slots } = are[i],
       heads = slots === 0 ? 0 : data.length / slots,
-      [view] = seen.get(layer)!.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
+      [view] = chosen.flatMap(({ lower, sinks = 0 }) => (lower ? [{ sinks, from: lower(query) }] : []));
     show(
       observer,
       memory,
@@ -102,14 +102,14 @@ export async function showViews(
       held[layer],
       (positions, head, g, groups) =>
         positions.flatMap((p, slot) => {
-          const open = seen.get(layer)!.every(({ mask, sinks = 0, lower }) => {
+          const open = chosen.every(({ mask, sinks = 0, lower }) => {
             const rows = mask ? mask.length / slots : 1,
               row = rows === heads ? head : rows === groups ? g : 0;
             return (!mask || mask[row * slots + slot] !== 0) && (!lower || p < sinks || p >= lower(query));
           });
           return open || p === query ? [slot] : [];
         }),
-      (head, n) => chosenBy(seen.get(layer)!.find(({ by }) => by)?.by, head, heads, slots, n),
+      (head, n) => chosenBy(chosen.find(({ by }) => by)?.by, head, heads, slots, n),
     );
   });
 }

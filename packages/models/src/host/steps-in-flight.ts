@@ -27,9 +27,9 @@ export class StepsInFlight {
     try {
       if (this.#asked.length === 0) this.#asked.push(newest.ask(draw));
       while (this.#outputs.length < most) {
-        const output = ahead.start(this.#asked.at(-1)!, this.#outputs.length);
+        const output = ahead.start(this.#asked.at(-1)!, this.#outputs.length); // asked above
         this.#outputs.push(output);
-        this.#asked.push(output.ask!(draw));
+        this.#asked.push(output.ask!(draw)); // whatever starts steps ahead gives ids
       }
     } catch (error) {
       this.rollback(ahead);
@@ -52,7 +52,7 @@ export class StepsInFlight {
   /** Counts the oldest step, and gives its output, if it was fed this token. */
   commit(ahead: Ahead | undefined, token: number): Output | undefined {
     if (this.#outputs.length === 0 || this.#token !== token) return undefined;
-    ahead!.commit(token);
+    ahead!.commit(token); // it started the step
     this.#token = undefined;
     this.#asked.shift();
     return this.#outputs.shift();
@@ -64,7 +64,7 @@ export class StepsInFlight {
     if (this.#asked.length > 0) this.settled = Promise.allSettled(this.#asked.map(({ id }) => id));
     [this.#asked, this.#token] = [[], undefined];
     for (const output of this.#outputs.splice(0)) output.release();
-    if (count > 0) ahead!.rollback();
+    if (count > 0) ahead!.rollback(); // it started the steps
     return count;
   }
 }

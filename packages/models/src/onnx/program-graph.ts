@@ -39,7 +39,7 @@ export function body(
   form: WeightForm,
 ): { readonly value: string; readonly shape: readonly Dimension[] }[] {
   const names = new Map(program.inputs.map(({ id }, i) => [id, inputs[i]]));
-  const nameOf = ({ id }: Rows): string => names.get(id)!;
+  const nameOf = ({ id }: Rows): string => names.get(id)!; // an instruction reads what an earlier one wrote
   for (const instruction of program.instructions)
     names.set(instruction.out.id, write(graph, instruction, nameOf, form, program));
   return program.outputs.map((rows) => {

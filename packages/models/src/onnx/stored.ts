@@ -73,20 +73,22 @@ export function kindOf(type: TensorType): string | undefined {
   return form && `${form.bits} bits, ${form.block}`;
 }
 
+const formOf = (type: TensorType): Form => forms[type]!; // asked for types that have a kind
+
 /** Parts of one kind, one above the other, as codes. */
 export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
-  const { bits, block } = forms[parts[0].type]!,
+  const { bits, block } = formOf(parts[0].type),
     blocks = inputs / block;
   const rows = parts.reduce((n, part) => n + part.rows, 0);
   const codes = new Uint8Array((rows * inputs * bits) / 8),
     scales = new Float32Array(rows * blocks);
-  const shifts = parts.some(({ type }) => forms[type]!.min) ? new Float32Array(rows * blocks) : undefined;
+  const shifts = parts.some(({ type }) => formOf(type).min) ? new Float32Array(rows * blocks) : undefined;
   const row = new Float32Array(inputs),
     zero = 2 ** (bits - 1),
     most = 2 ** bits - 1;
   let r = 0;
   for (const { type, bytes, rows: count } of parts) {
-    const { middle, scale, min } = forms[type]!,
+    const { middle, scale, min } = formOf(type),
       stored = tensorTypes[type],
       perStored = stored.numbers / block;
     const rowBytes = bytes.length / count;

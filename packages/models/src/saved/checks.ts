@@ -44,13 +44,15 @@ export function checkNumbers(
     fail = (name: string, want: string, got: unknown, at: number): never => {
       throw new KvError(where, `${name} must ${want}, got ${String(got)} at ${at}`);
     };
+  // The file holds all that its manifest names.
+  const numbers = (name: string): Float32Array | Uint32Array => arrays.get(name)!;
   const below = (name: string, limit: number): void => {
-    const list = arrays.get(name)!,
+    const list = numbers(name),
       at = list.findIndex((x) => x >= limit);
     if (at >= 0) fail(name, `be below ${limit}`, list[at], at);
   };
   const ascend = (name: string, lengths: readonly number[], limit: number): void => {
-    const list = arrays.get(name)!;
+    const list = numbers(name);
     below(name, limit);
     let from = 0;
     for (const n of lengths) {
@@ -70,7 +72,7 @@ export function checkNumbers(
   below('tokens', vocab);
   for (const [l, { lengths, aligned, ring, event }] of layers.entries()) {
     const at = `layers.${l}.`,
-      positions = arrays.get(`${at}positions`)!;
+      positions = numbers(`${at}positions`);
     ascend(`${at}positions`, lengths, tokens);
     if (shift !== null) ascend(`${at}rotations`, lengths, next);
     if (ring) below(`${at}ring.positions`, tokens);

@@ -18,6 +18,7 @@ export function writeSaved(manifest: Manifest, arrays: SavedArrays, shape: Cache
   file.set(header, 8);
   let at = 8 + header.length;
   for (const tensor of tensors) {
+    // saveCache put there all that the manifest names
     const { buffer, byteOffset, byteLength } = arrays.get(tensor.name)!;
     file.set(new Uint8Array(buffer, byteOffset, byteLength), at);
     at += bytesOf(tensor);

@@ -75,6 +75,7 @@ function lastEvent({ layers }: Manifest, arrays: SavedArrays): EventResult | und
   if (events.length < layers.length) return undefined;
   return {
     budgets: events.map(({ budgets }) => budgets),
+    // the file holds all that its manifest names
     kept: events.map(({ kept }, l) => split(arrays.get(`layers.${l}.kept`)!, kept)),
   };
 }

@@ -66,7 +66,7 @@ export async function saveCache(sequence: Sequence): Promise<Uint8Array> {
       accumulated: accumulated?.rows === 'kv' ? 'kv' : accumulated !== undefined,
       block: block !== undefined,
       states: putStates(states, at),
-      event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null,
+      event: kept ? { budgets: [...last!.budgets[l]], kept: kept.map((each) => each.length) } : null, // `kept` is of it
     };
   });
   const manifest: Manifest = {

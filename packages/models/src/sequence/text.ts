@@ -26,7 +26,7 @@ export class TokenText implements Tokens {
       if (this.#tokenizer.decode([id]) !== '') this.#open++; // part of a character; special tokens decode to nothing
       return piece;
     }
-    const first = start + (piece.codePointAt(0)! > 0xffff ? 2 : 1);
+    const first = start + (piece.codePointAt(0)! > 0xffff ? 2 : 1); // not empty, see above
     for (; this.#open > 0; this.#open--) this.offsets[this.offsets.length - 1 - this.#open] = [start, first];
     return piece;
   }

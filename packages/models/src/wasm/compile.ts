@@ -82,9 +82,10 @@ function write(
     { width } = instruction.x;
   switch (instruction.op) {
     case 'rmsNorm':
+      // every norm is placed
       return code.norm(x, width, placed.get(instruction)!.array, instruction.gain.length, instruction.eps);
     case 'linear': {
-      const { parts, array } = placed.get(instruction)!;
+      const { parts, array } = placed.get(instruction)!; // every product is placed
       return code.product(x, parts, array);
     }
     case 'columns':

@@ -138,7 +138,7 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
     },
     stored(name) {
       const linear = bare.instructions.find((instruction) => instruction.op === 'linear' && instruction.name === name),
-        parts = linear === undefined ? [] : placed.get(linear)!.parts;
+        parts = linear === undefined ? [] : placed.get(linear)!.parts; // every product is placed
       return (from, count) => {
         const inputs = parts[0]?.inputs ?? 0,
           out = new Float32Array(count * inputs),

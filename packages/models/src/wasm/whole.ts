@@ -164,7 +164,7 @@ export class Whole {
     if (memory.hidden) this.#hidden(memory, this.#rows(desk, lines, all, 1).data.slice(0, D));
     if (count === 0) return [];
     this.#decoder.rows.head++;
-    return [this.#place(desk, lines, lines.logits!, 1).data.slice(0, vocab)];
+    return [this.#place(desk, lines, lines.logits!, 1).data.slice(0, vocab)]; // code of one row ends in them
   }
 
   #hidden({ hidden }: Remembering, x: Float32Array): void {

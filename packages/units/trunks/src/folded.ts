@@ -54,6 +54,7 @@ export function foldedCollector({
   return {
     async fold(engine, from) {
       const parts = stretches(from, engine.ids.length, prompt, chunk);
+      // whoever makes this collector has looked
       const read = await engine.attentionStretches!(0, parts, ACROSS, (folded) => [
         folded.received,
         folded.strongest,
