@@ -18,7 +18,7 @@ test('what it cannot write is one sentence', async () => {
   for (const [args, sentence] of [
     [['--onnx', 'out', '--weights', 'q5'], '--weights: expected f32, q4 or f32,q4, got q5'],
     [['--onnx', 'out', '--model', 'nowhere'], "model: expected 'embedded', a .gguf file or a folder"],
-    [[], "error: required option '--onnx <folder>' not specified"],
+    [[], "required option '--onnx <folder>' not specified"],
   ] as const) {
     const { code, stderr } = await kv(['export', ...args], { cwd });
     expect(code).toBe(2);
