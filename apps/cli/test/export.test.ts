@@ -7,7 +7,11 @@ test('kv export --onnx writes a folder as the hub has them and says what is in i
   const cwd = folder(),
     { code, stdout, stderr } = await kv(['export', '--onnx', 'out', '--weights', 'q4'], { cwd });
   expect([code, stderr]).toEqual([0, '']);
-  const files = stdout.trim().split('\n').slice(1).map((line) => line.trim());
+  const files = stdout
+    .trim()
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim());
   expect(files).toEqual(expect.arrayContaining(['onnx/model_q4.onnx', 'config.json', 'tokenizer.json']));
   for (const file of files) expect(existsSync(join(cwd, 'out', file)), file).toBe(true);
   expect(JSON.parse(readFileSync(join(cwd, 'out/config.json'), 'utf8'))).toMatchObject({ model_type: 'llama' });

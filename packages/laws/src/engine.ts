@@ -1,5 +1,17 @@
 import fc from 'fast-check';
-import { compose, KvError, keys, mandatory, positions, retain, scorer, selector, state, values, weigher } from '@kv/core';
+import {
+  compose,
+  KvError,
+  keys,
+  mandatory,
+  positions,
+  retain,
+  scorer,
+  selector,
+  state,
+  values,
+  weigher,
+} from '@kv/core';
 import type { Cache, HostArray, Policy, RetainedState } from '@kv/core';
 import { claim, suite } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
@@ -57,7 +69,10 @@ interface Case {
 }
 const cases = (vocab: number, parts: number): fc.Arbitrary<Case> =>
   fc.record({
-    parts: fc.array(fc.array(fc.nat(vocab - 1), { minLength: 6, maxLength: 12 }), { minLength: parts, maxLength: parts }),
+    parts: fc.array(fc.array(fc.nat(vocab - 1), { minLength: 6, maxLength: 12 }), {
+      minLength: parts,
+      maxLength: parts,
+    }),
     budget: fc.integer({ min: 2, max: 5 }),
   });
 

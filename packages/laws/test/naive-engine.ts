@@ -60,6 +60,10 @@ export class NaiveEngine {
 
   async fork(): Promise<NaiveEngine> {
     const { slots, state, length } = this;
-    return Object.assign(new NaiveEngine(this.policy), { state, length, slots: slots.map((l) => l.map((g) => [...g])) });
+    return Object.assign(new NaiveEngine(this.policy), {
+      state,
+      length,
+      slots: slots.map((l) => l.map((g) => [...g])),
+    });
   }
 }

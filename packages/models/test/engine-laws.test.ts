@@ -32,6 +32,9 @@ function hosted(policy: Policy, sequence: Sequence): EngineSequence {
 
 describe('@kv/models as an engine', () =>
   each(
-    engineLaws({ vocab: model.config.vocab, open: async (policy) => hosted(policy, new Sequence(model)) }, { runs: 20 }),
+    engineLaws(
+      { vocab: model.config.vocab, open: async (policy) => hosted(policy, new Sequence(model)) },
+      { runs: 20 },
+    ),
     test,
   ));

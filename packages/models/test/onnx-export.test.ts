@@ -43,8 +43,8 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
         { close, config } = await openCheckpoint(fixture(`${name}/${file}`));
       await close();
       await exportOnnx(fixture(`${name}/${file}`), to, kind);
+      // Keys of the first blocks of a sequence that turns out longer are turned by the short divisors.
       for (const { ids, logits } of wanted(name, file))
-        // Keys of the first blocks of a sequence that turns out longer are turned by the short divisors.
         for (const block of ids.length > (config.rope.long?.beyond ?? Infinity) ? [ids.length] : [ids.length, 1, 7]) {
           const rows = await logitsOf(to, 'model.onnx', ids, block);
           for (const at of Object.keys(logits).map(Number))
@@ -104,9 +104,7 @@ test.each([
       return { ...part, output: rounded(part.output), gateUp: rounded(part.gateUp), down: rounded(part.down) };
     },
   };
-  const decoder = hostDecoder(
-    await createDecoder({ ...config, tied: false }, lossy, linearEngine(referenceLinear)),
-  );
+  const decoder = hostDecoder(await createDecoder({ ...config, tied: false }, lossy, linearEngine(referenceLinear)));
   await close();
   const ids = Array.from({ length: 23 }, (__, i) => (i * 7 + 3) % config.vocab),
     want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((___, i) => i) }),

@@ -67,7 +67,8 @@ export function retainHistory({
 }
 
 /** Sentences of a text, each with the white space behind it. */
-const sentencesOf = (text: string): readonly string[] => text.match(/[^.!?\n]*(?:[.!?\n]+\s*|$)/g)?.filter(Boolean) ?? [];
+const sentencesOf = (text: string): readonly string[] =>
+  text.match(/[^.!?\n]*(?:[.!?\n]+\s*|$)/g)?.filter(Boolean) ?? [];
 
 async function weighed(
   history: readonly HistoryItem[],

@@ -1,7 +1,13 @@
 import fc from 'fast-check';
 import { policy } from '@kv/policies';
 import { expect, test } from 'vitest';
-import { retainHistory, retainTokens, type HistoryItem, type LlamaSequenceLike, type TokenRange } from '../src/index.ts';
+import {
+  retainHistory,
+  retainTokens,
+  type HistoryItem,
+  type LlamaSequenceLike,
+  type TokenRange,
+} from '../src/index.ts';
 
 /** A sequence as node-llama-cpp keeps one: a list of tokens, here characters, of which ranges are erased. */
 class Characters implements LlamaSequenceLike {
@@ -77,7 +83,10 @@ test('what it cannot do is one sentence', async () => {
   const sequence = new Characters().add('abcdefghijklmnop');
   for (const [options, sentence] of [
     [{ policy: policy('knorm'), budget: 6 }, "'knorm ∘ topK' reads the signal keys, which llama.cpp keeps to itself"],
-    [{ policy: policy('snapkv'), budget: 6 }, 'reads the signal attention.window(w=64), which llama.cpp keeps to itself'],
+    [
+      { policy: policy('snapkv'), budget: 6 },
+      'reads the signal attention.window(w=64), which llama.cpp keeps to itself',
+    ],
     [{ policy: policy('quest'), budget: 6 }, 'acts inside attention, which llama.cpp keeps to itself'],
     [{ policy: policy('full'), budget: 6 }, "'full' leaves no kept slots"],
     [{ policy: streaming, budget: 100 }, 'budget: must leave room in a context of 100 tokens, got 100'],
@@ -113,7 +122,9 @@ test('a history loses whole sentences, and fits', async () => {
   expect([less[0], less.at(-2), less.at(-1)]).toEqual([history[0], history[3], history[4]]);
   for (const item of less)
     for (const sentence of words([item]).split(/(?<=[.?]) /)) expect(words(history)).toContain(sentence);
-  expect(await retainHistory({ policy: streaming })({ ...shift, maxTokensCount: 1000 })).toEqual({ chatHistory: history });
+  expect(await retainHistory({ policy: streaming })({ ...shift, maxTokensCount: 1000 })).toEqual({
+    chatHistory: history,
+  });
   await expect(retainHistory({ policy: streaming })({ ...shift, maxTokensCount: 10 })).rejects.toThrow(
     'expected a system message and a last question of at most 10 tokens, got 30',
   );

@@ -32,9 +32,11 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
   };
   for (const sort of ['view', 'freeze', 'wrapSelect', 'compact'] as const) {
     const [hook] = compiled.hooks(sort);
-    if (hook) refuse(`'${hook.label}' acts inside attention or moves numbers of the cache, expected a policy that evicts`);
+    if (hook)
+      refuse(`'${hook.label}' acts inside attention or moves numbers of the cache, expected a policy that evicts`);
   }
-  if (!compiled.evicts) refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
+  if (!compiled.evicts)
+    refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
   if (budget === undefined && !sizes)
     refuse(`'${label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
   const allotter = steps.find(({ kind, plan }) => kind === 'allocator' && !plan),
@@ -46,13 +48,17 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
   for (const need of needs) {
     if (isState(need) || FREE.includes(need.id)) continue;
     if (need.id === 'tokens' && !offers.text)
-      refuse(`'${label}' reads text, so the model's tokenizer is expected beside it: withPolicy(model, { tokenizer, ... })`);
+      refuse(
+        `'${label}' reads text, so the model's tokenizer is expected beside it: withPolicy(model, { tokenizer, ... })`,
+      );
     if (QUERIES.test(need.id) && !offers.queries)
       refuse(
         `'${label}' reads ${signalKey(need)}, which this model's graph does not give: expected its 'source', from which a graph with the queries is loaded`,
       );
     if (need.id === 'rope' && shape.fromMask)
-      refuse(`'${label}' reads rope, expected an export that takes position_ids, got one that counts positions by the mask`);
+      refuse(
+        `'${label}' reads rope, expected an export that takes position_ids, got one that counts positions by the mask`,
+      );
     if (!(need.id === 'tokens' || QUERIES.test(need.id) || (need.id === 'rope' && !need.provide)))
       refuse(`'${label}' reads the signal ${signalKey(need)}, which this engine does not have`);
   }

@@ -1,6 +1,6 @@
 import { advance, KvError, planBudgets, retain } from '@kv/core';
 import type { Backend, Cache, CacheLayer, HostArray, Policy, Rope } from '@kv/core';
-import { Tensor } from '@huggingface/transformers';
+import type { Tensor } from '@huggingface/transformers';
 import type { Demands } from './demands.ts';
 import type { LayerCache, QueryRing, Record } from './record.ts';
 import { turner } from './rope.ts';
@@ -72,7 +72,12 @@ export async function evicted(before: Record, course: Course): Promise<Record> {
   const { layers, kvHeads } = course.shape,
     { compiled } = course.demands,
     lengths = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(before.slots));
-  if (planBudgets(compiled, before.budget, lengths).budgets.flat().every((b) => b >= before.slots)) return before;
+  if (
+    planBudgets(compiled, before.budget, lengths)
+      .budgets.flat()
+      .every((b) => b >= before.slots)
+  )
+    return before;
   const record = await hosted(before),
     { slots, state, notes } = await retain(course.policy, cacheOf(record, course), {
       budget: before.budget,
@@ -127,8 +132,7 @@ function together(layer: LayerCache, sets: readonly Uint32Array[], { shape, rope
     { key, queries } = layer,
     n = sets[0].length,
     data = key.data as Float32Array;
-  for (const [g, set] of sets.entries())
-    for (const [to, from] of set.entries()) turn(data, (g * n + to) * d, from, to);
+  for (const [g, set] of sets.entries()) for (const [to, from] of set.entries()) turn(data, (g * n + to) * d, from, to);
   if (!queries) return layer;
   const moved: QueryRing = { ...queries, data: queries.data.slice(), rotations: queries.rotations.slice() };
   for (let h = 0; h < H; h++) {

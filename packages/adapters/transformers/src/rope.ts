@@ -20,7 +20,8 @@ export function ropeOf(config: Fields, headDim: number): Rope {
     angles(positions) {
       const angle = (row: number): Float32Array => frequency.map((f) => Math.fround(row * f)),
         rows = Array.from(positions, angle),
-        all = (of: (x: number) => number): Float32Array => Float32Array.from(rows.flatMap((row) => Array.from(row, of)));
+        all = (of: (x: number) => number): Float32Array =>
+          Float32Array.from(rows.flatMap((row) => Array.from(row, of)));
       return { cos: all(Math.cos), sin: all(Math.sin) };
     },
   };

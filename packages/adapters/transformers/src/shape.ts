@@ -11,7 +11,9 @@ interface Input {
 /** What is read of a loaded model of transformers.js. */
 export interface Loaded {
   readonly config: Fields;
-  readonly sessions: Readonly<Record<string, { readonly inputNames: readonly string[]; readonly inputMetadata: readonly Input[] }>>;
+  readonly sessions: Readonly<
+    Record<string, { readonly inputNames: readonly string[]; readonly inputMetadata: readonly Input[] }>
+  >;
 }
 
 /** A decoder as its session shows it. */
@@ -41,7 +43,10 @@ export function shapeOf({ config, sessions }: Loaded): Shape {
     past = names.filter((name) => name.startsWith('past')),
     keys = past.filter((name) => /^past_key_values\.\d+\.key$/.test(name));
   if (keys.length === 0)
-    return refuse('a model with a cache (inputs past_key_values.N.key and .value)', `${kind} with ${names.join(', ') || 'none'}`);
+    return refuse(
+      'a model with a cache (inputs past_key_values.N.key and .value)',
+      `${kind} with ${names.join(', ') || 'none'}`,
+    );
   const other = past.find((name) => !/^past_key_values\.\d+\.(?:key|value)$/.test(name));
   if (other !== undefined || past.length !== 2 * keys.length)
     return refuse('layers of attention alone', `${kind} with the input ${other ?? past.join(', ')}`);
@@ -56,7 +61,11 @@ export function shapeOf({ config, sessions }: Loaded): Shape {
     queryHeads = Number(config.num_attention_heads ?? config.n_head),
     headDim = size(3) ?? Number(config.head_dim ?? Number(config.hidden_size) / queryHeads),
     kvHeads = size(1) ?? Number(config.num_key_value_heads ?? queryHeads);
-  for (const [name, n] of Object.entries({ num_attention_heads: queryHeads, num_key_value_heads: kvHeads, head_dim: headDim }))
+  for (const [name, n] of Object.entries({
+    num_attention_heads: queryHeads,
+    num_key_value_heads: kvHeads,
+    head_dim: headDim,
+  }))
     if (!(Number.isInteger(n) && n > 0)) return refuse(`a config.json that says ${name}`, String(n));
   const scalar = config.query_pre_attn_scalar;
   return {
@@ -72,7 +81,12 @@ export function shapeOf({ config, sessions }: Loaded): Shape {
 
 /** The sliding window of a model's layers, where one is shorter than its positions. */
 function windowOf(config: Fields): number | undefined {
-  const { sliding_window: window, use_sliding_window: used, layer_types: types, max_position_embeddings: most } = config;
+  const {
+    sliding_window: window,
+    use_sliding_window: used,
+    layer_types: types,
+    max_position_embeddings: most,
+  } = config;
   if (typeof window !== 'number' || used === false || window >= Number(most ?? Infinity)) return undefined;
   if (Array.isArray(types)) return types.includes('sliding_attention') ? window : undefined;
   if (/^qwen/.test(String(config.model_type))) return used === true ? window : undefined;

@@ -40,8 +40,11 @@ export async function queryGraph(
 ): Promise<{ readonly session: object; readonly outputs: QueryOutputs }> {
   if (config.attn_logit_softcapping != null)
     throw new KvError('source', 'expected a model without a soft cap on attention, got one with it');
-  const { model, session_options: options = {}, ...where } =
-      typeof source === 'string' || source instanceof Uint8Array ? { model: source } : source,
+  const {
+      model,
+      session_options: options = {},
+      ...where
+    } = typeof source === 'string' || source instanceof Uint8Array ? { model: source } : source,
     read = typeof model === 'string' ? opener(model, where) : undefined,
     { dtype = 'fp32', model_file_name: file = 'model' } = where as { dtype?: string; model_file_name?: string },
     bytes = typeof model === 'string' ? await read?.(`${file}${SUFFIX[dtype] ?? `_${dtype}`}.onnx`) : model;
@@ -61,8 +64,10 @@ export async function queryGraph(
 type Read = (file: string) => Promise<Uint8Array>;
 
 async function needed(read: Read | undefined, file: string): Promise<Uint8Array> {
-  if (!/^[\w.-]+$/.test(file)) throw new KvError('source', `expected files beside the graph, got ${JSON.stringify(file)}`);
-  if (!read) throw new KvError('source', `expected a folder or a name, since the graph's tensors lie in ${file}, got bytes`);
+  if (!/^[\w.-]+$/.test(file))
+    throw new KvError('source', `expected files beside the graph, got ${JSON.stringify(file)}`);
+  if (!read)
+    throw new KvError('source', `expected a folder or a name, since the graph's tensors lie in ${file}, got bytes`);
   return read(file);
 }
 
@@ -72,7 +77,9 @@ function opener(name: string, { subfolder = 'onnx', revision = 'main' }: { reado
   return async (file) => {
     const found =
       (await fromDisk(`${inside}/${file}`)) ??
-      (env.allowLocalModels && env.localModelPath ? await fromDisk(`${env.localModelPath}/${inside}/${file}`) : undefined);
+      (env.allowLocalModels && env.localModelPath
+        ? await fromDisk(`${env.localModelPath}/${inside}/${file}`)
+        : undefined);
     if (found) return found;
     const folder = /^https?:/.test(name)
         ? `${name.replace(/\/$/, '')}/`

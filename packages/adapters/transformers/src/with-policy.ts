@@ -361,7 +361,12 @@ function joined(a: Uint32Array, b: Uint32Array): Uint32Array {
 
 function emptyLayers({ layers, kvHeads, headDim, type }: Shape): LayerCache[] {
   const none = (): Tensor =>
-    new Tensor(type as 'float32', type === 'float32' ? new Float32Array(0) : new Uint16Array(0), [1, kvHeads, 0, headDim]);
+    new Tensor(type as 'float32', type === 'float32' ? new Float32Array(0) : new Uint16Array(0), [
+      1,
+      kvHeads,
+      0,
+      headDim,
+    ]);
   return Array.from({ length: layers }, () => ({
     key: none(),
     value: none(),

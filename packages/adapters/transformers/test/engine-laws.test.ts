@@ -22,11 +22,13 @@ function hosted(model: Model, cache: DynamicCache): EngineSequence {
       return {
         queryHeads: 4,
         length,
-        layers: positions.map((heads, l): CacheLayer => ({
-          keys: array(entries[`past_key_values.${l}.key`]),
-          values: array(entries[`past_key_values.${l}.value`]),
-          positions: { data: Uint32Array.from(heads.flat()), shape: [heads.length, heads[0].length] },
-        })),
+        layers: positions.map(
+          (heads, l): CacheLayer => ({
+            keys: array(entries[`past_key_values.${l}.key`]),
+            values: array(entries[`past_key_values.${l}.value`]),
+            positions: { data: Uint32Array.from(heads.flat()), shape: [heads.length, heads[0].length] },
+          }),
+        ),
       };
     },
     fork: async () => hosted(model, model.fork(cache)),
@@ -37,8 +39,7 @@ describe.each(['ids', 'mask'] as const)('an export that takes positions from %s,
   const { model } = await exported({ positions }),
     host: EngineHost = {
       vocab: 1024,
-      open: async (policy: Policy) =>
-        hosted(await withPolicy(model, { policy, budget: '100%' }), new DynamicCache()),
+      open: async (policy: Policy) => hosted(await withPolicy(model, { policy, budget: '100%' }), new DynamicCache()),
     };
   each(engineLaws(host, { runs: 5, turns: positions === 'mask' }), test);
 });

@@ -37,7 +37,12 @@ async function compared(
   under: Policy,
   reference: Policy,
   settings: Omit<WithPolicyOptions, 'policy'> = SETTINGS,
-): Promise<{ readonly tokens: number[]; readonly want: readonly number[]; readonly differing: number; readonly kept: number }> {
+): Promise<{
+  readonly tokens: number[];
+  readonly want: readonly number[];
+  readonly differing: number;
+  readonly kept: number;
+}> {
   const kept = await withPolicy(model, { ...settings, policy: under, tokenizer, source: folder }),
     { budget, block, cadence } = settings,
     tokens = await generated(kept, inputsOf({ model, tokenizer, folder }), { max_new_tokens: 10 }),
@@ -267,14 +272,32 @@ describe('graphs', () => {
 describe('refused before the first token, in one sentence', () => {
   test.each([
     [() => ({ policy: policy('snapkv') }), "'snapkv ∘ topK' evicts, so a budget is expected"],
-    [() => ({ policy: policy('snapkv'), budget: 40 }), "reads attention.window(w=64), which this model's graph does not give"],
-    [() => ({ policy: policy('rarity'), budget: 40 }), "'rarity ∘ topK' reads text, so the model's tokenizer is expected"],
-    [() => ({ policy: policy('h2o'), budget: 40 }), 'reads the signal attention.accumulated, which this engine does not have'],
-    [() => ({ policy: policy('pyramidal'), budget: 400, source: plain.folder }), 'gives layers or heads budgets of their own'],
-    [() => ({ policy: policy('adakv'), budget: 40, source: plain.folder }), 'gives layers or heads budgets of their own'],
+    [
+      () => ({ policy: policy('snapkv'), budget: 40 }),
+      "reads attention.window(w=64), which this model's graph does not give",
+    ],
+    [
+      () => ({ policy: policy('rarity'), budget: 40 }),
+      "'rarity ∘ topK' reads text, so the model's tokenizer is expected",
+    ],
+    [
+      () => ({ policy: policy('h2o'), budget: 40 }),
+      'reads the signal attention.accumulated, which this engine does not have',
+    ],
+    [
+      () => ({ policy: policy('pyramidal'), budget: 400, source: plain.folder }),
+      'gives layers or heads budgets of their own',
+    ],
+    [
+      () => ({ policy: policy('adakv'), budget: 40, source: plain.folder }),
+      'gives layers or heads budgets of their own',
+    ],
     [() => ({ policy: policy('quest'), budget: 40 }), 'acts inside attention or moves numbers of the cache'],
     [() => ({ policy: policy('full'), budget: 40 }), "'full' leaves no kept slots"],
-    [() => ({ policy: policy('knorm'), budget: 40, block: 0 }), 'block: must be a positive whole number of tokens, got 0'],
+    [
+      () => ({ policy: policy('knorm'), budget: 40, block: 0 }),
+      'block: must be a positive whole number of tokens, got 0',
+    ],
     [() => ({ policy: policy('knorm'), budget: 0 }), 'budget: must be a whole number of slots of at least 1'],
   ] as const)('%#: %s', async (options, sentence) => {
     const error: unknown = await withPolicy(plain.model, options()).catch((cause: unknown) => cause);
@@ -288,7 +311,10 @@ describe('refused before the first token, in one sentence', () => {
       ones = (dims: number[], fill = 1n): Tensor =>
         new Tensor('int64', new BigInt64Array(dims[0] * dims[1]).fill(fill), dims);
     for (const [inputs, sentence] of [
-      [{ input_ids: ones([2, 3]), attention_mask: ones([2, 3]) }, 'expected one sequence at a time, got input_ids of [2, 3]'],
+      [
+        { input_ids: ones([2, 3]), attention_mask: ones([2, 3]) },
+        'expected one sequence at a time, got input_ids of [2, 3]',
+      ],
       [{ input_ids: ones([1, 3]), attention_mask: ones([1, 3], 0n) }, 'expected a sequence without padding'],
     ] as const)
       await expect(generated(kept, inputs, { max_new_tokens: 2 })).rejects.toThrow(sentence);
@@ -300,7 +326,10 @@ describe('refused before the first token, in one sentence', () => {
       config = (more: object): object => ({ config: { ...(model.config as object), ...more } });
     for (const [changed, sentence] of [
       [other(config({ is_encoder_decoder: true })), 'expected a decoder-only model, got llama'],
-      [other({ sessions: {} }), 'expected a model with a cache (inputs past_key_values.N.key and .value), got llama with none'],
+      [
+        other({ sessions: {} }),
+        'expected a model with a cache (inputs past_key_values.N.key and .value), got llama with none',
+      ],
       [other(config({ model_type: 'mistral', sliding_window: 64 })), 'expected a model whose layers see all slots'],
     ] as const)
       await expect(withPolicy(changed, { policy: policy('knorm'), budget: 40 })).rejects.toThrow(sentence);

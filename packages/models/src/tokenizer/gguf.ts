@@ -152,7 +152,11 @@ function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string
     prefix = flag(metadata, 'add_space_prefix', where) ?? true,
     ranks = new Map(piecesOf(tokens, types));
   const cuts = [...ranks].flatMap(([piece, at]) =>
-    Array.from({ length: piece.length - 1 }, (_, i) => ({ left: piece.slice(0, i + 1), right: piece.slice(i + 1), at })),
+    Array.from({ length: piece.length - 1 }, (_, i) => ({
+      left: piece.slice(0, i + 1),
+      right: piece.slice(i + 1),
+      at,
+    })),
   );
   const merges = cuts
     .filter(({ left, right }) => ranks.has(left) && ranks.has(right))
@@ -197,9 +201,7 @@ function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string
  * all take part.
  */
 const piecesOf = (tokens: readonly string[], types: ArrayLike<number>): (readonly [piece: string, id: number])[] =>
-  tokens.flatMap((token, at) =>
-    [UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const],
-  );
+  tokens.flatMap((token, at) => ([UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const]));
 
 const scoresOf = (metadata: ReadonlyMap<string, unknown>, count: number, where: string): ArrayLike<number> =>
   list(

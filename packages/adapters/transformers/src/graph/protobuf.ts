@@ -42,7 +42,9 @@ export function* fields(message: Uint8Array): Generator<Field> {
 export const text = (bytes: Uint8Array | undefined): string => new TextDecoder().decode(bytes);
 
 /** A message: whole numbers, texts and messages by field number, in order. */
-export function message(...parts: readonly (readonly [number: number, value: number | string | Uint8Array])[]): Uint8Array {
+export function message(
+  ...parts: readonly (readonly [number: number, value: number | string | Uint8Array])[]
+): Uint8Array {
   const bytes = parts.flatMap(([number, value]) => {
     if (typeof value === 'number') return [...varintOf(8 * number), ...varintOf(value)];
     const content = typeof value === 'string' ? new TextEncoder().encode(value) : value;

@@ -76,7 +76,8 @@ export function plainAttention(
         op('Transpose', [op('Unsqueeze', [value, graph.ints(2)])], { perm });
     const queries = op('Transpose', [shaped(q, G, H / G, d)], { perm: [0, 2, 3, 1, 4] }); // [batch, G, R, m, d]
     let scores = op('Mul', [op('MatMul', [queries, across(keys, [0, 1, 2, 4, 3])]), scalar(scale)]);
-    if (softcap !== undefined) scores = op('Mul', [op('Tanh', [op('Div', [scores, scalar(softcap)])]), scalar(softcap)]);
+    if (softcap !== undefined)
+      scores = op('Mul', [op('Tanh', [op('Div', [scores, scalar(softcap)])]), scalar(softcap)]);
     const window = windows[layer],
       mine = biases.get(window) ?? bias(window);
     biases.set(window, mine);

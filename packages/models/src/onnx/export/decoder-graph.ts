@@ -43,8 +43,7 @@ export async function decoderGraph(
     ids = graph.input('input_ids', [BATCH, NEW], 'int64'),
     mask = graph.input('attention_mask', [BATCH, ALL], 'int64'),
     byIds = positions === 'ids' && graph.input('position_ids', [BATCH, NEW], 'int64');
-  const pastOf = (l: number, part: string): string =>
-      graph.input(`past_key_values.${l}.${part}`, [BATCH, G, PAST, d]),
+  const pastOf = (l: number, part: string): string => graph.input(`past_key_values.${l}.${part}`, [BATCH, G, PAST, d]),
     cached = Array.from({ length: layers }, (_, l) => [pastOf(l, 'key'), pastOf(l, 'value')] as const);
   const embed = await weights.embed(),
     table = dense(embed),
@@ -54,8 +53,7 @@ export async function decoderGraph(
     tokens = (value: string, width: number): string =>
       graph.op('Reshape', [value, graph.op('Concat', [shape, graph.ints(width)], { axis: 0 })]);
   let x = rows(graph.op('Gather', [graph.floats(table, [vocab, D]), ids]));
-  if (config.embeddingScale !== 1)
-    x = graph.op('Mul', [x, graph.floats(Float32Array.of(config.embeddingScale), [])]);
+  if (config.embeddingScale !== 1) x = graph.op('Mul', [x, graph.floats(Float32Array.of(config.embeddingScale), [])]);
   const can = fits(config),
     fused = attention === 'fused' && can.fused,
     inside = byIds === false && fused && can.turning,

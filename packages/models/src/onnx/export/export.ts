@@ -120,7 +120,7 @@ function besideFiles(
         size = 0;
       }
       const offset = size;
-      for (let done = 0; done < bytes.length;)
+      for (let done = 0; done < bytes.length; )
         done += writeSync(to, bytes, done, Math.min(bytes.length - done, 2 ** 30), offset + done);
       size += bytes.length + (-bytes.length & 63);
       return { file: names[names.length - 1], offset, length: bytes.length };
