@@ -10,7 +10,7 @@ export type Source =
   | Uint8Array
   | {
       readonly model: string | Uint8Array;
-      /** @defaultValue 'fp32' */
+      /** @defaultValue that of the loaded model */
       readonly dtype?: string;
       /** @defaultValue 'onnx' */
       readonly subfolder?: string;
@@ -46,18 +46,21 @@ export async function queryGraph(
       ...where
     } = typeof source === 'string' || source instanceof Uint8Array ? { model: source } : source,
     read = typeof model === 'string' ? opener(model, where) : undefined,
-    { dtype = 'fp32', model_file_name: file = 'model' } = where as { dtype?: string; model_file_name?: string },
+    session = sessions.model as object as { readonly config?: { readonly dtype?: string } },
+    { dtype = session.config?.dtype ?? 'fp32', model_file_name: file = 'model' } = where as {
+      dtype?: string;
+      model_file_name?: string;
+    },
     bytes = typeof model === 'string' ? await read?.(`${file}${SUFFIX[dtype] ?? `_${dtype}`}.onnx`) : model;
   if (!bytes) throw new KvError('source', 'expected bytes, got none');
   const graph = readGraph(bytes),
     outputs = queryOutputs(graph, shape),
     changed = withOutputs(bytes, [...new Set(outputs.map(({ name }) => name))], shape.type as 'float32'),
     externalData = await Promise.all(graph.files.map(async (path) => ({ path, data: await needed(read, path) })));
-  const { session } = { session: sessions.model as object & { readonly config?: object } },
-    made = await (session.constructor as unknown as SessionClass).create(changed, {
-      ...options,
-      ...(externalData.length > 0 && { externalData }),
-    });
+  const made = await (session.constructor as unknown as SessionClass).create(changed, {
+    ...options,
+    ...(externalData.length > 0 && { externalData }),
+  });
   return { session: Object.assign(made, { config: session.config }), outputs };
 }
 

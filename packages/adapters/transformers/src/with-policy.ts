@@ -90,8 +90,11 @@ export async function withPolicy<M extends object = PreTrainedModel>(
       throw new KvError(name, `must be a positive whole number of tokens, got ${n}`);
   const inner = model as unknown as Inner,
     shape = shapeOf(inner),
-    reader = tokenizer ?? (await tokenizerOf(source)),
-    demands = demandsOf(policy, budget, shape, { queries: source !== undefined, text: reader !== undefined });
+    demands = demandsOf(policy, budget, shape, {
+      queries: source !== undefined,
+      text: tokenizer !== undefined || nameOf(source) !== undefined,
+    }),
+    reader = demands.text ? (tokenizer ?? (await tokenizerOf(source))) : undefined;
   const graph = demands.window > 0 && source !== undefined ? await queryGraph(source, inner, shape) : undefined,
     turns = demands.rope || shape.fromMask,
     course: Course = {
@@ -107,21 +110,23 @@ export async function withPolicy<M extends object = PreTrainedModel>(
     budget: budget ?? '100%',
     block: block ?? demands.compiled.hooks('cadence')[0]?.block,
     cadence: cadence ?? demands.compiled.hooks('cadence')[0]?.every,
-    reader: demands.text ? reader : undefined,
+    reader,
     ...(graph && { graph }),
   });
   return engine.model as PolicyModel<M>;
 }
 
-async function tokenizerOf(source: Source | undefined): Promise<Decodes | undefined> {
-  const name = typeof source === 'string' ? source : source instanceof Uint8Array ? undefined : source?.model;
-  return typeof name === 'string' ? AutoTokenizer.from_pretrained(name, optionsOf(source)) : undefined;
-}
-const optionsOf = (source: Source | undefined): object => {
-  if (source === undefined || typeof source === 'string' || source instanceof Uint8Array) return {};
-  const { model: _, ...options } = source;
-  return options;
+/** The folder or name of a source. */
+const nameOf = (source: Source | undefined): string | undefined => {
+  const model = source instanceof Uint8Array || typeof source === 'string' ? source : source?.model;
+  return typeof model === 'string' ? model : undefined;
 };
+
+async function tokenizerOf(source: Source | undefined): Promise<Decodes | undefined> {
+  const name = nameOf(source),
+    options = typeof source === 'object' && !(source instanceof Uint8Array) ? { ...source, model: undefined } : {};
+  return name === undefined ? undefined : AutoTokenizer.from_pretrained(name, options);
+}
 
 interface Running {
   readonly budget: Budget;

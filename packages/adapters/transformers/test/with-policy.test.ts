@@ -149,6 +149,7 @@ describe('what uses a model goes on using it', () => {
         max_new_tokens: 8,
         do_sample: false,
         return_full_text: false,
+        add_special_tokens: true,
         streamer,
       } as never)) as unknown as [{ generated_text: string }];
     expect(text).toBe(tokenizer.decode(alone, { skip_special_tokens: true }));
