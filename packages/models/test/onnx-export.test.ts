@@ -15,6 +15,7 @@ import {
   parseConfig,
   referenceLinear,
   type Matrix,
+  type ModelConfig,
   type Weights,
 } from '../src/index.ts';
 import { configJson } from '../src/checkpoint/hub-files.ts';
@@ -28,6 +29,12 @@ const folder = mkdtempSync(join(tmpdir(), 'kv-export-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 let next = 0;
 const empty = (): string => join(folder, String(next++));
+
+/** Divisors without a type of their own are written as LongRoPE's, the same for long sequences. */
+function meant({ rope: { long, ...rope }, ...config }: ModelConfig): ModelConfig {
+  const same = long?.divisors.every((d, i) => d === rope.divisors?.[i]) ?? true;
+  return { ...config, rope: same ? rope : { ...rope, ...(long && { long }) } };
+}
 
 const folders = ['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
 const files = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
@@ -59,8 +66,8 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
     const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
       read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
     await close();
-    expect(parseConfig(read('config.json'), 'config.json')).toEqual(config);
-    expect(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made')).toEqual(config);
+    expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(config);
+    expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(config);
     const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
     for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
       expect(again.encode(text)).toEqual(tokenizer.encode(text));
@@ -142,6 +149,6 @@ test('a folder that cannot be written is named', async () => {
   const file = join(folder, 'a-file');
   writeFileSync(file, '');
   await expect(exportOnnx('embedded', file)).rejects.toThrow(
-    `${file}: expected a folder that can be written, got EEXIST`,
+    `${file}: expected a folder that can be written, got ENOTDIR`,
   );
 });
