@@ -13,8 +13,8 @@ import {
   weigher,
 } from '@kv/core';
 import type { Cache, HostArray, Policy, RetainedState } from '@kv/core';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims, LawOptions } from './law.ts';
 
 /** One sequence of an engine. */
 export interface EngineSequence {
@@ -92,7 +92,7 @@ const numbers = ({ layers }: Cache): string =>
   text(layers.map((layer) => [layer.positions, layer.keys, layer.values].map((x) => x && Array.from(x.data))));
 
 type Judge = (before: Cache, after: Cache, at: Case) => void | Promise<void>;
-type Property = Claims<'any', EngineHost, EngineOptions>['any'];
+type Property = Claim<EngineHost, EngineOptions>;
 /** Judges every event of a case; `judge` is made anew for each. */
 const judged =
   (policy: Policy, judge: () => Judge, parts = 2): Property =>
@@ -133,19 +133,8 @@ const rows =
       for (const [g, row] of heads.entries()) judge(row, `layer ${l}, head ${g}`, was[l][g], at);
   };
 
-export type EngineLaw =
-  | 'kept'
-  | 'places'
-  | 'remembers'
-  | 'numbers'
-  | 'ascending'
-  | 'budget'
-  | 'forced'
-  | 'length'
-  | 'whole'
-  | 'forks';
 /** Claims about an engine that hosts policies. */
-export const engine: Claims<EngineLaw, EngineHost, EngineOptions> = {
+export const engine = {
   /** Of given keys and values it keeps what `retain` keeps. */
   kept: judged(byNorms, keeps(byNorms)),
   /** Positions are original ones, whatever was evicted before. */
@@ -233,7 +222,7 @@ export const engine: Claims<EngineLaw, EngineHost, EngineOptions> = {
       const after = await rests.cache();
       claim(numbers(after) === was && after.length === before.length, () => 'expected forks apart, got one that moved');
     }),
-};
+} satisfies Claims<EngineHost, EngineOptions>;
 
 /** Vectors of a cache by layer, head and position. */
 function vectors(cache: Cache, name: 'keys' | 'values'): ReadonlyMap<string, string> {
@@ -254,4 +243,4 @@ function vectors(cache: Cache, name: 'keys' | 'values'): ReadonlyMap<string, str
 }
 
 /** What an adapter owes: the laws of an engine that hosts policies. */
-export const engineLaws = (host: EngineHost, options: EngineOptions = {}): Suite => suite(engine, host, options);
+export const engineLaws = lawsOf(engine);

@@ -19,8 +19,9 @@ import {
   type Weights,
 } from '../src/index.ts';
 import { configJson } from '../src/checkpoint/hub-files.ts';
+import { decoderGraph } from '../src/onnx/export/decoder-graph.ts';
 import { embeddedFolder } from '../src/checkpoint/embedded.ts';
-import { fixture, wanted } from './fixture.ts';
+import { familyFiles, fixture, wanted } from './fixture.ts';
 import { logitsOf } from './exported.ts';
 import { emptyCaches, relative, run } from './run.ts';
 import { shared } from './shared.ts';
@@ -31,15 +32,17 @@ let next = 0;
 const empty = (): string => join(folder, String(next++));
 
 /** Divisors without a type of their own are written as LongRoPE's, the same for long sequences. */
-function meant({ rope: { long, ...rope }, ...config }: ModelConfig): ModelConfig {
-  const same = long?.divisors.every((d, i) => d === rope.divisors?.[i]) ?? true;
-  return { ...config, rope: same ? rope : { ...rope, ...(long && { long }) } };
+function meant({ ropes, ...config }: ModelConfig): ModelConfig {
+  return {
+    ...config,
+    ropes: ropes.map(({ long, reach: _, ...rope }) => {
+      const same = long?.divisors.every((d, i) => d === rope.divisors?.[i]) ?? true;
+      return same ? rope : { ...rope, ...(long && { long }) };
+    }),
+  };
 }
 
-const folders = ['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
-const files = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
-
-describe.each([...folders, ...files])('%s/%s', (name, file) => {
+describe.each(familyFiles)('%s/%s', (name, file) => {
   const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
     (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
   );
@@ -52,7 +55,9 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
       await exportOnnx(fixture(`${name}/${file}`), to, kind);
       // Keys of the first blocks of a sequence that turns out longer are turned by the short divisors.
       for (const { ids, logits } of wanted(name, file))
-        for (const block of ids.length > (config.rope.long?.beyond ?? Infinity) ? [ids.length] : [ids.length, 1, 7]) {
+        for (const block of config.ropes.some(({ long }) => ids.length > (long?.beyond ?? Infinity))
+          ? [ids.length]
+          : [ids.length, 1, 7]) {
           const rows = await logitsOf(to, 'model.onnx', ids, block);
           for (const at of Object.keys(logits).map(Number))
             expect(relative(rows[at], logits[at]), `position ${at}, blocks of ${block}`).toBeLessThan(1e-5);
@@ -66,8 +71,8 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
     const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
       read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
     await close();
-    expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(config);
-    expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(config);
+    expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(meant(config));
+    expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(meant(config));
     const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
     for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
       expect(again.encode(text)).toEqual(tokenizer.encode(text));
@@ -133,6 +138,32 @@ test('the embedded model gives the logits of @kv/models, from files beside the g
     got = await logitsOf(to, 'model.onnx', ids, ids.length);
   for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-5);
 });
+
+test.each(['ids', 'mask'] as const)(
+  'layers that turn differently or not at all, positions from %s',
+  async (positions) => {
+    const to = empty(),
+      { weights, close, ...read } = await openCheckpoint(embeddedFolder()),
+      config: ModelConfig = {
+        ...read.config,
+        ropes: read.config.ropes.map((rope, l) => [{ ...rope, theta: 77 }, { theta: 1, rotary: 0 }, rope][l % 3]),
+      };
+    await exportOnnx('embedded', to);
+    const graph = await decoderGraph(config, weights, { form: 'f32', positions, attention: 'fused' });
+    writeFileSync(join(to, 'onnx/model.onnx'), graph);
+    const decoder = hostDecoder(await createDecoder(config, weights, linearEngine(referenceLinear)));
+    await close();
+    const ids = Array.from({ length: 23 }, (_, i) => (i * 7 + 3) % config.vocab),
+      want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((_, i) => i) }),
+      got = await logitsOf(to, 'model.onnx', ids, 9);
+    expect(config.headDim % 16).toBe(0);
+    const { decoder: plain } = await loadModel('embedded'),
+      other = await run(plain, emptyCaches(plain), ids, { want: ids.map((_, i) => i) });
+    // These angles are not what it was made for: scores are larger, and so are their roundings.
+    for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-4);
+    expect(Math.max(...want.map((row, i) => relative(other[i], row)))).toBeGreaterThan(0.05);
+  },
+);
 
 test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', async () => {
   const { readGguf, fileSource, ggufTokenizer } = await import('../src/index.ts'),

@@ -5,9 +5,10 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /**
  * How a model turns keys, from its config.json: rotary embeddings of types default, linear and llama3, pairs (i, i +
- * rotary / 2). @throws KvError for another type
+ * rotary / 2), the same in every layer. @throws KvError for others
  */
 export function ropeOf(config: Fields, headDim: number): Rope {
+  expectAlike(config);
   const scaling = (config.rope_parameters ?? config.rope_scaling ?? {}) as Fields,
     number = (name: string, fallback: number): number => Number(scaling[name] ?? config[name] ?? fallback),
     type = scaling.rope_type ?? scaling.type ?? 'default',
@@ -25,6 +26,24 @@ export function ropeOf(config: Fields, headDim: number): Rope {
       return { cos: all(Math.cos), sin: all(Math.sin) };
     },
   };
+}
+
+/** @throws KvError for layers that turn differently, as Gemma 3's, or not at all, as some of SmolLM3's. */
+function expectAlike({
+  model_type: kind,
+  rope_parameters,
+  rope_local_base_freq: local,
+  no_rope_layers: turns,
+}: Fields): void {
+  const nested = Object.values((rope_parameters ?? {}) as Fields).some(
+      (x) => typeof x === 'object' && x !== null && !Array.isArray(x),
+    ),
+    every = Array.isArray(turns) ? !turns.includes(0) : kind !== 'smollm3';
+  if (nested || local != null || /^gemma3/.test(String(kind)) || !every)
+    throw new KvError(
+      'withPolicy',
+      `this policy needs to know how keys are turned: expected layers that turn alike, got ${String(kind)}, whose layers differ`,
+    );
 }
 
 function divisors(

@@ -67,7 +67,7 @@ export function shapeOf({ config, sessions }: Loaded): Shape {
     head_dim: headDim,
   }))
     if (!(Number.isInteger(n) && n > 0)) return refuse(`a config.json that says ${name}`, String(n));
-  const scalar = config.query_pre_attn_scalar;
+  const { query_pre_attn_scalar: scalar, attention_multiplier: multiplier } = config;
   return {
     layers: keys.length,
     queryHeads,
@@ -75,7 +75,7 @@ export function shapeOf({ config, sessions }: Loaded): Shape {
     headDim,
     type: key.type ?? 'float32',
     fromMask: !names.includes('position_ids'),
-    scale: (typeof scalar === 'number' ? scalar : headDim) ** -0.5,
+    scale: typeof multiplier === 'number' ? multiplier : (typeof scalar === 'number' ? scalar : headDim) ** -0.5,
   };
 }
 

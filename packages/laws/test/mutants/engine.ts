@@ -1,7 +1,7 @@
 import { retain } from '@kv/core';
 import type { Cache, Piece, Policy } from '@kv/core';
 import { engine } from '../../src/engine.ts';
-import type { EngineHost, EngineOptions, EngineLaw } from '../../src/engine.ts';
+import type { EngineHost, EngineOptions } from '../../src/engine.ts';
 import { NaiveEngine } from '../naive-engine.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
@@ -116,7 +116,7 @@ class Siamese extends NaiveEngine {
   }
 }
 
-export const engines: Field = field<EngineLaw, EngineHost, EngineOptions>('engine', engine, {
+export const engines: Field = field<keyof typeof engine, EngineHost, EngineOptions>('engine', engine, {
   good: host((policy) => new NaiveEngine(policy)),
   mutants: {
     kept: host((policy) => new Valueless(policy)),

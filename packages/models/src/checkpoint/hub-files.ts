@@ -65,14 +65,22 @@ const CLASSES: Readonly<Record<ArchitectureName, string>> = {
   qwen3: 'Qwen3ForCausalLM',
   phi3: 'Phi3ForCausalLM',
   gemma2: 'Gemma2ForCausalLM',
+  gemma3_text: 'Gemma3ForCausalLM',
+  smollm3: 'SmolLM3ForCausalLM',
+  olmo2: 'Olmo2ForCausalLM',
+  granite: 'GraniteForCausalLM',
 };
 
 /** The config.json that `parseConfig` reads back to the same; a Llama with a sliding window is a Mistral there. */
 export function configJson(config: ModelConfig): Fields {
-  const { attention, biases, rope } = config,
-    window = attention.windows.find(Number.isFinite),
+  const { attention, biases, ropes } = config,
+    { windows } = attention,
+    window = windows.find(Number.isFinite),
     name = config.architecture === 'llama' && window !== undefined ? 'mistral' : config.architecture,
     kind = architectures[name];
+  const own = (l: number): boolean => kind.localTheta !== undefined && Number.isFinite(windows[l]),
+    rope = ropes.find(({ rotary }, l) => rotary > 0 && !own(l)) ?? ropes[0],
+    local = ropes.find((_, l) => own(l));
   return {
     architectures: [CLASSES[name]],
     model_type: name,
@@ -85,7 +93,7 @@ export function configJson(config: ModelConfig): Fields {
     vocab_size: config.vocab,
     max_position_embeddings: config.maxPositions,
     rms_norm_eps: config.normEps,
-    [name === 'gemma2' ? 'hidden_activation' : 'hidden_act']: { silu: 'silu', gelu: 'gelu_pytorch_tanh' }[
+    [kind.activation === 'gelu' ? 'hidden_activation' : 'hidden_act']: { silu: 'silu', gelu: 'gelu_pytorch_tanh' }[
       config.activation
     ],
     tie_word_embeddings: config.tied,
@@ -94,14 +102,23 @@ export function configJson(config: ModelConfig): Fields {
     ...(config.bosId !== undefined && { bos_token_id: config.bosId }),
     eos_token_id: config.eosIds,
     ...ropeJson(rope, config.maxPositions),
+    ...(local && { rope_local_base_freq: local.theta }),
+    ...(kind.unturned !== undefined && { no_rope_layers: ropes.map(({ rotary }) => (rotary > 0 ? 1 : 0)) }),
     ...(kind.partialRotary && { partial_rotary_factor: rope.rotary / config.headDim }),
     ...(kind.windows !== 'none' && { sliding_window: window ?? null }),
-    ...((kind.windows === 'even' || kind.windows === 'from') && {
-      use_sliding_window: window !== undefined,
-      layer_types: attention.windows.map((w) => (Number.isFinite(w) ? 'sliding_attention' : 'full_attention')),
+    ...(kind.windows !== 'none' &&
+      kind.windows !== 'all' && {
+        use_sliding_window: window !== undefined,
+        layer_types: windows.map((w) => (Number.isFinite(w) ? 'sliding_attention' : 'full_attention')),
+      }),
+    ...(kind.scale === 'query_pre_attn_scalar' && { query_pre_attn_scalar: attention.scale ** -2 }),
+    ...(kind.scale === 'attention_multiplier' && { attention_multiplier: attention.scale }),
+    ...(kind.multipliers && {
+      embedding_multiplier: config.embeddingScale,
+      residual_multiplier: config.residualScale ?? 1,
+      logits_scaling: 1 / (config.logitScale ?? 1),
     }),
     ...(kind.softcaps && {
-      query_pre_attn_scalar: attention.scale ** -2,
       attn_logit_softcapping: attention.softcap ?? null,
       final_logit_softcapping: config.finalSoftcap ?? null,
     }),

@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
 import { attend, type Attend, type AttendOptions } from '../attention.ts';
-import { dense } from '../checkpoint/matrix.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
@@ -17,6 +16,8 @@ export interface HostRunnable extends Runnable {
 export interface HostEngine extends Engine<HostRunnable> {
   /** Attention over a cache on the host, where this engine has a faster one than `attend`. */
   readonly attend?: Attend;
+  /** Whether that one gives the statistics of windows, too. @defaultValue false */
+  readonly attendsWindows?: boolean;
 }
 
 /**
@@ -32,6 +33,8 @@ export interface Projection {
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
 export interface HostDecoder extends Decoder<HostRunnable> {
   readonly attend: Attend;
+  /** Whether `attend` gives the statistics of windows, too. */
+  readonly attendsWindows: boolean;
   /**
    * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
    * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
@@ -53,8 +56,11 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   logits(x: Float32Array): Promise<Float32Array>;
 }
 
-/** A decoder's arithmetic on the host; `attends` is its engine's attention. */
-export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = attend): HostDecoder {
+/** A decoder's arithmetic on the host, with its engine's attention. */
+export function hostDecoder(
+  decoder: Decoder<HostRunnable>,
+  { attend: attends = attend, attendsWindows = attends === attend }: Pick<HostEngine, 'attend' | 'attendsWindows'> = {},
+): HostDecoder {
   const {
     config: { hidden: D, normEps },
     layers,
@@ -63,8 +69,11 @@ export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = at
     rows,
     angles,
   } = decoder;
-  /** The angles of the last projection: most likely those of the next one too. */
-  let turned: Angles | undefined;
+  /** Where the rows of the last projection stand: most likely those of the next one too. */
+  let stood: Uint32Array | undefined, over: number | undefined;
+  /** What the layer after this one most likely turns by. */
+  const ahead = (layer: number): Angles | undefined =>
+    stood !== undefined && layer + 1 < layers.length ? angles(layer + 1, stood, over) : undefined;
   const at = (layer: number): DecoderLayer<HostRunnable> => {
     const found = layers[layer];
     if (found === undefined)
@@ -78,27 +87,28 @@ export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = at
     const m = x.length / D,
       { finish } = at(layer);
     note(layer, m, 'output', 'gateUp', 'down');
-    return (await finish.run([x, attended], m, turned))[0];
+    return (await finish.run([x, attended], m, ahead(layer)))[0];
   };
   return {
     ...decoder,
     attend: attends,
+    attendsWindows,
     async project(layer, x, positions, length) {
       const { project } = at(layer),
         m = positions.length;
       note(layer, m, 'qkv');
-      turned = angles(positions, length);
-      const [q, k, v] = await project.run([x], m, turned);
+      [stood, over] = [positions, length];
+      const [q, k, v] = await project.run([x], m, angles(layer, positions, length));
       return { q, k, v };
     },
     finish,
     async attendAndFinish(layer, x, attention) {
-      const fused = at(layer).finish.runAfter?.(attention, x, turned);
+      const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
       if (fused === undefined) return finish(layer, x, await attends(attention));
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
     },
-    outputWeight: (layer) => dense(at(layer).output),
+    outputWeight: (layer) => at(layer).output(0, D),
     hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
     async logits(x) {
       const m = x.length / D;

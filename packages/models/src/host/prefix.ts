@@ -61,14 +61,16 @@ export function createPrefixStore(
    * Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the
    * other.
    */
-  const isLong = (length: number): boolean => length > (model.config.rope.long?.beyond ?? Infinity);
+  const beyond = Math.min(...model.config.ropes.map(({ long }) => long?.beyond ?? Infinity)),
+    isLong = (length: number): boolean => length > beyond;
   /** The stored sequence that shares most with ids, now the one used last. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
       if (isLong(sequence.memory.rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids),
-        shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
+        cut = Math.min(all, most),
+        shared = cut >= sequence.cuttableFrom || cut === sequence.length ? cut : 0;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) kept = [...kept.filter((each) => each !== best.sequence), best.sequence];

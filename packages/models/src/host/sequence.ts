@@ -6,7 +6,7 @@ import type { Draw } from '../sampling.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
 import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
-import type { AttentionCounters, Memory, Output } from '../sequence/memory.ts';
+import type { AttentionCounters, FeedOptions, Memory, Output } from '../sequence/memory.ts';
 import { expectRoom } from '../sequence/room.ts';
 import type { MemoryOptions, Model } from '../sequence/runtime.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
@@ -28,6 +28,11 @@ export interface PrefillOptions {
   readonly policies?: readonly Policy[];
   /** Last rows whose logits are kept in `logits`. @defaultValue 1 */
   readonly rows?: number;
+  /**
+   * Nothing will evict after the prompt: what only its events read is let go layer by layer, where they run so.
+   * @defaultValue false
+   */
+  readonly forget?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 export interface SequenceOptions {
@@ -145,7 +150,7 @@ export class Sequence {
    */
   async prefill(
     ids: readonly number[],
-    { policy, budget, block, policies = [], rows = 1, signal }: PrefillOptions = {},
+    { policy, budget, block, policies = [], rows = 1, forget = false, signal }: PrefillOptions = {},
   ): Promise<void> {
     this.memory.expectWhole();
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
@@ -157,9 +162,10 @@ export class Sequence {
       compiled = policy ? compile(policy) : this.policy;
     const { needs, label, reach } = compiled,
       course = courseOf(compiled, this.#allowance(compiled, budget, this.length + ids.length), this.#course);
+    expectAlike(compiled, this.model);
     const acts = evicts(course),
-      late = waits(compiled),
-      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
+      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length,
+      late = waits(compiled, size < ids.length);
     expectRoom(
       memory,
       acts && !late && size < ids.length ? Math.max(size, size + course.budget.slots - memory.longest) : ids.length,
@@ -183,7 +189,7 @@ export class Sequence {
       );
     this.#outputs.put();
     try {
-      await this.#blocks(ids, size, { rows, signal, acts, late });
+      await this.#blocks(ids, size, { rows, signal, acts, late, forget });
     } catch (error) {
       memory.prompted(0); // what was fed is the prompt now
       throw error;
@@ -199,7 +205,7 @@ export class Sequence {
     expectRoom(this.memory, ids.length, 'prompt');
     this.#rollback();
     this.memory.prompted(ids.length);
-    this.#outputs.put(await this.#feed(ids, rows, false));
+    this.#outputs.put(await this.#feed(ids, rows));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
   }
@@ -267,30 +273,30 @@ export class Sequence {
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
     this.memory.expectWhole();
-    if (this.observer && this.policy.hooks('view').length > 0) return;
-    const { window, accumulated, block } = watchOf(
-      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
-    );
-    if (window === 0 && !accumulated && !block) this.memory.unwatch();
+    if (this.#settles) this.memory.unwatch();
   }
 
   /**
-   * Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a fork may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where a fork is as long as the sequence.
    */
-  get cuttable(): boolean {
-    return this.memory.cuttable;
+  get cuttableFrom(): number {
+    return this.memory.cuttableFrom;
   }
 
   /**
-   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the
-   * sequence is `cuttable`.
+   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError for a
+   * length below `cuttableFrom`.
    */
   forkAt(length: number): Sequence {
     this.memory.expectWhole();
-    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length))
+    const from = Math.max(1, this.cuttableFrom);
+    if (!(Number.isInteger(length) && length >= from && length <= this.length))
       throw new KvError(
         'forkAt',
-        `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`,
+        from > this.length
+          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
+          : `expected a length from ${from} to ${this.length}, got ${length}`,
       );
     const copy = new Sequence(this.model, undefined, { memory: this.memory.fork(length) });
     copy.#course = courseOf(copy.policy, this.#course.budget);
@@ -411,6 +417,15 @@ export class Sequence {
     return slots === undefined ? undefined : { slots };
   }
 
+  /** Whether only events read what is remembered. */
+  get #settles(): boolean {
+    if (this.observer && this.policy.hooks('view').length > 0) return false;
+    const { window, accumulated, block } = watchOf(
+      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
+    );
+    return window === 0 && !accumulated && !block;
+  }
+
   /** Steps ahead of their tokens never ran. */
   #rollback(): void {
     this.counts.rolledBack += this.#steps.rollback(this.memory.ahead);
@@ -425,11 +440,13 @@ export class Sequence {
       signal,
       acts,
       late,
+      forget,
     }: {
       readonly rows: number;
       readonly signal: AbortSignal | undefined;
       readonly acts: boolean;
       readonly late: boolean;
+      readonly forget: boolean;
     },
   ): Promise<void> {
     for (let from = 0; from < ids.length; from += size) {
@@ -437,23 +454,41 @@ export class Sequence {
       signal?.throwIfAborted();
       const part = ids.slice(from, from + size),
         after = ids.length - from - part.length;
-      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late, signal));
+      const last = after === 0 && acts && late;
+      this.#outputs.add(
+        await this.#feed(part, Math.max(0, rows - after), {
+          evict: acts && !late,
+          eventFollows: last,
+          forget: forget && after === 0 && this.#settles,
+          signal,
+        }),
+      );
       this.counts.blocks++;
-      if (after === 0 && acts && late) await this.#event();
+      if (last) await this.#event();
       this.memory.ledger.sample('prefill', part.length);
     }
   }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean, signal?: AbortSignal): Promise<Output> {
+  async #feed(
+    ids: readonly number[],
+    rows: number,
+    {
+      evict = false,
+      eventFollows = false,
+      forget = false,
+      signal,
+    }: Pick<FeedOptions, 'eventFollows' | 'signal'> & { readonly evict?: boolean; readonly forget?: boolean } = {},
+  ): Promise<Output> {
     const memory = this.memory,
       plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
     const { output, event } = await memory.feed(ids, {
       phase: 'prefill',
       course: this.#course,
       rows,
+      eventFollows,
       signal,
-      ...(plan && { evict: { plan, times: this.times } }),
+      ...(plan && { evict: { plan, times: this.times, forget } }),
     });
     if (plan && event) this.#done(plan, event);
     return output;
@@ -488,8 +523,22 @@ export class Sequence {
   }
 }
 
-/** Whether a policy can act only when the whole prompt is there. What a file beside the model says is there before. */
-export const waits = ({ whole, reach, needs }: Compiled): boolean =>
-  whole ||
+/** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
+function expectAlike({ hooks }: Compiled, { config: { ropes } }: Model): void {
+  const [hook] = hooks('freeze'),
+    other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
+  if (hook && other > 0)
+    throw new KvError(
+      hook.name,
+      `takes early tokens' keys from the layer below, expected layers that turn alike, got layer ${other} otherwise than layer ${other - 1}`,
+    );
+}
+
+/**
+ * Whether a policy can act only when the whole prompt is there, which may come in blocks. What a file beside the model
+ * says is there before.
+ */
+export const waits = ({ whole, reach, needs }: Compiled, inBlocks = true): boolean =>
+  (whole && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));

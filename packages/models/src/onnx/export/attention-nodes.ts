@@ -16,29 +16,30 @@ export type AttentionNodes = (inputs: LayerInputs) => string;
 
 const present = (layer: number): readonly [string, string] => [`present.${layer}.key`, `present.${layer}.value`];
 
-/** Whether GroupQueryAttention takes heads of this size, and turns them itself. */
-export const fits = ({ headDim, rope }: ModelConfig): { readonly fused: boolean; readonly turning: boolean } => ({
+/** Whether GroupQueryAttention takes heads of this size, and turns them itself in the layers that turn any. */
+export const fits = ({ headDim, ropes }: ModelConfig): { readonly fused: boolean; readonly turning: boolean } => ({
   fused: headDim % 8 === 0,
-  turning: headDim % 16 === 0 && rope.rotary % 16 === 0,
+  turning: headDim % 16 === 0 && ropes.every(({ rotary }) => rotary % 16 === 0),
 });
 
 /** Slots in all, an int64 scalar. */
 export const slotCount = (graph: GraphWriter, mask: string): string =>
   graph.op('Gather', [graph.op('Shape', [mask]), graph.int(1)]);
 
-/** GroupQueryAttention of `com.microsoft`; with angles of all positions it turns queries and keys itself. */
+/** GroupQueryAttention of `com.microsoft`; with angles of all positions, by layer, it turns queries and keys itself. */
 export function fusedAttention(
   graph: GraphWriter,
   { queryHeads, kvHeads, attention: { scale, softcap, windows } }: ModelConfig,
   mask: string,
-  angles: AngleNames | undefined,
+  anglesAt: (layer: number) => AngleNames | undefined,
 ): AttentionNodes {
   const whole = { to: types.int32 },
     ones = graph.op('ReduceSum', [mask, graph.ints(1)], { keepdims: 0 }),
     last = graph.op('Cast', [graph.op('Sub', [ones, graph.int(1)])], whole),
     total = graph.op('Cast', [slotCount(graph, mask)], whole);
-  return ({ layer, q, k, v, past }) =>
-    graph.contribs(
+  return ({ layer, q, k, v, past }) => {
+    const angles = anglesAt(layer);
+    return graph.contribs(
       'GroupQueryAttention',
       [q, k, v, ...past, last, total, ...(angles ? [angles.cos, angles.sin] : [])],
       [`attended.${layer}`, ...present(layer)],
@@ -51,6 +52,7 @@ export function fusedAttention(
         ...(angles && { do_rotary: 1 }),
       },
     )[0];
+  };
 }
 
 /** Products and a softmax, for heads of any size; a KV head's keys are read once for all of its query heads. */

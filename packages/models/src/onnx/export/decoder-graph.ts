@@ -57,13 +57,17 @@ export async function decoderGraph(
   const can = fits(config),
     fused = attention === 'fused' && can.fused,
     inside = byIds === false && fused && can.turning,
-    angles = anglesOf(graph, config.rope, byIds === false ? counted(graph, mask, ids, inside) : byIds),
+    angles = anglesByLayer(
+      graph,
+      config.ropes,
+      byIds === false ? () => counted(graph, mask, ids, inside) : () => byIds,
+    ),
     attend = fused
-      ? fusedAttention(graph, config, mask, inside ? angles : undefined)
+      ? fusedAttention(graph, config, mask, inside ? angles : () => undefined)
       : plainAttention(graph, config, mask, ids);
   for (let l = 0; l < layers; l++) {
     const before = rowsOnly(projectProgram(l, config, await weights.project(l)), !inside),
-      [q, k, v] = body(graph, before, [x], form, angles).map(({ value }, i) => tokens(value, (i === 0 ? H : G) * d));
+      [q, k, v] = body(graph, before, [x], form, angles(l)).map(({ value }, i) => tokens(value, (i === 0 ? H : G) * d));
     const attended = attend({ layer: l, q, k, v, past: cached[l] });
     const flat = graph.op('Reshape', [attended, graph.ints(-1, H * d)]);
     x = body(graph, finishProgram(l, config, await weights.finish(l)), [x, flat], form)[0].value;
@@ -100,6 +104,23 @@ function counted(graph: GraphWriter, mask: string, ids: string, all: boolean): s
   const fresh = graph.op('Gather', [graph.op('Shape', [ids]), one]),
     row = graph.op('Range', [graph.op('Sub', [total, fresh]), total, one]);
   return graph.op('Expand', [row, graph.op('Shape', [ids])]);
+}
+
+/** Angles that layers share, each written once; none of layers without positions. */
+function anglesByLayer(
+  graph: GraphWriter,
+  ropes: readonly RopeConfig[],
+  positions: () => string,
+): (layer: number) => AngleNames | undefined {
+  const made = new Map<RopeConfig, AngleNames>();
+  let from: string | undefined;
+  return (layer) => {
+    const rope = ropes[layer];
+    if (rope.rotary === 0) return undefined;
+    const angles = made.get(rope) ?? anglesOf(graph, rope, (from ??= positions()));
+    made.set(rope, angles);
+    return angles;
+  };
 }
 
 /** cos and sin of positions `[...]`, as `[positions, rotary / 2]`, rounded as `createAngles` rounds them. */
