@@ -4,6 +4,7 @@ import { Command, CommanderError } from 'commander';
 import { calibrateCommand } from './commands/calibrate.ts';
 import { chatCommand } from './commands/chat.ts';
 import { explainCommand } from './commands/explain.ts';
+import { exportCommand } from './commands/export.ts';
 import { needleCommand } from './commands/needle.ts';
 import { papersCommand } from './commands/papers.ts';
 import { piecesCommand } from './commands/pieces.ts';
@@ -30,6 +31,7 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
     explainCommand,
     papersCommand,
     calibrateCommand,
+    exportCommand,
   ])
     program.addCommand(command(terminal));
   for (const command of [program, ...program.commands]) {

@@ -7,6 +7,8 @@ export type { Combination, WeightedCombination } from './combination.ts';
 export { agree, all } from './compare.ts';
 export { composeLaws, composition } from './compose.ts';
 export type { Compose } from './compose.ts';
+export { engine, engineLaws } from './engine.ts';
+export type { EngineHost, EngineOptions, EngineSequence } from './engine.ts';
 export { kernel, kernelLaws, SIZES } from './kernel.ts';
 export type { KernelInputs, KernelOptions, KernelSize } from './kernel.ts';
 export { claim, each, law, suite } from './law.ts';

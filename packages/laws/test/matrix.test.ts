@@ -3,6 +3,7 @@ import { allocators } from './mutants/allocator.ts';
 import { backends } from './mutants/backend.ts';
 import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
+import { engines } from './mutants/engine.ts';
 import { kernels } from './mutants/kernel.ts';
 import { schedules } from './mutants/schedule.ts';
 import { scoreAllocators } from './mutants/score-allocator.ts';
@@ -27,6 +28,7 @@ const fields = [
   kernels,
   backends,
   compositions,
+  engines,
 ];
 
 /** Rows are mutants, columns laws; `x` where the law catches the mutant. */

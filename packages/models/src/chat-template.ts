@@ -88,7 +88,7 @@ export function readChatTemplate(
   where: string,
 ): ChatTemplate | undefined {
   const fields: Fields = config == null ? {} : object(config, where, 'tokenizer_config.json');
-  const source = jinja ?? named(fields.chat_template, where) ?? named(metadata?.get('tokenizer.chat_template'), where);
+  const source = jinja ?? named(fields.chat_template, where) ?? ggufChatTemplate(metadata, where);
   if (source === undefined) return undefined;
   const own = (name: 'bos' | 'eos'): string => {
     const token = fields[`${name}_token`];
@@ -101,6 +101,12 @@ export function readChatTemplate(
   const tokens = { bosToken: own('bos'), eosToken: own('eos') };
   return (messages, options) => template(messages, { ...tokens, ...options });
 }
+
+/** The source of a GGUF file's chat template, if it has one. @throws KvError for one that is no text */
+export const ggufChatTemplate = (
+  metadata: ReadonlyMap<string, unknown> | undefined,
+  where: string,
+): string | undefined => named(metadata?.get('tokenizer.chat_template'), where);
 
 function named(template: unknown, where: string): string | undefined {
   if (template == null || typeof template === 'string') return template ?? undefined;

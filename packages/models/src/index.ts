@@ -94,6 +94,8 @@ export type { HostModel, LoadOptions, RuntimeOptions } from './load-model.ts';
 export { loadCache } from './saved/load.ts';
 export type { LoadCacheOptions } from './saved/load.ts';
 export { saveCache } from './saved/save.ts';
+export { exportOnnx } from './onnx/export/export.ts';
+export type { ExportForm, ExportOptions } from './onnx/export/export.ts';
 export { onnxEngine } from './onnx/engine.ts';
 export type { OnnxEngineOptions } from './onnx/engine.ts';
 export { exactRuntime } from './onnx/exact-runtime.ts';

@@ -1,6 +1,7 @@
 import { KvError } from '@kv/core';
 
 interface Builtins {
+  'node:fs': typeof import('node:fs');
   'node:fs/promises': typeof import('node:fs/promises');
   'node:os': typeof import('node:os');
   'node:module': typeof import('node:module');

@@ -7,6 +7,7 @@ import { ggufTokenizer } from '../tokenizer/gguf.ts';
 import { parseConfig, type ModelConfig } from './config.ts';
 import { configFromGguf } from './gguf-config.ts';
 import { openGguf } from './gguf-shards.ts';
+import { ggufHubFiles, HUB_FILES, wantedFiles } from './hub-files.ts';
 import { openSafetensors, type OpenFile } from './safetensors-shards.ts';
 import { isAbsent, type DownloadOptions } from './download.ts';
 import { abortable, fileSource, maxJson, readJson, urlSource, type Source } from './source.ts';
@@ -26,6 +27,11 @@ export interface Checkpoint {
    * parse
    */
   readonly chatTemplate: () => ChatTemplate | undefined;
+  /**
+   * Configuration, tokenizer and chat template as text files of a folder of the Hugging Face hub, by name: those that
+   * there are, or what a GGUF file says in their form.
+   */
+  hubFiles(): Promise<ReadonlyMap<string, string>>;
   close(): Promise<void>;
 }
 
@@ -59,6 +65,7 @@ async function openGgufFile(path: string, options: DownloadOptions): Promise<Che
       tokenizer,
       weights: checkpointWeights(file, config, 'gguf'),
       chatTemplate: () => readChatTemplate({ metadata: file.metadata }, file.name),
+      hubFiles: async () => ggufHubFiles(config, file.metadata, file.name),
     };
   });
 }
@@ -84,7 +91,28 @@ async function openFolder(folder: string, { files, ...options }: OpenOptions): P
         : undefined;
   const chatTemplate = await folderTemplate(listed, folder),
     file = await openSafetensors(listed, folder);
-  return keepOpen(file, async () => ({ config, tokenizer, weights: checkpointWeights(file, config), chatTemplate }));
+  return keepOpen(file, async () => ({
+    config,
+    tokenizer,
+    weights: checkpointWeights(file, config),
+    chatTemplate,
+    hubFiles: async () => folderFiles(listed, config, tokenizer),
+  }));
+}
+
+/** A folder's own files; those that transformers.js wants and the folder lacks say what it takes to be meant. */
+async function folderFiles(
+  open: OpenFile,
+  config: ModelConfig,
+  tokenizer: Tokenizer,
+): Promise<ReadonlyMap<string, string>> {
+  const files = new Map(wantedFiles(config, (id) => tokenizer.decode([id], { special: true })));
+  for (const name of HUB_FILES) {
+    const source = await open(name);
+    if (source)
+      await use(source, async () => files.set(name, new TextDecoder().decode(await source.read(0, source.size))));
+  }
+  return files;
 }
 
 /** The template of a folder: a file of its own, or a field of tokenizer_config.json. */

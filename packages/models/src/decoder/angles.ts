@@ -1,26 +1,29 @@
 import type { RopeConfig } from '../checkpoint/rope-config.ts';
 import type { Angles } from './program.ts';
 
+/** Angles of one position `[rotary / 2]`, and those of sequences longer than `long.beyond`, rounded to f32. */
+export function angleFrequencies({ theta, rotary, divisors, long }: RopeConfig): {
+  readonly short: Float32Array;
+  readonly far: Float32Array | undefined;
+} {
+  const frequencies = (by: readonly number[] | undefined): Float32Array =>
+    Float32Array.from(
+      { length: rotary / 2 },
+      (_, i) => 1 / Math.fround(Math.fround(theta ** Math.fround((2 * i) / rotary)) * (by?.[i] ?? 1)),
+    );
+  return { short: frequencies(divisors), far: long && frequencies(long.divisors) };
+}
+
 /**
  * Angles of positions `[m]` in a sequence of `length` tokens; those of the last call are kept, since all layers of a
  * pass that turn alike ask for the same. Where nothing turns the angles are empty.
  * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with
  * them.
  */
-export function createAngles({
-  theta,
-  rotary,
-  divisors,
-  long,
-  attentionFactor = 1,
-}: RopeConfig): (positions: Uint32Array, length: number) => Angles {
-  const half = rotary / 2;
-  const frequencies = (by: readonly number[] | undefined): Float32Array =>
-    Float32Array.from(
-      { length: half },
-      (_, i) => 1 / Math.fround(Math.fround(theta ** Math.fround((2 * i) / rotary)) * (by?.[i] ?? 1)),
-    );
-  const [short, far] = [frequencies(divisors), long && frequencies(long.divisors)];
+export function createAngles(rope: RopeConfig): (positions: Uint32Array, length: number) => Angles {
+  const { rotary, long, attentionFactor = 1 } = rope,
+    half = rotary / 2,
+    { short, far } = angleFrequencies(rope);
   let last: { readonly positions: Uint32Array; readonly frequency: Float32Array; readonly angles: Angles } | undefined;
   return (positions, length) => {
     const frequency = far && long && length > long.beyond ? far : short;

@@ -12,30 +12,47 @@ type Attributes = Readonly<Record<string, number | readonly number[] | { readonl
  * result.
  */
 export interface GraphWriter {
-  input(name: string, shape: readonly Dimension[]): string;
+  input(name: string, shape: readonly Dimension[], type?: 'f32' | 'int64'): string;
   /** Declares a value as output `name`. */
   output(name: string, value: string, shape: readonly Dimension[]): void;
   floats(data: Float32Array, shape: readonly number[]): string;
   bytes(data: Uint8Array, shape: readonly number[]): string;
   ints(...data: readonly number[]): string;
+  /** A whole number of rank 0. */
+  int(value: number): string;
   /** One node of the standard domain, one result. */
   op(type: string, inputs: readonly string[], attributes?: Attributes): string;
   /** One node of `com.microsoft`, one result. */
   contrib(type: string, inputs: readonly string[], attributes?: Attributes): string;
+  /** One node of the standard domain whose result is named `to`. */
+  to(type: string, inputs: readonly string[], to: string, attributes?: Attributes): string;
+  /** One node of `com.microsoft` whose results have these names. */
+  contribs(type: string, inputs: readonly string[], to: readonly string[], attributes?: Attributes): readonly string[];
+  /** Declares a result as an output under its own name. */
+  declare(value: string, shape: readonly Dimension[]): void;
   /** @throws KvError beyond the 2 GiB that such a model may have. */
   model(): Uint8Array;
 }
 
-const types = { f32: 1, uint8: 2, int64: 7 } as const;
+/** Element types, as ONNX numbers them. */
+export const types = { f32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 } as const;
 const limit = 2 ** 31 - 1;
 
-export function graphWriter(name: string): GraphWriter {
+/** Where a tensor lies in a file beside the model. */
+export interface Stored {
+  readonly file: string;
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** @param store takes a tensor's bytes into a file beside the model; undefined for what stays inside. */
+export function graphWriter(name: string, store?: (bytes: Uint8Array) => Stored | undefined): GraphWriter {
   interface Node {
     readonly type: string;
     readonly from: readonly string[];
     readonly attributes: Attributes;
     readonly domain: string;
-    readonly to: string;
+    readonly to: readonly string[];
   }
   const nodes: Node[] = [],
     constants: Message[] = [],
@@ -45,33 +62,51 @@ export function graphWriter(name: string): GraphWriter {
   /** Results that an output names. */
   const renamed = new Map<string, string>();
   let values = 0;
+  /** Names of what was written already, by the memory that it lies in. */
+  const written = new WeakMap<ArrayBufferLike, Map<string, string>>();
   const constant = (
     type: keyof typeof types,
     shape: readonly number[],
     { buffer, byteOffset, byteLength }: ArrayBufferView,
   ): string => {
+    const there = written.get(buffer) ?? new Map<string, string>(),
+      place = `${byteOffset} ${type} ${shape.join()}`,
+      again = there.get(place);
+    if (again !== undefined) return again;
     const value = `c${values++}`;
+    written.set(buffer, there.set(place, value));
+    const data = new Uint8Array(buffer, byteOffset, byteLength),
+      stored = store?.(data);
     constants.push(
       field(5, [
         ...shape.flatMap((size) => whole(1, size)),
         ...whole(2, types[type]),
         ...field(8, value),
-        ...field(9, [new Uint8Array(buffer, byteOffset, byteLength)]),
+        ...(stored ? beside(stored) : field(9, [data])),
       ]),
     );
     return value;
   };
+  const nodeTo = (
+    type: string,
+    from: readonly string[],
+    attributes: Attributes,
+    domain: string,
+    to: readonly string[],
+  ): void => {
+    nodes.push({ type, from, attributes, domain, to });
+    for (const result of to) results.add(result);
+  };
   const node = (type: string, from: readonly string[], attributes: Attributes, domain: string): string => {
     const to = `t${values++}`;
-    nodes.push({ type, from, attributes, domain, to });
-    results.add(to);
+    nodeTo(type, from, attributes, domain, [to]);
     return to;
   };
   const known = (value: string): string => renamed.get(value) ?? value;
   const nodeMessage = ({ type, from, attributes, domain, to }: Node): Message => {
     const parts = [
       ...from.flatMap((value) => field(1, known(value))),
-      ...field(2, known(to)),
+      ...to.flatMap((value) => field(2, known(value))),
       ...field(4, type),
       ...field(7, domain),
     ];
@@ -81,19 +116,29 @@ export function graphWriter(name: string): GraphWriter {
     ]);
   };
   return {
-    input(value, shape) {
-      inputs.push(field(11, valueInfo(value, shape)));
+    input(value, shape, type = 'f32') {
+      inputs.push(field(11, valueInfo(value, shape, type)));
       return value;
     },
+    declare: (value, shape) => void outputs.push(field(12, valueInfo(value, shape))),
     output(to, value, shape) {
       renamed.set(results.has(value) && !renamed.has(value) ? value : node('Identity', [value], {}, ''), to);
       outputs.push(field(12, valueInfo(to, shape)));
     },
     floats: (data, shape) => constant('f32', shape, data),
     bytes: (data, shape) => constant('uint8', shape, data),
+    int: (value) => constant('int64', [], BigInt64Array.of(BigInt(value))),
     ints: (...data) => constant('int64', [data.length], BigInt64Array.from(data, BigInt)),
     op: (type, from, attributes = {}) => node(type, from, attributes, ''),
     contrib: (type, from, attributes = {}) => node(type, from, attributes, 'com.microsoft'),
+    to(type, from, to, attributes = {}) {
+      nodeTo(type, from, attributes, '', [to]);
+      return to;
+    },
+    contribs(type, from, to, attributes = {}) {
+      nodeTo(type, from, attributes, 'com.microsoft', to);
+      return to;
+    },
     model() {
       const graph = [
         ...nodes.flatMap(nodeMessage),
@@ -112,9 +157,18 @@ export function graphWriter(name: string): GraphWriter {
   };
 }
 
-function valueInfo(name: string, shape: readonly Dimension[]): Message {
+/** `data_location` EXTERNAL and where. */
+function beside({ file, offset, length }: Stored): Message {
+  const entries = { location: file, offset: String(offset), length: String(length) };
+  return [
+    ...Object.entries(entries).flatMap(([key, value]) => field(13, [...field(1, key), ...field(2, value)])),
+    ...whole(14, 1),
+  ];
+}
+
+function valueInfo(name: string, shape: readonly Dimension[], type: keyof typeof types = 'f32'): Message {
   const dimensions = shape.flatMap((size) => field(1, typeof size === 'string' ? field(2, size) : whole(1, size)));
-  return [...field(1, name), ...field(2, field(1, [...whole(1, types.f32), ...field(2, dimensions)]))];
+  return [...field(1, name), ...field(2, field(1, [...whole(1, types[type]), ...field(2, dimensions)]))];
 }
 
 function attribute(key: string, value: Attributes[string]): Message {

@@ -31,17 +31,25 @@ export function angleInputs(graph: GraphWriter, program: Program): void {
   if (rotary !== undefined) for (const name of ['cos', 'sin']) graph.input(name, ['t', rotary / 2]);
 }
 
+/** The values that hold the angles of rows, `[m, rotary / 2]`. */
+export interface AngleNames {
+  readonly cos: string;
+  readonly sin: string;
+}
+const INPUTS: AngleNames = { cos: 'cos', sin: 'sin' };
+
 /** Writes a program's instructions and gives its outputs. */
 export function body(
   graph: GraphWriter,
   program: Program,
   inputs: readonly string[],
   form: WeightForm,
+  angles: AngleNames = INPUTS,
 ): { readonly value: string; readonly shape: readonly Dimension[] }[] {
   const names = new Map(program.inputs.map(({ id }, i) => [id, inputs[i]]));
   const nameOf = ({ id }: Rows): string => names.get(id)!; // an instruction reads what an earlier one wrote
   for (const instruction of program.instructions)
-    names.set(instruction.out.id, write(graph, instruction, nameOf, form, program));
+    names.set(instruction.out.id, write(graph, instruction, nameOf, form, program, angles));
   return program.outputs.map((rows) => {
     const heads = program.instructions.find(({ op, out }) => op === 'heads' && out.id === rows.id);
     return {
@@ -57,6 +65,7 @@ function write(
   nameOf: (rows: Rows) => string,
   form: WeightForm,
   program: Program,
+  { cos, sin }: AngleNames,
 ): string {
   const { op, out } = instruction,
     x = nameOf(instruction.x),
@@ -88,7 +97,7 @@ function write(
     case 'rope': {
       // The angles of a row are looked up by its number, counted from position 0.
       const rows = graph.op('Unsqueeze', [x, graph.ints(0)]);
-      const turned = graph.contrib('RotaryEmbedding', [rows, graph.ints(0), 'cos', 'sin'], {
+      const turned = graph.contrib('RotaryEmbedding', [rows, graph.ints(0), cos, sin], {
         num_heads: width / instruction.headDim,
         rotary_embedding_dim: instruction.rotary ?? instruction.headDim,
       });

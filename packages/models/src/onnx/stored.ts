@@ -112,3 +112,30 @@ export function codesOf(parts: readonly MatrixPart[], inputs: number): Codes {
   }
   return { bits, block, rows, codes, scales, ...(shifts && { shifts }) };
 }
+
+/**
+ * Rows `[rows, inputs]` rounded to 4 bits in blocks of 32: the number furthest from 0 becomes code 0, at 8 steps below
+ * the middle. The last block of a row may be short.
+ */
+export function fourBits(numbers: Float32Array, inputs: number): Codes {
+  const block = 32,
+    rows = numbers.length / inputs,
+    blocks = Math.ceil(inputs / block);
+  const codes = new Uint8Array(rows * blocks * (block / 2)).fill(0x88),
+    scales = new Float32Array(rows * blocks);
+  for (let r = 0; r < rows; r++)
+    for (let b = 0; b < blocks; b++) {
+      const part = numbers.subarray(r * inputs + b * block, r * inputs + Math.min(inputs, (b + 1) * block)),
+        furthest = part.reduce((most, x) => (Math.abs(x) > Math.abs(most) ? x : most), 0),
+        scale = Math.fround(furthest / -8);
+      scales[r * blocks + b] = scale;
+      if (scale === 0) continue;
+      for (const [n, x] of part.entries()) {
+        const code = Math.min(15, Math.max(0, Math.round(x / scale) + 8)),
+          to = (r * blocks + b) * (block / 2) + (n >> 1),
+          low = 4 * (n & 1);
+        codes[to] = (codes[to] & ~(15 << low)) | (code << low);
+      }
+    }
+  return { bits: 4, block, rows, codes, scales };
+}

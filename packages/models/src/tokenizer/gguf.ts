@@ -40,8 +40,29 @@ export function ggufTokenizer(metadata: ReadonlyMap<string, unknown>, where: str
   throw new KvError(where, `tokenizer.ggml.model must be "gpt2" or "llama", got ${show(model)}`);
 }
 
+/**
+ * The same tokenizer as the contents of a tokenizer.json, with every token in its vocabulary. @throws KvError as
+ * `ggufTokenizer` does.
+ */
+export function ggufTokenizerJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+  const llama = metadata.get('tokenizer.ggml.model') === 'llama',
+    { model, ...json } = (llama ? sentencePieceJson : byteLevelJson)(metadata, where),
+    { tokens } = vocabulary(metadata, where);
+  return {
+    version: '1.0',
+    truncation: null,
+    padding: null,
+    ...json,
+    model: { ...(model as Fields), vocab: Object.fromEntries(tokens.map((token, id) => [token, id])) },
+  };
+}
+
 function byteLevel(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
-  const { tokens, types, added, ids, around } = vocabulary(metadata, where);
+  return { ...createTokenizer(byteLevelJson(metadata, where), where), ...vocabulary(metadata, where).ids };
+}
+
+function byteLevelJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+  const { tokens, types, added, around } = vocabulary(metadata, where);
   const pre = metadata.get('tokenizer.ggml.pre') ?? 'default';
   const words = WORDS.get(pre as string);
   if (words === undefined)
@@ -52,31 +73,36 @@ function byteLevel(metadata: ReadonlyMap<string, unknown>, where: string): Token
     where,
     (merge) => typeof merge === 'string' && merge.includes(' '),
   ) as readonly string[];
-  const { before, after } = around(words.addBos ?? false);
+  return {
+    added_tokens: added.map(addedJson),
+    normalizer: words.normalizer ?? null,
+    pre_tokenizer: {
+      type: 'Sequence',
+      pretokenizers: [...words.cuts, { type: 'ByteLevel', add_prefix_space: false, use_regex: false }],
+    },
+    post_processor: template(around(words.addBos ?? false), tokens),
+    decoder: { type: 'ByteLevel' },
+    model: {
+      type: 'BPE',
+      ignore_merges: words.ignoreMerges ?? false,
+      vocab: Object.fromEntries(tokens.flatMap((token, id) => (types[id] === CONTROL ? [] : [[token, id]]))),
+      merges: merges.map((merge) => [merge.slice(0, merge.indexOf(' ', 1)), merge.slice(merge.indexOf(' ', 1) + 1)]),
+    },
+  };
+}
+
+const addedJson = ({ singleWord, ...token }: AddedToken): Fields => ({ ...token, single_word: singleWord });
+
+/** Tokens that go around every text, as a post-processor. */
+function template(
+  { before, after }: { readonly before: readonly number[]; readonly after: readonly number[] },
+  tokens: readonly string[],
+): Fields {
   const single = [...before.map(name), { Sequence: { id: 'A', type_id: 0 } }, ...after.map(name)];
   const special = Object.fromEntries(
     [...before, ...after].map((id) => [String(id), { id: String(id), ids: [id], tokens: [tokens[id]] }]),
   );
-  const tokenizer = createTokenizer(
-    {
-      added_tokens: added,
-      normalizer: words.normalizer ?? null,
-      pre_tokenizer: {
-        type: 'Sequence',
-        pretokenizers: [...words.cuts, { type: 'ByteLevel', add_prefix_space: false, use_regex: false }],
-      },
-      post_processor: { type: 'TemplateProcessing', single, special_tokens: special },
-      decoder: { type: 'ByteLevel' },
-      model: {
-        type: 'BPE',
-        ignore_merges: words.ignoreMerges ?? false,
-        vocab: Object.fromEntries(tokens.flatMap((token, id) => (types[id] === CONTROL ? [] : [[token, id]]))),
-        merges: merges.map((merge) => [merge.slice(0, merge.indexOf(' ', 1)), merge.slice(merge.indexOf(' ', 1) + 1)]),
-      },
-    },
-    where,
-  );
-  return { ...tokenizer, ...ids };
+  return { type: 'TemplateProcessing', single, pair: single, special_tokens: special };
 }
 
 function name(id: number): Fields {
@@ -85,22 +111,11 @@ function name(id: number): Fields {
 
 function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): Tokenizer {
   const { tokens, types, added, ids, around } = vocabulary(metadata, where);
-  const scores = list(
-    metadata,
-    'tokenizer.ggml.scores',
-    where,
-    (score) => typeof score === 'number' && !Number.isNaN(score),
-    tokens.length,
-  ) as ArrayLike<number>;
+  const scores = scoresOf(metadata, tokens.length, where);
   const unknown = id(metadata, 'unknown', tokens.length, where) ?? 0;
   const prefix = flag(metadata, 'add_space_prefix', where) ?? true;
   const toBytes = tokenBytes(false);
   const encoder = new TextEncoder();
-  // A word of the text must not become a token that is no text, so only what is text takes part in merges; llama.cpp
-  // lets all take part.
-  const pieces = tokens.flatMap((token, at) =>
-    [UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token.replaceAll(' ', SPACE), at] as const],
-  );
   const byteIds = new Map(
     tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),
   );
@@ -115,7 +130,7 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
         return prefix ? edit(spaced, prepend(SPACE)(spaced.text, work), work) : spaced;
       },
       prepare: (text) => text,
-      ids: spmEncoder(new Map(pieces), scores, byteIds, unknown),
+      ids: spmEncoder(new Map(piecesOf(tokens, types)), scores, byteIds, unknown),
       unknown: { id: unknown, covers: 'character' },
       spaces: true,
       dummyPrefix: prefix,
@@ -125,6 +140,77 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
     where,
   );
 }
+
+/**
+ * SentencePiece as a list of merges, as transformers converts it: every cut of a piece into two pieces, likelier pieces
+ * first.
+ */
+function sentencePieceJson(metadata: ReadonlyMap<string, unknown>, where: string): Fields {
+  const { tokens, types, added, around } = vocabulary(metadata, where),
+    scores = scoresOf(metadata, tokens.length, where),
+    unknown = id(metadata, 'unknown', tokens.length, where) ?? 0,
+    prefix = flag(metadata, 'add_space_prefix', where) ?? true,
+    ranks = new Map(piecesOf(tokens, types));
+  const cuts = [...ranks].flatMap(([piece, at]) =>
+    Array.from({ length: piece.length - 1 }, (_, i) => ({
+      left: piece.slice(0, i + 1),
+      right: piece.slice(i + 1),
+      at,
+    })),
+  );
+  const merges = cuts
+    .filter(({ left, right }) => ranks.has(left) && ranks.has(right))
+    .sort(
+      (a, b) =>
+        scores[b.at] - scores[a.at] ||
+        Number(ranks.get(a.left)) - Number(ranks.get(b.left)) ||
+        Number(ranks.get(a.right)) - Number(ranks.get(b.right)),
+    );
+  return {
+    added_tokens: added.map(addedJson),
+    normalizer: {
+      type: 'Sequence',
+      normalizers: [
+        ...(prefix ? [{ type: 'Prepend', prepend: SPACE }] : []),
+        { type: 'Replace', pattern: { String: ' ' }, content: SPACE },
+      ],
+    },
+    pre_tokenizer: null,
+    post_processor: template(around(true), tokens),
+    decoder: {
+      type: 'Sequence',
+      decoders: [
+        { type: 'Replace', pattern: { String: SPACE }, content: ' ' },
+        { type: 'ByteFallback' },
+        { type: 'Fuse' },
+        ...(prefix ? [{ type: 'Strip', content: ' ', start: 1, stop: 0 }] : []),
+      ],
+    },
+    model: {
+      type: 'BPE',
+      unk_token: tokens[unknown],
+      fuse_unk: true,
+      byte_fallback: true,
+      merges: merges.map(({ left, right }) => [left, right]),
+    },
+  };
+}
+
+/**
+ * A word of the text must not become a token that is no text, so only what is text takes part in merges; llama.cpp lets
+ * all take part.
+ */
+const piecesOf = (tokens: readonly string[], types: ArrayLike<number>): (readonly [piece: string, id: number])[] =>
+  tokens.flatMap((token, at) => ([UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const]));
+
+const scoresOf = (metadata: ReadonlyMap<string, unknown>, count: number, where: string): ArrayLike<number> =>
+  list(
+    metadata,
+    'tokenizer.ggml.scores',
+    where,
+    (score) => typeof score === 'number' && !Number.isNaN(score),
+    count,
+  ) as ArrayLike<number>;
 
 function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Vocabulary {
   const tokens = list(

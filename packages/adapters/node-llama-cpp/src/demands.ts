@@ -1,0 +1,20 @@
+import { compile, isState, KvError, signalKey } from '@kv/core';
+import type { Policy } from '@kv/core';
+
+/** @throws KvError in one sentence for a policy that reads more than tokens and positions, or that does not evict. */
+export function expectTextual(policy: Policy, where: string): void {
+  const compiled = compile(policy),
+    { label, needs, evicts } = compiled;
+  for (const sort of ['view', 'freeze', 'wrapSelect', 'compact'] as const) {
+    const [hook] = compiled.hooks(sort);
+    if (hook) throw new KvError(where, `'${hook.label}' acts inside attention, which llama.cpp keeps to itself`);
+  }
+  if (!evicts)
+    throw new KvError(where, `'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
+  const missing = needs.find((need) => !isState(need) && !['tokens', 'positions'].includes(need.id));
+  if (missing)
+    throw new KvError(
+      where,
+      `'${label}' reads the signal ${signalKey(missing)}, which llama.cpp keeps to itself: expected a policy of tokens and positions`,
+    );
+}

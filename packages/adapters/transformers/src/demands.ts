@@ -1,0 +1,81 @@
+import { compile, isState, KvError, planBudgets, signalKey, slotsOf } from '@kv/core';
+import type { AnySignal, Budget, Compiled, Policy } from '@kv/core';
+import type { Shape } from './shape.ts';
+
+/** What a policy wants of the engine, found out before the first token. */
+export interface Demands {
+  readonly compiled: Compiled;
+  /** Queries to remember; 0 for none. */
+  readonly window: number;
+  readonly text: boolean;
+  readonly rope: boolean;
+}
+
+/** What there is to read. */
+interface Offers {
+  /** The graph gives each layer's queries. */
+  readonly queries: boolean;
+  readonly text: boolean;
+}
+
+const FREE = ['keys', 'values', 'positions'];
+const QUERIES = /^(?:queries|attention\.(?:window|last|max))$/;
+
+/** @throws KvError in one sentence for a policy that this engine cannot run, or that lacks a budget. */
+export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Shape, offers: Offers): Demands {
+  const compiled = compile(policy),
+    { label, steps, sizes } = compiled,
+    step = compiled.hooks('step'),
+    needs = [...compiled.needs, ...step.flatMap((hook) => hook.needs)];
+  const refuse = (sentence: string): never => {
+    throw new KvError('withPolicy', sentence);
+  };
+  for (const sort of ['view', 'freeze', 'wrapSelect', 'compact'] as const) {
+    const [hook] = compiled.hooks(sort);
+    if (hook)
+      refuse(`'${hook.label}' acts inside attention or moves numbers of the cache, expected a policy that evicts`);
+  }
+  if (!compiled.evicts)
+    refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
+  if (budget === undefined && !sizes)
+    refuse(`'${label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
+  const allotter = steps.find(({ kind, plan }) => kind === 'allocator' && !plan),
+    uneven = allotter?.name ?? (sizes || planned(compiled, budget ?? 1, shape) ? label : undefined);
+  if (uneven !== undefined)
+    refuse(
+      `'${uneven}' gives layers or heads budgets of their own, which this engine cannot hold: in its caches all have as many slots`,
+    );
+  for (const need of needs) {
+    if (isState(need) || FREE.includes(need.id)) continue;
+    if (need.id === 'tokens' && !offers.text)
+      refuse(
+        `'${label}' reads text, so the model's tokenizer is expected beside it: withPolicy(model, { tokenizer, ... })`,
+      );
+    if (QUERIES.test(need.id) && !offers.queries)
+      refuse(
+        `'${label}' reads ${signalKey(need)}, which this model's graph does not give: expected its 'source', from which a graph with the queries is loaded`,
+      );
+    if (need.id === 'rope' && shape.fromMask)
+      refuse(
+        `'${label}' reads rope, expected an export that takes position_ids, got one that counts positions by the mask`,
+      );
+    if (!(need.id === 'tokens' || QUERIES.test(need.id) || (need.id === 'rope' && !need.provide)))
+      refuse(`'${label}' reads the signal ${signalKey(need)}, which this engine does not have`);
+  }
+  return {
+    compiled,
+    window: Math.max(0, ...needs.filter(({ id }) => QUERIES.test(id)).map(windowOf)),
+    text: needs.some(({ id }) => id === 'tokens'),
+    rope: needs.some(({ id }) => id === 'rope'),
+  };
+}
+
+const windowOf = ({ id, args }: AnySignal): number => (id === 'attention.last' ? 1 : Number(args?.w ?? 0));
+
+/** Whether a plan of the policy's host allocators is uneven. */
+function planned(compiled: Compiled, budget: Budget, { layers, kvHeads }: Shape): boolean {
+  const slots = slotsOf(budget, 4096),
+    full = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(4 * slots + 64)),
+    { budgets } = planBudgets(compiled, slots, full);
+  return budgets.flat().some((b) => b !== budgets[0][0]);
+}

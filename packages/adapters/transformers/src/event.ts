@@ -1,0 +1,150 @@
+import { advance, KvError, planBudgets, retain } from '@kv/core';
+import type { Backend, Cache, CacheLayer, HostArray, Policy, Rope } from '@kv/core';
+import type { Tensor } from '@huggingface/transformers';
+import type { Demands } from './demands.ts';
+import type { LayerCache, QueryRing, Record } from './record.ts';
+import { turner } from './rope.ts';
+import type { Shape } from './shape.ts';
+import { floats, gathered, onHost } from './tensors.ts';
+
+/** What events go by. */
+export interface Course {
+  readonly policy: Policy;
+  readonly demands: Demands;
+  readonly shape: Shape;
+  readonly rope: Rope | undefined;
+  readonly backend: Backend | undefined;
+}
+
+/** A record as core's `retain` reads it. */
+function cacheOf(record: Record, { demands: { compiled }, shape, rope }: Course): Cache {
+  const { queryHeads, kvHeads, headDim: d } = shape,
+    reads = (id: string): boolean =>
+      [...compiled.needs, ...compiled.hooks('step').flatMap(({ needs }) => needs)].some((need) => need.id === id),
+    attends = record.layers[0].queries !== undefined;
+  const layer = ({ key, value, positions, queries }: LayerCache): CacheLayer => {
+    const shaped = (tensor: Tensor): HostArray => ({ data: floats(tensor), shape: [kvHeads, record.slots, d] });
+    return {
+      positions: { data: flat(positions, record.slots), shape: [kvHeads, record.slots] },
+      ...((attends || reads('keys')) && { keys: shaped(key) }),
+      ...(reads('values') && { values: shaped(value) }),
+      ...(queries && { queries: { data: queries.data, shape: [queryHeads, queries.count, d] } }),
+      ...(rope && { signals: { rope } }),
+    };
+  };
+  return {
+    layers: record.layers.map(layer),
+    queryHeads,
+    length: record.ids.length,
+    promptLength: record.promptLength,
+    step: record.step,
+    ...(record.text && { tokens: record.text }),
+    state: record.state,
+  };
+}
+
+function flat(rows: readonly Uint32Array[], n: number): Uint32Array {
+  const out = new Uint32Array(rows.length * n);
+  for (const [g, row] of rows.entries()) out.set(row, g * n);
+  return out;
+}
+
+/** The record after its policy's step hooks. */
+export async function stepped(record: Record, course: Course): Promise<Record> {
+  if (course.demands.compiled.hooks('step').length === 0) return record;
+  const state = await advance(course.policy, cacheOf(await hosted(record), course), backendOf(course));
+  return { ...record, state };
+}
+
+const backendOf = ({ backend }: Course): { readonly backend?: Backend } => (backend ? { backend } : {});
+
+async function hosted(record: Record): Promise<Record> {
+  const layers = record.layers.map(async (layer) => ({
+    ...layer,
+    key: await onHost(layer.key),
+    value: await onHost(layer.value),
+  }));
+  return { ...record, layers: await Promise.all(layers) };
+}
+
+/** The record after an event: kept slots alone, in every head as many. */
+export async function evicted(before: Record, course: Course): Promise<Record> {
+  const { layers, kvHeads } = course.shape,
+    { compiled } = course.demands,
+    lengths = Array.from({ length: layers }, () => new Array<number>(kvHeads).fill(before.slots));
+  if (
+    planBudgets(compiled, before.budget, lengths)
+      .budgets.flat()
+      .every((b) => b >= before.slots)
+  )
+    return before;
+  const record = await hosted(before),
+    { slots, state, notes } = await retain(course.policy, cacheOf(record, course), {
+      budget: before.budget,
+      ...backendOf(course),
+    });
+  const kept = filled(slots, record.layers),
+    [first] = kept.sets[0];
+  const compact = (layer: LayerCache, l: number): LayerCache => {
+    const sets = kept.sets[l],
+      positions = sets.map((set, g) => set.map((slot) => layer.positions[g][slot])),
+      moved = { key: gathered(layer.key, sets), value: gathered(layer.value, sets), positions };
+    return together({ ...moved, ...(layer.queries && { queries: layer.queries }) }, sets, course);
+  };
+  const compacted = record.layers.map(compact);
+  return {
+    ...record,
+    layers: compacted,
+    slots: first.length,
+    state,
+    events: record.events + 1,
+    kept: compacted.map(({ positions }) => positions),
+    notes: [...new Set([...record.notes, ...notes, ...kept.notes])],
+  };
+}
+
+/**
+ * Sets of one size: heads that a policy of whole units leaves shorter keep the newest of what it dropped beside them.
+ */
+function filled(
+  slots: readonly (readonly Uint32Array[])[],
+  layers: readonly LayerCache[],
+): { readonly sets: readonly (readonly Uint32Array[])[]; readonly notes: readonly string[] } {
+  const longest = Math.max(...slots.flat().map(({ length }) => length));
+  if (longest === 0) throw new KvError('withPolicy', 'expected a policy that keeps a slot at least, got none kept');
+  if (slots.flat().every(({ length }) => length === longest)) return { sets: slots, notes: [] };
+  const fill = (set: Uint32Array, n: number): Uint32Array => {
+    const out = new Set(set);
+    for (let slot = n - 1; out.size < longest; slot--) out.add(slot);
+    return Uint32Array.from(out).sort();
+  };
+  return {
+    sets: slots.map((sets, l) => sets.map((set, g) => fill(set, layers[l].positions[g].length))),
+    notes: ['heads with fewer kept slots than the longest keep the newest dropped ones too: here all have as many'],
+  };
+}
+
+/** Where the mask counts positions, kept keys stand at 0, 1, ..., and queries where the last slot that they see does. */
+function together(layer: LayerCache, sets: readonly Uint32Array[], { shape, rope }: Course): LayerCache {
+  if (!shape.fromMask || !rope) return layer;
+  const { headDim: d, kvHeads: G, queryHeads: H } = shape,
+    turn = turner(rope),
+    { key, queries } = layer,
+    n = sets[0].length,
+    data = key.data as Float32Array;
+  for (const [g, set] of sets.entries()) for (const [to, from] of set.entries()) turn(data, (g * n + to) * d, from, to);
+  if (!queries) return layer;
+  const moved: QueryRing = { ...queries, data: queries.data.slice(), rotations: queries.rotations.slice() };
+  for (let h = 0; h < H; h++) {
+    const set = sets[Math.floor((h * G) / H)];
+    for (let i = 0; i < queries.count; i++) {
+      const at = h * queries.count + i,
+        from = queries.rotations[at],
+        seen = set.findLastIndex((slot) => slot <= from),
+        to = Math.max(0, seen);
+      turn(moved.data, at * d, from, to);
+      moved.rotations[at] = to;
+    }
+  }
+  return { ...layer, queries: moved };
+}

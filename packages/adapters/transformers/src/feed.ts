@@ -1,0 +1,61 @@
+import { KvError } from '@kv/core';
+import type { Rope } from '@kv/core';
+import type { Tensor } from '@huggingface/transformers';
+import type { QueryOutput } from './graph/queries.ts';
+import type { QueryRing } from './record.ts';
+import { turner } from './rope.ts';
+import type { Shape } from './shape.ts';
+import { floats } from './tensors.ts';
+
+/** An output of the graph. @throws KvError for one that is not there */
+export function taken(outputs: { readonly [name: string]: Tensor }, name: string): Tensor {
+  if (outputs[name]) return outputs[name];
+  throw new KvError('generate', `expected an output ${name} of the model's graph, got none`);
+}
+
+interface Remembering {
+  readonly shape: Shape;
+  readonly rope: Rope | undefined;
+  readonly window: number;
+  /** Where the first of the new queries stands. */
+  readonly first: number;
+}
+
+/**
+ * The last queries, of those before and those of a graph's output: `[1, m, H d]` (or more beside them in a row) or
+ * heads first, scaled so that q·k / sqrt(d) is what the model's softmax takes.
+ */
+export function remembered(
+  before: QueryRing | undefined,
+  { layout, turned, scale }: QueryOutput,
+  output: Tensor,
+  { shape: { queryHeads: H, headDim: d }, rope, window, first }: Remembering,
+): QueryRing {
+  const x = floats(output),
+    m = layout === 'rows' ? output.dims[1] : x.length / (H * d),
+    row = layout === 'rows' ? output.dims[2] : 0,
+    fresh = Math.min(m, window),
+    old = Math.min(before?.count ?? 0, window - fresh),
+    count = old + fresh,
+    data = new Float32Array(H * count * d),
+    rotations = new Int32Array(H * count),
+    turn = rope && !turned ? turner(rope) : undefined,
+    by = scale * Math.sqrt(d);
+  for (let h = 0; h < H; h++) {
+    if (before)
+      for (let i = 0; i < old; i++) {
+        const from = h * before.count + before.count - old + i;
+        data.set(before.data.subarray(from * d, (from + 1) * d), (h * count + i) * d);
+        rotations[h * count + i] = before.rotations[from];
+      }
+    for (let i = 0; i < fresh; i++) {
+      const at = m - fresh + i,
+        from = layout === 'rows' ? at * row + h * d : (h * m + at) * d,
+        to = h * count + old + i;
+      for (let c = 0; c < d; c++) data[to * d + c] = x[from + c] * by;
+      rotations[to] = first + at;
+      turn?.(data, to * d, 0, first + at);
+    }
+  }
+  return { data, rotations, count };
+}

@@ -1,0 +1,396 @@
+import { KvError, slotsOf } from '@kv/core';
+import type { Backend, Budget, Policy } from '@kv/core';
+import { AutoTokenizer, DynamicCache, Tensor } from '@huggingface/transformers';
+import type { PreTrainedModel } from '@huggingface/transformers';
+import { demandsOf } from './demands.ts';
+import { evicted, stepped, type Course } from './event.ts';
+import { remembered, taken } from './feed.ts';
+import type { QueryOutputs } from './graph/queries.ts';
+import type { LayerCache, Record as Sequence } from './record.ts';
+import { ropeOf } from './rope.ts';
+import { shapeOf, type Loaded, type Shape } from './shape.ts';
+import { queryGraph, type Source } from './source.ts';
+import { Text, type Decodes } from './text.ts';
+
+export interface WithPolicyOptions {
+  readonly policy: Policy;
+  /** Slots per layer and KV head, or a share of the prompt such as '25%'. */
+  readonly budget?: Budget;
+  /** Tokens of a prompt fed at once; after each block the cache is back at its budget. @defaultValue the whole prompt */
+  readonly block?: number;
+  /** An event every so many generated tokens. @defaultValue the policy's own cadence, else none after the prompt */
+  readonly cadence?: number;
+  /** For policies that read text. @defaultValue that of `source`, where it is a name or a folder */
+  readonly tokenizer?: Decodes;
+  /**
+   * Where the model came from, with the options that it was loaded with: policies that read queries need a graph that
+   * gives them, which is made from it.
+   */
+  readonly source?: Source;
+  /** Where pieces run. @defaultValue the CPU */
+  readonly backend?: Backend;
+}
+
+/** What a sequence holds now. */
+export interface Stats {
+  readonly policy: string;
+  /** Positions that the last event kept (everything fed, where none ran), `[layer][kvHead]`, ascending. */
+  readonly kept: readonly (readonly (readonly number[])[])[];
+  /** Positions that it holds now, likewise. */
+  readonly positions: readonly (readonly (readonly number[])[])[];
+  /** Tokens that it has seen, evicted ones included. */
+  readonly length: number;
+  /** Slots of every head. */
+  readonly slots: number;
+  /** Bytes of its keys and values. */
+  readonly bytes: number;
+  readonly events: number;
+  readonly notes: readonly string[];
+}
+/** A model that generates as before, over a cache that a policy keeps at its budget. */
+export type PolicyModel<M> = M & {
+  /** @param cache a sequence's. @defaultValue that of the last call */
+  stats(cache?: DynamicCache): Stats;
+  /**
+   * An event now. @throws KvError for a cache of another model, and what a piece throws; then nothing has changed
+   *
+   * @param slots that are left. @defaultValue as many as at the last event
+   */
+  evict(cache: DynamicCache, slots?: number): Promise<void>;
+  /** A cache that goes its own way. @throws KvError for a cache of another model */
+  fork(cache: DynamicCache): DynamicCache;
+};
+
+type Inputs = {
+  input_ids?: Tensor;
+  attention_mask?: Tensor;
+  position_ids?: Tensor | null;
+  past_key_values?: DynamicCache | null;
+} & { [name: string]: unknown };
+type Outputs = { [name: string]: Tensor };
+/** What is used of a model of transformers.js beside its public face. */
+interface Inner extends Loaded {
+  _forward(self: unknown, inputs: Inputs): Promise<Outputs>;
+  prepare_inputs_for_generation(ids: unknown, inputs: Inputs, config: unknown): Inputs;
+}
+
+/**
+ * A loaded model whose caches a policy keeps at a budget; `generate`, pipelines and streamers use it unchanged, and
+ * `model` itself stays as it is.
+ *
+ * @throws KvError in one sentence for a model without a cache of attention alone, and for a policy that reads or does
+ * what there is not here.
+ */
+export async function withPolicy<M extends object = PreTrainedModel>(
+  model: M,
+  { policy, budget, block, cadence, tokenizer, source, backend }: WithPolicyOptions,
+): Promise<PolicyModel<M>> {
+  for (const [name, n] of Object.entries({ block, cadence }))
+    if (n !== undefined && !(Number.isInteger(n) && n > 0))
+      throw new KvError(name, `must be a positive whole number of tokens, got ${n}`);
+  const inner = model as unknown as Inner,
+    shape = shapeOf(inner),
+    demands = demandsOf(policy, budget, shape, {
+      queries: source !== undefined,
+      text: tokenizer !== undefined || nameOf(source) !== undefined,
+    }),
+    reader = demands.text ? (tokenizer ?? (await tokenizerOf(source))) : undefined;
+  const graph = demands.window > 0 && source !== undefined ? await queryGraph(source, inner, shape) : undefined,
+    turns = demands.rope || shape.fromMask,
+    course: Course = {
+      policy,
+      demands,
+      shape,
+      rope: turns ? ropeOf(inner.config, shape.headDim) : undefined,
+      backend,
+    };
+  if (shape.fromMask && shape.type !== 'float32')
+    throw new KvError('withPolicy', `expected a cache of float32, whose kept keys can be turned, got ${shape.type}`);
+  const engine = new Engine(inner, course, {
+    budget: budget ?? '100%',
+    block: block ?? demands.compiled.hooks('cadence')[0]?.block,
+    cadence: cadence ?? demands.compiled.hooks('cadence')[0]?.every,
+    reader,
+    ...(graph && { graph }),
+  });
+  return engine.model as PolicyModel<M>;
+}
+
+/** The folder or name of a source. */
+const nameOf = (source: Source | undefined): string | undefined => {
+  const model = source instanceof Uint8Array || typeof source === 'string' ? source : source?.model;
+  return typeof model === 'string' ? model : undefined;
+};
+
+async function tokenizerOf(source: Source | undefined): Promise<Decodes | undefined> {
+  const name = nameOf(source),
+    options = typeof source === 'object' && !(source instanceof Uint8Array) ? { ...source, model: undefined } : {};
+  return name === undefined ? undefined : AutoTokenizer.from_pretrained(name, options);
+}
+
+interface Running {
+  readonly budget: Budget;
+  readonly block: number | undefined;
+  readonly cadence: number | undefined;
+  readonly reader: Decodes | undefined;
+  readonly graph?: { readonly session: object; readonly outputs: QueryOutputs };
+}
+
+class Engine {
+  readonly model: object;
+  readonly #inner: Inner;
+  readonly #course: Course;
+  readonly #running: Running;
+  readonly #sequences = new WeakMap<object, Sequence>();
+  /** Inputs that a generation has fed once: what follows are its tokens. */
+  readonly #begun = new WeakSet<object>();
+  /** Inputs of a generation. */
+  readonly #asked = new WeakSet<object>();
+  #last: Sequence | undefined;
+
+  constructor(inner: Inner, course: Course, running: Running) {
+    this.#inner = inner;
+    this.#course = course;
+    this.#running = running;
+    const own: { readonly [name: PropertyKey]: unknown } = {
+      forward: (inputs: Inputs) => this.#forward(inputs),
+      prepare_inputs_for_generation: (ids: unknown, inputs: Inputs, config: unknown) =>
+        this.#prepare(ids, inputs, config),
+      stats: (cache?: object) => this.#stats(cache),
+      fork: (cache: object) => this.#fork(cache),
+      evict: (cache: DynamicCache, slots?: number) => this.#evict(cache, slots),
+      ...(running.graph && { sessions: { ...inner.sessions, model: running.graph.session } }),
+    };
+    const wrapped: object = new Proxy(inner, {
+      get: (target, name) => (Object.hasOwn(own, name) ? own[name] : Reflect.get(target, name)),
+      apply: (_, __, [inputs]: [Inputs]) => this.#forward(inputs),
+    });
+    this.model = wrapped;
+  }
+
+  /** Leaves of a conversation what this cache has not seen. */
+  #prepare(ids: unknown, inputs: Inputs, config: unknown): Inputs {
+    const { past_key_values: cache, input_ids: all } = inputs,
+      seen = cache && this.#sequences.get(cache);
+    this.#asked.add(inputs);
+    if (!all || !cache) return this.#inner.prepare_inputs_for_generation(ids, inputs, config);
+    if (seen && !this.#begun.has(inputs) && all.dims[1] > seen.ids.length) {
+      const whole = Array.from(all.data as BigInt64Array, Number);
+      if (seen.ids.some((id, i) => whole[i] !== id))
+        throw new KvError(
+          'generate',
+          `expected a conversation that begins with the ${seen.ids.length} tokens that its cache has seen, got another beginning`,
+        );
+      inputs.input_ids = idsTensor(whole.slice(seen.ids.length));
+    }
+    // Without its cache the library does not cut the ids at the number of slots, which is not the number of tokens.
+    delete inputs.past_key_values;
+    inputs.attention_mask ??= onesTensor(all.dims[1]);
+    const prepared = this.#inner.prepare_inputs_for_generation(ids, inputs, config);
+    prepared.past_key_values = cache;
+    return prepared;
+  }
+
+  async #forward(inputs: Inputs): Promise<Outputs> {
+    const ids = idsOf(inputs),
+      cache = inputs.past_key_values ?? new DynamicCache(),
+      before = this.#sequences.get(cache) ?? (await this.#empty(cache)),
+      decoding = before.ids.length > 0 && ids.length === 1 && (this.#begun.has(inputs) || !this.#asked.has(inputs));
+    const { sequence, outputs } = decoding
+      ? await this.#token(before, ids, inputs)
+      : await this.#prompt(before, ids, inputs);
+    inputs.past_key_values = cache;
+    this.#begun.add(inputs);
+    this.#hold(cache, sequence);
+    return { ...outputs, ...entries(sequence.layers, 'present') };
+  }
+
+  #hold(cache: DynamicCache, sequence: Sequence): void {
+    cache.update(entries(sequence.layers, 'past_key_values'));
+    this.#sequences.set(cache, sequence);
+    this.#last = sequence;
+  }
+
+  async #evict(cache: DynamicCache, slots: number | undefined): Promise<void> {
+    const sequence = this.#sequence(cache),
+      budget = slots === undefined ? sequence.budget : slotsOf(slots, sequence.ids.length);
+    this.#hold(cache, await evicted({ ...sequence, budget }, this.#course));
+  }
+
+  async #prompt(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
+    const { demands } = this.#course,
+      { compiled } = demands,
+      total = before.ids.length + ids.length,
+      late = compiled.whole || compiled.reach === 'model',
+      size = this.#running.block ?? ids.length;
+    let sequence: Sequence = {
+        ...before,
+        budget: slotsOf(this.#running.budget, total),
+        promptLength: total,
+        notes:
+          late && size < ids.length
+            ? [...before.notes, `${compiled.label} looks at the whole prompt: it evicts once, at its end`]
+            : before.notes,
+      },
+      outputs: Outputs = {};
+    for (let from = 0; from < ids.length; from += size) {
+      const last = from + size >= ids.length;
+      ({ sequence, outputs } = await this.#feed(sequence, ids.slice(from, from + size), inputs));
+      if (!late || last) sequence = await evicted(sequence, this.#course);
+    }
+    return { sequence, outputs };
+  }
+
+  async #token(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
+    const { cadence } = this.#running,
+      fed = await this.#feed({ ...before, step: before.step + 1 }, ids, inputs);
+    let sequence = await stepped(fed.sequence, this.#course);
+    if (cadence !== undefined && sequence.step % cadence === 0) sequence = await evicted(sequence, this.#course);
+    return { sequence, outputs: fed.outputs };
+  }
+
+  /** Runs the graph over the kept slots. */
+  async #feed(before: Sequence, ids: readonly number[], inputs: Inputs): Promise<Fed> {
+    const { shape, demands, rope } = this.#course,
+      { graph } = this.#running,
+      first = before.ids.length,
+      positions = Uint32Array.from(ids, (_, i) => first + i),
+      past = entries(before.layers, 'past_key_values');
+    const all = await this.#inner._forward(this.model, {
+      ...inputs,
+      input_ids: idsTensor(ids),
+      attention_mask: onesTensor(before.slots + ids.length),
+      position_ids: idsTensor([...positions]),
+      past_key_values: new DynamicCache(past),
+    });
+    const text = before.text?.fork();
+    for (const id of ids) text?.push(id);
+    const layers = before.layers.map((layer, l): LayerCache => {
+      const queries =
+        graph &&
+        remembered(layer.queries, graph.outputs[l], all[graph.outputs[l].name], {
+          shape,
+          rope,
+          window: demands.window,
+          first: shape.fromMask ? before.slots : first,
+        });
+      return {
+        key: taken(all, `present.${l}.key`),
+        value: taken(all, `present.${l}.value`),
+        positions: layer.positions.map((row) => joined(row, positions)),
+        ...(queries && { queries }),
+      };
+    });
+    const sequence = {
+      ...before,
+      ids: [...before.ids, ...ids],
+      layers,
+      slots: before.slots + ids.length,
+      ...(text && { text }),
+    };
+    return { sequence, outputs: { logits: taken(all, 'logits') } };
+  }
+
+  async #empty(cache: object): Promise<Sequence> {
+    if (Object.keys(cache).length > 0)
+      throw new KvError('generate', 'expected a cache that this model filled, got one that another did');
+    const { shape } = this.#course,
+      { reader } = this.#running;
+    return {
+      ids: [],
+      layers: emptyLayers(shape),
+      slots: 0,
+      budget: 0,
+      promptLength: 0,
+      step: 0,
+      ...(reader && { text: new Text(reader) }),
+      state: new Map(),
+      events: 0,
+      notes: [],
+    };
+  }
+
+  #sequence(cache: object | undefined): Sequence {
+    const sequence = cache === undefined ? this.#last : this.#sequences.get(cache);
+    if (sequence) return sequence;
+    throw new KvError('stats', 'expected a cache that this model filled, got none');
+  }
+
+  #stats(cache: object | undefined): Stats {
+    const { ids, layers, kept, slots, events, notes } = this.#sequence(cache),
+      held = layers.map(({ positions }) => positions),
+      listed = (sets: readonly (readonly Uint32Array[])[]): Stats['kept'] =>
+        sets.map((heads) => heads.map((row) => Array.from(row)));
+    return {
+      policy: this.#course.demands.compiled.label,
+      kept: listed(kept ?? held),
+      positions: listed(held),
+      length: ids.length,
+      slots,
+      bytes: layers.reduce((sum, { key, value }) => sum + bytesOf(key) + bytesOf(value), 0),
+      events,
+      notes,
+    };
+  }
+
+  #fork(cache: object): DynamicCache {
+    const sequence = this.#sequence(cache),
+      copy = new DynamicCache({ ...(cache as DynamicCache) });
+    this.#sequences.set(copy, sequence);
+    return copy;
+  }
+}
+
+/** Tensors by the names that a graph gives them. */
+const entries = (layers: readonly LayerCache[], prefix: 'present' | 'past_key_values'): Outputs =>
+  Object.fromEntries(
+    layers.flatMap(({ key, value }, l) => [
+      [`${prefix}.${l}.key`, key],
+      [`${prefix}.${l}.value`, value],
+    ]),
+  );
+
+interface Fed {
+  readonly sequence: Sequence;
+  readonly outputs: Outputs;
+}
+
+const bytesOf = ({ size, type }: Tensor): number => size * (type === 'float32' ? 4 : 2);
+
+function joined(a: Uint32Array, b: Uint32Array): Uint32Array {
+  const out = new Uint32Array(a.length + b.length);
+  out.set(a);
+  out.set(b, a.length);
+  return out;
+}
+
+function emptyLayers({ layers, kvHeads, headDim, type }: Shape): LayerCache[] {
+  const none = (): Tensor =>
+    new Tensor(type as 'float32', type === 'float32' ? new Float32Array(0) : new Uint16Array(0), [
+      1,
+      kvHeads,
+      0,
+      headDim,
+    ]);
+  return Array.from({ length: layers }, () => ({
+    key: none(),
+    value: none(),
+    positions: Array.from({ length: kvHeads }, () => new Uint32Array(0)),
+  }));
+}
+
+const idsTensor = (ids: readonly number[]): Tensor =>
+  new Tensor('int64', BigInt64Array.from(ids, BigInt), [1, ids.length]);
+const onesTensor = (n: number): Tensor => new Tensor('int64', new BigInt64Array(n).fill(1n), [1, n]);
+
+/** @throws KvError for more than one sequence, for padding, and for inputs without ids. */
+function idsOf({ input_ids: ids, attention_mask: mask }: Inputs): number[] {
+  if (!ids) throw new KvError('generate', 'expected input_ids, got none');
+  const [batch, length] = ids.dims;
+  if (ids.dims.length !== 2 || batch !== 1)
+    throw new KvError('generate', `expected one sequence at a time, got input_ids of [${ids.dims.join(', ')}]`);
+  if (length === 0) throw new KvError('generate', 'expected a prompt of at least one token, got none');
+  if (mask && (mask.data as BigInt64Array).some((x) => Number(x) !== 1))
+    throw new KvError('generate', 'expected a sequence without padding, got an attention_mask with a 0');
+  return Array.from(ids.data as BigInt64Array, Number);
+}

@@ -1,0 +1,246 @@
+import fc from 'fast-check';
+import {
+  compose,
+  KvError,
+  keys,
+  mandatory,
+  positions,
+  retain,
+  scorer,
+  selector,
+  state,
+  values,
+  weigher,
+} from '@kv/core';
+import type { Cache, HostArray, Policy, RetainedState } from '@kv/core';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims, LawOptions } from './law.ts';
+
+/** One sequence of an engine. */
+export interface EngineSequence {
+  /** Takes tokens into the cache, without an event. */
+  feed(ids: readonly number[]): Promise<void>;
+  /** One event under the policy that it was opened with, at so many slots per KV head. */
+  evict(budget: number): Promise<void>;
+  /** What it holds now, as core's `retain` reads it: keys, values and positions of every layer, and its length. */
+  cache(): Promise<Cache>;
+  /** A copy that goes its own way. */
+  fork(): Promise<EngineSequence>;
+}
+/** An engine that hosts policies. */
+export interface EngineHost {
+  /** Ids below it are tokens. */
+  readonly vocab: number;
+  /** An empty sequence. */
+  open(policy: Policy): Promise<EngineSequence>;
+}
+export interface EngineOptions extends LawOptions {
+  /** Keys are turned when kept slots move together, so that their numbers change. @defaultValue false */
+  readonly turns?: boolean | undefined;
+}
+
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
+/** By the lengths of keys and values, which two slots seldom share. */
+const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
+  ops.add(ops.norm(k), ops.norm(v)),
+);
+const byNorms: Policy = compose(norms(), topK());
+const byPlace: Policy = compose(
+  scorer('place', { needs: [positions] }, ({ ops, positions: p }) => {
+    const turns = ops.mul(ops.float(p), 0.37);
+    return ops.sub(turns, ops.map('floor', turns));
+  })(),
+  topK(),
+);
+/** How often a slot was looked at by an event: what was seen more often stays, which shows what was remembered. */
+const seen = state('seen', { kind: 'slot', rows: 'kv' });
+const byMemory: Policy = compose(
+  scorer('memory', { needs: [keys, seen] }, ({ ops, keys: k, seen: before }) => ({
+    scores: ops.add(ops.mul(before, 1000), ops.norm(k)),
+    state: { seen: ops.add(before, 1) },
+  }))(),
+  topK(),
+);
+
+/** Tokens and budgets of one case: after each part of the text an event. */
+interface Case {
+  readonly parts: readonly (readonly number[])[];
+  readonly budget: number;
+}
+const cases = (vocab: number, parts: number): fc.Arbitrary<Case> =>
+  fc.record({
+    parts: fc.array(fc.array(fc.nat(vocab - 1), { minLength: 6, maxLength: 12 }), {
+      minLength: parts,
+      maxLength: parts,
+    }),
+    budget: fc.integer({ min: 2, max: 5 }),
+  });
+
+/** Positions that a layer's heads hold, in the order of its slots. */
+function held(cache: Cache): number[][][] {
+  return cache.layers.map(({ positions: p, lengths, keys: k }, l) => {
+    claim(p !== undefined && k !== undefined, () => `layer ${l}: expected keys and positions, got a layer without`);
+    const { data, shape } = p as HostArray;
+    return Array.from({ length: shape[0] }, (_, g) =>
+      Array.from({ length: lengths?.[g] ?? shape[1] }, (__, i) => data[g * shape[1] + i]),
+    );
+  });
+}
+const text = (x: unknown): string => JSON.stringify(x);
+/** A cache's numbers, so that a later look at it can be compared. */
+const numbers = ({ layers }: Cache): string =>
+  text(layers.map((layer) => [layer.positions, layer.keys, layer.values].map((x) => x && Array.from(x.data))));
+
+type Judge = (before: Cache, after: Cache, at: Case) => void | Promise<void>;
+type Property = Claim<EngineHost, EngineOptions>;
+/** Judges every event of a case; `judge` is made anew for each. */
+const judged =
+  (policy: Policy, judge: () => Judge, parts = 2): Property =>
+  (host) =>
+    fc.asyncProperty(cases(host.vocab, parts), async (at) => {
+      const sequence = await host.open(policy),
+        judges = judge();
+      for (const part of at.parts) {
+        await sequence.feed(part);
+        const before = await sequence.cache();
+        await sequence.evict(at.budget);
+        await judges(before, await sequence.cache(), at);
+      }
+    });
+
+/** Every position is kept that `retain` keeps of the same cache, with what pieces wrote at the events before. */
+const keeps = (policy: Policy) => (): Judge => {
+  let remembered: RetainedState = new Map();
+  return async (before, after, { budget }) => {
+    const want = await retain(policy, { ...before, state: remembered }, { budget }),
+      got = held(after);
+    remembered = want.state;
+    for (const [l, heads] of want.positions.entries())
+      for (const [g, row] of heads.entries())
+        claim(
+          row.every((p) => got[l][g].includes(p)),
+          () => `layer ${l}, head ${g}: expected positions ${text([...row])} to be kept, got ${text(got[l][g])}`,
+        );
+  };
+};
+/** Every head of every layer after an event. */
+const rows =
+  (judge: (row: readonly number[], where: string, was: readonly number[], at: Case) => void) =>
+  (): Judge =>
+  (before, after, at) => {
+    const was = held(before);
+    for (const [l, heads] of held(after).entries())
+      for (const [g, row] of heads.entries()) judge(row, `layer ${l}, head ${g}`, was[l][g], at);
+  };
+
+/** Claims about an engine that hosts policies. */
+export const engine = {
+  /** Of given keys and values it keeps what `retain` keeps. */
+  kept: judged(byNorms, keeps(byNorms)),
+  /** Positions are original ones, whatever was evicted before. */
+  places: judged(byPlace, keeps(byPlace), 3),
+  /** What pieces write as state is there at the next event, for the slots that were kept. */
+  remembers: judged(byMemory, keeps(byMemory), 3),
+  /** A kept slot's keys and values are those that it had. */
+  numbers: (host, { turns = false } = {}) =>
+    judged(byPlace, () => (before, after) => {
+      for (const name of turns ? (['values'] as const) : (['keys', 'values'] as const)) {
+        const was = vectors(before, name);
+        for (const [place, vector] of vectors(after, name))
+          claim(was.get(place) === vector, () => `${name} of layer, head, position ${place} changed in an event`);
+      }
+    })(host),
+  /** Positions ascend in every head. */
+  ascending: judged(
+    byPlace,
+    rows((row, where) =>
+      claim(
+        row.every((p, i) => i === 0 || row[i - 1] < p),
+        () => `${where}: expected ascending positions, got ${text(row)}`,
+      ),
+    ),
+  ),
+  /** No head holds more than the budget after an event. */
+  budget: judged(
+    byPlace,
+    rows((row, where, _, { budget }) =>
+      claim(row.length <= budget, () => `${where}: expected ${budget} slots at most, got ${row.length}`),
+    ),
+  ),
+  /** What must stay stays: the first position, and the newest. */
+  forced: judged(
+    compose(norms(), mandatory({ sinks: 1, recent: 1 }), topK()),
+    rows((row, where, was) => {
+      for (const p of [0, Math.max(...was)])
+        claim(!was.includes(p) || row.includes(p), () => `${where}: expected position ${p} to stay, got ${text(row)}`);
+    }),
+  ),
+  /** Its length counts all tokens, and a new one stands behind them. */
+  length: (host) =>
+    fc.asyncProperty(cases(host.vocab, 2), async ({ parts, budget }) => {
+      const sequence = await host.open(byNorms);
+      let fed = 0;
+      for (const part of parts) {
+        await sequence.feed(part);
+        fed += part.length;
+        const { length } = await sequence.cache();
+        claim(length === fed, () => `expected a length of ${fed} tokens, got ${length}`);
+        await sequence.evict(budget);
+      }
+    }),
+  /** An event whose piece fails changes nothing, and the next one runs. */
+  whole: (host) =>
+    fc.asyncProperty(cases(host.vocab, 1), async ({ parts: [part], budget }) => {
+      let fails = true;
+      const brittle = scorer('brittle', { needs: [keys] }, ({ ops, keys: k, at }) => {
+        if (fails && at.layer === at.layers - 1) throw new KvError('brittle', 'expected to be left alone');
+        return ops.norm(k);
+      });
+      const sequence = await host.open(compose(brittle(), topK()));
+      await sequence.feed(part);
+      const before = numbers(await sequence.cache()),
+        error: unknown = await sequence.evict(budget).then(
+          () => undefined,
+          (cause: unknown) => cause,
+        );
+      claim(error !== undefined, () => 'expected an event whose piece fails to fail, got one that did not');
+      claim(numbers(await sequence.cache()) === before, () => 'expected a failed event to change nothing');
+      fails = false;
+      await sequence.evict(budget);
+    }),
+  /** What happens to a fork or to its origin does not happen to the other. */
+  forks: (host) =>
+    fc.asyncProperty(cases(host.vocab, 2), fc.boolean(), async ({ parts, budget }, origin) => {
+      const one = await host.open(byPlace);
+      await one.feed(parts[0]);
+      const two = await one.fork(),
+        [moves, rests] = origin ? [one, two] : [two, one],
+        before = await rests.cache(),
+        was = numbers(before);
+      await moves.evict(budget);
+      await moves.feed(parts[1]);
+      const after = await rests.cache();
+      claim(numbers(after) === was && after.length === before.length, () => 'expected forks apart, got one that moved');
+    }),
+} satisfies Claims<EngineHost, EngineOptions>;
+
+/** Vectors of a cache by layer, head and position. */
+function vectors(cache: Cache, name: 'keys' | 'values'): ReadonlyMap<string, string> {
+  const places = held(cache);
+  return new Map(
+    cache.layers.flatMap((layer, l) => {
+      const x = layer[name];
+      if (!x) return [];
+      const [, n, d] = x.shape;
+      return places[l].flatMap((row, g) =>
+        row.map((p, i): [string, string] => {
+          const at = (g * n + i) * d;
+          return [`${l}, ${g}, ${p}`, text(Array.from({ length: d }, (_, c) => x.data[at + c]))];
+        }),
+      );
+    }),
+  );
+}
+
+/** What an adapter owes: the laws of an engine that hosts policies. */
+export const engineLaws = lawsOf(engine);

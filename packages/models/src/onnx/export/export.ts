@@ -1,0 +1,150 @@
+import { KvError } from '@kv/core';
+import { builtin } from '../../checkpoint/builtin.ts';
+import { embeddedFolder } from '../../checkpoint/embedded.ts';
+import type { Fields } from '../../checkpoint/fields.ts';
+import { openCheckpoint, type Checkpoint } from '../../checkpoint/load.ts';
+import type { ModelConfig } from '../../checkpoint/config.ts';
+import type { Stored } from '../graph.ts';
+import { decoderGraph } from './decoder-graph.ts';
+
+/** `f32`: every weight in f32. `q4`: products in 4 bits, or as the checkpoint's own blocks have them. */
+export type ExportForm = 'f32' | 'q4';
+
+export interface ExportOptions {
+  /** Written as `onnx/model.onnx` and `onnx/model_q4.onnx`, as the hub names them. @defaultValue f32 alone */
+  readonly forms?: readonly ExportForm[];
+  /**
+   * Where positions come from: an input `position_ids`, or the attention mask's length, as in exports that turn keys
+   * inside GroupQueryAttention. @defaultValue 'ids'
+   */
+  readonly positions?: 'ids' | 'mask';
+  /** One node of `com.microsoft` a layer, or products and a softmax as older exports have. @defaultValue 'fused' */
+  readonly attention?: 'fused' | 'plain';
+  /** Bytes of weights beyond which they go to files beside the model. @defaultValue 2^30 */
+  readonly inside?: number;
+}
+
+const FILES: Readonly<Record<ExportForm, string>> = { f32: 'model.onnx', q4: 'model_q4.onnx' };
+
+/** Of a file beside a model: what a browser can still take whole. */
+const MOST_BESIDE = 2 ** 31 - 2 ** 20;
+
+/**
+ * Writes a checkpoint as a folder of the Hugging Face hub that transformers.js loads: `onnx/*.onnx`, config.json,
+ * generation_config.json, tokenizer.json, tokenizer_config.json and the chat template. In Node.
+ *
+ * @param name what `loadModel` takes
+ * @returns the files written, relative to the folder
+ * @throws KvError for a checkpoint that cannot be read or a folder that cannot be written
+ */
+export async function exportOnnx(
+  name: string,
+  folder: string,
+  { forms = ['f32'], positions = 'ids', attention = 'fused', inside = 2 ** 30 }: ExportOptions = {},
+): Promise<readonly string[]> {
+  const checkpoint = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name);
+  try {
+    return await writable(folder, () => write(checkpoint, folder, { forms, positions, attention, inside }));
+  } finally {
+    await checkpoint.close();
+  }
+}
+
+async function write(
+  checkpoint: Checkpoint,
+  folder: string,
+  { forms, positions, attention, inside }: Required<ExportOptions>,
+): Promise<readonly string[]> {
+  const { join } = builtin('node:path'),
+    { mkdirSync, writeFileSync, renameSync } = builtin('node:fs'),
+    written: string[] = [],
+    external: Record<string, number> = {};
+  mkdirSync(join(folder, 'onnx'), { recursive: true });
+  const put = (file: string, content: string | Uint8Array): void => {
+    const part = join(folder, `${file}.part`);
+    writeFileSync(part, content);
+    renameSync(part, join(folder, file));
+    written.push(file);
+  };
+  for (const form of forms) {
+    const file = FILES[form],
+      beside = weightBytes(checkpoint.config, form) > inside ? besideFiles(join(folder, 'onnx'), file) : undefined;
+    try {
+      put(
+        `onnx/${file}`,
+        await decoderGraph(checkpoint.config, checkpoint.weights, { form, positions, attention, store: beside?.store }),
+      );
+    } finally {
+      beside?.close();
+    }
+    if (!beside) continue;
+    external[file] = beside.names.length;
+    written.push(...beside.names.map((other) => `onnx/${other}`));
+  }
+  for (const [file, text] of await checkpoint.hubFiles())
+    put(file, file === 'config.json' ? withExternal(text, external) : text);
+  return written;
+}
+
+/** config.json with what transformers.js must know of files beside models, and nothing that an older one said of it. */
+function withExternal(text: string, external: Readonly<Record<string, number>>): string {
+  const { 'transformers.js_config': _, ...fields } = JSON.parse(text) as Fields;
+  const config =
+    Object.keys(external).length > 0 ? { 'transformers.js_config': { use_external_data_format: external } } : {};
+  return `${JSON.stringify({ ...fields, ...config }, null, 2)}\n`;
+}
+
+/** Files `FILE_data`, `FILE_data_1`, ... that take tensors one after the other. */
+function besideFiles(
+  folder: string,
+  model: string,
+): { readonly names: readonly string[]; store(bytes: Uint8Array): Stored | undefined; close(): void } {
+  const { closeSync, openSync, writeSync } = builtin('node:fs'),
+    { join } = builtin('node:path'),
+    names: string[] = [];
+  let to: number | undefined,
+    size = 0;
+  const close = (): void => {
+    if (to !== undefined) closeSync(to);
+    to = undefined;
+  };
+  return {
+    names,
+    close,
+    store(bytes) {
+      if (bytes.length < 1024) return undefined;
+      if (to === undefined || size + bytes.length > MOST_BESIDE) {
+        close();
+        names.push(`${model}_data${names.length === 0 ? '' : `_${names.length}`}`);
+        to = openSync(join(folder, names[names.length - 1]), 'w');
+        size = 0;
+      }
+      const offset = size;
+      for (let done = 0; done < bytes.length; )
+        done += writeSync(to, bytes, done, Math.min(bytes.length - done, 2 ** 30), offset + done);
+      size += bytes.length + (-bytes.length & 63);
+      return { file: names[names.length - 1], offset, length: bytes.length };
+    },
+  };
+}
+
+/** Bytes of a model's products and embedding, about. */
+function weightBytes(
+  { layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, tied }: ModelConfig,
+  form: ExportForm,
+): number {
+  const products = layers * hidden * ((2 * queryHeads + 2 * kvHeads) * headDim + 3 * ffn) + vocab * hidden,
+    shared = form === 'f32' && tied ? 0 : vocab * hidden;
+  return products * (form === 'f32' ? 4 : 0.625) + shared * 4;
+}
+
+/** @throws KvError for what the system says against a folder. */
+async function writable<T>(folder: string, run: () => Promise<T>): Promise<T> {
+  try {
+    return await run();
+  } catch (cause) {
+    const { code, syscall } = cause as NodeJS.ErrnoException;
+    if (code === undefined || syscall === undefined) throw cause;
+    throw new KvError(folder, `expected a folder that can be written, got ${code}`);
+  }
+}

@@ -1,0 +1,40 @@
+import { each, engineLaws, type EngineSequence } from '@kv/laws';
+import type { Policy } from '@kv/core';
+import { describe, test } from 'vitest';
+import { loadModel, Sequence } from '../src/index.ts';
+import { fixture } from './fixture.ts';
+
+const model = await loadModel(fixture('llama'));
+
+/** A sequence of this package as the laws of engines see it. */
+function hosted(policy: Policy, sequence: Sequence): EngineSequence {
+  const { kvHeads: G, headDim: d, queryHeads } = model.config;
+  return {
+    async feed(ids) {
+      await (sequence.length === 0 ? sequence.prefill(ids, { policies: [policy] }) : sequence.append(ids));
+    },
+    evict: (budget) => sequence.evict(policy, budget),
+    async cache() {
+      const { layers, ids } = await sequence.memory.saved();
+      return {
+        queryHeads,
+        length: ids.length,
+        layers: layers.map(({ slots: { keys, values, positions } }) => ({
+          keys: { data: keys, shape: [G, positions.length / G, d] },
+          values: { data: values, shape: [G, positions.length / G, d] },
+          positions: { data: positions, shape: [G, positions.length / G] },
+        })),
+      };
+    },
+    fork: async () => hosted(policy, sequence.fork()),
+  };
+}
+
+describe('@kv/models as an engine', () =>
+  each(
+    engineLaws(
+      { vocab: model.config.vocab, open: async (policy) => hosted(policy, new Sequence(model)) },
+      { runs: 20 },
+    ),
+    test,
+  ));

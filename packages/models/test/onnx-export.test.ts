@@ -1,0 +1,185 @@
+import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import {
+  createDecoder,
+  createTokenizer,
+  dense,
+  exportOnnx,
+  hostDecoder,
+  linearEngine,
+  loadModel,
+  matrixOf,
+  openCheckpoint,
+  parseConfig,
+  referenceLinear,
+  type Matrix,
+  type ModelConfig,
+  type Weights,
+} from '../src/index.ts';
+import { configJson } from '../src/checkpoint/hub-files.ts';
+import { decoderGraph } from '../src/onnx/export/decoder-graph.ts';
+import { embeddedFolder } from '../src/checkpoint/embedded.ts';
+import { familyFiles, fixture, wanted } from './fixture.ts';
+import { logitsOf } from './exported.ts';
+import { emptyCaches, relative, run } from './run.ts';
+import { shared } from './shared.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-export-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+let next = 0;
+const empty = (): string => join(folder, String(next++));
+
+/** Divisors without a type of their own are written as LongRoPE's, the same for long sequences. */
+function meant({ ropes, ...config }: ModelConfig): ModelConfig {
+  return {
+    ...config,
+    ropes: ropes.map(({ long, reach: _, ...rope }) => {
+      const same = long?.divisors.every((d, i) => d === rope.divisors?.[i]) ?? true;
+      return same ? rope : { ...rope, ...(long && { long }) };
+    }),
+  };
+}
+
+describe.each(familyFiles)('%s/%s', (name, file) => {
+  const kinds = (['ids', 'mask'] as const).flatMap((positions) =>
+    (['fused', 'plain'] as const).map((attention) => ({ positions, attention })),
+  );
+  test.each(kinds)(
+    'the exported graph ($attention attention, positions from $positions) gives the logits of transformers',
+    async (kind) => {
+      const to = empty(),
+        { close, config } = await openCheckpoint(fixture(`${name}/${file}`));
+      await close();
+      await exportOnnx(fixture(`${name}/${file}`), to, kind);
+      // Keys of the first blocks of a sequence that turns out longer are turned by the short divisors.
+      for (const { ids, logits } of wanted(name, file))
+        for (const block of config.ropes.some(({ long }) => ids.length > (long?.beyond ?? Infinity))
+          ? [ids.length]
+          : [ids.length, 1, 7]) {
+          const rows = await logitsOf(to, 'model.onnx', ids, block);
+          for (const at of Object.keys(logits).map(Number))
+            expect(relative(rows[at], logits[at]), `position ${at}, blocks of ${block}`).toBeLessThan(1e-5);
+        }
+    },
+  );
+
+  test('what stands beside it says the same configuration and the same tokenizer', async () => {
+    const to = empty();
+    await exportOnnx(fixture(`${name}/${file}`), to);
+    const { config, tokenizer, close } = await openCheckpoint(fixture(`${name}/${file}`)),
+      read = (other: string): unknown => JSON.parse(readFileSync(join(to, other), 'utf8'));
+    await close();
+    expect(meant(parseConfig(read('config.json'), 'config.json'))).toEqual(meant(config));
+    expect(meant(parseConfig(JSON.parse(JSON.stringify(configJson(config))), 'made'))).toEqual(meant(config));
+    const again = createTokenizer(read('tokenizer.json'), 'tokenizer.json');
+    for (const text of ['the cat, a th', ' Two  spaces\n\nand 1234 éß漢', '</s> x'])
+      expect(again.encode(text)).toEqual(tokenizer.encode(text));
+    expect(read('tokenizer_config.json')).toMatchObject({ eos_token: '</s>' });
+    expect(read('generation_config.json')).toMatchObject({ eos_token_id: [2] });
+  });
+});
+
+/** Rounds to multiples of the number furthest from 0 in every 32, over -8, as 4 bits do. */
+function rounded({ inputs, outputs, ...matrix }: Matrix): Matrix {
+  const numbers = dense({ inputs, outputs, ...matrix }).slice();
+  for (let row = 0; row < outputs; row++)
+    for (let from = 0; from < inputs; from += 32) {
+      const part = numbers.subarray(row * inputs + from, row * inputs + Math.min(inputs, from + 32));
+      const [furthest = 0] = [...part].sort((a, b) => Math.abs(b) - Math.abs(a));
+      const step = Math.fround(furthest / -8);
+      for (const [i, x] of part.entries())
+        part[i] = step === 0 ? 0 : step * Math.min(7, Math.max(-8, Math.round(x / step)));
+    }
+  return matrixOf(numbers, outputs, inputs);
+}
+
+test.each([
+  ['embedded', embeddedFolder()],
+  ['gemma2', fixture('gemma2')],
+  ['qwen2', fixture('qwen2')],
+])('%s in 4 bits gives the logits of its rounded weights', async (_, source) => {
+  const to = empty();
+  await exportOnnx(source, to, { forms: ['f32', 'q4'] });
+  const { config, weights, close } = await openCheckpoint(source);
+  const head = rounded(await weights.head());
+  const lossy: Weights = {
+    ...weights,
+    head: async () => head,
+    project: async (l) => {
+      const part = await weights.project(l);
+      return { ...part, qkv: rounded(part.qkv) };
+    },
+    finish: async (l) => {
+      const part = await weights.finish(l);
+      return { ...part, output: rounded(part.output), gateUp: rounded(part.gateUp), down: rounded(part.down) };
+    },
+  };
+  const decoder = hostDecoder(await createDecoder({ ...config, tied: false }, lossy, linearEngine(referenceLinear)));
+  await close();
+  const ids = Array.from({ length: 23 }, (__, i) => (i * 7 + 3) % config.vocab),
+    want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((___, i) => i) }),
+    got = await logitsOf(to, 'model_q4.onnx', ids, 9);
+  for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-5);
+});
+
+test('the embedded model gives the logits of @kv/models, from files beside the graph too', async () => {
+  const to = empty(),
+    written = await exportOnnx('embedded', to, { inside: 1000 });
+  expect(written).toContain('onnx/model.onnx_data');
+  expect(statSync(join(to, 'onnx/model.onnx')).size).toBeLessThan(200_000);
+  expect(JSON.parse(readFileSync(join(to, 'config.json'), 'utf8'))).toMatchObject({
+    'transformers.js_config': { use_external_data_format: { 'model.onnx': 1 } },
+  });
+  const { decoder, tokenizer } = await loadModel('embedded'),
+    { ids } = tokenizer.encode('The key of Ana is 4821. The key of Bo is 9377. What is the key of Ana?');
+  const want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((_, i) => i) }),
+    got = await logitsOf(to, 'model.onnx', ids, ids.length);
+  for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-5);
+});
+
+test.each(['ids', 'mask'] as const)(
+  'layers that turn differently or not at all, positions from %s',
+  async (positions) => {
+    const to = empty(),
+      { weights, close, ...read } = await openCheckpoint(embeddedFolder()),
+      config: ModelConfig = {
+        ...read.config,
+        ropes: read.config.ropes.map((rope, l) => [{ ...rope, theta: 77 }, { theta: 1, rotary: 0 }, rope][l % 3]),
+      };
+    await exportOnnx('embedded', to);
+    const graph = await decoderGraph(config, weights, { form: 'f32', positions, attention: 'fused' });
+    writeFileSync(join(to, 'onnx/model.onnx'), graph);
+    const decoder = hostDecoder(await createDecoder(config, weights, linearEngine(referenceLinear)));
+    await close();
+    const ids = Array.from({ length: 23 }, (_, i) => (i * 7 + 3) % config.vocab),
+      want = await run(decoder, emptyCaches(decoder), ids, { want: ids.map((_, i) => i) }),
+      got = await logitsOf(to, 'model.onnx', ids, 9);
+    expect(config.headDim % 16).toBe(0);
+    const { decoder: plain } = await loadModel('embedded'),
+      other = await run(plain, emptyCaches(plain), ids, { want: ids.map((_, i) => i) });
+    // These angles are not what it was made for: scores are larger, and so are their roundings.
+    for (const [i, row] of want.entries()) expect(relative(got[i], row)).toBeLessThan(2e-4);
+    expect(Math.max(...want.map((row, i) => relative(other[i], row)))).toBeGreaterThan(0.05);
+  },
+);
+
+test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', async () => {
+  const { readGguf, fileSource, ggufTokenizer } = await import('../src/index.ts'),
+    { ggufTokenizerJson } = await import('../src/tokenizer/gguf.ts'),
+    { metadata, close } = await readGguf(await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf')));
+  await close();
+  const want = ggufTokenizer(metadata, 'spm'),
+    got = createTokenizer(JSON.parse(JSON.stringify(ggufTokenizerJson(metadata, 'spm'))), 'tokenizer.json');
+  for (const text of ['Hello World', '  two  spaces', 'ied 4 ½ months', '', 'Führer 🦙.cpp\t\n3333', '<s> a'])
+    expect(got.encode(text)).toEqual(want.encode(text));
+});
+
+test('a folder that cannot be written is named', async () => {
+  const file = join(folder, 'a-file');
+  writeFileSync(file, '');
+  await expect(exportOnnx('embedded', file)).rejects.toThrow(
+    `${file}: expected a folder that can be written, got ENOTDIR`,
+  );
+});
