@@ -143,13 +143,17 @@ export class LayerCache implements CacheView {
       }
   }
 
-  /** A copy with its own storage for the slots in use and `room` more, counted in `ledger`. */
-  fork(ledger: Ledger = this.#ledger, room = 0): LayerCache {
+  /**
+   * A copy with its own storage for the slots in use, those of the first `upTo` of each head, and `room` more, counted
+   * in `ledger`.
+   */
+  fork(ledger: Ledger = this.#ledger, room = 0, upTo = Infinity): LayerCache {
     const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name);
     if (this.rotations) copy.#markRotations();
-    copy.reserve(this.length + room);
-    copySlots(this.#storage, copy.#storage, this.lengths);
-    copy.lengths.set(this.lengths);
+    const lengths = this.lengths.map((length) => Math.min(length, upTo));
+    copy.reserve(Math.max(...lengths) + room);
+    copySlots(this.#storage, copy.#storage, lengths);
+    copy.lengths.set(lengths);
     ledger.use(this.#name, copy.liveBytes);
     return copy;
   }

@@ -57,10 +57,14 @@ export type { HostOptions, HostRunning } from './host/runtime.ts';
 export { report } from './host/report.ts';
 export type { Report } from './host/report.ts';
 export { Sequence, waits } from './host/sequence.ts';
-export type { Bytes, PrefillOptions, SequenceOptions } from './host/sequence.ts';
+export type { Bytes, PrefillingOptions, PrefillOptions, SequenceOptions } from './host/sequence.ts';
+export { stepTogether } from './host/step-together.ts';
+export type { Step } from './host/step-together.ts';
 export type { Course, EventResult, EventTimes } from './sequence/course.ts';
 export type {
   Ahead,
+  BatchGroup,
+  BatchPlace,
   PendingId,
   AttentionCounters,
   FeedResult,

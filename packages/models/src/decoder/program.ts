@@ -62,6 +62,8 @@ export interface Angles {
 export interface Runnable {
   /** Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads. */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
+  /** A row's result does not depend on the rows beside it, to the bit. @defaultValue false */
+  readonly rowwise?: boolean;
   destroy(): void;
 }
 

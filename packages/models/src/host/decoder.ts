@@ -32,12 +32,16 @@ export interface Projection {
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
 export interface HostDecoder extends Decoder<HostRunnable> {
   readonly attend: Attend;
+  /** Rows of several sequences may pass together: what a row gives does not depend on those beside it, to the bit. */
+  readonly rowwise: boolean;
   /**
    * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
    * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
    * life, or its keys do not fit together. @defaultValue the last position and 1
    */
   project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projection>;
+  /** `project` by the angles of the rows' positions. */
+  projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
    * What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m,
    * D]` to a new `[m, D]`.
@@ -80,17 +84,22 @@ export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = at
     note(layer, m, 'output', 'gateUp', 'down');
     return (await finish.run([x, attended], m, turned))[0];
   };
+  const projectBy: HostDecoder['projectBy'] = async (layer, x, by) => {
+    const { project } = at(layer),
+      m = x.length / D;
+    note(layer, m, 'qkv');
+    turned = by;
+    const [q, k, v] = await project.run([x], m, by);
+    return { q, k, v };
+  };
   return {
     ...decoder,
     attend: attends,
-    async project(layer, x, positions, length) {
-      const { project } = at(layer),
-        m = positions.length;
-      note(layer, m, 'qkv');
-      turned = angles(positions, length);
-      const [q, k, v] = await project.run([x], m, turned);
-      return { q, k, v };
-    },
+    rowwise:
+      !decoder.fused &&
+      [head, ...layers.flatMap(({ project, finish }) => [project, finish])].every(({ rowwise }) => rowwise === true),
+    project: (layer, x, positions, length) => projectBy(layer, x, angles(positions, length)),
+    projectBy,
     finish,
     async attendAndFinish(layer, x, attention) {
       const fused = at(layer).finish.runAfter?.(attention, x, turned);

@@ -1,7 +1,7 @@
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Course } from '../sequence/course.ts';
-import type { Projection } from './decoder.ts';
+import type { HostDecoder, Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
@@ -15,6 +15,8 @@ export interface PassOptions {
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   readonly signal?: AbortSignal | undefined;
+  /** What multiplies. @defaultValue the memory's decoder */
+  readonly decoder?: HostDecoder | undefined;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -28,14 +30,9 @@ const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v:
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, signal, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, decoder = memory.decoder, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
-  const {
-      decoder,
-      model: {
-        config: { hidden, vocab },
-      },
-    } = memory,
+  const { hidden, vocab } = memory.model.config,
     m = ids.length;
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids),
@@ -55,6 +52,7 @@ export async function pass(
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
     const out = await attendLayer(
       memory,
+      decoder,
       l,
       rowsIn,
       { q: projected.q, at, ...previous, positions },
@@ -76,6 +74,7 @@ export async function pass(
 /** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
   memory: HostState,
+  decoder: HostDecoder,
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
@@ -88,7 +87,6 @@ async function attendLayer(
     {
       backend,
       counters,
-      decoder,
       model: { config },
     } = memory;
   if (decoder.fused && (phase === 'decode' || !course.policy.evicts)) cache.fit(positions.length);
