@@ -48,6 +48,7 @@ export { decode, generate } from './host/generate.ts';
 export type { Generated, Generation } from './host/generate.ts';
 export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './host/options.ts';
 export { createPrefixStore } from './host/prefix.ts';
+export { StopText } from './host/stop-text.ts';
 export type { PrefixOptions, PrefixStore } from './host/prefix.ts';
 export { sidecarFile } from './checkpoint/sidecar.ts';
 export { hostDecoder } from './host/decoder.ts';

@@ -12,7 +12,7 @@ import {
   simdLinear,
   stepTogether,
 } from '../src/index.ts';
-import type { HostModel } from '../src/index.ts';
+import type { DecoderLayer, HostModel, HostRunnable } from '../src/index.ts';
 
 let models: readonly HostModel[];
 beforeAll(async () => {
@@ -27,7 +27,7 @@ const policies = [
   undefined,
   compose(snapkv({ window: 4 }), topK()),
   compose(h2o(), topK(), cadence({ every: 2 })),
-  streaming({ sinks: 2 }),
+  compose(streaming({ sinks: 2 }), topK()),
 ];
 const member = fc.record({
   prompt: fc.array(fc.nat(1023), { minLength: 1, maxLength: 24 }),
@@ -87,7 +87,7 @@ test('products are taken once for all', async () => {
     },
   };
   const original = model.decoder.layers[0].finish.run,
-    layers = model.decoder.layers as { finish: typeof counted }[],
+    layers = model.decoder.layers as DecoderLayer<HostRunnable>[],
     before = rows.qkv[0],
     was = layers[0];
   layers[0] = { ...was, finish: counted };
