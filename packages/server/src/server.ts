@@ -74,6 +74,8 @@ export interface Server {
   close(graceMs?: number): Promise<void>;
   /** Bytes of the one budget now. */
   readonly memory: Readonly<Record<string, number>>;
+  /** Prompts that wait and that are read, and answers that are generated, now. */
+  readonly prompts: { readonly waiting: number; readonly reading: number; readonly answering: number };
 }
 
 const LOOPBACK = new Set(['127.0.0.1', '::1', '[::1]', 'localhost']);
@@ -259,6 +261,9 @@ export function createServer(options: ServerOptions): Server {
   return {
     get memory() {
       return memoryOf(scheduler);
+    },
+    get prompts() {
+      return scheduler.counts;
     },
     async listen({ host = '127.0.0.1', port }) {
       if (!keys && !LOOPBACK.has(host))
