@@ -70,7 +70,7 @@ test('what a sequence gives in a batch is what it gives alone, to the bit, whoev
           expect(sequence.ledger.allocated).toBe(0);
         }
       }),
-      { numRuns: i === 0 ? 25 : 4 },
+      { numRuns: i === 0 ? 12 : 3 },
     );
 });
 

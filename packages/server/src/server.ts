@@ -94,7 +94,7 @@ export function createServer(options: ServerOptions): Server {
     scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
     defaults = { policy, budget, block, cadence, fixed: fixedPolicy, registry: nameable(options.registry) };
   metrics.watch(scheduler);
-  wayOf({}, { ...defaults, fixed: false }, model); // what the operator says must be possible too
+  expectPossible(() => wayOf({}, { ...defaults, fixed: false }, model));
 
   const app = Fastify({
     loggerInstance: log as FastifyBaseLogger,
@@ -125,6 +125,7 @@ export function createServer(options: ServerOptions): Server {
   });
   const admits = keys && keyCheck(keys);
   app.addHook('onRequest', async (request) => {
+    request.raw.socket.setTimeout(0); // a kept connection has that of the answer before
     if (admits) {
       if (!OPEN.has(pathOf(request)) && !admits(request.headers.authorization))
         throw new Refusal('a key of this server is expected as Authorization: Bearer KEY', {
@@ -230,7 +231,7 @@ export function createServer(options: ServerOptions): Server {
     if (!stream) return wholeAnswer(shape, events);
     const frames = Readable.from(streamedAnswer(shape, events), { objectMode: false, highWaterMark: 4096 });
     // Once all is said, a reader that takes nothing more is not waited for.
-    frames.once('end', () => request.raw.socket.setTimeout(readerMs, () => request.raw.socket.destroy()));
+    frames.once('end', () => request.raw.socket.setTimeout(readerMs));
     return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
   };
   app.post<{ Body: ChatRequest }>('/v1/chat/completions', { schema: { body: chatRequest } }, async (request, reply) => {
@@ -291,6 +292,16 @@ export function createServer(options: ServerOptions): Server {
       log.info({ memory: memoryOf(scheduler) }, 'closed');
     },
   };
+}
+
+/** What the operator says must be possible too. @throws KvError */
+function expectPossible(way: () => unknown): void {
+  try {
+    way();
+  } catch (cause) {
+    if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message);
+    throw cause;
+  }
 }
 
 const pathOf = ({ url }: FastifyRequest): string => url.split('?', 1)[0] ?? '';

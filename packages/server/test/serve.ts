@@ -15,10 +15,9 @@ export interface Serving {
   /** Status and body of a POST. */
   post(path: string, body: unknown, headers?: Readonly<Record<string, string>>): Promise<Answered>;
 }
-export interface Answered {
+interface Answered {
   readonly status: number;
   readonly headers: Headers;
-  // biome-ignore lint/suspicious/noExplicitAny: what comes is what is tested
   readonly json: any;
 }
 

@@ -87,7 +87,6 @@ const textPart = Type.Object(
 const ofType = (type: object): object => ({ type: 'object', properties: { type }, required: ['type'] });
 const part = {
   if: ofType({ const: 'text' }),
-  // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
   then: textPart,
   else: ofType({ const: 'text', description: "'text', since the model reads nothing else" }),
 };
@@ -98,7 +97,6 @@ const message = Type.Object(
     }),
     content: Type.Unsafe<string | readonly Static<typeof textPart>[]>({
       if: { type: 'array' },
-      // biome-ignore lint/suspicious/noThenProperty: a keyword of JSON Schema
       then: { type: 'array', items: part, maxItems: LIMITS.messages, description: 'parts of type text' },
       else: { type: 'string', description: 'a text, or parts of type text' },
     }),

@@ -46,11 +46,15 @@ export function slotsReading(way: Way, tokens: number): number {
   return Math.min(tokens, slotsOf(budget, tokens) + block);
 }
 
-/** Slots that a head may gain while so many tokens are generated. */
-export function slotsGained(way: Way, tokens: number): number {
+/**
+ * Slots that a head with so many may gain while so many tokens follow a prompt: all of them, or what is left of the
+ * budget and the tokens between two events.
+ */
+export function slotsGained(way: Way, slots: number, prompt: number, tokens: number): number {
   const policy = evicting(way),
-    { every = policy?.hooks('cadence')[0]?.every } = way;
-  return policy && even(policy) && every !== undefined ? Math.min(tokens, every) : tokens;
+    { budget, every = policy?.hooks('cadence')[0]?.every } = way;
+  if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
+  return Math.min(tokens, Math.max(0, slotsOf(budget, prompt) - slots) + every);
 }
 
 /** Bytes of everything that a sequence may hold with so many slots a layer, storage that is being replaced included. */

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import { createPrefixStore, Sequence, stepTogether } from '@kv/models';
 import type { Model, PrefixStore } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
@@ -60,11 +61,12 @@ export class Scheduler {
     [this.#model, this.#options, this.#observed] = [model, options, observed];
     this.scratch = scratchBytes(model.config, options.part, options.running);
     this.pool = new Pool(options.memory - this.scratch);
-    this.prefixes = createPrefixStore(model, { maxBytes: Math.max(0, this.pool.limit) });
     if (this.pool.limit <= 0)
-      throw new Refusal(
-        `expected more memory than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
+      throw new KvError(
+        'memory',
+        `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
       );
+    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit });
   }
 
   get counts(): { readonly waiting: number; readonly reading: number; readonly answering: number } {
@@ -149,7 +151,7 @@ export class Scheduler {
       all = ids.length + answering.maxNewTokens,
       read = slotsReading(way, ids.length),
       reading = bytesFor(config, layers(read), all, way),
-      answer = bytesFor(config, layers(read + slotsGained(way, answering.maxNewTokens)), all, way);
+      answer = bytesFor(config, layers(read + slotsGained(way, read, ids.length, answering.maxNewTokens)), all, way);
     return Math.max(reading, answer) + (n - 1) * answer;
   }
 
@@ -293,8 +295,11 @@ export class Scheduler {
       { config } = this.#model,
       { way, answering, n } = asked;
     if (way.every === undefined && (sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
-    const gained = slotsGained(way, answering.maxNewTokens),
-      slots = sequence.memory.lengths().map((heads) => Math.max(...heads) + gained),
+    const { length } = asked.ids,
+      slots = sequence.memory.lengths().map((heads) => {
+        const longest = Math.max(...heads);
+        return longest + slotsGained(way, longest, length, answering.maxNewTokens);
+      }),
       each = bytesFor(config, slots, asked.ids.length + answering.maxNewTokens, way);
     const promised = Math.max(sequence.ledger.allocated, each),
       more = n * promised - job.need;
