@@ -12,11 +12,8 @@ import { caote, fastCaote } from '@kv/scorers-caote';
 import { jointError, jointEviction } from '@kv/selectors-joint-eviction';
 import { topK } from '@kv/selectors-top-k';
 import { heldOutBook } from '@kv/tasks';
+import { option } from './lib/option.mjs';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
 const tokens = Number(option('tokens', '512')),
   budgets = option('budgets', '480,256,64').split(',').map(Number);
 const bases = {

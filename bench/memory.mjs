@@ -7,11 +7,8 @@
 import { entries } from '@kv/core';
 import { catalogue, parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
+import { option } from './lib/option.mjs';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
 const slots = Number(option('slots', '131072')),
   names = option('only', policyNames.join()).split(',');
 const before = process.resourceUsage().maxRSS / 1024;

@@ -9,11 +9,8 @@ import { compose, entries, lookUp } from '@kv/core';
 import { attend, LayerCache, Ledger, simdEngine } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
+import { option } from './lib/option.mjs';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
 const lengths = option('slots', '4096,32768').split(',').map(Number),
   only = option('only')?.split(',');
 const kvHeads = 2,

@@ -8,11 +8,8 @@
 import { generate, loadModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
+import { option } from './lib/option.mjs';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
 const rounds = Number(option('rounds', '3')),
   lengths = option('tokens', '1024,4000').split(',').map(Number);
 const names = ['full', 'streaming', 'knorm', 'snapkv', 'snapkvCaote', 'tova', 'observed', 'taFast'];

@@ -23,7 +23,10 @@ export const rules = [
   rule(
     'satellites-see-core-only',
     'laws, gpu, tasks and whatever stands beside them import no other package of the workspace than core.',
-    { path: '^(packages/[^/]+)/src/', pathNot: '^packages/(core|models|policies|gpu-models|server)/' },
+    {
+      path: '^(packages/[^/]+)/src/',
+      pathNot: '^packages/(core|models|policies|gpu-models|evaluation|model-testing|server)/',
+    },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
   ),
   rule(
@@ -43,6 +46,12 @@ export const rules = [
     'gpu-models imports no other package of the workspace than core, gpu and models.',
     { path: '^packages/gpu-models/src/' },
     { path: workspace, pathNot: '^packages/(core|gpu|models|gpu-models)/' },
+  ),
+  rule(
+    'evaluation-sees-what-it-measures',
+    'evaluation imports no other package of the workspace than core, models, policies, tasks and certificates.',
+    { path: '^packages/evaluation/src/' },
+    { path: workspace, pathNot: '^packages/(core|models|policies|tasks|certificates|evaluation)/' },
   ),
   rule(
     'policies-see-core-and-pieces',
@@ -80,7 +89,7 @@ const resolving = {
 const options = {
   tsPreCompilationDeps: 'specify',
   doNotFollow: { path: 'node_modules' },
-  exclude: { path: '/(dist|node_modules/[.])' },
+  exclude: { path: ['/(dist|node_modules/[.])', '^packages/[^/]+/kernel/'] }, // AssemblyScript,
   validate: true,
   ruleSet: { forbidden: rules },
 };

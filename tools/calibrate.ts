@@ -27,12 +27,12 @@ await watchLayers(model, ids, {
     directions.add(q);
   },
 });
-const said = { tokens: String(ids.length) },
+const said = { tokens: String(ids.length), fingerprint: model.fingerprint },
   beside = folder === undefined && /\.gguf$/i.test(name) ? `${name}.` : `${(folder ?? name).replace(/\/+$/, '')}/`;
 for (const [file, bytes] of [
   [
     PRE_ROPE_FILE,
-    preRopeFile({ tokens: ids.length, rows: all.map(({ sizes }) => sizes.take()) }, { queryHeads, headDim }),
+    preRopeFile({ tokens: ids.length, rows: all.map(({ sizes }) => sizes.take()) }, { queryHeads, headDim }, said),
   ],
   [
     QUERY_STATISTICS_FILE,

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { deserialize, serialize } from 'node:v8';
-import { loadModel, pickEngine } from '@kv/models';
+import { exactRuntime, loadModel } from '@kv/models';
 import { confidence, DETECTOR_FILE, detectorFile, regex, semantic } from '@kv/scorers-sponsorship';
 import { random, sentencesOf } from '@kv/tasks';
 import { gather } from './detector/gather.ts';
@@ -40,7 +40,7 @@ const books = readdirSync(texts)
   .sort();
 const gathered = existsSync(states)
   ? (deserialize(readFileSync(states)) as Gathered)
-  : await gather(await loadModel(name, { engine: await pickEngine({ exact: true }) }), {
+  : await gather(await loadModel(name, { runtime: await exactRuntime() }), {
       seed,
       times,
       sentences: books.flatMap((file) => short(`${texts}/${file}`)),
@@ -109,6 +109,11 @@ console.log(
   ),
 );
 const beside = /\.gguf$/i.test(name) ? `${name}.` : `${name.replace(/\/+$/, '')}/`,
-  file = detectorFile(weights, { model: name.split('/').at(-1) ?? '', seed, tokens: String(tokens) });
+  file = detectorFile(weights, {
+    model: name.split('/').at(-1) ?? '',
+    fingerprint: gathered.fingerprint,
+    seed,
+    tokens: String(tokens),
+  });
 writeFileSync(out ?? beside + DETECTOR_FILE, file);
 say(`${out ?? beside + DETECTOR_FILE}: ${file.length} bytes`);

@@ -1,12 +1,15 @@
-/** `npm run example -- packages/FAMILY/NAME`: runs the ts blocks of a package's README from source. */
+/** `npm run example -- FILE.mjs` or `-- packages/FAMILY/NAME`: runs a program, or the ts blocks of a package's README, from source. */
+import { readFileSync } from 'node:fs';
+import { dirname } from 'node:path';
 import { fail } from './lib/process.mjs';
 import { install } from './lib/install.mjs';
 
-const folder = process.argv[2];
-if (folder === undefined)
-  fail('example: expected the folder of a package, such as packages/scorers/caote, got nothing', 2);
+const [, , what] = process.argv;
+if (what === undefined)
+  fail('example: expected a program, such as examples/secret.mjs, or the folder of a package, got nothing', 2);
 await install('all');
 const { examples, runExample } = await import('./lib/readme.mjs');
-const blocks = examples(folder);
-if (blocks.length === 0) fail(`example: ${folder}/README.md must have a ts block, but it has none`, 2);
-for (const code of blocks) process.stdout.write(await runExample(folder, code));
+const isProgram = what.endsWith('.mjs');
+const blocks = isProgram ? [readFileSync(what, 'utf8')] : examples(what);
+if (blocks.length === 0) fail(`example: ${what}/README.md must have a ts block, but it has none`, 2);
+for (const code of blocks) process.stdout.write(await runExample(isProgram ? dirname(what) : what, code));

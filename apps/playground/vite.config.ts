@@ -3,11 +3,8 @@ import { embeddedModel } from './bundle/embedded-model.ts';
 import { offlineFiles, SERVICE_WORKER } from './bundle/offline-files.ts';
 import { headers, policyInPage } from './bundle/policy.ts';
 
-/**
- * What the page never reaches: Node's WebGPU, and the product for large blocks, slower here than the kernel of
- * @kv/models.
- */
-const external = ['webgpu', '@jax-js/jax'];
+/** What the page never reaches: Node's WebGPU. */
+const external = ['webgpu'];
 
 const config: UserConfig = defineConfig({
   base: './', // so that it can lie in any folder of a server

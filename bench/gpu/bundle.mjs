@@ -27,8 +27,8 @@ await build({
   silent: true,
   clean: false,
   config: false,
-  noExternal: [/^(?!webgpu$|onnxruntime-node$|@jax-js\/jax$)/],
-  external: ['webgpu', 'onnxruntime-node', '@jax-js/jax'],
+  noExternal: [/^(?!webgpu$|onnxruntime-node$)/],
+  external: ['webgpu', 'onnxruntime-node'],
   esbuildOptions: (options) => {
     options.conditions = ['@kv/source'];
   },

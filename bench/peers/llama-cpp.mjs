@@ -1,11 +1,13 @@
 // @kv/models against node-llama-cpp on the same GGUF and the same prompt, turn by turn on one machine.
 //   node bench/peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
+//     [--tokens 512,1024] [--out peers]
+// --tokens runs the full cache alone, at these lengths.
 // Turns stand --pause seconds apart, for a machine that others share.
 // FILE is any prose of 4,097 tokens, by default shared/data/text/tom-sawyer.txt beside the repository.
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
 // by default). Needs the
 // packages built (npm run bench does it). Each engine lives in its own process, which sleeps while the other one works.
-// Writes bench/results/peers.json and peers.md.
+// Writes bench/results/peers.json and peers.md, or files of the name --out.
 import { fork, execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
@@ -28,6 +30,8 @@ const {
     text: { type: 'string' },
     peer: { type: 'string' },
     pause: { type: 'string', default: '0' },
+    tokens: { type: 'string' },
+    out: { type: 'string', default: 'peers' },
   },
 });
 if (path === undefined) throw new Error('expected the path of a .gguf file');
@@ -96,10 +100,11 @@ function worker(file, config) {
 
 const ours = worker('ours.mjs', { model, threads, exact: false }),
   peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
-const cases = [
-  { name: '1,024 tokens', tokens: 1024 },
+const full = (tokens) => ({ name: `${tokens.toLocaleString('en')} tokens`, tokens });
+const cases = values.tokens?.split(',').map((tokens) => full(Number(tokens))) ?? [
+  full(1024),
   { name: '1,024 tokens, budget 512', tokens: 1024, budget: 512 },
-  { name: '4,096 tokens', tokens: 4096 },
+  full(4096),
   { name: '4,096 tokens, budget 512', tokens: 4096, budget: 512 },
 ];
 const ids = await ours.ask({ encode: text, count: 4096 + 1 });
@@ -150,6 +155,7 @@ for (let turn = 0; turn < turns; turn++) {
       else results[i][name].push(await engine.ask({ run: ids.slice(0, tokens), budget, decode: 48 }));
     }
 }
+const engine = await ours.ask({ name: true });
 ours.end();
 peer.end();
 const info = {
@@ -159,15 +165,17 @@ const info = {
   node: process.version,
   threads,
   turns,
+  command: `node bench/peers/llama-cpp.mjs ${path.split(/[\\/]/).at(-1)} ${process.argv.slice(3).join(' ')}`,
+  engine,
   file: path.split(/[\\/]/).at(-1),
   peer: `node-llama-cpp ${version}`,
 };
 const report = table(info, cases, results, logits);
 mkdirSync(here('../results'), { recursive: true });
 writeFileSync(
-  here('../results/peers.json'),
+  here(`../results/${values.out}.json`),
   `${JSON.stringify({ info, logits, cases: cases.map((one, i) => ({ ...one, ...results[i] })) }, null, 1)}\n`,
 );
-writeFileSync(here('../results/peers.md'), report);
+writeFileSync(here(`../results/${values.out}.md`), report);
 console.log(report);
 process.exit(0);

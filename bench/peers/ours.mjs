@@ -1,17 +1,20 @@
 // One process with @kv/models: answers the jobs of llama-cpp.mjs.
 import { fileURLToPath } from 'node:url';
 import { compose } from '@kv/core';
-import { generate, loadModel, pickEngine } from '@kv/models';
+import { cpuRuntime, exactRuntime, generate, loadModel } from '@kv/models';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 
 const { model: path, threads, exact } = JSON.parse(process.argv[2]);
 const model = await loadModel(path, {
-  engine: await pickEngine({ threads, exact, from: fileURLToPath(new URL('..', import.meta.url)) }),
+  runtime: exact
+    ? await exactRuntime({ threads, from: fileURLToPath(new URL('..', import.meta.url)) })
+    : cpuRuntime({ threads }),
 });
 const evict = compose(snapkv({ window: 32 }), topK());
 
 const jobs = {
+  name: () => model.engine,
   encode: ({ encode, count }) => [...model.tokenizer.encode(encode).ids.slice(0, count)],
   logits: async ({ logits: ids, places }) => {
     const rows = (await generate(model, { ids, logits: ids.length, maxNewTokens: 0, block: 512 })).logits;

@@ -30,7 +30,9 @@ export function table(info, cases, results, logits) {
   return `# @kv/models against ${info.peer}
 
 ${info.date}, ${info.cpu} (${info.cores} cores, ${info.threads} threads), Node ${info.node}, ${info.file}; tokens a second, median (smallest-largest) of ${info.turns} turns that alternate;
-ratios are of the same turn, above 1 is faster than the peer. Blocks of 512 in both. With a budget ours evicts by snapkv(window=32) after each block; the peer keeps everything.
+ratios are of the same turn, above 1 is faster than the peer. Ours is ${info.engine}. Blocks of 512 in both. With a budget ours evicts by snapkv(window=32) after each block; the peer keeps everything.
+
+    ${info.command}
 
 ${line(['', 'prefill, ours', 'peer', 'ratio', 'decode, ours', 'peer', 'ratio'])}
 ${line(Array(7).fill('---'))}

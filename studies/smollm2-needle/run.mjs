@@ -12,7 +12,7 @@ import { depthOf, questionOf, seedOf, STAGES, TOKENS } from './ways.mjs';
 const BENCH = new URL('../../bench/package.json', import.meta.url),
   { resolve } = createRequire(BENCH),
   built = (name) => import(pathToFileURL(resolve(name)).href);
-const { decode, loadModel, pickEngine, Sequence } = await built('@kv/models'),
+const { decode, exactRuntime, loadModel, Sequence } = await built('@kv/models'),
   { parsePolicy } = await built('@kv/policies'),
   { heldOutBook, needle, sentencesOf } = await built('@kv/tasks');
 
@@ -126,7 +126,7 @@ async function runPrompt(model, sentences, { form, i, claims, ablations }) {
 
 async function work() {
   const model = await loadModel(MODEL, {
-      engine: await pickEngine({ exact: true, threads: 1, from: fileURLToPath(new URL('.', BENCH)) }),
+      runtime: await exactRuntime({ threads: 1, from: fileURLToPath(new URL('.', BENCH)) }),
     }),
     sentences = sentencesOf(await heldOutBook());
   process.on('message', async (job) => process.send(await runPrompt(model, sentences, job)));

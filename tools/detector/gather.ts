@@ -13,6 +13,8 @@ export interface Gathered {
   readonly examples: Examples;
   /** Tokens that passed to learn from. */
   readonly tokens: number;
+  /** Of the model. */
+  readonly fingerprint: string;
   /** By name: patterns that were learned in other words, services and prose, and patterns that were not. */
   readonly sets: Readonly<Record<string, readonly Seen[]>>;
   readonly prose: readonly Seen[];
@@ -62,6 +64,7 @@ export async function gather(
     documents(forms, count, { sentences: held, services: services.heldOut, lines }, test);
   return {
     examples: collect.take(),
+    fingerprint: model.fingerprint,
     tokens,
     sets: {
       'held-out text': await all(unseen(TIMES.text, ({ learned }) => learned)),

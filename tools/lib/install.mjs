@@ -4,13 +4,14 @@ import { join, relative } from 'node:path';
 import { manifest, packageFolders, piecePackages } from './manifests.mjs';
 import { fail, root, run } from './process.mjs';
 
-/** What packages of pieces need to run, not what their tests need (WebGPU has 132 MB). */
-const pieces = () => piecePackages().flatMap(({ manifest: { name } }) => ['--filter-prod', `${name}...`]);
+/** What packages need to run, not what they bundle or their tests need (WebGPU has 132 MB). */
+const running = (...names) => names.flatMap((name) => ['--filter-prod', `${name}...`]);
+const pieces = () => running('@kv/cli', ...piecePackages().map(({ manifest: { name } }) => name));
 
 /** What each command needs: an app with everything it imports, all pieces and the root's build tools, or all. */
 const scopes = {
-  cli: () => ['--filter', '.', '--filter', '@kv/cli...', ...pieces()],
-  gpu: () => ['--filter', '.', '--filter', '@kv/cli...', '--filter', '@kv/gpu-models...', ...pieces()],
+  cli: () => ['--filter', '.', ...pieces()],
+  gpu: () => ['--filter', '.', '--filter', '@kv/gpu-models...', ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
   all: () => [],
 };

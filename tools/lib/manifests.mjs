@@ -11,6 +11,7 @@ export function packageFolders() {
     ...packages.flatMap(children),
     ...children(join(root, 'apps')),
     join(root, 'bench'),
+    join(root, 'examples'),
     join(root, 'tools'),
   ].filter((folder) => existsSync(join(folder, 'package.json')));
 }

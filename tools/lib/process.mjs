@@ -5,7 +5,7 @@ import { delimiter, join, resolve } from 'node:path';
 export const root = resolve(import.meta.dirname, '../..');
 
 /** Children find the workspace's own tools first, and nothing phones home. */
-const env = {
+export const env = {
   ...process.env,
   PATH: [join(root, 'node_modules/.bin'), join(root, 'tools/node_modules/.bin'), process.env.PATH].join(delimiter),
   TURBO_TELEMETRY_DISABLED: '1',

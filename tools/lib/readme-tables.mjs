@@ -1,13 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { join, relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { packageFolders, published } from './manifests.mjs';
 import { root } from './process.mjs';
 
 /** READMEs of the root and of every package, those without one left out. */
 export const readmes = () =>
-  packageFolders()
-    .map((folder) => relative(root, join(folder, 'README.md')))
-    .filter((file) => existsSync(join(root, file)));
+  [...packageFolders().map((folder) => relative(root, join(folder, 'README.md'))), 'docs/packages.md'].filter((file) =>
+    existsSync(join(root, file)),
+  );
 
 const BLOCK = /^<!-- begin (\S+) .*-->\n([^]*?)^<!-- end \1 -->$/gm;
 
@@ -45,8 +45,8 @@ const blocks = {
       ([link, names]) => `- ${link}: ${names}`,
     ),
   /** Packages of pieces in the catalogue, a row a family; core and policies have rows of their own. */
-  packages: (all) => {
-    const known = catalogued(all, '.', () => true).map((cells) => [
+  packages: (all, file) => {
+    const known = catalogued(all, relative(dirname(file), '.') || '.', () => true).map((cells) => [
       /packages\/([^/]+)\/[^/]+\)$/.exec(cells[0])?.[1],
       cells,
     ]);

@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
 import { root } from './process.mjs';
@@ -12,6 +13,16 @@ export function examples(folder) {
   if (!existsSync(file)) return [];
   return [...readFileSync(file, 'utf8').matchAll(/^```ts\n(.*?)^```/gms)].map(([, code]) => code ?? '');
 }
+
+/** Sources find the files beside them as they do in their own folder. */
+const inPlace = {
+  name: 'import.meta.url',
+  setup: ({ onLoad }) =>
+    onLoad({ filter: /\/packages\/.*\.ts$/ }, ({ path }) => ({
+      contents: readFileSync(path, 'utf8').replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href)),
+      loader: 'ts',
+    })),
+};
 
 /** Runs one such block against the workspace's sources, without a build; resolves to what it printed. */
 export async function runExample(folder, code) {
@@ -24,12 +35,15 @@ export async function runExample(folder, code) {
     target: 'node20',
     conditions: ['@kv/source'],
     logLevel: 'silent',
+    plugins: [inPlace],
   });
   const scratch = mkdtempSync(join(tmpdir(), 'kv-example-'));
   try {
     const script = join(scratch, 'example.mjs');
     writeFileSync(script, outputFiles[0].contents);
-    const { stdout } = await promisify(execFile)(process.execPath, [script], { cwd: root });
+    // a bundle does not lie beside the packages that it took in
+    const env = { ...process.env, KV_EMBEDDED_DIR: join(root, 'packages/model-embedded') };
+    const { stdout } = await promisify(execFile)(process.execPath, [script], { cwd: root, env });
     return stdout;
   } finally {
     rmSync(scratch, { recursive: true });

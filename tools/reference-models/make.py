@@ -1,6 +1,6 @@
 """Tiny random checkpoints of the architectures, with the logits of transformers: see README.md beside this file.
 
-    python make.py OUT_DIR
+    python make.py OUT_DIR [NAME ...]
 """
 
 import json
@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from transformers import (
-    AutoModelForCausalLM, Gemma2Config, LlamaConfig, MistralConfig, Phi3Config, Qwen2Config, Qwen3Config,
+    AutoModelForCausalLM, Gemma2Config, Gemma3TextConfig, GraniteConfig, LlamaConfig, MistralConfig, Olmo2Config, Phi3Config, Qwen2Config, Qwen3Config,
+    SmolLM3Config,
 )
 
 SHAPE = dict(
@@ -34,7 +35,30 @@ CONFIGS = {
         **{**SHAPE, "num_hidden_layers": 3}, head_dim=8, query_pre_attn_scalar=12, sliding_window=8, attn_logit_softcapping=3.0, final_logit_softcapping=5.0,
     ),
     "qwen3": Qwen3Config(**SHAPE, head_dim=12, tie_word_embeddings=True),
+    "gemma3": Gemma3TextConfig(
+        **{**SHAPE, "num_hidden_layers": 7, "num_key_value_heads": 1}, head_dim=12, query_pre_attn_scalar=12, sliding_window=8,
+        rope_parameters=dict(full_attention=dict(rope_type="linear", factor=2.0, rope_theta=1e6), sliding_attention=dict(rope_type="default", rope_theta=1e4)),
+    ),
+    "smollm3": SmolLM3Config(**{**SHAPE, "num_hidden_layers": 5}, rope_parameters=dict(rope_type="default", rope_theta=5e4)),
+    "olmo2": Olmo2Config(**SHAPE, rope_parameters=dict(rope_type="default", rope_theta=5e5)),
+    "granite": GraniteConfig(
+        **SHAPE, attention_multiplier=0.2, embedding_multiplier=1.5, residual_multiplier=0.6, logits_scaling=3.0, tie_word_embeddings=True,
+        rope_parameters=dict(rope_type="default", rope_theta=1e4),
+    ),
+    "llama32": LlamaConfig(**SHAPE, tie_word_embeddings=True, rope_parameters={**LLAMA3, "factor": 32.0, "rope_theta": 5e5}),
+    "phi4": Phi3Config(
+        **{**SHAPE, "num_attention_heads": 2, "num_key_value_heads": 1}, original_max_position_embeddings=32, sliding_window=262144, tie_word_embeddings=True,
+        partial_rotary_factor=0.75,
+        rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0, 1.1, 1.2, 1.3, 1.5, 1.7], long_factor=[1.0, 1.5, 2.0, 3.0, 4.0, 6.0]),
+    ),
+    "nemo": MistralConfig(**SHAPE, head_dim=12, sliding_window=None, rope_parameters=dict(rope_type="default", rope_theta=1e6)),
+    "qwen3-yarn": Qwen3Config(
+        **{**SHAPE, "max_position_embeddings": 32}, head_dim=16,
+        rope_parameters=dict(rope_type="yarn", rope_theta=1e4, factor=4.0, original_max_position_embeddings=32, beta_fast=4.0, beta_slow=1.0),
+    ),
 }
+# Written before there was a converter beside us: `export_gguf` below repeats it. The others go through convert.py.
+EXPORTED = ("llama", "qwen2", "qwen3", "gemma2", "phi3")
 # Byte-level BPE with one merge: a space is written Ġ.
 TOKENS = ["<unk>", "<s>", "</s>", "Ġ", *"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.,;:!?-", "th"]
 MERGES = ["t h"]
@@ -44,11 +68,13 @@ IDS = [1] + [(7 * i * i + 11 * i + 5) % 61 + 3 for i in range(39)]
 def fill(model, seed):
     """Weights that make every part matter: scores far from uniform, gains and biases far from their neutral values; all of them f16 numbers."""
     random = torch.Generator().manual_seed(seed)
-    gemma = model.config.model_type == "gemma2"
+    gemma = model.config.model_type.startswith("gemma")
     for name, parameter in model.named_parameters():
         noise = torch.randn(parameter.shape, generator=random)
         if "norm" in name:
             parameter.data = noise * 0.3 + (0 if gemma else 1)
+            if model.config.model_type == "gemma3_text":  # the converter adds 1 in f16: nothing may be lost by it
+                parameter.data = (parameter.data.clamp(-0.9, 0.9) * 1024).round() / 1024
         elif parameter.ndim == 1:
             parameter.data = noise * 0.3
         else:
@@ -61,6 +87,17 @@ def logits(model, ids):
     with torch.no_grad():
         rows = model(torch.tensor([ids])).logits[0]
     return {"ids": ids, "logits": {str(i): [float(f"{x:.7g}") for x in rows[i].tolist()] for i in at}}
+
+
+def greedy(model, ids, count=12):
+    """The tokens that follow, each the likeliest; a margin that a last digit could turn would be no test."""
+    out = list(ids)
+    with torch.no_grad():
+        for _ in range(count):
+            best, second = model(torch.tensor([out])).logits[0, -1].topk(2).values.tolist()
+            assert best - second > 3e-4 * abs(best), (best, second)
+            out.append(model(torch.tensor([out])).logits[0, -1].argmax().item())
+    return {"after": ids, "tokens": out[len(ids):]}
 
 
 def tokenizer():
@@ -153,14 +190,17 @@ def export_gguf(model, path):
     writer.close()
 
 
-def main(out):
+def main(out, *names):
     for seed, (name, config) in enumerate(CONFIGS.items()):
+        if names and name not in names:
+            continue
         folder = out / name
         folder.mkdir(parents=True, exist_ok=True)
         model = AutoModelForCausalLM.from_config(config, attn_implementation="eager", dtype=torch.float32).eval()
         fill(model, seed)
         fields = json.loads(config.to_json_string(use_diff=False))
         kept = {key: value for key, value in fields.items() if not key.startswith("_") and value is not None and key not in ("id2label", "label2id")}
+        kept["architectures"] = [type(model).__name__]
         kept |= {key: None for key in ("sliding_window",) if fields.get(key, 0) is None}
         (folder / "config.json").write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
         (folder / "tokenizer.json").write_text(json.dumps(tokenizer(), ensure_ascii=False) + "\n")
@@ -168,7 +208,8 @@ def main(out):
         save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
         # The second sequence is shorter than the longest context before LongRoPE's scaling; the others do not depend on the length.
         golden = {"sequences": [logits(model, IDS), logits(model, IDS[:24])]}
-        if name in ("llama", "qwen2", "qwen3", "gemma2", "phi3"):
+        golden["greedy"] = greedy(model, IDS[:20])
+        if name in EXPORTED:
             export_gguf(model, folder / "model.gguf")
         if name == "qwen2":
             # the converter writes nothing about windows for Qwen2
@@ -176,8 +217,9 @@ def main(out):
                 layer.self_attn.sliding_window = None
                 layer.attention_type = "full_attention"
             golden["gguf"] = [logits(model, IDS)]
+            golden["ggufGreedy"] = greedy(model, IDS[:20])
         (folder / "golden.json").write_text(json.dumps(golden) + "\n")
         print(name, sum(p.numel() for p in model.parameters()), [f.name + " " + str(f.stat().st_size) for f in sorted(folder.iterdir())])
 
 
-main(Path(sys.argv[1]))
+main(Path(sys.argv[1]), *sys.argv[2:])

@@ -23,7 +23,7 @@ OUT = Path(sys.argv[1])
 RNG = np.random.default_rng(7)
 
 # Where the halves that scale a block lie.
-SCALES = {T.Q8_0: [0], T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208]}
+SCALES = {T.Q8_0: [0], T.Q4_0: [0], T.Q4_1: [0, 2], T.Q5_0: [0], T.Q5_1: [0, 2], T.Q4_K: [0, 2], T.Q5_K: [0, 2], T.Q6_K: [208], T.IQ4_NL: [0], T.MXFP4: []}
 
 # Zero of both signs, the least subnormal of both signs, the largest subnormal, the largest of both signs, infinity, not a number.
 EXTREME = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x7BFF, 0xFBFF, 0x7C00, 0x7E00]
@@ -42,7 +42,10 @@ def blocks(kind: T) -> np.ndarray:
         for place, half in zip(SCALES[kind], halves):
             block[place : place + 2] = np.array([half], dtype="<u2").view(np.uint8)
         out.append(block)
-    if numbers == 32:
+    if kind == T.MXFP4:  # one exponent of 8 bits: the least, those around 1, the largest whose numbers are all finite, and beyond
+        for block, exponent in zip(out, [0, 1, 2, 126, 127, 128, 252, 253, 254, 255]):
+            block[0] = exponent
+    if numbers == 32 and kind != T.IQ4_NL:  # gguf-py reads IQ4_NL but does not write it
         out += list(quantize(RNG.standard_normal((2, 32), dtype=np.float32), kind))
     return np.stack(out)
 

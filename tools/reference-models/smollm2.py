@@ -76,8 +76,7 @@ def tokenizer_of(read):
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=read("tokenizer.chat_template"))
 
 
-def case(model, tokenizer, text):
-    ids = tokenizer.encode(text, add_special_tokens=False)
+def case(model, ids, decode):
     batch = torch.tensor([ids])
     with torch.no_grad():
         rows = model(batch).logits[0]
@@ -92,7 +91,7 @@ def case(model, tokenizer, text):
     ended = tokens[-1] == model.config.eos_token_id
     tokens = tokens[:-1] if ended else tokens
     return {
-        "ids": ids, "logits": logits, "greedy": tokens, "ended": ended, "text": tokenizer.decode(tokens),
+        "ids": ids, "logits": logits, "greedy": tokens, "ended": ended, "text": decode(tokens),
         "leastGap": round((best[:, 0] - best[:, 1]).min().item(), 4),
     }
 
@@ -105,12 +104,14 @@ def main(path, texts, out):
     same_as_transformers_reads(model, path)
     prompt = tokenizer.apply_chat_template([{"role": "user", "content": QUESTION}], add_generation_prompt=True, tokenize=False)
     prose = (Path(texts) / EXCERPT["file"]).read_bytes().decode()[EXCERPT["start"] : EXCERPT["start"] + EXCERPT["length"]]
+    of = lambda text: case(model, tokenizer.encode(text, add_special_tokens=False), tokenizer.decode)
     result = {
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
-        "chat": {"question": QUESTION, "prompt": prompt, **case(model, tokenizer, prompt)},
-        "prose": {**EXCERPT, **case(model, tokenizer, prose)},
+        "chat": {"question": QUESTION, "prompt": prompt, **of(prompt)},
+        "prose": {**EXCERPT, **of(prose)},
     }
     Path(out).write_text(json.dumps(result, separators=(",", ":")) + "\n")
 
 
-main(*sys.argv[1:])
+if __name__ == "__main__":
+    main(*sys.argv[1:])

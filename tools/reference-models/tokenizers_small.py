@@ -11,6 +11,11 @@ from pathlib import Path
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 CL100K = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|%s| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+# Tekken (Mistral Nemo) and o200k (Phi-4-mini): words that change from small to capital letters.
+UPPER, LOWER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]", r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
+CASED = r"[^\r\n\p{L}\p{N}]?%(U)s*%(L)s+%(s)s|[^\r\n\p{L}\p{N}]?%(U)s+%(L)s*%(s)s|%(n)s| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+TEKKEN = CASED % {"U": UPPER, "L": LOWER, "s": "", "n": r"\p{N}"}
+O200K = CASED % {"U": UPPER, "L": LOWER, "s": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?", "n": r"\p{N}{1,3}"}
 PROSE = (
     "Four score and seven years ago our fathers brought forth, upon this continent, a new nation, conceived in liberty, and dedicated "
     "to the proposition that all men are created equal. Now we are engaged in a great civil war, testing whether that nation, or any nation "
@@ -85,6 +90,8 @@ KINDS = [
     byte_level("smollm", pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]), extra=FLAGS),
     byte_level("llama3", pre_tokenizers.Sequence([split(CL100K % r"\p{N}{1,3}"), plain_bytes()]), ignore_merges=True, bos="<|im_start|>"),
     byte_level("qwen2", pre_tokenizers.Sequence([split(CL100K % r"\p{N}"), plain_bytes()]), normalizer=normalizers.NFC()),
+    byte_level("tekken", pre_tokenizers.Sequence([split(TEKKEN), plain_bytes()]), ignore_merges=True, bos="<|im_start|>"),
+    byte_level("o200k", pre_tokenizers.Sequence([split(O200K), plain_bytes()])),
     byte_level("folded", pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.Sequence([normalizers.NFKD(), normalizers.StripAccents(), normalizers.Lowercase(), normalizers.Strip()]), extra=FLAGS),
     sentence_piece("llama2", normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]), decoder=llama_decoder()),
     sentence_piece("first", pre=pre_tokenizers.Metaspace(prepend_scheme="first", split=False), decoder=llama_decoder(), extra=FLAGS[:3]),

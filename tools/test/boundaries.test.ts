@@ -3,11 +3,6 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterEach, expect, test } from 'vitest';
 import { violations } from '../boundaries.mjs';
-import { root } from '../lib/process.mjs';
-
-test('the workspace keeps its direction: core <- pieces <- policies <- apps', async () => {
-  expect(await violations(root)).toEqual([]);
-});
 
 const made: string[] = [];
 afterEach(() => {

@@ -1,7 +1,8 @@
+import { bytesText } from '@kv/evaluation';
 import type { Progress } from '@kv/hub';
 import cliProgress from 'cli-progress';
-import { bytesText } from './columns.ts';
-import { duration } from './needle/progress.ts';
+import { plain } from './plain.ts';
+import { duration } from './progress.ts';
 import type { Stream } from './terminal.ts';
 
 /** Tells how far a download is. */
@@ -19,7 +20,8 @@ const EVERY_S = 10;
  * A bar with speed and time left on a terminal, a line now and then elsewhere; nothing where nothing has to be
  * downloaded.
  */
-export function startDownload(stderr: Stream, name: string, now: () => number = () => performance.now()): Download {
+export function startDownload(stderr: Stream, model: string, now: () => number = () => performance.now()): Download {
+  const name = plain(model);
   const wait = (): void => void stderr.write(`model: another process is downloading ${name}, waits for it\n`);
   return stderr.isTTY ? { ...bar(stderr), wait } : { ...lines(stderr, name, now), wait };
 }
@@ -28,7 +30,7 @@ function bar(stderr: Stream): Omit<Download, 'wait'> {
   let shown: InstanceType<typeof cliProgress.SingleBar> | undefined;
   return {
     step(progress) {
-      const payload = { file: progress.file, far: far(progress) };
+      const payload = { file: plain(progress.file), far: far(progress) };
       if (shown) shown.update(progress.done, payload);
       else {
         shown = new cliProgress.SingleBar(

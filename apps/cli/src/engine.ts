@@ -1,14 +1,14 @@
 import { KvError } from '@kv/core';
 import type { Compiled } from '@kv/core';
-import { defaultLinear, hostRuntime, linearEngine, pickEngine } from '@kv/models';
-import type { HostEngine, Runtime } from '@kv/models';
+import { cpuRuntime, exactRuntime, hostRuntime } from '@kv/models';
+import type { HostRunning, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import { hasGpu, openGpuEngine, openGpuRuntime } from './device.ts';
 import type { Closing, Device } from './device.ts';
 import { oneOf } from './option-values.ts';
 
 /**
- * What multiplies on the CPU: `wasm` is built in; the others are ONNX Runtime where it is installed, else `wasm` too.
+ * What multiplies on the CPU: `fast` and `wasm` are built in; `exact` is ONNX Runtime where it is installed, else `wasm`.
  */
 const ENGINES = ['exact', 'fast', 'wasm'] as const;
 type CpuEngine = (typeof ENGINES)[number];
@@ -22,7 +22,7 @@ export const engineOption = (
   choice: CpuEngine,
 ): [flag: string, help: string, parse: (text: string) => CpuEngine, choice: CpuEngine] => [
   '--engine <name>',
-  'on the CPU: exact (f32), fast (quantised weights as stored, activations in 8 bits) or wasm; the first two run on onnxruntime-node where it is installed',
+  'on the CPU: fast (weights as stored, those of at most 8 bits with activations in 8 bits), wasm (f32), or exact (f32 on onnxruntime-node where it is installed, else as wasm)',
   oneOf('--engine', ENGINES),
   choice,
 ];
@@ -50,17 +50,22 @@ export async function chooseEngine(command: Command, cwd: string, resident: bool
 
 /** The runtime of a choice; `threads` for each of several at once. */
 export async function openRuntime(choice: EngineChoice, cwd: string, threads?: number): Promise<Runtime & Closing> {
-  if (choice === 'webgpu-resident') return openGpuRuntime(cwd);
-  const engine = await openEngine(choice, cwd, threads);
-  return { ...hostRuntime({ engine }), close: () => engine.close() };
+  return choice === 'webgpu-resident' ? openGpuRuntime(cwd) : openHostRuntime(choice, cwd, threads);
 }
 
-/** The engine of a choice, for caches on the host. */
-export async function openEngine(choice: HostChoice, cwd: string, threads?: number): Promise<HostEngine & Closing> {
-  if (choice === 'webgpu') return openGpuEngine(cwd);
-  const engine =
-    choice === 'wasm'
-      ? linearEngine(defaultLinear())
-      : await pickEngine({ exact: choice === 'exact', from: cwd, ...(threads !== undefined && { threads }) });
-  return Object.assign(engine, { close: () => undefined });
+/** The same, with caches on the host. */
+export async function openHostRuntime(
+  choice: HostChoice,
+  cwd: string,
+  threads?: number,
+): Promise<Runtime<HostRunning> & Closing> {
+  if (choice === 'webgpu') {
+    const engine = await openGpuEngine(cwd);
+    return { ...hostRuntime({ engine }), close: () => engine.close() };
+  }
+  const runtime =
+    choice === 'exact'
+      ? await exactRuntime({ from: cwd, threads })
+      : cpuRuntime({ exact: choice === 'wasm', from: cwd, threads });
+  return { ...runtime, close: () => undefined };
 }

@@ -54,12 +54,22 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
   }
 }
 
+const OUT_OF_MEMORY =
+  'memory: expected room for what was asked for, got none: take a smaller model, prompt or budget, fewer workers, or end other programs';
+/** An array, a WebAssembly memory or a thread's heap that did not fit; of a thread only name and message arrive. */
+const isOutOfMemory = (error: unknown): boolean =>
+  error instanceof Error &&
+  ((error.name === 'RangeError' && /allocation failed|could not allocate memory/.test(error.message)) ||
+    (error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY');
+
 function failed(error: unknown, { stderr, signal, debug }: Terminal): number {
   if (signal.aborted) return EXIT.interrupted;
   if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
   if (debug) stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
-  const expected = KvError.is(error) || error instanceof CommanderError;
+  const expected = KvError.is(error) || error instanceof CommanderError || isOutOfMemory(error);
   if (!debug)
-    stderr.write(`${oneSentence(error)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`);
+    stderr.write(
+      `${isOutOfMemory(error) ? OUT_OF_MEMORY : oneSentence(error)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
+    );
   return expected ? EXIT.input : EXIT.fault;
 }

@@ -20,6 +20,7 @@ export async function resolveModel(name: string, { stderr, signal, cwd }: Termin
 
 /** The file or folder of what `resolveModel` gives. */
 export function checkpointPath(model: string): string {
+  if (model.startsWith('file:')) return fileURLToPath(model);
   if (model !== 'embedded') return model;
   return (
     process.env.KV_EMBEDDED_DIR || fileURLToPath(new URL('.', import.meta.resolve('@kv/model-embedded/config.json')))

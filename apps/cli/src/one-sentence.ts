@@ -1,8 +1,10 @@
 import { CommanderError } from 'commander';
+import { plain } from './plain.ts';
+import { redactSentence } from './redact.ts';
 
-/** An error as one line. */
+/** An error as one line: without what moves a cursor, and without values of credentials that it may quote. */
 export function oneSentence(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  const text = message.replace(/\s*[\r\n]+\s*/g, ' ').trim();
-  return error instanceof CommanderError ? text.replace(/^error: /, 'kv: ') : text;
+  const text = message.replace(/[\r\n]+/g, ' ').trim();
+  return plain(redactSentence(error instanceof CommanderError ? text.replace(/^error: /, 'kv: ') : text));
 }

@@ -1,3 +1,5 @@
+import { plainText } from './plain.ts';
+
 /** Where a command writes. */
 export interface Stream {
   write(text: string): unknown;
@@ -7,6 +9,9 @@ export interface Stream {
 }
 /** Characters of a line: the terminal's, or 100 where the text goes elsewhere. */
 export const lineWidth = ({ isTTY, columns = 100 }: Stream): number => (isTTY ? columns : 100);
+
+/** A model's text, as it is but on a terminal, whose cursor it must not move. */
+export const shownOn = ({ isTTY }: Stream, text: string): string => (isTTY ? plainText(text) : text);
 
 /** What a person types, and Ctrl-C while a command wants it for itself. */
 export interface Input {
@@ -47,7 +52,8 @@ export function processTerminal(): Terminal {
   // A reader that has seen enough (`kv pieces | head`) is no failure.
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') process.exit(0);
-    throw error;
+    process.stderr.write(`kv: expected an output that can be written, got ${error.code ?? error.message}\n`);
+    process.exit(2);
   });
   const takeInterrupts = (listener: () => boolean): (() => void) => {
     taken = listener;

@@ -1,8 +1,8 @@
 import { loadModel } from '@kv/models';
-import type { HostModel, Model } from '@kv/models';
+import type { HostModel, Model, Running, Runtime } from '@kv/models';
 import type { Command } from 'commander';
 import type { Closing } from './device.ts';
-import { chooseEngine, chooseHostEngine, openEngine, openRuntime } from './engine.ts';
+import { chooseEngine, chooseHostEngine, openHostRuntime, openRuntime } from './engine.ts';
 import { resolveModel } from './model-source.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -21,7 +21,7 @@ export async function withModel(
 ): Promise<void> {
   const path = await pathOf(command, terminal),
     runtime = await openRuntime(await chooseEngine(command, terminal.cwd, resident), terminal.cwd);
-  await closing(runtime, async () => use(await loadModel(path, { runtime })));
+  await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
 }
 
 /** The same with caches on the host, whatever multiplies. */
@@ -31,8 +31,19 @@ export async function withHostModel(
   use: (model: HostModel) => Promise<void>,
 ): Promise<void> {
   const path = await pathOf(command, terminal),
-    engine = await openEngine(await chooseHostEngine(command, terminal.cwd), terminal.cwd);
-  await closing(engine, async () => use(await loadModel(path, { engine })));
+    runtime = await openHostRuntime(await chooseHostEngine(command, terminal.cwd), terminal.cwd);
+  await closing(runtime, async () => use(await loaded(path, runtime, terminal)));
+}
+
+/** The model, once it is said what runs it. */
+async function loaded<M extends Running>(
+  path: string,
+  runtime: Runtime<M>,
+  { stderr, signal }: Terminal,
+): Promise<Model & M> {
+  const model = await loadModel(path, { runtime, signal });
+  stderr.write(`engine: ${model.engine}\n`);
+  return model;
 }
 
 async function closing(opened: Closing, run: () => Promise<void>): Promise<void> {

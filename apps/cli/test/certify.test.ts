@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { Certificates, Constants } from '@kv/certificates';
 import { kv } from './terminal.ts';
-import { writeTinyModel } from './tiny-model.ts';
+import { writeTinyModel } from '@kv/model-testing';
 
 const cwd = mkdtempSync(join(tmpdir(), 'kv-certify-')),
   model = writeTinyModel(join(cwd, 'model'));

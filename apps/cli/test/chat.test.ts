@@ -8,7 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { droppedText, heldShares } from '../src/chat/dropped.ts';
 import { lineTurns, templateTurns } from '../src/chat/turns.ts';
 import { folder, kv, type Run } from './terminal.ts';
-import { CONTEXT, writeTinyModel } from './tiny-model.ts';
+import { CONTEXT, writeTinyModel } from '@kv/model-testing';
 
 let cwd: string, model: string;
 beforeAll(() => {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { kv } from './terminal.ts';
-import { writeTinyModel } from './tiny-model.ts';
+import { writeTinyModel } from '@kv/model-testing';
 
 const cwd = mkdtempSync(join(tmpdir(), 'kv-decode-')),
   model = writeTinyModel(join(cwd, 'model')),

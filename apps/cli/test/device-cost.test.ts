@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core';
 import type { Backend, Compiled } from '@kv/core';
+import { planOps } from '@kv/gpu';
 import { loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig, Runtime } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
@@ -11,7 +12,6 @@ import { evictionOrder } from '@kv/selectors-joint-eviction';
 import { afterAll, describe, expect, it } from 'vitest';
 import { moves, together } from '../src/explain/around-event.ts';
 import { prefillTraffic } from '../src/explain/device-cost.ts';
-import { deviceOps } from '../src/explain/device-ops.ts';
 import { deviceRows, deviceTable } from '../src/explain/device-table.ts';
 import { predict } from '../src/explain/predict.ts';
 import type { Prediction } from '../src/explain/predict.ts';
@@ -68,7 +68,7 @@ describe.skipIf(!gpu)('the formula', () => {
     for (const [name, policy] of evicting)
       for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) {
         // beyond 512 slots sorts take more dispatches
-        const { ops, cost } = deviceOps(),
+        const { ops, cost } = planOps(),
           budget = Math.max(slots / 2, policy.floor(slots, slots / 2));
         recordEvent(policy, small, slots, budget, ops);
         const want = counted(policy, slots, budget);

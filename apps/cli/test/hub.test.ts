@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, it, vi } from 'vitest';
 import { main } from '../src/main.ts';
 import { startHub } from './hub.ts';
 import { folder, kv } from './terminal.ts';
-import { writeTinyModel } from './tiny-model.ts';
+import { writeTinyModel } from '@kv/model-testing';
 
 let hub: Awaited<ReturnType<typeof startHub>>, model: string, cwd: string;
 beforeEach(async () => {

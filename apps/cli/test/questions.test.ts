@@ -2,7 +2,7 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
-import { CONTEXT, writeTinyModel } from './tiny-model.ts';
+import { CONTEXT, writeTinyModel } from '@kv/model-testing';
 
 let cwd: string, model: string;
 const DOCUMENT =

@@ -65,12 +65,6 @@ describe('resolvePolicy', () => {
       if (label !== '') expect((await resolvePolicy(label, { cwd: here })).label).toBe(label);
     }
   });
-  it('gives a seed to what draws at random, unless one is given', async () => {
-    expect((await resolvePolicy('random', { cwd: here, seed: 7 })).label).toContain('seed=7');
-    expect((await resolvePolicy('random()', { cwd: here, seed: 7 })).label).toContain('seed=7');
-    expect((await resolvePolicy('random(seed=3)', { cwd: here, seed: 7 })).label).toContain('seed=3');
-    expect((await resolvePolicy('knorm', { cwd: here, seed: 7 })).label).toBe('knorm ∘ topK');
-  });
   it.each([
     ['acme.bright | topK', 'acme.bright ∘ topK'],
     ['acme.bright', 'acme.bright ∘ topK'],
@@ -164,7 +158,7 @@ describe('resolvePolicy', () => {
     ['regex', /^policy: expected a piece, got the detector 'regex'$/],
     ['./nowhere.mjs', /^\.\/nowhere\.mjs: expected a file, got nothing at this path$/],
     ['sum(./nowhere.mjs) ∘ topK', /^\.\/nowhere\.mjs: expected a file, got nothing at this path$/],
-    ['@kv/tasks', /^@kv\/tasks: expected a module that exports 'policy' .*, got the exports /],
+    ['@kv/models', /^@kv\/models: expected a module that exports 'policy' .*, got the exports /],
     ['acme.broken(x=1) ∘ topK', /^acme\.broken: .*x is out$/],
     ['acme.reserve ∘ topK', /^acme\.reserve: expected a scorer first, got nothing$/],
     ['"./a, (b).mjs ∘ topK', /^policy: expected a closing quote, got /],

@@ -8,7 +8,10 @@ import type { Input } from '../src/terminal.ts';
 export interface Ran {
   readonly code: number;
   readonly stdout: string;
+  /** But for the line that names the engine. */
   readonly stderr: string;
+  /** What that line says, where there is one. */
+  readonly engine?: string;
 }
 
 export interface Run {
@@ -58,7 +61,13 @@ export async function kv(
     debug: false,
     ...(input && { input }),
   });
-  return { code, stdout, stderr };
+  return { code, stdout, ...engineApart(stderr) };
+}
+
+/** What was written to stderr, and the engine that a line of it names. */
+function engineApart(stderr: string): Pick<Ran, 'stderr' | 'engine'> {
+  const line = /^engine: (.*)\n/m.exec(stderr);
+  return line ? { stderr: stderr.replace(line[0], ''), engine: line[1] } : { stderr };
 }
 
 /** An empty folder. */

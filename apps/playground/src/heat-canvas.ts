@@ -6,7 +6,8 @@ export interface Shown {
   readonly frame: Frame;
   readonly prompt: Prompt;
   readonly layers: number;
-  readonly kvHeads: number /** The place that a person points at. */;
+  readonly kvHeads: number;
+  /** The place that a person points at. */
   readonly place: Place | undefined;
 }
 

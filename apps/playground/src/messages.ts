@@ -53,7 +53,8 @@ export type ToWorker =
   | {
       readonly type: 'run';
       readonly run: number;
-      readonly choice: Choice /** Folder of the model, and the names of its files. */;
+      readonly choice: Choice;
+      /** Folder of the model, and the names of its files. */
       readonly model: { readonly url: string; readonly files: readonly string[] };
     }
   | { readonly type: 'stop' };

@@ -4,7 +4,8 @@ import { presetGroups } from './presets.ts';
 
 export interface PolicyField {
   get(): string;
-  set(text: string): void /** Whether the text is a policy; if not, the field says why. */;
+  set(text: string): void;
+  /** Whether the text is a policy; if not, the field says why. */
   check(): boolean;
 }
 

@@ -16,7 +16,8 @@ export const noBrowser: string | undefined = existsSync(executablePath)
 
 export interface Site {
   readonly url: string;
-  readonly folder: string /** Ends the server; the files go with `remove`. */;
+  readonly folder: string;
+  /** Ends the server; the files go with `remove`. */
   close(): Promise<void>;
   remove(): void;
 }

@@ -3,7 +3,7 @@ import { cpu, readCpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
 import { countedPositions, isArray, sharers, stateArray } from './host-signals.ts';
 import type { Ops } from './maths.ts';
-import type { Backend } from './ops.ts';
+import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { Piece } from './piece.ts';
 import { compile, emptyDraft, planBudgets, runSteps, settled, toRead } from './run.ts';

@@ -6,8 +6,7 @@ export const dotWith = kernel({
   id: 'dot-with',
   inputs: { x: 'f32', index: 'u32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ index }) => index },
+  output: { shape: ({ index }) => index },
   wgsl: /* wgsl */ `
 fn run(i: u32) {
   let n = x_shape.y; let d = x_shape.z;

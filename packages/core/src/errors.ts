@@ -1,11 +1,12 @@
 /**
- * An error a person can act on: `at` names the piece, file or option, the message says what was expected and what came.
+ * An error a person can act on: `at` names the piece, file or option, the message says what was expected and what came,
+ * on one line whatever it quotes.
  */
 export class KvError extends Error {
   override readonly name = 'KvError';
   readonly at: string;
   constructor(at: string, message: string) {
-    super(`${at}: ${message}`);
+    super(`${at}: ${message}`.replace(/[\r\n\u2028\u2029]+/g, ' '));
     this.at = at;
   }
   /** Recognised by name, so that two copies of core in one process agree. */

@@ -40,8 +40,7 @@ const visible = kernel({
   inputs: { p: 'f32', positions: 'u32' },
   params: { block: 'u32', first: 'f32' },
   ragged: 'positions',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ p }) => p },
+  output: { shape: ({ p }) => p },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = p_shape.y; let row = index / n;

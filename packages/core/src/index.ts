@@ -30,7 +30,7 @@ export { factory, isFactory, method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
 export { kernel } from './kernel.ts';
-export type { Kernel } from './kernel.ts';
+export type { Kernel, Products } from './kernel.ts';
 export {
   allocator,
   normaliser,
@@ -91,10 +91,11 @@ export type { Arg, Call } from './policy-calls.ts';
 export { entries, lookUp, registry } from './registry.ts';
 export type { Entry, Registry } from './registry.ts';
 export { cpu, readCpu } from './cpu/cpu.ts';
-export { inner, LOWEST } from './cpu/reduce.ts';
+export { inner, LOWEST, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
 export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
-export type { Axis, Backend, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
+export type { Backend } from './backend.ts';
+export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
 export { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 export type {
   Allocator,

@@ -5,6 +5,20 @@ type Data<T extends DType> = T extends 'u32' ? Uint32Array : Float32Array;
 type Shapes<I extends Types> = { readonly [K in keyof I]: readonly number[] };
 type Params<P extends Types> = { readonly [K in keyof P]: number };
 
+/** What a host computes many vectors by, in f64 sums. Results go to `out`. */
+export interface Products {
+  /** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`: `[rows, n]`. */
+  dots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** Euclidean distances of every row of q `[rows, d]` from every one of x `[n, d]`: `[rows, n]`. */
+  distances(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** Euclidean lengths of x `[n, d]`: `[n]`. */
+  norms(x: Float32Array, d: number, out: Float32Array): void;
+  /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
+  mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** e^(x - less_r) in the place of x `[rows, n]`, for `less` `[rows]`. */
+  exps(x: Float32Array, less: Float32Array): void;
+}
+
 /**
  * One device kernel with its reference over host arrays, brought by any piece that elementwise operations cannot say:
  * shape, cost, reference and WGSL in one place. The law `kernel` in `@kv/laws` checks WGSL and reference against each
@@ -48,17 +62,28 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
     inputs: { readonly [K in keyof I]: { readonly shape: readonly number[]; readonly data?: ArrayLike<number> } },
     params: Params<P>,
   ): number;
-  /** The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. */
+  /**
+   * The same over row-major host arrays; `lengths` holds the valid slots of each row of the `ragged` input. What many
+   * vectors come to goes through `products`, where they are given.
+   */
   ref(
     inputs: { readonly [K in keyof I]: { readonly data: Data<I[K]>; readonly shape: readonly number[] } },
     params: Params<P>,
     output: Float32Array | Uint32Array,
     lengths: Uint32Array,
+    products?: Products,
   ): void;
 }
 
+/** A kernel as it is declared: an output of f32, computed by element, unless it says otherwise. */
+type Declared<I extends Types, P extends Types> = Omit<Kernel<I, P>, 'params' | 'per' | 'output'> & {
+  readonly per?: Kernel['per'];
+  readonly output: Omit<Kernel<I, P>['output'], 'dtype'> & { readonly dtype?: DType };
+} & ([keyof P] extends [never] ? { readonly params?: P } : { readonly params: P });
+
 /** Declares a kernel, checked against the names and types of its inputs and parameters. */
-export const kernel = <const I extends Types, const P extends Types = {}>(
-  declared: Omit<Kernel<I, P>, 'params'> &
-    ([keyof P] extends [never] ? { readonly params?: P } : { readonly params: P }),
-): Kernel<I, P> => ({ params: {} as P, ...declared });
+export const kernel = <const I extends Types, const P extends Types = {}>({
+  output,
+  ...declared
+}: Declared<I, P>): Kernel<I, P> =>
+  ({ params: {}, per: 'element', ...declared, output: { dtype: 'f32', ...output } }) as unknown as Kernel<I, P>;

@@ -65,8 +65,7 @@ const broadcastRows = kernel({
   inputs: { x: 'f32' },
   params: { rows: 'u32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x: [, ...rest] }, { rows }) => [rows, ...rest] },
+  output: { shape: ({ x: [, ...rest] }, { rows }) => [rows, ...rest] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y * x_shape.z;

@@ -5,8 +5,7 @@ export const gram = kernel({
   id: 'gram',
   inputs: { x: 'f32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
+  output: { dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
@@ -44,7 +43,7 @@ export const inverse = kernel({
   inputs: { m: 'f32' },
   params: { jitter: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ m }) => m },
+  output: { shape: ({ m }) => m },
   wgsl: /* wgsl */ `
 fn run(r: u32) {
   let d = m_shape.z; let at = r * d * d;
@@ -93,8 +92,7 @@ export const quadratic = kernel({
   id: 'quadratic',
   inputs: { x: 'f32', m: 'f32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x, m }) => [m[0], x[1]] },
+  output: { shape: ({ x, m }) => [m[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let r = index / n; let at = (r / (m_shape.x / x_shape.x) * n + index % n) * d;

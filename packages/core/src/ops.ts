@@ -1,5 +1,4 @@
 import type { Kernel } from './kernel.ts';
-import type { Ops } from './maths.ts';
 import type { DType, HostArray, Tensor } from './tensor.ts';
 
 /** A number or a tensor; numbers broadcast. */
@@ -119,18 +118,4 @@ export interface Primitives {
   reshape(x: Tensor, shape: readonly number[]): Tensor;
 
   kernel(kernel: Kernel, inputs: Readonly<Record<string, Tensor>>, params?: Readonly<Record<string, number>>): Tensor;
-}
-
-/** Where tensors live: operations that record, and the one asynchronous read an event makes. */
-export interface Backend {
-  readonly name: string;
-  readonly ops: Ops;
-  /** Numbers of the tensors, row-major, in one read. */
-  read(tensors: readonly Tensor[]): Promise<
-    readonly {
-      readonly data: Float32Array | Uint32Array;
-      readonly shape: readonly number[];
-      readonly lengths?: Uint32Array | undefined;
-    }[]
-  >;
 }

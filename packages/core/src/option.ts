@@ -1,5 +1,6 @@
 import { KvError } from './errors.ts';
 import { didYouMean } from './nearest.ts';
+import { excerpt } from './policy-calls.ts';
 
 /** What an option may be, as data: its check, its sentence, its field in a form and its text all follow from it. */
 export type Form =
@@ -214,7 +215,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
   const unknown = Object.keys(by).find((k) => !names.includes(k));
   if (unknown !== undefined) {
     const near = didYouMean(unknown, names);
-    throw new KvError(at, `has no option '${unknown}'${near || `: it has ${names.join(', ') || 'none'}`}`);
+    throw new KvError(at, `has no option ${excerpt(unknown)}${near || `: it has ${names.join(', ') || 'none'}`}`);
   }
   const out: Record<string, unknown> = {};
   for (const [name, option] of Object.entries(options)) {

@@ -54,34 +54,22 @@ type Fits<A extends AnyPiece, B extends AnyPiece> = [Out<A> & From<B>] extends [
       ? true
       : false;
 
-type Has = {
-  start: 'no scores yet';
-  scores: 'scores that may be negative';
-  weights: 'weights (scores of at least 0)';
-  units: 'unit scores';
-  kept: 'kept slots';
-};
-export const HAS: Has = {
+export const HAS = {
   start: 'no scores yet',
   scores: 'scores that may be negative',
   weights: 'weights (scores of at least 0)',
   units: 'unit scores',
   kept: 'kept slots',
-};
-type Needs = {
-  start: 'an empty draft';
-  scores: 'scores';
-  weights: 'weights (scores of at least 0)';
-  units: 'unit scores';
-  kept: 'kept slots';
-};
-export const NEEDS: Needs = {
+} as const;
+type Has = typeof HAS;
+export const NEEDS = {
   start: 'an empty draft',
   scores: 'scores',
   weights: 'weights (scores of at least 0)',
   units: 'unit scores',
   kept: 'kept slots',
-};
+} as const;
+type Needs = typeof NEEDS;
 /** The least that a piece asks for, in words: what takes scores also takes weights and, perhaps, units. */
 type Asks<P extends Phase> = 'scores' extends P ? 'scores' : Needs[P];
 

@@ -8,8 +8,7 @@ export const placeInUnit = kernel({
   id: 'place-in-unit',
   inputs: { scores: 'f32', unitOf: 'u32' },
   ragged: 'scores',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ scores }) => scores },
+  output: { shape: ({ scores }) => scores },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = scores_shape.y;

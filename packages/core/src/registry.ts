@@ -2,6 +2,7 @@ import { isFactory } from './declare.ts';
 import type { AnyFactory } from './declare.ts';
 import { KvError } from './errors.ts';
 import { didYouMean } from './nearest.ts';
+import { excerpt } from './policy-calls.ts';
 
 /** A declared thing, and the package that exports it. */
 export interface Entry {
@@ -42,13 +43,16 @@ export function lookUp(known: Registry, text: string, alone = false): AnyFactory
   const [first, second] = fits.length > 0 ? fits : held;
   if (first === undefined) {
     const names = [...known.keys()];
-    throw new KvError('policy', `expected the name of a method or piece${didYouMean(name, names)}, got '${text}'`);
+    throw new KvError(
+      'policy',
+      `expected the name of a method or piece${didYouMean(name, names)}, got ${excerpt(text)}`,
+    );
   }
   const rivals = (fits.length > 0 ? fits : held).filter((entry) => entry.package !== first.package);
   if (second !== undefined && rivals.length > 0)
     throw new KvError(
       'policy',
-      `'${name}' is in more than one package: expected ${[first, ...rivals].map((entry) => `'${entry.package}:${name}'`).join(' or ')}, got '${text}'`,
+      `'${name}' is in more than one package: expected ${[first, ...rivals].map((entry) => `'${entry.package}:${name}'`).join(' or ')}, got ${excerpt(text)}`,
     );
   return first.factory;
 }

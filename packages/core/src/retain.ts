@@ -5,7 +5,7 @@ import type { Budget } from './budget.ts';
 import { cpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
 import { countedPositions, isArray, sharers, stateArray, windowSignal } from './host-signals.ts';
-import type { Backend } from './ops.ts';
+import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { Piece, Policy } from './piece.ts';
 import { compile, emptyDraft, planBudgets, runEvent, settle, signalReader, union } from './run.ts';

@@ -3,7 +3,7 @@ import { checkedBudgets, checkedPlan, checkedSlots, guarded, runStep } from './b
 import { KvError } from './errors.ts';
 import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Ops } from './maths.ts';
-import type { Backend } from './ops.ts';
+import type { Backend } from './backend.ts';
 import type { Piece, Policy } from './piece.ts';
 import { isPiece } from './piece.ts';
 import { sameSignal, signalKey } from './signals.ts';

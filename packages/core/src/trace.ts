@@ -3,7 +3,8 @@ import { cpuOps, readCpu } from './cpu/cpu.ts';
 import type { Kernel } from './kernel.ts';
 import { primitivesOf, withMaths } from './maths.ts';
 import type { Ops } from './maths.ts';
-import type { Backend, Primitives } from './ops.ts';
+import type { Backend } from './backend.ts';
+import type { Primitives } from './ops.ts';
 import type { Tensor } from './tensor.ts';
 
 /**
@@ -11,7 +12,8 @@ import type { Tensor } from './tensor.ts';
  */
 export interface Trace {
   readonly ops: Ops;
-  readonly calls: readonly string[] /** The same operations with the one read of an event, for `applyOn` and engines. */;
+  readonly calls: readonly string[];
+  /** The same operations with the one read of an event, for `applyOn` and engines. */
   readonly backend: Backend;
   /** The tensor behind a handle, for the test that made it. */
   reveal(handle: Tensor): Tensor;

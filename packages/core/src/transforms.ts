@@ -118,8 +118,7 @@ export const meanByPosition = kernel({
   id: 'mean-by-position',
   inputs: { x: 'f32', positions: 'u32' },
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions: p }) => p },
-  per: 'element',
+  output: { shape: ({ positions: p }) => p },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let slots = positions_shape.y;

@@ -12,8 +12,7 @@ export const turned = kernel({
   inputs: { x: 'f32', cos: 'f32', sin: 'f32', index: 'u32' },
   params: { back: 'u32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => x },
+  output: { shape: ({ x }) => x },
   wgsl: /* wgsl */ `
 fn run(index_: u32) {
   let n = x_shape.y; let d = x_shape.z; let half = cos_shape.z;

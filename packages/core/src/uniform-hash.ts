@@ -13,8 +13,7 @@ export const uniformHash = kernel({
   inputs: { positions: 'u32' },
   params: { seed: 'u32', layer: 'u32' },
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions }) => positions },
-  per: 'element',
+  output: { shape: ({ positions }) => positions },
   wgsl: /* wgsl */ `
 fn mixed(given: u32) -> u32 {
   var x = given + 0x9e3779b9u;

@@ -59,8 +59,7 @@ export const causalDot = kernel({
   inputs: { q: 'f32', k: 'f32', p: 'u32' },
   params: { block: 'u32', first: 'f32' },
   ragged: 'k',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ q, k }) => [q[0], k[1]] },
+  output: { shape: ({ q, k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = k_shape.y; let d = k_shape.z; let row = index / n;

@@ -4,7 +4,15 @@ import type { Commands, Gpu, OpenScope } from '@kv/gpu';
 import type { Angles, Attend, Engine, Instruction, Matrix, Program, Runnable } from '@kv/models';
 import { gpuAttend } from './attend.ts';
 import { encodeLinear } from './linear.ts';
-import { encodeAdd, encodeGated, encodeHeads, encodeNorm, encodeSoftcap, type DeviceAngles } from './operations.ts';
+import {
+  encodeAdd,
+  encodeGated,
+  encodeHeads,
+  encodeNorm,
+  encodeScale,
+  encodeSoftcap,
+  type DeviceAngles,
+} from './operations.ts';
 import { plan, type Step } from './plan.ts';
 import { columns, isWhole, rowsOf, type RowView } from './rows.ts';
 import { uploadMatrix, type DeviceMatrix } from './weights/device-matrix.ts';
@@ -205,6 +213,8 @@ function computeOf(
       if (absorbed?.op === 'linear') return linearOf(absorbed, weights, matrix, absorbed.out.id === y.id ? x.id : y.id);
       return (run) => encodeAdd(run.commands, valueIn(run, x), valueIn(run, y), run.m);
     }
+    case 'scale':
+      return (run) => encodeScale(run.commands, valueIn(run, x), run.m, instruction.by);
     case 'softcap':
       return (run) => encodeSoftcap(run.commands, valueIn(run, x), run.m, instruction.cap);
   }

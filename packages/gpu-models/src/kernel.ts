@@ -10,12 +10,13 @@ export interface KernelDef<B extends string, S extends string> {
   /** Element type in WGSL; `write` where the kernel writes. */
   readonly buffers: Readonly<Partial<Record<B, string | readonly [type: string, access: 'write']>>>;
   readonly scalars: Readonly<Record<S, DType>>;
-  readonly threads: number;
+  /** Of a workgroup. @defaultValue 256 */
+  readonly threads?: number;
   /**
    * `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count`
-   * workgroups.
+   * workgroups. @defaultValue 'element'
    */
-  readonly per: 'element' | 'group';
+  readonly per?: 'element' | 'group';
   /** Functions of WGSL; scalars are in `params`, with `count`. */
   readonly source: string;
   /** Computes in `f16` too: for devices with the feature `shader-f16`. */
@@ -47,8 +48,8 @@ export function kernel<B extends string, S extends string>({
   id,
   buffers,
   scalars,
-  threads,
-  per,
+  threads = 256,
+  per = 'element',
   source,
   half = false,
 }: KernelDef<B, S>): Kernel<B, S> {

@@ -11,6 +11,7 @@ import { gated } from './kernels/gated.wgsl.ts';
 import { heads } from './kernels/heads.wgsl.ts';
 import { outputNorms, outputSlots } from './kernels/output-norms.wgsl.ts';
 import { rmsNorm } from './kernels/rms-norm.wgsl.ts';
+import { scale } from './kernels/scale.wgsl.ts';
 import { rest, slots } from './kernels/slots.wgsl.ts';
 import { softcap } from './kernels/softcap.wgsl.ts';
 import { readRows, rowsOf, type RowView } from './rows.ts';
@@ -110,6 +111,14 @@ export function encodeAdd(commands: Commands, x: RowView, y: RowView, m: number)
     { ...at(x), y_at: y.at, y_stride: y.stride, width },
     m * width,
   );
+  return out;
+}
+
+/** Records `x * by`. */
+export function encodeScale(commands: Commands, x: RowView, m: number, by: number): RowView {
+  const { width } = x,
+    out = fresh(commands, m, width);
+  dispatch(commands, scale, { x: readRows(x, m), out: out.tensor }, { ...at(x), width, by }, m * width);
   return out;
 }
 

@@ -20,7 +20,7 @@ export function gpuRuntime(gpu: Gpu, options?: GpuEngineOptions): Runtime<Device
     async start({ config, weights, tokenizer, sidecar }) {
       const decoder = await createDecoder(config, weights, engine),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) },
-        host = hostRunning(hostDecoder(decoder, engine.attend), model);
+        host = hostRunning(hostDecoder(decoder, engine), model);
       return {
         decoder,
         memory: (options = {}) =>

@@ -3,7 +3,7 @@ import { embedded, product } from './products.ts';
 
 const gpuTest = await gpuTests();
 
-for (const type of ['Q5_0', 'Q5_1', 'Q4_K', 'Q5_K', 'Q6_K'] as const)
+for (const type of ['Q5_0', 'Q5_1', 'Q4_K', 'Q5_K', 'Q6_K', 'IQ4_NL', 'MXFP4'] as const)
   gpuTest(`products and embedding rows of ${type}, as it is stored`, async (gpu) => {
     const least = type.endsWith('K') ? 256 : 32;
     for (const [m, outputs, inputs] of [

@@ -1,15 +1,16 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Gpu } from '@kv/gpu';
 import { attend, Ledger, layerAttention, LayerCache, linearEngine, loadModel, referenceLinear } from '@kv/models';
 import type { Attend, HostModel } from '@kv/models';
 import { expect } from 'vitest';
+import { familyFiles, wanted } from './families.ts';
+import { fixture } from './sequences.ts';
 import { gpuAttend, gpuEngine } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 
 const gpuTest = await gpuTests();
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
-const fixture = (path: string): string => here(`../../models/test/fixtures/${path}`);
 
 /** Ids through a model in blocks; the logits of every block's last token. */
 async function run(
@@ -75,25 +76,12 @@ async function agrees(
   return last;
 }
 
-const wanted = (
-  name: string,
-  gguf: boolean,
-): { readonly ids: number[]; readonly logits: Readonly<Record<string, number[]>> } => {
-  const golden = JSON.parse(readFileSync(fixture(`${name}/golden.json`), 'utf8')) as {
-    sequences: ReturnType<typeof wanted>[];
-    gguf?: ReturnType<typeof wanted>[];
-  };
-  return ((gguf && golden.gguf) || golden.sequences)[0];
-};
-
-for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
-  gpuTest(`${name} as the plain loops and as transformers`, async (gpu) => {
-    for (const file of ['.', 'model.gguf'].filter((path) => existsSync(fixture(`${name}/${path}`)))) {
-      const { ids, logits } = wanted(name, file !== '.');
-      expect(
-        relative(await agrees(gpu, fixture(`${name}/${file}`), ids, [ids.length - 1]), logits[ids.length - 1]),
-      ).toBeLessThan(1e-5);
-    }
+for (const [name, file] of familyFiles)
+  gpuTest(`${name}/${file} as the plain loops and as transformers`, async (gpu) => {
+    const [{ ids, logits }] = wanted(name, file);
+    expect(
+      relative(await agrees(gpu, fixture(`${name}/${file}`), ids, [ids.length - 1]), logits[ids.length - 1]),
+    ).toBeLessThan(1e-5);
   });
 
 gpuTest('qwen3, and the embedded model', async (gpu) => {

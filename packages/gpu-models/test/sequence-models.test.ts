@@ -1,17 +1,16 @@
 import { generate } from '@kv/models';
 import { policy } from '@kv/policies';
 import { expect } from 'vitest';
+import { familyFiles, wanted } from './families.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, golden, json, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 
-for (const name of ['llama', 'mistral', 'qwen2', 'phi3', 'gemma2'])
-  gpuTest(`${name}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
-    both(gpu, fixture(name), async (host, device) => {
-      const [{ ids, logits }] = json<{ sequences: [{ ids: number[]; logits: Record<string, number[]> }] }>(
-        `${fixture(name)}/golden.json`,
-      ).sequences;
+for (const [name, file] of familyFiles)
+  gpuTest(`${name}/${file}: logits as transformers'; under a policy tokens, logits and report as on the host`, (gpu) =>
+    both(gpu, fixture(`${name}/${file}`), async (host, device) => {
+      const [{ ids, logits }] = wanted(name, file);
       const options = {
         ids,
         policy: policy('h2o', { recent: 4 }),
@@ -50,3 +49,32 @@ gpuTest('qwen3: tokens, logits and report as on the host', (gpu) =>
     expect(said(got.report)).toEqual(said(want.report));
   }),
 );
+
+for (const name of ['gemma3', 'mistral', 'smollm3'])
+  gpuTest(`${name}: what windows made unreachable is freed as on the host, under steps ahead and events too`, (gpu) =>
+    both(gpu, fixture(name), async (host, device) => {
+      const ids = Array.from({ length: 30 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
+      for (const [name, budget, every] of [
+        ['full', undefined, undefined],
+        ['snapkv', 10, 5],
+        ['tova', 6, 1],
+        ['kvzip', 9, undefined],
+        ['quest', 8, undefined],
+      ] as const) {
+        const options = {
+          ids,
+          policy: policy(name, name === 'snapkv' ? { window: 4 } : {}),
+          ...(budget !== undefined && { budget }),
+          ...(every !== undefined && { every }),
+          maxNewTokens: 20,
+          logits: 3,
+        };
+        const want = await generate(host, options),
+          got = await generate(device, options);
+        expect(got.tokens, name).toEqual(want.tokens);
+        expect(said(got.report), name).toEqual(said(want.report));
+        expect(got.report.counts['unreachable'], name).toBe(want.report.counts['unreachable']);
+        for (const [i, row] of want.logits!.entries()) expect(relative(got.logits![i], row)).toBeLessThan(2e-5);
+      }
+    }),
+  );

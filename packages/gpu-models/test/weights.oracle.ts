@@ -1,5 +1,7 @@
 /** Types of stored weights, which the device reads as they are. */
-export type Stored = 'F32' | 'F16' | 'BF16' | 'Q8_0' | 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q5_1' | 'Q4_K' | 'Q5_K' | 'Q6_K';
+export type Stored =
+  | ('F32' | 'F16' | 'BF16' | 'Q8_0' | 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q5_1')
+  | ('Q4_K' | 'Q5_K' | 'Q6_K' | 'IQ4_NL' | 'MXFP4');
 
 const half = (bits: number): number => {
   const [sign, exponent, fraction] = [bits >> 15 ? -1 : 1, (bits >> 10) & 31, bits & 1023];
@@ -17,8 +19,10 @@ const blocks: Readonly<Record<Stored, number>> = {
   Q4_K: 144,
   Q5_K: 176,
   Q6_K: 210,
+  IQ4_NL: 18,
+  MXFP4: 17,
 };
-const numbersOf = (type: Stored): number => (type.endsWith('_K') ? 256 : type[0] === 'Q' ? 32 : 1);
+const numbersOf = (type: Stored): number => (type.endsWith('_K') ? 256 : /^(?:Q|IQ|MX)/.test(type) ? 32 : 1);
 /** How large the two terms of a number can be, whose difference it is. */
 export const CANCELS: Readonly<Partial<Record<Stored, number>>> = { Q4_1: 16, Q5_1: 32, Q4_K: 63 * 16, Q5_K: 63 * 32 };
 
@@ -44,11 +48,15 @@ export function storedBytes(type: Stored, rows: number, inputs: number, next: ()
         (next() < 0.5 ? 0x8000 : 0) | ((120 + Math.floor(next() * 8)) << 7) | Math.floor(next() * 128),
         true,
       );
+    else if (type === 'MXFP4') view.setUint8(at, 115 + Math.floor(next() * 10));
     else scale(type === 'Q6_K' ? at + 208 : at);
     if (CANCELS[type] !== undefined) scale(at + 2);
   }
   return bytes;
 }
+
+/** ggml-common.h, kvalues_iq4nl. */
+const UNEVEN = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /** The numbers of stored bytes in float64, by the definition of ggml's blocks. */
 export function storedNumbers(type: Stored, bytes: Uint8Array): number[] {
@@ -65,7 +73,12 @@ export function storedNumbers(type: Stored, bytes: Uint8Array): number[] {
     else
       for (let i = 0; i < 32; i++) {
         const nibble = (from: number): number => (view.getUint8(from + (i % 16)) >> (i < 16 ? 0 : 4)) & 15;
-        if (type === 'Q8_0') out.push(d() * view.getInt8(at + 2 + i));
+        if (type === 'MXFP4') {
+          const [exponent, fraction] = [(nibble(at + 1) >> 1) & 3, nibble(at + 1) & 1],
+            size = exponent === 0 ? fraction / 2 : (1 + fraction / 2) * 2 ** (exponent - 1);
+          out.push((nibble(at + 1) & 8 ? -size : size) * 2 ** (view.getUint8(at) - 127));
+        } else if (type === 'IQ4_NL') out.push(d() * UNEVEN[nibble(at + 2)]);
+        else if (type === 'Q8_0') out.push(d() * view.getInt8(at + 2 + i));
         else if (type === 'Q4_0') out.push(d() * (nibble(at + 2) - 8));
         else if (type === 'Q4_1') out.push(d() * nibble(at + 4) + half(view.getUint16(at + 2, true)));
         else if (type === 'Q5_1')

@@ -4,25 +4,12 @@ import type { Memory, Pool } from './memory.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';
 import type { Recorder } from './recorder.ts';
-import { followsTensor, scalars, shader } from './shader.ts';
-import type { KernelDef } from './shader.ts';
+import { followsTensor, shader, THREADS } from './shader.ts';
+import type { Call, KernelDef } from './shader.ts';
 import { bits } from './shader-text.ts';
 import type { Shader } from './shader-text.ts';
-import { sizes } from './tensor.ts';
+import { bytesOf, sizes } from './tensor.ts';
 import type { GpuTensor } from './tensor.ts';
-
-/**
- * One dispatch. `space` is the result's rows, slots and channels; `count` elements or workgroups, the whole space if
- * left out.
- */
-interface Call {
-  readonly space: readonly [rows: number, slots: number, channels: number];
-  readonly count?: number;
-  /** A missing input reads as `NAME_rows` 0. */
-  readonly inputs?: Readonly<Record<string, GpuTensor | undefined>>;
-  readonly outputs: Readonly<Record<string, GpuTensor>>;
-  readonly params?: Readonly<Record<string, number>>;
-}
 
 /** Commands beside `Ops`, for kernels that are not pieces': recorded in one order with what the operations record. */
 export interface Commands {
@@ -44,27 +31,55 @@ export interface Commands {
   dispatch(kernel: Shader, buffers: readonly Tensor[], scalars: Uint32Array, groups: number, bytes?: number): void;
 }
 
-/** What an operation is written with. */
-export interface Recording extends Commands {
-  make(shape: readonly number[], dtype?: DType, lengths?: GpuTensor): GpuTensor;
-  upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: GpuTensor): GpuTensor;
-  run(def: KernelDef, call: Call): void;
-  /** Workgroups of a kernel with its own text and scalars. */
-  runRaw(key: string, make: () => Shader, tensors: readonly GpuTensor[], uniform: Uint32Array, groups: number): void;
-  /** The tensor as this device made it. @throws KvError for one of another backend, or of a scope that has ended. */
-  own(x: Tensor): GpuTensor;
+/** What an operation is written with: a device's commands, or a plan of them. */
+export interface Recording {
+  make(shape: readonly number[], dtype?: DType, lengths?: Tensor): Tensor;
+  upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: Tensor): Tensor;
+  record(dispatch: Dispatch): void;
+}
+
+/** Workgroups of a shader over tensors. */
+export interface Dispatch {
+  /** Unique among shaders with another text. */
+  readonly key: string;
+  readonly shader: () => Shader;
+  /** By binding; undefined for what is not there. */
+  readonly bound: readonly (Tensor | undefined)[];
+  readonly scalars: Uint32Array;
+  readonly groups: number;
+  /** That it reads and writes. @defaultValue those of the tensors, each once */
+  readonly bytes?: number;
+  /** Additions, multiplications, comparisons and functions. */
+  readonly operations?: () => number;
 }
 
 /** Strides for broadcasting: 0 along axes of size 1. */
-function steps(x: GpuTensor): [number, number, number] {
+function steps(x: Tensor): [number, number, number] {
   const [rows, slots, channels] = sizes(x);
   return [rows === 1 ? 0 : slots * channels, slots === 1 ? 0 : channels, channels === 1 ? 0 : 1];
 }
-const view = (x: GpuTensor | undefined): readonly number[] =>
+const view = (x: Tensor | undefined): readonly number[] =>
   x ? [sizes(x)[0], ...steps(x), sizes(x)[1], x.lengths?.shape[0] ?? 0] : [0, 0, 0, 0, 0, 0];
 
-const bytesOf = (tensors: readonly (Tensor | undefined)[]): number =>
-  tensors.reduce((sum, x) => sum + (x ? 4 * sizeOf(x.shape) : 0), 0);
+/** Records a kernel. */
+export function run(g: Recording, def: KernelDef, call: Call): void {
+  const { space, inputs = {}, outputs, params = {}, count = sizeOf(space) } = call;
+  const names = Object.keys(def.inputs);
+  const types = Object.fromEntries(names.map((x) => [x, inputs[x]?.dtype ?? 'f32']));
+  const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name], type));
+  g.record({
+    key: `${def.id}|${names.map((x) => (followsTensor(def.inputs[x]) ? types[x] : '')).join()}`,
+    shader: () => shader(def, types),
+    bound: [
+      ...names.map((x) => (def.shapes?.includes(x) ? undefined : inputs[x])),
+      ...(def.ragged ?? []).map((x) => inputs[x]?.lengths),
+      ...Object.keys(def.outputs).map((x) => outputs[x]),
+    ],
+    scalars: Uint32Array.from([count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra]),
+    groups: def.per === 'group' ? count : Math.ceil(count / THREADS),
+    operations: () => def.operations?.({ space, count, params }) ?? (def.per === 'group' ? sizeOf(space) : count),
+  });
+}
 
 /** What all scopes of a device have in common. */
 export interface Shared {
@@ -74,17 +89,37 @@ export interface Shared {
   readonly recorder: Recorder;
 }
 
-/** The recording of one scope: `owned` collects the memory that it has to give back. */
-export function recording({ device, pool, pipelines, recorder }: Shared, owned: Set<Memory>): Recording {
+/** A tensor as this device made it. */
+export type Own = (x: Tensor) => GpuTensor;
+
+/**
+ * The recording of one scope: `owned` collects the memory that it has to give back. `own` throws a KvError for a tensor
+ * of another backend, or of a scope that has ended.
+ */
+export function recording(
+  { device, pool, pipelines, recorder }: Shared,
+  owned: Set<Memory>,
+): { readonly g: Recording & Omit<Commands, keyof Recording>; readonly own: Own } {
   let blank: Memory | undefined; // stands for inputs and lengths that are not there
   const nothing = (): Memory => {
     if (!blank?.alive) owned.add((blank = pool.take(4)));
     return blank;
   };
+  const own: Own = (x) => {
+    const memory = (x as Partial<GpuTensor>).memory;
+    if (memory?.pool !== pool)
+      throw new KvError('gpu', 'a tensor of another backend came in, expected one made by these operations');
+    if (!memory.alive)
+      throw new KvError(
+        'gpu',
+        'a tensor came in whose scope has ended, expected one that is still held: keep() it before the scope ends',
+      );
+    return x as GpuTensor;
+  };
   const made = (
     shape: readonly number[],
     dtype: DType,
-    lengths: GpuTensor | undefined,
+    lengths: Tensor | undefined,
     not?: (memory: Memory) => boolean,
   ): GpuTensor => {
     const bytes = 4 * sizeOf(shape),
@@ -98,78 +133,32 @@ export function recording({ device, pool, pipelines, recorder }: Shared, owned: 
     owned.add(memory);
     return { shape, dtype, memory, ...(lengths && { lengths }) };
   };
-  const self: Recording = {
-    make: (shape, dtype = 'f32', lengths) => made(shape, dtype, lengths),
-    upload(data, shape, lengths) {
-      const tensor = made(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths, recorder.waits); // another one's commands need not be submitted first
-      if (data.length > 0) recorder.write(tensor.memory, data);
-      return tensor;
-    },
-    write(x, data, at) {
-      if (data.length > 0) recorder.write(self.own(x).memory, data, 4 * at);
-    },
-    free(x) {
-      const { memory } = self.own(x);
-      if (owned.delete(memory)) pool.give(memory);
-    },
-    dispatch(kernel, buffers, values, groups, bytes = bytesOf(buffers)) {
-      if (values.length * 4 > UNIFORM_BYTES)
-        throw new KvError(kernel.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      if (groups > 0)
-        recorder.dispatch(
-          pipelines.get(kernel.id, () => kernel),
-          buffers.map((x) => self.own(x).memory),
-          values,
-          groups,
-          bytes,
-        );
-    },
-    own(x) {
-      const memory = (x as Partial<GpuTensor>).memory;
-      if (memory?.pool !== pool)
-        throw new KvError('gpu', 'a tensor of another backend came in, expected one made by these operations');
-      if (!memory.alive)
-        throw new KvError(
-          'gpu',
-          'a tensor came in whose scope has ended, expected one that is still held: keep() it before the scope ends',
-        );
-      return x as GpuTensor;
-    },
-    run(def, { space, inputs = {}, outputs, params = {}, count = space[0] * space[1] * space[2] }) {
-      if (count === 0) return;
-      const names = Object.keys(def.inputs);
-      const types = Object.fromEntries(names.map((x) => [x, inputs[x]?.dtype ?? 'f32']));
-      const pipeline = pipelines.get(
-        `${def.id}|${names.map((x) => (followsTensor(def.inputs[x]) ? types[x] : '')).join()}`,
-        () => shader(def, types),
-      );
-      const extra = Object.entries(def.params ?? {}).map(([name, type]) => bits(params[name], type));
-      const values = [count, ...space, ...names.flatMap((x) => view(inputs[x])), ...extra];
-      if (values.length * 4 > UNIFORM_BYTES || values.length !== scalars(def).length)
-        throw new KvError(def.id, `has ${values.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-      const bound = [
-        ...names.map((x) => (def.shapes?.includes(x) ? undefined : inputs[x])),
-        ...(def.ragged ?? []).map((x) => inputs[x]?.lengths),
-        ...Object.keys(def.outputs).map((x) => outputs[x]),
-      ];
-      recorder.dispatch(
-        pipeline,
-        bound.map((x) => x?.memory ?? nothing()),
-        Uint32Array.from(values),
-        def.per === 'element' ? Math.ceil(count / 256) : count,
-        bytesOf(bound),
-      );
-    },
-    runRaw(key, make, tensors, uniform, groups) {
-      if (groups > 0)
-        recorder.dispatch(
-          pipelines.get(key, make),
-          tensors.map((t) => t.memory),
-          uniform,
-          groups,
-          bytesOf(tensors),
-        );
+  const record: Recording['record'] = ({ key, shader, bound, scalars, groups, bytes = bytesOf(bound) }) => {
+    if (scalars.byteLength > UNIFORM_BYTES)
+      throw new KvError(shader().id, `has ${scalars.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
+    if (groups === 0) return;
+    const memories = bound.map((x) => (x ? own(x).memory : nothing()));
+    recorder.dispatch(pipelines.get(key, shader), memories, scalars, groups, bytes);
+  };
+  return {
+    own,
+    g: {
+      make: (shape, dtype = 'f32', lengths) => made(shape, dtype, lengths),
+      upload(data, shape, lengths) {
+        const tensor = made(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths, recorder.waits); // another one's commands need not be submitted first
+        if (data.length > 0) recorder.write(tensor.memory, data);
+        return tensor;
+      },
+      write(x, data, at) {
+        if (data.length > 0) recorder.write(own(x).memory, data, 4 * at);
+      },
+      free(x) {
+        const { memory } = own(x);
+        if (owned.delete(memory)) pool.give(memory);
+      },
+      record,
+      dispatch: (kernel, bound, scalars, groups, bytes) =>
+        record({ key: kernel.id, shader: () => kernel, bound, scalars, groups, ...(bytes !== undefined && { bytes }) }),
     },
   };
-  return self;
 }

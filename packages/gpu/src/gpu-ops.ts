@@ -6,12 +6,11 @@ import { kernelOp } from './ops/kernel.ts';
 import { rankOp } from './ops/rank.ts';
 import { reduceOps } from './ops/reduce.ts';
 import { slotOps } from './ops/slots.ts';
-import type { GpuTensor } from './tensor.ts';
 
 /** Every operation of core, recorded: nothing here waits for the device or reads from it. */
 export function gpuOps(g: Recording): Ops {
   const elementwise = elementwiseOps(g);
-  const numeric = (x: Tensor): GpuTensor => g.own(x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
+  const numeric = (x: Tensor): Tensor => (x.dtype === 'u32' ? elementwise.mul(x, 1) : x);
   return withMaths({
     ...elementwise,
     ...reduceOps(g),
@@ -20,13 +19,13 @@ export function gpuOps(g: Recording): Ops {
     ...kernelOp(numeric, g),
     from(array, dtype, lengths) {
       const { data, shape } = readCpu(cpu.ops.from(array, dtype)); // checked and row-major
-      return g.upload(data, shape, lengths && g.own(lengths));
+      return g.upload(data, shape, lengths);
     },
     reshape(x, shape) {
       if (sizeOf(shape) !== sizeOf(x.shape))
         throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
-      const { memory, dtype } = g.own(x);
-      return { shape, dtype, memory } as typeof x;
+      const { lengths: _, ...flat } = x;
+      return { ...flat, shape };
     },
   });
 }

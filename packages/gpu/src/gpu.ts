@@ -92,7 +92,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
   const scopes = new Set<OpenScope>();
   const begin = (): { backend: Backend & Pick<Scope, 'commands'>; memories: Set<Memory>; end(): void } => {
     const memories = new Set<Memory>();
-    const g = recording(shared, memories);
+    const { g, own } = recording(shared, memories);
     const end = (): void => {
       for (const memory of memories) pool.give(memory);
       memories.clear();
@@ -100,7 +100,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
     return {
       memories,
       end,
-      backend: { name, ops: gpuOps(g), commands: g, read: (tensors) => read(tensors, g.own, shared) },
+      backend: { name, ops: gpuOps(g), commands: g, read: (tensors) => read(tensors, own, shared) },
     };
   };
   const root = begin();

@@ -4,6 +4,8 @@ export type { Ledger } from './memory.ts';
 export { openGpu } from './open.ts';
 export type { GpuOptions } from './open.ts';
 export type { Counters } from './recorder.ts';
+export { planOps } from './plan.ts';
+export type { Cost } from './plan.ts';
 export { bits, shaderText } from './shader-text.ts';
 export type { Shader } from './shader-text.ts';
 export type { Timing } from './timer.ts';

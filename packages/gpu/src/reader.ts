@@ -1,6 +1,6 @@
 import { KvError, sizeOf } from '@kv/core';
 import type { Backend, Tensor } from '@kv/core';
-import type { Recording, Shared } from './encode.ts';
+import type { Own, Shared } from './encode.ts';
 import type { GpuTensor } from './tensor.ts';
 
 /** The first thing that went wrong on the device. */
@@ -14,7 +14,7 @@ export interface Fault {
  */
 export async function read(
   tensors: readonly Tensor[],
-  own: Recording['own'],
+  own: Own,
   { pool, pipelines, recorder, fault }: Shared & { readonly fault: Fault },
 ): ReturnType<Backend['read']> {
   const places = new Map<GpuTensor['memory'], readonly [offset: number, bytes: number]>();
@@ -25,8 +25,8 @@ export async function read(
     places.set(x.memory, [end, bytes]);
     end += bytes;
   };
-  const all = tensors.map(own);
-  for (const x of all) for (const y of [x, ...(x.lengths ? [own(x.lengths)] : [])]) place(y);
+  const all = tensors.map((x) => [own(x), x.lengths && own(x.lengths)] as const);
+  for (const x of all.flat()) if (x) place(x);
   const staging = pool.take(end, 'read');
   try {
     for (const [memory, [offset, bytes]] of places) if (bytes > 0) recorder.copy(memory, staging, offset, bytes);
@@ -39,10 +39,10 @@ export async function read(
     if (fault.error) throw fault.error;
     const numbers = ({ memory, dtype, shape }: GpuTensor): Float32Array | Uint32Array =>
       new (dtype === 'u32' ? Uint32Array : Float32Array)(copy, places.get(memory)![0], sizeOf(shape));
-    return all.map((x) => ({
+    return all.map(([x, lengths]) => ({
       data: numbers(x),
       shape: x.shape,
-      lengths: x.lengths && (numbers(x.lengths) as Uint32Array),
+      lengths: lengths && (numbers(lengths) as Uint32Array),
     }));
   } finally {
     pool.give(staging);

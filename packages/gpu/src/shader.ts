@@ -1,4 +1,4 @@
-import type { DType } from '@kv/core';
+import type { DType, Tensor } from '@kv/core';
 import { shaderText } from './shader-text.ts';
 import type { Shader } from './shader-text.ts';
 
@@ -31,10 +31,28 @@ export interface KernelDef {
   readonly params?: Readonly<Record<string, DType>>;
   /**
    * `element`: `fn run(index: u32)` for each of `count`. `group`: `fn run(group: u32, lane: u32)` for each of `count`
-   * workgroups.
+   * workgroups. @defaultValue 'element'
    */
-  readonly per: 'element' | 'group';
+  readonly per?: 'element' | 'group';
   readonly source: string;
+  /**
+   * Additions, multiplications, comparisons and functions of a call.
+   *
+   * @defaultValue one for each of `count` elements, or, by workgroups, for each element of the space
+   */
+  operations?(call: Required<Pick<Call, 'space' | 'count' | 'params'>>): number;
+}
+
+/** One dispatch of a kernel. */
+export interface Call {
+  /** Rows, slots and channels of the result. */
+  readonly space: readonly [rows: number, slots: number, channels: number];
+  /** Elements or workgroups, the whole space if left out. */
+  readonly count?: number;
+  /** A missing input reads as `NAME_rows` 0. */
+  readonly inputs?: Readonly<Record<string, Tensor | undefined>>;
+  readonly outputs: Readonly<Record<string, Tensor>>;
+  readonly params?: Readonly<Record<string, number>>;
 }
 
 const VIEW = ['rows', 'row_step', 'slot_step', 'channel_step', 'slots', 'lengths'] as const;
@@ -69,7 +87,7 @@ fn ${name}_valid(row: u32) -> u32 { if (params.${name}_lengths == 0u) { return p
 
 /** The whole text of a kernel for inputs of these element types. */
 export function shader(def: KernelDef, actual: Readonly<Record<string, DType>>): Shader {
-  const { id, inputs, ragged = [], outputs, params = {}, per, source } = def;
+  const { id, inputs, ragged = [], outputs, params = {}, per = 'element', source } = def;
   const views = Object.entries(inputs).map(([x, e]) => view(x, e, ragged.includes(x)));
   return shaderText({
     id,

@@ -1,12 +1,15 @@
-import { KvError } from '@kv/core';
+import { KvError, sizeOf } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Memory } from './memory.ts';
 
 /** A tensor on one device: dense, row-major, lengths on the device too. */
 export interface GpuTensor extends Tensor {
   readonly memory: Memory;
-  readonly lengths?: GpuTensor | undefined;
 }
+
+/** Bytes of the tensors that a dispatch binds. */
+export const bytesOf = (bound: readonly (Tensor | undefined)[]): number =>
+  bound.reduce((sum, x) => sum + (x ? 4 * sizeOf(x.shape) : 0), 0);
 
 /** Sizes with trailing 1s: rows, slots, channels. */
 export function sizes({

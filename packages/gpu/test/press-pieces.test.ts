@@ -9,7 +9,7 @@ import { qfilter } from '@kv/scorers-keys';
 import { kvcompose, rereading } from '@kv/scorers-reconstruction';
 import { triattention } from '@kv/scorers-triattention';
 import { finch } from '@kv/scorers-window';
-import { entropyGate, placeInChunk } from '@kv/units-chunks';
+import { entropyGate } from '@kv/units-chunks';
 import { gpuTests } from './device.ts';
 import { share } from './differential.ts';
 
@@ -85,18 +85,6 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
           rows,
           slots,
         ),
-      },
-    }),
-  ],
-  [
-    placeInChunk,
-    ({ rows, slots, lengths }) => ({
-      inputs: {
-        x: { ...put((i) => (i * 7) % 5, rows, slots), lengths },
-        chunk: {
-          data: Uint32Array.from({ length: rows * slots }, (_, i) => Math.floor((i % Math.max(1, slots)) / 3)),
-          shape: [rows, slots],
-        },
       },
     }),
   ],

@@ -66,7 +66,7 @@ async function fill(hub: Hub, wanted: Wanted, file: FileHandle, meter: Meter): P
   const url = `${hub.endpoint}/${repo}/resolve/${commit}/${path.split('/').map(encodeURIComponent).join('/')}`;
   let at = (await file.stat()).size,
     before = at,
-    hash = await hashed(wanted, file, at);
+    hash = await hashed(wanted, file, at, hub.signal);
   const restart = (): void => {
     meter.came(path, -at);
     at = before = 0;
@@ -108,10 +108,16 @@ async function fill(hub: Hub, wanted: Wanted, file: FileHandle, meter: Meter): P
 const start = ({ etag, size }: Wanted): Hash =>
   etag.length === 64 ? createHash('sha256') : createHash('sha1').update(`blob ${size}\0`);
 
-async function hashed(wanted: Wanted, file: FileHandle, length: number): Promise<Hash> {
+async function hashed(
+  wanted: Wanted,
+  file: FileHandle,
+  length: number,
+  signal: AbortSignal | undefined,
+): Promise<Hash> {
   const hash = start(wanted),
     part = Buffer.alloc(Math.min(length, 2 ** 20));
   for (let at = 0; at < length; ) {
+    signal?.throwIfAborted();
     const { bytesRead } = await file.read(part, 0, Math.min(part.length, length - at), at);
     if (bytesRead === 0) throw new KvError(wanted.path, `expected ${length} bytes of an earlier download, got ${at}`);
     hash.update(part.subarray(0, bytesRead));

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { compile } from '@kv/core';
 import type { Piece, Plan } from '@kv/core';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims, LawOptions } from './law.ts';
 import { random } from './random.ts';
 
 /** An allocator that needs no scores. */
@@ -53,7 +53,7 @@ function plan(piece: AnyAllocator, spec: PlanSpec): Plan & { readonly spec: Plan
 }
 type Judge = (budget: number, slots: number, plan: Plan & { readonly spec: PlanSpec }) => void;
 const budgetsAre =
-  (judge: Judge): Claims<'any', AnyAllocator, AllocatorOptions>['any'] =>
+  (judge: Judge): Claim<AnyAllocator, AllocatorOptions> =>
   (piece) =>
     fc.property(specs, (spec) => {
       const made = plan(piece, spec);
@@ -62,9 +62,8 @@ const budgetsAre =
 const fits = (lengths: Plan['lengths'], { budget }: PlanSpec): boolean => lengths.flat().every((n) => n >= budget);
 const sum = (rows: readonly (readonly number[])[]): number => rows.flat().reduce((a, b) => a + b, 0);
 
-export type AllocatorLaw = 'shape' | 'whole' | 'total' | 'cap' | 'floor' | 'deterministic';
 /** Claims about an allocator that needs no scores. */
-export const allocator: Claims<AllocatorLaw, AnyAllocator, AllocatorOptions> = {
+export const allocator = {
   /** One budget for every layer and KV head. */
   shape: (piece) =>
     fc.property(specs, (spec) => {
@@ -107,7 +106,6 @@ export const allocator: Claims<AllocatorLaw, AnyAllocator, AllocatorOptions> = {
       const [a, b] = [plan(piece, spec).budgets, plan(piece, spec).budgets].map((x) => JSON.stringify(x));
       claim(a === b, () => `the same plan gave ${a}, then ${b}`);
     }),
-};
+} satisfies Claims<AnyAllocator, AllocatorOptions>;
 /** The laws of an allocator that needs no scores. */
-export const allocatorLaws = (piece: AnyAllocator, options: AllocatorOptions = {}): Suite =>
-  suite(allocator, piece, options);
+export const allocatorLaws = lawsOf(allocator);

@@ -1,9 +1,9 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
 import type { Backend, Draft, Piece, Scored } from '@kv/core';
-import { agree } from './compare.ts';
-import { claim, suite, TOLERANCE } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { agree, equal } from './compare.ts';
+import { suite, TOLERANCE } from './law.ts';
+import type { Claim, Claims, LawOptions, Suite } from './law.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import { results } from './scoring.ts';
 import { realise, selectSpecs } from './selection.ts';
@@ -25,7 +25,7 @@ const compare = (
   const expected = results(piece, want, layers);
   results(piece, got, layers).forEach(([name, x], i) => agree(name, x, expected[i][1], tolerance));
 };
-type Property = Claims<'any', Piece<any, any>, BackendOptions>['any'];
+type Property = Claim<Piece<any, any>, BackendOptions>;
 
 /** A scorer or a transform gives the same scores and masks on two backends. */
 const scores: Property = (piece, { backend = cpu, tolerance = TOLERANCE, ...options } = {}) =>
@@ -51,14 +51,11 @@ const kept: Property = (piece, { backend = cpu, ...options } = {}) =>
           return Array.from({ length: rows }, (_, r) => Array.from(data.subarray(r * slots, r * slots + valid[r])));
         }),
       );
-    claim(
-      JSON.stringify(sets[0]) === JSON.stringify(sets[1]),
-      () => `kept on ${backend.name}: ${JSON.stringify(sets[0])}, on the CPU: ${JSON.stringify(sets[1])}`,
-    );
+    equal(sets[0], sets[1], `kept on ${backend.name}`);
   });
 
 /** What a piece gives on one backend it gives on the CPU. */
-export const backend: Claims<'scores' | 'kept', Piece<any, any>, BackendOptions> = { scores, kept };
+export const backend = { scores, kept } satisfies Claims<Piece<any, any>, BackendOptions>;
 /** The law that a scorer, transform or selector does on a backend what it does on the CPU. */
 export const backendLaws = (
   piece: Piece<'start' | Scored, any> | Piece<any, any>,

@@ -40,3 +40,10 @@ export function all(what: string, { rows, slots, data, valid }: Rows, want: stri
 /** Same bits. */
 export const same = (a: Float32Array | Uint32Array, b: Float32Array | Uint32Array): boolean =>
   a.length === b.length && a.every((x, i) => Object.is(x, b[i]));
+
+/** Same numbers, in the same places. */
+export const equal = (got: unknown, want: unknown, what: string): void =>
+  claim(
+    JSON.stringify(got) === JSON.stringify(want),
+    () => `${what}: ${JSON.stringify(got)} is not ${JSON.stringify(want)}`,
+  );

@@ -19,8 +19,8 @@ import {
   weigher,
 } from '@kv/core';
 import type { Piece } from '@kv/core';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims } from './law.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { Scene } from './scene.ts';
 import { play, rowsOf, stage } from './stage.ts';
@@ -104,7 +104,7 @@ function seen(piece: Piece, on: Scene): string {
 const same = (what: string, got: string, want: string): void =>
   claim(got === want, () => `${what}: ${got} is not ${want}`);
 const phases = ({ from, to }: Piece): string => `${[...from].sort().join('|')} -> ${to}`;
-type Property = Claims<'any', Compose>['any'];
+type Property = Claim<Compose>;
 const regrouped =
   (what: string, show: (piece: Piece, on: Scene) => string): Property =>
   (compose) =>
@@ -114,9 +114,8 @@ const regrouped =
       for (const piece of grouped(compose, chain)) same(what, show(piece, on), show(flat, on));
     });
 
-export type ComposeLaw = 'behaviour' | 'label' | 'phases' | 'unit' | 'empty';
 /** Claims about `compose`, over partial policies drawn from real pieces. */
-export const composition: Claims<ComposeLaw, Compose> = {
+export const composition = {
   /** Regrouping changes nothing that a run shows. */
   behaviour: regrouped('run', seen),
   /** Regrouping changes no label. */
@@ -140,7 +139,7 @@ export const composition: Claims<ComposeLaw, Compose> = {
         `${id.label}${phases(id as Piece)}0`,
       ),
     ),
-};
+} satisfies Claims<Compose>;
 
 /** The laws of `compose`. */
-export const composeLaws = (compose: Compose, options: LawOptions = {}): Suite => suite(composition, compose, options);
+export const composeLaws = lawsOf(composition);

@@ -2,8 +2,8 @@ import fc from 'fast-check';
 import { cpu } from '@kv/core';
 import type { Backend, HostArray, Kernel, Ops, Tensor } from '@kv/core';
 import { agree } from './compare.ts';
-import { suite, TOLERANCE } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { lawsOf, TOLERANCE } from './law.ts';
+import type { Claim, Claims, LawOptions } from './law.ts';
 import { random } from './random.ts';
 
 /** Host inputs of one kernel call; `lengths` makes an input ragged. */
@@ -72,7 +72,7 @@ function call(ops: Ops, kernel: Kernel, { inputs, params }: KernelInputs): Tenso
   return ops.kernel(kernel, Object.fromEntries(tensors) as Record<string, Tensor>, params);
 }
 const differs =
-  (sizes: fc.Arbitrary<KernelSize>): Claims<'any', Kernel, KernelOptions>['any'] =>
+  (sizes: fc.Arbitrary<KernelSize>): Claim<Kernel, KernelOptions> =>
   (kernel, { backend = cpu, make = anything(kernel), tolerance = TOLERANCE } = {}) =>
     fc.asyncProperty(sizes, async (size) => {
       const given = make(size),
@@ -93,12 +93,11 @@ const differs =
       agree(`${kernel.id} on ${backend.name}`, results[0], results[1], tolerance);
     });
 
-export type KernelLaw = 'sizes' | 'ragged';
 /**
  * A device kernel against its reference: dense inputs of sizes around a workgroup (0, 1, 63, 64, 65, ...); ragged rows,
  * empty ones among them.
  */
-export const kernel: Claims<KernelLaw, Kernel, KernelOptions> = { sizes: differs(dense), ragged: differs(ragged) };
+export const kernel = { sizes: differs(dense), ragged: differs(ragged) } satisfies Claims<Kernel, KernelOptions>;
 
 /** The laws of a kernel on a backend. They are asynchronous. */
-export const kernelLaws = (subject: Kernel, options: KernelOptions = {}): Suite => suite(kernel, subject, options);
+export const kernelLaws = lawsOf(kernel);

@@ -26,21 +26,30 @@ export const law =
   () =>
     fc.assert(property, runs === undefined ? {} : { numRuns: runs });
 
-/** Claims about subjects of a kind, by name, each a property. */
-export type Claims<N extends string, Subject, O extends LawOptions = LawOptions> = Readonly<
-  Record<N, (subject: Subject, options?: O) => fc.IRawProperty<unknown>>
->;
+/** A claim about subjects of a kind: a property of each. */
+export type Claim<Subject, O extends LawOptions = LawOptions> = (
+  subject: Subject,
+  options?: O,
+) => fc.IRawProperty<unknown>;
+/** Claims by name. */
+export type Claims<Subject, O extends LawOptions = LawOptions> = Readonly<Record<string, Claim<Subject, O>>>;
 
 /** Claims about one subject as laws, without those whose `unless` is true. */
 export function suite<N extends string, Subject, O extends LawOptions>(
-  claims: Claims<N, Subject, O>,
+  claims: Readonly<Record<N, Claim<Subject, O>>>,
   subject: Subject,
   options: O,
   unless: Partial<Record<N, boolean>> = {},
 ): Suite {
-  const held = Object.entries<Claims<N, Subject, O>[N]>(claims).filter(([name]) => !unless[name as N]);
+  const held = Object.entries<Claim<Subject, O>>(claims).filter(([name]) => !unless[name as N]);
   return Object.fromEntries(held.map(([name, of]) => [name, law(of(subject, options), options)]));
 }
+
+/** The laws of a kind whose claims hold for every subject. */
+export const lawsOf =
+  <Subject, O extends LawOptions>(claims: Claims<Subject, O>) =>
+  (subject: Subject, options = {} as O): Suite =>
+    suite(claims, subject, options);
 
 /** Registers every law with a test function: `each(scorerLaws(mine()), test)`. */
 export function each(suite: Suite, test: (name: string, law: Law) => unknown): void {

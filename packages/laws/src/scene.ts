@@ -40,8 +40,10 @@ export interface Scene {
 }
 
 export interface SceneOptions {
-  readonly layers?: number /** @defaultValue true */;
-  readonly ragged?: boolean /** @defaultValue 12 */;
+  readonly layers?: number;
+  /** @defaultValue true */
+  readonly ragged?: boolean;
+  /** @defaultValue 12 */
   readonly slots?: number;
 }
 /** Sizes of random caches: 1 to 12 slots, 1 to 3 KV heads of 1 to 3 query heads each, aligned or ragged. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
 import type { At, FreezeHook, Piece, ViewHook } from '@kv/core';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims, LawOptions } from './law.ts';
 
 /** A piece that hides or freezes by layer and place alone: sinks and a lower bound. */
 export type AnySchedule = Piece<any, 'same'>;
@@ -55,7 +55,7 @@ function hidden(piece: Piece, { layer, layers, t }: Place): readonly Hidden[] {
 const places: fc.Arbitrary<Place> = fc
   .integer({ min: 1, max: 12 })
   .chain((layers) => fc.record({ layers: fc.constant(layers), layer: fc.nat(layers - 1), t: fc.nat(300) }));
-type Property = Claims<'any', AnySchedule, ScheduleOptions>['any'];
+type Property = Claim<AnySchedule, ScheduleOptions>;
 const everywhere =
   (judge: (hidden: Hidden, place: Place, options: ScheduleOptions) => void): Property =>
   (piece, options = {}) =>
@@ -73,9 +73,8 @@ const grows =
       );
     });
 
-export type ScheduleLaw = 'acts' | 'depth' | 'time' | 'sinks' | 'current';
 /** Claims about a schedule. */
-export const schedule: Claims<ScheduleLaw, AnySchedule, ScheduleOptions> = {
+export const schedule = {
   /** It hides or freezes at all. */
   acts: (piece) =>
     fc.property(fc.constant(0), () =>
@@ -96,8 +95,7 @@ export const schedule: Claims<ScheduleLaw, AnySchedule, ScheduleOptions> = {
   current: everywhere(({ sinks, below }, { t }) =>
     claim(below <= t || sinks > t, () => `the query at ${t} sees positions from ${below} on only`),
   ),
-};
+} satisfies Claims<AnySchedule, ScheduleOptions>;
 
 /** The laws of a schedule: a piece that hides or freezes by layer and place. */
-export const scheduleLaws = (piece: AnySchedule, options: ScheduleOptions = {}): Suite =>
-  suite(schedule, piece, options);
+export const scheduleLaws = lawsOf(schedule);

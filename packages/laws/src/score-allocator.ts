@@ -1,11 +1,13 @@
 import fc from 'fast-check';
-import { compile, cpu } from '@kv/core';
+import { compile } from '@kv/core';
 import type { Draft, Piece } from '@kv/core';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { equal } from './compare.ts';
+import { deviceClaims } from './device.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims, LawOptions } from './law.ts';
 import { realise, selectSpecs } from './selection.ts';
 import type { Row, SelectCase } from './selection.ts';
-import { onCpu, onTrace, play, rowsOf, stage } from './stage.ts';
+import { onCpu, rowsOf } from './stage.ts';
 
 /** An allocator that reads scores, on the device. */
 export type AnyScoreAllocator = Piece<any, 'same'>;
@@ -46,7 +48,7 @@ const left = (drafts: readonly Draft[], { on, rows }: SelectCase): readonly Laye
       }),
     };
   });
-type Property = Claims<'any', AnyScoreAllocator, ScoreAllocatorOptions>['any'];
+type Property = Claim<AnyScoreAllocator, ScoreAllocatorOptions>;
 const layers =
   (judge: (layer: Layer, c: SelectCase, options: ScoreAllocatorOptions) => void): Property =>
   (piece, options = {}) =>
@@ -56,12 +58,8 @@ const layers =
     });
 const shares = (judge: (share: Share) => void): Property => layers((layer) => layer.shares.forEach(judge));
 const sum = (xs: readonly number[]): number => xs.reduce((a, b) => a + b, 0);
-const equal = (a: unknown, b: unknown, what: string): void =>
-  claim(JSON.stringify(a) === JSON.stringify(b), () => `${what}: ${JSON.stringify(a)} is not ${JSON.stringify(b)}`);
 
-export type ScoreAllocatorLaw = 'shape' | 'whole' | 'total' | 'cap' | 'forced' | 'padding' | 'pure' | 'traced';
-/** Claims about an allocator of one layer that reads scores. */
-export const scoreAllocator: Claims<ScoreAllocatorLaw, AnyScoreAllocator, ScoreAllocatorOptions> = {
+export const scoreAllocator = {
   /** One budget a KV head. */
   shape: layers(({ shape }, { on }) => equal(shape, [on.spec.kvHeads, 1], 'shape of the budgets')),
   /** Whole numbers of at least 0. */
@@ -101,35 +99,13 @@ export const scoreAllocator: Claims<ScoreAllocatorLaw, AnyScoreAllocator, ScoreA
       () => `a head with ${forced.filter(Boolean).length} forced slots got a budget of ${budget}`,
     );
   }),
-  /** What stands beyond a row's valid slots changes nothing. */
-  padding: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) => {
-      const [a, b] = [0, NaN].map((pad) => {
-        const c = fitting(realise(spec, { pad }));
-        return left(onCpu(piece, c.on, options, c.given), c);
-      });
-      equal(b, a, 'budgets with other padding');
-    }),
-  /** The same scores and signals give the same budgets again. */
-  pure: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) => {
-      const c = fitting(realise(spec)),
-        set = stage(c.on, cpu.ops, options, c.given),
-        first = left(play(piece, set, cpu.ops), c);
-      equal(left(play(piece, set, cpu.ops), c), first, 'budgets the second time');
-    }),
-  /** Runs where every host read throws, with the same result. */
-  traced: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) => {
-      const c = fitting(realise(spec));
-      equal(
-        left(onTrace(piece, c.on, options, c.given), c),
-        left(onCpu(piece, c.on, options, c.given), c),
-        'budgets where host reads throw',
-      );
-    }),
-};
+  ...deviceClaims({
+    specs: selectSpecs,
+    at: (spec, pad) => fitting(realise(spec, { pad })),
+    left: (_: AnyScoreAllocator, drafts, c) => left(drafts, c),
+    agree: (got, want, what) => equal(got, want, `budgets ${what}`),
+  }),
+} satisfies Claims<AnyScoreAllocator, ScoreAllocatorOptions>;
 
 /** The laws of an allocator that reads scores. */
-export const scoreAllocatorLaws = (piece: AnyScoreAllocator, options: ScoreAllocatorOptions = {}): Suite =>
-  suite(scoreAllocator, piece, options);
+export const scoreAllocatorLaws = lawsOf(scoreAllocator);

@@ -16,28 +16,12 @@ export interface ScorerOptions extends LawOptions {
    */
   readonly positional?: boolean | undefined;
 }
-type Check = (piece: Piece, on: scoring.ScoreCase, options: LawOptions) => void;
-const onScenes =
-  (check: Check) =>
-  (piece: AnyScorer, options: ScorerOptions = {}): fc.IRawProperty<unknown> =>
-    fc.property(sceneSpecs(), (spec) => check(piece, { on: scene(spec) }, options));
-
-export type ScorerLaw = 'shape' | 'finite' | 'pure' | 'traced' | 'padding' | 'floor' | 'equivariant' | 'weights';
 /** Claims about a scorer, each a property of it alone. */
-export const scorer: Claims<ScorerLaw, AnyScorer, ScorerOptions> = {
-  /** Scores have one column a slot, in H, G or 1 rows; masks likewise, of 0 and 1. */
-  shape: onScenes(scoring.shape),
-  /** Every valid score is a finite number. */
-  finite: onScenes(scoring.finite),
-  /** The same signals give the same bits again, and are left as they were. */
-  pure: onScenes(scoring.pure),
-  /** Runs where every host read throws, with the same result. */
-  traced: onScenes(scoring.traced),
-  /** What stands beyond a row's valid slots changes nothing. */
-  padding: (piece, options = {}) =>
-    fc.property(sceneSpecs(), (spec) => scoring.padding(piece, { on: scene(spec) }, { on: scene(spec, NaN) }, options)),
-  /** No head has more forced slots than the declared floor. */
-  floor: onScenes(scoring.floor),
+export const scorer = {
+  ...scoring.scoringClaims(
+    (_: AnyScorer) => sceneSpecs(),
+    (spec, pad) => ({ on: scene(spec, pad) }),
+  ),
   /** Permuting the slots permutes the scores. For scorers that read no places. */
   equivariant: (piece, options = {}) =>
     fc.property(sceneSpecs({ ragged: false }), fc.nat(0xffff), (spec, seed) => {
@@ -51,9 +35,7 @@ export const scorer: Claims<ScorerLaw, AnyScorer, ScorerOptions> = {
           agree(`scores of permuted slots, layer ${i}`, x, straight[i], options.tolerance ?? TOLERANCE, order);
       });
     }),
-  /** Weights are at least 0. For scorers that leave weights. */
-  weights: onScenes(scoring.atLeast0),
-};
+} satisfies Claims<AnyScorer, ScorerOptions>;
 
 /** The laws that hold for this scorer by its declarations. */
 export function scorerLaws(piece: AnyScorer, options: ScorerOptions = {}): Suite {

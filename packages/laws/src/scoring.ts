@@ -1,17 +1,14 @@
-import { compile, cpu, isState } from '@kv/core';
+import fc from 'fast-check';
+import { compile, isState } from '@kv/core';
 import type { Draft, Piece, Tensor } from '@kv/core';
-import { agree, all, same } from './compare.ts';
-import { claim, TOLERANCE } from './law.ts';
-import type { LawOptions } from './law.ts';
-import type { Layer, Scene } from './scene.ts';
-import { onCpu, onTrace, play, rowsOf, stage } from './stage.ts';
-import type { Given, Rows } from './stage.ts';
-
-/** A case of a piece that leaves scores: a cache, and scores to start from where the piece wants some. */
-export interface ScoreCase {
-  readonly on: Scene;
-  readonly given?: readonly Given[];
-}
+import { agree, all } from './compare.ts';
+import { deviceClaims } from './device.ts';
+import type { Case } from './device.ts';
+import { claim } from './law.ts';
+import type { Claim, LawOptions } from './law.ts';
+import type { Layer } from './scene.ts';
+import { onCpu, rowsOf } from './stage.ts';
+import type { Rows } from './stage.ts';
 
 /** Scores of every layer. @throws where a draft has none. */
 export function scoresOf(piece: Piece, drafts: readonly Draft[], layers: readonly Layer[]): readonly Rows[] {
@@ -32,11 +29,6 @@ export function results(
   );
   return [...scoresOf(piece, drafts, layers).map((rows, i) => [`scores of layer ${i}`, rows] as const), ...masks];
 }
-const compare = (a: ReturnType<typeof results>, b: ReturnType<typeof results>, tolerance: number): void => {
-  claim(a.length === b.length, () => `expected ${b.map(([n]) => n).join(', ')}, got ${a.map(([n]) => n).join(', ')}`);
-  for (const [i, [name, rows]] of a.entries()) agree(name, rows, b[i][1], tolerance);
-};
-
 /** True where a piece can tell slots apart by their place, as far as its needs say. */
 export const readsPlaces = (piece: Piece): boolean =>
   compile(piece).steps.some((s) =>
@@ -47,7 +39,7 @@ export const readsPlaces = (piece: Piece): boolean =>
  * Scores have one column a slot, in as many rows as there are query heads, KV heads or layers; masks likewise, of 0 and
  * 1.
  */
-export function shape(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
+function shape(piece: Piece, { on, given }: Case, options: LawOptions): void {
   const drafts = onCpu(piece, on, options, given);
   for (const [name, x] of results(piece, drafts, on.layers)) {
     const { kvHeads, group, slots } = on.spec;
@@ -59,54 +51,17 @@ export function shape(piece: Piece, { on, given }: ScoreCase, options: LawOption
   }
 }
 /** Every valid score is a finite number. */
-export function finite(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
+function finite(piece: Piece, { on, given }: Case, options: LawOptions): void {
   for (const [i, x] of scoresOf(piece, onCpu(piece, on, options, given), on.layers).entries())
     all(`scores of layer ${i}`, x, 'finite', Number.isFinite);
 }
-/** The same signals give the same bits again, and are left as they were. */
-export function pure(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
-  const set = stage(on, cpu.ops, options, given);
-  const first = results(piece, play(piece, set, cpu.ops), on.layers).map(
-    ([name, x]) => [name, { ...x, data: x.data.slice() }] as const,
-  );
-  const before = set.arrays.map((a) => a.slice());
-  const second = results(piece, play(piece, set, cpu.ops), on.layers);
-  const fresh = stage(on, cpu.ops, options, given);
-  play(piece, fresh, cpu.ops);
-  claim(
-    set.arrays.every((a, i) => same(a, before[i])) && fresh.arrays.every((a, i) => same(a, before[i] ?? a)),
-    () => 'the piece wrote into its signals',
-  );
-  compare(second, first, 0);
-}
-/** Runs where every host read throws, with the same result. */
-export function traced(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
-  compare(
-    results(piece, onTrace(piece, on, options, given), on.layers),
-    results(piece, onCpu(piece, on, options, given), on.layers),
-    0,
-  );
-}
-/** What stands beyond a row's valid slots changes nothing. */
-export function padding(
-  piece: Piece,
-  { on, given }: ScoreCase,
-  other: ScoreCase,
-  { tolerance = TOLERANCE, ...options }: LawOptions,
-): void {
-  compare(
-    results(piece, onCpu(piece, other.on, options, other.given), on.layers),
-    results(piece, onCpu(piece, on, options, given), on.layers),
-    tolerance,
-  );
-}
 /** Weights are at least 0. */
-export function atLeast0(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
+export function atLeast0(piece: Piece, { on, given }: Case, options: LawOptions): void {
   for (const [i, x] of scoresOf(piece, onCpu(piece, on, options, given), on.layers).entries())
     all(`weights of layer ${i}`, x, 'at least 0', (w) => !(w < 0));
 }
 /** No head has more forced slots than the piece's declared floor. */
-export function floor(piece: Piece, { on, given }: ScoreCase, options: LawOptions): void {
+function floor(piece: Piece, { on, given }: Case, options: LawOptions): void {
   for (const [i, { forced }] of onCpu(piece, on, options, given).entries()) {
     if (!forced) continue;
     const { rows, slots, data, valid } = rowsOf(forced, on.layers[i]),
@@ -116,4 +71,35 @@ export function floor(piece: Piece, { on, given }: ScoreCase, options: LawOption
       claim(count <= most, () => `layer ${i}, row ${r}: ${count} slots are forced, declared is a floor of ${most}`);
     }
   }
+}
+
+/** Claims about any piece that leaves scores. */
+export function scoringClaims<P extends Piece, S, C extends Case>(
+  specs: (piece: P) => fc.Arbitrary<S>,
+  at: (spec: S, pad?: number) => C,
+) {
+  const claimed =
+    (check: (piece: Piece, c: Case, options: LawOptions) => void): Claim<P> =>
+    (piece, options = {}) =>
+      fc.property(specs(piece), (spec) => check(piece, at(spec), options));
+  return {
+    /** Scores have one column a slot, in H, G or 1 rows; masks likewise, of 0 and 1. */
+    shape: claimed(shape),
+    /** Every valid score is a finite number. */
+    finite: claimed(finite),
+    /** No head has more forced slots than the declared floor. */
+    floor: claimed(floor),
+    /** Weights are at least 0. For pieces that leave weights. */
+    weights: claimed(atLeast0),
+    ...deviceClaims({
+      specs,
+      at,
+      left: (piece, drafts, { on }) => results(piece, drafts, on.layers),
+      agree(got, want, what, tolerance) {
+        const names = (of: typeof got): string => of.map(([name]) => name).join(', ');
+        claim(got.length === want.length, () => `expected ${names(want)}, got ${names(got)}`);
+        for (const [i, [name, rows]] of got.entries()) agree(`${name}, ${what}`, rows, want[i][1], tolerance);
+      },
+    }),
+  };
 }

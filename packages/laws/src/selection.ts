@@ -25,7 +25,8 @@ export interface Row {
 }
 export interface SelectCase {
   readonly on: Scene;
-  readonly given: readonly Given[] /** `[layer][head]` */;
+  readonly given: readonly Given[];
+  /** `[layer][head]` */
   readonly rows: readonly (readonly Row[])[];
 }
 
@@ -49,7 +50,7 @@ export function realise(
     budget = 'some',
     pad = 0,
     more = 0,
-  }: { readonly budget?: 'some' | 'all'; readonly pad?: number; readonly more?: number } = {},
+  }: { readonly budget?: 'some' | 'all'; readonly pad?: number | undefined; readonly more?: number } = {},
 ): SelectCase {
   const on = scene(spec, pad),
     base = given(on, scores, pad);

@@ -1,12 +1,13 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
 import type { Draft, Piece, Scored } from '@kv/core';
+import { equal } from './compare.ts';
+import { deviceClaims } from './device.ts';
 import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import type { Claim, Claims, LawOptions, Suite } from './law.ts';
 import type { Scene } from './scene.ts';
 import { has, realise, selectSpecs } from './selection.ts';
 import type { Row, SelectCase, SelectSpec } from './selection.ts';
-import { onCpu, onTrace, play, rowsOf, stage } from './stage.ts';
+import { onCpu, rowsOf } from './stage.ts';
 
 export type AnySelector = Piece<Scored | 'units', 'kept'> | Piece<Scored, 'kept'> | Piece<'weights', 'kept'>;
 export interface SelectorOptions extends LawOptions {
@@ -40,7 +41,7 @@ function kept(piece: Piece, drafts: readonly Draft[], on: Scene): readonly (read
 const run = (piece: Piece, { on, given }: SelectCase, options: LawOptions) =>
   kept(piece, onCpu(piece, on, options, given), on);
 type Judge = (chosen: readonly number[], row: Row, options: SelectorOptions) => void;
-type Property = Claims<'any', AnySelector, SelectorOptions>['any'];
+type Property = Claim<AnySelector, SelectorOptions>;
 const rowsAre =
   (
     judge: Judge,
@@ -55,23 +56,8 @@ const rowsAre =
     });
 const shown = (set: readonly number[]): string => `[${set.join(', ')}]`;
 const count = (flags: readonly boolean[]): number => flags.filter(Boolean).length;
-const equal = (a: unknown, b: unknown, what: string): void =>
-  claim(JSON.stringify(a) === JSON.stringify(b), () => `${what}: ${JSON.stringify(a)} is not ${JSON.stringify(b)}`);
 
-export type SelectorLaw =
-  | 'size'
-  | 'all'
-  | 'forced'
-  | 'banned'
-  | 'ascending'
-  | 'range'
-  | 'ties'
-  | 'nested'
-  | 'padding'
-  | 'pure'
-  | 'traced';
-/** Claims about a selector. */
-export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
+export const selector = {
   /** min(B, n - banned) slots are kept. */
   size: rowsAre((set, { n, budget, banned }, { size }) => {
     if (budget >= n) return;
@@ -138,40 +124,13 @@ export const selector: Claims<SelectorLaw, AnySelector, SelectorOptions> = {
         ),
       );
     }),
-  /** What stands beyond a row's valid slots changes nothing. */
-  padding: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) =>
-      equal(
-        run(piece, realise(spec, { pad: NaN }), options),
-        run(piece, realise(spec), options),
-        'kept with other padding',
-      ),
-    ),
-  /** The same scores and signals give the same slots again. */
-  pure: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) => {
-      const { on, given } = realise(spec),
-        set = stage(on, cpu.ops, options, given),
-        before = set.arrays.map((a) => a.slice());
-      const first = kept(piece, play(piece, set, cpu.ops), on);
-      equal(kept(piece, play(piece, set, cpu.ops), on), first, 'kept the second time');
-      equal(
-        before.map((a) => Array.from(a)),
-        set.arrays.slice(0, before.length).map((a) => Array.from(a)),
-        'scores and masks after the run',
-      );
-    }),
-  /** Runs where every host read throws, with the same result. */
-  traced: (piece, options = {}) =>
-    fc.property(selectSpecs(piece), (spec) => {
-      const c = realise(spec);
-      equal(
-        kept(piece, onTrace(piece, c.on, options, c.given), c.on),
-        run(piece, c, options),
-        'kept where host reads throw',
-      );
-    }),
-};
+  ...deviceClaims({
+    specs: selectSpecs,
+    at: (spec, pad) => realise(spec, { pad }),
+    left: (piece: AnySelector, drafts, { on }) => kept(piece, drafts, on),
+    agree: (got, want, what) => equal(got, want, `kept ${what}`),
+  }),
+} satisfies Claims<AnySelector, SelectorOptions>;
 
 /** The laws that hold for this selector. */
 export const selectorLaws = (piece: AnySelector, options: SelectorOptions = {}): Suite =>

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { attentionLast, compile, compose, cpu, isState, KvError, runEvent, selector, weigher } from '@kv/core';
 import type { AnyPiece, AnySignal, Piece, Tensor } from '@kv/core';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { equal } from './compare.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claims, LawOptions } from './law.ts';
 import { scene, sceneSpecs } from './scene.ts';
 import type { SceneSpec } from './scene.ts';
 import { rowsOf, stage } from './stage.ts';
@@ -56,24 +57,21 @@ function decode(
   });
 }
 const specs: fc.Arbitrary<SceneSpec> = sceneSpecs({ ragged: false });
-const same = (got: unknown, want: unknown, what: string): void =>
-  claim(
-    JSON.stringify(got) === JSON.stringify(want),
-    () => `${what}: ${JSON.stringify(got)} is not ${JSON.stringify(want)}`,
-  );
 
-export type SharingLaw = 'retrieves' | 'first' | 'valid';
-/** Claims about a piece that shares selections between steps. */
-export const sharing: Claims<SharingLaw, Sharing> = {
+export const sharing = {
   /** With a threshold above 1 every step retrieves: what it keeps is what the inner selector keeps. */
   retrieves: (make, options = {}) =>
     fc.property(specs, fc.integer({ min: 101, max: 300 }), (spec, percent) =>
-      same(decode(make(percent / 100), spec, 3, options), decode(undefined, spec, 3, options), 'kept over three steps'),
+      equal(
+        decode(make(percent / 100), spec, 3, options),
+        decode(undefined, spec, 3, options),
+        'kept over three steps',
+      ),
     ),
   /** With nothing to share yet the first step retrieves, whatever the threshold. */
   first: (make, options = {}) =>
     fc.property(specs, fc.integer({ min: -100, max: 100 }), (spec, percent) =>
-      same(
+      equal(
         decode(make(percent / 100), spec, 1, options),
         decode(undefined, spec, 1, options),
         'kept in the first step',
@@ -91,7 +89,7 @@ export const sharing: Claims<SharingLaw, Sharing> = {
           ),
         ),
     ),
-};
+} satisfies Claims<Sharing>;
 
 /** The laws of sharing. */
-export const sharingLaws = (make: Sharing, options: LawOptions = {}): Suite => suite(sharing, make, options);
+export const sharingLaws = lawsOf(sharing);

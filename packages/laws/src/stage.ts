@@ -22,7 +22,8 @@ export interface Given {
 /** A scene put on a backend: tensors are made once and given to every run. */
 export interface Stage {
   readonly layers: readonly EventLayer[];
-  readonly drafts: readonly Draft[] /** Host arrays that the tensors stand on. */;
+  readonly drafts: readonly Draft[];
+  /** Host arrays that the tensors stand on. */
   readonly arrays: readonly (Float32Array | Uint32Array)[];
 }
 

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import { compile, compose, id, pool, softmax, zScore } from '@kv/core';
 import type { AnyPiece, Piece, Scored } from '@kv/core';
 import { agree } from './compare.ts';
+import type { Case } from './device.ts';
 import { claim, suite, TOLERANCE } from './law.ts';
 import type { Claims, LawOptions, Suite } from './law.ts';
 import { random, weights, WEIGHTS } from './random.ts';
@@ -44,29 +45,17 @@ export function given({ spec, layers }: Scene, { rows, phase, kind, coarse }: Sc
   });
 }
 
-type Case = { readonly spec: SceneSpec; readonly scores: ScoreSpec };
-const cases = (piece: Piece): fc.Arbitrary<Case> => fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece) });
-const at = ({ spec, scores }: Case, pad = 0): scoring.ScoreCase => {
+type Spec = { readonly spec: SceneSpec; readonly scores: ScoreSpec };
+const cases = (piece: AnyTransform): fc.Arbitrary<Spec> => fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece) });
+const at = ({ spec, scores }: Spec, pad = 0): Case => {
   const on = scene(spec, pad);
   return { on, given: given(on, scores, pad) };
 };
-type Property = (piece: AnyTransform, options?: LawOptions) => fc.IRawProperty<unknown>;
-const onCases =
-  (
-    check: (piece: Piece, on: scoring.ScoreCase, options: LawOptions) => void,
-    keep: (piece: Piece, c: Case) => boolean = () => true,
-  ): Property =>
-  (piece, options = {}) =>
-    fc.property(
-      cases(piece).filter((c) => keep(piece, c)),
-      (c) => check(piece, at(c), options),
-    );
-
 function agreeing(
   what: string,
   a: AnyPiece,
   b: AnyPiece,
-  { on, given }: scoring.ScoreCase,
+  { on, given }: Case,
   tolerance: number,
   options: LawOptions,
 ): void {
@@ -77,32 +66,9 @@ function agreeing(
 const order = (a: number, b: number): number => Number(a > b) - Number(a < b);
 const WORDS = ['falling', 'equal', 'rising'] as const;
 
-export type TransformLaw =
-  | 'shape'
-  | 'finite'
-  | 'pure'
-  | 'traced'
-  | 'padding'
-  | 'floor'
-  | 'unit'
-  | 'associative'
-  | 'weights'
-  | 'monotone';
 /** Claims about a transform. */
-export const transform: Claims<TransformLaw, AnyTransform> = {
-  /** Scores keep their columns and have H, G or 1 rows. */
-  shape: onCases(scoring.shape),
-  /** Finite scores stay finite. */
-  finite: onCases(scoring.finite),
-  /** The same scores and signals give the same bits again, and are left as they were. */
-  pure: onCases(scoring.pure),
-  /** Runs where every host read throws, with the same result. */
-  traced: onCases(scoring.traced),
-  /** What stands beyond a row's valid slots changes nothing. */
-  padding: (piece, options = {}) =>
-    fc.property(cases(piece), (c) => scoring.padding(piece, at(c), at(c, NaN), options)),
-  /** No head has more forced slots than the declared floor. */
-  floor: onCases(scoring.floor),
+export const transform = {
+  ...scoring.scoringClaims(cases, at),
   /** `id ∘ f = f ∘ id = f`: the same label, atoms and scores. */
   unit: (piece, options = {}) =>
     fc.property(cases(piece), (c) => {
@@ -135,7 +101,11 @@ export const transform: Claims<TransformLaw, AnyTransform> = {
         .forEach((rows, i) => agree('one after the other', rows, whole[i], options.tolerance ?? TOLERANCE));
     }),
   /** Weights in, weights out. For transforms that leave weights. */
-  weights: onCases(scoring.atLeast0, (piece, c) => piece.to !== 'same' || c.scores.phase === 'weights'),
+  weights: (piece, options = {}) =>
+    fc.property(
+      cases(piece).filter(({ scores }) => piece.to !== 'same' || scores.phase === 'weights'),
+      (c) => scoring.atLeast0(piece, at(c), options),
+    ),
   /** Order and ties of every row stay: every top-k does. For transforms that declare it. */
   monotone: (piece, options = {}) =>
     fc.property(
@@ -159,7 +129,7 @@ export const transform: Claims<TransformLaw, AnyTransform> = {
         });
       },
     ),
-};
+} satisfies Claims<AnyTransform>;
 
 /** The laws that hold for this transform by its declarations. */
 export function transformLaws(piece: AnyTransform, options: LawOptions = {}): Suite {

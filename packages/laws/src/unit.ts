@@ -1,14 +1,16 @@
 import fc from 'fast-check';
-import { cpu } from '@kv/core';
 import type { Draft, Piece, Scored } from '@kv/core';
 import { agree, all } from './compare.ts';
-import { claim, suite } from './law.ts';
-import type { Claims, LawOptions, Suite } from './law.ts';
+import { deviceClaims } from './device.ts';
+import type { Case } from './device.ts';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims } from './law.ts';
 import { scene, sceneSpecs } from './scene.ts';
-import type { Layer, Scene } from './scene.ts';
-import { onCpu, onTrace, play, rowsOf, stage } from './stage.ts';
-import type { Given, Rows } from './stage.ts';
+import type { Layer, Scene, SceneSpec } from './scene.ts';
+import { onCpu, rowsOf } from './stage.ts';
+import type { Rows } from './stage.ts';
 import { given, scoreSpecs } from './transform.ts';
+import type { ScoreSpec } from './transform.ts';
 
 export type AnyUnit = Piece<Scored, 'units'> | Piece<'weights', 'units'>;
 
@@ -33,36 +35,41 @@ const made = (piece: Piece, drafts: readonly Draft[], { layers }: Scene): readon
       layer,
     };
   });
-type Case = { readonly on: Scene; readonly given: readonly Given[] };
-const cases = (
-  piece: Piece,
-): fc.Arbitrary<{ spec: Parameters<typeof scene>[0]; scores: Parameters<typeof given>[1] }> =>
-  fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece).map((s) => ({ ...s, rows: 'kv' as const })) });
-type Property = Claims<'any', AnyUnit>['any'];
+const runs = {
+  specs: (piece: AnyUnit) =>
+    fc.record({ spec: sceneSpecs(), scores: scoreSpecs(piece).map((s) => ({ ...s, rows: 'kv' as const })) }),
+  at({ spec, scores }: { readonly spec: SceneSpec; readonly scores: ScoreSpec }, pad?: number) {
+    const on = scene(spec, pad);
+    return { on, given: given(on, scores, pad) };
+  },
+  left: (piece: Piece, drafts: readonly Draft[], { on }: Case) => made(piece, drafts, on),
+  agree(got: readonly Made[], want: readonly Made[], what: string, tolerance: number): void {
+    got.forEach(({ of, scores, count }, l) => {
+      agree(`units ${what}`, of, want[l].of, 0);
+      agree(`unit scores ${what}`, scores, want[l].scores, tolerance);
+      claim(count === want[l].count, () => `expected ${want[l].count} units, got ${count}`);
+    });
+  },
+};
+type Property = Claim<AnyUnit>;
 const realised =
-  (judge: (piece: Piece, c: Case, options: LawOptions) => void): Property =>
+  (judge: (made: Made) => void): Property =>
   (piece, options = {}) =>
-    fc.property(cases(piece), ({ spec, scores }) => {
-      const on = scene(spec);
-      judge(piece, { on, given: given(on, scores) }, options);
+    fc.property(runs.specs(piece), (spec) => {
+      const { on, given } = runs.at(spec);
+      made(piece, onCpu(piece, on, options, given), on).forEach(judge);
     });
 /** A claim about the unit ids of every row. */
 const ids = (judge: (of: readonly number[], count: number) => void): Property =>
-  realised((piece, { on, given }, options) => {
-    for (const { of, count } of made(piece, onCpu(piece, on, options, given), on))
-      for (let r = 0; r < of.rows; r++)
-        judge(Array.from(of.data.subarray(r * of.slots, r * of.slots + of.valid[r])), count);
-  });
-const compare = (a: readonly Made[], b: readonly Made[]): void =>
-  a.forEach(({ of, scores, count }, l) => {
-    agree('units', of, b[l].of, 0);
-    agree('unit scores', scores, b[l].scores, 0);
-    claim(count === b[l].count, () => `expected ${b[l].count} units, got ${count}`);
+  realised(({ of, count }) => {
+    for (let r = 0; r < of.rows; r++)
+      judge(Array.from(of.data.subarray(r * of.slots, r * of.slots + of.valid[r])), count);
   });
 
-export type UnitLaw = 'contiguous' | 'ordered' | 'cover' | 'scored' | 'pure' | 'traced';
+const { pure, traced } = deviceClaims(runs);
+
 /** Claims about a unit: a partition of the slots into blocks, with a score for each. */
-export const unit: Claims<UnitLaw, AnyUnit> = {
+export const unit = {
   /** The slots of a unit stand side by side: ids never come back. So blocks are disjoint. */
   contiguous: ids((of) =>
     of.forEach((u, i) =>
@@ -84,30 +91,17 @@ export const unit: Claims<UnitLaw, AnyUnit> = {
     ),
   ),
   /** One finite score a unit, in H, G or 1 rows. */
-  scored: realised((piece, { on, given }, options) => {
-    for (const {
-      scores,
-      count,
-      layer: { at },
-    } of made(piece, onCpu(piece, on, options, given), on)) {
-      claim(
-        scores.slots === count && [1, at.kvHeads, at.queryHeads].includes(scores.rows),
-        () =>
-          `expected unit scores [${at.queryHeads} | ${at.kvHeads} | 1, ${count}], got [${scores.rows}, ${scores.slots}]`,
-      );
-      all('unit scores', scores, 'finite', Number.isFinite);
-    }
+  scored: realised(({ scores, count, layer: { at } }) => {
+    claim(
+      scores.slots === count && [1, at.kvHeads, at.queryHeads].includes(scores.rows),
+      () =>
+        `expected unit scores [${at.queryHeads} | ${at.kvHeads} | 1, ${count}], got [${scores.rows}, ${scores.slots}]`,
+    );
+    all('unit scores', scores, 'finite', Number.isFinite);
   }),
-  /** The same scores and signals give the same units again. */
-  pure: realised((piece, { on, given }, options) => {
-    const set = stage(on, cpu.ops, options, given);
-    compare(made(piece, play(piece, set, cpu.ops), on), made(piece, play(piece, set, cpu.ops), on));
-  }),
-  /** Runs where every host read throws, with the same result. */
-  traced: realised((piece, { on, given }, options) =>
-    compare(made(piece, onTrace(piece, on, options, given), on), made(piece, onCpu(piece, on, options, given), on)),
-  ),
-};
+  pure,
+  traced,
+} satisfies Claims<AnyUnit>;
 
 /** The laws of a unit. */
-export const unitLaws = (piece: AnyUnit, options: LawOptions = {}): Suite => suite(unit, piece, options);
+export const unitLaws = lawsOf(unit);

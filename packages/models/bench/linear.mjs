@@ -2,14 +2,12 @@
 // the ratio to this
 // package's SIMD kernel (median of the turns, with the quartiles): above 1 is slower. The other engines are not
 // dependencies:
-//   npm i --prefix /tmp/engines @jax-js/jax@0.1.25 && ONNXRUNTIME_NODE_INSTALL=skip npm i --prefix /tmp/engines
-// onnxruntime-node@1.30.0
+//   ONNXRUNTIME_NODE_INSTALL=skip npm i --prefix /tmp/engines onnxruntime-node@1.30.0
 //   pnpm --filter @kv/models build && node packages/models/bench/linear.mjs /tmp/engines
 import { createRequire } from 'node:module';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
-import { dense, matrixOf, onnxEngine, referenceLinear, simdLinear } from '../dist/index.js';
+import { matrixOf, onnxEngine, referenceLinear, simdLinear } from '../dist/index.js';
 
 const engines = createRequire(join(process.argv[2] ?? '/tmp/engines', 'package.json'));
 const turns = Number(process.argv[3] ?? 15);
@@ -23,16 +21,6 @@ const shapes = [
 ];
 const rowCounts = [1, 8, 64, 1024];
 
-const jax = await import(pathToFileURL(join(engines.resolve('@jax-js/jax'), '../index.js')));
-await jax.init('wasm');
-const jaxLinear = ({ outputs, inputs, ...matrix }) => {
-  const weight = dense({ outputs, inputs, ...matrix });
-  const w = jax.numpy.array(weight, { shape: [outputs, inputs], device: 'wasm' });
-  return {
-    apply: (x, rows) =>
-      jax.numpy.matmul(jax.numpy.array(x, { shape: [rows, inputs], device: 'wasm' }), w.ref.transpose()).data(),
-  };
-};
 const onnx = onnxEngine(engines('onnxruntime-node'));
 const onnxLinear = (weight) => {
   const [x, out] = [
@@ -53,7 +41,6 @@ const onnxLinear = (weight) => {
 const factories = {
   simd: simdLinear(),
   reference: referenceLinear,
-  'jax-js wasm': jaxLinear,
   'onnxruntime-node': onnxLinear,
 };
 

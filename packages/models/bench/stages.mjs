@@ -3,14 +3,14 @@
 //   pnpm --filter @kv/models build && node packages/models/bench/stages.mjs MODEL [tokens] [turns] [exact]
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { greedy, LayerCache, layerAttention, Ledger, loadModel, pickEngine } from '../dist/index.js';
+import { cpuRuntime, exactRuntime, greedy, LayerCache, layerAttention, Ledger, loadModel } from '../dist/index.js';
 
 const [path, tokens = '1024', turns = '3', exact] = process.argv.slice(2);
 const { decoder, config } = await loadModel(path, {
-  engine: await pickEngine({
-    exact: exact === 'exact',
-    from: fileURLToPath(new URL('../../../bench', import.meta.url)),
-  }),
+  runtime:
+    exact === 'exact'
+      ? await exactRuntime({ from: fileURLToPath(new URL('../../../bench', import.meta.url)) })
+      : cpuRuntime(),
 });
 const count = Number(tokens),
   decoded = 48;

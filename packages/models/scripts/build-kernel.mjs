@@ -1,50 +1,72 @@
-// Rebuilds src/simd/kernel-bytes.ts from kernel/kernel.ts with a pinned AssemblyScript (fetched by npx, no dependency
-// of the package).
+// Rebuilds the WebAssembly of this package with a pinned AssemblyScript (fetched by npx, no dependency of the package):
+// src/simd/kernel-bytes.ts from kernel/kernel.ts, and src/wasm/module-bytes.ts from kernel/fast, one module for each
+// instruction form.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { gzipSync } from 'node:zlib';
 
 const compiler = 'assemblyscript@0.28.20';
 const at = (path) => fileURLToPath(new URL(`../${path}`, import.meta.url));
-const out = join(mkdtempSync(join(tmpdir(), 'kv-kernel-')), 'kernel.wasm');
-execFileSync(
-  'npx',
-  [
-    '--yes',
-    '-p',
-    compiler,
-    'asc',
-    at('kernel/kernel.ts'),
-    '-o',
-    out,
-    '--runtime',
-    'stub',
-    '-O3',
-    '--noAssert',
-    '--enable',
-    'simd',
-    '--enable',
-    'bulk-memory',
-  ],
-  { stdio: 'inherit' },
-);
-const bytes = readFileSync(out);
-const hash = createHash('sha256')
-  .update(readFileSync(at('kernel/kernel.ts')))
-  .digest('hex');
-const lines = bytes.toString('base64').match(/.{1,140}/g) ?? [];
+const work = mkdtempSync(join(tmpdir(), 'kv-kernel-'));
+
+function compile(source, ...options) {
+  const out = join(work, 'module.wasm');
+  const always = ['--runtime', 'stub', '-O3', '--noAssert', '--enable', 'simd', '--enable', 'bulk-memory'];
+  execFileSync('npx', ['--yes', '-p', compiler, 'asc', source, '-o', out, ...always, ...options], { stdio: 'inherit' });
+  return readFileSync(out);
+}
+
+const sha256 = (...texts) => texts.reduce((hash, text) => hash.update(text), createHash('sha256')).digest('hex');
+const literal = (bytes) =>
+  `\n${(bytes.toString('base64').match(/.{1,140}/g) ?? []).map((line) => `  '${line}'`).join(' +\n')}`;
+
+const kernel = compile(at('kernel/kernel.ts'));
 writeFileSync(
   at('src/simd/kernel-bytes.ts'),
   `// Built by scripts/build-kernel.mjs from kernel/kernel.ts with ${compiler}: do not edit.
 
 /** SHA-256 of the source that the bytes were built from. */
-export const kernelSource = '${hash}';
+export const kernelSource = '${sha256(readFileSync(at('kernel/kernel.ts')))}';
 
-/** The WebAssembly module, ${bytes.length} bytes, base64. */
-export const kernelBytes: string =
-${lines.map((line) => `  '${line}'`).join(' +\n')};
+/** The WebAssembly module, ${kernel.length} bytes, base64. */
+export const kernelBytes: string =${literal(kernel)};
+`,
+);
+
+// kind.ts is compiled once for each kind of weight, with the kind's number in it
+const sources = readdirSync(at('kernel/fast')).sort(),
+  text = (name) => readFileSync(at(`kernel/fast/${name}`), 'utf8'),
+  kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);
+for (const name of sources)
+  if (name === 'kind.ts')
+    for (const kind of kinds) writeFileSync(join(work, `kind-${kind}.ts`), text(name).replace('KIND_NUMBER', kind));
+  else writeFileSync(join(work, name), text(name));
+const threads = ['--enable', 'threads', '--importMemory', '--sharedMemory', '--initialMemory', '1'];
+const build = (form, ...more) =>
+  gzipSync(
+    compile(
+      join(work, 'module.ts'),
+      ...[...threads, '--maximumMemory', '65536', '--use', `FORM=${form}`],
+      ...['--disableWarning', '201', '--disableWarning', '112', ...more],
+    ),
+    { level: 9 },
+  );
+const forms = [build(0), build(1, '--enable', 'relaxed-simd'), build(2, '--enable', 'relaxed-simd')];
+writeFileSync(
+  at('src/wasm/module-bytes.ts'),
+  `// Built by scripts/build-kernel.mjs from kernel/fast with ${compiler}: do not edit.
+
+/** SHA-256 of the sources that the bytes were built from, in the order of their names. */
+export const moduleSource = '${sha256(...sources.map(text))}';
+
+/** The WebAssembly module in each of its instruction forms, gzip, base64: ${forms.map(({ length }) => length).join(', ')} bytes. */
+export const moduleBytes: readonly [plain: string, relaxed16: string, relaxed32: string] = [${forms
+    .map((bytes) => `${literal(bytes)},`)
+    .join('')}
+];
 `,
 );

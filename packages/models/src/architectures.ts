@@ -1,31 +1,43 @@
 /** What one kind of decoder does otherwise than the next: the whole list of differences, as data. */
 export interface Architecture {
+  /** Its `general.architecture` in GGUF files. */
+  readonly gguf: string;
   /** q|k|v and gate|up are stored as one matrix each. */
   readonly fused: boolean;
-  /** Every head of q and k is normalised before it is turned. */
-  readonly qkNorm: boolean;
-  /** The outputs of attention and of the feed-forward layer are normalised before they join the residual stream. */
-  readonly postNorms: boolean;
+  /** q and k are normalised before they are turned: every head by itself, or all heads of a token together. */
+  readonly qkNorm: 'none' | 'head' | 'projection';
+  /** Norms stand before attention and the feed-forward layer, behind them (before the residual stream), or at both. */
+  readonly norms: 'before' | 'behind' | 'around';
   /** Hugging Face checkpoints store gains as w of `1 + w`; GGUF files hold the sum. */
   readonly gainsFromOne: boolean;
   /** Embeddings are multiplied by sqrt(D). */
   readonly scaledEmbedding: boolean;
-  /** The score scale is `query_pre_attn_scalar ** -0.5` and scores and logits may be soft-capped. */
-  readonly softcaps: boolean;
+  /** What scales scores: the head's width or a field to the power of -1/2, or a field as it is. */
+  readonly scale: 'head' | 'query_pre_attn_scalar' | 'attention_multiplier';
+  /** `embedding_multiplier`, `residual_multiplier` and `logits_scaling` are read. */
+  readonly multipliers: boolean;
+  /** Scores and logits may be soft-capped; by this much where config.json says nothing. */
+  readonly softcaps?: { readonly scores?: number; readonly logits?: number };
+  /** What gates the feed-forward layer where config.json says nothing. */
+  readonly activation: 'silu' | 'gelu';
   /** Products with a bias: always, never, or as the field of config.json says. */
   readonly biases: { readonly qkv: Bias; readonly output: Bias; readonly ffn: Bias };
   /**
-   * Layers with a sliding window: all, the even ones, or from `max_window_layers` on where `use_sliding_window` says
-   * so.
+   * Layers with a sliding window: all, all but every n-th, from `max_window_layers` on or those without positions; the
+   * last two where `use_sliding_window` says so.
    */
-  readonly windows: 'none' | 'all' | 'even' | 'from';
+  readonly windows: 'none' | 'all' | 'from' | 'unturned' | { readonly every: number };
+  /** Every n-th layer turns no heads, unless `no_rope_layers` lists others. */
+  readonly unturned?: number;
+  /** Layers with a window turn by a base of their own, without scaling. */
+  readonly localTheta?: number;
   /** Only a leading part of each head may be turned. */
   readonly partialRotary: boolean;
   /** GGUF files hold the rows of q and k in the order of interleaved pairs. */
   readonly interleavedInGguf: boolean;
   /**
    * What an absent field of config.json means, as in transformers; `headDim` absent is hidden_size /
-   * num_attention_heads.
+   * num_attention_heads, `theta` 10,000.
    */
   readonly defaults: {
     readonly normEps: number;
@@ -33,20 +45,34 @@ export interface Architecture {
     readonly tied: boolean;
     readonly headDim?: number;
     readonly window?: number;
+    readonly theta?: number;
   };
 }
 
-export type ArchitectureName = 'llama' | 'mistral' | 'qwen2' | 'qwen3' | 'phi3' | 'gemma2';
+export type ArchitectureName =
+  | 'llama'
+  | 'mistral'
+  | 'qwen2'
+  | 'qwen3'
+  | 'phi3'
+  | 'gemma2'
+  | 'gemma3_text'
+  | 'smollm3'
+  | 'olmo2'
+  | 'granite';
 
 type Bias = boolean | 'attention_bias' | 'mlp_bias';
 
 const llama: Architecture = {
+  gguf: 'llama',
   fused: false,
-  qkNorm: false,
-  postNorms: false,
+  qkNorm: 'none',
+  norms: 'before',
   gainsFromOne: false,
   scaledEmbedding: false,
-  softcaps: false,
+  scale: 'head',
+  multipliers: false,
+  activation: 'silu',
   biases: { qkv: 'attention_bias', output: 'attention_bias', ffn: 'mlp_bias' },
   windows: 'none',
   partialRotary: false,
@@ -56,10 +82,22 @@ const llama: Architecture = {
 
 const unbiased = { qkv: false, output: false, ffn: false } as const;
 
-/**
- * The architectures, by the `model_type` of config.json and the `general.architecture` of GGUF, with what sets each
- * apart from Llama.
- */
+const gemma2: Architecture = {
+  ...llama,
+  gguf: 'gemma2',
+  norms: 'around',
+  gainsFromOne: true,
+  scaledEmbedding: true,
+  scale: 'query_pre_attn_scalar',
+  softcaps: { scores: 50, logits: 30 },
+  activation: 'gelu',
+  biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
+  windows: { every: 2 },
+  interleavedInGguf: false,
+  defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
+};
+
+/** The architectures, by the `model_type` of config.json, with what sets each apart from Llama. */
 export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   llama,
   mistral: {
@@ -70,6 +108,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   },
   qwen2: {
     ...llama,
+    gguf: 'qwen2',
     biases: { ...unbiased, qkv: true },
     windows: 'from',
     interleavedInGguf: false,
@@ -77,7 +116,8 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   },
   qwen3: {
     ...llama,
-    qkNorm: true,
+    gguf: 'qwen3',
+    qkNorm: 'head',
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
     windows: 'from',
     interleavedInGguf: false,
@@ -85,6 +125,7 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
   },
   phi3: {
     ...llama,
+    gguf: 'phi3',
     fused: true,
     biases: unbiased,
     windows: 'all',
@@ -92,15 +133,36 @@ export const architectures: Readonly<Record<ArchitectureName, Architecture>> = {
     interleavedInGguf: false,
     defaults: { normEps: 1e-5, maxPositions: 4096, tied: false },
   },
-  gemma2: {
+  gemma2,
+  gemma3_text: {
+    ...gemma2,
+    gguf: 'gemma3',
+    qkNorm: 'head',
+    softcaps: {},
+    windows: { every: 6 },
+    localTheta: 10_000,
+    defaults: { normEps: 1e-6, maxPositions: 131_072, tied: true, headDim: 256, window: 4096, theta: 1e6 },
+  },
+  smollm3: {
     ...llama,
-    postNorms: true,
-    gainsFromOne: true,
-    scaledEmbedding: true,
-    softcaps: true,
+    gguf: 'smollm3',
+    windows: 'unturned',
+    unturned: 4,
+    defaults: { normEps: 1e-6, maxPositions: 32_768, tied: true, theta: 2e6 },
+  },
+  olmo2: {
+    ...llama,
+    gguf: 'olmo2',
+    qkNorm: 'projection',
+    norms: 'behind',
     biases: { ...unbiased, qkv: 'attention_bias', output: 'attention_bias' },
-    windows: 'even',
     interleavedInGguf: false,
-    defaults: { normEps: 1e-6, maxPositions: 8192, tied: true, headDim: 256, window: 4096 },
+    defaults: { normEps: 1e-5, maxPositions: 2048, tied: false },
+  },
+  granite: {
+    ...llama,
+    gguf: 'granite',
+    scale: 'attention_multiplier',
+    multipliers: true,
   },
 };

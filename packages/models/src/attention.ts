@@ -3,8 +3,9 @@ import type { WindowStatistic } from '@kv/core';
 import { blockRows } from './attention/block-rows.ts';
 import { defaultEngine } from './attention/engine.ts';
 import type { RowEngine, ScoreRows } from './attention/row-engine.ts';
-import { countBelow, hider, type Visible } from './attention/visible.ts';
-import { weighs, type Weigh } from './attention/window-statistic.ts';
+import { hider, type Visible } from './attention/visible.ts';
+import { countBelow } from './cache/count-below.ts';
+import { asksSeen, weighs } from './attention/window-statistic.ts';
 import type { CacheView } from './cache.ts';
 import type { AttentionCounters } from './sequence/memory.ts';
 
@@ -18,6 +19,18 @@ export interface AttentionStats {
   readonly columnSum?: Float32Array;
   /** = the largest probability that each slot received. */
   readonly columnMax?: Float32Array;
+  /** What the last queries alone say, beside all of them. */
+  readonly windows?: readonly WindowColumns[];
+}
+
+/** A statistic of the last queries of a call. */
+export interface WindowColumns {
+  /** How many there are: of fewer queries all. */
+  readonly queries: number;
+  /** What is made of each weight; absent: the weight itself. */
+  readonly of?: 'max' | WindowStatistic | undefined;
+  /** `[H, stride]`: += the sum over these queries, or = the largest. */
+  readonly columns: Float32Array;
 }
 
 /** `attend`, wherever it runs. */
@@ -78,18 +91,18 @@ export function attend(options: AttendOptions): Float32Array {
 export function windowAttention(options: WindowOptions): Float32Array {
   const { queries, queryPositions, cache, counters, of } = options;
   if (counters !== undefined) counters.statistics++;
-  const heads = headCount(queries, queryPositions.length, cache, 'windowAttention');
-  const stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0);
-  const columns = new Float32Array(heads * stride);
-  rows(
-    options,
-    queries,
-    heads,
-    of === 'max'
-      ? { stats: { stride, columnMax: columns } }
-      : { stats: { stride, columnSum: columns }, ...(of && { weigh: weighs[of] }) },
-  );
-  return of === 'max' ? columns : columns.map((sum) => sum / queryPositions.length);
+  const w = queryPositions.length,
+    heads = headCount(queries, w, cache, 'windowAttention'),
+    stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0),
+    columns = new Float32Array(heads * stride);
+  rows(options, queries, heads, { stats: { stride, windows: [{ queries: w, of, columns }] } });
+  return windowMean(columns, w, of);
+}
+
+/** What `WindowColumns` of w queries come to: their largest weight, or the mean over them. In place. */
+export function windowMean(columns: Float32Array, w: number, of?: 'max' | WindowStatistic): Float32Array {
+  if (of !== 'max') for (let i = 0; i < columns.length; i++) columns[i] /= w;
+  return columns;
 }
 
 /** The softmax row of the last of the w queries alone, `[H, n]` f32. */
@@ -107,20 +120,25 @@ interface Wanted {
   /** `[m, H * d]` */
   readonly out?: Float32Array;
   readonly stats?: AttentionStats;
-  /** What statistics take in the place of each query's weights, which are not mixed then. */
-  readonly weigh?: Weigh;
 }
 
 function rows(
   { cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common,
   q: Float32Array,
   heads: number,
-  { out, stats, weigh }: Wanted,
+  { out, stats }: Wanted,
 ): void {
   const { headDim: d, capacity } = cache;
   const m = queryPositions.length;
   const group = heads / cache.heads;
-  const hide = hider(visible, cache, heads);
+  const hide = hider(visible, cache, heads),
+    windows = stats?.windows ?? [],
+    parts = partsOf(windows, m),
+    weighed = windows.flatMap(({ of, queries, columns }) =>
+      of === undefined || of === 'max'
+        ? []
+        : { of, columns, first: m - queries, sums: new Float64Array(stats!.stride) },
+    );
   for (let g = 0; g < cache.heads; g++) {
     const n = cache.lengths[g];
     const from = g * capacity;
@@ -129,28 +147,52 @@ function rows(
     const seen = Uint32Array.from(queryPositions, (p) => countBelow(positions, p + 1));
     engine.open(slice(cache.keys), out && slice(cache.values), n, d, m);
     for (let h = g * group; h < (g + 1) * group; h++) {
-      for (let b = 0; b < m; b += blockRows) {
-        const count = Math.min(blockRows, m - b);
-        const end = seen.subarray(b, b + count).reduce((x, y) => Math.max(x, y), 0);
-        const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end, scale);
-        if (softcap !== undefined) cap(scores, count, end, softcap);
-        for (let r = 0; r < count; r++) {
-          hide?.(scores, r, queryPositions[b + r], seen[b + r], h, g);
-          const from = scores.at + r * scores.stride,
-            row = weigh && scores.data.subarray(from, from + seen[b + r]),
-            visible = row?.reduce((count, score) => count + Number(score > -Infinity), 0);
-          engine.softmax(r, seen[b + r], end);
-          if (row) weigh(row, visible!);
+      for (const [first, last] of parts) {
+        const inside = windows.filter(({ queries }) => first >= m - queries),
+          maxima = stats?.columnMax !== undefined || inside.some(({ of }) => of === 'max'),
+          asking = weighed.filter((one) => first >= one.first),
+          counting = asking.some(({ of }) => asksSeen(of));
+        for (let b = first; b < last; b += blockRows) {
+          const count = Math.min(blockRows, last - b);
+          const end = seen.subarray(b, b + count).reduce((x, y) => Math.max(x, y), 0);
+          const scores = engine.score(q.subarray((h * m + b) * d, (h * m + b + count) * d), count, end, scale);
+          if (softcap !== undefined) cap(scores, count, end, softcap);
+          for (let r = 0; r < count; r++) {
+            hide?.(scores, r, queryPositions[b + r], seen[b + r], h, g);
+            const at = scores.at + r * scores.stride,
+              visible = counting ? countVisible(scores.data, at, seen[b + r]) : 0;
+            engine.softmax(r, seen[b + r], end);
+            for (const { of, sums } of asking) weighs[of](scores.data, at, seen[b + r], visible, sums);
+          }
+          if (stats !== undefined) engine.addColumns(count, end, maxima);
+          if (out !== undefined) engine.mix(count, end, out, (b * heads + h) * d, heads * d);
         }
-        if (stats !== undefined) engine.addColumns(count, end, stats.columnMax !== undefined);
-        if (out !== undefined) engine.mix(count, end, out, (b * heads + h) * d, heads * d);
-      }
-      if (stats !== undefined) {
+        if (stats === undefined) continue;
         const { sum, max } = engine.takeColumns(n);
         addColumns(stats, heads, h, sum, max);
+        for (const { of, columns } of inside)
+          if (of === undefined) addColumns({ stride: stats.stride, columnSum: columns }, heads, h, sum, undefined);
+          else if (of === 'max') addColumns({ stride: stats.stride, columnMax: columns }, heads, h, undefined, max);
+      }
+      for (const { columns, sums } of weighed) {
+        addColumns({ stride: stats!.stride, columnSum: columns }, heads, h, sums, undefined);
+        sums.fill(0);
       }
     }
   }
+}
+
+/** Queries [first, last) that belong to the same windows. */
+function partsOf(windows: readonly WindowColumns[], m: number): (readonly [first: number, last: number])[] {
+  const starts = [0, ...windows.map(({ queries }) => m - queries)].filter((at) => at >= 0 && at < m),
+    cuts = [...new Set(starts)].sort((a, b) => a - b);
+  return cuts.map((first, i) => [first, cuts[i + 1] ?? m]);
+}
+
+function countVisible(scores: Float32Array, at: number, n: number): number {
+  let count = 0;
+  for (let j = at; j < at + n; j++) if (scores[j] > -Infinity) count++;
+  return count;
 }
 
 function cap({ data, at, stride }: ScoreRows, rows: number, end: number, softcap: number): void {

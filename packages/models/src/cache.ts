@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import { compactSlots, copySlots, createStorage, packSlots, slotBytes, type Storage } from './cache/storage.ts';
+import { countBelow } from './cache/count-below.ts';
+import { compactSlots, copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
 import type { Slots } from './sequence/snapshot.ts';
@@ -23,16 +24,18 @@ export class LayerCache implements CacheView {
   readonly lengths: Uint32Array;
   readonly #ledger: Ledger;
   readonly #name: string;
+  readonly #store: Store;
   #storage: Storage;
 
   /** An empty cache of `heads` KV heads; its bytes are counted in `ledger` under `name`. */
-  constructor(heads: number, headDim: number, ledger: Ledger, name = 'cache') {
+  constructor(heads: number, headDim: number, ledger: Ledger, name = 'cache', store: Store = hostStore) {
     this.heads = heads;
     this.headDim = headDim;
     this.lengths = new Uint32Array(heads);
     this.#ledger = ledger;
     this.#name = name;
-    this.#storage = createStorage(heads, headDim, 0);
+    this.#store = store;
+    this.#storage = store.create(heads, headDim, 0, false);
   }
 
   get capacity(): number {
@@ -69,6 +72,13 @@ export class LayerCache implements CacheView {
     return slotBytes(this.headDim, this.rotations !== undefined);
   }
 
+  /** Slots of each head that stand before this position: its first ones. */
+  before(position: number): number[] {
+    return Array.from(this.lengths, (n, g) =>
+      countBelow(this.positions.subarray(g * this.capacity, g * this.capacity + n), position),
+    );
+  }
+
   /** Makes room for exactly `slots` per head, if there is less. */
   reserve(slots: number): void {
     if (slots > this.capacity) this.#resize(slots);
@@ -90,15 +100,34 @@ export class LayerCache implements CacheView {
    * @throws KvError, before anything changes, unless the arrays fit and the positions ascend from the last one.
    */
   append(k: Float32Array, v: Float32Array, positions: Uint32Array, shift = 0): void {
-    this.#checkAppend(k, v, positions);
-    const m = positions.length;
-    const need = this.length + m;
-    if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
-    const size = m * this.headDim;
+    const size = positions.length * this.headDim;
+    if (k.length !== this.heads * size || v.length !== this.heads * size)
+      throw new KvError(
+        'cache',
+        `append expects keys and values of ${this.heads * size} numbers for ${positions.length} positions, got ${k.length} and ${v.length}`,
+      );
+    const before = this.lengths.slice();
+    this.extend(positions, shift);
     for (let g = 0; g < this.heads; g++) {
-      const at = g * this.capacity + this.lengths[g];
+      const at = g * this.capacity + before[g];
       this.keys.set(k.subarray(g * size, (g + 1) * size), at * this.headDim);
       this.values.set(v.subarray(g * size, (g + 1) * size), at * this.headDim);
+    }
+  }
+
+  /** Room for m slots more: capacity grows to what is needed or by a quarter. */
+  room(m: number): void {
+    const need = this.length + m;
+    if (need > this.capacity) this.#resize(Math.max(need, Math.floor(this.capacity * 1.25)));
+  }
+
+  /** `append` of slots whose keys and values whoever computes them writes behind those in use. */
+  extend(positions: Uint32Array, shift = 0): void {
+    this.#checkPositions(positions);
+    const m = positions.length;
+    this.room(m);
+    for (let g = 0; g < this.heads; g++) {
+      const at = g * this.capacity + this.lengths[g];
       this.positions.set(positions, at);
       this.rotations?.set(
         positions.map((p) => p - shift),
@@ -144,13 +173,13 @@ export class LayerCache implements CacheView {
   }
 
   /**
-   * A copy with its own storage for the slots in use, those of the first `upTo` of each head, and `room` more, counted
-   * in `ledger`.
+   * A copy with its own storage for the slots in use, those before position `upTo`, and `room` more, counted in
+   * `ledger`.
    */
   fork(ledger: Ledger = this.#ledger, room = 0, upTo = Infinity): LayerCache {
-    const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name);
+    const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name, this.#store);
     if (this.rotations) copy.#markRotations();
-    const lengths = this.lengths.map((length) => Math.min(length, upTo));
+    const lengths = Uint32Array.from(this.before(upTo));
     copy.reserve(Math.max(...lengths) + room);
     copySlots(this.#storage, copy.#storage, lengths);
     copy.lengths.set(lengths);
@@ -161,7 +190,7 @@ export class LayerCache implements CacheView {
   /** The slots in use, head after head, as copies. */
   slots(): Slots {
     const count = this.lengths.reduce((a, b) => a + b, 0),
-      out = createStorage(1, this.headDim, count, this.rotations !== undefined);
+      out = hostStore.create(1, this.headDim, count, this.rotations !== undefined);
     packSlots(this.#storage, this.lengths, out);
     return out;
   }
@@ -189,9 +218,10 @@ export class LayerCache implements CacheView {
 
   #resize(capacity: number): void {
     const old = this.allocatedBytes;
-    const next = createStorage(this.heads, this.headDim, capacity, this.rotations !== undefined);
+    const next = this.#store.create(this.heads, this.headDim, capacity, this.rotations !== undefined);
     this.#ledger.allocate(this.#name, this.#slotBytes * this.heads * capacity);
     copySlots(this.#storage, next, this.lengths);
+    this.#store.release(this.#storage);
     this.#storage = next;
     this.#ledger.free(this.#name, old);
   }
@@ -205,13 +235,7 @@ export class LayerCache implements CacheView {
     this.#ledger.use(this.#name, this.liveBytes - live);
   }
 
-  #checkAppend(k: Float32Array, v: Float32Array, positions: Uint32Array): void {
-    const size = this.heads * positions.length * this.headDim;
-    if (k.length !== size || v.length !== size)
-      throw new KvError(
-        'cache',
-        `append expects keys and values of ${size} numbers for ${positions.length} positions, got ${k.length} and ${v.length}`,
-      );
+  #checkPositions(positions: Uint32Array): void {
     let last = -1;
     for (let g = 0; g < this.heads; g++)
       if (this.lengths[g] > 0) last = Math.max(last, this.positions[g * this.capacity + this.lengths[g] - 1]);
@@ -224,12 +248,14 @@ export class LayerCache implements CacheView {
   #checkKeep(slots: readonly Uint32Array[]): void {
     if (slots.length !== this.heads)
       throw new KvError('cache', `keep expects one list of slots for each of ${this.heads} heads, got ${slots.length}`);
-    for (const [g, list] of slots.entries())
-      for (let i = 0; i < list.length; i++)
-        if (list[i] >= this.lengths[g] || (i > 0 && list[i] <= list[i - 1]))
-          throw new KvError(
-            'cache',
-            `kept slots must ascend below ${this.lengths[g]} in head ${g}, got ${list[i]} at ${i}`,
-          );
+    for (const [g, list] of slots.entries()) {
+      const end = this.lengths[g];
+      for (let i = 0, last = -1; i < list.length; i++) {
+        const slot = list[i];
+        if (slot <= last || slot >= end)
+          throw new KvError('cache', `kept slots must ascend below ${end} in head ${g}, got ${slot} at ${i}`);
+        last = slot;
+      }
+    }
   }
 }

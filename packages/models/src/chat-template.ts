@@ -1,6 +1,7 @@
-import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
+import { Environment, parse, tokenize } from '@huggingface/jinja';
 import { KvError } from '@kv/core';
 import { object, show, type Fields } from './checkpoint/fields.ts';
+import { limited } from './template-work.ts';
 
 /** One turn; templates may look at more fields than these (`tool_calls`, `name`). */
 export interface ChatMessage {
@@ -27,18 +28,22 @@ export interface ChatOptions {
 export type ChatTemplate = (messages: readonly ChatMessage[], options?: ChatOptions) => string;
 
 /**
- * The most that a template from outside may do: characters of source, expressions evaluated, characters or items of a
- * value,
- * characters of all values together. One call of a filter runs to its end before its result is seen; what it makes is
- * limited
- * by the values that go in and by the longest string of the JavaScript engine.
+ * The most that a template may be: characters of source, the squares of the lengths of its runs of white space, which
+ * the library looks at from each of their characters, and items of a range and characters of the form of a date.
  */
-const LIMITS = { source: 2 ** 20, steps: 2 ** 19, value: 2 ** 23, characters: 2 ** 28, range: 100_000 } as const;
+const LIMITS = { source: 2 ** 18, spaces: 2 ** 26, range: 100_000, date: 2 ** 8 } as const;
 
 /** A chat template, rendered by `@huggingface/jinja` under limits. @throws KvError if it does not parse. */
 export function chatTemplate(source: string, where: string): ChatTemplate {
   if (source.length > LIMITS.source)
     throw new KvError(where, `expected a chat template of at most ${LIMITS.source} characters, got ${source.length}`);
+  let spaces = 0;
+  for (const [run] of source.matchAll(/\s+/g)) spaces += run.length ** 2;
+  if (spaces > LIMITS.spaces)
+    throw new KvError(
+      where,
+      'expected a chat template without thousands of spaces or lines in a row, got one with them',
+    );
   const program = sentence(where, () => parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })));
   return (messages, { addGenerationPrompt = true, bosToken = '', eosToken = '', tools } = {}) =>
     sentence(where, () => {
@@ -47,7 +52,7 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
         ...{ true: true, false: false, none: null, True: true, False: false, None: null },
         ...{
           range,
-          strftime_now: (format: string) => strftime(new Date(), format),
+          strftime_now: (format: unknown) => strftime(new Date(), format),
           raise_exception: (message: unknown) => refuse(message, where),
         },
         ...{
@@ -60,7 +65,7 @@ export function chatTemplate(source: string, where: string): ChatTemplate {
         },
       };
       for (const [name, value] of Object.entries(values)) environment.set(name, value);
-      return String(limited(environment).run(program).value);
+      return String(limited(environment, [messages, tools]).run(program).value);
     });
 }
 
@@ -105,31 +110,6 @@ function named(template: unknown, where: string): string | undefined {
   throw new KvError(where, `chat_template must be a string or a list of { name, template }, got ${show(template)}`);
 }
 
-/**
- * The library's interpreter, which calls `evaluate` for every expression and statement: here the steps and what they
- * make are counted.
- */
-function limited(environment: Environment): Interpreter {
-  const interpreter = new Interpreter(environment);
-  const evaluate = interpreter.evaluate.bind(interpreter) as (
-    statement: unknown,
-    scope: unknown,
-  ) => { readonly value: unknown };
-  let steps = 0;
-  let characters = 0;
-  interpreter.evaluate = (statement: unknown, scope: unknown) => {
-    if (++steps > LIMITS.steps) throw new Error(`more than ${LIMITS.steps} steps`);
-    const result = evaluate(statement, scope);
-    const { value } = result;
-    const size = typeof value === 'string' || Array.isArray(value) ? value.length : 0;
-    if (size > LIMITS.value) throw new Error(`a value of ${size} characters or items`);
-    characters += size;
-    if (characters > LIMITS.characters) throw new Error(`values of more than ${LIMITS.characters} characters together`);
-    return result;
-  };
-  return interpreter;
-}
-
 /** Python's `range`, of as many items as Jinja's sandbox allows. */
 function range(start: number, stop?: number, step = 1): number[] {
   const [from, to] = stop === undefined ? [0, start] : [start, stop];
@@ -138,7 +118,9 @@ function range(start: number, stop?: number, step = 1): number[] {
   return Array.from({ length }, (_, i) => from + i * step);
 }
 
-function strftime(now: Date, format: string): string {
+function strftime(now: Date, format: unknown): string {
+  if (typeof format !== 'string' || format.length > LIMITS.date)
+    throw new Error(`a date in a form of other than ${LIMITS.date} characters at most`);
   const two = (number: number): string => String(number).padStart(2, '0');
   const english = (options: Intl.DateTimeFormatOptions): string => now.toLocaleDateString('en-US', options);
   const parts: Readonly<Record<string, () => string>> = {
@@ -159,7 +141,7 @@ function strftime(now: Date, format: string): string {
 function refuse(message: unknown, where: string): never {
   throw new KvError(
     where,
-    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(String(message).slice(0, 200))}`,
+    `expected a conversation that the chat template accepts, got its answer ${JSON.stringify(typeof message === 'object' ? 'a list or a map' : String(message).slice(0, 200))}`,
   );
 }
 

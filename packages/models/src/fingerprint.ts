@@ -1,3 +1,5 @@
+import type { ModelConfig } from './checkpoint/config.ts';
+
 /** Pieces of each array that are looked at, spread evenly, and their bytes. */
 const PIECES = 64,
   BYTES = 64;
@@ -7,7 +9,7 @@ interface Fingerprint<W> {
   /** The weights; what is read through them is sampled. */
   readonly weights: W;
   /** SHA-256 over the configuration and every sample so far, in hex. */
-  digest(config: object): Promise<string>;
+  digest(config: ModelConfig): Promise<string>;
 }
 
 /**
@@ -35,7 +37,7 @@ export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
     async digest(config) {
       const names = [...samples.keys()].sort(),
         parts = [
-          new TextEncoder().encode(canonical(config)),
+          new TextEncoder().encode(canonical(lasting(config))),
           ...names.flatMap((name) => [new TextEncoder().encode(name), ...samples.get(name)!]),
         ];
       const hash = await crypto.subtle.digest('SHA-256', await new Blob(parts as BlobPart[]).arrayBuffer());
@@ -59,6 +61,15 @@ function* sample(value: unknown): Generator<Uint8Array> {
       yield* sample(field);
     }
   else yield new TextEncoder().encode(String(value));
+}
+
+/**
+ * A configuration in the form that fingerprints are taken of, which outlasts ours: saved caches and sidecar files name
+ * them.
+ */
+function lasting({ ropes, ...config }: ModelConfig): object {
+  const [rope, ...others] = ropes.map(canonical);
+  return others.every((other) => other === rope) ? { ...config, rope: ropes[0] } : { ...config, ropes };
 }
 
 /** JSON with sorted names. */

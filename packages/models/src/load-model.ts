@@ -4,6 +4,7 @@ import { openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
 import { sidecars } from './checkpoint/sidecar.ts';
 import { fingerprinted } from './fingerprint.ts';
 import type { HostEngine } from './host/decoder.ts';
+import { cpuRuntime } from './cpu-runtime.ts';
 import { hostRuntime, type HostRunning } from './host/runtime.ts';
 import type { Model, Running, Runtime } from './sequence/runtime.ts';
 import { turnEnd } from './turn-end.ts';
@@ -12,13 +13,13 @@ import { turnEnd } from './turn-end.ts';
 export type HostModel = Model & HostRunning;
 
 export interface LoadOptions extends OpenOptions {
-  /** What runs the model's programs, beside caches on the host. @defaultValue products in WebAssembly */
+  /** What runs the model's programs, beside caches on the host. @defaultValue the model runs on `cpuRuntime()` */
   readonly engine?: HostEngine | undefined;
   readonly runtime?: undefined;
 }
 
 export interface RuntimeOptions<M extends Running> extends OpenOptions {
-  /** Where the model runs. @defaultValue `hostRuntime({ engine })` */
+  /** Where the model runs. @defaultValue `cpuRuntime()` */
   readonly runtime: Runtime<M>;
   readonly engine?: undefined;
 }
@@ -35,24 +36,27 @@ export async function loadModel(name: string, options?: LoadOptions): Promise<Ho
 export async function loadModel<M extends Running>(name: string, options: RuntimeOptions<M>): Promise<Model & M>;
 export async function loadModel(
   name: string,
-  { runtime, engine, files }: LoadOptions | RuntimeOptions<Running> = {},
+  { runtime, engine, ...options }: LoadOptions | RuntimeOptions<Running> = {},
 ): Promise<Model> {
   if (runtime && engine) throw new KvError('loadModel', 'expected a runtime or an engine for the host, got both');
-  const runs = runtime ?? hostRuntime({ ...(engine && { engine }) });
+  const runs = runtime ?? (engine ? hostRuntime({ engine }) : cpuRuntime());
   const {
     config: stored,
     weights,
+    stored: size,
     tokenizer,
     chatTemplate,
     close,
-  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, { files });
+  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, options);
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
+    let fingerprint: string | undefined;
     const print = fingerprinted(weights),
-      parts = { config, tokenizer, sidecar: sidecars(name) };
-    const running = await runs.start({ ...parts, weights: print.weights });
-    return { ...running, ...parts, name, engine: runs.name, chatTemplate, fingerprint: await print.digest(stored) };
+      parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint) };
+    const running = await runs.start({ ...parts, weights: print.weights, stored: size });
+    fingerprint = await print.digest(stored);
+    return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint };
   } finally {
     await close();
   }

@@ -1,24 +1,27 @@
-import { Tokenizer as Engine } from '@huggingface/tokenizers';
 import { KvError } from '@kv/core';
 import { object, show, type Fields } from './checkpoint/fields.ts';
-import { addedTokens, tokenId } from './tokenizer/added.ts';
+import { addedTokens, checkLength, tokenId } from './tokenizer/added.ts';
+import { bpeEncoder } from './tokenizer/bpe.ts';
 import type { Tokenizer } from './tokenizer/interface.ts';
 import { normalizer } from './tokenizer/normalizer.ts';
 import { literal, parts } from './tokenizer/parts.ts';
 import { assemble } from './tokenizer/pipeline.ts';
 import { postProcessor } from './tokenizer/post-processor.ts';
-import { preTokenizer, SPACE } from './tokenizer/pre-tokenizer.ts';
+import { preTokenizer } from './tokenizer/pre-tokenizer.ts';
+import { SPACE } from './tokenizer/token-bytes.ts';
 import { tokenBytes } from './tokenizer/token-bytes.ts';
 
 /**
- * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. The library applies the regular
- * expressions and the merges;
+ * A tokenizer from the contents of a `tokenizer.json`: byte-level or SentencePiece BPE. The library applies the merges;
  * added tokens, normalizers and prefixes are applied here, because the library does not tell where their text comes
- * from.
+ * from, and so are the regular expressions, because nobody's engine counts what they cost.
  * @throws KvError naming what is of another kind.
  */
 export function createTokenizer(json: unknown, where: string): Tokenizer {
   const root = object(json, where, 'the tokenizer');
+  const strange = Object.keys(root).find((name) => !FIELDS.includes(name));
+  if (strange !== undefined)
+    throw new KvError(where, `expected a tokenizer with the fields ${FIELDS.join(', ')}, got ${show(strange)}`);
   const { model, vocab } = bpe(root, where);
   const decoders = parts(root.decoder, 'decoders', where);
   const byteLevel = decoders.some(({ type }) => type === 'ByteLevel');
@@ -27,19 +30,13 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
       where,
       `expected a byte-level or SentencePiece BPE tokenizer, got model ${show(model.type)}, decoder ${show(root.decoder)}`,
     );
-  const { prepare, cut } = preTokenizer(root.pre_tokenizer, where);
-  const engine = readable(
-    where,
-    () =>
-      new Engine(
-        { model, pre_tokenizer: cut, normalizer: null, post_processor: null, decoder: null, added_tokens: [] },
-        {},
-      ),
-  );
+  const { prepare, cut, byteLevel: inBytes } = preTokenizer(root.pre_tokenizer, where);
+  const encode = readable(where, () => bpeEncoder(model, { cut, byteLevel: inBytes }));
 
   const toBytes = tokenBytes(byteLevel);
   const bytes: Uint8Array[] = [];
-  for (const [token, id] of Object.entries(vocab)) bytes[tokenId(id, token, where)] = toBytes(token);
+  for (const [token, id] of Object.entries(vocab))
+    bytes[tokenId(id, token, where)] = toBytes(checkLength(token, where));
   const added = addedTokens(root.added_tokens, where);
   for (const { id, content } of added) bytes[id] = new TextEncoder().encode(content);
   const unknown =
@@ -49,11 +46,11 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
 
   return assemble(
     {
-      bytes: Array.from(bytes, (token) => token ?? new Uint8Array(0)),
+      bytes: Array.from(bytes, (token) => token ?? NOTHING),
       added,
       normalize: normalizer(root.normalizer, where),
       prepare,
-      ids: (text) => readable(where, () => engine.encode(text, { add_special_tokens: false }).ids),
+      ids: (text, work) => readable(where, () => encode(text, work)),
       unknown:
         unknown === undefined
           ? undefined
@@ -65,6 +62,15 @@ export function createTokenizer(json: unknown, where: string): Tokenizer {
     where,
   );
 }
+
+/** All that a tokenizer.json may have: one that is written otherwise would be left out in silence. */
+const FIELDS: readonly string[] = [
+  ...['version', 'truncation', 'padding', 'added_tokens'],
+  ...['normalizer', 'pre_tokenizer', 'model', 'post_processor', 'decoder'],
+];
+
+/** What an id without a token stands for. */
+const NOTHING = new Uint8Array(0);
 
 /** The model and its vocabulary. @throws KvError unless it is a BPE whose merges are all there is to it. */
 function bpe(root: Fields, where: string): { model: Fields; vocab: Fields } {
@@ -90,6 +96,7 @@ function readable<T>(where: string, use: () => T): T {
   try {
     return use();
   } catch (cause) {
+    if (KvError.is(cause)) throw cause;
     throw new KvError(
       where,
       `expected a tokenizer.json that @huggingface/tokenizers can use, got ${(cause as Error).message}`,

@@ -1,12 +1,10 @@
+import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadModel, type HostModel } from '../src/index.ts';
-import { fixture, wanted } from './fixture.ts';
+import { architectures, generate, loadModel, type HostModel } from '../src/index.ts';
+import { families, familyFiles, fixture, greedy, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';
 
-const folders = ['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, '.'] as const);
-const files = ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'].map((name) => [name, 'model.gguf'] as const);
-
-describe.each([...folders, ...files])('%s/%s', (name, file) => {
+describe.each(familyFiles)('%s/%s', (name, file) => {
   let model: HostModel;
   beforeAll(async () => {
     model = await loadModel(fixture(`${name}/${file}`));
@@ -32,10 +30,50 @@ describe.each([...folders, ...files])('%s/%s', (name, file) => {
       }
   });
 
+  test('the likeliest tokens that follow are those of transformers', async () => {
+    const { after, tokens } = greedy(name, file);
+    const answer = await generate(model, { ids: after, maxNewTokens: tokens.length, stopAtEos: false });
+    expect(answer.tokens).toEqual(tokens);
+  });
+
   test('the tokenizer comes with it', () => {
     const { ids } = model.tokenizer.encode('the cat, a th');
     expect(ids.length).toBe(11);
     expect(model.tokenizer.decode(ids)).toBe('the cat, a th');
     expect([model.config.bosId, model.config.eosIds]).toEqual([1, [2]]);
+  });
+});
+
+describe('docs/models.md', () => {
+  const text = readFileSync(new URL('../../../docs/models.md', import.meta.url), 'utf8');
+  /** Cells of the table under this heading, by the first one as far as its bracket. */
+  const table = (heading: string): ReadonlyMap<string, readonly string[]> =>
+    new Map(
+      text
+        .split(`## ${heading}\n`)[1]
+        .split('\n## ')[0]
+        .split('\n')
+        .filter((line) => line.startsWith('|'))
+        .slice(2)
+        .map((line) => {
+          const [, first, ...cells] = line.split('|').map((cell) => cell.trim());
+          return [first.split(' (')[0], cells.slice(0, -1)];
+        }),
+    );
+
+  test('lists every architecture by both of its names', () => {
+    const rows = [...table('Families').values()];
+    expect(rows.map(([type, gguf]) => [type, gguf])).toEqual(
+      Object.entries(architectures).map(([type, { gguf }]) => [`\`${type}\``, `\`${gguf}\``]),
+    );
+  });
+
+  test('has a row for every checkpoint, and says which have a GGUF file', () => {
+    const rows = table('Family x format x engine');
+    expect([...rows.keys()].sort()).toEqual([...families].sort());
+    for (const [name, cells] of rows) {
+      const both = familyFiles.some(([other, file]) => other === name && file !== '.');
+      for (const cell of cells) expect(cell, name).toMatch(both ? /^yes, yes/ : /^yes$/);
+    }
   });
 });

@@ -81,30 +81,96 @@ test('the reference has conversations that are refused and ones with tools', () 
 });
 
 describe('a template from outside ends in one sentence', () => {
-  test.each([
+  test.each<readonly [string, string, RegExp]>([
     ['a long range', '{% for i in range(10**9) %}x{% endfor %}', /a range of 1000000000 items/],
     ['a range of nothing known', "{% for i in range('a') %}x{% endfor %}", /a range of NaN items/],
     [
       'nested loops',
       '{% for i in range(99999) %}{% for j in range(99999) %}{{ j }}{% endfor %}{% endfor %}',
-      /more than 524288 steps/,
+      /more than \d+ steps/,
     ],
     [
       'doubling text',
       "{% set ns = namespace(s='ab') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
-      /a value of 16777216 characters or items/,
+      /a value of 8388608 characters or items/,
     ],
     [
       'long text again and again',
       "{% set ns = namespace(s='ab') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% for i in range(9999) %}{{ ns.s }}{% endfor %}",
-      /values of more than 268435456 characters together/,
+      /work on more than \d+ characters and items together/,
+    ],
+    ...[
+      '{{ ns.s | tojson }}',
+      '{{ ns.s | tojson(indent=2) }}',
+      '{{ ns.s | string }}',
+      '{{ ns.s | join }}',
+      "{{ ns.s | join(',') }}",
+      '{{ ns.s }}',
+      "{{ 'a' ~ ns.s }}",
+      "{{ 'a' + ns.s }}",
+      "{% if ns.s == 'a' %}x{% endif %}",
+      '{{ ns.s | unique }}',
+      '{% set x = {"a": ns.s} %}{{ x }}',
+      '{% set x = {"a": ns.s} %}{{ x | dictsort }}',
+    ].map(
+      (use) =>
+        [
+          `a list shared 60 times in ${use}`,
+          `{% set ns = namespace(s=['ab']) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}${use}`,
+          /work on more than \d+ characters and items together/,
+        ] as const,
+    ),
+    ...[
+      "{{ x.replace('a', x) }}",
+      "{{ x | replace('a', x) }}",
+      "{{ x['replace']('', x) }}",
+      '{{ x | join(x) }}',
+      "{{ (x ~ '\\n') | indent(10**9) }}",
+      "{{ x.replace('a', '\\n') | indent(100000) }}",
+      '{{ range(99999) | join(x) }}',
+      "{{ range(99999) | list | tojson(separators=(x, ':')) }}",
+      '{{ [[1]] | tojson(indent=10**8) }}',
+      "{{ [{'b': 1}] | map(attribute=x) | list }}{% for i in range(999) %}{{ range(9) | map(attribute=x) }}{% endfor %}",
+    ].map(
+      (use) =>
+        [
+          `a text of a million in ${use}`,
+          `{% set ns = namespace(s='a') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{% set x = ns.s %}${use}`,
+          /work on more than \d+ characters and items together|items in map/,
+        ] as const,
+    ),
+    [
+      'many dates',
+      "{% set ns = namespace(s='%B') %}{% for i in range(20) %}{% set ns.s = ns.s + ns.s %}{% endfor %}{{ strftime_now(ns.s) }}",
+      /a date in a form/,
+    ],
+    [
+      'a long list sorted again and again',
+      '{% for i in range(99999) %}{{ range(99999) | sort | length }}{% endfor %}',
+      /work on more/,
+    ],
+    [
+      'a long list looped over by nothing',
+      '{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}',
+      /steps|work on more/,
+    ],
+    [
+      'a large call again and again',
+      `{% macro f() %}{% endmacro %}{% for i in range(99999) %}{% call f() %}${'{{ 1 }}'.repeat(9999)}{% endcall %}{% endfor %}`,
+      /steps/,
+    ],
+    ['spaces', ' '.repeat(2 ** 17), /without thousands of spaces/],
+    [
+      'a list as its refusal',
+      "{% set ns = namespace(s=['ab']) %}{% for i in range(60) %}{% set ns.s = [ns.s, ns.s] %}{% endfor %}{{ raise_exception(ns.s) }}",
+      /"a list or a map"/,
     ],
     ['recursion', '{% macro f(g) %}{{ g(g) }}{% endmacro %}{{ f(f) }}', /call stack|steps/],
     ['deep nesting', `{{ ${'('.repeat(50_000)}1${')'.repeat(50_000)} }}`, /call stack/],
     ['an unknown function', '{{ nothing() }}', /got .+/],
     ['an unknown filter', "{{ 'a' | nothing }}", /got .+/],
     ['a missing end', '{% for i in messages %}', /got .+/],
-    ['too long a source', 'x'.repeat(2 ** 20 + 1), /at most 1048576 characters, got 1048577/],
+    ['too long a source', 'x'.repeat(2 ** 18 + 1), /at most 262144 characters, got 262145/],
     ['its own refusal', "{{ raise_exception('no ' + messages[0].role) }}", /accepts, got its answer "no user"/],
   ])('%s', (_, source, message) => {
     const started = performance.now();
@@ -157,6 +223,12 @@ describe('a template from outside ends in one sentence', () => {
       }),
     );
   });
+});
+
+test('a long conversation may take more than a short one', () => {
+  const messages = Array.from({ length: 5000 }, (_, i) => ({ role: 'user', content: `${i} ${'word '.repeat(100)}` }));
+  const source = '{% for m in messages %}{{ messages[loop.index0 - 1].content ~ m.content | trim }}{% endfor %}';
+  expect(chatTemplate(source, 't')(messages).length).toBeGreaterThan(5_000_000);
 });
 
 describe('where a checkpoint keeps its template', () => {

@@ -31,7 +31,7 @@ describe('parseConfig', () => {
       hidden: 64,
       ffn: 144,
       vocab: 512,
-      rope: { theta: 10_000, rotary: 16 },
+      ropes: Array(4).fill({ theta: 10_000, rotary: 16 }),
       attention: { scale: 0.25, windows: [Infinity, Infinity, Infinity, Infinity] },
       biases: { qkv: false, output: false, ffn: false },
       activation: 'silu',
@@ -45,7 +45,7 @@ describe('parseConfig', () => {
     const { rope_parameters: _, head_dim: __, bos_token_id: ___, ...rest } = good();
     expect(parseConfig({ ...rest, rope_theta: 5e5, eos_token_id: [1, 2] }, 'c')).toEqual({
       ...Object.fromEntries(Object.entries(config).filter(([name]) => name !== 'bosId')),
-      rope: { theta: 5e5, rotary: 16 },
+      ropes: Array(4).fill({ theta: 5e5, rotary: 16 }),
       eosIds: [1, 2],
     });
   });
@@ -55,6 +55,8 @@ describe('parseConfig', () => {
     [null],
     [{ model_type: 'mamba' }],
     [{ model_type: 'toString' }],
+    [{ model_type: 'qwen3_moe', num_experts: 128 }],
+    [{ model_type: 'gemma3', vision_config: {}, num_experts: 0, kv_lora_rank: null }],
     [{ model_type: undefined }],
     [{ hidden_size: undefined }],
     [{ hidden_size: '64' }],
@@ -65,7 +67,7 @@ describe('parseConfig', () => {
     [{ head_dim: undefined, hidden_size: 66 }],
     [{ rms_norm_eps: 0 }],
     [{ rope_parameters: { rope_theta: -1 } }],
-    [{ rope_parameters: { rope_theta: 1e4, rope_type: 'yarn', factor: 4 } }],
+    [{ rope_parameters: { rope_theta: 1e4, rope_type: 'dynamic', factor: 4 } }],
     [{ rope_parameters: null, rope_scaling: { type: 'linear' } }],
     [
       {
@@ -90,6 +92,15 @@ describe('parseConfig', () => {
     [{ model_type: 'gemma2', layer_types: ['chunked_attention', 'a', 'b', 'c'] }],
     [{ model_type: 'gemma2', use_bidirectional_attention: true }],
     [{ model_type: 'gemma2', query_pre_attn_scalar: -1 }],
+    [{ model_type: 'gemma3' }],
+    [{ model_type: 'gemma3_text', rope_parameters: { sliding_attention: { rope_type: 'yarn', factor: 2 } } }],
+    [{ model_type: 'gemma3_text', rope_parameters: { full_attention: 3 } }],
+    [{ model_type: 'gemma3_text', sliding_window_pattern: 0 }],
+    [{ model_type: 'smollm3', no_rope_layers: [1, 0] }],
+    [{ model_type: 'granite', residual_multiplier: 0 }],
+    [{ model_type: 'olmo2', hidden_act: 'relu' }],
+    [{ quantization_config: { quant_method: 'awq', bits: 4 } }],
+    [{ rope_parameters: { rope_type: 'yarn', factor: -1, original_max_position_embeddings: 64 } }],
     [{ num_hidden_layers: 2 ** 30 }],
     [{ head_dim: 2 ** 30 }],
     [{ hidden_act: 'gelu' }],
@@ -115,7 +126,7 @@ describe('checkpointWeights', () => {
     hidden: 4,
     ffn: 3,
     vocab: 5,
-    rope: { theta: 1e4, rotary: 2 },
+    ropes: [{ theta: 1e4, rotary: 2 }],
     attention: { scale: 2 ** -0.5, windows: [] },
     biases: { qkv: false, output: false, ffn: false },
     activation: 'silu',

@@ -50,11 +50,22 @@ const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * M
 
 /**
  * Logits of every position in float64, the whole sequence at once: written from the formulas of the models' papers and
- * of transformers' configuration, sharing no code with the engine.
+ * of transformers' configuration, sharing no code with the engine. A query sees what causality, the layer's window and
+ * `sees` all let it.
  */
-export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): number[][] {
+export function oracleLogits(
+  config: Json,
+  w: Weights,
+  ids: readonly number[],
+  sees: (layer: number, kvHead: number, query: number, position: number) => boolean = () => true,
+): number[][] {
   const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
-  const gemma = config.model_type === 'gemma2',
+  const type = config.model_type as string,
+    gemma = type.startsWith('gemma'),
+    behind = gemma || type === 'olmo2', // norms behind the blocks
+    before = type !== 'olmo2',
+    plain = gemma ? Math.sqrt(n('hidden_size')) : type === 'granite' ? n('embedding_multiplier') : 1,
+    joined = type === 'granite' ? n('residual_multiplier') : 1,
     H = n('num_attention_heads'),
     G = n('num_key_value_heads'),
     D = n('hidden_size'),
@@ -73,46 +84,60 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
       (v, i) =>
         (v / Math.sqrt(dot(x, x) / x.length + n('rms_norm_eps'))) * (w[`${name}.weight`].data[i] + (gemma ? 1 : 0)),
     );
-  const turn = rotation(config, d, ids.length);
+  /** Of q and k, heads by heads or all of a token's together, where the checkpoint has a gain for them. */
+  const headNorm = (name: string, heads: readonly Vector[]): readonly Vector[] => {
+    const gain = w[`${name}.weight`];
+    if (gain === undefined) return heads;
+    return gain.data.length === d ? heads.map((head) => norm(name, head)) : chunk(norm(name, heads.flat()), d);
+  };
+  const ropes = config.rope_parameters as Readonly<Record<string, Json>>,
+    turns = (l: number): ((x: Vector, position: number) => readonly number[]) => {
+      if ((config.no_rope_layers as number[] | undefined)?.[l] === 0) return (head) => head;
+      if (ropes.full_attention === undefined) return rotation(config, ropes as Json, d, ids.length);
+      return rotation(config, ropes[(config.layer_types as string[])[l]], d, ids.length);
+    };
   const slides = (l: number): boolean => {
-    if (config.sliding_window == null || config.model_type === 'llama') return false;
-    if (config.model_type === 'mistral' || config.model_type === 'phi3') return true;
+    if (config.sliding_window == null || type === 'llama') return false;
+    if (type === 'mistral' || type === 'phi3') return true;
     return (config.layer_types as string[])[l] === 'sliding_attention' && (gemma || config.use_sliding_window === true);
   };
   let x: number[][] = ids.map((id) =>
-    w['model.embed_tokens.weight'].data.slice(id * D, (id + 1) * D).map((v) => v * (gemma ? Math.sqrt(D) : 1)),
+    w['model.embed_tokens.weight'].data.slice(id * D, (id + 1) * D).map((v) => v * plain),
   );
   for (let l = 0; l < n('num_hidden_layers'); l++) {
     const at = (name: string): string => `model.layers.${l}.${name}`;
+    const turn = turns(l);
     const fused = w[`${at('self_attn.qkv_proj')}.weight`] !== undefined;
     const heads = x.map((row, t) => {
-      const y = norm(at('input_layernorm'), row);
+      const y = before ? norm(at('input_layernorm'), row) : row;
       const part = (name: string, from: number, count: number): number[][] =>
         chunk(
           fused ? times(at('self_attn.qkv_proj'), y, from * d, count * d) : times(at(`self_attn.${name}_proj`), y),
           d,
         );
       const [q, k, v] = [part('q', 0, H), part('k', H, G), part('v', H + G, G)];
-      return { q: q.map((head) => turn(head, t)), k: k.map((head) => turn(head, t)), v };
+      return {
+        q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
+        k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
+        v,
+      };
     });
-    const scale = 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
+    const scale =
+      type === 'granite' ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
       const attended = Array.from({ length: H }, (_, h) => {
         const g = Math.floor(h / (H / G)),
-          first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0;
-        const scores = heads
-          .slice(first, t + 1)
-          .map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
+          first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0,
+          seen = heads.slice(first, t + 1).filter((_, j) => sees(l, g, t, first + j));
+        const scores = seen.map(({ k }) => cap(dot(heads[t].q[h], k[g]) * scale, config.attn_logit_softcapping));
         const top = Math.max(...scores),
           e = scores.map((s) => Math.exp(s - top)),
           total = e.reduce((a, b) => a + b);
-        return Array.from({ length: d }, (_, c) =>
-          e.reduce((sum, p, j) => sum + (p / total) * heads[first + j].v[g][c], 0),
-        );
+        return Array.from({ length: d }, (_, c) => e.reduce((sum, p, j) => sum + (p / total) * seen[j].v[g][c], 0));
       }).flat();
-      const after = (name: string, y: Vector): Vector => (gemma ? norm(at(name), y) : y);
+      const after = (name: string, y: Vector): Vector => (behind ? norm(at(name), y) : y).map((v) => v * joined);
       const y = add(row, after('post_attention_layernorm', times(at('self_attn.o_proj'), attended)));
-      const z = norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y);
+      const z = before ? norm(at(gemma ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'), y) : y;
       const ffn = n('intermediate_size');
       const gate = fused ? times(at('mlp.gate_up_proj'), z, 0, ffn) : times(at('mlp.gate_proj'), z),
         up = fused ? times(at('mlp.gate_up_proj'), z, ffn, ffn) : times(at('mlp.up_proj'), z);
@@ -131,13 +156,16 @@ export function oracleLogits(config: Json, w: Weights, ids: readonly number[]): 
     });
   }
   const head = config.tie_word_embeddings === true ? 'model.embed_tokens' : 'lm_head';
-  return x.map((row) => times(head, norm('model.norm', row)).map((v) => cap(v, config.final_logit_softcapping)));
+  return x.map((row) =>
+    times(head, norm('model.norm', row)).map((v) =>
+      cap(v / (type === 'granite' ? n('logits_scaling') : 1), config.final_logit_softcapping),
+    ),
+  );
 }
 
 /** Rotary position embedding by the scaling that config.json names. */
-function rotation(config: Json, d: number, length: number): (x: Vector, position: number) => number[] {
-  const rope = config.rope_parameters as Json,
-    n = (name: string): number => rope[name] as number;
+function rotation(config: Json, rope: Json, d: number, length: number): (x: Vector, position: number) => number[] {
+  const n = (name: string): number => rope[name] as number;
   const rotary = d * ((rope.partial_rotary_factor as number | undefined) ?? 1),
     half = rotary / 2,
     plain = Array.from({ length: half }, (_, i) => n('rope_theta') ** ((-2 * i) / rotary));
@@ -152,6 +180,25 @@ function rotation(config: Json, d: number, length: number): (x: Vector, position
       const smooth = (original / wave - n('low_freq_factor')) / (n('high_freq_factor') - n('low_freq_factor'));
       return ((1 - smooth) * f) / n('factor') + smooth * f;
     });
+  }
+  if (rope.rope_type === 'yarn') {
+    const factor = n('factor'),
+      or = (name: string, fallback: number): number => (rope[name] as number | undefined) ?? fallback,
+      edge = (turns: number): number =>
+        (rotary * Math.log(n('original_max_position_embeddings') / (2 * Math.PI * turns))) /
+        (2 * Math.log(n('rope_theta'))),
+      whole = rope.truncate !== false;
+    const low = Math.max(0, whole ? Math.floor(edge(or('beta_fast', 32))) : edge(or('beta_fast', 32))),
+      high = Math.min(rotary - 1, whole ? Math.ceil(edge(or('beta_slow', 1))) : edge(or('beta_slow', 1)));
+    frequencies = plain.map((f, i) => {
+      const kept = 1 - Math.min(1, Math.max(0, (i - low) / (high === low ? 0.001 : high - low)));
+      return kept * f + ((1 - kept) * f) / factor;
+    });
+    const sharp = (by: number): number => (factor > 1 ? 1 + 0.1 * by * Math.log(factor) : 1);
+    size =
+      rope.mscale === undefined
+        ? or('attention_factor', sharp(1))
+        : or('attention_factor', sharp(n('mscale')) / sharp(n('mscale_all_dim')));
   }
   if (rope.rope_type === 'longrope') {
     const original = n('original_max_position_embeddings'),

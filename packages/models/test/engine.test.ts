@@ -7,10 +7,13 @@ import {
   referenceLinear,
   simdLinear,
   type Angles,
+  type Engine,
   type Instruction,
   type Program,
   type Rows,
 } from '../src/index.ts';
+import { wasmEngine } from '../src/wasm/engine.ts';
+import { moduleOf } from '../src/wasm/module.ts';
 import { runProgram } from './program.oracle.ts';
 
 const headDim = 4;
@@ -24,7 +27,7 @@ const programs = fc
     widths: fc.array(fc.constantFrom(8, 16), { minLength: 1, maxLength: 2 }),
     picks: fc.array(
       fc.record({
-        op: fc.constantFrom('rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'softcap', 'heads'),
+        op: fc.constantFrom('rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'scale', 'softcap', 'heads'),
         x: fc.nat(),
         y: fc.nat(),
         way: fc.nat({ max: 1000 }),
@@ -60,23 +63,25 @@ const programs = fc
             : op === 'columns' && x.width === 16
               ? { op, x, from: 4 * (way % 3), out: out(8) }
               : op === 'rope'
-                ? { op, x, headDim, out: out(x.width) }
+                ? { op, x, headDim, rotary, out: out(x.width) }
                 : op === 'gated' && x.width === 16
                   ? { op, x, activation: way % 2 ? 'silu' : 'gelu', out: out(8) }
-                  : op === 'softcap'
-                    ? { op, x, cap: 1 + (way % 5), out: out(x.width) }
-                    : op === 'add'
-                      ? {
-                          op,
-                          x,
-                          y: values.filter(({ width }) => width === x.width)[
-                            pick.y % values.filter(({ width }) => width === x.width).length
-                          ],
-                          out: out(x.width),
-                        }
-                      : op === 'heads'
-                        ? { op, x, headDim, out: out(x.width) }
-                        : undefined;
+                  : op === 'scale'
+                    ? { op, x, by: (1 + (way % 7)) / 3, out: out(x.width) }
+                    : op === 'softcap'
+                      ? { op, x, cap: 1 + (way % 5), out: out(x.width) }
+                      : op === 'add'
+                        ? {
+                            op,
+                            x,
+                            y: values.filter(({ width }) => width === x.width)[
+                              pick.y % values.filter(({ width }) => width === x.width).length
+                            ],
+                            out: out(x.width),
+                          }
+                        : op === 'heads'
+                          ? { op, x, headDim, out: out(x.width) }
+                          : undefined;
       if (made === undefined) continue;
       instructions.push(made);
       if (made.op !== 'heads') values.push(made.out);
@@ -88,11 +93,20 @@ const programs = fc
     return { program, m, angles, given: inputs.map(({ width }, i) => some(m * width, i + 5)) };
   });
 
-test.each([
-  ['reference', referenceLinear],
-  ['simd', simdLinear()],
-] as const)('any program on the %s products is its float64 self, run twice, inputs unwritten', async (_, linear) => {
-  const engine = linearEngine(linear);
+const modules = await Promise.all(([0, 1, 2] as const).map((form) => moduleOf(form)));
+
+test.each<readonly [string, Engine]>([
+  ['reference products', linearEngine(referenceLinear)],
+  ['simd products', linearEngine(simdLinear())],
+  ...modules.flatMap((fast) =>
+    fast === undefined
+      ? []
+      : [1, 2].map(
+          (threads) => [`module, form ${fast.form}, ${threads} threads`, wasmEngine(fast, { threads })] as const,
+        ),
+  ),
+])('any program on the %s is its float64 self, run twice, inputs unwritten', async (_, engine) => {
+  const held = await engine.prepare({ name: 'none', inputs: [], instructions: [], outputs: [] }); // threads stay
   await fc.assert(
     fc.asyncProperty(programs, async ({ program, m, angles, given }) => {
       const runnable = await engine.prepare(program),
@@ -112,6 +126,7 @@ test.each([
     }),
     { numRuns: 300 },
   );
+  held.destroy();
 });
 
 test('a program that turns heads says that it lacks angles', async () => {

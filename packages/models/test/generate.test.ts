@@ -1,5 +1,5 @@
 import { pyramidal } from '@kv/allocators-pyramidal';
-import { cadence, compose, id, scorer } from '@kv/core';
+import { cadence, compose, id, keys, queries, scorer } from '@kv/core';
 import { h2o, observed, snapkv, streaming } from '@kv/scorers-attention';
 import { caote } from '@kv/scorers-caote';
 import { knorm } from '@kv/scorers-knorm';
@@ -111,6 +111,32 @@ describe('memory', () => {
       mostSlots: 48,
       bound: { slots: 48, because: 'blocks of 16 over a budget of 32' },
     });
+  });
+  test('a policy that wants the whole prompt evicts layer by layer where that comes in one block, and no layer keeps what its event read', async () => {
+    const looked = scorer(
+        'looked',
+        { whole: true, needs: [queries(4096), keys] },
+        ({ ops, at, queries: q, keys: k }) => {
+          const [H = 1, w = 1, d = 1] = q.shape;
+          return ops.groupRows('mean', ops.dot(ops.reshape(q, [H * w, d]), k), at.kvHeads);
+        },
+      ),
+      policy = compose(looked(), topK()),
+      slot = 2 * 4 * (2 * 16 + 1),
+      ring = 240 * 4 * (4 * 16 + 1);
+    const { report } = await generate(model, { ids, policy, budget: 32, maxNewTokens: 4 });
+    expect(report.bytes.peak).toBe(slot * (240 + 3 * 32) + ring);
+    const late = await generate(model, { ids, policy, budget: 32, maxNewTokens: 4, every: 2 });
+    expect(late.report.bytes.peak).toBe(slot * (240 + 3 * 32) + 4 * ring);
+    const sequence = new Sequence(model);
+    await sequence.prefill(ids, { policies: [policy] });
+    expect(sequence.ledger.entry('rings').live).toBe(4 * ring);
+    await sequence.evict(policy, 32);
+    expect(report.kept).toEqual(sequence.course.last!.kept);
+    sequence.destroy();
+    const blocks = await generate(model, { ids, policy, budget: 32, block: 100, maxNewTokens: 1 });
+    expect(blocks.report.kept).toEqual(report.kept);
+    expect(blocks.report.notes[0]).toContain('looks at the whole prompt');
   });
   test('nothing is left when a sequence ends, rings and statistics and states included', async () => {
     const sequence = new Sequence(model);

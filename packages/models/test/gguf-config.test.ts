@@ -13,7 +13,20 @@ import { fixture, fixtureJson } from './fixture.ts';
 
 const files = new Map<string, GgufFile>();
 beforeAll(async () => {
-  for (const name of ['llama', 'qwen2', 'qwen3', 'phi3', 'gemma2'])
+  for (const name of [
+    'llama',
+    'qwen2',
+    'qwen3',
+    'phi3',
+    'gemma2',
+    'gemma3',
+    'smollm3',
+    'olmo2',
+    'granite',
+    'nemo',
+    'phi4',
+    'qwen3-yarn',
+  ])
     files.set(name, await readGguf(bytesSource(readFileSync(fixture(`${name}/model.gguf`)), `${name}.gguf`)));
 });
 
@@ -26,36 +39,51 @@ const changed = (name: string, change: Readonly<Record<string, GgufValue | undef
   return { ...files.get(name)!, metadata };
 };
 
-test.each(['llama', 'qwen3', 'phi3', 'gemma2'])('%s: metadata say what config.json says', async (name) => {
-  const got = await configFromGguf(files.get(name)!),
-    want = parseConfig(fixtureJson(`${name}/config.json`), name);
-  const plain = ({ rope, attention, normEps, ...rest }: typeof got): unknown => rest;
-  expect(plain(got)).toEqual(plain(want));
-  expect(got.attention.windows).toEqual(want.attention.windows);
-  expect(
-    [
-      got.normEps,
-      got.attention.scale,
-      got.attention.softcap ?? 0,
-      got.rope.theta,
-      got.rope.rotary,
-      got.rope.attentionFactor ?? 1,
-      ...(got.rope.divisors ?? []),
-      ...(got.rope.long?.divisors ?? []),
-    ].map((x) => Number(x.toPrecision(6))),
-  ).toEqual(
-    [
-      want.normEps,
-      want.attention.scale,
-      want.attention.softcap ?? 0,
-      want.rope.theta,
-      want.rope.rotary,
-      want.rope.attentionFactor ?? 1,
-      ...(want.rope.divisors ?? []),
-      ...(want.rope.long?.divisors ?? []),
-    ].map((x) => Number(x.toPrecision(6))),
-  );
-});
+test.each(['llama', 'qwen3', 'phi3', 'gemma2', 'gemma3', 'smollm3', 'olmo2', 'granite', 'phi4', 'qwen3-yarn'])(
+  '%s: metadata say what config.json says',
+  async (name) => {
+    const got = await configFromGguf(files.get(name)!),
+      want = parseConfig(fixtureJson(`${name}/config.json`), name);
+    const plain = ({
+      ropes,
+      attention,
+      normEps,
+      embeddingScale,
+      residualScale,
+      logitScale,
+      ...rest
+    }: typeof got): unknown => [
+      rest,
+      [embeddingScale, residualScale ?? 1, logitScale ?? 1].map((x) => Math.fround(x).toPrecision(6)),
+      ropes.map(({ rotary, theta }) => [rotary, theta]),
+    ];
+    expect(plain(got)).toEqual(plain(want));
+    expect(got.attention.windows).toEqual(want.attention.windows);
+    expect(
+      [
+        got.normEps,
+        got.attention.scale,
+        got.attention.softcap ?? 0,
+        got.ropes[0].theta,
+        got.ropes[0].rotary,
+        got.ropes[0].attentionFactor ?? 1,
+        ...(got.ropes[0].divisors ?? []),
+        ...(got.ropes[0].long?.divisors ?? []),
+      ].map((x) => Number(x.toPrecision(6))),
+    ).toEqual(
+      [
+        want.normEps,
+        want.attention.scale,
+        want.attention.softcap ?? 0,
+        want.ropes[0].theta,
+        want.ropes[0].rotary,
+        want.ropes[0].attentionFactor ?? 1,
+        ...(want.ropes[0].divisors ?? []),
+        ...(want.ropes[0].long?.divisors ?? []),
+      ].map((x) => Number(x.toPrecision(6))),
+    );
+  },
+);
 
 test('keys that converters leave out, or that only some write', async () => {
   const read = async (name: string, change: Record<string, GgufValue | undefined>) =>
@@ -82,8 +110,8 @@ test('keys that converters leave out, or that only some write', async () => {
       })
     ).attention.scale,
   ).toBe(144 ** -0.5);
-  expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).rope.divisors).toEqual([4, 4, 4, 4]);
-  expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).rope).toEqual({ theta: 10_000, rotary: 8 });
+  expect((await read('qwen2', { 'qwen2.rope.scaling.factor': 4 })).ropes[0].divisors).toEqual([4, 4, 4, 4]);
+  expect((await read('qwen2', { 'qwen2.rope.freq_base': undefined })).ropes[0]).toEqual({ theta: 10_000, rotary: 8 });
   expect((await read('llama', { 'tokenizer.ggml.eot_token_id': 5 })).eosIds).toEqual([2, 5]);
 });
 
@@ -91,6 +119,14 @@ describe('refuses in one sentence', () => {
   test.each<[string, Record<string, GgufValue | undefined>]>([
     ['llama', { 'general.architecture': 'mamba' }],
     ['llama', { 'general.architecture': undefined }],
+    [
+      'llama',
+      {
+        'general.architecture': 'deepseek2',
+        'deepseek2.expert_count': 64,
+        'deepseek2.attention.kv_lora_rank': 512,
+      },
+    ],
     ['llama', { 'llama.block_count': 2 ** 31 }],
     ['llama', { 'llama.attention.head_count_kv': [2, 2] }],
     ['llama', { 'llama.attention.head_count_kv': 3 }],
@@ -99,9 +135,18 @@ describe('refuses in one sentence', () => {
     ['llama', { 'llama.attention.layer_norm_rms_epsilon': undefined }],
     ['llama', { 'llama.context_length': -1 }],
     ['llama', { 'tokenizer.ggml.eos_token_id': 64 }],
-    ['qwen2', { 'qwen2.rope.scaling.type': 'yarn', 'qwen2.rope.scaling.factor': 4 }],
+    ['qwen2', { 'qwen2.rope.scaling.type': 'dynamic', 'qwen2.rope.scaling.factor': 4 }],
     ['phi3', { 'phi3.rope.dimension_count': 7 }],
     ['gemma2', { 'gemma2.attn_logit_softcapping': 0 }],
+    ['llama', { 'llama.expert_count': 8 }],
+    ['llama', { 'llama.attention.causal': false }],
+    ['granite', { 'granite.rope.scaling.finetuned': false }],
+    ['granite', { 'granite.deepstack_mapping': [1, -1] }],
+    ['granite', { 'granite.logit_scale': undefined }],
+    ['olmo2', { 'olmo2.attention.sliding_window': 4096 }],
+    ['gemma3', { 'gemma3.rope.freq_base_swa': -1 }],
+    ['qwen3-yarn', { 'qwen3.rope.scaling.yarn_ext_factor': 0.5 }],
+    ['qwen3-yarn', { 'qwen3.rope.scaling.factor': undefined }],
   ])('%s with %j', async (name, change) => {
     await expect(configFromGguf(changed(name, change))).rejects.toThrowErrorMatchingSnapshot();
   });

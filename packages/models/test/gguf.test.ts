@@ -72,7 +72,7 @@ describe('what gguf-py wrote', () => {
       expect(file.tensors.get(name)).toMatchObject({ type, shape });
       if (type === 'I32' || type === 'IQ2_XS')
         await expect(file.bytes(name)).rejects.toThrow(
-          `f "${name}": type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, got ${type}`,
+          `f "${name}": type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4, got ${type}`,
         );
       else
         expect(

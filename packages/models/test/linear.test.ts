@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 import { describe, expect, test } from 'vitest';
-import { jaxLinear, matrixOf, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
+import { matrixOf, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
 import { referenceSwiglu, simdSwiglu } from '../src/decoder/gated.ts';
 import { rmsNorm, rowsOf } from '../src/decoder/rows.ts';
 import { kernelSource } from '../src/simd/kernel-bytes.ts';
@@ -27,7 +27,6 @@ function oracle(x: Float32Array, w: Float32Array, rows: number, outputs: number,
 const factories: [string, LinearFactory][] = [
   ['simd', simdLinear()],
   ['reference', referenceLinear],
-  ['jax-js', await jaxLinear()],
 ];
 
 describe.each(factories)('the %s product', (_, factory) => {

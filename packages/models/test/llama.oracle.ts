@@ -11,10 +11,12 @@ export type Weights64 = Readonly<Record<string, NdArray<Float64Array>>>;
 /** Cached tokens of one KV head: position, key after RoPE, value. */
 interface Entry {
   readonly position: number;
-  key: Float64Array /** Key before RoPE, and the position that it is turned by. */;
+  key: Float64Array;
+  /** Key before RoPE, and the position that it is turned by. */
   readonly plain: Float64Array;
   rotation: number;
-  readonly value: Float64Array /** Attention received from every query so far, by query head of the group. */;
+  readonly value: Float64Array;
+  /** Attention received from every query so far, by query head of the group. */
   readonly received: number[];
 }
 export interface Oracle64 {
@@ -71,7 +73,7 @@ export function oracle64(config: ModelConfig, w: Weights64): Oracle64 {
     kvHeads: G,
     headDim: d,
     normEps,
-    rope: { theta },
+    ropes: [{ theta }],
   } = config;
   const cache: Entry[][][] = Array.from({ length: L }, () => Array.from({ length: G }, () => []));
   const queries: Float64Array[][][] = Array.from({ length: L }, () => []),

@@ -25,7 +25,7 @@ export async function loadLlama2c(bytes: Uint8Array, linear: LinearFactory): Pro
     hidden,
     ffn,
     vocab: Math.abs(vocab),
-    rope: { theta: 10_000, rotary: headDim },
+    ropes: Array<ModelConfig['ropes'][0]>(layers).fill({ theta: 10_000, rotary: headDim }),
     activation: 'silu',
     embeddingScale: 1,
     attention: { scale: headDim ** -0.5, windows: [] },

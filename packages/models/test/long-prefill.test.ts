@@ -53,7 +53,7 @@ async function randomModel(layers: number, window: number): Promise<{ model: Mod
     ffn: FFN,
     maxPositions: window,
     tied: true,
-    rope: { ...base.rope, rotary: d },
+    ropes: Array<(typeof base.ropes)[0]>(layers).fill({ ...base.ropes[0], rotary: d }),
   };
   const runtime = hostRuntime({ engine: linearEngine(simdLinear()) }),
     parts = { config, tokenizer, sidecar: async () => undefined },

@@ -7,11 +7,11 @@ import { h2o } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
 import {
+  exactRuntime,
   generate,
   linearEngine,
   loadModel,
   onnxEngine,
-  pickEngine,
   referenceLinear,
   type Engine,
   type Generated,
@@ -72,14 +72,13 @@ test('a policy keeps the same slots and writes the same tokens on either engine'
   expect(got.report.kept).toEqual(want.report.kept);
 });
 
-test('the picked engine is ONNX Runtime where it is installed, and says how it computes; one that does not load is named', async () => {
+test('exact is ONNX Runtime where it is installed, else the module in f32; one that does not load is named', async () => {
   const from = fileURLToPath(ortFolder),
-    empty = mkdtempSync(join(tmpdir(), 'kv-pick-'));
-  expect((await pickEngine({ from, threads: 2 })).name).toBe('onnxruntime-node, stored weights, 2 threads');
-  expect((await pickEngine({ from, exact: true, threads: 1 })).name).toBe('onnxruntime-node, f32, 1 thread');
+    empty = mkdtempSync(join(tmpdir(), 'kv-exact-'));
+  expect((await exactRuntime({ from, threads: 1 })).name).toBe('onnxruntime-node, f32, 1 thread');
   mkdirSync(join(empty, 'node_modules/onnxruntime-node'), { recursive: true });
   writeFileSync(join(empty, 'node_modules/onnxruntime-node/index.js'), 'throw new Error("no library here")');
   const warned: string[] = [];
-  expect((await pickEngine({ from: empty, warn: (sentence) => warned.push(sentence) })).name).toBe('wasm');
+  expect((await exactRuntime({ from: empty, warn: (sentence) => warned.push(sentence) })).name).toBe('wasm, f32');
   expect(warned).toEqual(['onnxruntime-node: expected the installed package to load, got: no library here']);
 });

@@ -21,7 +21,7 @@ import { mulberry } from '../src/sampling.ts';
 
 const headDim = 8;
 type Op = Instruction['op'];
-const ops: readonly Op[] = ['rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'softcap'];
+const ops: readonly Op[] = ['rmsNorm', 'linear', 'columns', 'rope', 'gated', 'add', 'scale', 'softcap'];
 
 interface Case {
   readonly program: Program;
@@ -76,6 +76,8 @@ const cases = fc
               : { op: 'softcap', x, cap: 2, out: same };
           case 'add':
             return { op, x, y: pick(values.filter(({ width }) => width === x.width)), out: same };
+          case 'scale':
+            return { op, x, by: 0.1 + 3 * random(), out: same };
           case 'softcap':
             return { op, x, cap: 0.5 + 3 * random(), out: same };
           default:
@@ -157,52 +159,55 @@ describe('programs on ONNX Runtime', () => {
     ).rejects.toThrow('was not destroyed');
   });
 
-  describe.each(['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K'] as const)('stored %s', (type) => {
-    const product = async (
-      weight: Matrix,
-      x: Float32Array,
-      m: number,
-    ): Promise<{ got: Float32Array; want: number[] }> => {
-      const input = { id: 0, width: weight.inputs },
-        out = { id: 1, width: weight.outputs };
-      const program: Program = {
-        name: type,
-        inputs: [input],
-        instructions: [{ op: 'linear', name: 'w', x: input, weight, out }],
-        outputs: [out],
+  describe.each(['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'Q4_K', 'Q5_K', 'Q6_K', 'IQ4_NL', 'MXFP4'] as const)(
+    'stored %s',
+    (type) => {
+      const product = async (
+        weight: Matrix,
+        x: Float32Array,
+        m: number,
+      ): Promise<{ got: Float32Array; want: number[] }> => {
+        const input = { id: 0, width: weight.inputs },
+          out = { id: 1, width: weight.outputs };
+        const program: Program = {
+          name: type,
+          inputs: [input],
+          instructions: [{ op: 'linear', name: 'w', x: input, weight, out }],
+          outputs: [out],
+        };
+        const [got] = await runOnce(stored, {
+          program,
+          inputs: [x],
+          m,
+          angles: { rotary: 2, cos: new Float32Array(0), sin: new Float32Array(0) },
+        });
+        return { got: got, want: runProgram(dense, program, [x], m)[0] };
       };
-      const [got] = await runOnce(stored, {
-        program,
-        inputs: [x],
-        m,
-        angles: { rotary: 2, cos: new Float32Array(0), sin: new Float32Array(0) },
+
+      test('weights are exact: activations that 8 bits hold give the product in f32', async () => {
+        for (const m of [1, 5]) {
+          const random = mulberry(m),
+            weight = blocks([type], 24, 512, random);
+          const x = Float32Array.from({ length: m * 512 }, (_, i) =>
+            i % 16 === 0 ? 127 : Math.floor(random() * 255) - 127,
+          );
+          const { got, want } = await product(weight, x, m);
+          expect(difference(got, want)).toBeLessThan(2e-6);
+        }
       });
-      return { got: got, want: runProgram(dense, program, [x], m)[0] };
-    };
 
-    test('weights are exact: activations that 8 bits hold give the product in f32', async () => {
-      for (const m of [1, 5]) {
-        const random = mulberry(m),
-          weight = blocks([type], 24, 512, random);
-        const x = Float32Array.from({ length: m * 512 }, (_, i) =>
-          i % 16 === 0 ? 127 : Math.floor(random() * 255) - 127,
+      test('any activations give it within 1 % of the largest, also beside another type', async () => {
+        const random = mulberry(7),
+          weight = blocks([type, 'Q4_1', 'Q8_0'], 40, 256, random);
+        const { got, want } = await product(
+          weight,
+          Float32Array.from({ length: 6 * 256 }, () => random() - 0.5),
+          6,
         );
-        const { got, want } = await product(weight, x, m);
-        expect(difference(got, want)).toBeLessThan(2e-6);
-      }
-    });
-
-    test('any activations give it within 1 % of the largest, also beside another type', async () => {
-      const random = mulberry(7),
-        weight = blocks([type, 'Q4_1', 'Q8_0'], 40, 256, random);
-      const { got, want } = await product(
-        weight,
-        Float32Array.from({ length: 6 * 256 }, () => random() - 0.5),
-        6,
-      );
-      expect(difference(got, want)).toBeLessThan(0.01);
-    });
-  });
+        expect(difference(got, want)).toBeLessThan(0.01);
+      });
+    },
+  );
 });
 
 /** A third of the rows in each of these types: random blocks whose scales are halves of usual size. */
@@ -212,8 +217,10 @@ function blocks(types: readonly TensorType[], rows: number, inputs: number, rand
       bytes = Uint8Array.from({ length: (rows * inputs * size) / numbers }, () => Math.floor(random() * 256));
     const halves = type === 'Q6_K' ? [208] : /_1|4_K|5_K/.test(type) ? [0, 2] : [0];
     for (let at = 0; at < bytes.length; at += size)
-      for (const half of halves)
-        bytes[at + half + 1] = (0x20 + Math.floor(random() * 8)) | (half === 2 && !type.endsWith('K') ? 0x80 : 0);
+      if (type === 'MXFP4') bytes[at] = 118 + Math.floor(random() * 6);
+      else
+        for (const half of halves)
+          bytes[at + half + 1] = (0x20 + Math.floor(random() * 8)) | (half === 2 && !type.endsWith('K') ? 0x80 : 0);
     return { type, rows, bytes };
   });
   return { outputs: rows * types.length, inputs, parts };

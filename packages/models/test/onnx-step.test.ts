@@ -13,7 +13,7 @@ import {
   type HostDecoder,
   type HostModel,
 } from '../src/index.ts';
-import { fixture, wanted } from './fixture.ts';
+import { families, fixture, wanted } from './fixture.ts';
 import { ort } from './ort.ts';
 import { relative } from './run.ts';
 
@@ -45,40 +45,37 @@ async function compare(one: Sequence, other: Sequence, tokens: readonly number[]
 
 const ragged: Policy = compose(snapkv({ window: 4 }), adaKV(), topK());
 
-describe.each(['llama', 'mistral', 'qwen2', 'qwen3', 'phi3', 'gemma2'])(
-  '%s: attention of a token inside its layer is what both give apart',
-  (name) => {
-    test.each([
-      ['full', id, undefined],
-      ['ragged', ragged, 12],
-    ] as const)('over a %s cache that grows, and over copies of it', async (_, policy, budget) => {
-      const model = await open(name),
-        { ids } = wanted(name, '.')[0],
-        prompt = [...ids, ...ids].slice(0, 24);
-      const start = async (of: HostModel): Promise<Sequence> => {
-        const sequence = new Sequence(of);
-        await sequence.prefill(prompt, { policy, budget, block: 10 });
-        sequence.settle();
-        return sequence;
-      };
-      const pair = [await start(model), await start(layerwise(model))] as const;
-      if (budget !== undefined && name === 'llama')
-        expect(
-          new Set(
-            pair[0]
-              .kept()
-              .flat()
-              .map((slots) => slots.length),
-          ).size,
-        ).toBeGreaterThan(1);
-      const forks = [pair[0].fork(), pair[1].fork()] as const;
-      await compare(...pair, ids.slice(0, 12));
-      await compare(...forks, ids.slice(3, 8));
-      for (const sequence of [...pair, ...forks]) sequence.destroy();
-      model.destroy();
-    });
-  },
-);
+describe.each(families)('%s: attention of a token inside its layer is what both give apart', (name) => {
+  test.each([
+    ['full', id, undefined],
+    ['ragged', ragged, 12],
+  ] as const)('over a %s cache that grows, and over copies of it', async (_, policy, budget) => {
+    const model = await open(name),
+      { ids } = wanted(name, '.')[0],
+      prompt = [...ids, ...ids].slice(0, 24);
+    const start = async (of: HostModel): Promise<Sequence> => {
+      const sequence = new Sequence(of);
+      await sequence.prefill(prompt, { policy, budget, block: 10 });
+      sequence.settle();
+      return sequence;
+    };
+    const pair = [await start(model), await start(layerwise(model))] as const;
+    if (budget !== undefined && name === 'llama')
+      expect(
+        new Set(
+          pair[0]
+            .kept()
+            .flat()
+            .map((slots) => slots.length),
+        ).size,
+      ).toBeGreaterThan(1);
+    const forks = [pair[0].fork(), pair[1].fork()] as const;
+    await compare(...pair, ids.slice(0, 12));
+    await compare(...forks, ids.slice(3, 8));
+    for (const sequence of [...pair, ...forks]) sequence.destroy();
+    model.destroy();
+  });
+});
 
 test('past the window, after a prefix, under a view, and with queries that are remembered', async () => {
   const model = await open('llama'),

@@ -99,7 +99,7 @@ test('errors name the option', () => {
 
 test("a prompt on the other side of LongRoPE's switch shares nothing, and is what it would be without the store", async () => {
   const phi3 = await loadModel(fixture('phi3')),
-    { beyond } = phi3.config.rope.long!,
+    { beyond } = phi3.config.ropes[0].long!,
     prompt = Array.from({ length: beyond + 8 }, (_, i) => 3 + ((7 * i) % 58));
   const store = createPrefixStore(phi3, { maxBytes: 1e9 });
   await store.add(prompt.slice(0, beyond - 4));
@@ -118,7 +118,8 @@ test("a prompt on the other side of LongRoPE's switch shares nothing, and is wha
   }
   await store.add(prompt);
   for (const [length, reused] of [
-    [beyond + 4, beyond + 3],
+    [beyond + 8, beyond + 7],
+    [beyond + 4, 0], // its window's slots are gone
     [beyond, beyond - 4],
   ] as const) {
     const before = store.counts.reused;

@@ -63,6 +63,8 @@ export function runProgram(
           });
         case 'add':
           return cells((r, c) => at(r, c) + values.get(instruction.y.id)![r * to + c]);
+        case 'scale':
+          return cells((r, c) => instruction.by * at(r, c));
         case 'softcap':
           return cells((r, c) => instruction.cap * Math.tanh(at(r, c) / instruction.cap));
         case 'heads': {

@@ -129,7 +129,7 @@ describe('a file that is not right', () => {
       `[KvError: f: expected a tensor u, got a file without it]`,
     );
     await expect(file.bytes('t')).rejects.toThrowErrorMatchingInlineSnapshot(
-      `[KvError: f "t": type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, got I32]`,
+      `[KvError: f "t": type must be one of F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K, IQ4_NL, MXFP4, got I32]`,
     );
   });
 });

@@ -2,16 +2,23 @@ import { existsSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 /**
- * Where `node tools/smollm2.mjs` puts SmolLM2-135M-Instruct.Q4_1.gguf, or `KV_SMOLLM2_GGUF`; undefined, with a line
- * that says so, where it is not.
+ * Where `node tools/TOOL.mjs` puts a real checkpoint, or what KV_TOOL_GGUF names; undefined, with a line that says so,
+ * where it is not.
  */
-export function smollm2File(what: string): string | undefined {
-  const named = process.env.KV_SMOLLM2_GGUF ?? '';
-  const path = named || fileURLToPath(new URL('../../../.kv/models/SmolLM2-135M-Instruct.Q4_1.gguf', import.meta.url));
+function realFile(tool: string, file: string, megabytes: number, what: string): string | undefined {
+  const variable = `KV_${tool.toUpperCase()}_GGUF`,
+    named = process.env[variable] ?? '';
+  const path = named || fileURLToPath(new URL(`../../../.kv/models/${file}`, import.meta.url));
   if (existsSync(path)) return path;
-  if (named) throw new Error(`expected SmolLM2-135M-Instruct.Q4_1.gguf at KV_SMOLLM2_GGUF, got nothing at ${named}`);
-  console.info(
-    `${what} left out: SmolLM2-135M-Instruct.Q4_1.gguf is not here ('node tools/smollm2.mjs' fetches it, 98 MB)`,
-  );
+  if (named) throw new Error(`expected ${file} at ${variable}, got nothing at ${named}`);
+  console.info(`${what} left out: ${file} is not here ('node tools/${tool}.mjs' fetches it, ${megabytes} MB)`);
   return undefined;
 }
+
+/** SmolLM2-135M-Instruct, Q4_1. */
+export const smollm2File = (what: string): string | undefined =>
+  realFile('smollm2', 'SmolLM2-135M-Instruct.Q4_1.gguf', 98, what);
+
+/** Gemma 3 of 270M parameters, Q4_K_M. */
+export const gemma3File = (what: string): string | undefined =>
+  realFile('gemma3', 'gemma-3-270m.Q4_K_M.gguf', 253, what);

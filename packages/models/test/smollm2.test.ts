@@ -1,43 +1,25 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { generate, loadModel, type HostModel } from '../src/index.ts';
+import { cpuRuntime, generate, loadModel, type HostModel } from '../src/index.ts';
+import { moduleOf } from '../src/wasm/module.ts';
+import { wasmRuntime } from '../src/wasm/runtime.ts';
 import { fixtureJson } from './fixture.ts';
-import { emptyCaches, run } from './run.ts';
+import { expectAnswer, expectLogits, type Case } from './real-model.ts';
 import { shared } from './shared.ts';
 import { smollm2File } from './smollm2-file.ts';
 
-/**
- * What transformers gives in f32 on the dequantised weights (tools/reference-models/smollm2.py): the largest of 49,152
- * logits, their mean and their norm.
- */
-interface Case {
-  readonly ids: number[];
-  readonly logits: readonly {
-    readonly at: number;
-    readonly top: readonly (readonly [id: number, logit: number])[];
-    readonly mean: number;
-    readonly norm: number;
-  }[];
-  readonly greedy: number[];
-  readonly ended: boolean;
-  readonly text: string;
-  /** The least distance between the likeliest token and the next, over the greedy ones. */
-  readonly leastGap: number;
-}
 interface Reference {
   readonly sha256: string;
   readonly chat: Case & { readonly question: string; readonly prompt: string };
   readonly prose: Case & { readonly file: string; readonly start: number; readonly length: number };
 }
 
-/** Of the largest logit; 3.3e-6 was seen. */
-const TOLERANCE = 2e-5;
-
 const path = smollm2File('logits and answers of SmolLM2');
 
-describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the default engine', () => {
-  const { sha256, chat, prose } = fixtureJson<Reference>('smollm2.json');
+const { sha256, chat, prose } = fixtureJson<Reference>('smollm2.json');
+
+describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () => {
   const prompt = {
     chat: chat.prompt,
     prose: readFileSync(shared(`data/text/${prose.file}`), 'utf8').slice(prose.start, prose.start + prose.length),
@@ -48,7 +30,7 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
   ] as const;
   let model: HostModel;
   beforeAll(async () => {
-    model = await loadModel(path!);
+    model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) });
   }, 120_000);
   afterAll(() => model.destroy());
 
@@ -62,35 +44,52 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, with the defau
     expect(model.tokenizer.encode(prompt.prose).ids).toEqual(prose.ids);
   });
 
-  test.each(cases)('logits of the %s prompt, whole and in blocks', async (_, { ids, logits }, block) => {
-    for (const size of [ids.length, block]) {
-      const rows = await run(model.decoder, emptyCaches(model.decoder), ids, {
-        want: logits.map(({ at }) => at),
-        block: size,
-      });
-      for (const [i, { at, top, mean, norm }] of logits.entries()) {
-        const row = rows[i],
-          where = `position ${at} of ${ids.length}, blocks of ${size}`,
-          allowed = TOLERANCE * top[0][1];
-        for (const [id, logit] of top) expect(Math.abs(row[id] - logit), where).toBeLessThan(allowed);
-        expect(Math.abs(row.reduce((sum, logit) => sum + logit, 0) / row.length - mean), where).toBeLessThan(allowed);
-        expect(
-          Math.abs(Math.sqrt(row.reduce((sum, logit) => sum + logit * logit, 0)) - norm) / norm,
-          where,
-        ).toBeLessThan(TOLERANCE);
-      }
-    }
+  test.each(cases)('logits of the %s prompt, whole and in blocks', async (_, reference, block) => {
+    for (const size of [reference.ids.length, block]) await expectLogits(model, reference, size);
   });
 
-  test.each(cases)(
-    'the greedy answer to the %s prompt, as tokens and as text',
-    async (name, { greedy, ended, text, leastGap, logits }) => {
-      // No near-tie: a deviation that the test above allows cannot change a token.
-      expect(leastGap).toBeGreaterThan(2 * TOLERANCE * Math.max(...logits.map(({ top }) => top[0][1])));
-      const answer = await generate(model, { prompt: prompt[name], maxNewTokens: greedy.length + (ended ? 1 : 0) });
-      expect(answer.tokens).toEqual(greedy);
-      expect(answer.text).toBe(text);
-      expect(answer.report.finish).toBe(ended ? 'eos' : 'length');
-    },
+  test.each(cases)('the greedy answer to the %s prompt, as tokens and as text', async (name, reference) =>
+    expectAnswer(model, reference, prompt[name]),
   );
 });
+
+/**
+ * Of the largest logit, on average over the places and at most. llama.cpp with its 8-bit activations is off by 4.9 % at
+ * the worst of 16 places (bench/results/peers.md), this engine by 2.2 % in the middle and 4.5 to 6.3 % at the worst of 64.
+ */
+const [MEAN, MOST] = [0.045, 0.075];
+
+describe.skipIf(path === undefined).each([0, 1, 2] as const)(
+  'SmolLM2-135M-Instruct, Q4_1, weights as stored, form %i',
+  (form) => {
+    test.for([
+      ['chat', chat],
+      ['prose', prose],
+    ] as const)(
+      'logits of the %s prompt as far off as llama.cpp is, clear first tokens equal',
+      async ([, prompt], context) => {
+        const fast = await moduleOf(form);
+        if (fast === undefined) return context.skip(`no instructions of form ${form} here`);
+        const model = await loadModel(path!, { runtime: wasmRuntime(fast, { threads: 2 }) }),
+          { logits } = await generate(model, {
+            ids: prompt.ids,
+            maxNewTokens: 0,
+            logits: prompt.ids.length,
+            block: 100,
+          });
+        const off = prompt.logits.map(({ at, top }) => {
+          const row = logits![at],
+            [first, largest] = top[0],
+            most = Math.max(...top.map(([id, logit]) => Math.abs(row[id] - logit))) / largest;
+          expect(most, `position ${at}`).toBeLessThan(MOST);
+          // clear: further from the second than both may be off
+          if (largest - top[1][1] > 2 * MOST * largest)
+            expect(row.indexOf(Math.max(...row)), `position ${at}`).toBe(first);
+          return most;
+        });
+        expect(off.reduce((a, b) => a + b) / off.length).toBeLessThan(MEAN);
+        model.destroy();
+      },
+    );
+  },
+);

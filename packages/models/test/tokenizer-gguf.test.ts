@@ -179,6 +179,50 @@ describe('byte-level vocabularies', () => {
 
 const real = smollm2File('the vocabulary of SmolLM2');
 
+/**
+ * What converters call the cut of each family's own tokenizer.json: Llama 3.2 and SmolLM3, Qwen, Mistral Nemo,
+ * Phi-4-mini.
+ */
+test.each([
+  ['llama3', 'llama-bpe'],
+  ['qwen2', 'qwen2'],
+  ['tekken', 'tekken'],
+  ['o200k', 'gpt-4o'],
+])('a file that says the words of %s are %s gives the ids and offsets of that tokenizer', (name, pre) => {
+  const { tokenizer: json, cases } = fixtureJson<{
+    tokenizer: {
+      added_tokens: { id: number; content: string }[];
+      model: { vocab: Record<string, number>; merges: (string | [string, string])[] };
+      post_processor: unknown;
+    };
+    cases: { text: string; ids: number[]; offsets: number[] }[];
+  }>(`tokenizers/${name}.json`);
+  const added = new Map(json.added_tokens.map(({ id, content }) => [id, content])),
+    tokens: string[] = [];
+  for (const [token, id] of Object.entries(json.model.vocab)) tokens[id] = token;
+  for (const [id, content] of added) tokens[id] = content;
+  const tokenizer = ggufTokenizer(
+    new Map<string, unknown>([
+      ['tokenizer.ggml.model', 'gpt2'],
+      ['tokenizer.ggml.pre', pre],
+      ['tokenizer.ggml.tokens', tokens],
+      ['tokenizer.ggml.token_type', tokens.map((_, id) => (added.has(id) ? 3 : 1))],
+      [
+        'tokenizer.ggml.merges',
+        json.model.merges.map((merge) => (typeof merge === 'string' ? merge : merge.join(' '))),
+      ],
+      ['tokenizer.ggml.bos_token_id', tokens.indexOf('<|im_start|>')],
+      ['tokenizer.ggml.add_bos_token', json.post_processor !== null],
+    ]),
+    name,
+  );
+  for (const { text, ids, offsets } of cases) {
+    const own = tokenizer.encode(text);
+    expect(own.ids, text).toEqual(ids);
+    if (text === text.normalize('NFC')) expect(own.offsets.flat(), text).toEqual(offsets);
+  }
+});
+
 describe.skipIf(real === undefined)('SmolLM2-135M-Instruct', () => {
   const reference = fixtureJson<{
     texts: { text: string; ids: number[] }[];

@@ -70,7 +70,7 @@ test('loading and running take at most 1.2 times the weights as held, and one te
         ffn: FFN,
         vocab,
         tied: true,
-        rope: { ...base.rope, rotary: d },
+        ropes: Array<(typeof base.ropes)[0]>(layers).fill({ ...base.ropes[0], rotary: d }),
       },
       weights,
       engine,

@@ -63,9 +63,10 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
     const runs = [[...signals.keys()], [block, kv], [kv]].map((read) => ({ read, sequence: new Sequence(model) }));
     for (const { read, sequence } of runs)
       await sequence.prefill(ids, { policies: read.map((i) => policies[i]), block: 10 });
-    expect(
-      runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * caches.length * ids.length)),
-    ).toEqual([2 * H, H + G, G]);
+    /** Slots that there are: a window's layer holds what the newest token sees. */
+    const slots = attention.windows.map((window) => Math.min(window, ids.length)),
+      all = slots.reduce((a, b) => a + b);
+    expect(runs.map(({ sequence }) => sequence.ledger.entry('statistics').live / (4 * all))).toEqual([2 * H, H + G, G]);
     await expect(runs[2].sequence.scores(probe(attentionAccumulated), 0)).rejects.toThrow(
       'sequence: the signal attention.accumulated was not remembered',
     );
@@ -81,6 +82,7 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
         ]),
       }));
       const window = attention.windows[l],
+        first = ids.length - slots[l],
         rows = probabilities(
           ndarray(Float64Array.from(queries[l]), [H, ids.length, d]),
           [...ids.keys()],
@@ -88,13 +90,22 @@ test.each(['mistral', 'gemma2', 'qwen2'])(
           (_, position, query) => position > query - window,
           attention,
         );
-      const seen = ids.map((_, i) => Math.min(i + 1, window));
+      /** Queries of a window look at the slots that there are; sums have what each query saw in its time. */
+      const left = probabilities(
+        ndarray(Float64Array.from(queries[l]), [H, ids.length, d]),
+        [...ids.keys()],
+        heads,
+        (_, position, query) => position >= first && position > query - window,
+        attention,
+      );
+      const seen = ids.map((_, i) => Math.max(0, i + 1 - Math.max(first, i + 1 - window)));
       for (const { read, sequence } of runs)
         for (const i of read) {
-          const [signal, of, together] = signals[i];
+          const [signal, of, together] = signals[i],
+            looked = signal.id === 'attention.accumulated' || signal.id === 'attention.block' ? rows : left;
           const want = Array.from({ length: G }, (_, g) =>
-            ids.map((_, j) =>
-              rows.slice((g * H) / G, ((g + 1) * H) / G).reduce(
+            Array.from({ length: slots[l] }, (_, i) => first + i).map((j) =>
+              looked.slice((g * H) / G, ((g + 1) * H) / G).reduce(
                 (sum, each) =>
                   sum +
                   of(

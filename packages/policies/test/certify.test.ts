@@ -1,7 +1,8 @@
+import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { certificates, droppedMass, fitConstants, sharingBound } from '@kv/certificates';
 import type { Certificates, Constants } from '@kv/certificates';
-import { generate, watchLayers } from '@kv/models';
+import { generate, loadModel, watchLayers } from '@kv/models';
 import type { HostModel, ObservedRow } from '@kv/models';
 import { parsePolicy } from '../src/index.ts';
 import { llamaGolden } from './goldens.ts';
@@ -166,5 +167,48 @@ describe('budgets by certified mass, in the engine', () => {
   test('while decoding in blocks and at a cadence, too', async () => {
     const { report } = await watched('exact ∘ mass(epsilon=0.1) ∘ topK', { block: 64, every: 3, maxNewTokens: 7 });
     expect(report.counts['events']).toBe(6); // four blocks, and after three and six tokens
+  });
+});
+
+describe('over layers with a window of 8 beside a global one', () => {
+  const open = (): Promise<HostModel> =>
+    loadModel(fileURLToPath(new URL('../../models/test/fixtures/gemma3', import.meta.url)));
+  const prompt = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
+  const rowsOf = async (gemma: HostModel, text: string, options: object): Promise<readonly ObservedRow[]> => {
+    const rows: ObservedRow[] = [];
+    await generate(gemma, {
+      ids: prompt,
+      policy: parsePolicy(text),
+      stopAtEos: false,
+      ...options,
+      certify: { row: (row) => rows.push(row), conclude: () => ({}) },
+    });
+    return rows;
+  };
+
+  test('an event is asked for the slots that a window sees, and drops none where the budget is the window', async () => {
+    const gemma = await open(),
+      { windows } = gemma.config.attention;
+    const rows = await rowsOf(gemma, 'streaming(sinks=2)', { budget: 8, every: 3, maxNewTokens: 12 });
+    expect(new Set(rows.map(({ layer }) => layer)).size).toBe(windows.length);
+    for (const { layer, positions, query, weights, kept } of rows) {
+      expect(query - positions[0]).toBeLessThan(windows[layer]);
+      expect(weights.reduce((a, b) => a + b, 0)).toBeCloseTo(1, 4);
+      if (windows[layer] < Infinity) expect(droppedMass(weights, kept)).toBeCloseTo(0, 6);
+      else expect(droppedMass(weights, kept)).toBeGreaterThan(0.01);
+    }
+    gemma.destroy();
+  });
+
+  test('what a window has passed weighs nothing in the rows of views', async () => {
+    const gemma = await open(),
+      { windows } = gemma.config.attention;
+    const rows = await rowsOf(gemma, 'psaw(phi=0.2)', { maxNewTokens: 12 });
+    for (const { layer, positions, query, weights } of rows) {
+      expect(weights.reduce((a, b) => a + b, 0)).toBeCloseTo(1, 4);
+      // what the window has passed and was not yet freed weighs nothing
+      for (const [slot, p] of positions.entries()) if (query - p >= windows[layer]) expect(weights[slot]).toBe(0);
+    }
+    gemma.destroy();
   });
 });

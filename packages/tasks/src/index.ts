@@ -14,5 +14,6 @@ export type { BootstrapOptions, PairedDifference } from './paired-difference.ts'
 export { random } from './random.ts';
 export type { Random } from './random.ts';
 export { sentencesOf } from './sentences.ts';
+export { spearman } from './spearman.ts';
 export { wilson } from './wilson.ts';
 export type { Confidence, Interval } from './wilson.ts';

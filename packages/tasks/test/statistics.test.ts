@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { mcnemar, pairedDifference, wilson } from '../src/index.ts';
+import { mcnemar, pairedDifference, spearman, wilson } from '../src/index.ts';
 import type { Confidence } from '../src/index.ts';
 
 const path = new URL('../../../../shared/data/conformance/stats_vectors.json', import.meta.url);
@@ -93,4 +93,33 @@ describe('mcnemar', () => {
     expect(mcnemar(1000, 1100)).toBeLessThan(0.04);
     expect(() => mcnemar(1.5, 2)).toThrow('mcnemar: expected whole numbers of at least 0, got 1.5 and 2');
   });
+});
+
+describe('spearman', () => {
+  it('is right by hand, with ties', () => {
+    expect(spearman([1, 2, 3, 4], [10, 20, 30, 40])).toBeCloseTo(1, 12);
+    expect(spearman([1, 2, 3, 4, 5], [5, 6, 7, 8, 7])).toBeCloseTo(0.8207826816681233, 12);
+    expect(spearman([1, 2, 3], [3, 2, 1])).toBeCloseTo(-1, 12);
+    expect(spearman([1, 1], [1, 2])).toBe(0);
+  });
+  it('depends on order alone', () =>
+    fc.assert(
+      fc.property(
+        fc.array(fc.tuple(fc.integer({ min: -50, max: 50 }), fc.integer({ min: -50, max: 50 })), {
+          minLength: 2,
+          maxLength: 20,
+        }),
+        (pairs) => {
+          const x = pairs.map(([u]) => u),
+            y = pairs.map(([, v]) => v);
+          expect(
+            spearman(
+              x.map((u) => Math.exp(u / 10)),
+              y.map((v) => v ** 3),
+            ),
+          ).toBeCloseTo(spearman(x, y), 12);
+          expect(spearman(y, x)).toBeCloseTo(spearman(x, y), 12);
+        },
+      ),
+    ));
 });

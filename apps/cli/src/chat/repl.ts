@@ -1,9 +1,10 @@
 import { createInterface } from 'node:readline';
 import { KvError } from '@kv/core';
+import { bytesText } from '@kv/evaluation';
 import pc from 'picocolors';
-import { bytesText } from '../columns.ts';
 import { oneSentence } from '../one-sentence.ts';
-import type { Input, Terminal } from '../terminal.ts';
+import { plain } from '../plain.ts';
+import { shownOn, type Input, type Terminal } from '../terminal.ts';
 import type { Conversation } from './conversation.ts';
 import { droppedText } from './dropped.ts';
 
@@ -67,7 +68,7 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
     const started = performance.now(),
       before = sequence.counts.steps;
     try {
-      const finish = await say(line, (text) => stdout.write(text), abort);
+      const finish = await say(line, (text) => stdout.write(shownOn(stdout, text)), abort);
       stdout.write('\n');
       const { live } = sequence.bytes(),
         rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
@@ -106,7 +107,7 @@ async function command(
   else if (name === '/save' && file !== '') {
     try {
       await save(file, cwd);
-      stderr.write(`saved to ${file}\n`);
+      stderr.write(`saved to ${plain(file)}\n`);
     } catch (error) {
       if (!KvError.is(error)) throw error;
       stderr.write(`${oneSentence(error)}\n`);

@@ -1,7 +1,7 @@
-import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { fitConstants } from '@kv/certificates';
 import { KvError } from '@kv/core';
+import { checkWritable, writeWhole } from '@kv/evaluation';
 import { watchLayers } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
@@ -44,6 +44,7 @@ async function calibrate(
   terminal: Terminal,
 ): Promise<void> {
   const read = readText(text, terminal.cwd);
+  if (out !== undefined) checkWritable(resolve(terminal.cwd, out), out);
   await withHostModel(command, terminal, async (model) => {
     const { config, tokenizer, name } = model,
       {
@@ -65,12 +66,12 @@ async function calibrate(
       newest: all.newest,
     });
     const constants = all.take(ids.length),
-      json = `${JSON.stringify(constants, null, 1)}\n`;
+      json = `${JSON.stringify({ ...constants, model: model.fingerprint }, null, 1)}\n`;
     if (out === undefined) {
       terminal.stdout.write(json);
       return;
     }
-    writeFileSync(resolve(terminal.cwd, out), json);
+    writeWhole(resolve(terminal.cwd, out), json, out);
     terminal.stdout.write(constantLines(constants));
   });
 }

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import { compile, KvError } from '@kv/core';
+import { compile, excerpt, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { loadCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
@@ -11,7 +11,9 @@ import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
+import { plain } from '../plain.ts';
 import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
+import { checkCacheFile } from '../save-cache.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -72,6 +74,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined)
     throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
+  checkCacheFile(options.save, cwd);
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
   await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) =>
     converse(model, given, options, { ...terminal, input }),
@@ -107,7 +110,7 @@ async function converse(
       seed,
     });
     stderr.write(
-      `${model.name} on ${model.engine}, ${policy.label || 'full'}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
+      `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
@@ -125,9 +128,22 @@ async function opened(
   if (load === undefined) return { sequence: new Sequence(model), policy: given ?? policyOfFile('full') };
   let policy = given;
   const sequence = await loadCache(model, resolve(cwd, load), {
-    policy: async (label) => (policy ??= policyOfFile(label)),
+    policy: (label) => (policy ??= policyOfCache(load, label)),
   });
   return { sequence, policy: policy! };
+}
+
+/** What a saved conversation may name. @throws KvError about the file for what only a person may name */
+function policyOfCache(file: string, label: string): Policy {
+  try {
+    return policyOfFile(label);
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause;
+    throw new KvError(
+      file,
+      `expected a conversation whose policy kv brings along, or --policy to name another one's, got ${excerpt(label)}`,
+    );
+  }
 }
 
 /** In the words that the model was trained on, if its checkpoint says which. */

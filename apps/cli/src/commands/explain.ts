@@ -1,9 +1,10 @@
 import { compile } from '@kv/core';
+import { bytesText } from '@kv/evaluation';
 import { openCheckpoint, slotsOf } from '@kv/models';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { bytesText, columns, countText } from '../columns.ts';
+import { columns, countText } from '../columns.ts';
 import { deviceRows, deviceTable } from '../explain/device-table.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
@@ -53,7 +54,9 @@ export const explainCommand = (terminal: Terminal): Command =>
     });
 
 async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
-  const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)));
+  const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)), {
+    signal: terminal.signal,
+  });
   await close();
   return config;
 }

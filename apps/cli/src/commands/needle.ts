@@ -1,38 +1,38 @@
-import { writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { compile } from '@kv/core';
+import {
+  checkWritable,
+  modeTitles,
+  needleColumns,
+  needleDefaults,
+  needleLegend,
+  needleReport,
+  needleTable,
+  writeWhole,
+} from '@kv/evaluation';
+import type { Mode, NeedleOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
-import { MODEL_HELP } from '../model-source.ts';
+import { colors as pc } from '../colors.ts';
+import { columns } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
-import { prepare } from '../needle/prepare.ts';
-import type { NeedleOptions } from '../needle/prepare.ts';
-import { runPool, threadRunner, threadsOf } from '../needle/pool.ts';
-import type { WorkerData } from '../needle/pool.ts';
-import { duration, startProgress } from '../needle/progress.ts';
-import { reportHtml } from '../needle/report-html.ts';
-import type { Result } from '../needle/results.ts';
-import { digest, openStore } from '../needle/store.ts';
-import { MODES } from '../needle/settings.ts';
-import { summarise } from '../needle/summary.ts';
-import { table } from '../needle/table.ts';
+import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { MODEL_HELP } from '../model-source.ts';
 import { budget, list, number, oneOf, whole } from '../option-values.ts';
+import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { duration } from '../progress.ts';
 import type { Terminal } from '../terminal.ts';
 
-/**
- * Windows below the smallest budget; wide pooling, since the question's attention falls on the first token of a value
- * alone.
- */
-const POLICIES =
-  'full,streaming,random,knorm,h2o,tova,snapkv(window=16,kernel=17,pooling=max),snapkvCaote(window=16,kernel=17,pooling=max),pyramidal(window=16,kernel=17),taFast(reach=12,slots=24)';
+interface Flags extends Omit<NeedleOptions, 'modes'> {
+  readonly model: string;
+  readonly mode: Mode | 'both';
+  readonly out?: string;
+  readonly fresh?: true;
+}
 
 /** `kv needle`: which policy still lets the model answer at which budget. */
 export const needleCommand = (terminal: Terminal): Command => {
-  const policies = list('--policies', (text) => text),
-    depths = list('--depths', number('--depths', { min: 0, max: 1 })),
-    budgets = list('--budgets', budget('--budgets'));
   return new Command('needle')
     .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
     .option('--model <name>', MODEL_HELP, 'embedded')
@@ -41,99 +41,98 @@ export const needleCommand = (terminal: Terminal): Command => {
     .option(
       '--policies <list>',
       "policies as 'kv run --policy' takes them, between commas",
-      policies,
-      policies(POLICIES),
+      list('--policies', (text) => text),
+      needleDefaults.policies,
     )
     .option(
       '--budgets <list>',
       'slots per layer and KV head, or shares of the prompt, between commas',
-      budgets,
-      budgets('12.5%,25%,50%'),
+      list('--budgets', budget('--budgets')),
+      needleDefaults.budgets,
     )
     .option(
       '--depths <list>',
       'where the fact stands, 0 (first) to 1 (last), between commas',
-      depths,
-      depths('0.1,0.5,0.9'),
+      list('--depths', number('--depths', { min: 0, max: 1 })),
+      needleDefaults.depths,
     )
-    .option('--prompts <n>', 'prompts for every policy, budget, depth and mode', whole('--prompts', { min: 1 }), 50)
-    .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), 512)
+    .option(
+      '--prompts <n>',
+      'prompts for every policy, budget, depth and mode',
+      whole('--prompts', { min: 1 }),
+      needleDefaults.prompts,
+    )
+    .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), needleDefaults.tokens)
     .option(
       '--mode <mode>',
       'aware (question in the prompt), agnostic (question after the eviction) or both',
-      oneOf('--mode', [...MODES, 'both']),
-      'both' as const,
+      oneOf('--mode', [...needleDefaults.modes, 'both']),
+      'both',
     )
     .option(
       '--form <form>',
       'code (8 characters), number (7 digits) or both in turn',
       oneOf('--form', ['code', 'number', 'both']),
-      'both' as const,
+      needleDefaults.form,
     )
     .option(
       '--asking <form>',
       'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)',
       oneOf('--asking', ['cued', 'free']),
-      'cued' as const,
+      needleDefaults.asking,
     )
-    .option('--distractors <n>', 'other facts of the same form in the text', whole('--distractors', { max: 16 }), 0)
-    .option('--seed <n>', 'other prompts', whole('--seed'), 0)
     .option(
-      '--workers <n>',
-      'threads, each with its own model (on a GPU 1 unless given)',
-      whole('--workers', { min: 1, max: 64 }),
-      Math.min(8, availableParallelism()),
+      '--distractors <n>',
+      'other facts of the same form in the text',
+      whole('--distractors', { max: 16 }),
+      needleDefaults.distractors,
     )
+    .option('--seed <n>', 'other prompts', whole('--seed'), needleDefaults.seed)
+    .option(...workersOption)
     .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
     .option('--fresh', 'forget the results of earlier runs with these settings')
-    .action(async (options: NeedleOptions, command: Command) => {
-      const compiled = await Promise.all(
-        options.policies.map(async (text) => compile(await resolvePolicy(text, terminal))),
-      );
-      const engine = await chooseEngine(command, terminal.cwd, compiled.every(residentOn)),
-        shared = engine.startsWith('webgpu') && command.getOptionValueSource('workers') !== 'cli';
-      // workers share one GPU, each with its own weights on it
-      await needleRun({ ...options, engine, workers: shared ? 1 : options.workers }, terminal);
-    });
+    .action((flags: Flags, command: Command) => flagged(command, () => needle(flags, command)));
+
+  async function needle(flags: Flags, command: Command): Promise<void> {
+    const { cwd, stdout } = terminal,
+      { model, policies, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors, fresh } = flags;
+    if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
+    const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
+      machine = machineOf(command, await chooseEngine(command, cwd, compiled.every(residentOn))),
+      { subject, path } = await subjectOf(model, machine, terminal);
+    const asked = { policies, budgets, depths, prompts, tokens, seed, form, asking, distractors },
+      modes = mode === 'both' ? needleDefaults.modes : [mode],
+      table = await needleTable(subject, { ...asked, modes }, namingOf(terminal)),
+      ran = await run(table, path, machine, fresh, terminal);
+    if (!ran) return;
+    const { engine } = ran.result.settings,
+      out = resolve(cwd, flags.out ?? ran.path.replace(/jsonl$/, 'html')),
+      called = relative(cwd, out) || out,
+      seconds = ran.seconds === undefined ? '' : ` in ${duration(ran.seconds)}`;
+    writeWhole(out, needleReport(ran.result), called);
+    stdout.write(
+      `${needleText(ran.result)}\n\n${prompts * depths.length} prompts of ${tokens} tokens, ${prompts} at each of ${depths.length} depths${seconds}, on ${engine}\nreport: ${plain(called)}\n`,
+    );
+  }
 };
 
-async function needleRun(options: NeedleOptions, terminal: Terminal): Promise<void> {
-  const { stdout, stderr, signal, cwd } = terminal;
-  const started = performance.now();
-  const { settings, ways, jobs, path } = await prepare(options, terminal);
-  const store = openStore(resolve(cwd, '.kv'), settings, options.fresh);
-  const known = new Map<string, Result>(store.found.map((result) => [result.id, result]));
-  const left = jobs.filter(({ id }) => !known.has(id));
-  if (left.length === 0)
-    stderr.write(`needle: all results are in ${relative(cwd, store.path)}; --fresh measures again\n`);
-  else {
-    if (left.length < jobs.length) stderr.write(`needle: continues ${relative(cwd, store.path)}\n`);
-    const progress = startProgress('needle', stderr, jobs.length, jobs.length - left.length);
-    const data: WorkerData = { settings, path, cwd, engine: options.engine, threads: threadsOf(options.workers) };
-    const onResult = (result: Result): void => {
-      store.add(result);
-      known.set(result.id, result);
-      progress.step();
-    };
-    await runPool({
-      jobs: left,
-      size: options.workers,
-      start: () => threadRunner('needle', data),
-      signal,
-      onResult,
-    }).finally(() => progress.stop());
-  }
-  if (signal.aborted) {
-    stderr.write(
-      `needle: stopped after ${known.size} of ${jobs.length} jobs, which are in ${relative(cwd, store.path)}; the same command continues\n`,
-    );
-    return;
-  }
-  const rows = summarise(settings, ways, [...known.values()]);
-  const out = resolve(cwd, options.out ?? `.kv/needle-${digest(settings)}.html`);
-  writeFileSync(out, reportHtml({ settings, ways, rows, results: [...known.values()] }));
-  const seconds = left.length === 0 ? '' : ` in ${duration((performance.now() - started) / 1000)}`;
-  stdout.write(
-    `${table(rows)}\n\n${settings.prompts * settings.depths.length} prompts of ${settings.tokens} tokens, ${settings.prompts} at each of ${settings.depths.length} depths${seconds}, on ${settings.engine}\nreport: ${relative(cwd, out) || out}\n`,
-  );
+/** The rows as a table for a terminal, one block a mode, and what its columns say. */
+export function needleText({ settings, rows }: NeedleTable): string {
+  const head = needleColumns.map(([title]) => pc.dim(title)),
+    right = new Set(head.keys());
+  right.delete(0);
+  const blocks = settings.modes.map((mode) => {
+    const ofMode = rows.filter(({ way }) => way.mode === mode);
+    return `${pc.bold(modeTitles[mode])}\n${columns([head, ...ofMode.map((row, i) => line(row, ofMode[i - 1]))], right)}`;
+  });
+  return `${blocks.join('\n\n')}\n\n${pc.dim(needleLegend)}`;
+}
+
+function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {
+  const { share } = row.accuracy,
+    tint = share >= 0.9 ? pc.green : share < 0.4 ? pc.red : pc.yellow;
+  return needleColumns.map(([title, cell]) => {
+    if (title === 'policy' && above?.policy === row.policy) return '';
+    return title === 'right' ? tint(cell(row)) : cell(row);
+  });
 }

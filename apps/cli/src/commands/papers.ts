@@ -1,44 +1,36 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { basename, join, relative, resolve } from 'node:path';
-import { KvError } from '@kv/core';
-import { openCheckpoint } from '@kv/models';
-import { heldOutBook, sentencesOf } from '@kv/tasks';
+import { join, relative, resolve } from 'node:path';
+import {
+  checkWritable,
+  outcomeCells,
+  paperNames,
+  paperStudy,
+  planFor,
+  planNames,
+  planText,
+  rowsOf,
+  rowText,
+  studyMarkdown,
+  usualPlan,
+  writeWhole,
+} from '@kv/evaluation';
+import type { Paper, PlanName, Study, Verdict } from '@kv/evaluation';
 import { Command } from 'commander';
+import { colors as pc } from '../colors.ts';
+import { columns } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
-import type { EngineChoice } from '../engine.ts';
-import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
-import { didYouMean } from '@kv/core';
-import { engineName } from '../needle/prepare.ts';
-import { runPool, threadRunner, threadsOf } from '../needle/pool.ts';
-import { startProgress } from '../needle/progress.ts';
-import { digest, openLines } from '../needle/store.ts';
-import { weightsDigest } from '../needle/weights-digest.ts';
+import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
-import { carried } from '../papers/carries.ts';
-import { contrastsOf, jobsOf, known } from '../papers/jobs.ts';
-import type { Job, Result, Settings } from '../papers/jobs.ts';
-import { outcomeOf } from '../papers/outcome.ts';
-import { PLAN_NAMES, planFor, planJson, usual } from '../papers/plans.ts';
-import type { PlanName } from '../papers/plans.ts';
-import { markdown, planText, terminalTable } from '../papers/table.ts';
-import type { Study } from '../papers/table.ts';
-import { isPlanned, PAPERS } from '../papers/types.ts';
-import type { Excused, Kind, Paper, Plan, Row } from '../papers/types.ts';
-import { proseOf } from '../papers/windows.ts';
-import type { PapersData } from '../papers/worker.ts';
 import type { Terminal } from '../terminal.ts';
 
-interface PapersOptions {
+interface Flags {
   readonly model: string;
   readonly plan?: PlanName;
-  readonly engine: EngineChoice;
   readonly paper?: readonly Paper[];
   readonly row?: readonly string[];
   readonly n?: number;
   readonly seed?: number;
-  readonly workers: number;
   readonly out?: string;
   readonly list?: true;
   readonly json?: true;
@@ -46,21 +38,21 @@ interface PapersOptions {
 }
 
 /** `kv papers`: what each paper promised, measured here. */
-export const papersCommand = (terminal: Terminal): Command =>
-  new Command('papers')
-    .description('Rerun what the papers promised, from the plans in studies/papers, and say what held.')
+export const papersCommand = (terminal: Terminal): Command => {
+  return new Command('papers')
+    .description('Rerun what the papers promised, from plans that were fixed before, and say what held.')
     .option('--model <name>', MODEL_HELP, 'embedded')
     .option(
       '--plan <name>',
       '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint) (default: 1 on the embedded model, else 3)',
-      oneOf('--plan', PLAN_NAMES),
+      oneOf('--plan', planNames),
     )
     .option(...engineOption('exact'))
     .option(...deviceOption)
     .option(
       '--paper <list>',
-      `only rows of these papers: ${PAPERS.join(', ')}`,
-      list('--paper', oneOf('--paper', PAPERS)),
+      `only rows of these papers: ${paperNames.join(', ')}`,
+      list('--paper', oneOf('--paper', paperNames)),
     )
     .option(
       '--row <list>',
@@ -69,177 +61,69 @@ export const papersCommand = (terminal: Terminal): Command =>
     )
     .option('--n <n>', "prompts of every task (default: the plan's)", whole('--n', { min: 2, max: 10_000 }))
     .option('--seed <n>', "other prompts than the plan's: development", whole('--seed'))
-    .option(
-      '--workers <n>',
-      'threads, each with its own model (on a GPU 1 unless given)',
-      whole('--workers', { min: 1, max: 64 }),
-      Math.min(8, availableParallelism()),
-    )
+    .option(...workersOption)
     .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
     .option('--list', 'print the plan and run nothing')
     .option('--json', 'with --list: the whole plan as JSON')
     .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
-    .action(async (options: PapersOptions, command: Command) => {
-      const kind: Kind = options.model === 'embedded' ? 'embedded' : 'real',
-        name = options.plan ?? usual(kind),
-        plan = planFor(name, kind),
-        rows = rowsOf(plan, name, options);
-      if (options.list) {
-        terminal.stdout.write(options.json ? planJson(plan) : `${planText(rows, plan.on)}\n`);
-        return;
-      }
-      // observers, saved states and logits are read on the host
-      const engine = await chooseEngine(command, terminal.cwd, false);
-      await papers(
-        {
-          ...options,
-          engine,
-          workers: engine === 'webgpu' && command.getOptionValueSource('workers') !== 'cli' ? 1 : options.workers,
-        },
-        { kind, name, plan, rows },
-        terminal,
-      );
-    });
+    .action((flags: Flags, command: Command) => flagged(command, () => papers(flags, command)));
 
-/** What a command comes to. */
-interface Chosen {
-  readonly kind: Kind;
-  readonly name: PlanName;
-  readonly plan: Plan;
-  readonly rows: readonly Row[];
-}
-
-function rowsOf(plan: Plan, name: PlanName, { row, paper }: PapersOptions): readonly Row[] {
-  const ids = plan.rows.map(({ id }) => id),
-    unknown = row?.find((id) => !ids.includes(id));
-  if (unknown !== undefined)
-    throw new KvError(
-      '--row',
-      `expected a row of plan ${name}${didYouMean(unknown, ids)}, got '${unknown}': 'kv papers --plan ${name} --list' lists them`,
-    );
-  return plan.rows.filter((one) => (row?.includes(one.id) ?? true) && (paper?.includes(one.paper) ?? true));
-}
-
-async function papers(options: PapersOptions, chosen: Chosen, terminal: Terminal): Promise<void> {
-  const { stdout, stderr, signal, cwd } = terminal,
-    { kind, name, plan } = chosen,
-    { model, n, workers, engine, seed = plan.seed } = options;
-  const path = await resolveModel(model, terminal),
-    rows = await carriedRows(chosen, path, { n, seed, cwd });
-  const settings: Settings = { weights: await weightsDigest(path), engine: await engineName(engine, cwd), seed };
-  const store = openLines<Result>(resolve(cwd, '.kv'), 'papers', settings, options.fresh),
-    results = [...store.found];
-  const jobs = jobsOf(plan, rows.filter(isPlanned), kind, n, known(results, plan)),
-    data: PapersData = {
-      path,
-      cwd,
-      engine,
-      threads: threadsOf(workers),
-      plan: name,
-      seed,
-      embedded: kind === 'embedded',
-    };
-  if (jobs.length > 0) {
-    const progress = startProgress('papers', stderr, jobs.length, 0);
-    const onResult = (result: Result): void => {
-      store.add(result);
-      results.push(result);
-      progress.step();
-    };
-    await runPool<Job, Result>({
-      jobs,
-      size: workers,
-      start: () => threadRunner('papers', data),
-      signal,
-      onResult,
-    }).finally(() => progress.stop());
+  async function papers(flags: Flags, command: Command): Promise<void> {
+    const { cwd, stdout } = terminal,
+      { model, paper, row, n, seed, fresh } = flags,
+      usual = usualPlan(model === 'embedded' ? 'embedded' : 'real'),
+      name = flags.plan ?? usual,
+      plan = planFor(name, model === 'embedded' ? 'embedded' : 'real'),
+      asked = { papers: paper, rows: row };
+    if (flags.list) {
+      const rows = rowsOf(plan, asked).map((one) => `${pc.bold(one.id)}  ${rowText(one, plan.on)}`);
+      stdout.write(flags.json ? planText(name) : `${rows.join('\n\n')}\n`);
+      return;
+    }
+    if (flags.out !== undefined) checkWritable(join(resolve(cwd, flags.out), 'results'), flags.out, { folder: true });
+    // observers, saved states and logits are read on the host
+    const machine = machineOf(command, await chooseEngine(command, cwd, false)),
+      { subject, path } = await subjectOf(model, machine, terminal),
+      study = await paperStudy(subject, plan, { ...asked, n, seed, ...namingOf(terminal) }),
+      ran = await run(study, path, machine, fresh, terminal);
+    if (!ran) return;
+    stdout.write(`${studyText(ran.result)}\n`);
+    if (flags.out === undefined) return;
+    const files = written(ran.result, commandOf(flags), name === usual ? '' : `-${name}`, resolve(cwd, flags.out));
+    stdout.write(`results: ${files.map((file) => relative(cwd, file)).join(', ')}\n`);
   }
-  if (signal.aborted) {
-    stderr.write(
-      `papers: stopped; ${results.length} results are in ${relative(cwd, store.path)}; the same command continues\n`,
-    );
-    return;
-  }
-  const study = studyOf(options, settings, { ...chosen, rows }, results);
-  stdout.write(`${terminalTable(study)}\n`);
-  if (options.out !== undefined)
-    stdout.write(
-      `results: ${written(study, name === usual(kind) ? '' : `-${name}`, resolve(cwd, options.out))
-        .map((file) => relative(cwd, file))
-        .join(', ')}\n`,
-    );
+};
+
+/** The flags on which results depend. */
+function commandOf({ model, plan, paper, row, n, seed }: Flags): string {
+  const flags = { model: model === 'embedded' ? undefined : model, plan, paper, row, n, seed };
+  return `kv papers${Object.entries(flags)
+    .flatMap(([flag, value]) => (value === undefined ? [] : [` --${flag} ${String(value)}`]))
+    .join('')}`;
 }
 
-/** Rows as the model can be asked them. Weights are the workers' business: configuration and tokenizer say it. */
-async function carriedRows(
-  { kind, plan, rows }: Chosen,
-  path: string,
-  { n, seed, cwd }: { readonly n: number | undefined; readonly seed: number; readonly cwd: string },
-): Promise<readonly Row[]> {
-  const { config, tokenizer, close } = await openCheckpoint(checkpointPath(path)),
-    book = await heldOutBook();
-  await close();
-  return carried(
-    rows,
-    plan,
-    {
-      path,
-      kind,
-      config,
-      tokenizer,
-      sentences: sentencesOf(book),
-      prose: proseOf(book, tokenizer, plan, seed).length,
-      cwd,
-    },
-    n,
-  );
+const TINTS: Readonly<Record<Verdict, (text: string) => string>> = {
+  held: pc.green,
+  not: pc.red,
+  undecided: pc.yellow,
+};
+
+/** The study for a terminal. */
+export function studyText({ outcomes, excused, label }: Study): string {
+  const rows = outcomes.map((outcome) => {
+    const cells = [outcome.row.id, ...outcomeCells(outcome)];
+    return cells.with(-1, TINTS[outcome.verdict](outcome.verdict));
+  });
+  const lines = columns([['row', 'promise', 'measured: better by', 'n', 'verdict'].map(pc.dim), ...rows], new Set([3])),
+    without = excused.map(({ id, excuse }) => `${id}: ${excuse}`).join('\n');
+  return `${label === undefined ? '' : `${pc.yellow(label)}\n`}${lines}${without === '' ? '' : `\n\n${pc.dim(`not run\n${without}`)}`}`;
 }
 
-function studyOf(
-  { model, plan: asked, n, paper, row }: PapersOptions,
-  settings: Settings,
-  { kind, plan, rows }: Chosen,
-  results: readonly Result[],
-): Study {
-  const own = settings.seed === plan.seed;
-  const flags = [
-    model === 'embedded' ? '' : ` --model ${model}`,
-    asked === undefined ? '' : ` --plan ${asked}`,
-    paper ? ` --paper ${paper.join(',')}` : '',
-    row ? ` --row ${row.join(',')}` : '',
-    n === undefined ? '' : ` --n ${n}`,
-    own ? '' : ` --seed ${settings.seed}`,
-  ];
-  const label = own
-      ? n === undefined
-        ? undefined
-        : `${n} prompts, not the plan's number`
-      : "development: not the plan's prompts",
-    all = known(results, plan),
-    planned = rows.filter(isPlanned);
-  const tasks = new Set(planned.flatMap((one) => contrastsOf(one, kind).map(({ task }) => task))),
-    seconds = results.reduce((sum, result) => sum + (tasks.has(result.task) ? result.seconds : 0), 0);
-  return {
-    command: `kv papers${flags.join('')}`,
-    date: new Date().toISOString().slice(0, 10),
-    plan: digest(plan),
-    model: basename(model),
-    ...settings,
-    ...(label !== undefined && { label }),
-    seconds,
-    outcomes: planned.map((one) => outcomeOf(one, kind, n, all)),
-    excused: rows.filter((one): one is Excused => !isPlanned(one)),
-    left: plan.rows.filter(({ id }) => !rows.some((one) => one.id === id)).map(({ id }) => id),
-  };
-}
-
-function written(study: Study, plan: string, folder: string): readonly string[] {
-  mkdirSync(folder, { recursive: true });
-  const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${plan}`);
-  writeFileSync(
-    `${name}.json`,
-    `${JSON.stringify({ ...study, outcomes: study.outcomes.map(({ row, ...outcome }) => ({ row: row.id, ...outcome })) }, undefined, 1)}\n`,
-  );
-  writeFileSync(`${name}.md`, markdown(study));
+/** Writes a study as JSON and as Markdown; `suffix` names a plan that is not the usual one. */
+function written(study: Study, command: string, suffix: string, folder: string): readonly string[] {
+  const name = join(folder, `results-${study.model.replace(/\.\w+$/, '')}${suffix}`),
+    outcomes = study.outcomes.map(({ row, ...outcome }) => ({ row: row.id, ...outcome }));
+  writeWhole(`${name}.json`, `${JSON.stringify({ command, ...study, outcomes }, undefined, 1)}\n`, `${name}.json`);
+  writeWhole(`${name}.md`, studyMarkdown(study, command), `${name}.md`);
   return [`${name}.json`, `${name}.md`];
 }

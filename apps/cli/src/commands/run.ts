@@ -2,7 +2,7 @@ import { compile, KvError } from '@kv/core';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
-import type { Budget, Generated } from '@kv/models';
+import type { Budget, Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
@@ -13,7 +13,8 @@ import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
-import type { Terminal } from '../terminal.ts';
+import { checkCacheFile } from '../save-cache.ts';
+import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
 interface RunOptions {
@@ -50,7 +51,7 @@ export const runCommand = (terminal: Terminal): Command =>
   new Command('run')
     .description('Answer a prompt while a policy keeps the cache at its budget.')
     .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(...engineOption('exact'))
+    .option(...engineOption('fast'))
     .option(...deviceOption)
     .option('--prompt <text>', 'the prompt')
     .option('--prompt-file <file>', 'a file with the prompt')
@@ -137,6 +138,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     read = over
       ? undefined
       : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
+  checkCacheFile(saveCache, cwd);
   const policy = await resolvePolicy(options.policy, { cwd });
   if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined)
     throw new KvError(
@@ -165,10 +167,12 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       signal,
       certify:
         options.certify &&
-        certificates({ constants: fitted === undefined ? undefined : readConstants(fitted, model.config) }),
+        certificates({
+          constants: fitted === undefined ? undefined : readConstants(boundTo(model, fitted), model.config),
+        }),
     });
     if (!options.json) {
-      for await (const { text } of generation) stdout.write(text);
+      for await (const { text } of generation) stdout.write(shownOn(stdout, text));
       if (!signal.aborted)
         stdout.write(
           `\n${options.certify ? certificateLines((await generation).report.certificates as Certificates) : ''}`,
@@ -178,6 +182,16 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     const generated = await generation;
     if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
+}
+
+/** The text of a file of constants. @throws KvError for one that says that it is of another model */
+function boundTo({ name, fingerprint }: Model, text: string): string {
+  const of = /"model": "([0-9a-f]{64})"/.exec(text)?.[1];
+  if (of === undefined || of === fingerprint) return text;
+  throw new KvError(
+    '--constants',
+    `expected constants of ${name} (fingerprint ${fingerprint.slice(0, 12)}), got those of another model (${of.slice(0, 12)})`,
+  );
 }
 
 const asJson = (

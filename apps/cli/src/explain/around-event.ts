@@ -1,16 +1,16 @@
 import { isState, sizeOf } from '@kv/core';
 import type { AnySignal, Draft, State, Tensor } from '@kv/core';
 import { asksSeen, statisticOf, sumRows, watchOf, windowOf } from '@kv/models';
+import type { Cost } from '@kv/gpu';
 import type { ModelConfig } from '@kv/models';
-import type { DeviceCost } from './device-ops.ts';
 
 /** Dispatches by the numbers of 32 bits that each reads and writes. */
-export const moves = (...numbers: readonly number[]): DeviceCost => ({
+export const moves = (...numbers: readonly number[]): Cost => ({
   dispatches: numbers.length,
   bytes: 4 * numbers.reduce((a, b) => a + b, 0),
   operations: 0,
 });
-export const together = (...costs: readonly DeviceCost[]): DeviceCost =>
+export const together = (...costs: readonly Cost[]): Cost =>
   costs.reduce(
     (a, b) => ({
       dispatches: a.dispatches + b.dispatches,
@@ -30,7 +30,7 @@ export function keptSums(
 }
 
 /** What `@kv/gpu-models` records for a signal, one of `needs`, of one layer that has seen n tokens and lost none. */
-export function signalCost(signal: AnySignal, needs: readonly AnySignal[], config: ModelConfig, n: number): DeviceCost {
+export function signalCost(signal: AnySignal, needs: readonly AnySignal[], config: ModelConfig, n: number): Cost {
   const { queryHeads: H, kvHeads: G, headDim: d, hidden } = config;
   const w = Math.min(n, windowOf(signal)),
     { id } = signal;
@@ -95,7 +95,7 @@ export function compactCost(
   n: number,
   most: number,
   waits: boolean,
-): DeviceCost {
+): Cost {
   const { queryHeads: H, kvHeads: G, headDim: d } = config,
     sums = keptSums(needs, config);
   const written = moves(
@@ -106,7 +106,7 @@ export function compactCost(
   const own = kept.shape[0] ?? 1,
     rowsOf = (rows: number): number => Math.min(rows, own);
   const compact = (rows: number, channels: number): number => rowsOf(rows) * (most + 1) + 2 * rows * most * channels,
-    beside = (rows: number): DeviceCost => moves(compact(rows, 1), rowsOf(rows) + rows * n);
+    beside = (rows: number): Cost => moves(compact(rows, 1), rowsOf(rows) + rows * n);
   const slots = needs.flatMap((s) =>
     isState(s) && s.state.kind === 'slot' && s.state.rows !== 'model'
       ? [{ query: H, kv: G, layer: 1 }[s.state.rows]]

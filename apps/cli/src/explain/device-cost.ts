@@ -1,18 +1,19 @@
+import { traceOps } from '@kv/core';
 import type { AnySignal, Compiled } from '@kv/core';
+import { planOps } from '@kv/gpu';
+import type { Cost } from '@kv/gpu';
 import type { ModelConfig } from '@kv/models';
 import { compactCost, keptSums, moves, signalCost, together } from './around-event.ts';
-import { deviceOps } from './device-ops.ts';
-import type { DeviceCost } from './device-ops.ts';
 import { recordEvent } from './record-event.ts';
 
 /** What a policy costs on a GPU beside what the model costs. */
 export interface OnDevice {
-  readonly prefill: DeviceCost;
+  readonly prefill: Cost;
   /** Signals that the event reads: attention of a window of queries, sums. */
-  readonly score: DeviceCost;
+  readonly score: Cost;
   /** Scores to kept slots. */
-  readonly select: DeviceCost;
-  readonly compact: DeviceCost;
+  readonly select: Cost;
+  readonly compact: Cost;
   /** What score, select and compact take of prefill: of its operations, of its bytes, and of its time on `ADAPTER`. */
   readonly shares: { readonly operations: number; readonly bytes: number; readonly time: number };
   readonly sums: SumsShare | undefined;
@@ -33,7 +34,7 @@ const ADAPTER = { operations: 1e13, bytes: 5e11, dispatch: 5e-6 } as const;
 /** Tokens that go through a layer's programs together. */
 const TOGETHER = 512;
 
-const seconds = ({ operations, bytes, dispatches }: DeviceCost): number =>
+const seconds = ({ operations, bytes, dispatches }: Cost): number =>
   Math.max(operations / ADAPTER.operations, bytes / ADAPTER.bytes) + dispatches * ADAPTER.dispatch;
 
 /** What is known of a policy on a prompt. */
@@ -63,9 +64,10 @@ export function onDevice(
   policy: Compiled,
   config: ModelConfig,
   { length: n, budget, budgets, events, waits, needs, multiplyAdds }: Given,
-): { readonly device: OnDevice; readonly calls: ReadonlyMap<string, number> } {
-  const { ops, cost, calls } = deviceOps(),
-    left = events ? recordEvent(policy, config, n, budget, ops) : [],
+): { readonly device: OnDevice; readonly calls: readonly string[] } {
+  const { ops, cost } = planOps(),
+    { ops: traced, calls } = traceOps(ops),
+    left = events ? recordEvent(policy, config, n, budget, traced) : [],
     select = { ...cost };
   const score = events
     ? together(...budgets.flatMap(() => needs.map((signal) => signalCost(signal, needs, config, n))))
@@ -99,7 +101,7 @@ export function prefillTraffic(
       (_, part) => [Math.min(n, (part + 1) * TOGETHER) - part * TOGETHER, Math.min(n, (part + 1) * TOGETHER)] as const,
     ),
     weights = 2 * D * (d * (2 * H + 2 * G) + 3 * F);
-  const part = ([m, held]: readonly [number, number]): DeviceCost =>
+  const part = ([m, held]: readonly [number, number]): Cost =>
     together(
       { dispatches: 0, bytes: weights, operations: 0 },
       // norm, product, heads of queries, keys, values; angles are d numbers

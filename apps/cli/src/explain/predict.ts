@@ -41,7 +41,9 @@ export interface Prediction {
 
 /** @throws KvError for a length beyond the context, or a budget below what the policy forces */
 export function predict(policy: Compiled, config: ModelConfig, length: number, budget: number): Prediction {
-  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config;
+  const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
+    held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
+    heldByAll = held.reduce((a, b) => a + b, 0);
   if (length > maxPositions)
     throw new KvError('--length', `expected at most ${maxPositions} tokens, the context of the model, got ${length}`);
   const floor = policy.floor(length, budget);
@@ -50,7 +52,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
       '--budget',
       `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget}`,
     );
-  const lengths = Array.from({ length: L }, () => Array.from({ length: G }, () => length));
+  const lengths = held.map((slots) => Array.from({ length: G }, () => slots));
   const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;
   const budgets = plan?.budgets ?? lengths;
   const window = Math.max(0, ...policy.needs.map(windowOf)),
@@ -61,11 +63,12 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
           .length;
   const kept = budgets.flat().reduce((a, b) => a + b, 0),
     slot = 2 * d * 4 + 4,
-    before = L * G * length * slot,
+    before = G * heldByAll * slot,
+    whole = before + G * (length - Math.min(...held)) * slot, // one layer at a time has all of the prompt
     after = kept * slot;
   const wide = waits(policy);
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
-  const events = policy.evicts && budgets.flat().some((b) => b < length);
+  const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
   const { device, calls } = onDevice(policy, config, {
     length,
@@ -92,24 +95,39 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
         ? ['the policy finds its own size in a run: slots and bytes are those of the budget given']
         : []),
       ...(plan?.notes ?? []),
+      ...windowNotes(config, length),
     ],
     bytes: {
       before,
       after,
-      peak: !events || wide ? before : Math.min(before, after + widest * slot),
+      peak: !events || wide ? whole : Math.min(whole, after + widest * slot),
       rings: window === 0 ? 0 : L * window * (H * d * 4 + 4),
-      statistics: sums * L * length * 4,
+      statistics: sums * heldByAll * 4,
       states: stateBytes(policy, config, length),
     },
     multiplyAdds: {
       prefill,
       passes: L * H * d * length * window,
-      tokenBefore: perToken(config) + 2 * L * H * d * length,
+      tokenBefore: perToken(config) + 2 * H * d * heldByAll,
       tokenAfter: perToken(config) + (2 * H * d * kept) / G,
     },
-    operations: Object.fromEntries(calls),
+    operations: countsOf(calls.filter((name) => name !== 'from')),
     device,
   };
+}
+
+/** Layers that hold less than the prompt, whatever the policy. */
+function windowNotes({ layers, attention: { windows } }: ModelConfig, length: number): readonly string[] {
+  const short = windows.filter((window) => window < length);
+  if (short.length === 0) return [];
+  const sizes = [...new Set(short)].sort((a, b) => a - b).join(' or ');
+  return [`${short.length} of ${layers} layers have a sliding window of ${sizes} and never hold more slots than that`];
+}
+
+function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
+  const counts: Record<string, number> = {};
+  for (const name of names) counts[name] = (counts[name] ?? 0) + 1;
+  return counts;
 }
 
 /** Multiply-adds of the matrix products of one token, the head included. */

@@ -8,7 +8,11 @@ const shape = (
   hidden: number,
   ffn: number,
   vocab: number,
-): ModelConfig => ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, maxPositions: 131_072 }) as ModelConfig;
+): ModelConfig =>
+  ({
+    ...{ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, maxPositions: 131_072 },
+    attention: { scale: headDim ** -0.5, windows: [] },
+  }) as Partial<ModelConfig> as ModelConfig;
 
 /** Shapes of known models, for predictions without a file: all that costs depend on. */
 export const SHAPES: Readonly<Record<string, ModelConfig>> = {

@@ -69,9 +69,13 @@ async function find(cwd: string): Promise<Installed> {
     } catch (cause) {
       failed.push(`${manifest.name} could not be imported: ${cause instanceof Error ? cause.message : String(cause)}`);
     }
-  const versions = new Map(packages.map(({ manifest: { name, version = '0.0.0' } }) => [name, version]));
-  return { known: registry(modules, catalogue), versions, failed };
+  return { known: registry(modules, catalogue), versions: versionsOf(packages), failed };
 }
+
+/** Versions of the packages with pieces; nothing is imported. */
+export const installedVersions = (cwd: string): ReadonlyMap<string, string> => versionsOf(packagesWithPieces(cwd));
+const versionsOf = (packages: readonly Package[]): ReadonlyMap<string, string> =>
+  new Map(packages.map(({ manifest: { name, version = '0.0.0' } }) => [name, version]));
 
 function packagesWithPieces(cwd: string): readonly Package[] {
   const packages = new Map<string, Package>();
@@ -89,6 +93,14 @@ const workspace = (folder: string): readonly Package[] =>
   existsSync(join(folder, 'pnpm-workspace.yaml'))
     ? folders(join(folder, 'packages')).flatMap((family) => folders(family).flatMap(read))
     : [];
+/** The version of a package as a folder sees it. */
+export function versionOf(name: string, folder: string): string | undefined {
+  for (const parent of parents(folder)) {
+    const manifest = manifestOf(join(parent, 'node_modules', name));
+    if (manifest) return manifest.version;
+  }
+  return undefined;
+}
 const within = (modules: string): readonly Package[] =>
   folders(modules).flatMap((folder) => (/[/\\]@[^/\\]+$/.test(folder) ? folders(folder) : [folder]).flatMap(read));
 
@@ -102,11 +114,14 @@ function folders(folder: string): readonly string[] {
   }
 }
 function read(folder: string): readonly Package[] {
+  const manifest = manifestOf(folder);
+  return manifest?.kv?.pieces === true || typeof manifest?.kv?.pieces === 'string' ? [{ folder, manifest }] : [];
+}
+function manifestOf(folder: string): Manifest | undefined {
   try {
-    const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
-    return manifest.kv?.pieces === true || typeof manifest.kv?.pieces === 'string' ? [{ folder, manifest }] : [];
+    return JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as Manifest;
   } catch {
-    return [];
+    return undefined;
   }
 }
 

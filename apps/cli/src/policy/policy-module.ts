@@ -16,7 +16,7 @@ export const looksLikePath = (name: string): boolean =>
  * @throws KvError in one sentence for a module that cannot be imported or exports no `policy`.
  */
 export async function policyModule(name: string, cwd: string): Promise<AnyFactory | undefined> {
-  const url = looksLikePath(name) ? pathUrl(name, cwd) : packageUrl(name, cwd);
+  const url = moduleUrl(name, cwd);
   if (url === undefined) {
     if (looksLikePath(name)) throw new KvError(name, 'expected a file, got nothing at this path');
     return undefined;
@@ -68,6 +68,10 @@ function called(name: string, make: (options?: object) => unknown, options: obje
     );
   }
 }
+
+/** The `file:` URL of the module that a path or package stands for, if there is one. */
+export const moduleUrl = (name: string, cwd: string): string | undefined =>
+  looksLikePath(name) ? pathUrl(name, cwd) : packageUrl(name, cwd);
 
 function pathUrl(name: string, cwd: string): string | undefined {
   if (name.startsWith('file:')) return name;

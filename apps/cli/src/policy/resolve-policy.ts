@@ -1,15 +1,8 @@
-import { didYouMean, KvError, lookUp, parsePolicy, policyCalls, printCalls } from '@kv/core';
+import { didYouMean, KvError, parsePolicy, policyCalls } from '@kv/core';
 import type { AnyFactory, Arg, Call, Policy, Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 import { installed } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
-
-export interface ResolveOptions {
-  /** Where paths and packages are looked for. */
-  readonly cwd: string;
-  /** For a policy that draws at random and was given no seed. */
-  readonly seed?: number;
-}
 
 /**
  * The policy that a person names: methods and pieces of the catalogue or installed, with `∘` or `|` between them, and
@@ -17,9 +10,8 @@ export interface ResolveOptions {
  *
  * @throws KvError in one sentence
  */
-export async function resolvePolicy(text: string, { cwd, seed }: ResolveOptions): Promise<Policy> {
-  const known = await named(text, cwd);
-  return parsePolicy(seed === undefined ? text : seeded(text, seed, known), known);
+export async function resolvePolicy(text: string, { cwd }: { readonly cwd: string }): Promise<Policy> {
+  return parsePolicy(text, await named(text, cwd));
 }
 
 /**
@@ -30,14 +22,17 @@ export function policyOfFile(label: string, named: Registry = catalogue): Policy
   return parsePolicy(label === '' ? 'full' : label, named);
 }
 
-/** The catalogue, what is installed, and the modules that a text names. */
+/**
+ * The catalogue and the modules that a text names, and what is installed where it names something else: a command runs
+ * nothing of a folder that it was not asked for.
+ */
 export async function named(text: string, cwd: string): Promise<Registry> {
   const calls = policyCalls(text);
-  const { known, failed } = await installed(cwd);
+  const ours = words(calls).every((word) => looksLikePath(word) || inCatalogue(word));
+  const { known, failed } = ours ? { known: catalogue, failed: [] } : await installed(cwd);
   const modules = new Map<string, AnyFactory>();
-  for (const name of new Set(calls.flatMap(namesIn))) {
-    const word = name.slice(name.lastIndexOf('*') + 1).trim();
-    const alone = calls.length === 1 && calls[0].name === name;
+  for (const word of words(calls)) {
+    const alone = calls.length === 1 && calls[0].name === word;
     if (known.has(word.slice(word.lastIndexOf(':') + 1)) || !(looksLikePath(word) || alone)) continue;
     const factory = await policyModule(word, cwd);
     if (factory) modules.set(word, factory);
@@ -49,7 +44,16 @@ export async function named(text: string, cwd: string): Promise<Registry> {
   }
   return new Map([...known, ...[...modules].map(([name, factory]) => [name, [{ factory, package: name }]] as const)]);
 }
-/** Every name in the place of a piece. */
+const inCatalogue = (word: string): boolean => {
+  const [, from, name = word] = /^(.*):([^:]*)$/.exec(word) ?? [];
+  return (catalogue.get(name) ?? []).some((entry) => from === undefined || entry.package === from);
+};
+
+/** Every name that a text has in the place of a piece. @throws KvError for a text that is no policy */
+export const wordsIn = (text: string): readonly string[] => words(policyCalls(text));
+const words = (calls: readonly Call[]): readonly string[] => [
+  ...new Set(calls.flatMap(namesIn).map((name) => name.slice(name.lastIndexOf('*') + 1).trim())),
+];
 const namesIn = ({ name, args = [] }: Call): readonly string[] => [
   name,
   ...args.flatMap(({ key, calls }: Arg) =>
@@ -60,12 +64,3 @@ const namesIn = ({ name, args = [] }: Call): readonly string[] => [
         : [],
   ),
 ];
-
-/** The text with a seed where its only name takes one and has none. */
-function seeded(text: string, seed: number, known: Registry): string {
-  const [only, ...more] = policyCalls(text);
-  const { args = [] } = only;
-  if (more.length > 0 || args.some(({ key }) => key === 'seed')) return text;
-  if (!Object.hasOwn(lookUp(known, only.name, true).description.options, 'seed')) return text;
-  return printCalls([{ ...only, args: [...args, { key: 'seed', calls: [{ name: String(seed) }] }] }]);
-}

@@ -4,8 +4,9 @@ import { compile, KvError } from '@kv/core';
 import type { Policy } from '@kv/core';
 import { decode, loadCache, Sequence } from '@kv/models';
 import type { Budget, DecodeOptions, Model } from '@kv/models';
+import { plain } from '../plain.ts';
 import { saveCacheFile } from '../save-cache.ts';
-import type { Terminal } from '../terminal.ts';
+import { shownOn, type Terminal } from '../terminal.ts';
 
 interface QuestionOptions extends DecodeOptions {
   readonly document?: string | undefined;
@@ -31,8 +32,14 @@ export async function answerQuestions(
     const answers: object[] = [];
     for (const question of questions) {
       if (signal.aborted) return;
-      if (!json && questions.length > 1) stdout.write(`${answers.length > 0 ? '\n' : ''}${question.trim()}\n`);
-      const answer = await answerOver(base, question, options, signal, json ? () => {} : (text) => stdout.write(text));
+      if (!json && questions.length > 1) stdout.write(`${answers.length > 0 ? '\n' : ''}${plain(question.trim())}\n`);
+      const answer = await answerOver(
+        base,
+        question,
+        options,
+        signal,
+        json ? () => {} : (text) => stdout.write(shownOn(stdout, text)),
+      );
       if (!json) stdout.write('\n');
       answers.push({ question, ...answer });
     }

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { openGpu, type OpenScope } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
-import { hasSimd, hostRuntime, type Runtime } from '@kv/models';
+import { cpuRuntime, hasSimd, type Runtime } from '@kv/models';
 import type { Device } from '../choice.ts';
 import type { Opened } from '../messages.ts';
 
@@ -50,7 +50,7 @@ function onCpu(because: string): Computer {
   const simd = hasSimd();
   return {
     opened: { device: 'cpu', name: simd ? 'WebAssembly SIMD' : 'JavaScript', because },
-    runtime: hostRuntime(),
+    runtime: cpuRuntime({ exact: true, threads: 1 }), // the model is small, and the page may start no worker of a blob
     destroy() {},
   };
 }

@@ -36,7 +36,9 @@ export function readNpy(
     !(count > 0) ||
     count * bytes !== file.length - start - size
   )
-    throw refuse(`${axes} axes of f32 or f64, row by row and the whole file, got ${header.trim().slice(0, 120)}`);
+    throw refuse(
+      `${axes} axes of f32 or f64, row by row and the whole file, got ${JSON.stringify(header.trim().slice(0, 120))}`,
+    );
   const data = Float64Array.from({ length: count }, (_, i) =>
     bytes === 4 ? view.getFloat32(start + size + 4 * i, true) : view.getFloat64(start + size + 8 * i, true),
   );

@@ -37,7 +37,7 @@ export const prefix = kernel({
   params: { share: 'f32' },
   ragged: 'place',
   per: 'row',
-  output: { dtype: 'f32', shape: ({ place }) => [place[0], 1] },
+  output: { shape: ({ place }) => [place[0], 1] },
   wgsl: /* wgsl */ `
 fn run(g: u32) {
   let n = place_shape.y;

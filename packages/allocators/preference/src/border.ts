@@ -49,7 +49,7 @@ export const inOrder = kernel({
   id: 'in-order',
   inputs: { wants: 'f32', rest: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ wants }) => [wants[0], 1] },
+  output: { shape: ({ wants }) => [wants[0], 1] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   var left = rest[0];

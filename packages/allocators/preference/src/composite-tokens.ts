@@ -8,7 +8,7 @@ export const byRank = kernel({
   inputs: { x: 'f32', rank: 'f32' },
   ragged: 'x',
   per: 'group',
-  output: { dtype: 'f32', shape: ({ x }) => x },
+  output: { shape: ({ x }) => x },
   wgsl: /* wgsl */ `
 fn run(row: u32, lane: u32) {
   let n = x_shape.y; let at = row * n;

@@ -14,8 +14,7 @@ const STRIPES = 256;
 export const countFrom = kernel({
   id: 'count-from',
   inputs: { x: 'f32', held: 'f32', edges: 'f32', before: 'f32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ before }) => before },
+  output: { shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let edge = edges[index % edges_shape.y];

@@ -11,7 +11,7 @@ export const shareOut = kernel({
   id: 'share-out',
   inputs: { weights: 'f32', floors: 'f32', caps: 'f32', total: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ weights }) => weights },
+  output: { shape: ({ weights }) => weights },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   let L = weights_shape.y;

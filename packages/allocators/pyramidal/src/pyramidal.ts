@@ -8,7 +8,9 @@ import { beta, line } from './line.ts';
  *
  * @remarks Cai et al. 2024, arXiv:2406.02069, with the window W = the policy's floor. The authors floor the step of the
  * line and so overspend; here largest remainders make the sum exact. Prompts shorter than 2 (M - W) get uniform budgets,
- * as theirs do.
+ * as theirs do. Beyond the paper, whose layers are equally long: the line is that of the longest layer (a sliding
+ * window shortens the others), none gets more than it has, and what it is too short for goes to the others in equal
+ * parts.
  */
 export const pyramidal = allocator(
   'pyramidal',
@@ -22,13 +24,14 @@ export const pyramidal = allocator(
     const heads = plan.budgets[0]?.length ?? 0;
     const total = Math.round(plan.budgets.flat().reduce((a, b) => a + b, 0) / Math.max(1, heads));
     const mean = total / layers;
-    const slots = Math.min(...plan.lengths.flat());
+    const shortest = plan.lengths.map((row) => Math.min(...row));
+    const slots = Math.max(...shortest);
     const above = mean - plan.floor;
     const fallback = (why: string): Plan => ({ ...plan, notes: [...plan.notes, `pyramidal: uniform budgets, ${why}`] });
     if (layers < 2) return fallback('one layer only');
     if (above <= 0) return fallback(`a budget of ${mean} leaves nothing above the ${plan.floor} forced slots`);
     if (slots < 2 * above) return fallback(`${slots} slots are fewer than 2 (M - W) = ${2 * above}`);
-    const caps = plan.lengths.map((row) => Math.max(Math.min(...row), Math.min(plan.floor, Math.max(...row))));
+    const caps = plan.lengths.map((row, l) => Math.max(shortest[l], Math.min(plan.floor, Math.max(...row))));
     const wanted = line(above, slots - plan.floor, steepness, layers).map((x) => x + plan.floor);
     const budgets = apportion(wanted, total, plan.floor, caps);
     return { ...plan, budgets: budgets.map((b) => new Array<number>(heads).fill(b)) };

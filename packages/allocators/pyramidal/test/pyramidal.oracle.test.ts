@@ -3,19 +3,21 @@ import { describe, expect, test } from 'vitest';
 import { compile, compose, planBudgets, scorer } from '@kv/core';
 import type { Allocator, Plan } from '@kv/core';
 import { pyramidal, pyramidkv } from '../src/index.ts';
-import { authors, kvpress } from './pyramidal.oracle.ts';
+import { authors, filled, kvpress } from './pyramidal.oracle.ts';
 
 /** A scorer that forces `window` slots, as SnapKV does. */
 const forcing = (window: number) =>
   scorer('forcing', { floor: (_, n) => Math.min(n, window) }, ({ ops, at }) =>
     ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }),
   )();
-const plan = (allocator: Allocator, { mean, window, slots, layers }: Case, heads = 2): Plan =>
+const planOf = (allocator: Allocator, { mean, window }: Case, layers: readonly number[], heads: number): Plan =>
   planBudgets(
     compile(compose(forcing(window), allocator)),
     mean,
-    Array.from({ length: layers }, () => new Array<number>(heads).fill(slots)),
+    layers.map((slots) => new Array<number>(heads).fill(slots)),
   );
+const plan = (allocator: Allocator, given: Case, heads = 2): Plan =>
+  planOf(allocator, given, new Array<number>(given.layers).fill(given.slots), heads);
 interface Case {
   readonly mean: number;
   readonly window: number;
@@ -49,6 +51,60 @@ describe('pyramidal', () => {
         },
       ),
     );
+  });
+
+  test('over layers of unequal length: the line of the longest, none above what it has, the rest to the others', () => {
+    fc.assert(
+      fc.property(
+        cases
+          .filter((c) => c.slots >= c.mean)
+          .chain((given) =>
+            fc.tuple(
+              fc.constant(given),
+              fc.integer({ min: 1, max: given.slots }),
+              fc.array(fc.boolean(), { minLength: given.layers, maxLength: given.layers }),
+            ),
+          ),
+        ([given, sliding, windowed]) => {
+          const lengths = windowed.map((is, l) => (is && l > 0 ? sliding : given.slots)),
+            { mean, window, slots, layers, beta } = given,
+            line = authors(mean, window, slots, layers, beta),
+            { budgets, notes } = planOf(pyramidal({ beta }), given, lengths, 2),
+            rows = budgets.map((heads) => heads[0]);
+          expect(notes.length).toBe(line ? 0 : 1);
+          if (!line) {
+            expect(rows).toEqual(lengths.map((n) => Math.min(n, mean)));
+            return;
+          }
+          const total = Math.min(mean * layers, sum(lengths)),
+            want = filled(
+              rows.map((_, l) => line.get(l)),
+              lengths,
+              total,
+            );
+          expect(sum(rows)).toBe(total);
+          rows.forEach((b, l) => {
+            expect(b).toBeLessThanOrEqual(lengths[l]);
+            expect(Math.abs(b - want[l])).toBeLessThan(1);
+            // an earlier layer that has as much gets as much
+            for (let later = l + 1; later < layers; later++)
+              if (lengths[l] >= lengths[later]) expect(b).toBeGreaterThanOrEqual(rows[later]);
+          });
+        },
+      ),
+    );
+  });
+
+  test('five windows of 512 to one global layer, as Gemma 3 has them: the global layers take what the windows cannot', () => {
+    const lengths = Array.from({ length: 18 }, (_, l) => ((l + 1) % 6 === 0 ? 8192 : 512)),
+      { budgets, notes } = planOf(pyramidal(), { mean: 1024, window: 16, slots: 0, layers: 18, beta: 20 }, lengths, 1),
+      rows = budgets.flat();
+    expect([notes, sum(rows)]).toEqual([[], 18 * 1024]);
+    expect(rows.filter((_, l) => (l + 1) % 6 !== 0)).toEqual(new Array(15).fill(512));
+    const [first, second, third] = [rows[5], rows[11], rows[17]];
+    // 6 of 17 steps of the line from 2 (M - W) - (M - W) / 20 to (M - W) / 20 apart
+    const step = (6 * (2 * 1008 - 2 * (1008 / 20))) / 17;
+    for (const fall of [first - second, second - third]) expect(Math.abs(fall - step)).toBeLessThan(1);
   });
 
   test('the authors overspend by 2.7 % where this adds up: 32 layers, window 8, M = 512', () => {

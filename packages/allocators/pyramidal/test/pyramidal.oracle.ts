@@ -37,6 +37,22 @@ export function authors(
   return line;
 }
 
+/**
+ * Budgets near `targets`, none above its cap, that add up to `total` where the caps allow it: all are raised by the same
+ * amount, searched for by halves.
+ */
+export function filled(targets: readonly number[], caps: readonly number[], total: number): number[] {
+  const raised = (by: number): number[] => targets.map((target, i) => Math.min(target + by, caps[i]));
+  let low = 0,
+    high = total + Math.max(...caps);
+  for (let i = 0; i < 100; i++) {
+    const middle = (low + high) / 2;
+    if (raised(middle).reduce((a, b) => a + b, 0) < total) low = middle;
+    else high = middle;
+  }
+  return raised(low);
+}
+
 /** kvpress' budgets of each layer: the line is of whole budgets, and Python rounds half to even. */
 export function kvpress(mean: number, window: number, slots: number, layers: number, beta: number): number[] {
   let least = mean / beta,

@@ -1,14 +1,19 @@
 import { KvError } from '../errors.ts';
+import type { Backend } from '../backend.ts';
+import type { Axis, Operand } from '../ops.ts';
 import { withMaths } from '../maths.ts';
 import type { Ops } from '../maths.ts';
-import type { Backend } from '../ops.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
-import { cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
+import { commonRows, cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import { BINARY, elementwise, odds, UNARY, where } from './elementwise.ts';
-import { alongChannels, groupRows, LOWEST, matmul, normaliseRows, reduce } from './reduce.ts';
-import { firstBad, groupSlots, lastSlots, mark, pool, rank, select, take } from './slots.ts';
+import { elementsOf } from './elementwise.ts';
+import type { Kind } from './elementwise.ts';
+import { LOWEST } from './reduce.ts';
+import { lastSlots, mark } from './slots.ts';
+import { vectors } from './fastest.ts';
+import { matmul, near, norms, totals } from './vector-ops.ts';
+import type { Vectors } from './vectors.ts';
 
 const c = (x: Tensor): CpuTensor => {
   if (!('data' in x))
@@ -17,78 +22,119 @@ const c = (x: Tensor): CpuTensor => {
 };
 const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : undefined);
 
-/** Plain strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
-export const cpuOps: Ops = withMaths({
-  from: (array, dtype, lengths) => fromHost(array, dtype, maybe(lengths)),
-  fill: (like, value) => {
-    const out = zeros(like.shape, 'f32', maybe(like.lengths));
-    out.data.fill(value);
-    return out;
-  },
-  map: (kind, x) => elementwise(`ops.${kind}`, [x], UNARY[kind]),
-  zip: (kind, a, b) => elementwise(`ops.${kind}`, [a, b], BINARY[kind]),
-  add: (a, b) => elementwise('ops.add', [a, b], BINARY.add),
-  sub: (a, b) => elementwise('ops.sub', [a, b], BINARY.sub),
-  mul: (a, b) => elementwise('ops.mul', [a, b], BINARY.mul),
-  div: (a, b) => elementwise('ops.div', [a, b], BINARY.div),
-  max: (a, b) => elementwise('ops.max', [a, b], BINARY.max),
-  min: (a, b) => elementwise('ops.min', [a, b], BINARY.min),
-  exp: (x) => elementwise('ops.exp', [x], UNARY.exp),
-  log: (x) => elementwise('ops.log', [x], UNARY.log),
-  less: (a, b) => elementwise('ops.less', [a, b], BINARY.less),
-  atLeast: (a, b) => elementwise('ops.atLeast', [a, b], BINARY.atLeast),
-  where: (mask, a, b) => elementwise('ops.where', [mask, a, b], where),
-  reduce: (kind, x, axis) => reduce(kind, c(x), axis),
-  groupRows: (kind, x, rows) => groupRows(kind, c(x), rows),
-  simplex: (x) => normaliseRows(c(x), false),
-  softmax: (x) => normaliseRows(c(x), true),
-  odds: (h) => elementwise('ops.odds', [h], odds),
-  matmul: (a, b) => matmul(c(a), c(b)),
-  dot: (q, k) => alongChannels('ops.dot', 'dot', c(k), c(q)),
-  distance: (o, v) => alongChannels('ops.distance', 'distance', c(v), c(o)),
-  norm: (x, p = 2) => alongChannels('ops.norm', p === 1 ? 'l1' : 'l2', c(x)),
-  scale: (x, by) => elementwise('ops.scale', [x, by], BINARY.mul),
-  pool: (x, options) => pool(c(x), options),
-  rank: (x, over) => rank(c(x), over),
-  lastSlots: (like, w) => lastSlots(c(like), w),
-  take: (table, index) => take(c(table), c(index)),
-  groupSlots: (kind, x, groups, count) => groupSlots(kind, c(x), c(groups), count),
-  select: (scores, budgets, masks = {}) =>
-    select(c(scores), c(budgets), {
-      forced: maybe(masks.forced),
-      banned: maybe(masks.banned),
-      active: maybe(masks.active),
-    }),
-  mark: (kept, like) => mark(c(kept), c(like)),
-  firstBad: (x, atLeast = LOWEST) => firstBad(c(x), atLeast),
-  reshape: (x, shape) => {
-    if (sizeOf(shape) !== sizeOf(x.shape))
-      throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
-    return cpuTensor(dense(c(x)).data, shape);
-  },
-  kernel(kernel, inputs, params = {}) {
-    const shapes: Record<string, readonly number[]> = {},
-      host: Record<string, { data: Float32Array | Uint32Array; shape: readonly number[] }> = {};
-    for (const name of Object.keys(kernel.inputs)) {
-      const x = inputs[name];
-      if (!x)
-        throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(inputs).join(', ') || 'none'}`);
-      shapes[name] = x.shape;
-      host[name] = { data: dense(c(x)).data, shape: x.shape };
-    }
-    const shape = kernel.output.shape(shapes, params);
-    const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]);
-    const [rows, slots] = like ? dims(like) : [shape[0] ?? 1, shape[1] ?? 1];
-    const lengths = like?.lengths ? (dense(like.lengths).data as Uint32Array) : new Uint32Array(rows).fill(slots);
-    const out = zeros(
-      shape,
-      kernel.output.dtype,
-      like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0], like) : undefined,
-    );
-    kernel.ref(host, params, out.data, lengths);
-    return out;
-  },
-});
+/** Strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
+export function hostOps(by: () => Vectors): Ops {
+  const each = (kind: Kind, ...operands: readonly Operand[]): CpuTensor =>
+    by().elementwise(kind, elementsOf(`ops.${kind}`, operands));
+  return withMaths({
+    from: (array, dtype, lengths) => fromHost(array, dtype, maybe(lengths)),
+    fill: (like, value) => {
+      const out = zeros(like.shape, 'f32', maybe(like.lengths));
+      out.data.fill(value);
+      return out;
+    },
+    map: (kind, x) => each(kind, x),
+    zip: (kind, a, b) => each(kind, a, b),
+    add: (a, b) => each('add', a, b),
+    sub: (a, b) => each('sub', a, b),
+    mul: (a, b) => each('mul', a, b),
+    div: (a, b) => each('div', a, b),
+    max: (a, b) => each('max', a, b),
+    min: (a, b) => each('min', a, b),
+    exp: (x) => each('exp', x),
+    log: (x) => each('log', x),
+    less: (a, b) => each('less', a, b),
+    atLeast: (a, b) => each('atLeast', a, b),
+    where: (mask, a, b) => each('where', mask, a, b),
+    reduce: (kind, x, axis) => {
+      if (axis === 'rows') return by().grouped(kind, c(x), 1);
+      if (axis === 'slots' && x.shape.length === 3 && (kind === 'sum' || kind === 'mean'))
+        return totals(by().products, kind, c(x));
+      return by().reduce(kind, channelled(c(x), axis), axis);
+    },
+    groupRows: (kind, x, rows) => {
+      const all = x.shape[0];
+      if (rows < 1 || all % rows !== 0)
+        throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
+      return by().grouped(kind, c(x), rows);
+    },
+    simplex: (x) => by().normaliseRows(c(x), false),
+    softmax: (x) => by().normaliseRows(c(x), true),
+    odds: (h) => each('odds', h),
+    matmul: (a, b) => matmul(by().products, c(a), c(b)),
+    dot: (q, k) => near(by().products, 'dots', alike('ops.dot', c(q), c(k)), c(k)),
+    distance: (o, v) => near(by().products, 'distances', alike('ops.distance', c(o), c(v)), c(v)),
+    norm: (x, p = 2) => {
+      if (p === 2) return norms(by().products, c(x));
+      const sizes = each('abs', x);
+      return x.shape.length < 3 ? sizes : by().reduce('sum', sizes, 'channels');
+    },
+    scale: (x, factors) => each('mul', x, factors),
+    pool: (x, options) => {
+      const { kernel } = options;
+      if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
+        throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
+      return by().pool(c(x), options);
+    },
+    rank: (x, over) => by().rank(c(x), over),
+    lastSlots: (like, w) => lastSlots(c(like), w),
+    take: (table, index) => by().take(c(table), c(index)),
+    groupSlots: (kind, x, groups, count) => by().groupSlots(kind, c(x), c(groups), count),
+    select: (scores, budgets, masks = {}) =>
+      by().select(c(scores), c(budgets), {
+        forced: maybe(masks.forced),
+        banned: maybe(masks.banned),
+        active: maybe(masks.active),
+      }),
+    mark: (kept, like) => mark(c(kept), c(like)),
+    firstBad: (x, atLeast = LOWEST) => by().firstBad(c(x), atLeast),
+    reshape: (x, shape) => {
+      if (sizeOf(shape) !== sizeOf(x.shape))
+        throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
+      return cpuTensor(dense(c(x)).data, shape);
+    },
+    kernel(kernel, inputs, params = {}) {
+      const shapes: Record<string, readonly number[]> = {},
+        host: Record<string, { data: Float32Array | Uint32Array; shape: readonly number[] }> = {};
+      for (const name of Object.keys(kernel.inputs)) {
+        const x = inputs[name];
+        if (!x)
+          throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(inputs).join(', ') || 'none'}`);
+        shapes[name] = x.shape;
+        host[name] = { data: dense(c(x)).data, shape: x.shape };
+      }
+      const shape = kernel.output.shape(shapes, params);
+      const like = kernel.ragged === undefined ? undefined : c(inputs[kernel.ragged]);
+      const [rows, slots] = like ? dims(like) : [shape[0] ?? 1, shape[1] ?? 1];
+      const lengths = like?.lengths ? (dense(like.lengths).data as Uint32Array) : new Uint32Array(rows).fill(slots);
+      const out = zeros(
+        shape,
+        kernel.output.dtype,
+        like && takesLengths(kernel.output, shape, rows, slots) ? raggedAs(shape[0], like) : undefined,
+      );
+      by().reference(kernel)(host, params, out.data, lengths, by().products);
+      return out;
+    },
+  });
+}
+
+/** With channels, where those are reduced. */
+function channelled(x: CpuTensor, axis: Axis): CpuTensor {
+  if (axis === 'channels' && x.shape.length < 3)
+    throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
+  return x;
+}
+
+/** Vectors a `[r, d]` of as many channels as those of b. */
+function alike(at: string, a: CpuTensor, b: CpuTensor): CpuTensor {
+  const [, , channels] = dims(b);
+  if ((a.shape[1] ?? 1) !== channels)
+    throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
+  commonRows(at, a, b);
+  return a;
+}
+
+export const cpuOps: Ops = hostOps(vectors);
 
 /** The backend of the host: reading is immediate. */
 export const cpu: Backend = {

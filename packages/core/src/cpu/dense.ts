@@ -17,17 +17,28 @@ export function cpuTensor(
   stride: readonly number[] = rowMajor(shape),
   offset = 0,
 ): CpuTensor {
-  return {
-    shape,
-    dtype: data instanceof Uint32Array ? 'u32' : 'f32',
-    data,
-    stride,
-    offset,
-    ...(lengths && { lengths }),
-  };
+  const dtype = data instanceof Uint32Array ? 'u32' : 'f32';
+  return lengths ? { shape, dtype, data, stride, offset, lengths } : { shape, dtype, data, stride, offset };
 }
-export const zeros = (shape: readonly number[], dtype: DType = 'f32', lengths?: CpuTensor): CpuTensor =>
-  cpuTensor(dtype === 'u32' ? new Uint32Array(sizeOf(shape)) : new Float32Array(sizeOf(shape)), shape, lengths);
+/**
+ * Bytes that small tensors are cut from, and the most of one: an event makes a thousand, and memory of its own for each
+ * would be a third of its time.
+ */
+const CHUNK = 2 ** 18,
+  SMALL = 2 ** 16;
+let chunk = new ArrayBuffer(0),
+  used = 0;
+
+export function zeros(shape: readonly number[], dtype: DType = 'f32', lengths?: CpuTensor): CpuTensor {
+  const size = sizeOf(shape),
+    bytes = 4 * size,
+    Numbers = dtype === 'u32' ? Uint32Array : Float32Array;
+  if (bytes > SMALL) return cpuTensor(new Numbers(size), shape, lengths);
+  if (used + bytes > chunk.byteLength) [chunk, used] = [new ArrayBuffer(CHUNK), 0];
+  const data = new Numbers(chunk, used, size);
+  used += bytes;
+  return cpuTensor(data, shape, lengths);
+}
 
 /**
  * Any host array as a tensor; typed arrays of the right kind are used in place. @throws KvError when data and shape
@@ -52,10 +63,14 @@ export function fromHost(array: HostArray, dtype: DType | undefined, lengths?: C
   return cpuTensor(typed, shape, lengths, stride, offset);
 }
 
-const isDense = (x: CpuTensor): boolean =>
-  x.offset === 0 &&
-  x.data.length === sizeOf(x.shape) &&
-  rowMajor(x.shape).every((s, i) => s === x.stride[i] || x.shape[i] === 1);
+export const isDense = ({ data, shape, stride, offset }: CpuTensor): boolean => {
+  let size = 1;
+  for (let i = shape.length - 1; i >= 0; i--) {
+    if (stride[i] !== size && shape[i] !== 1) return false;
+    size *= shape[i];
+  }
+  return offset === 0 && data.length === size;
+};
 
 /** The same numbers row-major, without a copy where they already are. */
 export function dense(x: CpuTensor): CpuTensor {
@@ -63,21 +78,33 @@ export function dense(x: CpuTensor): CpuTensor {
   const out = zeros(x.shape, x.dtype, x.lengths);
   const [a, b, c] = dims(x),
     [sa, sb, sc] = strides(x);
+  if ((sc === 1 && sb === c) || (c === 1 && sb === 1)) {
+    for (let i = 0, n = b * c; i < a; i++)
+      out.data.set(x.data.subarray(x.offset + i * sa, x.offset + i * sa + n), i * n);
+    return out;
+  }
   for (let i = 0, at = 0; i < a; i++)
     for (let j = 0; j < b; j++)
       for (let k = 0; k < c; k++) out.data[at++] = x.data[x.offset + i * sa + j * sb + k * sc];
   return out;
 }
 
+/** The same numbers with those along an axis side by side, without a copy where they already are. */
+export const contiguous = (x: CpuTensor, axis: number): CpuTensor =>
+  (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
+
 /** Sizes with trailing 1s: rows, slots, channels. */
 export const dims = ({ shape }: Tensor): [number, number, number] => [shape[0] ?? 1, shape[1] ?? 1, shape[2] ?? 1];
 /** Strides for broadcasting: 0 along axes of size 1 or missing. */
-export const strides = ({ shape, stride }: CpuTensor): [number, number, number] =>
-  [0, 1, 2].map((i) => ((shape[i] ?? 1) === 1 ? 0 : stride[i])) as [number, number, number];
+export const strides = ({ shape, stride }: CpuTensor): [number, number, number] => {
+  const step = (i: number): number => ((shape[i] ?? 1) === 1 ? 0 : stride[i]);
+  return [step(0), step(1), step(2)];
+};
 
 /** Rows after broadcasting. @throws KvError where one does not divide the other. */
 export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)[]): number {
-  const rows = Math.max(...tensors.map((t) => t?.shape[0] ?? 1));
+  let rows = 1;
+  for (const t of tensors) if (t && t.shape[0] > rows) rows = t.shape[0];
   for (const t of tensors)
     if (t && rows % Math.max(1, t.shape[0]) !== 0)
       throw new KvError(
@@ -88,6 +115,9 @@ export function commonRows(at: string, ...tensors: readonly (Tensor | undefined)
 }
 /** Row of a tensor that stands for row `r` of `rows`: the KV head of a query head. */
 export const rowOf = (t: Tensor, r: number, rows: number): number => Math.floor((r * t.shape[0]) / rows);
+
+/** Where row `r` of `rows` begins. */
+export const rowAt = (t: CpuTensor, r: number, rows: number): number => t.offset + rowOf(t, r, rows) * t.stride[0];
 
 /** Valid slots of row `r` of `rows`. */
 export function validSlots(t: CpuTensor, r: number, rows: number = t.shape[0]): number {

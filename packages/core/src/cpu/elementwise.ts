@@ -1,128 +1,89 @@
 import { KvError } from '../errors.ts';
 import type { Binary, Operand, Unary } from '../ops.ts';
-import { commonRows, dims, raggedAs, rowOf, strides, zeros } from './dense.ts';
+import { commonRows, raggedAs, rowOf, strides, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
-/** Writes n numbers from `to` on: of operands that start at `at` and step by `by`. */
-type Run = (out: Out, to: number, n: number, a: Numbers, b: Numbers, c: Numbers) => void;
-type Out = Float32Array | Uint32Array;
+/** What is done to each number, or to those that stand at the same place in several operands. */
+export type Kind = Unary | Binary | 'odds' | 'where';
+
 interface Numbers {
   readonly data: Float32Array | Uint32Array | Float64Array;
   at: number;
   by: number;
 }
 
-/** A loop for each operation: one loop that called the operation would call it through a pointer for every number. */
-export const UNARY: Readonly<Record<Unary, Run>> = {
-  exp: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.exp(data[at + i * by]);
-  },
-  log: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.log(data[at + i * by]);
-  },
-  log1p: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.log1p(data[at + i * by]);
-  },
-  sqrt: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.sqrt(data[at + i * by]);
-  },
-  abs: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.abs(data[at + i * by]);
-  },
-  floor: (out, to, n, { data, at, by }) => {
-    for (let i = 0; i < n; i++) out[to + i] = Math.floor(data[at + i * by]);
-  },
-};
-export const BINARY: Readonly<Record<Binary, Run>> = {
-  add: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] + b[bt + i * bb];
-  },
-  sub: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] - b[bt + i * bb];
-  },
-  mul: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] * b[bt + i * bb];
-  },
-  div: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] / b[bt + i * bb];
-  },
-  max: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) {
-      const x = a[at + i * by],
-        y = b[bt + i * bb];
-      out[to + i] = x > y ? x : y;
-    }
-  },
-  min: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) {
-      const x = a[at + i * by],
-        y = b[bt + i * bb];
-      out[to + i] = x < y ? x : y;
-    }
-  },
-  less: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] < b[bt + i * bb] ? 1 : 0;
-  },
-  atLeast: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] >= b[bt + i * bb] ? 1 : 0;
-  },
-  equal: (out, to, n, { data: a, at, by }, { data: b, at: bt, by: bb }) => {
-    for (let i = 0; i < n; i++) out[to + i] = a[at + i * by] === b[bt + i * bb] ? 1 : 0;
-  },
-};
-export const where: Run = (
-  out,
-  to,
-  n,
-  { data: m, at, by },
-  { data: a, at: bt, by: bb },
-  { data: b, at: ct, by: cb },
-) => {
-  for (let i = 0; i < n; i++) out[to + i] = m[at + i * by] !== 0 ? a[bt + i * bb] : b[ct + i * cb];
-};
 /** 1 - h never below half an f32 ulp of 1, so that a lone token keeps finite odds. */
 const ODDS_FLOOR = 2 ** -24;
-export const odds: Run = (out, to, n, { data: h, at, by }) => {
-  for (let i = 0; i < n; i++) {
-    const x = h[at + i * by];
-    out[to + i] = x / Math.max(1 - x, ODDS_FLOOR);
-  }
-};
 
-/** One number for each element of the broadcast shape, of one to three operands; the result has the larger rank. */
-export function elementwise(at: string, operands: readonly Operand[], run: Run): CpuTensor {
+const OF: Readonly<Record<Kind, (a: number, b: number, c: number) => number>> = {
+  exp: Math.exp,
+  log: Math.log,
+  log1p: Math.log1p,
+  sqrt: Math.sqrt,
+  abs: Math.abs,
+  floor: Math.floor,
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+  max: (a, b) => (a > b ? a : b),
+  min: (a, b) => (a < b ? a : b),
+  less: (a, b) => Number(a < b),
+  atLeast: (a, b) => Number(a >= b),
+  equal: (a, b) => Number(a === b),
+  where: (mask, a, b) => (mask !== 0 ? a : b),
+  odds: (h) => h / Math.max(1 - h, ODDS_FLOOR),
+};
+/** A result to be filled, `[rows, outer, inner]`: rows of slots where there is one channel, else vectors. */
+export interface Elements {
+  readonly out: CpuTensor;
+  readonly rows: number;
+  readonly outer: number;
+  readonly inner: number;
+  /** One to three, which broadcast. */
+  readonly operands: readonly Operand[];
+}
+
+/** The broadcast shape of one to three operands, ragged as they are; it has the larger rank. */
+export function elementsOf(at: string, operands: readonly Operand[]): Elements {
   const tensors = operands.filter((x): x is CpuTensor => typeof x !== 'number');
   if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
   const rows = commonRows(at, ...tensors);
-  const rank = Math.max(...tensors.map((t) => t.shape.length));
-  const [slots, channels] = [1, 2].map((axis) => Math.max(...tensors.map((t) => dims(t)[axis]))) as [number, number];
-  // an axis of size 0 anywhere leaves nothing to compute
-  const size = [rows, ...[slots, channels].map((n, i) => (tensors.some((t) => dims(t)[i + 1] === 0) ? 0 : n))] as [
-    number,
-    number,
-    number,
-  ];
-  for (const t of tensors)
-    for (const axis of [1, 2])
-      if (dims(t)[axis] !== 1 && dims(t)[axis] !== size[axis])
-        throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
-  const out = zeros(size.slice(0, rank), 'f32', raggedAs(rows, ...tensors)),
-    { data } = out;
+  let rank = 1,
+    slots = 1,
+    channels = 1;
+  for (const { shape } of tensors) {
+    rank = Math.max(rank, shape.length);
+    slots = joined(slots, shape[1] ?? 1);
+    channels = joined(channels, shape[2] ?? 1);
+  }
+  if (slots < 0 || channels < 0)
+    throw new KvError(at, `shapes ${tensors.map((x) => `[${x.shape}]`).join(' and ')} do not broadcast`);
+  const out = zeros([rows, slots, channels].slice(0, rank), 'f32', raggedAs(rows, ...tensors));
+  return channels === 1
+    ? { out, rows, outer: 1, inner: slots, operands }
+    : { out, rows, outer: slots, inner: channels, operands };
+}
+
+/** The size of an axis of two that broadcast, or -1. An axis of size 0 anywhere leaves nothing to compute. */
+const joined = (a: number, b: number): number => (a === b || b === 1 ? a : a === 1 ? b : -1);
+
+/** By plain loops. */
+export function elementwise(kind: Kind, { out, rows, outer, inner, operands }: Elements): CpuTensor {
   const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source],
-    [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers];
-  // one run a row of slots where there is one channel, else one a vector
-  const flat = size[2] === 1,
-    runs = flat ? 1 : size[1],
-    n = flat ? size[1] : size[2];
+    [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers],
+    of = OF[kind],
+    { data } = out;
   for (let r = 0, to = 0; r < rows; r++) {
     const starts = sources.map((x) => x.row(r, rows)) as [number, number, number];
-    for (let j = 0; j < runs; j++, to += n) {
+    for (let j = 0; j < outer; j++, to += inner) {
       for (let i = 0; i < 3; i++) {
         const { numbers, slot, channel } = sources[i];
         numbers.at = starts[i] + j * slot;
-        numbers.by = flat ? slot : channel;
+        numbers.by = outer === 1 && channel === 0 ? slot : channel;
       }
-      run(data, to, n, a, b, c);
+      for (let i = 0; i < inner; i++)
+        data[to + i] = of(a.data[a.at + i * a.by], b.data[b.at + i * b.by], c.data[c.at + i * c.by]);
     }
   }
   return out;

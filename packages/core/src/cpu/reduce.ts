@@ -1,6 +1,6 @@
-import { KvError } from '../errors.ts';
+import type { Products } from '../kernel.ts';
 import type { Axis, Reduction } from '../ops.ts';
-import { commonRows, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import { dims, raggedAs, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 
 /** `max` over nothing: the lowest finite f32. */
@@ -27,41 +27,32 @@ function fold(kind: Reduction, { data }: CpuTensor, from: number, step: number, 
   return Math.sqrt(square / count);
 }
 
-export function reduce(kind: Reduction, x: CpuTensor, axis: Axis): CpuTensor {
+export function reduce(kind: Reduction, x: CpuTensor, axis: Exclude<Axis, 'rows'>): CpuTensor {
   const [rows, slots, channels] = dims(x),
     [sr, ss, sc] = strides(x);
-  const rank3 = x.shape.length === 3;
   if (axis === 'slots') {
-    const out = zeros(rank3 ? [rows, 1, channels] : [rows, 1]);
+    const out = zeros(x.shape.length === 3 ? [rows, 1, channels] : [rows, 1]);
     for (let r = 0; r < rows; r++)
       for (let c = 0; c < channels; c++)
         out.data[r * channels + c] = fold(kind, x, x.offset + r * sr + c * sc, ss, validSlots(x, r));
     return out;
   }
-  if (axis === 'rows') {
-    const out = zeros([1, ...x.shape.slice(1)], 'f32', raggedAs(1, x));
-    for (let i = 0; i < slots; i++)
-      for (let c = 0; c < channels; c++)
-        out.data[i * channels + c] = fold(kind, x, x.offset + i * ss + c * sc, sr, rows);
-    return out;
-  }
-  if (!rank3) throw new KvError('ops.reduce', `channels exist in tensors of rank 3, got shape [${x.shape}]`);
   const out = zeros([rows, slots], 'f32', x.lengths);
   for (let r = 0; r < rows; r++)
     for (let i = 0; i < slots; i++) out.data[r * slots + i] = fold(kind, x, x.offset + r * sr + i * ss, sc, channels);
   return out;
 }
 
-export function groupRows(kind: 'mean' | 'max' | 'sum', x: CpuTensor, rows: number): CpuTensor {
-  const [all, slots] = dims(x),
-    [sr, ss] = strides(x);
-  if (rows < 1 || all % rows !== 0)
-    throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
-  const size = all / rows;
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, x));
-  for (let r = 0; r < rows; r++)
+/** All rows to `rows`, neighbours together. */
+export function grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor {
+  const [all, slots, channels] = dims(x),
+    [sr, ss, sc] = strides(x),
+    count = all / rows,
+    out = zeros([rows, ...x.shape.slice(1)], 'f32', raggedAs(rows, x));
+  for (let r = 0, to = 0; r < rows; r++)
     for (let i = 0; i < slots; i++)
-      out.data[r * slots + i] = fold(kind, x, x.offset + r * size * sr + i * ss, sr, size);
+      for (let c = 0; c < channels; c++)
+        out.data[to++] = fold(kind, x, x.offset + r * count * sr + i * ss + c * sc, sr, count);
   return out;
 }
 
@@ -83,28 +74,6 @@ export function normaliseRows(x: CpuTensor, softmax: boolean): CpuTensor {
       total += weights[i];
     }
     for (let i = 0; i < count; i++) out.data[r * slots + i] = total === 0 ? 1 / count : weights[i] / total;
-  }
-  return out;
-}
-
-/** `a [r, n] x b [r', n, d] -> [r, d]` over valid slots. */
-export function matmul(a: CpuTensor, b: CpuTensor): CpuTensor {
-  const rows = commonRows('ops.matmul', a, b),
-    [, slots, channels] = dims(b);
-  const [, sa] = strides(a),
-    [, sb, sc] = strides(b);
-  const out = zeros([rows, channels]);
-  const sums = new Float64Array(channels);
-  for (let r = 0; r < rows; r++) {
-    const count = Math.min(validSlots(a, rowOf(a, r, rows)), validSlots(b, rowOf(b, r, rows)), slots);
-    const fromA = a.offset + rowOf(a, r, rows) * a.stride[0],
-      fromB = b.offset + rowOf(b, r, rows) * b.stride[0];
-    sums.fill(0);
-    for (let i = 0; i < count; i++) {
-      const w = a.data[fromA + i * sa];
-      for (let c = 0; c < channels; c++) sums[c] += w * b.data[fromB + i * sb + c * sc];
-    }
-    out.data.set(sums, r * channels);
   }
   return out;
 }
@@ -135,48 +104,41 @@ export function inner(
   return w + x + y + z;
 }
 
-/** The same numbers with those along an axis side by side, without a copy where they already are. */
-const packed = (x: CpuTensor, axis: number): CpuTensor =>
-  (x.shape[axis] ?? 1) === 1 || x.stride[axis] === 1 ? x : dense(x);
-
-/**
- * For each vector of `b [r', n, d]`: its inner product with or distance from the row's vector `a [r, d]`, or its own
- * norm.
- */
-export function alongChannels(
-  at: string,
-  kind: 'dot' | 'distance' | 'l1' | 'l2',
-  b: CpuTensor,
-  a?: CpuTensor,
-): CpuTensor {
-  const rows = commonRows(at, a, b),
-    [, slots, channels] = dims(b);
-  if (a && (a.shape[1] ?? 1) !== channels)
-    throw new KvError(at, `expected ${channels} channels, got shapes [${a.shape}] and [${b.shape}]`);
-  const out = zeros([rows, slots], 'f32', raggedAs(rows, b)),
-    of = packed(b, 2),
-    to = a && packed(a, 1),
-    [, step] = strides(of),
-    { data } = of,
-    row = to?.data ?? data;
-  for (let r = 0; r < rows; r++) {
-    const first = of.offset + rowOf(of, r, rows) * of.stride[0],
-      own = to ? to.offset + rowOf(to, r, rows) * to.stride[0] : 0;
-    for (let i = 0; i < slots; i++) {
-      const start = first + i * step;
-      let s = 0;
-      if (kind === 'dot') s = inner(row, own, data, start, channels);
-      else if (kind === 'l2') s = Math.sqrt(inner(data, start, data, start, channels));
-      else if (kind === 'l1') for (let c = 0; c < channels; c++) s += Math.abs(data[start + c]);
-      else {
-        for (let c = 0; c < channels; c++) {
-          const x = row[own + c] - data[start + c];
-          s += x * x;
+/** By plain loops: what references of kernels use where they are given nothing faster. */
+export const plainProducts: Products = {
+  dots(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++) for (let i = 0; i < n; i++) out[r * n + i] = inner(q, r * d, x, i * d, d);
+  },
+  distances(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++)
+      for (let i = 0; i < n; i++) {
+        let square = 0;
+        for (let c = 0; c < d; c++) {
+          const off = q[r * d + c] - x[i * d + c];
+          square += off * off;
         }
-        s = Math.sqrt(s);
+        out[r * n + i] = Math.sqrt(square);
       }
-      out.data[r * slots + i] = s;
+  },
+  norms(x, d, out) {
+    for (let i = 0; i * d < x.length; i++) out[i] = Math.sqrt(inner(x, i * d, x, i * d, d));
+  },
+  mix(p, x, d, out) {
+    const n = x.length / d,
+      sums = new Float64Array(d);
+    for (let r = 0; r * n < p.length && n > 0; r++) {
+      sums.fill(0);
+      for (let i = 0; i < n; i++) {
+        const w = p[r * n + i];
+        for (let c = 0; c < d; c++) sums[c] += w * x[i * d + c];
+      }
+      out.set(sums, r * d);
     }
-  }
-  return out;
-}
+  },
+  exps(x, less) {
+    const n = x.length / less.length;
+    for (let r = 0; r < less.length; r++) for (let i = r * n; i < (r + 1) * n; i++) x[i] = Math.exp(x[i] - less[r]);
+  },
+};

@@ -1,13 +1,11 @@
 import { KvError } from '../errors.ts';
 import type { PoolOptions } from '../ops.ts';
-import { commonRows, cpuTensor, dense, dims, raggedAs, rowOf, strides, validSlots, zeros } from './dense.ts';
+import { commonRows, cpuTensor, dense, dims, raggedAs, rowAt, rowOf, strides, validSlots, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
-import { nth } from './nth.ts';
+import type { Masks } from './vectors.ts';
 import { LOWEST } from './reduce.ts';
 
 export function pool(x: CpuTensor, { kernel, kind, except = 0 }: PoolOptions): CpuTensor {
-  if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
-    throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
   const [rows, slots] = dims(x),
     half = (kernel - 1) / 2,
     from = dense(x),
@@ -58,6 +56,9 @@ export function lastSlots(like: CpuTensor, w: number): CpuTensor {
   return out;
 }
 
+export const outside = (index: number, row: number, slot: number, size: number): KvError =>
+  new KvError('ops.take', `index ${index} at row ${row}, slot ${slot} must be below ${size}`);
+
 export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
   const rows = commonRows('ops.take', table, index),
     [, size, channels] = dims(table),
@@ -71,13 +72,16 @@ export function take(table: CpuTensor, index: CpuTensor): CpuTensor {
       fromI = index.offset + rowOf(index, r, rows) * index.stride[0];
     for (let i = 0, n = validSlots(index, rowOf(index, r, rows)); i < n; i++) {
       const at = index.data[fromI + i * si];
-      if (at >= size) throw new KvError('ops.take', `index ${at} at row ${r}, slot ${i} must be below ${size}`);
+      if (at >= size) throw outside(at, r, i, size);
       for (let c = 0; c < channels; c++)
         out.data[(r * slots + i) * channels + c] = table.data[fromT + at * st + c * sc];
     }
   }
   return out;
 }
+
+export const noGroup = (group: number, slot: number, count: number): KvError =>
+  new KvError('ops.groupSlots', `group ${group} of slot ${slot} must be below ${count}`);
 
 export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: CpuTensor, count: number): CpuTensor {
   const rows = commonRows('ops.groupSlots', x, groups),
@@ -95,7 +99,7 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
     for (let i = 0; i < n; i++) {
       const g = groups.data[fromG + i * sg],
         v = x.data[fromX + i * sx];
-      if (g >= count) throw new KvError('ops.groupSlots', `group ${g} of slot ${i} must be below ${count}`);
+      if (g >= count) throw noGroup(g, i, count);
       sizes[g]++;
       sums[g] = kind === 'max' ? Math.max(sums[g], v) : sums[g] + v;
     }
@@ -105,49 +109,56 @@ export function groupSlots(kind: 'mean' | 'sum' | 'max', x: CpuTensor, groups: C
   return out;
 }
 
-type Masks = { forced?: CpuTensor | undefined; banned?: CpuTensor | undefined; active?: CpuTensor | undefined };
+/** What a slot is to `select`. */
+const CLOSED = 0,
+  OPEN = 1,
+  TAKEN = 2;
+
+/** Writes `mark` wherever a mask's row is set, and counts how often. */
+function stamp(marks: Uint8Array, mask: CpuTensor, from: number, n: number, as: number): number {
+  const [, step] = strides(mask),
+    { data } = mask;
+  let count = 0;
+  for (let i = 0, at = from; i < n; i++, at += step)
+    if (data[at] !== 0) {
+      marks[i] = as;
+      count++;
+    }
+  return count;
+}
 
 export function select(scores: CpuTensor, budgets: CpuTensor, { forced, banned, active }: Masks): CpuTensor {
   const rows = commonRows('ops.select', scores, budgets, forced, banned),
     [, slots] = dims(scores),
-    [, ss] = strides(scores);
-  const counts = cpuTensor(new Uint32Array(rows), [rows]),
-    out = zeros([rows, slots], 'u32', counts);
-  const first = (t: CpuTensor, r: number): number => t.data[t.offset + rowOf(t, r, rows) * t.stride[0]];
-  const masked = (t: CpuTensor | undefined, r: number): ((i: number) => boolean) => {
-    if (t === undefined) return () => false;
-    const from = t.offset + rowOf(t, r, rows) * t.stride[0],
-      [, step] = strides(t);
-    return (i) => t.data[from + i * step] !== 0;
-  };
-  const ragged = raggedAs(rows, scores, forced, banned),
-    open = new Uint32Array(slots),
+    [, step] = strides(scores),
+    { data } = scores,
+    counts = new Uint32Array(rows),
+    out = zeros([rows, slots], 'u32', cpuTensor(counts, [rows])),
+    ragged = raggedAs(rows, scores, forced, banned),
+    marks = new Uint8Array(slots),
     numbers = new Float32Array(slots);
   for (let r = 0; r < rows; r++) {
-    if (active && first(active, r) === 0) continue;
+    if (active && active.data[rowAt(active, r, rows)] === 0) continue;
     const n = ragged ? ragged.data[r] : slots,
-      from = scores.offset + rowOf(scores, r, rows) * scores.stride[0];
-    const isForced = masked(forced, r),
-      isBanned = masked(banned, r),
-      kept: number[] = [];
+      from = rowAt(scores, r, rows);
+    marks.fill(OPEN, 0, n);
+    if (banned) stamp(marks, banned, rowAt(banned, r, rows), n, CLOSED);
+    const taken = forced ? stamp(marks, forced, rowAt(forced, r, rows), n, TAKEN) : 0;
     let free = 0;
-    for (let i = 0; i < n; i++)
-      if (isForced(i)) kept.push(i);
-      else if (!isBanned(i)) {
-        numbers[free] = scores.data[from + i * ss];
-        open[free++] = i;
-      }
-    const room = Math.max(0, Math.min(Math.floor(first(budgets, r)) - kept.length, free));
+    for (let i = 0; i < n; i++) if (marks[i] === OPEN) numbers[free++] = data[from + i * step];
+    const room = Math.max(0, Math.min(Math.floor(budgets.data[rowAt(budgets, r, rows)]) - taken, free));
     if (room > 0) {
-      const border = room === free ? -Infinity : nth(numbers.subarray(0, free), room);
-      let ties = room;
-      for (let i = 0; i < free; i++) if (numbers[i] > border) ties--;
-      for (let i = 0; i < free; i++)
-        if (room === free || numbers[i] > border || (numbers[i] === border && ties-- > 0)) kept.push(open[i]);
+      const border = numbers.subarray(0, free).sort()[free - room];
+      let left = room;
+      for (let i = free - room; i < free; i++) if (numbers[i] > border) left--;
+      for (let i = 0; i < n; i++) {
+        const x = data[from + i * step];
+        if (marks[i] === OPEN && (x > border || (x === border && left-- > 0))) marks[i] = TAKEN;
+      }
     }
-    kept.sort((a, b) => a - b);
-    out.data.set(kept, r * slots);
-    counts.data[r] = kept.length;
+    let count = 0;
+    for (let i = 0; i < n; i++) if (marks[i] === TAKEN) out.data[r * slots + count++] = i;
+    counts[r] = count;
   }
   return out;
 }

@@ -7,7 +7,8 @@ export interface Choice {
   readonly label: string;
   readonly piece?: Piece;
   readonly from: readonly Phase[];
-  readonly to: Phase | 'same' /** No view takes it: it reaches over the whole model, or needs a pass of its own. */;
+  readonly to: Phase | 'same';
+  /** No view takes it: it reaches over the whole model, or needs a pass of its own. */
   readonly once: boolean;
 }
 /** The choices that stand at one place of a composition. */

@@ -24,8 +24,6 @@ export const accumulate: Kernel<
     slots: 'u32',
     stride: 'u32',
   },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

@@ -6,8 +6,6 @@ export const add: Kernel<'x' | 'y' | 'out', 'x_at' | 'x_stride' | 'y_at' | 'y_st
   id: 'add',
   buffers: { x: 'f32', y: 'f32', out: ['f32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', y_at: 'u32', y_stride: 'u32', width: 'u32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let r = index / params.width;

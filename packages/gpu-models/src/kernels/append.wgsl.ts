@@ -23,8 +23,6 @@ export const append: Kernel<
     next: ['u32', 'write'],
   },
   scalars: { m: 'u32', size: 'u32', capacity: 'u32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.size;

@@ -10,7 +10,6 @@ export const argmax: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width'> = kernel
   id: 'argmax',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
-  threads: 256,
   per: 'group',
   source: /* wgsl */ `
 ${ORDERED}

@@ -17,7 +17,6 @@ export const compact: Kernel<'kept' | 'counts' | 'data', 'capacity' | 'channels'
   id: 'compact',
   buffers: { kept: 'u32', counts: 'u32', data: ['u32', 'write'] },
   scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32' },
-  threads: 256,
   per: 'group',
   source: /* wgsl */ `
 fn run(group: u32, lane: u32) {
@@ -55,8 +54,6 @@ export const gather: Kernel<
   id: 'gather',
   buffers: { kept: 'u32', counts: 'u32', data: 'u32', out: ['u32', 'write'] },
   scalars: { capacity: 'u32', channels: 'u32', stride: 'u32', group: 'u32', slots: 'u32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.channels;

@@ -16,7 +16,6 @@ export const embedding: (
       buffers: { ids: 'u32', ...buffers, out: ['f32', 'write'] },
       scalars: { octets: 'u32', width: 'u32', first: 'u32', rows: 'u32', scale: 'f32' },
       threads: 64,
-      per: 'element',
       source: /* wgsl */ `
 ${source}
 fn run(index: u32) {

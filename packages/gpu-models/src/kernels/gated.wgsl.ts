@@ -16,8 +16,6 @@ export const gated: (activation: 'silu' | 'gelu') => Kernel<'x' | 'out', 'x_at' 
       id: `gated:${activation}`,
       buffers: { x: 'f32', out: ['f32', 'write'] },
       scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32' },
-      threads: 256,
-      per: 'element',
       source: /* wgsl */ `
 fn run(index: u32) {
   let at = params.x_at + index / params.width * params.x_stride + index % params.width;

@@ -25,8 +25,6 @@ export const heads: (
       head_step: 'u32',
       row_step: 'u32',
     },
-    threads: 256,
-    per: 'element',
     source: /* wgsl */ `
 fn run(index: u32) {
   let i = index % params.size;

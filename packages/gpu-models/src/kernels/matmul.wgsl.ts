@@ -26,7 +26,6 @@ export const matmul: (form: Form, whole: boolean, end: LinearEnd, half: boolean)
       half,
       buffers: { x: x.type, ...buffers, ...linearBuffers(end) },
       scalars: linearScalars,
-      threads: 256,
       per: 'group',
       source: /* wgsl */ `
 ${source}

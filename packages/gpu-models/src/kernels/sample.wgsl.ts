@@ -28,7 +28,6 @@ export const sample: Kernel<
     temperature: 'f32',
     top_p: 'f32',
   },
-  threads: 256,
   per: 'group',
   source: /* wgsl */ `
 ${ORDERED}

@@ -10,8 +10,6 @@ export const slots: Kernel<'x' | 'out', 'x_at' | 'slots' | 'channels' | 'first' 
   id: 'slots',
   buffers: { x: 'u32', out: ['u32', 'write'] },
   scalars: { x_at: 'u32', slots: 'u32', channels: 'u32', first: 'u32', size: 'u32', to: 'u32', out_size: 'u32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let c = index % params.channels;
@@ -30,8 +28,6 @@ export const rest: Kernel<'counts' | 'data', 'capacity' | 'group' | 'value'> = k
   id: 'rest',
   buffers: { counts: 'u32', data: ['u32', 'write'] },
   scalars: { capacity: 'u32', group: 'u32', value: 'u32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   if (index % params.capacity >= counts[index / params.capacity / params.group]) { data[index] = params.value; }

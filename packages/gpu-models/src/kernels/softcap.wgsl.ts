@@ -7,8 +7,6 @@ export const softcap: Kernel<'x' | 'out', 'x_at' | 'x_stride' | 'width' | 'cap'>
   id: 'softcap',
   buffers: { x: 'f32', out: ['f32', 'write'] },
   scalars: { x_at: 'u32', x_stride: 'u32', width: 'u32', cap: 'f32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 ${TANH}
 fn run(index: u32) { out[index] = params.cap * tanh_of(x[params.x_at + index / params.width * params.x_stride + index % params.width] / params.cap); }`,

@@ -11,8 +11,6 @@ export const turn: Kernel<'turns' | 'cosines' | 'sines' | 'x', 'slots' | 'size' 
   id: 'turn',
   buffers: { turns: 'u32', cosines: 'f32', sines: 'f32', x: ['f32', 'write'] },
   scalars: { slots: 'u32', size: 'u32', channels: 'u32', half: 'u32' },
-  threads: 256,
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let i = index % params.half;

@@ -16,7 +16,6 @@ export const visibleCounts: (
     buffers: { ...scoreBuffers(kind), lse: 'f32', out: ['f32', 'write'] },
     scalars: { ...scoreScalars, last: 'u32', lse_at: 'u32' },
     threads: 64,
-    per: 'element',
     source: /* wgsl */ `
 ${seen(kind)}
 fn slots_below(g: u32, limit: u32) -> u32 {

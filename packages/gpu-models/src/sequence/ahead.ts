@@ -23,6 +23,7 @@ export function aheadOf(memory: DeviceState): Ahead {
       if (asks || !memory.shared.empty) return 0;
       return Math.min(
         memory.window - next(),
+        memory.untilFreed,
         ...memory.layers.map(({ plain, cache }) => (plain ? cache.capacity - cache.length : 0)),
       );
     },
@@ -35,17 +36,19 @@ export function aheadOf(memory: DeviceState): Ahead {
         } = memory,
         position = memory.length + before;
       try {
-        const { tensor } = encodeEmbedding(commands, asked.tensor, 1, head.matrix(embedding), config.embeddingScale),
+        // the device's programs give no rows back, so the decoder has the embedding
+        const matrix = head.matrix(embedding!),
+          { tensor } = encodeEmbedding(commands, asked.tensor, 1, matrix, config.embeddingScale),
           part = partOf(memory, commands, Uint32Array.of(position), tensor);
         for (const [l, layer] of memory.layers.entries()) {
           const { project, finish } = prepared[l],
-            [q, k, v] = project.encode(commands, [part.x], 1, part.angles) as [Tensor, Tensor, Tensor];
+            [q, k, v] = project.encode(commands, [part.x], 1, part.angles(l)) as [Tensor, Tensor, Tensor];
           layer.cache.write(k, v, part.positions);
           const { out } = encodeAttention(commands, {
             ...attentionOf(layer, config, l, q, part.positions),
             slots: layer.cache.length + before + 1,
           });
-          const [x] = finish.encode(commands, [part.x, out], 1, part.angles) as [Tensor];
+          const [x] = finish.encode(commands, [part.x, out], 1) as [Tensor];
           for (const spent of [q, k, v, out, part.x]) commands.free(spent);
           part.x = x;
           for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;

@@ -60,6 +60,10 @@ export class DeviceCache implements DeviceSlots {
   kept(): number[][] {
     return this.#held.rows();
   }
+  /** Slots of each head that stand before this position: its first ones. */
+  before(position: number): number[] {
+    return this.#held.below(position);
+  }
   /** Positions that the keys are turned by, `[kvHead]`: the original ones unless rebased. */
   rotations(): number[][] {
     return (this.#turned ?? this.#held).rows();

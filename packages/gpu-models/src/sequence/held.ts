@@ -22,6 +22,19 @@ export class HeldSlots {
     this.#joined = [];
   }
 
+  /** How many numbers of each head, which ascend, lie below `limit`. */
+  below(limit: number): number[] {
+    const count = (list: readonly number[]): number => {
+      let n = 0;
+      while (n < list.length && list[n] < limit) n++;
+      return n;
+    };
+    return this.#held.map((held) => {
+      const n = count(held);
+      return n < held.length ? n : n + count(this.#joined);
+    });
+  }
+
   /** `[kvHead][slot]` */
   rows(): number[][] {
     return this.#held.map((held) => [...held, ...this.#joined]);

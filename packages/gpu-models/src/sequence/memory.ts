@@ -31,6 +31,7 @@ import type { DeviceState } from './device-state.ts';
 import type { Home } from './home.ts';
 import { DeviceLayer } from './layer.ts';
 import { providedOnDevice } from './observe.ts';
+import { anglesOf } from './part.ts';
 import { devicePass } from './pass.ts';
 import { deviceReader, expectOffered, settleSums } from './signals.ts';
 import { snapshot } from './snapshot.ts';
@@ -86,8 +87,8 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     const { shared, text: tokens, counters, decoder } = this,
       { config, embeddings } = this.model;
     const rope = {
-      rotary: config.rope.rotary,
-      angles: (positions: Uint32Array) => decoder.angles(this.rotations(positions), this.rotaryLength),
+      rotary: config.ropes[layer].rotary,
+      angles: (positions: Uint32Array) => decoder.angles(layer, this.rotations(positions), this.rotaryLength),
     };
     return deviceReader({
       layer: this.layers[layer],
@@ -106,7 +107,37 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
 
   protected place(layer: number): Place {
     const { cache, aligned } = this.layers[layer];
-    return { slots: cache.length, aligned, lengths: cache.counts, kept: () => cache.kept() };
+    return {
+      slots: cache.length,
+      aligned,
+      lengths: cache.counts,
+      before: (position) => cache.before(position),
+      kept: () => cache.kept(),
+    };
+  }
+
+  protected dropFirst(index: number, first: readonly number[]): void {
+    const layer = this.layers[index],
+      slots = first.map((gone, g) => Uint32Array.from({ length: layer.cache.counts[g] - gone }, (_, i) => gone + i)),
+      counts = slots.map(({ length }) => length),
+      most = Math.max(1, ...counts),
+      kept = new Uint32Array(slots.length * most);
+    for (const [g, list] of slots.entries()) kept.set(list, g * most);
+    const scope = this.open(),
+      { commands } = scope;
+    try {
+      settleSums({ layer, config: this.model.config, index, commands }); // what waits saw these slots
+      layer.keep(
+        {
+          kept: commands.upload(kept, [slots.length, most]),
+          counts: commands.upload(Uint32Array.from(counts), [slots.length]),
+        },
+        counts,
+      );
+      layer.confirm(slots);
+    } finally {
+      scope.end();
+    }
   }
 
   protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
@@ -183,18 +214,14 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     );
   }
 
-  get cuttable(): boolean {
-    return (
-      this.shared.empty &&
-      this.layers.every(({ plain, cache }) => plain && cache.counts.every((n) => n === this.length))
-    );
+  protected get plain(): boolean {
+    return this.shared.empty && this.layers.every(({ plain }) => plain);
   }
 
   protected move(next: number): void {
     const scope = this.open(),
       { commands } = scope,
       {
-        decoder,
         model: { config },
         layers,
       } = this;
@@ -206,14 +233,9 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
           for (const p of list) used.add(p);
       }
       const positions = Uint32Array.from(used),
-        { rotary, cos, sin } = decoder.angles(positions, this.rotaryLength),
-        shape = [positions.length, rotary / 2];
-      const turns = {
-        commands,
-        angles: { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) },
-        row: new Map(Array.from(positions, (p, i) => [p, i])),
-      };
-      for (const layer of layers) layer.rebase(next, turns);
+        angles = anglesOf(this, commands, positions),
+        row = new Map(Array.from(positions, (p, i) => [p, i]));
+      for (const [l, layer] of layers.entries()) layer.rebase(next, { commands, angles: angles(l), row });
     } finally {
       scope.end();
     }
@@ -238,7 +260,9 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     const { layers, shared } = this,
       copy = this.empty();
     for (const layer of copy.layers) layer.destroy();
-    copy.layers = layers.map((layer) => layer.fork(copy.home, upTo < this.length ? upTo : undefined));
+    copy.layers = layers.map((layer) =>
+      layer.fork(copy.home, upTo < this.length ? layer.cache.before(upTo)[0] : undefined),
+    );
     copy.shared = shared.fork(copy.home);
     return this.counted(copy, upTo);
   }

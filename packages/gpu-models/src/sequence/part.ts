@@ -15,23 +15,42 @@ export interface Part {
   /** Positions that they are turned by: the same until kept slots move together. */
   readonly turned: Uint32Array;
   readonly positions: Tensor;
-  readonly angles: DeviceAngles;
+  /** What a layer turns them by, if it does: uploaded once for all layers that turn alike. */
+  angles(layer: number): DeviceAngles | undefined;
   x: Tensor;
+}
+
+/** Uploads what layers turn the rows of these positions by, each rope once. */
+export function anglesOf(
+  { decoder, model: { config }, rotaryLength }: DeviceState,
+  commands: Commands,
+  positions: Uint32Array,
+): Part['angles'] {
+  const known = new Map<unknown, DeviceAngles>();
+  return (layer) => {
+    const rope = config.ropes[layer];
+    if (rope.rotary === 0) return undefined;
+    const found = known.get(rope);
+    if (found !== undefined) return found;
+    const { rotary, cos, sin } = decoder.angles(layer, positions, rotaryLength),
+      shape = [positions.length, rotary / 2],
+      angles = { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) };
+    known.set(rope, angles);
+    return angles;
+  };
 }
 
 /** Tokens at positions, with everything that goes up. */
 export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array, x: Tensor): Part {
   const m = at.length,
-    { decoder, rotaryLength } = memory,
-    turned = memory.rotations(at),
-    { rotary, cos, sin } = decoder.angles(turned, rotaryLength);
+    turned = memory.rotations(at);
   return {
     m,
     at,
     turned,
     x,
     positions: commands.upload(at, [m]),
-    angles: { rotary, cos: commands.upload(cos, [m, rotary / 2]), sin: commands.upload(sin, [m, rotary / 2]) },
+    angles: anglesOf(memory, commands, turned),
   };
 }
 
@@ -41,7 +60,7 @@ export function embeddedFrom(memory: DeviceState, commands: Commands, ids: reado
       decoder: { head, embedding },
       model: { config },
     } = memory,
-    matrix = head.matrix(embedding);
+    matrix = head.matrix(embedding!); // the device's programs give no rows back, so the decoder has it
   return Array.from({ length: Math.ceil(ids.length / TOGETHER) }, (_, i) => {
     const some = Uint32Array.from(ids.slice(i * TOGETHER, (i + 1) * TOGETHER)),
       tokens = commands.upload(some, [some.length]),

@@ -71,7 +71,7 @@ export async function devicePass(
           read: eventFollows || readSums,
           largest: largest?.[l],
         });
-        const [x] = finish.encode(commands, [live.x, attended], live.m, live.angles) as [Tensor];
+        const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) put(commands, x, part, some);
         else part.x = x;
@@ -80,6 +80,7 @@ export async function devicePass(
       if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
       for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
         count[l] += projected.reduce((n, { live }) => n + live.m, 0);
+      if (phase === 'prefill') memory.freeUnreachable(l);
       await afterLayer?.(l);
     }
     return output(memory, scope, parts, Math.min(rows, ids.length));
@@ -107,7 +108,7 @@ function project(
     some = before && liveRows(memory, course, l, part),
     live = some ? pick(memory, commands, part, some) : part,
     old = before?.get(part);
-  const [q, k, v] = memory.decoder.layers[l].project.encode(commands, [live.x], live.m, live.angles) as [
+  const [q, k, v] = memory.decoder.layers[l].project.encode(commands, [live.x], live.m, live.angles(l)) as [
     Tensor,
     Tensor,
     Tensor,

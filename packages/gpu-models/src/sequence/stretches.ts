@@ -61,7 +61,7 @@ export async function foldStretches(
 
 /** Records a part's keys and values into a layer's cache. */
 function project({ layers, decoder }: DeviceState, commands: Commands, l: number, part: Part): Queries {
-  const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles) as [
+  const [q, k, v] = decoder.layers[l].project.encode(commands, [part.x], part.m, part.angles(l)) as [
     Tensor,
     Tensor,
     Tensor,
@@ -81,7 +81,7 @@ function through(copy: DeviceState, commands: Commands, l: number, part: Part): 
     } = copy;
   const attended = encodeAttention(commands, attentionOf(copy.layers[l], config, l, q, part.positions)),
     before = part.x;
-  [part.x] = decoder.layers[l].finish.encode(commands, [before, attended.out], part.m, part.angles) as [Tensor];
+  [part.x] = decoder.layers[l].finish.encode(commands, [before, attended.out], part.m) as [Tensor];
   for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down]) count[l] += part.m;
   for (const spent of [q, attended.out, before]) commands.free(spent);
 }

@@ -6,7 +6,8 @@ import { encodeTurn } from '../turn.ts';
 /** Angles of all positions that something is turned from or to, on the device. */
 export interface Turns {
   readonly commands: Commands;
-  readonly angles: DeviceAngles;
+  /** Absent where nothing turns. */
+  readonly angles: DeviceAngles | undefined;
   /** Where a position stands among them. */
   readonly row: ReadonlyMap<number, number>;
 }
@@ -21,6 +22,7 @@ export function turnRows(
   from: readonly (readonly number[])[],
   to: readonly (readonly number[])[],
 ): void {
+  if (angles === undefined) return;
   const slots = Math.max(0, ...from.map(({ length }) => length)),
     turns = new Uint32Array(from.length * slots * 2);
   for (const [r, list] of from.entries())

@@ -66,3 +66,17 @@ export const blocks: Readonly<Record<Exclude<Form, 'f32' | 'f16' | 'bf16'>, Bloc
     },
   },
 };
+
+/** Numbers that a nibble of IQ4_NL stands for (ggml-common.h). */
+const UNEVEN = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
+
+/** IQ4_NL, of uneven steps: as whole bytes, the way Q8_0 lies. */
+export const unevenBlocks: Blocks = {
+  scaleBytes: [0],
+  pack: (from, at, _, to, out) => {
+    for (let i = 0; i < 16; i++) {
+      to[out + i] = UNEVEN[from[at + 2 + i] & 15];
+      to[out + 16 + i] = UNEVEN[from[at + 2 + i] >> 4];
+    }
+  },
+};

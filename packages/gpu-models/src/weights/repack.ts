@@ -1,9 +1,9 @@
 import { tensorTypes, toFloat32 } from '@kv/models';
 import type { MatrixPart, TensorType } from '@kv/models';
 import type { Form } from '../wgsl/weights.ts';
-import { blocks } from './blocks.ts';
+import { blocks, unevenBlocks } from './blocks.ts';
 
-/** The form in which a stored type goes to the device: as it is where a kernel reads it, else as f32. */
+/** The form in which a stored type goes to the device: as it is where a kernel reads it, else one that holds it. */
 export const formOf = (type: TensorType): Form => forms[type] ?? 'f32';
 const forms: Readonly<Partial<Record<TensorType, Form>>> = {
   F16: 'f16',
@@ -16,6 +16,8 @@ const forms: Readonly<Partial<Record<TensorType, Form>>> = {
   Q4_K: 'q4_k',
   Q5_K: 'q5_k',
   Q6_K: 'q6_k',
+  IQ4_NL: 'q8_0',
+  MXFP4: 'bf16',
 };
 
 /** Words of 32 bits that eight numbers take, without scales. */
@@ -72,14 +74,14 @@ export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: 
     scales = new Uint16Array((count * inputs * BLOCK_HALVES[form]) / 32);
   const to = new Uint8Array(weights.buffer);
   if (form === 'f32' || form === 'f16' || form === 'bf16') {
-    const plain = form === 'f32' ? bytesOf(toFloat32(type, part)) : part,
+    const plain = form === 'f32' ? bytesOf(toFloat32(type, part)) : type === 'MXFP4' ? upperHalves(type, part) : part,
       row = plain.length / count,
       step = to.length / count;
     for (let r = 0; r < count; r++) to.set(plain.subarray(r * row, (r + 1) * row), r * step);
     return { weights, scales };
   }
   const { bytes: block, numbers } = tensorTypes[type],
-    { scaleBytes, pack } = blocks[form],
+    { scaleBytes, pack } = type === 'IQ4_NL' ? unevenBlocks : blocks[form],
     step = 16 * OCTET_WORDS[form];
   for (let at = 0, out = 0, s = 0; at < part.length; at += block) {
     for (const i of scaleBytes) scales[s++] = part[at + i] | (part[at + i + 1] << 8);
@@ -90,3 +92,10 @@ export function repack({ type, rows, bytes }: MatrixPart, inputs: number, from: 
 
 const bytesOf = ({ buffer, byteOffset, byteLength }: Float32Array): Uint8Array =>
   new Uint8Array(buffer, byteOffset, byteLength);
+
+/** Numbers of few bits as BF16, exactly. */
+const upperHalves = (type: TensorType, part: Uint8Array): Uint8Array => {
+  const numbers = toFloat32(type, part),
+    bits = new Uint32Array(numbers.buffer, numbers.byteOffset, numbers.length);
+  return new Uint8Array(Uint16Array.from(bits, (x) => x >>> 16).buffer);
+};

@@ -19,7 +19,7 @@ export const alongChannels = (kind: keyof typeof KINDS): KernelDef => ({
   inputs: { ...(kind === 'dot' || kind === 'distance' ? { a: 'number' } : {}), b: 'number' },
   outputs: { output: 'f32' },
   params: { size: 'u32' },
-  per: 'element',
+  operations: ({ count, params: { size } }) => 2 * count * size,
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

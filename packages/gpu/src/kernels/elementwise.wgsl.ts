@@ -23,7 +23,6 @@ export function elementwise(
     inputs: Object.fromEntries(tensors.map(([n]) => [n, 'number'])),
     outputs: { output: 'f32' },
     params: Object.fromEntries(hosts.map(([n]) => [`${n}_number`, 'f32'])),
-    per: 'element',
     source: /* wgsl */ `
 ${functions}
 fn run(index: u32) {

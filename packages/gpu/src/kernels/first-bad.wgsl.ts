@@ -41,7 +41,7 @@ export const firstOf: KernelDef = {
   inputs: { rows: 'u32' },
   outputs: { output: 'u32' },
   params: { size: 'u32' },
-  per: 'element',
+  operations: ({ params: { size } }) => size,
   source: /* wgsl */ `
 fn run(index: u32) {
   var found = 0u;

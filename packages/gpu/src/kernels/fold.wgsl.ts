@@ -57,7 +57,7 @@ export const foldThread = (kind: Reduction): KernelDef => {
     ragged: ['x'],
     outputs: { output: 'f32' },
     params: { size: 'u32', step: 'u32', factor: 'u32', valid: 'u32' },
-    per: 'element',
+    operations: ({ count, params: { size } }) => count * size,
     source: /* wgsl */ `
 ${joins(kind)}
 ${folds.join('\n')}

@@ -8,7 +8,6 @@ export const lastSlots: KernelDef = {
   shapes: ['like'],
   outputs: { output: 'f32' },
   params: { window: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let slot = index % params.slots;

@@ -7,7 +7,6 @@ export const lengths: KernelDef = {
   ragged: ['x'],
   shapes: ['x'],
   outputs: { output: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) { output[index] = x_valid(index); }`,
 };

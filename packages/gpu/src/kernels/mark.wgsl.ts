@@ -7,7 +7,6 @@ export const mark: KernelDef = {
   ragged: ['kept'],
   outputs: { output: 'f32' },
   params: { size: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

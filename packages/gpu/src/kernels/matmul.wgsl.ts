@@ -1,3 +1,4 @@
+import { sizeOf } from '@kv/core';
 import type { KernelDef } from '../shader.ts';
 
 /**
@@ -9,15 +10,15 @@ export const matmul: KernelDef = {
   inputs: { a: 'number', b: 'number' },
   ragged: ['a', 'b'],
   outputs: { output: 'f32' },
-  params: { limit: 'u32' },
   per: 'group',
+  operations: ({ space }) => 2 * sizeOf(space),
   source: /* wgsl */ `
 var<workgroup> parts: array<f32, 256>;
 fn run(group: u32, lane: u32) {
   let tiles = (params.channels + 63u) / 64u;
   let row = group / tiles;
   let channel = group % tiles * 64u + lane % 64u;
-  let size = min(min(a_valid(row), b_valid(row)), params.limit);
+  let size = min(min(a_valid(row), b_valid(row)), params.slots);
   var sum = 0.0;
   if (channel < params.channels) {
     let from_a = a_base(row);

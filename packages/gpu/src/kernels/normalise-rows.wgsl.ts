@@ -1,3 +1,4 @@
+import { sizeOf } from '@kv/core';
 import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 import { IS_NAN, LOWEST, tree, TREE } from './fold.wgsl.ts';
@@ -11,6 +12,7 @@ export const normaliseRows = (softmax: boolean): KernelDef => ({
   ragged: ['x'],
   outputs: { output: 'f32' },
   per: 'group',
+  operations: ({ space }) => (softmax ? 4 : 2) * sizeOf(space),
   source: /* wgsl */ `
 ${IS_NAN}
 ${tree('total', TREE.sum)}

@@ -8,7 +8,7 @@ export const pool = (kind: 'mean' | 'max'): KernelDef => ({
   ragged: ['x'],
   outputs: { output: 'f32' },
   params: { half: 'u32', except: 'u32' },
-  per: 'element',
+  operations: ({ count, params: { half } }) => count * (2 * half + 1),
   source: /* wgsl */ `
 fn run(index: u32) {
   let row = index / params.slots;

@@ -20,7 +20,6 @@ export const rankPairs: KernelDef = {
   ragged: ['x'],
   outputs: { keys: 'u32', places: 'u32' },
   params: { size: 'u32', joint: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 ${ORDERED}
 fn run(index: u32) {
@@ -40,7 +39,6 @@ export const rankStep: KernelDef = {
   inputs: {},
   outputs: { keys: 'u32', places: 'u32' },
   params: { size: 'u32', block: 'u32', gap: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 ${PAIRS}
 fn run(index: u32) {
@@ -59,6 +57,11 @@ export const rankLocal: KernelDef = {
   outputs: { keys: 'u32', places: 'u32' },
   params: { size: 'u32', first: 'u32', last: 'u32' },
   per: 'group',
+  operations({ count, params: { first, last } }) {
+    let exchanges = 0;
+    for (let block = first; block <= last; block *= 2) exchanges += Math.log2(Math.min(block, LOCAL));
+    return (exchanges * count * LOCAL) / 2;
+  },
   source: /* wgsl */ `
 ${PAIRS}
 var<workgroup> near_keys: array<u32, ${LOCAL}>;
@@ -87,7 +90,6 @@ export const rankPlaces: KernelDef = {
   inputs: { keys: 'u32', places: 'u32' },
   outputs: { output: 'f32' },
   params: { size: 'u32', joint: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 fn run(index: u32) {
   let within = places[index];

@@ -1,6 +1,10 @@
+import { sizeOf } from '@kv/core';
 import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 import { ORDERED } from './first-bad.wgsl.ts';
+
+/** Over a row's slots: to count, four of the histogram, to write; and the writes. */
+const PASSES = 7;
 
 /**
  * Exact top-k of a row by one workgroup: counts the forced and the open slots, finds the key of the last place by four
@@ -13,6 +17,7 @@ export const select: KernelDef = {
   ragged: ['scores'],
   outputs: { kept: 'u32', counts: 'u32' },
   per: 'group',
+  operations: ({ space }) => PASSES * sizeOf(space),
   source: /* wgsl */ `
 ${ORDERED}
 var<workgroup> bins: array<atomic<u32>, ${THREADS}>;

@@ -10,7 +10,6 @@ export const take: KernelDef = {
   ragged: ['index'],
   outputs: { output: 'u32' },
   params: { size: 'u32', bad: 'u32' },
-  per: 'element',
   source: /* wgsl */ `
 fn run(at: u32) {
   let slot = at / params.channels % params.slots;

@@ -1,10 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Binary, Operand, Primitives, Tensor } from '@kv/core';
 import { BINARY, elementwise, FUNCTIONS, ODDS, UNARY, WHERE } from '../kernels/elementwise.wgsl.ts';
+import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { aboveSubnormals, belowSubnormals, down, isF32, up } from '../threshold.ts';
 import { sharedRows, sizes } from '../tensor.ts';
-import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
 type Elementwise = Pick<
@@ -27,14 +27,13 @@ type Elementwise = Pick<
   | 'fill'
 >;
 /** A tensor as f32 numbers: what orders by bits is given these. */
-export type Numeric = (x: Tensor) => GpuTensor;
+export type Numeric = (x: Tensor) => Tensor;
 const NAMES = ['a', 'b', 'c'] as const;
 
 /** One number for each element of the broadcast shape; the result has the larger rank. */
 export function elementwiseOps(g: Recording): Elementwise {
-  const run = (at: string, operands: readonly Operand[], expression: string, functions?: string): Tensor => {
-    const own = operands.map((x) => (typeof x === 'number' ? x : g.own(x)));
-    const tensors = own.filter((x) => typeof x !== 'number');
+  const each = (at: string, operands: readonly Operand[], expression: string, functions?: string): Tensor => {
+    const tensors = operands.filter((x) => typeof x !== 'number');
     if (tensors.length === 0) throw new KvError(at, 'expected at least one tensor, got numbers only');
     const rows = sharedRows(at, ...tensors);
     const space = [rows, ...[1, 2].map((axis) => Math.max(...tensors.map((t) => sizes(t)[axis])))] as [
@@ -51,23 +50,24 @@ export function elementwiseOps(g: Recording): Elementwise {
       'f32',
       raggedAs(g, rows, ...tensors),
     );
-    const named = <V extends GpuTensor | number>(
-      keep: (x: GpuTensor | number) => x is V,
+    const named = <V extends Tensor | number>(
+      keep: (x: Tensor | number) => x is V,
       suffix: string,
-    ): Record<string, V> => Object.fromEntries(own.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]}${suffix}`, x]] : [])));
-    const kinds = own.map((x) =>
+    ): Record<string, V> =>
+      Object.fromEntries(operands.flatMap((x, i) => (keep(x) ? [[`${NAMES[i]}${suffix}`, x]] : [])));
+    const kinds = operands.map((x) =>
       typeof x === 'number' ? 'number' : sizes(x).every((n, axis) => n === space[axis]) ? 'whole' : 'broadcast',
     );
-    g.run(elementwise(at, kinds, expression, functions), {
+    run(g, elementwise(at, kinds, expression, functions), {
       space,
       outputs: { output },
-      inputs: named((x): x is GpuTensor => typeof x !== 'number', ''),
+      inputs: named((x): x is Tensor => typeof x !== 'number', ''),
       params: named((x): x is number => typeof x === 'number', '_number'),
     });
     return output;
   };
-  const zip = (kind: Binary, a: Operand, b: Operand): Tensor => run(`ops.${kind}`, compared(kind, a, b), BINARY[kind]);
-  const map: Primitives['map'] = (kind, x) => run(`ops.${kind}`, [x], UNARY[kind], FUNCTIONS[kind]);
+  const zip = (kind: Binary, a: Operand, b: Operand): Tensor => each(`ops.${kind}`, compared(kind, a, b), BINARY[kind]);
+  const map: Primitives['map'] = (kind, x) => each(`ops.${kind}`, [x], UNARY[kind], FUNCTIONS[kind]);
   return {
     map,
     zip,
@@ -81,17 +81,17 @@ export function elementwiseOps(g: Recording): Elementwise {
     atLeast: (a, b) => zip('atLeast', a, b),
     exp: (x) => map('exp', x),
     log: (x) => map('log', x),
-    where: (mask, a, b) => run('ops.where', [mask, a, b], WHERE),
-    odds: (h) => run('ops.odds', [h], ODDS),
-    scale: (x, by) => run('ops.scale', [x, by], BINARY.mul),
-    fill: (like, value) => fill(g, like.shape, value, like.lengths && g.own(like.lengths)),
+    where: (mask, a, b) => each('ops.where', [mask, a, b], WHERE),
+    odds: (h) => each('ops.odds', [h], ODDS),
+    scale: (x, by) => each('ops.scale', [x, by], BINARY.mul),
+    fill: (like, value) => fill(g, like.shape, value, like.lengths),
   };
 }
 
 /** A tensor of one number. */
-export function fill(g: Recording, shape: readonly number[], value: number, lengths?: GpuTensor): GpuTensor {
+export function fill(g: Recording, shape: readonly number[], value: number, lengths?: Tensor): Tensor {
   const output = g.make(shape, 'f32', lengths);
-  g.run(elementwise('ops.fill', ['number'], 'a_'), {
+  run(g, elementwise('ops.fill', ['number'], 'a_'), {
     space: sizes(output),
     outputs: { output },
     params: { a_number: value },

@@ -1,12 +1,10 @@
 import { KvError, sizeOf, takesLengths } from '@kv/core';
-import type { DType, Kernel, Primitives } from '@kv/core';
+import type { DType, Kernel, Primitives, Tensor } from '@kv/core';
 import type { Recording } from '../encode.ts';
-import { UNIFORM_BYTES } from '../recorder.ts';
 import { THREADS } from '../shader.ts';
 import { bits, shaderText } from '../shader-text.ts';
 import type { Shader } from '../shader-text.ts';
-import { sizes } from '../tensor.ts';
-import type { GpuTensor } from '../tensor.ts';
+import { bytesOf, sizes } from '../tensor.ts';
 import type { Numeric } from './elementwise.ts';
 import { lengthsFor } from './ragged.ts';
 
@@ -41,14 +39,14 @@ fn best(lane: u32, key: u32, place: u32) -> u32 {
 export const kernelOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'kernel'> => ({
   kernel(kernel, given, params = {}) {
     const names = Object.keys(kernel.inputs);
-    const inputs = names.map((name): GpuTensor => {
+    const inputs = names.map((name): Tensor => {
       const x = given[name],
         want = kernel.inputs[name];
       if (!x)
         throw new KvError(kernel.id, `expected the input '${name}', got ${Object.keys(given).join(', ') || 'none'}`);
       if (want === 'u32' && x.dtype !== 'u32')
         throw new KvError(kernel.id, `expected the input '${name}' as u32, got ${x.dtype}`);
-      return want === 'u32' ? g.own(x) : numeric(x);
+      return want === 'u32' ? x : numeric(x);
     });
     for (const name of Object.keys(kernel.params))
       if (params[name] === undefined)
@@ -71,15 +69,17 @@ export const kernelOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'kern
       ...inputs.flatMap((x) => sizes(x)),
       ...Object.entries<DType>(kernel.params).map(([name, type]) => bits(params[name], type)),
     ];
-    if (uniform.length > UNIFORM_BYTES / 4)
-      throw new KvError(kernel.id, `has ${uniform.length} scalars, expected at most ${UNIFORM_BYTES / 4}`);
-    g.runRaw(
-      `piece:${kernel.id}:${kernel.wgsl}`,
-      () => kernelShader(kernel),
-      [...inputs, ...(lengths ? [lengths] : []), output],
-      Uint32Array.from(uniform),
-      sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0] : Math.ceil(uniform[0] / THREADS),
-    );
+    const bound = [...inputs, ...(lengths ? [lengths] : []), output];
+    g.record({
+      key: `piece:${kernel.id}:${kernel.wgsl}`,
+      shader: () => kernelShader(kernel),
+      bound,
+      scalars: Uint32Array.from(uniform),
+      groups: sizeOf(shape) === 0 ? 0 : kernel.per === 'group' ? uniform[0] : Math.ceil(uniform[0] / THREADS),
+      operations: () =>
+        kernel.operations?.(Object.fromEntries(names.map((name, i) => [name, inputs[i]])), params) ??
+        bytesOf(bound) / 4,
+    });
     return output;
   },
 });

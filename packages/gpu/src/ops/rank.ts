@@ -1,4 +1,5 @@
 import type { Primitives } from '@kv/core';
+import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { LOCAL, rankLocal, rankPairs, rankPlaces, rankStep } from '../kernels/rank.wgsl.ts';
 import { sizes } from '../tensor.ts';
@@ -21,15 +22,15 @@ export const rankOp = (numeric: Numeric, g: Recording): Pick<Primitives, 'rank'>
       outputs = { keys, places };
     const space = [rows, slots, 1] as const;
     const local = (first: number, last: number): void =>
-      g.run(rankLocal, { space, count: all / LOCAL, outputs, params: { size, first, last } });
-    g.run(rankPairs, { space, count: all, inputs: { x }, outputs, params: { size, joint } });
+      run(g, rankLocal, { space, count: all / LOCAL, outputs, params: { size, first, last } });
+    run(g, rankPairs, { space, count: all, inputs: { x }, outputs, params: { size, joint } });
     local(2, LOCAL);
     for (let block = 2 * LOCAL; block <= size; block *= 2) {
       for (let gap = block / 2; gap >= LOCAL; gap /= 2)
-        g.run(rankStep, { space, count: all / 2, outputs, params: { size, block, gap } });
+        run(g, rankStep, { space, count: all / 2, outputs, params: { size, block, gap } });
       local(block, block);
     }
-    g.run(rankPlaces, { space, count: all, inputs: { keys, places }, outputs: { output }, params: { size, joint } });
+    run(g, rankPlaces, { space, count: all, inputs: { keys, places }, outputs: { output }, params: { size, joint } });
     return output;
   },
 });

@@ -1,12 +1,12 @@
 import { KvError } from '@kv/core';
 import type { Primitives, Reduction, Tensor } from '@kv/core';
+import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { alongChannels } from '../kernels/along-channels.wgsl.ts';
 import { foldSlots, foldThread } from '../kernels/fold.wgsl.ts';
 import { matmul } from '../kernels/matmul.wgsl.ts';
 import { normaliseRows } from '../kernels/normalise-rows.wgsl.ts';
 import { sharedRows, sizes } from '../tensor.ts';
-import type { GpuTensor } from '../tensor.ts';
 import { raggedAs } from './ragged.ts';
 
 /** What sums over an axis. */
@@ -16,11 +16,11 @@ export function reduceOps(
   /** Threads fold `size` elements, `step` apart, the first of result row r in row r * factor. */
   const folded = (
     kind: Reduction,
-    x: GpuTensor,
-    output: GpuTensor,
+    x: Tensor,
+    output: Tensor,
     params: { readonly size: number; readonly step: number; readonly factor: number; readonly valid?: number },
   ): Tensor => {
-    g.run(foldThread(kind), {
+    run(g, foldThread(kind), {
       space: sizes(output),
       inputs: { x },
       outputs: { output },
@@ -28,26 +28,18 @@ export function reduceOps(
     });
     return output;
   };
-  const normalised = (softmax: boolean, tensor: Tensor): Tensor => {
-    const x = g.own(tensor),
-      output = g.make(x.shape, 'f32', x.lengths);
-    g.run(normaliseRows(softmax), { space: sizes(x), count: sizes(x)[0], inputs: { x }, outputs: { output } });
+  const normalised = (softmax: boolean, x: Tensor): Tensor => {
+    const output = g.make(x.shape, 'f32', x.lengths);
+    run(g, normaliseRows(softmax), { space: sizes(x), count: sizes(x)[0], inputs: { x }, outputs: { output } });
     return output;
   };
-  const vectors = (
-    at: string,
-    kind: Parameters<typeof alongChannels>[0],
-    of: Tensor | undefined,
-    vectors: Tensor,
-  ): Tensor => {
-    const a = of && g.own(of),
-      b = g.own(vectors),
-      [, slots, size] = sizes(b);
+  const vectors = (at: string, kind: Parameters<typeof alongChannels>[0], a: Tensor | undefined, b: Tensor): Tensor => {
+    const [, slots, size] = sizes(b);
     if (a && (a.shape[1] ?? 1) !== size)
       throw new KvError(at, `expected ${size} channels, got shapes [${a.shape}] and [${b.shape}]`);
     const rows = sharedRows(at, a, b),
       output = g.make([rows, slots], 'f32', raggedAs(g, rows, b));
-    g.run(alongChannels(kind), {
+    run(g, alongChannels(kind), {
       space: sizes(output),
       inputs: a ? { a, b } : { b },
       outputs: { output },
@@ -56,9 +48,8 @@ export function reduceOps(
     return output;
   };
   return {
-    reduce(kind, tensor, axis) {
-      const x = g.own(tensor),
-        [rows, slots, channels] = sizes(x),
+    reduce(kind, x, axis) {
+      const [rows, slots, channels] = sizes(x),
         wide = x.shape.length === 3;
       if (axis === 'rows')
         return folded(kind, x, g.make([1, ...x.shape.slice(1)], 'f32', raggedAs(g, 1, x)), {
@@ -78,12 +69,11 @@ export function reduceOps(
           valid: 1,
         });
       const output = g.make([rows, 1]);
-      g.run(foldSlots(kind), { space: [rows, 1, 1], inputs: { x }, outputs: { output } });
+      run(g, foldSlots(kind), { space: sizes(x), count: rows, inputs: { x }, outputs: { output } });
       return output;
     },
-    groupRows(kind, tensor, rows) {
-      const x = g.own(tensor),
-        [all, slots] = sizes(x);
+    groupRows(kind, x, rows) {
+      const [all, slots] = sizes(x);
       if (rows < 1 || all % rows !== 0)
         throw new KvError('ops.groupRows', `${all} rows cannot be grouped into ${rows}: expected a divisor`);
       return folded(kind, x, g.make([rows, slots], 'f32', raggedAs(g, rows, x)), {
@@ -94,18 +84,15 @@ export function reduceOps(
     },
     simplex: (x) => normalised(false, x),
     softmax: (x) => normalised(true, x),
-    matmul(left, right) {
-      const a = g.own(left),
-        b = g.own(right),
-        rows = sharedRows('ops.matmul', a, b),
-        [, limit, channels] = sizes(b);
+    matmul(a, b) {
+      const rows = sharedRows('ops.matmul', a, b),
+        [, slots, channels] = sizes(b);
       const output = g.make([rows, channels]);
-      g.run(matmul, {
-        space: [rows, 1, channels],
+      run(g, matmul, {
+        space: [rows, slots, channels],
         count: rows * Math.ceil(channels / 64),
         inputs: { a, b },
         outputs: { output },
-        params: { limit },
       });
       return output;
     },

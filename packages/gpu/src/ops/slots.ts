@@ -1,6 +1,7 @@
 import { KvError, LOWEST } from '@kv/core';
 import type { Primitives } from '@kv/core';
 import { bits } from '../shader-text.ts';
+import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { firstBad, firstOf } from '../kernels/first-bad.wgsl.ts';
 import { groupSlots } from '../kernels/group-slots.wgsl.ts';
@@ -21,12 +22,11 @@ export function slotOps(
   g: Recording,
 ): Pick<Primitives, 'pool' | 'lastSlots' | 'take' | 'groupSlots' | 'select' | 'mark' | 'firstBad'> {
   return {
-    pool(tensor, { kernel, kind, except = 0 }) {
+    pool(x, { kernel, kind, except = 0 }) {
       if (!Number.isInteger(kernel) || kernel < 1 || kernel % 2 === 0)
         throw new KvError('ops.pool', `kernel must be an odd whole number, got ${kernel}`);
-      const x = g.own(tensor),
-        output = g.make(x.shape, 'f32', x.lengths);
-      g.run(pool(kind), {
+      const output = g.make(x.shape, 'f32', x.lengths);
+      run(g, pool(kind), {
         space: sizes(x),
         inputs: { x },
         outputs: { output },
@@ -34,11 +34,10 @@ export function slotOps(
       });
       return output;
     },
-    lastSlots(tensor, window) {
-      const like = g.own(tensor),
-        [rows, slots] = sizes(like),
+    lastSlots(like, window) {
+      const [rows, slots] = sizes(like),
         output = g.make([rows, slots], 'f32', like.lengths);
-      g.run(lastSlots, {
+      run(g, lastSlots, {
         space: sizes(output),
         inputs: { like },
         outputs: { output },
@@ -46,10 +45,8 @@ export function slotOps(
       });
       return output;
     },
-    take(from, places) {
-      const table = g.own(from),
-        index = g.own(places),
-        rows = sharedRows('ops.take', table, index);
+    take(table, index) {
+      const rows = sharedRows('ops.take', table, index);
       const [, size, channels] = sizes(table),
         [, slots] = sizes(index);
       const output = g.make(
@@ -57,7 +54,7 @@ export function slotOps(
         table.dtype,
         raggedAs(g, rows, index),
       );
-      g.run(take, {
+      run(g, take, {
         space: sizes(output),
         inputs: { table, index },
         outputs: { output },
@@ -65,12 +62,10 @@ export function slotOps(
       });
       return output;
     },
-    groupSlots(kind, values, of, count) {
-      const x = g.own(values),
-        groups = g.own(of),
-        rows = sharedRows('ops.groupSlots', x, groups),
+    groupSlots(kind, x, groups, count) {
+      const rows = sharedRows('ops.groupSlots', x, groups),
         output = g.make([rows, count]);
-      g.run(groupSlots(kind), {
+      run(g, groupSlots(kind), {
         space: [rows, sizes(groups)[1], 1],
         count: rows * Math.ceil(count / 256),
         inputs: { x, groups },
@@ -79,19 +74,14 @@ export function slotOps(
       });
       return output;
     },
-    select(of, slotsToKeep, masks = {}) {
-      const own = (x: typeof masks.forced): ReturnType<Recording['own']> | undefined => (x ? g.own(x) : undefined);
+    select(of, budgets, { forced, banned, active: enabled } = {}) {
       const scores = numeric(of),
-        budgets = g.own(slotsToKeep),
-        forced = own(masks.forced),
-        banned = own(masks.banned),
-        enabled = own(masks.active);
-      const rows = sharedRows('ops.select', scores, budgets, forced, banned),
+        rows = sharedRows('ops.select', scores, budgets, forced, banned),
         [, slots] = sizes(scores);
       const lengths = raggedAs(g, rows, scores, forced, banned);
       const counts = g.make([rows], 'u32'),
         kept = g.make([rows, slots], 'u32', counts);
-      g.run(select, {
+      run(g, select, {
         space: [rows, slots, 1],
         count: rows,
         outputs: { kept, counts },
@@ -99,13 +89,11 @@ export function slotOps(
       });
       return kept;
     },
-    mark(slots, tensor) {
-      const kept = g.own(slots),
-        like = g.own(tensor),
-        rows = sharedRows('ops.mark', kept, like),
+    mark(kept, like) {
+      const rows = sharedRows('ops.mark', kept, like),
         [, size] = sizes(like);
       const output = fill(g, [rows, size], 0, raggedAs(g, rows, like));
-      g.run(mark, { space: [rows, sizes(kept)[1], 1], inputs: { kept }, outputs: { output }, params: { size } });
+      run(g, mark, { space: [rows, sizes(kept)[1], 1], inputs: { kept }, outputs: { output }, params: { size } });
       return output;
     },
     firstBad(tensor, atLeast = LOWEST) {
@@ -113,14 +101,14 @@ export function slotOps(
         [rows] = sizes(x),
         found = g.make([rows], 'u32'),
         output = g.make([1], 'u32');
-      g.run(firstBad, {
+      run(g, firstBad, {
         space: sizes(x),
         count: rows,
         inputs: { x },
         outputs: { output: found },
         params: { lowest: ordered(up(atLeast)) },
       });
-      g.run(firstOf, { space: [1, 1, 1], inputs: { rows: found }, outputs: { output }, params: { size: rows } });
+      run(g, firstOf, { space: [1, 1, 1], inputs: { rows: found }, outputs: { output }, params: { size: rows } });
       return output;
     },
   };

@@ -1,20 +1,21 @@
 import fc from 'fast-check';
 import { kernel } from '@kv/core';
 import type { Ops, Tensor } from '@kv/core';
-import type { Claims } from '../../src/law.ts';
+import type { Claim } from '../../src/law.ts';
 
 /** A kind with all its laws, one subject that keeps them and, for every law, one that breaks it alone. */
 export interface Field {
   readonly kind: string;
-  readonly laws: readonly string[] /** Laws that the subject breaks. */;
+  readonly laws: readonly string[];
+  /** Laws that the subject breaks. */
   broken(subject: 'good' | (string & {})): Promise<readonly string[]>;
 }
 
 /** `field('scorer', scorer, { good, mutants: { shape, ... } })`. */
 export const field = <N extends string, S, O extends object>(
   kind: string,
-  claims: Claims<N, S, O & { runs?: number }>,
-  { good, mutants, options }: { good: S; mutants: Record<N, S>; options?: O },
+  claims: Readonly<Record<N, Claim<S, O & { runs?: number }>>>,
+  { good, mutants, options }: { good: NoInfer<S>; mutants: Record<N, NoInfer<S>>; options?: O },
 ): Field => ({
   kind,
   laws: Object.keys(claims),

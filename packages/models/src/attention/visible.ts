@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { CacheView } from '../cache.ts';
+import { countBelow } from '../cache/count-below.ts';
 import type { ScoreRows } from './row-engine.ts';
 
 /** What queries may see beside causality; all of it at once, and the query's own slot always. */
@@ -60,16 +61,4 @@ function one(visible: Visible, cache: CacheView, queryHeads: number): Hide | und
       data.fill(-Infinity, base + Math.min(first, countBelow(positions, sinks)), base + first);
     }
   };
-}
-
-/** How many of the ascending positions are below `limit`. */
-export function countBelow(positions: Uint32Array, limit: number): number {
-  let low = 0;
-  let high = positions.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (positions[middle] < limit) low = middle + 1;
-    else high = middle;
-  }
-  return low;
 }

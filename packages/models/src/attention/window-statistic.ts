@@ -1,29 +1,30 @@
 import type { WindowStatistic } from '@kv/core';
 
-/** Puts what a query's weights of its first slots count in the place of them; `seen` of them are visible to it. */
-export type Weigh = (weights: Float32Array, seen: number) => void;
+/** Adds what n weights of a query, from `at` on, count to the sums of their slots; `seen` slots are visible to it. */
+export type Weigh = (weights: Float32Array, at: number, n: number, seen: number, sums: Float64Array) => void;
 
 /** Whether it asks how many slots a query sees. */
 export const asksSeen = (of: string | undefined): boolean => of === 'votes' || of === 'normalized';
 
-/** By statistic: what becomes of a weight before the mean over queries. */
+/** By statistic: what a weight counts. */
 export const weighs: Readonly<Record<WindowStatistic, Weigh>> = {
-  squares: (weights) =>
-    weights.forEach((a, j) => {
-      weights[j] = a * a;
-    }),
-  votes: (weights, seen) => {
-    const mean = Math.fround(1 / seen);
-    weights.forEach((a, j) => {
-      weights[j] = a > mean ? 1 : 0;
-    });
-  }, // weights are of 32 bits too
-  normalized: (weights, seen) =>
-    weights.forEach((a, j) => {
-      weights[j] = a * (seen - 1);
-    }),
-  entropy: (weights) =>
-    weights.forEach((a, j) => {
-      weights[j] = a > 0 ? -a * Math.log(a) : 0;
-    }),
+  squares: (weights, at, n, _, sums) => {
+    for (let j = 0; j < n; j++) {
+      const a = weights[at + j];
+      sums[j] += a * a;
+    }
+  },
+  votes: (weights, at, n, seen, sums) => {
+    const mean = Math.fround(1 / seen); // weights are of 32 bits too
+    for (let j = 0; j < n; j++) if (weights[at + j] > mean) sums[j]++;
+  },
+  normalized: (weights, at, n, seen, sums) => {
+    for (let j = 0; j < n; j++) sums[j] += weights[at + j] * (seen - 1);
+  },
+  entropy: (weights, at, n, _, sums) => {
+    for (let j = 0; j < n; j++) {
+      const a = weights[at + j];
+      if (a > 0) sums[j] -= a * Math.log(a);
+    }
+  },
 };

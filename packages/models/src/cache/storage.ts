@@ -22,7 +22,7 @@ export function slotBytes(headDim: number, rebased = false): number {
 }
 
 /** Storage of zeros. */
-export function createStorage(heads: number, headDim: number, capacity: number, rebased = false): Storage {
+function createStorage(heads: number, headDim: number, capacity: number, rebased = false): Storage {
   return {
     heads,
     headDim,
@@ -33,6 +33,16 @@ export function createStorage(heads: number, headDim: number, capacity: number, 
     ...(rebased && { rotations: new Uint32Array(heads * capacity) }),
   };
 }
+
+/** Where storage comes from, and goes when it is replaced. */
+export interface Store {
+  /** Storage of numbers that nobody has written yet. */
+  create(heads: number, headDim: number, capacity: number, rebased: boolean): Storage;
+  release(storage: Storage): void;
+}
+
+/** Arrays of this process, which its garbage collector gives back. */
+export const hostStore: Store = { create: createStorage, release() {} };
 
 /** Packs the slots in use, or, with `back`, fills storage from packed ones. */
 export function packSlots(storage: Storage, lengths: Uint32Array, packed: Slots, back = false): void {
@@ -81,8 +91,8 @@ export function compactSlots(
     if (first !== to) {
       keys.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
       values.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
-      positions.copyWithin(base + to, base + first, base + first + run);
-      rotations?.copyWithin(base + to, base + first, base + first + run);
+      for (let i = 0; i < run; i++) positions[base + to + i] = positions[base + first + i];
+      if (rotations) for (let i = 0; i < run; i++) rotations[base + to + i] = rotations[base + first + i];
     }
     to += run;
   }

@@ -71,6 +71,43 @@ export const q5_1: BlockDecoder = (bytes, out, count) => {
   }
 };
 
+/** Numbers that a nibble of IQ4_NL stands for: closer together around 0. */
+const UNEVEN = Int8Array.of(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
+
+/** 4 bits of uneven steps: a half scale d, 16 bytes as of `q4_0`; d times the number of the nibble. */
+export const iq4_nl: BlockDecoder = (bytes, out, count) => {
+  const half = halves();
+  looked(bytes, out, count, 18, UNEVEN, (at) => half[bytes[at] | (bytes[at + 1] << 8)]);
+};
+
+/** Twice the numbers of E2M1, as ggml keeps them, the sign in the highest bit. */
+const TWICE_E2M1 = Float32Array.of(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
+
+/** The scale of an MXFP4 block: half of 2^(e - 127), for numbers that are kept twice. */
+export const mxfp4Scale = (e: number): number => 2 ** (e - 128);
+
+/** OCP MX, FP4: an exponent e of 8 bits, 16 bytes of E2M1 as of `q4_0`. */
+export const mxfp4: BlockDecoder = (bytes, out, count) =>
+  looked(bytes, out, count, 17, TWICE_E2M1, (at) => mxfp4Scale(bytes[at]));
+
+/** Blocks of `size` bytes that end in 16 bytes of nibbles, whose numbers a table has. */
+function looked(
+  bytes: Uint8Array,
+  out: Float32Array,
+  count: number,
+  size: number,
+  table: ArrayLike<number>,
+  scale: (at: number) => number,
+): void {
+  for (let block = 0, at = 0, to = 0; block < count; block++, at += size, to += 32) {
+    const d = scale(at);
+    for (let i = 0, quants = at + size - 16; i < 16; i++) {
+      out[to + i] = d * table[bytes[quants + i] & 15];
+      out[to + 16 + i] = d * table[bytes[quants + i] >> 4];
+    }
+  }
+}
+
 function word(bytes: Uint8Array, at: number): number {
   return bytes[at] | (bytes[at + 1] << 8) | (bytes[at + 2] << 16) | (bytes[at + 3] << 24);
 }

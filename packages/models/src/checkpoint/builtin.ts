@@ -6,6 +6,8 @@ interface Builtins {
   'node:module': typeof import('node:module');
   'node:path': typeof import('node:path');
   'node:url': typeof import('node:url');
+  'node:v8': typeof import('node:v8');
+  'node:worker_threads': typeof import('node:worker_threads');
 }
 
 /**

@@ -1,7 +1,8 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from '../architectures.ts';
 import { boolean, integer, object, optional, positive, show, type Fields } from './fields.ts';
-import { parseRope, type RopeConfig } from './rope-config.ts';
+import { parseRope, ropesByLayer, type RopeConfig } from './rope-config.ts';
+import { unknownArchitecture } from './unknown-architecture.ts';
 
 /** The shape of a decoder. All counts are positive integers; `queryHeads % kvHeads === 0`; `headDim` is even. */
 export interface ModelConfig {
@@ -15,7 +16,8 @@ export interface ModelConfig {
   /** Width of the gated feed-forward layer. */
   readonly ffn: number;
   readonly vocab: number;
-  readonly rope: RopeConfig;
+  /** How each layer turns queries and keys; layers that turn alike share one object. */
+  readonly ropes: readonly RopeConfig[];
   readonly attention: AttentionConfig;
   /** Products that add a bias. */
   readonly biases: { readonly qkv: boolean; readonly output: boolean; readonly ffn: boolean };
@@ -24,6 +26,10 @@ export interface ModelConfig {
   readonly normEps: number;
   /** Multiplies embeddings. */
   readonly embeddingScale: number;
+  /** Multiplies what a block adds to the residual stream. @defaultValue 1 */
+  readonly residualScale?: number;
+  /** Multiplies logits, before any cap. @defaultValue 1 */
+  readonly logitScale?: number;
   /** Logits become `cap * tanh(logits / cap)`. */
   readonly finalSoftcap?: number;
   /** Positions the model was trained for. */
@@ -54,7 +60,7 @@ export const mostHeadDim = 65_536;
  */
 export function parseConfig(json: unknown, where: string): ModelConfig {
   const fields = object(json, where, 'the configuration');
-  const name = architectureOf(fields.model_type, 'model_type', where);
+  const name = architectureOf(fields, where);
   const kind = architectures[name];
   for (const field of ['quantization_config', 'use_bidirectional_attention'])
     if (fields[field] != null && fields[field] !== false)
@@ -67,6 +73,9 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
   const layers = integer(fields, 'num_hidden_layers', where, undefined, mostLayers);
   const vocab = integer(fields, 'vocab_size', where);
   const maxPositions = integer(fields, 'max_position_embeddings', where, kind.defaults.maxPositions);
+  const windows = windowsOf(kind, fields, layers, where),
+    turns = turnsOf(kind, fields, layers, where),
+    { rope, local } = parseRope(fields, { headDim, maxPositions, kind, where });
   const bias = (of: boolean | string): boolean => (typeof of === 'boolean' ? of : boolean(fields, of, where, false));
   const bosId = tokenIds(fields, 'bos_token_id', vocab, where)[0];
   return {
@@ -78,18 +87,27 @@ export function parseConfig(json: unknown, where: string): ModelConfig {
     hidden,
     ffn: integer(fields, 'intermediate_size', where),
     vocab,
-    rope: parseRope(fields, { headDim, maxPositions, partial: kind.partialRotary, where }),
+    ropes: ropesByLayer(rope, local, windows, turns),
     attention: {
-      scale: (kind.softcaps ? positive(fields, 'query_pre_attn_scalar', where, 256) : headDim) ** -0.5,
-      ...(kind.softcaps ? optional('softcap', softcap(fields, 'attn_logit_softcapping', where, 50)) : {}),
-      windows: windowsOf(kind, fields, layers, where),
+      scale: scaleOf(kind, fields, headDim, where),
+      ...(kind.softcaps && optional('softcap', softcap(fields, 'attn_logit_softcapping', where, kind.softcaps.scores))),
+      windows,
     },
     biases: { qkv: bias(kind.biases.qkv), output: bias(kind.biases.output), ffn: bias(kind.biases.ffn) },
-    activation: activationOf(fields, where),
+    activation: activationOf(fields, kind, where),
     normEps: positive(fields, 'rms_norm_eps', where, kind.defaults.normEps),
-    embeddingScale: kind.scaledEmbedding ? Math.fround(Math.sqrt(hidden)) : 1,
-    ...(kind.softcaps ? optional('finalSoftcap', softcap(fields, 'final_logit_softcapping', where, 30)) : {}),
-    maxPositions,
+    embeddingScale: kind.scaledEmbedding
+      ? Math.fround(Math.sqrt(hidden))
+      : kind.multipliers
+        ? positive(fields, 'embedding_multiplier', where, 1)
+        : 1,
+    ...(kind.multipliers && {
+      residualScale: positive(fields, 'residual_multiplier', where, 1),
+      logitScale: 1 / positive(fields, 'logits_scaling', where, 1),
+    }),
+    ...(kind.softcaps &&
+      optional('finalSoftcap', softcap(fields, 'final_logit_softcapping', where, kind.softcaps.logits))),
+    maxPositions: Math.max(maxPositions, rope.reach ?? 0),
     tied: boolean(fields, 'tie_word_embeddings', where, kind.defaults.tied),
     ...optional('bosId', bosId),
     eosIds: tokenIds(fields, 'eos_token_id', vocab, where),
@@ -107,38 +125,66 @@ export function checkHeads(queryHeads: number, kvHeads: number, headDim: number,
 }
 
 /** @throws KvError that lists the architectures. */
-export function architectureOf(value: unknown, field: string, where: string): ArchitectureName {
+function architectureOf(fields: Fields, where: string): ArchitectureName {
+  const value = fields.model_type;
   if (typeof value === 'string' && Object.hasOwn(architectures, value)) return value as ArchitectureName;
-  throw new KvError(where, `${field} must be one of ${Object.keys(architectures).join(', ')}, got ${show(value)}`);
+  throw unknownArchitecture(where, { field: 'model_type', known: Object.keys(architectures), got: value, fields });
 }
 
 /** Windows by layer from the size, or everything. */
 export function slidingWindows(
-  kind: Architecture,
   size: number | undefined,
   layers: number,
-  slides?: (layer: number) => boolean,
-): number[] {
-  const by =
-    slides ?? { none: () => false, all: () => true, even: (l: number) => l % 2 === 0, from: () => false }[kind.windows];
-  return Array.from({ length: layers }, (_, l) => (size !== undefined && by(l) ? size : Infinity));
+  slides: (layer: number) => boolean,
+): readonly number[] {
+  return Array.from({ length: layers }, (_, l) => (size !== undefined && slides(l) ? size : Infinity));
 }
 
-function windowsOf(kind: Architecture, fields: Fields, layers: number, where: string): number[] {
-  const { windows, defaults } = kind;
+/** Which layers turn heads by their position. */
+export const turning = ({ unturned }: Architecture, layers: number, every = unturned): readonly boolean[] =>
+  Array.from({ length: layers }, (_, l) => every === undefined || (l + 1) % every !== 0);
+
+/** `no_rope_layers` is 1 where a layer turns heads. */
+function turnsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly boolean[] {
+  const { unturned } = kind,
+    list = fields.no_rope_layers;
+  if (unturned === undefined) return turning(kind, layers);
+  if (list == null) return turning(kind, layers, integer(fields, 'no_rope_layer_interval', where, unturned));
+  if (Array.isArray(list) && list.length === layers && list.every((x) => x === 0 || x === 1))
+    return list.map((x) => x === 1);
+  throw new KvError(where, `no_rope_layers must be ${layers} of 0 and 1, got ${show(list)}`);
+}
+
+function scaleOf({ scale }: Architecture, fields: Fields, headDim: number, where: string): number {
+  if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
+  return (scale === 'head' ? headDim : positive(fields, scale, where, 256)) ** -0.5;
+}
+
+function windowsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly number[] {
+  const { windows, defaults } = kind,
+    asked = windows === 'from' || windows === 'unturned';
   const wanted =
     windows !== 'none' &&
     fields.sliding_window !== null &&
-    (windows !== 'from' || boolean(fields, 'use_sliding_window', where, false));
+    (!asked || boolean(fields, 'use_sliding_window', where, false));
   const absent = fields.sliding_window === undefined && defaults.window === undefined;
   const size = wanted && !absent ? integer(fields, 'sliding_window', where, defaults.window) : undefined;
-  if ((windows === 'even' || windows === 'from') && fields.layer_types != null) {
+  if (windows === 'none' || windows === 'all') return slidingWindows(size, layers, () => true);
+  if (fields.layer_types != null) {
     const types = layerTypes(fields.layer_types, layers, where);
-    return slidingWindows(kind, size, layers, (l) => types[l] === 'sliding_attention');
+    return slidingWindows(size, layers, (l) => types[l] === 'sliding_attention');
   }
-  if (windows !== 'from' || size === undefined) return slidingWindows(kind, size, layers);
-  const first = fields.max_window_layers === 0 ? 0 : integer(fields, 'max_window_layers', where, 28);
-  return slidingWindows(kind, size, layers, (l) => l >= first);
+  if (windows === 'unturned') {
+    const turns = turnsOf(kind, fields, layers, where);
+    return slidingWindows(size, layers, (l) => !turns[l]);
+  }
+  if (windows === 'from') {
+    const first =
+      size === undefined || fields.max_window_layers === 0 ? 0 : integer(fields, 'max_window_layers', where, 28);
+    return slidingWindows(size, layers, (l) => l >= first);
+  }
+  const every = integer(fields, 'sliding_window_pattern', where, windows.every);
+  return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
 }
 
 function layerTypes(value: unknown, layers: number, where: string): readonly unknown[] {
@@ -148,13 +194,16 @@ function layerTypes(value: unknown, layers: number, where: string): readonly unk
   throw new KvError(where, `layer_types must be ${layers} of ${known.join(' and ')}, got ${show(value)}`);
 }
 
-function softcap(fields: Fields, name: string, where: string, fallback: number): number | undefined {
-  return fields[name] === null ? undefined : positive(fields, name, where, fallback);
+function softcap(fields: Fields, name: string, where: string, fallback: number | undefined): number | undefined {
+  return fields[name] === null || (fields[name] === undefined && fallback === undefined)
+    ? undefined
+    : positive(fields, name, where, fallback);
 }
 
-function activationOf(fields: Fields, where: string): 'silu' | 'gelu' {
+function activationOf(fields: Fields, kind: Architecture, where: string): 'silu' | 'gelu' {
   const name = fields.hidden_activation == null ? 'hidden_act' : 'hidden_activation';
-  const value = fields[name] ?? (fields.model_type === 'gemma2' ? 'gelu_pytorch_tanh' : 'silu');
+  const value = fields[name];
+  if (value == null) return kind.activation;
   if (value === 'silu' || value === 'swish') return 'silu';
   if (value === 'gelu_pytorch_tanh' || value === 'gelu_new') return 'gelu';
   throw new KvError(where, `${name} must be "silu" or "gelu_pytorch_tanh", got ${show(value)}`);

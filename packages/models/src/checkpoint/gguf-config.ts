@@ -1,12 +1,23 @@
 import { KvError } from '@kv/core';
 import { architectures, type Architecture, type ArchitectureName } from '../architectures.ts';
-import { architectureOf, checkHeads, mostHeadDim, mostLayers, slidingWindows, type ModelConfig } from './config.ts';
+import { checkHeads, mostHeadDim, mostLayers, slidingWindows, turning, type ModelConfig } from './config.ts';
 import { integer, optional, positive, show, type Fields } from './fields.ts';
 import type { GgufFile } from './gguf.ts';
 import { ggufNames } from './names.ts';
-import type { RopeConfig } from './rope-config.ts';
+import { ropesByLayer, yarn, yarnAttention, type RopeConfig, type Yarn } from './rope-config.ts';
 import { missing } from './tensor-file.ts';
 import { tensorReader } from './tensor-reader.ts';
+import { unknownArchitecture } from './unknown-architecture.ts';
+
+/** A file's metadata with its architecture's prefix before every key. */
+interface Keys {
+  readonly where: string;
+  readonly metadata: Fields;
+  key(rest: string): string;
+  has(rest: string): boolean;
+  positive(rest: string, fallback?: number): number;
+  integer(rest: string, fallback?: number, most?: number): number;
+}
 
 /**
  * The shape of a decoder from a GGUF file's metadata, with what llama.cpp takes from tensors: the vocabulary's size,
@@ -17,28 +28,33 @@ import { tensorReader } from './tensor-reader.ts';
 export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
   const { tensors, name: where } = file,
     metadata: Fields = Object.fromEntries(file.metadata);
-  const name = architectureOf(metadata['general.architecture'], 'general.architecture', where),
-    kind = architectures[name];
-  const key = (rest: string): string => `${name}.${rest}`;
-  const count = (rest: string, fallback?: number, most?: number): number =>
-    integer(metadata, key(rest), where, fallback, most);
-  const hidden = count('embedding_length'),
-    queryHeads = count('attention.head_count');
-  const kvHeads = count('attention.head_count_kv', queryHeads),
-    headDim = count('attention.key_length', hidden / queryHeads, mostHeadDim);
+  const name = architectureOf(metadata, where),
+    kind = architectures[name],
+    keys = keysOf(metadata, kind, where);
+  expectPlain(keys);
+  const hidden = keys.integer('embedding_length'),
+    queryHeads = keys.integer('attention.head_count');
+  const kvHeads = keys.integer('attention.head_count_kv', queryHeads),
+    headDim = keys.integer('attention.key_length', hidden / queryHeads, mostHeadDim);
   checkHeads(queryHeads, kvHeads, headDim, where);
-  const values = count('attention.value_length', headDim);
+  const values = keys.integer('attention.value_length', headDim);
   if (values !== headDim)
-    throw new KvError(where, `${key('attention.value_length')} must be that of keys (${headDim}), got ${values}`);
-  const layers = count('block_count', undefined, mostLayers);
+    throw new KvError(where, `${keys.key('attention.value_length')} must be that of keys (${headDim}), got ${values}`);
+  const layers = keys.integer('block_count', undefined, mostLayers);
   const embed = `${ggufNames.embed}.weight`,
     [vocab] = tensors.get(embed)?.shape ?? [];
   if (vocab === undefined) throw missing(where, embed);
   const first = ggufNames.layer(0),
     has = (tensor: string): boolean => tensors.has(tensor);
   const caps = (rest: string): number | undefined =>
-    kind.softcaps && metadata[key(rest)] !== undefined ? positive(metadata, key(rest), where) : undefined;
-  const bosId = id(metadata, 'bos', vocab, where);
+    kind.softcaps && keys.has(rest) ? keys.positive(rest) : undefined;
+  const bosId = id(metadata, 'bos', vocab, where),
+    windows = windowsOf(kind, keys, layers),
+    rope = await ropeOf(file, kind, keys, headDim),
+    local =
+      kind.localTheta === undefined
+        ? undefined
+        : { rotary: rope.rotary, theta: keys.positive('rope.freq_base_swa', kind.localTheta) };
   return {
     architecture: name,
     layers,
@@ -46,92 +62,170 @@ export async function configFromGguf(file: GgufFile): Promise<ModelConfig> {
     kvHeads,
     headDim,
     hidden,
-    ffn: count('feed_forward_length'),
+    ffn: keys.integer('feed_forward_length'),
     vocab,
-    rope: await ropeOf(file, metadata, name, headDim),
+    ropes: ropesByLayer(rope, local, windows, turning(kind, layers)),
     attention: {
-      scale: positive(metadata, key('attention.scale'), where, scaleOf(name, { layers, hidden, queryHeads, headDim })),
+      scale: keys.positive('attention.scale', scaleOf(name, { layers, hidden, queryHeads, headDim })),
       ...optional('softcap', caps('attn_logit_softcapping')),
-      windows: windowsOf(kind, metadata, key('attention.sliding_window'), layers, where),
+      windows,
     },
     biases: {
       qkv: has(`${kind.fused ? first.qkv : first.q}.bias`) || kind.biases.qkv === true,
       output: has(`${first.output}.bias`),
       ffn: has(`${first.down}.bias`),
     },
-    activation: kind.postNorms ? 'gelu' : 'silu',
-    normEps: positive(metadata, key('attention.layer_norm_rms_epsilon'), where),
-    embeddingScale: kind.scaledEmbedding ? Math.fround(Math.sqrt(hidden)) : 1,
+    activation: kind.activation,
+    normEps: keys.positive('attention.layer_norm_rms_epsilon'),
+    embeddingScale: kind.scaledEmbedding
+      ? Math.fround(Math.sqrt(hidden))
+      : kind.multipliers
+        ? keys.positive('embedding_scale', 1)
+        : 1,
+    ...(kind.multipliers && {
+      residualScale: keys.positive('residual_scale', 1),
+      logitScale: 1 / keys.positive('logit_scale'),
+    }),
     ...optional('finalSoftcap', caps('final_logit_softcapping')),
-    maxPositions: count('context_length'),
+    maxPositions: Math.max(keys.integer('context_length'), rope.reach ?? 0),
     tied: !has(`${ggufNames.head}.weight`),
     ...optional('bosId', bosId),
     eosIds: [...new Set(['eos', 'eot'].flatMap((of) => id(metadata, of, vocab, where) ?? []))],
   };
 }
 
-/**
- * Converters write no window for Qwen, and Mistral's files are of architecture `llama`; Gemma 2 has one if none is
- * written.
- */
-function windowsOf(kind: Architecture, metadata: Fields, key: string, layers: number, where: string): number[] {
-  const usual = kind.windows === 'even' ? kind.defaults.window : undefined;
-  const size =
-    kind.windows === 'from' || metadata[key] === 0 || (metadata[key] ?? usual) === undefined
-      ? undefined
-      : integer(metadata, key, where, usual);
-  return slidingWindows(kind, size, layers, kind.windows === 'none' ? () => true : undefined);
+function keysOf(metadata: Fields, { gguf }: Architecture, where: string): Keys {
+  const key = (rest: string): string => `${gguf}.${rest}`;
+  return {
+    where,
+    metadata,
+    key,
+    has: (rest) => metadata[key(rest)] !== undefined,
+    positive: (rest, fallback) => positive(metadata, key(rest), where, fallback),
+    integer: (rest, fallback, most) => integer(metadata, key(rest), where, fallback, most),
+  };
+}
+
+/** @throws KvError that lists the architectures. */
+function architectureOf(fields: Fields, where: string): ArchitectureName {
+  const field = 'general.architecture',
+    got = fields[field];
+  const found = Object.entries(architectures).find(([, { gguf }]) => gguf === got);
+  if (found !== undefined) return found[0] as ArchitectureName;
+  const known = [...new Set(Object.values(architectures).map(({ gguf }) => gguf))];
+  throw unknownArchitecture(where, { field, known, got, fields, prefix: `${got}.` });
+}
+
+/** Keys that change what is computed, with the values that leave it as it is here. */
+const plainly: Readonly<Record<string, readonly unknown[]>> = {
+  expert_count: [0],
+  'attention.causal': [true],
+  'attention.clamp_kqv': [0],
+  'attention.max_alibi_bias': [0],
+  'attention.temperature_scale': [0],
+  'rope.scaling.alpha': [0, 1],
+  'rope.scaling.finetuned': [true],
+  'rope.scaling.yarn_log_multiplier': [0],
+  deepstack_mapping: [],
+};
+
+/** @throws KvError for the first option that this decoder does not compute. */
+function expectPlain({ where, metadata, key, has }: Keys): void {
+  for (const [rest, plain] of Object.entries(plainly))
+    if (has(rest) && !plain.includes(metadata[key(rest)]))
+      throw new KvError(
+        where,
+        `${key(rest)} must be ${[...plain.map(show), 'absent'].join(' or ')}, got ${show(metadata[key(rest)])}`,
+      );
 }
 
 /**
- * Gemma 2 of 27B scales by hidden / heads, every other model by the head's width; the key for it is younger than most
- * files.
+ * Converters write no window for Qwen, and Mistral's files are of architecture `llama`; Gemma 2 has one if none is
+ * written, Gemma 3 then has none. Windows of OLMo 3, which says `olmo2`, are refused.
+ */
+function windowsOf({ gguf, windows, defaults, softcaps }: Architecture, keys: Keys, layers: number): readonly number[] {
+  const rest = 'attention.sliding_window',
+    usual = softcaps?.scores === undefined ? undefined : defaults.window,
+    written = keys.metadata[keys.key(rest)];
+  const size =
+    windows === 'from' || written === 0 || (written ?? usual) === undefined ? undefined : keys.integer(rest, usual);
+  if (typeof windows === 'object') {
+    const pattern = keys.metadata[keys.key(`${rest}_pattern`)];
+    if (Array.isArray(pattern) && pattern.length === layers && pattern.every((slides) => typeof slides === 'boolean'))
+      return slidingWindows(size, layers, (l) => pattern[l] === true);
+    const every = keys.integer(`${rest}_pattern`, windows.every);
+    return slidingWindows(size, layers, (l) => (l + 1) % every !== 0);
+  }
+  const all = Object.values(architectures).some((kind) => kind.gguf === gguf && kind.windows === 'all');
+  if (size !== undefined && !all) throw new KvError(keys.where, `${keys.key(rest)} must be 0 or absent, got ${size}`);
+  return slidingWindows(size, layers, () => true);
+}
+
+/**
+ * Gemma 2 and 3 of 27B scale by hidden / heads, every other model by the head's width; the key for it is younger than
+ * most files.
  */
 function scaleOf(
   name: ArchitectureName,
   { layers, hidden, queryHeads, headDim }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads' | 'headDim'>,
 ): number {
-  return (name === 'gemma2' && layers === 46 ? hidden / queryHeads : headDim) ** -0.5;
+  const large = (name === 'gemma2' && layers === 46) || (name === 'gemma3_text' && layers === 62);
+  return (large ? hidden / queryHeads : headDim) ** -0.5;
 }
 
-async function ropeOf(file: GgufFile, metadata: Fields, name: ArchitectureName, headDim: number): Promise<RopeConfig> {
+async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: number): Promise<RopeConfig> {
   const { tensors, name: where } = file,
-    key = (rest: string): string => `${name}.rope.${rest}`;
-  const rotary = integer(metadata, key('dimension_count'), where, headDim, headDim);
-  if (rotary % 2 !== 0 || (rotary !== headDim && !architectures[name].partialRotary))
+    { metadata } = keys,
+    key = (rest: string): string => keys.key(`rope.${rest}`),
+    rotary = keys.integer('rope.dimension_count', headDim, headDim);
+  if (rotary % 2 !== 0 || (rotary !== headDim && !kind.partialRotary))
     throw new KvError(
       where,
-      `${key('dimension_count')} must be ${architectures[name].partialRotary ? 'even' : headDim}, got ${rotary}`,
+      `${key('dimension_count')} must be ${kind.partialRotary ? 'even' : headDim}, got ${rotary}`,
     );
-  const rope = { rotary, theta: positive(metadata, key('freq_base'), where, 10_000) };
+  const rope = { rotary, theta: keys.positive('rope.freq_base', 10_000) };
   const read = tensorReader(file),
     divisors = async (tensor: string): Promise<readonly number[]> =>
       positives(await read.vector(tensor, rotary / 2)(), tensor, where);
-  if (tensors.has('rope_factors_long.weight')) {
-    const attentionFactor = positive(metadata, key('scaling.attn_factor'), where, 1);
-    const beyond = integer(
-      metadata,
-      key('scaling.original_context_length'),
-      where,
-      integer(metadata, `${name}.context_length`, where),
-    );
-    const long = { divisors: await divisors('rope_factors_long.weight'), beyond };
+  const original = (): number => keys.integer('rope.scaling.original_context_length', keys.integer('context_length')),
+    factor = keys.positive('rope.scaling.attn_factor', 1);
+  if (tensors.has('rope_factors_long.weight'))
     return {
       ...rope,
       divisors: await divisors('rope_factors_short.weight'),
-      long,
-      ...optional('attentionFactor', attentionFactor === 1 ? undefined : attentionFactor),
+      long: { divisors: await divisors('rope_factors_long.weight'), beyond: original() },
+      ...optional('attentionFactor', factor === 1 ? undefined : factor),
     };
-  }
   if (tensors.has('rope_freqs.weight')) return { ...rope, divisors: await divisors('rope_freqs.weight') };
   const type = metadata[key('scaling.type')] ?? (metadata[key('scaling.factor')] === undefined ? 'none' : 'linear');
   if (type === 'none') return rope;
   if (type === 'linear')
-    return { ...rope, divisors: new Array<number>(rotary / 2).fill(positive(metadata, key('scaling.factor'), where)) };
+    return { ...rope, divisors: new Array<number>(rotary / 2).fill(keys.positive('rope.scaling.factor')) };
+  if (type === 'yarn') return yarn(rope, yarnOf(keys, original(), factor));
   throw new KvError(
     where,
-    `${key('scaling.type')} must be "none" or "linear", or the file have rope_factors_long.weight, got ${show(type)}`,
+    `${key('scaling.type')} must be "none", "linear" or "yarn", or the file have rope_factors_long.weight, got ${show(type)}`,
   );
+}
+
+/** What a file says of YaRN, `times` the factor that every scaling may have. */
+function yarnOf(keys: Keys, original: number, times: number): Yarn {
+  const number = (rest: string): number | undefined =>
+    keys.has(`rope.scaling.yarn_${rest}`) ? keys.positive(`rope.scaling.yarn_${rest}`) : undefined;
+  const factor = keys.positive('rope.scaling.factor'),
+    extrapolation = number('ext_factor') ?? 1;
+  if (extrapolation !== 1)
+    throw new KvError(
+      keys.where,
+      `${keys.key('rope.scaling.yarn_ext_factor')} must be 1 or absent, got ${extrapolation}`,
+    );
+  return {
+    factor,
+    original,
+    attentionFactor: times * (number('attn_factor') ?? yarnAttention(factor)),
+    fast: number('beta_fast'),
+    slow: number('beta_slow'),
+  };
 }
 
 function positives(values: Float32Array, tensor: string, where: string): readonly number[] {

@@ -16,7 +16,6 @@ const others: Readonly<Record<number, readonly [string, number, number]>> = {
   17: ['IQ2_XS', 256, 74],
   18: ['IQ3_XXS', 256, 98],
   19: ['IQ1_S', 256, 50],
-  20: ['IQ4_NL', 32, 18],
   21: ['IQ3_S', 256, 110],
   22: ['IQ2_S', 256, 82],
   23: ['IQ4_XS', 256, 136],
@@ -28,7 +27,6 @@ const others: Readonly<Record<number, readonly [string, number, number]>> = {
   29: ['IQ1_M', 256, 56],
   34: ['TQ1_0', 256, 54],
   35: ['TQ2_0', 256, 66],
-  39: ['MXFP4', 32, 17],
   40: ['NVFP4', 64, 36],
   41: ['Q1_0', 128, 18],
 };
@@ -44,7 +42,9 @@ const read = {
   12: 'Q4_K',
   13: 'Q5_K',
   14: 'Q6_K',
+  20: 'IQ4_NL',
   30: 'BF16',
+  39: 'MXFP4',
 } as const;
 
 /** The type of a number; one that ggml gave no type, or no longer gives one, has no layout. */

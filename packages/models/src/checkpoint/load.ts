@@ -8,8 +8,9 @@ import { parseConfig, type ModelConfig } from './config.ts';
 import { configFromGguf } from './gguf-config.ts';
 import { openGguf } from './gguf-shards.ts';
 import { openSafetensors, type OpenFile } from './safetensors-shards.ts';
-import { fileSource, readJson, urlSource, type Source } from './source.ts';
-import type { TensorFile } from './tensor-file.ts';
+import { isAbsent, type DownloadOptions } from './download.ts';
+import { abortable, fileSource, maxJson, readJson, urlSource, type Source } from './source.ts';
+import { storedOf, type Stored, type TensorFile } from './tensor-file.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
 
 /**
@@ -18,6 +19,7 @@ import { checkpointWeights, type Weights } from './weights.ts';
 export interface Checkpoint {
   readonly config: ModelConfig;
   readonly weights: Weights;
+  readonly stored: Stored;
   readonly tokenizer: Tokenizer;
   /**
    * Its chat template, if it has one; parsed when asked for, since only a chat needs it. @throws KvError if it does not
@@ -27,7 +29,7 @@ export interface Checkpoint {
   close(): Promise<void>;
 }
 
-export interface OpenOptions {
+export interface OpenOptions extends DownloadOptions {
   /**
    * Names of a folder's files, for a server that is not to be asked for others, or that answers for those too.
    * @defaultValue each is asked for
@@ -40,15 +42,15 @@ export interface OpenOptions {
  * tokenizer.json and model.safetensors or its shards.
  * @throws KvError naming the file and what is wrong with it; nothing is left open.
  */
-export async function openCheckpoint(name: string, { files }: OpenOptions = {}): Promise<Checkpoint> {
-  return /\.gguf$/i.test(name) ? openGgufFile(name) : openFolder(name, files);
+export async function openCheckpoint(name: string, options: OpenOptions = {}): Promise<Checkpoint> {
+  return /\.gguf$/i.test(name) ? openGgufFile(name, options) : openFolder(name, options);
 }
 
 /** A GGUF file, with the other parts beside it if it is the first of several. */
-async function openGgufFile(path: string): Promise<Checkpoint> {
+async function openGgufFile(path: string, options: DownloadOptions): Promise<Checkpoint> {
   const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
     folder = path.slice(0, cut);
-  const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name));
+  const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name, options));
   return keepOpen(file, async () => {
     const config = await configFromGguf(file),
       tokenizer = ggufTokenizer(file.metadata, file.name);
@@ -61,12 +63,12 @@ async function openGgufFile(path: string): Promise<Checkpoint> {
   });
 }
 
-async function openFolder(folder: string, files?: readonly string[]): Promise<Checkpoint> {
+async function openFolder(folder: string, { files, ...options }: OpenOptions): Promise<Checkpoint> {
   await expectFolder(folder);
-  const config = await use(await open(folder, 'config.json'), async (source) =>
+  const config = await use(await open(folder, 'config.json', options), async (source) =>
     parseConfig(await readJson(source), source.name),
   );
-  const tokenizer = await use(await open(folder, 'tokenizer.json'), async (source) =>
+  const tokenizer = await use(await open(folder, 'tokenizer.json', options), async (source) =>
     createTokenizer(await readJson(source), source.name),
   );
   if (tokenizer.size > config.vocab)
@@ -75,7 +77,11 @@ async function openFolder(folder: string, files?: readonly string[]): Promise<Ch
       `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`,
     );
   const listed: OpenFile = async (file) =>
-    files === undefined ? openIfThere(folder, file) : files.includes(file) ? open(folder, file) : undefined;
+    files === undefined
+      ? openIfThere(folder, file, options)
+      : files.includes(file)
+        ? open(folder, file, options)
+        : undefined;
   const chatTemplate = await folderTemplate(listed, folder),
     file = await openSafetensors(listed, folder);
   return keepOpen(file, async () => ({ config, tokenizer, weights: checkpointWeights(file, config), chatTemplate }));
@@ -87,17 +93,22 @@ async function folderTemplate(open: OpenFile, folder: string): Promise<Checkpoin
     const source = await open(file);
     return source && use(source, how);
   };
-  const jinja = await read('chat_template.jinja', async (source) =>
-    new TextDecoder().decode(await source.read(0, source.size)),
-  );
+  const jinja = await read('chat_template.jinja', async (source) => {
+    if (source.size > maxJson)
+      throw new KvError(source.name, `expected a template of at most ${maxJson} bytes, got ${source.size}`);
+    return new TextDecoder().decode(await source.read(0, source.size));
+  });
   const config = await read('tokenizer_config.json', readJson);
   return () => readChatTemplate({ jinja, config }, folder);
 }
 
 /** What is read of an open file, with the file to close; if reading fails it is closed. */
-async function keepOpen(file: TensorFile, read: () => Promise<Omit<Checkpoint, 'close'>>): Promise<Checkpoint> {
+async function keepOpen(
+  file: TensorFile,
+  read: () => Promise<Omit<Checkpoint, 'close' | 'stored'>>,
+): Promise<Checkpoint> {
   try {
-    return { ...(await read()), close: () => file.close() };
+    return { ...(await read()), stored: storedOf(file), close: () => file.close() };
   } catch (error) {
     await file.close();
     throw error;
@@ -115,19 +126,25 @@ async function use<T>(source: Source, read: (source: Source) => Promise<T>): Pro
 const isUrl = (folder: string): boolean => /^https?:/.test(folder);
 const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWith('/') ? folder : `${folder}/`);
 
+/** Every file that is read whole: configurations, vocabularies, templates and indices. */
+const SMALL = /\.(?:json|jinja)$/;
+
 /** A file of a folder. @throws KvError if there is none. */
-async function open(folder: string, file: string): Promise<Source> {
-  return isUrl(folder) ? urlSource(urlOf(folder, file)) : fileSource(pathOf(folder, file));
+async function open(folder: string, file: string, options: DownloadOptions): Promise<Source> {
+  const { signal, maxBytes } = options;
+  if (!isUrl(folder)) return abortable(await fileSource(pathOf(folder, file)), signal);
+  const most = SMALL.test(file) ? Math.min(maxBytes ?? maxJson, maxJson) : maxBytes;
+  return urlSource(urlOf(folder, file), { ...options, maxBytes: most });
 }
 
 /** A file of a folder, or nothing if there is none. */
-async function openIfThere(folder: string, file: string): Promise<Source | undefined> {
+async function openIfThere(folder: string, file: string, options: DownloadOptions): Promise<Source | undefined> {
   const missing = isUrl(folder)
-    ? (await fetch(urlOf(folder, file), { method: 'HEAD' }).catch(() => undefined))?.status === 404
+    ? await isAbsent(urlOf(folder, file), options)
     : (await builtin('node:fs/promises')
         .stat(pathOf(folder, file))
         .catch(() => undefined)) === undefined;
-  return missing ? undefined : open(folder, file);
+  return missing ? undefined : open(folder, file, options);
 }
 
 function pathOf(folder: string, file: string): string {

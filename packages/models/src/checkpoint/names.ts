@@ -33,7 +33,7 @@ interface LayerNames {
 
 /** The names of Hugging Face checkpoints. */
 export function huggingFaceNames(of: ArchitectureName): Names {
-  const { postNorms } = architectures[of];
+  const { norms } = architectures[of];
   return {
     embed: 'model.embed_tokens',
     norm: 'model.norm',
@@ -51,7 +51,7 @@ export function huggingFaceNames(of: ArchitectureName): Names {
         kNorm: at('self_attn.k_norm'),
         output: at('self_attn.o_proj'),
         postAttentionNorm: at('post_attention_layernorm'),
-        ffnNorm: at(postNorms ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'),
+        ffnNorm: at(norms === 'around' ? 'pre_feedforward_layernorm' : 'post_attention_layernorm'),
         gate: at('mlp.gate_proj'),
         up: at('mlp.up_proj'),
         gateUp: at('mlp.gate_up_proj'),

@@ -1,17 +1,27 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
+import { download, isAbsent } from './download.ts';
 import { embeddedFolder } from './embedded.ts';
 
 /** More than any statistics of a model. */
 const MOST = 2 ** 28;
+const LONGEST_HEADER = 2 ** 16;
 
-/** Reads files beside a model, each once. */
-export function sidecars(model: string): (name: string) => Promise<Uint8Array | undefined> {
+/**
+ * Reads files beside a model, each once. @throws KvError for one that says that it is of another model, as the tools of
+ * this project write the model's fingerprint into theirs; before `fingerprint` is known none is told apart.
+ */
+export function sidecars(
+  model: string,
+  fingerprint: () => string | undefined,
+): (name: string) => Promise<Uint8Array | undefined> {
   const files = new Map<string, Promise<Uint8Array | undefined>>();
-  return (name) => {
+  return async (name) => {
     const file = files.get(name) ?? sidecarFile(model, name);
     files.set(name, file);
-    return file;
+    const bytes = await file;
+    if (bytes) checkOwner(bytes, beside(model, name), { name: model, fingerprint: fingerprint() });
+    return bytes;
   };
 }
 
@@ -28,10 +38,7 @@ const beside = (model: string, name: string): string =>
 
 async function read(path: string): Promise<Uint8Array | undefined> {
   if (/^https?:/.test(path)) {
-    const response = await fetch(path);
-    if (response.status === 404) return undefined;
-    if (!response.ok) throw new KvError(path, `expected a file, got HTTP status ${response.status}`);
-    return checked(path, new Uint8Array(await response.arrayBuffer()));
+    return (await isAbsent(path)) ? undefined : download(path, { maxBytes: MOST });
   }
   const { stat, readFile } = builtin('node:fs/promises');
   const size = await stat(path).then(
@@ -44,6 +51,37 @@ async function read(path: string): Promise<Uint8Array | undefined> {
   if (size === undefined) return undefined;
   if (size > MOST) throw tooLong(path, size);
   return checked(path, await readFile(path));
+}
+
+/** A model by its name, and by its fingerprint once its weights are read. */
+interface Owner {
+  readonly name: string;
+  readonly fingerprint: string | undefined;
+}
+
+/** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
+function checkOwner(bytes: Uint8Array, path: string, { name, fingerprint }: Owner): void {
+  const of = fingerprintIn(bytes);
+  if (of === undefined || fingerprint === undefined || of === fingerprint) return;
+  throw new KvError(
+    path,
+    `expected a file made for ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${of.slice(0, 12)})`,
+  );
+}
+
+/** What its header says; the piece that reads the file says what is wrong with one that is none. */
+function fingerprintIn(bytes: Uint8Array): string | undefined {
+  const size = bytes.length < 8 ? 0 : Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
+  if (size === 0 || size > Math.min(LONGEST_HEADER, bytes.length - 8)) return undefined;
+  try {
+    const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size))) as {
+      readonly __metadata__?: { readonly fingerprint?: unknown };
+    };
+    const of = header.__metadata__?.fingerprint;
+    return typeof of === 'string' ? of : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 const tooLong = (path: string, size: number): KvError =>

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
+import { download, type DownloadOptions } from './download.ts';
 import { parseJson } from './json.ts';
 
 /** Bytes that can be read in pieces: a file, a URL, an array. */
@@ -28,25 +29,23 @@ export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Sour
 }
 
 /**
- * A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError with the
- * status.
+ * A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError for a
+ * refusal, silence or too many bytes; the signal's reason when aborted
  */
-export async function urlSource(url: string | URL): Promise<Source> {
-  const at = String(url);
-  const response = await fetch(url).catch((cause: Error) => {
-    throw new KvError(at, `expected a file, got no answer: ${cause.message}`);
-  });
-  if (!response.ok) throw new KvError(at, `expected a file, got HTTP status ${response.status}`);
-  return bytesSource(await response.arrayBuffer(), at);
+export async function urlSource(url: string | URL, options?: DownloadOptions): Promise<Source> {
+  return bytesSource(await download(url, options), String(url));
 }
 
 /** A source over a file (Node), read piece by piece through one handle. @throws KvError if it cannot be opened. */
 export async function fileSource(path: string): Promise<Source> {
-  const handle = await builtin('node:fs/promises')
-    .open(path)
-    .catch((cause: NodeJS.ErrnoException) => {
+  const { open, stat } = builtin('node:fs/promises');
+  const readable = <T>(work: Promise<T>): Promise<T> =>
+    work.catch((cause: NodeJS.ErrnoException) => {
       throw new KvError(path, `expected a readable file, got ${cause.code ?? cause.message}`);
     });
+  // Opening a pipe waits until somebody writes into it.
+  if (!(await readable(stat(path))).isFile()) throw new KvError(path, 'expected a readable file, got none of its kind');
+  const handle = await readable(open(path));
   const size = (await handle.stat()).size;
   return {
     name: path,
@@ -55,7 +54,8 @@ export async function fileSource(path: string): Promise<Source> {
       if (offset + length > size) throw ended(path, offset, length, size);
       const bytes = new Uint8Array(length);
       for (let done = 0; done < length; ) {
-        const { bytesRead } = await handle.read(bytes, done, Math.min(length - done, maxRead), offset + done);
+        const part = Math.min(length - done, maxRead);
+        const { bytesRead } = await readable(handle.read(bytes, done, part, offset + done));
         if (bytesRead === 0) throw ended(path, offset, length, size);
         done += bytesRead;
       }
@@ -65,8 +65,20 @@ export async function fileSource(path: string): Promise<Source> {
   };
 }
 
+/** A source whose reads end with the signal's reason once it is aborted. */
+export function abortable(source: Source, signal: AbortSignal | undefined): Source {
+  if (signal === undefined) return source;
+  return {
+    ...source,
+    read(offset, length) {
+      signal.throwIfAborted();
+      return source.read(offset, length);
+    },
+  };
+}
+
 /** Longer JSON than any configuration or tokenizer, bytes. */
-const maxJson = 2 ** 27;
+export const maxJson: number = 2 ** 27;
 
 /** Bytes of one request to the system, which refuses 2 GiB. */
 const maxRead = 2 ** 30;

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { show } from './fields.ts';
+import { tensorTypes, type TensorType } from './tensor-types.ts';
 
 /** One tensor of a file: row-major, the last dimension contiguous. */
 export interface TensorEntry {
@@ -22,6 +23,25 @@ export interface TensorFile {
    */
   bytes(tensor: string): Promise<Uint8Array>;
   close(): Promise<void>;
+}
+
+/** What a checkpoint's tensors come to. */
+export interface Stored {
+  readonly bytes: number;
+  /** Some weights are in blocks of codes. */
+  readonly quantised: boolean;
+}
+
+/** What a file's tensors come to; those of types that are not read count for nothing. */
+export function storedOf({ tensors }: Pick<TensorFile, 'tensors'>): Stored {
+  let [bytes, quantised] = [0, false];
+  for (const { type, shape } of tensors.values()) {
+    const layout = Object.hasOwn(tensorTypes, type) ? tensorTypes[type as TensorType] : undefined;
+    if (layout === undefined) continue;
+    bytes += (shape.reduce((count, size) => count * size, 1) / layout.numbers) * layout.bytes;
+    quantised ||= layout.numbers > 1;
+  }
+  return { bytes, quantised };
 }
 
 /** Several files as one. @throws KvError for a tensor that two of them hold. */

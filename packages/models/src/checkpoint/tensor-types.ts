@@ -1,10 +1,23 @@
 import { KvError } from '@kv/core';
-import { q4_0, q4_1, q5_0, q5_1, q8_0, type BlockDecoder } from './blocks.ts';
+import { iq4_nl, mxfp4, q4_0, q4_1, q5_0, q5_1, q8_0, type BlockDecoder } from './blocks.ts';
 import { halves } from './halves.ts';
 import { q4_k, q5_k, q6_k } from './k-blocks.ts';
 
 /** Types in which weights are stored; block types by the names of ggml. */
-export type TensorType = 'F32' | 'F16' | 'BF16' | 'Q8_0' | 'Q4_0' | 'Q4_1' | 'Q5_0' | 'Q5_1' | 'Q4_K' | 'Q5_K' | 'Q6_K';
+export type TensorType =
+  | 'F32'
+  | 'F16'
+  | 'BF16'
+  | 'Q8_0'
+  | 'Q4_0'
+  | 'Q4_1'
+  | 'Q5_0'
+  | 'Q5_1'
+  | 'Q4_K'
+  | 'Q5_K'
+  | 'Q6_K'
+  | 'IQ4_NL'
+  | 'MXFP4';
 
 /** How a type lies in memory. */
 export interface TensorLayout {
@@ -27,6 +40,8 @@ export const tensorTypes: Readonly<Record<TensorType, TensorLayout>> = {
   Q4_K: { numbers: 256, bytes: 144 },
   Q5_K: { numbers: 256, bytes: 176 },
   Q6_K: { numbers: 256, bytes: 210 },
+  IQ4_NL: { numbers: 32, bytes: 18 },
+  MXFP4: { numbers: 32, bytes: 17 },
 };
 
 const f16: BlockDecoder = (bytes, out, count) => {
@@ -53,10 +68,12 @@ const decoders: Readonly<Record<TensorType, BlockDecoder>> = {
   Q4_K: q4_k,
   Q5_K: q5_k,
   Q6_K: q6_k,
+  IQ4_NL: iq4_nl,
+  MXFP4: mxfp4,
 };
 
 /** Where the halves of a block that scale or shift it lie, from the block's first byte. */
-const scalesAt: Readonly<Partial<Record<TensorType, readonly number[]>>> = {
+const scalesAt: Readonly<Record<Exclude<TensorType, 'F32' | 'BF16' | 'MXFP4'>, readonly number[]>> = {
   F16: [0],
   Q8_0: [0],
   Q4_0: [0],
@@ -66,6 +83,7 @@ const scalesAt: Readonly<Partial<Record<TensorType, readonly number[]>>> = {
   Q4_K: [0, 2],
   Q5_K: [0, 2],
   Q6_K: [208],
+  IQ4_NL: [0],
 };
 
 /** The type of a tensor that is to be read as a weight. @throws KvError naming a type that cannot be. */
@@ -125,13 +143,20 @@ export function floatRows(
  */
 export function notFinite(type: TensorType, bytes: Uint8Array): number {
   const { numbers, bytes: size } = tensorTypes[type];
-  const scales = scalesAt[type];
+  if (type === 'MXFP4') return notFiniteMx(bytes, numbers, size);
   // The sign and exponent of F32 and BF16 are the last two bytes of a number; 0x7f80 is an exponent of ones.
-  const [places, ones] = scales === undefined ? [[size - 2], 0x7f80] : [scales, 0x7c00];
+  const [places, ones] = type === 'F32' || type === 'BF16' ? [[size - 2], 0x7f80] : [scalesAt[type], 0x7c00];
   for (let at = 0, index = 0; at < bytes.length; at += size, index += numbers)
     for (let i = 0; i < places.length; i++) {
       const place = at + places[i];
       if (((bytes[place] | (bytes[place + 1] << 8)) & ones) === ones) return index;
     }
+  return -1;
+}
+
+/** The largest exponents take some numbers of their block past what f32 holds. */
+function notFiniteMx(bytes: Uint8Array, numbers: number, size: number): number {
+  for (let at = 0, index = 0; at < bytes.length; at += size, index += numbers)
+    if (bytes[at] > 252 && !toFloat32('MXFP4', bytes.subarray(at, at + size)).every(Number.isFinite)) return index;
   return -1;
 }

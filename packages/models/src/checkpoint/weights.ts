@@ -7,13 +7,14 @@ import { tensorReader, type Load } from './tensor-reader.ts';
 
 /** Weights before a layer's attention. */
 export interface ProjectWeights {
-  /** `[D]` */
-  readonly norm: Float32Array;
+  /** `[D]`, where a norm stands before attention */
+  readonly norm?: Float32Array;
   /** q, k and v: `[(H + 2 G) * d, D]` */
   readonly qkv: Matrix;
   readonly bias?: Float32Array;
-  /** `[d]`, of every head */
+  /** `[d]`, of every head, or `[H * d]` */
   readonly qNorm?: Float32Array;
+  /** `[d]`, of every head, or `[G * d]` */
   readonly kNorm?: Float32Array;
 }
 
@@ -24,8 +25,8 @@ export interface FinishWeights {
   readonly outputBias?: Float32Array;
   /** `[D]`, on the output before it joins the residual stream */
   readonly postAttentionNorm?: Float32Array;
-  /** `[D]` */
-  readonly norm: Float32Array;
+  /** `[D]`, where a norm stands before the feed-forward layer */
+  readonly norm?: Float32Array;
   /** gate and up: `[2 * ffn, D]` */
   readonly gateUp: Matrix;
   readonly gateUpBias?: Float32Array;
@@ -63,7 +64,9 @@ export function checkpointWeights(
   format: CheckpointFormat = 'hugging-face',
 ): Weights {
   const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
-  const { fused, qkNorm, postNorms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
+  const before = norms !== 'behind',
+    behind = norms !== 'before';
   const gguf = format === 'gguf',
     names = gguf ? ggufNames : huggingFaceNames(config.architecture);
   const { matrix, vector, checkNames } = tensorReader(file);
@@ -98,22 +101,22 @@ export function checkpointWeights(
     const down: Parts = [[at.down, D]];
     return {
       project: take<ProjectWeights>({
-        norm: gain(at.attentionNorm, D),
+        norm: before ? gain(at.attentionNorm, D) : undefined,
         qkv: product(qkv, D),
         bias: bias(biases.qkv, qkv),
-        qNorm: qkNorm ? gain(at.qNorm, d) : undefined,
-        kNorm: qkNorm ? gain(at.kNorm, d) : undefined,
+        qNorm: qkNorm === 'none' ? undefined : gain(at.qNorm, qkNorm === 'head' ? d : H * d),
+        kNorm: qkNorm === 'none' ? undefined : gain(at.kNorm, qkNorm === 'head' ? d : G * d),
       }),
       finish: take<FinishWeights>({
         output: product(output, H * d),
         outputBias: bias(biases.output, output),
-        postAttentionNorm: postNorms ? gain(at.postAttentionNorm, D) : undefined,
-        norm: gain(at.ffnNorm, D),
+        postAttentionNorm: behind ? gain(at.postAttentionNorm, D) : undefined,
+        norm: before ? gain(at.ffnNorm, D) : undefined,
         gateUp: product(gateUp, D),
         gateUpBias: bias(biases.ffn, gateUp),
         down: product(down, ffn),
         downBias: bias(biases.ffn, down),
-        postFfnNorm: postNorms ? gain(at.postFfnNorm, D) : undefined,
+        postFfnNorm: behind ? gain(at.postFfnNorm, D) : undefined,
       }),
     };
   });

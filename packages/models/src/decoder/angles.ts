@@ -2,8 +2,8 @@ import type { RopeConfig } from '../checkpoint/rope-config.ts';
 import type { Angles } from './program.ts';
 
 /**
- * Angles of positions `[m]` in a sequence of `length` tokens; those of the last call are kept, since every layer of a
- * pass asks for the same.
+ * Angles of positions `[m]` in a sequence of `length` tokens; those of the last call are kept, since all layers of a
+ * pass that turn alike ask for the same. Where nothing turns the angles are empty.
  * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with
  * them.
  */

@@ -4,7 +4,7 @@ import { denseRows, owned } from '../checkpoint/matrix.ts';
 import type { Matrix } from '../checkpoint/matrix.ts';
 import type { Weights } from '../checkpoint/weights.ts';
 import { createAngles } from './angles.ts';
-import type { Angles, Engine, Program, Runnable } from './program.ts';
+import type { Angles, Engine, Program, Runnable, WeightRows } from './program.ts';
 import { finishProgram, headProgram, projectProgram } from './programs.ts';
 
 /** Rows that went through each matrix product: by layer, and through the head. Only ever counts up. */
@@ -20,8 +20,8 @@ export interface RowCounts {
 export interface DecoderLayer<R extends Runnable = Runnable> {
   readonly project: R;
   readonly finish: R;
-  /** The output product's weight `[D, H * d]`, as stored: some policies read it. */
-  readonly output: Matrix;
+  /** The output product's weight `[D, H * d]`: some policies read it. */
+  readonly output: WeightRows;
 }
 
 /** The programs of a decoder as its engine prepared them. */
@@ -29,16 +29,19 @@ export interface Decoder<R extends Runnable = Runnable> {
   readonly config: ModelConfig;
   readonly layers: readonly DecoderLayer<R>[];
   readonly head: R;
-  /** `[vocab, D]`, as stored. */
-  readonly embedding: Matrix;
+  /** `[vocab, D]`, as stored; absent where the engine holds it as the head and gives its rows back. */
+  readonly embedding?: Matrix;
   /** The final norm `[D]`. */
   readonly norm: Float32Array;
   /** Whether a layer's programs were prepared as one, so that a token passes over the free slots of a cache as well. */
   readonly fused: boolean;
   /** Counted by whoever runs the programs. */
   readonly rows: RowCounts;
-  /** What turns queries and keys at these positions. @defaultValue a length of the last position and 1 */
-  angles(positions: Uint32Array, length?: number): Angles;
+  /**
+   * What turns a layer's queries and keys at these positions; empty where nothing does. @defaultValue a length of the last
+   * position and 1
+   */
+  angles(layer: number, positions: Uint32Array, length?: number): Angles;
   /** Embeddings `[m, D]`. @throws KvError for an id outside the vocabulary. */
   embed(ids: ArrayLike<number>): Float32Array;
   /** Gives the engine's memory back. */
@@ -55,8 +58,8 @@ export function expectIds(ids: ArrayLike<number>, vocab: number): void {
 /**
  * A decoder whose programs `engine` runs. Weights are read one program at a time and dropped once the engine has taken
  * them; only the
- * embedding and the output products, which some policies read, are kept, as stored. @throws KvError for whatever
- * reading or preparing throws; what was prepared before is destroyed.
+ * embedding and the output products, which some policies read, are kept, as stored, where the engine does not give
+ * their rows back. @throws KvError for whatever reading or preparing throws; what was prepared before is destroyed.
  */
 export async function createDecoder<R extends Runnable>(
   config: ModelConfig,
@@ -104,27 +107,30 @@ export async function createDecoder<R extends Runnable>(
         finishProgram(l, config, rest),
         l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined,
       );
-      layers.push({ project, finish, output: owned(rest.output) });
+      layers.push({ project, finish, output: finish.stored?.('output') ?? rowsOf(owned(rest.output)) });
       project = next ?? project;
     }
     const norm = await weights.norm(),
-      embedding = owned(await weights.embed());
-    const head = await prepare(headProgram(config, norm, config.tied ? embedding : await weights.head()));
+      stored = owned(await weights.embed());
+    const head = await prepare(headProgram(config, norm, config.tied ? stored : await weights.head())),
+      held = config.tied ? head.stored?.('head') : undefined,
+      row = held ?? rowsOf(stored);
     const zeros = (): Float64Array => new Float64Array(count);
-    const anglesOf = createAngles(config.rope);
+    const ropes = new Map(Array.from(new Set(config.ropes), (rope) => [rope, createAngles(rope)])),
+      anglesOf = config.ropes.map((rope) => ropes.get(rope)!); // of the layer's own entry above
     return {
       config,
       layers,
       head,
-      embedding,
+      ...(held === undefined && { embedding: stored }),
       norm,
       fused: engine.prepareLayer !== undefined,
       rows: { qkv: zeros(), output: zeros(), gateUp: zeros(), down: zeros(), head: 0 },
-      angles: (positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf(positions, length),
+      angles: (layer, positions, length = (positions.at(-1) ?? -1) + 1) => anglesOf[layer](positions, length),
       embed(ids) {
         const x = new Float32Array(ids.length * D);
         expectIds(ids, vocab);
-        for (let i = 0; i < ids.length; i++) x.set(denseRows(embedding, ids[i], 1), i * D);
+        for (let i = 0; i < ids.length; i++) x.set(row(ids[i], 1), i * D);
         return embeddingScale === 1 ? x : x.map((value) => value * embeddingScale);
       },
       destroy,
@@ -134,3 +140,8 @@ export async function createDecoder<R extends Runnable>(
     throw error;
   }
 }
+
+const rowsOf =
+  (matrix: Matrix): WeightRows =>
+  (from, count) =>
+    denseRows(matrix, from, count);

@@ -63,6 +63,8 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
               return addInto(copy ? sum.slice() : sum, compact(values[other.id], m));
             };
           }
+          case 'scale':
+            return ({ values, m }) => compact(values[x.id], m).map((value) => value * instruction.by);
           case 'softcap':
             return ({ values, m }) =>
               compact(values[x.id], m).map((value) => instruction.cap * Math.tanh(value / instruction.cap));

@@ -29,12 +29,15 @@ export type Instruction =
   | { readonly op: 'columns'; readonly x: Rows; readonly from: number; readonly out: Rows }
   /**
    * Every head of a row turned by the row's position: the first `rotary` numbers (all of them by default) as pairs (i,
-   * i + rotary / 2), the rest as they are.
+   * i + rotary / 2), the rest as they are. Layers may turn by different angles, and one without positions has none of
+   * these.
    */
   | { readonly op: 'rope'; readonly x: Rows; readonly headDim: number; readonly rotary?: number; readonly out: Rows }
   /** Rows `[gate | up]` to `activation(gate) * up`; gelu is the tanh form. */
   | { readonly op: 'gated'; readonly x: Rows; readonly activation: 'silu' | 'gelu'; readonly out: Rows }
   | { readonly op: 'add'; readonly x: Rows; readonly y: Rows; readonly out: Rows }
+  /** `x * by` */
+  | { readonly op: 'scale'; readonly x: Rows; readonly by: number; readonly out: Rows }
   /** `cap * tanh(x / cap)` */
   | { readonly op: 'softcap'; readonly x: Rows; readonly cap: number; readonly out: Rows }
   /** `[m, H * d]` to `[H, m, d]`: the layout of queries, keys and values; only ever an output. */
@@ -60,12 +63,23 @@ export interface Angles {
 
 /** A program that an engine is ready to run; it holds the weights in whatever form the engine wants. */
 export interface Runnable {
-  /** Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads. */
+  /**
+   * Inputs `[m, width]` to outputs, new arrays; `angles` where the program turns heads, or, of a layer's `finish`, the
+   * `next` program that it may compute as well.
+   */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
   /** A row's result does not depend on the rows beside it, to the bit. @defaultValue false */
   readonly rowwise?: boolean;
+  /**
+   * Reads back the weight of the product of this name, to the bit, where it is held in a form that allows it: then
+   * nobody keeps the file's bytes.
+   */
+  stored?(name: string): WeightRows;
   destroy(): void;
 }
+
+/** Rows `from` to `from + count` of a weight as f32, `[count, inputs]`. */
+export type WeightRows = (from: number, count: number) => Float32Array;
 
 /** What attention is like in every layer. */
 export interface Heads {

@@ -113,7 +113,7 @@ class Place implements BatchPlace {
     this.decoder = {
       ...decoder,
       projectBy,
-      project: (layer, x, positions, length) => projectBy(layer, x, decoder.angles(positions, length)),
+      project: (layer, x, positions, length) => projectBy(layer, x, decoder.angles(layer, positions, length)),
       finish,
       attendAndFinish: async (layer, x, attention) => finish(layer, x, await decoder.attend(attention)),
       logits: (x) => new Promise((done, fail) => batch.ask({ of: 'logits', layer: 0, x, done, fail })),

@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
 import { attend, type Attend, type AttendOptions } from '../attention.ts';
-import { dense } from '../checkpoint/matrix.ts';
 import type { Decoder, DecoderLayer, RowCounts } from '../decoder/decoder.ts';
 import type { Angles, Engine, Runnable } from '../decoder/program.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
@@ -17,6 +16,8 @@ export interface HostRunnable extends Runnable {
 export interface HostEngine extends Engine<HostRunnable> {
   /** Attention over a cache on the host, where this engine has a faster one than `attend`. */
   readonly attend?: Attend;
+  /** Whether that one gives the statistics of windows, too. @defaultValue false */
+  readonly attendsWindows?: boolean;
 }
 
 /**
@@ -34,6 +35,8 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   readonly attend: Attend;
   /** Rows of several sequences may pass together: what a row gives does not depend on those beside it, to the bit. */
   readonly rowwise: boolean;
+  /** Whether `attend` gives the statistics of windows, too. */
+  readonly attendsWindows: boolean;
   /**
    * Norm, q|k|v and rotation of x `[m, D]` at the tokens' original positions `[m]`.
    * @param length tokens of the sequence, for scalings that depend on it (LongRoPE); the same for a sequence's whole
@@ -57,8 +60,11 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   logits(x: Float32Array): Promise<Float32Array>;
 }
 
-/** A decoder's arithmetic on the host; `attends` is its engine's attention. */
-export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = attend): HostDecoder {
+/** A decoder's arithmetic on the host, with its engine's attention. */
+export function hostDecoder(
+  decoder: Decoder<HostRunnable>,
+  { attend: attends = attend, attendsWindows = attends === attend }: Pick<HostEngine, 'attend' | 'attendsWindows'> = {},
+): HostDecoder {
   const {
     config: { hidden: D, normEps },
     layers,
@@ -67,8 +73,11 @@ export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = at
     rows,
     angles,
   } = decoder;
-  /** The angles of the last projection: most likely those of the next one too. */
-  let turned: Angles | undefined;
+  /** Where the rows of the last projection stand: most likely those of the next one too. */
+  let stood: Uint32Array | undefined, over: number | undefined;
+  /** What the layer after this one most likely turns by. */
+  const ahead = (layer: number): Angles | undefined =>
+    stood !== undefined && layer + 1 < layers.length ? angles(layer + 1, stood, over) : undefined;
   const at = (layer: number): DecoderLayer<HostRunnable> => {
     const found = layers[layer];
     if (found === undefined)
@@ -82,32 +91,38 @@ export function hostDecoder(decoder: Decoder<HostRunnable>, attends: Attend = at
     const m = x.length / D,
       { finish } = at(layer);
     note(layer, m, 'output', 'gateUp', 'down');
-    return (await finish.run([x, attended], m, turned))[0];
+    return (await finish.run([x, attended], m, ahead(layer)))[0];
   };
-  const projectBy: HostDecoder['projectBy'] = async (layer, x, by) => {
+  const projected: HostDecoder['projectBy'] = async (layer, x, by) => {
     const { project } = at(layer),
       m = x.length / D;
     note(layer, m, 'qkv');
-    turned = by;
     const [q, k, v] = await project.run([x], m, by);
     return { q, k, v };
   };
   return {
     ...decoder,
     attend: attends,
+    attendsWindows,
     rowwise:
       !decoder.fused &&
       [head, ...layers.flatMap(({ project, finish }) => [project, finish])].every(({ rowwise }) => rowwise === true),
-    project: (layer, x, positions, length) => projectBy(layer, x, angles(positions, length)),
-    projectBy,
+    async project(layer, x, positions, length) {
+      [stood, over] = [positions, length];
+      return projected(layer, x, angles(layer, positions, length));
+    },
+    async projectBy(layer, x, by) {
+      stood = undefined;
+      return projected(layer, x, by);
+    },
     finish,
     async attendAndFinish(layer, x, attention) {
-      const fused = at(layer).finish.runAfter?.(attention, x, turned);
+      const fused = at(layer).finish.runAfter?.(attention, x, ahead(layer));
       if (fused === undefined) return finish(layer, x, await attends(attention));
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
     },
-    outputWeight: (layer) => dense(at(layer).output),
+    outputWeight: (layer) => at(layer).output(0, D),
     hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),
     async logits(x) {
       const m = x.length / D;

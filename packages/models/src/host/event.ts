@@ -54,9 +54,11 @@ export async function runSubjects(
 
 /** Positions in the cache, `[kvHead][slot]`. */
 export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): number[][] {
-  return Array.from({ length: heads }, (_, g) =>
-    Array.from(positions.subarray(g * capacity, g * capacity + lengths[g])),
-  );
+  return Array.from({ length: heads }, (_, g) => {
+    const list = new Array<number>(lengths[g]);
+    for (let i = 0; i < list.length; i++) list[i] = positions[g * capacity + i];
+    return list;
+  });
 }
 
 /** Writes an event's or a step's new state where it lives. */

@@ -1,5 +1,5 @@
 import { compile, KvError } from '@kv/core';
-import type { Policy } from '@kv/core';
+import type { Compiled, Policy } from '@kv/core';
 import { sampler } from '../sampling.ts';
 import type { Model } from '../sequence/runtime.ts';
 import { yieldToEvents } from './yield-to-events.ts';
@@ -112,6 +112,10 @@ async function* run(model: Model, options: GenerateOptions): AsyncGenerator<Chun
         budget,
         block,
         rows: Math.max(1, logits),
+        forget:
+          !decodePolicy &&
+          options.remember !== true &&
+          (options.every ?? (policy && everyOf(compile(policy)))) === undefined,
         signal,
       });
       if (decodePolicy) sequence.decodeUnder(decodePolicy, decodeBudget);
@@ -155,7 +159,7 @@ function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }
   if (decodePolicy === policy && decodeBudget === undefined) return undefined;
   if (!decodePolicy) throw new KvError('decodeBudget', 'expected a policy that evicts beside it, got none');
   const { evicts, sizes, label, hooks } = compile(decodePolicy);
-  if (evicts && (every ?? hooks('cadence')[0]?.every) === undefined)
+  if (evicts && (every ?? everyOf({ hooks })) === undefined)
     throw new KvError(
       'every',
       `'${label}' evicts while tokens are generated, so a number of tokens between two events is expected`,
@@ -167,6 +171,9 @@ function decoding({ policy, budget, decodePolicy = policy, decodeBudget, every }
     );
   return decodePolicy;
 }
+
+/** Tokens between two events while tokens are generated, as the policy says. */
+const everyOf = ({ hooks }: Pick<Compiled, 'hooks'>): number | undefined => hooks('cadence')[0]?.every;
 
 /** Generates from a prefilled sequence; the last token is given, but not fed. */
 export async function* decode(sequence: Sequence, options: DecodeOptions = {}): AsyncGenerator<Chunk, Finish> {
@@ -198,7 +205,7 @@ async function* decodeWith(
     throw new KvError('maxNewTokens', `must be a whole number of tokens, got ${maxNewTokens}`);
   if (!(Number.isInteger(inFlight) && inFlight > 0))
     throw new KvError('inFlight', `must be a positive whole number of steps, got ${inFlight}`);
-  const every = options.every ?? sequence.policy.hooks('cadence')[0]?.every;
+  const every = options.every ?? everyOf(sequence.policy);
   if (every !== undefined && !(Number.isInteger(every) && every > 0))
     throw new KvError('every', `must be a positive whole number of tokens, got ${every}`);
   if (every === undefined && options.remember !== true) sequence.settle();

@@ -1,5 +1,6 @@
 import type { AnySignal, Backend, Plan } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
+import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
@@ -15,7 +16,7 @@ import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
-import { pass } from './pass.ts';
+import { pass, type PassOptions } from './pass.ts';
 import { reader } from './provide.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
@@ -43,11 +44,12 @@ export class HostMemory extends SequenceMemory implements HostState {
     decoder: HostDecoder,
     model: MemoryModel,
     backend: Backend,
-    options?: Pick<MemoryOptions, 'window' | 'signal'>,
+    { store, ...options }: Pick<MemoryOptions, 'window' | 'signal'> & { readonly store?: Store } = {},
   ) {
     super(model, backend, options);
     this.decoder = decoder;
-    this.layers = Array.from({ length: model.config.layers }, () => new LayerMemory(model.config, this.ledger));
+    const { config } = model;
+    this.layers = Array.from({ length: config.layers }, () => new LayerMemory(config, this.ledger, { store }));
     this.shared = new StateStore(model.config, this.ledger);
   }
 
@@ -83,18 +85,21 @@ export class HostMemory extends SequenceMemory implements HostState {
       queryHeads: config.queryHeads,
       embeddings,
       outputWeight: () => decoder.outputWeight(layer),
-      rope: { rotary: config.rope.rotary, angles: (p) => decoder.angles(this.rotations(p), this.rotaryLength) },
+      rope: {
+        rotary: config.ropes[layer].rotary,
+        angles: (p) => decoder.angles(layer, this.rotations(p), this.rotaryLength),
+      },
     });
   }
 
   protected move(next: number): void {
     const { decoder, layers } = this;
-    for (const { cache, ring } of layers) {
+    for (const [l, { cache, ring }] of layers.entries()) {
       const before = cache.rotations ?? cache.positions,
         used = Array.from({ length: next }, (_, i) => i);
       cache.lengths.forEach((n, g) => used.push(...before.subarray(g * cache.capacity, g * cache.capacity + n)));
       const turn = turner(
-        (positions) => decoder.angles(positions, this.rotaryLength),
+        (positions) => decoder.angles(l, positions, this.rotaryLength),
         [...used, ...(ring?.rotations() ?? [])],
       );
       cache.rebase(next, turn);
@@ -114,7 +119,22 @@ export class HostMemory extends SequenceMemory implements HostState {
   protected place(layer: number): Place {
     const memory = this.layers[layer],
       { cache, aligned } = memory;
-    return { slots: cache.length, aligned, lengths: cache.lengths, kept: () => keptPositions(memory) };
+    return {
+      slots: cache.length,
+      aligned,
+      lengths: cache.lengths,
+      before: (position) => cache.before(position),
+      kept: () => keptPositions(memory),
+    };
+  }
+
+  protected dropFirst(layer: number, first: readonly number[]): void {
+    const memory = this.layers[layer],
+      { lengths } = memory.cache;
+    memory.keep(
+      first.map((gone, g) => Uint32Array.from({ length: lengths[g] - gone }, (_, i) => gone + i)),
+      0,
+    );
   }
 
   get group(): BatchGroup | undefined {
@@ -126,7 +146,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       budgets: (readonly number[])[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
       watched = this.#observer && options.phase === 'decode';
-    const logits = await pass(this, ids, {
+    const logits = await this.through(ids, {
       ...options,
       decoder: decoderAt(place),
       ...(watched && {
@@ -138,6 +158,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         afterLayer: async (l: number) => {
           const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
           [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
+          if (evict.forget) this.layers[l].unwatch();
         },
       }),
     });
@@ -150,6 +171,11 @@ export class HostMemory extends SequenceMemory implements HostState {
       release: () => {},
     };
     return { output, ...(evict && { event: { kept, budgets } }) };
+  }
+
+  /** Takes tokens through every layer, and gives the logits of the last rows. */
+  protected through(ids: readonly number[], options: PassOptions): Promise<Float32Array[]> {
+    return pass(this, ids, options);
   }
 
   /** The first number in a row of a layer's state, where a piece keeps one. */
@@ -187,12 +213,8 @@ export class HostMemory extends SequenceMemory implements HostState {
     return result;
   }
 
-  get cuttable(): boolean {
-    return (
-      this.shared.empty &&
-      !this.hidden &&
-      this.layers.every((layer) => layer.plain && layer.cache.lengths.every((n) => n === this.length))
-    );
+  protected get plain(): boolean {
+    return this.shared.empty && !this.hidden && this.layers.every((layer) => layer.plain);
   }
 
   /** Nothing yet, of the same model. */

@@ -1,10 +1,12 @@
 import type { ModelConfig } from '../checkpoint/config.ts';
 import { LayerCache } from '../cache.ts';
+import type { Store } from '../cache/storage.ts';
 import type { Ledger } from '../ledger.ts';
 import { QueryRing } from './query-ring.ts';
 import type { LayerSnapshot } from '../sequence/snapshot.ts';
 import { SlotRows } from './slot-rows.ts';
 import { StateStore } from './store.ts';
+import { TakenColumns } from './window-columns.ts';
 import type { Watch } from './watch.ts';
 
 /** One layer of one sequence: its cache and what events want remembered about it. */
@@ -14,6 +16,8 @@ export class LayerMemory {
   /** Column sums over every query so far, `[H, n]` or `[G, n]`, and over the newest block's, `[H, n]`. */
   accumulated?: SlotRows;
   block?: SlotRows;
+  /** Statistics of the last queries over the cache as it is. */
+  readonly taken: TakenColumns;
   states: StateStore;
   /** Every head holds the same positions. */
   aligned = true;
@@ -21,10 +25,11 @@ export class LayerMemory {
   constructor(
     config: ModelConfig,
     ledger: Ledger,
-    cache: LayerCache = new LayerCache(config.kvHeads, config.headDim, ledger),
+    { cache, store }: { readonly cache?: LayerCache; readonly store?: Store | undefined } = {},
   ) {
-    this.cache = cache;
+    this.cache = cache ?? new LayerCache(config.kvHeads, config.headDim, ledger, 'cache', store);
     this.states = new StateStore(config, ledger);
+    this.taken = new TakenColumns(ledger);
   }
 
   /** Starts to remember what `watch` asks for; what is already remembered goes on. */
@@ -47,6 +52,7 @@ export class LayerMemory {
 
   /** Forgets the rings and sums that no later event will read. */
   unwatch(): void {
+    this.taken.drop();
     this.ring?.destroy();
     this.accumulated?.destroy();
     this.block?.destroy();
@@ -57,8 +63,8 @@ export class LayerMemory {
 
   /** Compacts the cache and everything beside it to these slots of each KV head. */
   keep(kept: readonly Uint32Array[], room: number): void {
-    const same =
-      this.aligned && kept.every((slots) => slots.length === kept[0].length && slots.every((s, i) => s === kept[0][i]));
+    const same = this.aligned && kept.every((slots) => slots === kept[0] || equal(slots, kept[0]));
+    this.taken.drop();
     this.cache.keep(kept, room);
     this.accumulated?.keep(kept);
     this.block?.keep(kept);
@@ -66,9 +72,9 @@ export class LayerMemory {
     this.aligned = same;
   }
 
-  /** @param upTo of a plain layer that has evicted nothing: its first slots alone */
+  /** @param upTo of a plain layer: its slots before this position alone */
   fork(config: ModelConfig, ledger: Ledger, upTo: number): LayerMemory {
-    const copy = new LayerMemory(config, ledger, this.cache.fork(ledger, 0, upTo));
+    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo) });
     if (this.ring) copy.ring = this.ring.fork(ledger);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
     if (this.block) copy.block = this.block.fork(ledger);
@@ -122,4 +128,10 @@ export class LayerMemory {
     this.states.destroy();
     this.cache.destroy();
   }
+}
+
+function equal(a: Uint32Array, b: Uint32Array): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }

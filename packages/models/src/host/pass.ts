@@ -14,6 +14,8 @@ export interface PassOptions {
   readonly course: Course;
   /** Last rows whose logits are wanted. */
   readonly rows: number;
+  /** An event follows at once: what it wants of the last queries is taken while they attend. */
+  readonly eventFollows?: boolean;
   readonly signal?: AbortSignal | undefined;
   /** What multiplies. @defaultValue the memory's decoder */
   readonly decoder?: HostDecoder | undefined;
@@ -30,7 +32,7 @@ const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v:
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, signal, decoder = memory.decoder, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, decoder = memory.decoder, eventFollows = false, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const { hidden, vocab } = memory.model.config,
     m = ids.length;
@@ -56,12 +58,11 @@ export async function pass(
       l,
       rowsIn,
       { q: projected.q, at, ...previous, positions },
-      phase,
-      course,
-      seen,
+      { phase, course, eventFollows: eventFollows || afterLayer !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
+    if (phase === 'prefill') memory.freeUnreachable(l);
     await afterLayer?.(l);
   }
   memory.hidden?.push(decoder.hiddenNorm(x));
@@ -78,9 +79,7 @@ async function attendLayer(
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
-  phase: PassOptions['phase'],
-  course: Course,
-  seen: PassOptions['seen'],
+  { phase, course, eventFollows, seen }: Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'seen'>,
 ): Promise<Float32Array> {
   const layer = memory.layers[l],
     { cache } = layer,
@@ -91,9 +90,10 @@ async function attendLayer(
     } = memory;
   if (decoder.fused && (phase === 'decode' || !course.policy.evicts)) cache.fit(positions.length);
   cache.append(k, v, positions, memory.shift);
+  layer.taken.drop();
   layer.ring?.push(q, at, memory.shift);
   memory.mostSlots = Math.max(memory.mostSlots, cache.length);
-  const stats = statistics(layer); // grown before a view reads them
+  const sums = statistics(layer); // grown before a view reads them
   const visible = await visibleNow(
     course.policy,
     phase,
@@ -104,6 +104,12 @@ async function attendLayer(
     seen !== undefined,
   );
   if (visible.length > 0) seen?.(l, visible);
+  // an event looks at attention that no view hides anything from
+  const windows =
+    eventFollows && visible.length === 0 && decoder.attendsWindows
+      ? layer.taken.ask(course.policy, layer.ring, at.length, config.queryHeads, sums?.stride ?? cache.length)
+      : [];
+  const stats = windows.length === 0 ? sums : { ...sums, stride: sums?.stride ?? cache.length, windows };
   const out =
     at.length === 0
       ? x
@@ -115,7 +121,7 @@ async function attendLayer(
           ...layerAttention(config, l, visible),
           ...(stats && { stats }),
         });
-  if (stats && layer.block) addBlock(layer, stats.columnSum!);
+  if (sums && layer.block) addBlock(layer, sums.columnSum!);
   return out;
 }
 

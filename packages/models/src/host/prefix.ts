@@ -74,24 +74,27 @@ export function createPrefixStore(
    * Which divisors LongRoPE turns a prompt of this length by: keys turned by one do not fit a prompt that begins by the
    * other.
    */
-  const isLong = (length: number): boolean => length > (model.config.rope.long?.beyond ?? Infinity);
+  const beyond = Math.min(...model.config.ropes.map(({ long }) => long?.beyond ?? Infinity)),
+    isLong = (length: number): boolean => length > beyond;
   /** The stored sequence that shares most with ids, now the one used last. */
   const find = (ids: readonly number[], most: number): Found | undefined => {
     let best: Found | undefined;
     for (const sequence of kept) {
       if (isLong(sequence.memory.rotaryLength) !== isLong(ids.length)) continue;
       const all = common(sequence.tokens.ids, ids),
-        shared = sequence.cuttable ? Math.min(all, most) : all < sequence.length || all > most ? 0 : all;
+        cut = Math.min(all, most),
+        shared = cut >= sequence.cuttableFrom || cut === sequence.length ? cut : 0;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
     if (best) touch(best.sequence);
     return best;
   };
-  /** How much of a stored prompt, in whole parts, these ids begin with. */
-  const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number =>
-    isLong(sequence.memory.rotaryLength) === isLong(ids.length) && sequence.cuttable
-      ? part * Math.floor(Math.min(common(sequence.tokens.ids, ids), sequence.promptLength, most) / part)
-      : 0;
+  /** How much of a stored prompt, in whole parts, these ids begin with, where a copy may end so. */
+  const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
+    const same = Math.min(common(sequence.tokens.ids, ids), sequence.promptLength, most),
+      cut = part * Math.floor(same / part);
+    return isLong(sequence.memory.rotaryLength) === isLong(ids.length) && cut >= sequence.cuttableFrom ? cut : 0;
+  };
   const touch = (sequence: Sequence): void => {
     kept = [...kept.filter((each) => each !== sequence), sequence];
   };
@@ -146,7 +149,7 @@ export function createPrefixStore(
         whole = part * Math.floor(ids.length / part);
       const same = kept.find((other) => begun(other, ids, ids.length, part) === whole);
       if (same) touch(same);
-      if (same || whole === 0 || !sequence.cuttable) return sequence.destroy();
+      if (same || whole === 0 || sequence.cuttableFrom > whole) return sequence.destroy();
       kept.push(sequence);
       shrink(maxBytes);
     },

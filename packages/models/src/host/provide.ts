@@ -64,6 +64,8 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     return (signal.state.rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
+    const taken = memory.taken.read(signal);
+    if (taken) return perQueryHead(taken.data, taken.stride);
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);

@@ -1,35 +1,33 @@
 import type { Turn } from '../cache/turn.ts';
-import { countBelow } from '../attention/visible.ts';
+import { countBelow } from '../cache/count-below.ts';
 import type { CacheView } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../sequence/snapshot.ts';
 
 /**
- * The last w post-RoPE queries of one layer and their positions, kept for events that look back. Counted as memory
- * under `rings`.
+ * The last w post-RoPE queries of one layer and their positions, kept for events that look back. Holds as many as there
+ * were so far, at most w. Counted as memory under `rings`.
  */
 export class QueryRing {
   readonly window: number;
   readonly #heads: number;
   readonly #dim: number;
   readonly #ledger: Ledger;
-  /** [w, H, d], token t at t % w. */
-  #data: Float32Array;
-  #positions: Uint32Array;
+  /** [c, H, d] of c queries, token t at t % w: all of them while they are fewer than w. */
+  #data = new Float32Array(0);
+  #positions = new Uint32Array(0);
   /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
   #rotations: Uint32Array | undefined;
   #seen = 0;
 
   constructor(window: number, heads: number, dim: number, ledger: Ledger) {
     [this.window, this.#heads, this.#dim, this.#ledger] = [window, heads, dim, ledger];
-    this.#data = new Float32Array(window * heads * dim);
-    this.#positions = new Uint32Array(window);
-    ledger.allocate('rings', this.bytes);
-    ledger.use('rings', this.bytes);
   }
 
-  get bytes(): number {
-    return this.#data.byteLength + this.#positions.byteLength + (this.#rotations?.byteLength ?? 0);
+  /** Bytes of so many queries. */
+  #bytesOf(count: number): number {
+    const H = this.#heads;
+    return 4 * count * (H * this.#dim + 1 + (this.#rotations ? H : 0));
   }
 
   /** Adds queries `[H, m, d]` at their positions, rotated by `shift` less; those before the last w are not copied. */
@@ -38,13 +36,30 @@ export class QueryRing {
       H = this.#heads,
       d = this.#dim,
       w = this.window;
+    this.#grow(Math.min(w, this.#seen + m));
     for (let i = Math.max(0, m - w); i < m; i++) {
       const slot = (this.#seen + i) % w;
-      for (let h = 0; h < H; h++) this.#data.set(q.subarray((h * m + i) * d, (h * m + i + 1) * d), (slot * H + h) * d);
+      for (let h = 0; h < H; h++) {
+        const from = (h * m + i) * d,
+          to = (slot * H + h) * d;
+        for (let c = 0; c < d; c++) this.#data[to + c] = q[from + c];
+      }
       this.#positions[slot] = positions[i];
       this.#rotations?.fill(positions[i] - shift, slot * H, (slot + 1) * H);
     }
-    this.#seen += m;
+    this.#see(this.#seen + m);
+  }
+
+  /** How many queries `last(count)` gives. */
+  count(count: number): number {
+    return Math.min(count, this.window, this.#seen);
+  }
+
+  /** So many queries passed that are not kept, since as many as are kept follow. */
+  skip(count: number): void {
+    if (count === 0) return;
+    this.#grow(Math.min(this.window, this.#seen + count));
+    this.#see(this.#seen + count);
   }
 
   /** The last `count` queries (fewer if fewer were seen), oldest first: `[H, count, d]` and positions. */
@@ -52,7 +67,7 @@ export class QueryRing {
     const H = this.#heads,
       d = this.#dim,
       w = this.window,
-      have = Math.min(count, w, this.#seen);
+      have = this.count(count);
     const queries = new Float32Array(H * have * d),
       positions = new Uint32Array(have);
     for (let i = 0; i < have; i++) {
@@ -91,39 +106,75 @@ export class QueryRing {
       }
   }
 
-  /** Its numbers as they lie, for a file. */
+  /** Its numbers for a file: room for w queries, whatever there is. */
   saved(): SavedRing {
-    return { seen: this.#seen, queries: this.#data, positions: this.#positions, rotations: this.#rotations };
+    const { window: w } = this,
+      queries = new Float32Array(w * this.#heads * this.#dim),
+      positions = new Uint32Array(w),
+      rotations = this.#rotations && new Uint32Array(w * this.#heads);
+    queries.set(this.#data);
+    positions.set(this.#positions);
+    rotations?.set(this.#rotations!);
+    return { seen: this.#seen, queries, positions, rotations };
   }
 
   /** Takes saved numbers back. */
   restore({ seen, queries, positions, rotations }: SavedRing): void {
-    this.#seen = seen;
-    this.#data.set(queries);
-    this.#positions.set(positions);
+    const H = this.#heads,
+      count = Math.min(seen, this.window);
+    this.#grow(count);
+    this.#see(seen);
+    this.#data.set(queries.subarray(0, count * H * this.#dim));
+    this.#positions.set(positions.subarray(0, count));
     if (!rotations) return;
     this.markRotations();
-    this.#rotations!.set(rotations);
+    this.#rotations!.set(rotations.subarray(0, count * H));
   }
 
   /** From now on queries have rotations of their own, the original positions at first. */
   markRotations(): void {
     if (this.#rotations) return;
     const H = this.#heads;
-    this.#rotations = Uint32Array.from({ length: this.window * H }, (_, i) => this.#positions[Math.floor(i / H)]);
+    this.#rotations = Uint32Array.from(
+      { length: this.#positions.length * H },
+      (_, i) => this.#positions[Math.floor(i / H)],
+    );
     this.#ledger.allocate('rings', this.#rotations.byteLength);
-    this.#ledger.use('rings', this.#rotations.byteLength);
+    this.#ledger.use('rings', 4 * H * this.count(this.window));
   }
 
   fork(ledger: Ledger): QueryRing {
     const copy = new QueryRing(this.window, this.#heads, this.#dim, ledger);
-    copy.restore(this.saved());
+    copy.restore({ seen: this.#seen, queries: this.#data, positions: this.#positions, rotations: this.#rotations });
     return copy;
   }
 
+  /** Room for so many queries, at most w. Before it is full, token t lies at t. */
+  #grow(count: number): void {
+    const before = this.#positions.length;
+    if (count <= before) return;
+    const room = Math.min(this.window, Math.max(count, Math.floor(1.25 * before))),
+      data = new Float32Array(room * this.#heads * this.#dim),
+      positions = new Uint32Array(room),
+      rotations = this.#rotations && new Uint32Array(room * this.#heads);
+    this.#ledger.allocate('rings', this.#bytesOf(room));
+    data.set(this.#data);
+    positions.set(this.#positions);
+    rotations?.set(this.#rotations!);
+    [this.#data, this.#positions, this.#rotations] = [data, positions, rotations];
+    this.#ledger.free('rings', this.#bytesOf(before));
+  }
+
+  #see(seen: number): void {
+    const before = this.count(this.window);
+    this.#seen = seen;
+    this.#ledger.use('rings', this.#bytesOf(this.count(this.window) - before));
+  }
+
   destroy(): void {
-    this.#ledger.release('rings', this.bytes);
-    this.#ledger.free('rings', this.bytes);
+    this.#ledger.release('rings', this.#bytesOf(this.count(this.window)));
+    this.#ledger.free('rings', this.#bytesOf(this.#positions.length));
+    this.#seen = 0;
     this.#data = new Float32Array(0);
     this.#positions = new Uint32Array(0);
     this.#rotations = undefined;

@@ -19,7 +19,8 @@ export interface Report {
   readonly bytes: Bytes;
   /**
    * Attention calls (fused), those that computed statistics beside it, events, prefill blocks, decode steps, those that
-   * ran ahead of the end and were rolled back, passes of providers.
+   * ran ahead of the end and were rolled back, passes of providers; slots that sliding windows had made unreachable and
+   * that were freed.
    */
   readonly counts: Readonly<Record<string, number>>;
   /** Milliseconds; score, settle and compact are parts of prefill and decode. */
@@ -50,7 +51,7 @@ export function report(
     budgets: last?.budgets ?? [],
     kept: last?.kept ?? sequence.memory.kept(),
     bytes: sequence.bytes(),
-    counts: { ...counters, ...counts },
+    counts: { ...counters, ...counts, unreachable: sequence.memory.unreachable },
     times: { ...times },
     bound: bound(sequence, options),
     mostSlots,

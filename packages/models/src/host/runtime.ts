@@ -27,7 +27,7 @@ export function hostRuntime({
   return {
     name: engine.name,
     async start({ config, weights, ...parts }) {
-      const decoder = hostDecoder(await createDecoder(config, weights, engine), engine.attend);
+      const decoder = hostDecoder(await createDecoder(config, weights, engine), engine);
       return hostRunning(decoder, { config, ...parts }, backend);
     },
   };

@@ -6,7 +6,7 @@ import type { Draw } from '../sampling.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
 import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
-import type { AttentionCounters, BatchPlace, Memory, Output } from '../sequence/memory.ts';
+import type { AttentionCounters, BatchPlace, FeedOptions, Memory, Output } from '../sequence/memory.ts';
 import { expectRoom } from '../sequence/room.ts';
 import type { MemoryOptions, Model } from '../sequence/runtime.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
@@ -28,6 +28,11 @@ export interface PrefillOptions {
   readonly policies?: readonly Policy[];
   /** Last rows whose logits are kept in `logits`. @defaultValue 1 */
   readonly rows?: number;
+  /**
+   * Nothing will evict after the prompt: what only its events read is let go layer by layer, where they run so.
+   * @defaultValue false
+   */
+  readonly forget?: boolean;
   readonly signal?: AbortSignal | undefined;
 }
 export interface PrefillingOptions extends PrefillOptions {
@@ -164,7 +169,7 @@ export class Sequence {
 
   async *#prefill(
     ids: readonly number[],
-    { policy, budget, block, part, policies = [], rows = 1, signal }: PrefillingOptions,
+    { policy, budget, block, part, policies = [], rows = 1, forget = false, signal }: PrefillingOptions,
     gather: boolean,
   ): AsyncGenerator<number, void> {
     this.memory.expectWhole();
@@ -177,9 +182,10 @@ export class Sequence {
       compiled = policy ? compile(policy) : this.policy;
     const { needs, label, reach } = compiled,
       course = courseOf(compiled, this.#allowance(compiled, budget, this.length + ids.length), this.#course);
+    expectAlike(compiled, this.model);
     const acts = evicts(course),
-      late = waits(compiled),
-      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length;
+      size = block ?? compiled.hooks('cadence')[0]?.block ?? ids.length,
+      late = waits(compiled, size < ids.length);
     expectRoom(
       memory,
       acts && !late && size < ids.length ? Math.max(size, size + course.budget.slots - memory.longest) : ids.length,
@@ -205,7 +211,7 @@ export class Sequence {
     this.#outputs.put();
     let fed = 0;
     try {
-      for await (fed of this.#blocks(ids, size, { part: most, rows, signal, acts, late, gather })) yield fed;
+      for await (fed of this.#blocks(ids, size, { part: most, rows, signal, acts, late, forget, gather })) yield fed;
     } finally {
       if (fed < ids.length) memory.prompted(0); // what was fed is the prompt now
     }
@@ -219,7 +225,7 @@ export class Sequence {
     expectRoom(this.memory, ids.length, 'prompt');
     this.#rollback();
     this.memory.prompted(ids.length);
-    this.#outputs.put(await this.#feed(ids, rows, false));
+    this.#outputs.put(await this.#feed(ids, rows));
     this.ledger.sample('prefill', ids.length);
     this.times.prefill += performance.now() - started;
   }
@@ -290,30 +296,30 @@ export class Sequence {
   /** Stops remembering what only events read: nothing will evict this sequence any more. */
   settle(): void {
     this.memory.expectWhole();
-    if (this.observer && this.policy.hooks('view').length > 0) return;
-    const { window, accumulated, block } = watchOf(
-      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
-    );
-    if (window === 0 && !accumulated && !block) this.memory.unwatch();
+    if (this.#settles) this.memory.unwatch();
   }
 
   /**
-   * Whether a fork may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a fork may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where a fork is as long as the sequence.
    */
-  get cuttable(): boolean {
-    return this.memory.cuttable;
+  get cuttableFrom(): number {
+    return this.memory.cuttableFrom;
   }
 
   /**
-   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError unless the
-   * sequence is `cuttable`.
+   * A copy of the first `length` tokens alone; feed it before its logits are asked for. @throws KvError for a
+   * length below `cuttableFrom`.
    */
   forkAt(length: number): Sequence {
     this.memory.expectWhole();
-    if (!this.cuttable || !(Number.isInteger(length) && length > 0 && length <= this.length))
+    const from = Math.max(1, this.cuttableFrom);
+    if (!(Number.isInteger(length) && length >= from && length <= this.length))
       throw new KvError(
         'forkAt',
-        `expected a length from 1 to ${this.length} of a sequence that has evicted and remembers nothing, got ${length}`,
+        from > this.length
+          ? `expected a sequence that has evicted and remembers nothing, got one that has or does`
+          : `expected a length from ${from} to ${this.length}, got ${length}`,
       );
     const copy = new Sequence(this.model, undefined, { memory: this.memory.fork(length) });
     copy.#course = courseOf(copy.policy, this.#course.budget);
@@ -434,6 +440,15 @@ export class Sequence {
     return slots === undefined ? undefined : { slots };
   }
 
+  /** Whether only events read what is remembered. */
+  get #settles(): boolean {
+    if (this.observer && this.policy.hooks('view').length > 0) return false;
+    const { window, accumulated, block } = watchOf(
+      [...this.policy.hooks('view'), ...this.policy.hooks('step')].flatMap((hook) => hook.needs),
+    );
+    return window === 0 && !accumulated && !block;
+  }
+
   /** Steps ahead of their tokens never ran. */
   #rollback(): void {
     this.counts.rolledBack += this.#steps.rollback(this.memory.ahead);
@@ -449,6 +464,7 @@ export class Sequence {
       signal,
       acts,
       late,
+      forget,
       gather,
     }: {
       readonly part: number;
@@ -456,6 +472,7 @@ export class Sequence {
       readonly signal: AbortSignal | undefined;
       readonly acts: boolean;
       readonly late: boolean;
+      readonly forget: boolean;
       readonly gather: boolean;
     },
   ): AsyncGenerator<number, void> {
@@ -467,13 +484,19 @@ export class Sequence {
         part = ids.slice(from, Math.min(end, from + most)),
         to = from + part.length,
         whole = part.length === end - size * Math.floor(from / size),
-        after = ids.length - to;
+        after = ids.length - to,
+        eventFollows = acts && to === end && (late ? after === 0 : !whole);
       if (!gather) this.#outputs.put();
-      this.#outputs.add(await this.#feed(part, Math.max(0, rows - after), acts && !late && whole, signal));
-      if (to === end) {
-        this.counts.blocks++;
-        if (acts && (late ? after === 0 : !whole)) await this.#event();
-      }
+      this.#outputs.add(
+        await this.#feed(part, Math.max(0, rows - after), {
+          evict: acts && !late && whole,
+          eventFollows,
+          forget: forget && after === 0 && this.#settles,
+          signal,
+        }),
+      );
+      if (to === end) this.counts.blocks++;
+      if (eventFollows) await this.#event();
       this.memory.ledger.sample('prefill', part.length);
       this.times.prefill += performance.now() - started;
       from = to;
@@ -482,15 +505,25 @@ export class Sequence {
   }
 
   /** Feeds a block; with `evict` every layer is back at its budget before the next one starts. */
-  async #feed(ids: readonly number[], rows: number, evict: boolean, signal?: AbortSignal): Promise<Output> {
+  async #feed(
+    ids: readonly number[],
+    rows: number,
+    {
+      evict = false,
+      eventFollows = false,
+      forget = false,
+      signal,
+    }: Pick<FeedOptions, 'eventFollows' | 'signal'> & { readonly evict?: boolean; readonly forget?: boolean } = {},
+  ): Promise<Output> {
     const memory = this.memory,
       plan = evict ? this.#plan(memory.lengths(ids.length)) : undefined;
     const { output, event } = await memory.feed(ids, {
       phase: 'prefill',
       course: this.#course,
       rows,
+      eventFollows,
       signal,
-      ...(plan && { evict: { plan, times: this.times } }),
+      ...(plan && { evict: { plan, times: this.times, forget } }),
     });
     if (plan && event) this.#done(plan, event);
     return output;
@@ -525,8 +558,22 @@ export class Sequence {
   }
 }
 
-/** Whether a policy can act only when the whole prompt is there. What a file beside the model says is there before. */
-export const waits = ({ whole, reach, needs }: Compiled): boolean =>
-  whole ||
+/** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
+function expectAlike({ hooks }: Compiled, { config: { ropes } }: Model): void {
+  const [hook] = hooks('freeze'),
+    other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
+  if (hook && other > 0)
+    throw new KvError(
+      hook.name,
+      `takes early tokens' keys from the layer below, expected layers that turn alike, got layer ${other} otherwise than layer ${other - 1}`,
+    );
+}
+
+/**
+ * Whether a policy can act only when the whole prompt is there, which may come in blocks. What a file beside the model
+ * says is there before.
+ */
+export const waits = ({ whole, reach, needs }: Compiled, inBlocks = true): boolean =>
+  (whole && inBlocks) ||
   reach === 'model' ||
   needs.some(({ provide, cost, hidden }) => provide !== undefined && (cost !== 'artifact' || hidden === true));

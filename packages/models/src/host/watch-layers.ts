@@ -34,7 +34,7 @@ export async function watchLayers(
       let x = decoder.embed(part);
       for (const [l, cache] of caches.entries()) {
         const { q, k, v } = await decoder.project(l, x, positions, ids.length);
-        queries?.(l, q, decoder.angles(positions, ids.length));
+        queries?.(l, q, decoder.angles(l, positions, ids.length));
         keys?.(l, k);
         cache.append(k, v, positions);
         newest?.(l, lastAttention({ queries: q, queryPositions: positions, cache, ...layerAttention(config, l) }));

@@ -1,4 +1,5 @@
-import { graphWriter } from './graph.ts';
+import type { WindowStatistic } from '@kv/core';
+import { graphWriter, type GraphWriter } from './graph.ts';
 
 /** What makes one attention graph differ from another. */
 export interface AttentionShape {
@@ -11,12 +12,21 @@ export interface AttentionShape {
   readonly masked: boolean;
   readonly sums: boolean;
   readonly maxima: boolean;
+  /** Statistics of its last rows. */
+  readonly windows: readonly WindowShape[];
+}
+
+/** A statistic of the last `rows` rows of an attention graph, or of all of them. */
+export interface WindowShape {
+  readonly rows: number | 'all';
+  readonly of?: 'max' | WindowStatistic | undefined;
 }
 
 /**
  * Attention of m rows as an ONNX model, each KV head g with slots of its own number: inputs `q{g}` `[group, m, d]`,
  * `k{g}` and `v{g}` `[n, d]`,
- * `mask{g}` `[1 or group, m, n]` to add; outputs `out` `[m, H, d]` and over the rows `sum{g}`, `max{g}` `[group, n]`.
+ * `mask{g}` `[1 or group, m, n]` to add; outputs `out` `[m, H, d]` and over the rows `sum{g}`, `max{g}`, and over those of the
+ * i-th window `window{g}.{i}`, `[group, n]`.
  */
 export function attentionGraph({
   kvHeads,
@@ -27,6 +37,7 @@ export function attentionGraph({
   masked,
   sums,
   maxima,
+  windows,
 }: AttentionShape): Uint8Array {
   const graph = graphWriter('attention');
   const cap = softcap === undefined ? undefined : graph.floats(Float32Array.of(softcap), []);
@@ -41,6 +52,8 @@ export function attentionGraph({
     if (sums)
       graph.output(`sum${g}`, graph.op('ReduceSum', [shares, graph.ints(1)], { keepdims: 0 }), [group, `n${g}`]);
     if (maxima) graph.output(`max${g}`, graph.op('ReduceMax', [shares], { axes: [1], keepdims: 0 }), [group, `n${g}`]);
+    for (const [i, window] of windows.entries())
+      graph.output(`window${g}.${i}`, windowColumns(graph, window, scores, shares), [group, `n${g}`]);
     return graph.op('Transpose', [graph.op('MatMul', [shares, v])], { perm: [1, 0, 2] });
   });
   graph.output('out', heads.length === 1 ? heads[0] : graph.op('Concat', heads, { axis: 1 }), [
@@ -49,4 +62,34 @@ export function attentionGraph({
     d,
   ]);
   return graph.model();
+}
+
+/** Below every score and above what hides one; and the least weight that has a logarithm. */
+const HIDDEN = -3e38,
+  LEAST = 1e-38;
+
+/** What `WindowColumns` asks of scores and shares `[group, m, n]`, `[group, n]`. */
+function windowColumns(graph: GraphWriter, { rows, of }: WindowShape, scores: string, shares: string): string {
+  const last = (all: string): string =>
+    rows === 'all' ? all : graph.op('Slice', [all, graph.ints(-rows), graph.ints(2 ** 31 - 1), graph.ints(1)]);
+  const number = (x: number): string => graph.floats(Float32Array.of(x), []),
+    float = (mask: string): string => graph.op('Cast', [mask], { to: 1 }),
+    sum = (x: string): string => graph.op('ReduceSum', [x, graph.ints(1)], { keepdims: 0 }),
+    p = last(shares);
+  const seen = (): string =>
+    graph.op('ReduceSum', [float(graph.op('Greater', [last(scores), number(HIDDEN)])), graph.ints(2)]);
+  switch (of) {
+    case undefined:
+      return sum(p);
+    case 'max':
+      return graph.op('ReduceMax', [p], { axes: [1], keepdims: 0 });
+    case 'squares':
+      return sum(graph.op('Mul', [p, p]));
+    case 'votes':
+      return sum(float(graph.op('Greater', [p, graph.op('Div', [number(1), seen()])])));
+    case 'normalized':
+      return sum(graph.op('Mul', [p, graph.op('Sub', [seen(), number(1)])]));
+    case 'entropy':
+      return graph.op('Neg', [sum(graph.op('Mul', [p, graph.op('Log', [graph.op('Max', [p, number(LEAST)])])]))]);
+  }
 }

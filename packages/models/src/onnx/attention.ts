@@ -1,4 +1,12 @@
-import { addColumns, attend, headCount, type Attend, type AttendOptions } from '../attention.ts';
+import {
+  addColumns,
+  attend,
+  headCount,
+  type Attend,
+  type AttendOptions,
+  type AttentionStats,
+  type WindowColumns,
+} from '../attention.ts';
 import { hider } from '../attention/visible.ts';
 import type { CacheView } from '../cache.ts';
 import { attentionGraph, type AttentionShape } from './attention-graph.ts';
@@ -42,9 +50,10 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
     }
     const out = new Float32Array(m * heads * d),
       hide = hider(options.visible, cache, heads);
-    const tile = Math.min(m, Math.max(16, Math.floor(scores / (group * longest))));
-    for (let b = 0; b < m; b += tile) {
-      const rows = rowsOf(options, heads, b, Math.min(tile, m - b)),
+    const tile = Math.min(m, Math.max(16, Math.floor(scores / (group * longest)), ...windowRows(stats)));
+    // whole tiles at the end, so that no window begins in the middle of more tiles than one
+    for (let b = 0, end = m % tile || tile; b < m; b = end, end += tile) {
+      const rows = rowsOf(options, heads, b, end - b),
         to = b * heads * d;
       const views = headViews(cache, group, rows.queryPositions, hide);
       if (views === undefined) {
@@ -53,7 +62,8 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
       }
       const masked = views.some(({ mask }) => mask !== undefined),
         sums = stats?.columnSum !== undefined,
-        maxima = stats?.columnMax !== undefined;
+        maxima = stats?.columnMax !== undefined,
+        windows = rows.stats?.windows ?? [];
       const session = await sessionOf({
         kvHeads: cache.heads,
         group,
@@ -63,33 +73,65 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
         masked,
         sums,
         maxima,
+        windows: windows.map(({ queries, of }) => ({ rows: queries < end - b ? queries : 'all', of })),
       });
       const result = await session.run(feedsOf(onnx, cache, group, rows.q, views, masked));
       out.set(result.out.data as Float32Array, to);
-      const data = (name: string): Float32Array | undefined => result[name]?.data as Float32Array | undefined;
-      if (stats !== undefined)
-        for (const [g, { end }] of views.entries())
-          for (let r = 0; r < group; r++)
-            addColumns(
-              stats,
-              heads,
-              g * group + r,
-              data(`sum${g}`)?.subarray(r * end, (r + 1) * end),
-              data(`max${g}`)?.subarray(r * end, (r + 1) * end),
-            );
+      if (stats !== undefined) addTile(stats, windows, heads, views, result);
     }
     return out;
   };
 }
 
-/** The options of rows [b, b + count) alone, uncounted. */
+/** Windows no wider than this lie in one tile. */
+const NARROW = 128;
+
+const windowRows = (stats: AttentionStats | undefined): readonly number[] =>
+  (stats?.windows ?? []).map(({ queries }) => queries).filter((w) => w <= NARROW);
+
+/** Adds what a tile's graph said of its columns. */
+function addTile(
+  stats: AttentionStats,
+  windows: readonly WindowColumns[],
+  heads: number,
+  views: readonly HeadView[],
+  result: Readonly<Record<string, OnnxTensor>>,
+): void {
+  const { stride } = stats,
+    group = heads / views.length;
+  for (const [g, { end }] of views.entries()) {
+    const add = (to: AttentionStats, sum?: OnnxTensor, max?: OnnxTensor): void => {
+      const row = (x: OnnxTensor | undefined, r: number): Float32Array | undefined =>
+        (x?.data as Float32Array | undefined)?.subarray(r * end, (r + 1) * end);
+      for (let r = 0; r < group; r++) addColumns(to, heads, g * group + r, row(sum, r), row(max, r));
+    };
+    add(stats, result[`sum${g}`], result[`max${g}`]);
+    for (const [i, { of, columns }] of windows.entries()) {
+      const column = result[`window${g}.${i}`];
+      if (of === 'max') add({ stride, columnMax: columns }, undefined, column);
+      else add({ stride, columnSum: columns }, column);
+    }
+  }
+}
+
+/** The options of rows [b, b + count) alone, uncounted, with the windows that reach into them. */
 function rowsOf({ counters: _, ...options }: AttendOptions, heads: number, b: number, count: number): AttendOptions {
   const m = options.queryPositions.length,
-    d = options.cache.headDim;
+    d = options.cache.headDim,
+    after = m - b - count;
   if (count === m) return options;
   const q = new Float32Array(heads * count * d);
   for (let h = 0; h < heads; h++) q.set(options.q.subarray((h * m + b) * d, (h * m + b + count) * d), h * count * d);
-  return { ...options, q, queryPositions: options.queryPositions.subarray(b, b + count) };
+  const { stats } = options,
+    windows = stats?.windows?.flatMap(({ queries, ...of }) =>
+      queries > after ? { ...of, queries: queries - after } : [],
+    );
+  return {
+    ...options,
+    q,
+    queryPositions: options.queryPositions.subarray(b, b + count),
+    ...(stats && { stats: { ...stats, ...(windows && { windows }) } }),
+  };
 }
 
 function headViews(

@@ -27,6 +27,7 @@ export function onnxEngine(onnx: Onnx, { threads = 1, weights = 'f32' }: OnnxEng
   return {
     name: `onnxruntime-node, ${weights === 'f32' ? 'f32' : 'stored weights'}, ${threads} thread${threads === 1 ? '' : 's'}`,
     attend: onnxAttend(onnx, { threads }),
+    attendsWindows: true,
     async prepare(program) {
       const { run, destroy } = await open(program.name, programGraph(program, weights)),
         rotary = rotaryOf(program),

@@ -31,7 +31,12 @@ export function preparedLayer(
     const zeros = (): Float32Array => new Float32Array((m * rotary) / 2);
     return angleTensors(onnx, angles ?? { rotary, cos: zeros(), sin: zeros() }, m);
   };
-  const ahead = new WeakMap<Float32Array, { readonly angles: Angles; readonly outputs: readonly Float32Array[] }>();
+  /** What `next` is asked by; nothing where it turns no heads. */
+  const asked = (angles: Angles | undefined): Angles | undefined => (rotary === undefined ? undefined : angles);
+  const ahead = new WeakMap<
+    Float32Array,
+    { readonly angles: Angles | undefined; readonly outputs: readonly Float32Array[] }
+  >();
   const finish = async (
     rows: Float32Array,
     m: number,
@@ -39,12 +44,12 @@ export function preparedLayer(
     token: TokenFeeds,
     angles: Angles | undefined,
   ): Promise<Float32Array[]> => {
-    const fits = rotary !== undefined && angles?.rotary === rotary && angles.cos.length === (m * rotary) / 2;
+    const fits = rotary === undefined || (angles?.rotary === rotary && angles.cos.length === (m * rotary) / 2);
     const [y, ...outputs] = await run(
       { ...more, ...turn(m, fits ? angles : undefined), ...token, x: tensor(rows, m, D), attended },
       names,
     );
-    if (fits) ahead.set(y, { angles, outputs });
+    if (fits) ahead.set(y, { angles: asked(angles), outputs });
     return [y];
   };
   return [
@@ -63,7 +68,7 @@ export function preparedLayer(
       async run([rows], m, angles) {
         if (m === 0) return next.outputs.map(() => none);
         const done = ahead.get(rows);
-        if (done !== undefined && done.angles === angles) return done.outputs;
+        if (done !== undefined && done.angles === asked(angles)) return done.outputs;
         const turned = turn(
           m,
           rotary === undefined ? undefined : expectAngles(angles, rotary, `${name}, ${next.name}`),

@@ -106,6 +106,8 @@ function write(
     }
     case 'add':
       return graph.op('Add', [x, nameOf(instruction.y)]);
+    case 'scale':
+      return graph.op('Mul', [x, scalar(instruction.by)]);
     case 'softcap':
       return graph.op('Mul', [
         graph.op('Tanh', [graph.op('Div', [x, scalar(instruction.cap)])]),

@@ -1,5 +1,6 @@
 import type { MatrixPart } from '../checkpoint/matrix.ts';
 import { halves } from '../checkpoint/halves.ts';
+import { mxfp4Scale } from '../checkpoint/blocks.ts';
 import { sixBits } from '../checkpoint/k-blocks.ts';
 import { tensorTypes, toFloat32, type TensorType } from '../checkpoint/tensor-types.ts';
 
@@ -54,6 +55,8 @@ const forms: Readonly<Partial<Record<TensorType, Form>>> = {
   Q5_0: { bits: 8, block: 32, middle: 16, scale: half(0) },
   Q5_1: { bits: 8, block: 32, middle: 16, scale: half(0), min: half(2) },
   Q8_0: { bits: 8, block: 32, middle: 128, scale: half(0) },
+  IQ4_NL: { bits: 8, block: 32, middle: 128, scale: half(0) },
+  MXFP4: { bits: 8, block: 32, middle: 128, scale: (bytes, at) => mxfp4Scale(bytes[at]) },
   Q4_K: { bits: 4, middle: 8, ...superBlock },
   Q5_K: { bits: 8, middle: 16, ...superBlock },
   Q6_K: {

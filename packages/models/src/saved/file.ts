@@ -77,7 +77,7 @@ function metadata(header: Uint8Array, where: string): unknown {
   } catch (cause) {
     throw new KvError(
       where,
-      `expected a saved cache with a header of JSON, got ${KvError.is(cause) ? 'another file' : (cause as Error).message.slice(0, 60)}`,
+      `expected a saved cache with a header of JSON, got ${KvError.is(cause) ? 'another file' : (cause as Error).message.slice(0, 60).replace(/\p{Cc}+/gu, ' ')}`,
     );
   }
 }

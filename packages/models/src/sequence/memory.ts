@@ -10,6 +10,9 @@ import type { Observer } from './observer.ts';
 export interface AttentionCounters {
   fused: number;
   statistics: number;
+  /** Passes in one piece, and those that took a word between layers; absent where no pass could be one. */
+  whole?: number;
+  layered?: number;
 }
 
 /** How a block of tokens is fed. */
@@ -19,7 +22,12 @@ export interface FeedOptions {
   /** Last rows whose logits are wanted. */
   readonly rows: number;
   /** Every layer is back at its budget before the next one starts. */
-  readonly evict?: { readonly plan: Plan; readonly times: EventTimes };
+  readonly evict?: {
+    readonly plan: Plan;
+    readonly times: EventTimes;
+    /** Of a layer nothing is remembered behind its event. */
+    readonly forget?: boolean;
+  };
   /** An event follows at once: what it reads need not wait for the next token. */
   readonly eventFollows?: boolean;
   /** Ends the block within a layer, and the memory with it. */
@@ -113,11 +121,16 @@ export interface Memory {
   readonly window: number;
   /** Most slots that a head of any layer has held. */
   readonly mostSlots: number;
+  /** Slots that a sliding window had made unreachable and that were freed, over layers and KV heads. */
+  readonly unreachable: number;
   /** Tokens fed so far, evicted ones included. */
   readonly length: number;
   /** Slots of the longest head of any layer. */
   readonly longest: number;
-  /** Slots in use, `[layer][kvHead]`, once `more` tokens have joined every layer. */
+  /**
+   * Slots that the newest token sees, `[layer][kvHead]`, once `more` have joined every layer: those that there are to
+   * keep.
+   */
   lengths(more?: number): number[][];
   /** Positions in the cache, `[layer][kvHead]`, ascending. */
   kept(): number[][][];
@@ -151,10 +164,11 @@ export interface Memory {
   /** Takes saved numbers, into a memory that has none yet. */
   restore(saved: Snapshot): void;
   /**
-   * Whether a copy may end before the sequence does: nothing was evicted, and nothing is remembered of single queries.
+   * The fewest tokens that a copy may end after: nothing was evicted that they see, and nothing is remembered of single
+   * queries. Infinity where no copy may.
    */
-  readonly cuttable: boolean;
-  /** @param upTo of a memory that has evicted nothing: its first tokens alone */
+  readonly cuttableFrom: number;
+  /** @param upTo of `cuttableFrom` or more: its first tokens alone */
   fork(upTo?: number): Memory;
   /** Gives everything back, at the latest when calls in progress have ended; may be called again. */
   destroy(): void;

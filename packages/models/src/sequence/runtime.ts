@@ -1,6 +1,7 @@
 import type { Backend, Embeddings } from '@kv/core';
 import type { ChatTemplate } from '../chat-template.ts';
 import type { ModelConfig } from '../checkpoint/config.ts';
+import type { Stored } from '../checkpoint/tensor-file.ts';
 import type { Weights } from '../checkpoint/weights.ts';
 import type { Decoder } from '../decoder/decoder.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
@@ -17,6 +18,8 @@ export interface ModelParts {
 /** What a runtime starts from; weights are read while it starts and no longer. */
 export interface ModelSource extends ModelParts {
   readonly weights: Weights;
+  /** What the file's tensors come to, where there is a file. */
+  readonly stored?: Stored;
 }
 
 export interface MemoryOptions {
@@ -30,6 +33,8 @@ export interface MemoryOptions {
 
 /** A model that is ready to be fed. */
 export interface Running {
+  /** What runs it, where its runtime chooses by the model. @defaultValue the runtime's name */
+  readonly engine?: string;
   /** An empty memory. */
   memory(options?: MemoryOptions): Memory;
   /** Gives the weights back. */

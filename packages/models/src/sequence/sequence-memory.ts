@@ -10,6 +10,9 @@ import type { MemoryOptions, ModelParts } from './runtime.ts';
 import type { Snapshot } from './snapshot.ts';
 import { TokenText } from './text.ts';
 
+/** Slots that a window may leave unreachable for a while. */
+const spareOf = (window: number): number => Math.floor(window / 8);
+
 /** What a layer holds. */
 export interface Place {
   /** Slots of the longest head. */
@@ -18,6 +21,8 @@ export interface Place {
   readonly aligned: boolean;
   /** Slots in use, `[kvHead]`. */
   readonly lengths: ArrayLike<number>;
+  /** Slots of each head that stand before this position, `[kvHead]`: its first ones. */
+  before(position: number): number[];
   kept(): number[][];
 }
 
@@ -40,6 +45,7 @@ export abstract class SequenceMemory implements Memory {
   rotaryLength = 0;
   decoded = 0;
   mostSlots = 0;
+  unreachable = 0;
   /** How far new tokens' rotations lie below their positions; 0 until the kept slots are moved together. */
   shift = 0;
   /** What broke off in the middle, and why. */
@@ -64,13 +70,14 @@ export abstract class SequenceMemory implements Memory {
 
   /** Makes an empty memory one of the first `upTo` tokens of this one, but for what its caches hold. */
   protected counted<M extends SequenceMemory>(copy: M, upTo: number): M {
-    const { text, promptLength, rotaryLength, decoded, mostSlots, shift } = this;
+    const { text, promptLength, rotaryLength, decoded, mostSlots, unreachable, shift } = this;
     return Object.assign(copy, {
       text: text.fork(upTo),
       promptLength: Math.min(promptLength, upTo),
       rotaryLength,
       decoded,
       mostSlots,
+      unreachable,
       shift,
     });
   }
@@ -109,7 +116,49 @@ export abstract class SequenceMemory implements Memory {
   }
 
   lengths(more = 0): number[][] {
-    return this.#places().map(({ lengths }) => Array.from(lengths, (n) => n + more));
+    return this.#places().map(({ lengths, before }, l) => {
+      const from = this.#firstSeen(l, this.length + more),
+        gone = before(from),
+        joined = Math.min(more, this.length + more - from);
+      return Array.from(lengths, (n, g) => n - gone[g] + joined);
+    });
+  }
+
+  /**
+   * Frees the slots of a layer that neither the newest token nor a later one can see, as original positions decide it,
+   * in all heads once one has more than `spare` of them.
+   */
+  freeUnreachable(layer: number, spare = 0): void {
+    const gone = this.#gone(layer);
+    if (Math.max(0, ...gone) <= spare) return;
+    this.dropFirst(layer, gone);
+    this.unreachable += gone.reduce((a, b) => a + b);
+  }
+
+  /** How many tokens may still be generated before slots that a window made unreachable are freed. */
+  get untilFreed(): number {
+    return Math.min(
+      ...this.model.config.attention.windows.map((window, l) =>
+        window === Infinity ? Infinity : spareOf(window) + 1 - Math.max(0, ...this.#gone(l)),
+      ),
+    );
+  }
+
+  /** Before a generated token: slots are moved once an eighth of a window is unreachable, not with every token. */
+  #freeLate(): void {
+    for (const [l, window] of this.model.config.attention.windows.entries())
+      if (window !== Infinity) this.freeUnreachable(l, spareOf(window));
+  }
+
+  /** Slots of each head of a layer that the newest token cannot see. */
+  #gone(layer: number): number[] {
+    const from = this.#firstSeen(layer);
+    return from === 0 ? [] : this.place(layer).before(from);
+  }
+
+  /** The first position that the newest of `length` tokens sees in a layer. */
+  #firstSeen(layer: number, length: number = this.length): number {
+    return Math.max(0, length - (this.model.config.attention.windows[layer] ?? Infinity));
   }
 
   kept(): number[][][] {
@@ -138,6 +187,7 @@ export abstract class SequenceMemory implements Memory {
     expectRoom(this, ids.length, where);
     signal?.throwIfAborted();
     return this.change('a block', async () => {
+      if (phase === 'decode') this.#freeLate();
       makeRoom(this, ids.length, where, together);
       if (phase === 'decode') this.decoded++;
       const fed = await this.pass(ids, options);
@@ -153,8 +203,14 @@ export abstract class SequenceMemory implements Memory {
   }
 
   async event(...args: Parameters<Memory['event']>): Promise<EventResult> {
+    const [, layers] = args;
     this.expectWhole();
-    return this.#using(() => this.runEvent(...args));
+    return this.#using(async () => {
+      await this.change('an event', async () => {
+        for (const l of layers) this.freeUnreachable(l); // budgets are of the slots that exist
+      });
+      return this.runEvent(...args);
+    });
   }
 
   destroy(): void {
@@ -202,9 +258,22 @@ export abstract class SequenceMemory implements Memory {
    * all layers at the same rotation; original positions stay what policies and views see.
    */
   rebase(): void {
+    for (let l = 0; l < this.model.config.layers; l++) this.freeUnreachable(l);
     const next = this.longest;
     this.move(next);
     this.shift = this.length - next;
+  }
+
+  get cuttableFrom(): number {
+    if (!this.plain || this.shift > 0) return Infinity;
+    return Math.max(
+      ...this.#places().map(({ lengths, before }, l) => {
+        const first = this.length - lengths[0];
+        if (Array.prototype.some.call(lengths, (n) => n !== lengths[0]) || before(first).some((n) => n > 0))
+          return Infinity; // not all of the last ones
+        return first === 0 ? 0 : first + (this.model.config.attention.windows[l] ?? Infinity) - 1;
+      }),
+    );
   }
 
   async saved(): Promise<Snapshot> {
@@ -229,6 +298,10 @@ export abstract class SequenceMemory implements Memory {
   /** Turns kept keys, and what is remembered of queries, so that every head's slots end before rotation `next`. */
   protected abstract move(next: number): void;
   protected abstract place(layer: number): Place;
+  /** Lets go of the first so many slots of each head, `[kvHead]`. */
+  protected abstract dropFirst(layer: number, count: readonly number[]): void;
+  /** It holds caches and nothing beside them. */
+  protected abstract get plain(): boolean;
   /** Takes tokens, for which there is room, through every layer. */
   protected abstract pass(ids: readonly number[], options: FeedOptions): Promise<FeedResult>;
   /** What caches and the arrays beside them hold. */
@@ -249,7 +322,6 @@ export abstract class SequenceMemory implements Memory {
   ): Promise<EventResult>;
   /** Gives everything back; called once. */
   protected abstract free(): void;
-  abstract get cuttable(): boolean;
   abstract fork(upTo?: number): Memory;
 }
 

@@ -1,5 +1,7 @@
 import { KvError } from '@kv/core';
 import { object, show } from '../checkpoint/fields.ts';
+import { spaceAfter, spaceBefore } from './normalizer.ts';
+import type { Work } from './work.ts';
 
 /** A token that is looked for in the text itself, before anything else happens to it. */
 export interface AddedToken {
@@ -46,10 +48,35 @@ export function addedTokens(json: unknown, where: string): readonly AddedToken[]
   });
 }
 
-/** @throws KvError unless `id` is an integer from 0 to 2^24 - 1. */
+/**
+ * The largest vocabularies have a million tokens, their longest token a few hundred characters, and their longest added
+ * token a few dozen.
+ */
+const MOST = { id: 2 ** 22, token: 2 ** 12, added: 2 ** 9, addedTogether: 2 ** 21 } as const;
+
+/** @throws KvError unless `id` is an integer from 0 to 2^22 - 1. */
 export function tokenId(id: unknown, token: unknown, where: string): number {
-  if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < 2 ** 24) return id as number;
-  throw new KvError(where, `the id of token ${show(token)} must be an integer of at least 0, got ${show(id)}`);
+  if (Number.isInteger(id) && (id as number) >= 0 && (id as number) < MOST.id) return id as number;
+  throw new KvError(
+    where,
+    `the id of token ${show(token)} must be an integer of at least 0 and below ${MOST.id}, got ${show(id)}`,
+  );
+}
+
+/** @throws KvError for a token that no text could be worth: joining and finding it takes as long as it is. */
+export function checkLength(token: string, where: string, most: number = MOST.token): string {
+  if (token.length <= most) return token;
+  throw new KvError(where, `expected tokens of at most ${most} characters, got ${show(token)} of ${token.length}`);
+}
+
+/** @throws KvError for added tokens that are long, or many of them. */
+export function checkAdded(added: readonly AddedToken[], where: string): readonly AddedToken[] {
+  const together = added.reduce((sum, { content }) => sum + checkLength(content, where, MOST.added).length, 0);
+  if (together <= MOST.addedTogether) return added;
+  throw new KvError(
+    where,
+    `expected added tokens of at most ${MOST.addedTogether} characters together, got ${together}`,
+  );
 }
 
 interface Node {
@@ -64,7 +91,7 @@ interface Node {
 export function cutter(
   tokens: readonly AddedToken[],
   form: (content: string) => string,
-): (text: string, parse: boolean) => readonly Section[] {
+): (text: string, parse: boolean, work: Work) => readonly Section[] {
   const root: Node = { next: new Map() };
   for (const token of tokens) {
     const content = form(token.content);
@@ -77,11 +104,11 @@ export function cutter(
     }
     if (node !== root) node.token = token;
   }
-  return (text, parse) => {
+  return (text, parse, work) => {
     const sections: Section[] = [];
     let done = 0;
     for (let at = 0; at < text.length; ) {
-      const found = longest(root, text, at);
+      const found = longest(root, text, at, work);
       if (found === undefined) {
         at++;
         continue;
@@ -90,10 +117,8 @@ export function cutter(
       const start = at;
       at = end;
       if ((token.special && !parse) || (token.singleWord && touched(text, start, end))) continue;
-      const from = token.lstrip
-        ? Math.max(done, start - (/\p{White_Space}*$/u.exec(text.slice(done, start))?.[0].length ?? 0))
-        : start;
-      if (token.rstrip) at += /^\p{White_Space}*/u.exec(text.slice(end))?.[0].length ?? 0;
+      const from = token.lstrip ? spaceBefore(text, start, done) : start;
+      if (token.rstrip) at = spaceAfter(text, end);
       if (from > done) sections.push({ from: done, to: from });
       sections.push({ from, to: at, token });
       done = at;
@@ -103,21 +128,21 @@ export function cutter(
   };
 }
 
-function longest(root: Node, text: string, start: number): { token: AddedToken; end: number } | undefined {
+function longest(root: Node, text: string, start: number, work: Work): { token: AddedToken; end: number } | undefined {
   let best: { token: AddedToken; end: number } | undefined;
   let node = root.next.get(text.charCodeAt(start));
   for (let at = start + 1; node !== undefined; at++) {
     if (node.token !== undefined) best = { token: node.token, end: at };
     node = at < text.length ? node.next.get(text.charCodeAt(at)) : undefined;
+    if (node === undefined) work.spend(at - start);
   }
   return best;
 }
 
 /** Whether a word character touches `[start, end)`. */
 function touched(text: string, start: number, end: number): boolean {
-  const word = '[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]';
-  return (
-    new RegExp(`${word}$`, 'u').test(text.slice(Math.max(0, start - 2), start)) ||
-    new RegExp(`^${word}`, 'u').test(text.slice(end, end + 2))
-  );
+  return WORD_BEFORE.test(text.slice(Math.max(0, start - 2), start)) || WORD_AFTER.test(text.slice(end, end + 2));
 }
+
+const WORD_BEFORE = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]$/u;
+const WORD_AFTER = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u;

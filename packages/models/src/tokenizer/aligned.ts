@@ -1,3 +1,5 @@
+import type { Work } from './work.ts';
+
 /**
  * A text and, for each of its UTF-16 units, the `[start, end)` of the original text that it stands for; empty for a
  * unit that nobody wrote.
@@ -16,7 +18,7 @@ export interface Edit {
 }
 
 /** What one normalizer changes in a text. */
-export type Step = (text: string) => readonly Edit[];
+export type Step = (text: string, work: Work) => readonly Edit[];
 
 /** `text` as it stands at `at` in the original. */
 export function align(text: string, at: number): Aligned {
@@ -34,10 +36,14 @@ export function slice({ text, start, end }: Aligned, from: number, to: number): 
   return { text: text.slice(from, to), start: start.subarray(from, to), end: end.subarray(from, to) };
 }
 
-/** The text after the edits: every unit of a replacement stands for all that it replaces. */
-export function edit(source: Aligned, edits: readonly Edit[]): Aligned {
+/**
+ * The text after the edits: every unit of a replacement stands for all that it replaces. @throws KvError before it
+ * grows out of all proportion.
+ */
+export function edit(source: Aligned, edits: readonly Edit[], work: Work): Aligned {
   if (edits.length === 0) return source;
   const length = edits.reduce((sum, { from, to, text }) => sum + text.length - (to - from), source.text.length);
+  work.grown(length);
   const start = new Uint32Array(length);
   const end = new Uint32Array(length);
   let [text, at, kept] = ['', 0, 0];

@@ -2,12 +2,12 @@ import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
 import { createTokenizer } from '../tokenizer.ts';
 import type { Tokenizer } from './interface.ts';
-import type { AddedToken } from './added.ts';
+import { checkLength, type AddedToken } from './added.ts';
 import { edit } from './aligned.ts';
 import { WORDS } from './gguf-words.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { assemble } from './pipeline.ts';
-import { SPACE } from './pre-tokenizer.ts';
+import { SPACE } from './token-bytes.ts';
 import { spmEncoder } from './spm.ts';
 import { tokenBytes } from './token-bytes.ts';
 
@@ -99,7 +99,7 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
   // A word of the text must not become a token that is no text, so only what is text takes part in merges; llama.cpp
   // lets all take part.
   const pieces = tokens.flatMap((token, at) =>
-    [UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token, at] as const],
+    [UNKNOWN, CONTROL, BYTE].includes(types[at] as number) ? [] : [[token.replaceAll(' ', SPACE), at] as const],
   );
   const byteIds = new Map(
     tokens.flatMap((token, at) => (types[at] === BYTE ? [[toBytes(token)[0] as number, at] as const] : [])),
@@ -110,9 +110,9 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
         types[at] === CONTROL || types[at] === UNKNOWN ? encoder.encode(token) : toBytes(token),
       ),
       added,
-      normalize: (text) => {
-        const spaced = edit(text, replaceAll(' ', SPACE)(text.text));
-        return prefix ? edit(spaced, prepend(SPACE)(spaced.text)) : spaced;
+      normalize: (text, work) => {
+        const spaced = edit(text, replaceAll(' ', SPACE)(text.text, work), work);
+        return prefix ? edit(spaced, prepend(SPACE)(spaced.text, work), work) : spaced;
       },
       prepare: (text) => text,
       ids: spmEncoder(new Map(pieces), scores, byteIds, unknown),
@@ -133,6 +133,7 @@ function vocabulary(metadata: ReadonlyMap<string, unknown>, where: string): Voca
     where,
     (token) => typeof token === 'string',
   ) as readonly string[];
+  for (const token of tokens) checkLength(token, where);
   const types = list(
     metadata,
     'tokenizer.ggml.token_type',

@@ -2,14 +2,15 @@ import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
 import { edit, type Aligned, type Edit, type Step } from './aligned.ts';
 import { literal, parts } from './parts.ts';
+import type { Work } from './work.ts';
 
 /**
  * The `normalizer` of a tokenizer.json as a function that keeps, for each unit of its result, where it comes from.
  * @throws KvError naming a normalizer that is not known here.
  */
-export function normalizer(json: unknown, where: string): (text: Aligned) => Aligned {
+export function normalizer(json: unknown, where: string): (text: Aligned, work: Work) => Aligned {
   const steps = parts(json, 'normalizers', where).map((part) => step(part, where));
-  return (text) => steps.reduce((aligned, change) => edit(aligned, change(aligned.text)), text);
+  return (text, work) => steps.reduce((aligned, change) => edit(aligned, change(aligned.text, work), work), text);
 }
 
 /** Every `from` becomes `to`. */
@@ -38,13 +39,7 @@ function step(part: Fields, where: string): Step {
   if (part.type === 'Prepend' && typeof part.prepend === 'string') return prepend(part.prepend);
   if (part.type === 'Lowercase') return matches(/\P{Lowercase}/gu, (char) => char.toLowerCase());
   if (part.type === 'StripAccents') return matches(/\p{M}+/gu, () => '');
-  if (part.type === 'Strip') {
-    const sides = [
-      part.strip_left === true ? '^\\p{White_Space}+' : '',
-      part.strip_right === true ? '\\p{White_Space}+$' : '',
-    ].filter(Boolean);
-    return sides.length === 0 ? () => [] : matches(new RegExp(sides.join('|'), 'gu'), () => '');
-  }
+  if (part.type === 'Strip') return strip(part.strip_left === true, part.strip_right === true);
   throw new KvError(
     where,
     `expected a normalizer of Replace (of a string), Prepend, NFC, NFD, NFKC, NFKD, Lowercase, Strip or StripAccents, got ${show(part)}`,
@@ -60,6 +55,31 @@ function matches(pattern: RegExp, replace: (found: string) => string): Step {
     }
     return edits;
   };
+}
+
+function strip(left: boolean, right: boolean): Step {
+  return (text) => {
+    const from = left ? spaceAfter(text, 0) : 0;
+    const to = right ? spaceBefore(text, text.length, from) : text.length;
+    return [
+      { from: 0, to: from, text: '' },
+      { from: to, to: text.length, text: '' },
+    ].filter((cut) => cut.to > cut.from);
+  };
+}
+
+/** Where white space that begins at `at` ends; all of it is in the basic plane. */
+export function spaceAfter(text: string, at: number): number {
+  let end = at;
+  while (/^\p{White_Space}$/u.test(text.charAt(end))) end++;
+  return end;
+}
+
+/** Where white space that ends at `at` begins, not before `least`. */
+export function spaceBefore(text: string, at: number, least: number): number {
+  let start = at;
+  while (start > least && /^\p{White_Space}$/u.test(text.charAt(start - 1))) start--;
+  return start;
 }
 
 /**

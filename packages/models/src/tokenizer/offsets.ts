@@ -1,5 +1,6 @@
 import type { Aligned } from './aligned.ts';
-import { SPACE } from './pre-tokenizer.ts';
+import { SPACE } from './token-bytes.ts';
+import type { Work } from './work.ts';
 
 /** The token for text outside the vocabulary, and how much of the text one stands for. */
 export interface Unknown {
@@ -19,6 +20,7 @@ export function tokenOffsets(
   ids: readonly number[],
   bytesOf: (id: number) => Uint8Array,
   spaces: boolean,
+  work: Work,
   unknown?: Unknown,
 ): [number, number][] {
   const { bytes, unit } = utf8(spaces ? source.text.replaceAll(SPACE, ' ') : source.text);
@@ -48,7 +50,7 @@ export function tokenOffsets(
     }
     const token = bytesOf(id);
     // What is nowhere in the rest is nowhere in a shorter rest either.
-    const found = absent.has(id) ? -1 : find(bytes, token, at);
+    const found = absent.has(id) ? -1 : find(bytes, token, at, work);
     if (found < 0) {
       absent.add(id);
       offsets.push(cover(at, at));
@@ -92,7 +94,7 @@ function charEnd(unit: Uint32Array, at: number): number {
   return next;
 }
 
-function find(bytes: Uint8Array, token: Uint8Array, from: number): number {
+function find(bytes: Uint8Array, token: Uint8Array, from: number, work: Work): number {
   const first = token[0];
   if (first === undefined) return from;
   for (
@@ -102,7 +104,9 @@ function find(bytes: Uint8Array, token: Uint8Array, from: number): number {
   ) {
     let i = 1;
     while (i < token.length && bytes[at + i] === token[i]) i++;
+    work.spend(i);
     if (i === token.length) return at;
   }
+  work.spend((bytes.length - from) >> 4);
   return -1;
 }

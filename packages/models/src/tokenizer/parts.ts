@@ -11,8 +11,13 @@ export function parts(component: unknown, list: string, where: string): readonly
   if (fields.type !== 'Sequence') return [fields];
   const found = fields[list];
   if (!Array.isArray(found)) throw new KvError(where, `${list} must be a list, got ${show(found)}`);
-  return found.flatMap((part: unknown) => parts(part, list, where));
+  const all = found.flatMap((part: unknown) => parts(part, list, where));
+  if (all.length <= MOST) return all;
+  throw new KvError(where, `expected at most ${MOST} ${list}, got ${all.length}`);
 }
+
+/** Parts of a component: each goes over the whole text, and known tokenizers have at most eight. */
+const MOST = 64;
 
 /** The string that a `Replace` or `Split` looks for, if it looks for one. */
 export function literal(part: Fields): string | undefined {

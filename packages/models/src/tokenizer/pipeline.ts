@@ -1,20 +1,21 @@
 import { KvError } from '@kv/core';
 import type { Encoded, StreamDecoder, Tokenizer } from './interface.ts';
-import { cutter, type AddedToken } from './added.ts';
+import { checkAdded, cutter, type AddedToken } from './added.ts';
 import { align, slice, type Aligned } from './aligned.ts';
 import { tokenOffsets, type Unknown } from './offsets.ts';
 import type { Around } from './post-processor.ts';
+import { Work } from './work.ts';
 
 /** The steps from text to ids and back; each step keeps where its text comes from. */
 export interface Pipeline {
   /** UTF-8 bytes of each token id; ids without a token are empty. */
   readonly bytes: readonly Uint8Array[];
   readonly added: readonly AddedToken[];
-  readonly normalize: (text: Aligned) => Aligned;
+  readonly normalize: (text: Aligned, work: Work) => Aligned;
   /** What a pre-tokenizer changes in a section of normalised text. */
-  readonly prepare: (text: Aligned) => Aligned;
+  readonly prepare: (text: Aligned, work: Work) => Aligned;
   /** The model: ids of a prepared section. */
-  readonly ids: (text: string) => readonly number[];
+  readonly ids: (text: string, work: Work) => readonly number[];
   readonly unknown: Unknown | undefined;
   /** Whether U+2581 stands for a space. */
   readonly spaces: boolean;
@@ -27,7 +28,8 @@ export interface Pipeline {
 
 /** A tokenizer from its steps. Errors are about `where`. */
 export function assemble(pipeline: Pipeline, where: string): Tokenizer {
-  const { bytes, added, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
+  const { bytes, normalize, prepare, ids, unknown, spaces, dummyPrefix, around, bosId, eosId } = pipeline;
+  const added = checkAdded(pipeline.added, where);
   const specials = new Map(added.flatMap(({ special, content, id }) => (special ? [[content, id]] : [])));
   const specialIds = new Set(specials.values());
   const rawCut = cutter(
@@ -36,7 +38,7 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
   );
   const normalCut = cutter(
     added.filter(({ normalized }) => normalized),
-    (content) => normalize(align(content, 0)).text,
+    (content) => normalize(align(content, 0), new Work(where, content.length)).text,
   );
   const bytesOf = (id: number): Uint8Array => {
     const token = bytes[id];
@@ -52,19 +54,20 @@ export function assemble(pipeline: Pipeline, where: string): Tokenizer {
       found.push(id);
       offsets.push(at);
     };
+    const work = new Work(where, text.length);
     const plain = (section: Aligned): void => {
-      const prepared = prepare(section);
-      const own = ids(prepared.text);
-      const where = tokenOffsets(prepared, own, bytesOf, spaces, unknown);
-      own.forEach((id, i) => put(id, where[i] as [number, number]));
+      const prepared = prepare(section, work);
+      const own = ids(prepared.text, work);
+      const places = tokenOffsets(prepared, own, bytesOf, spaces, work, unknown);
+      own.forEach((id, i) => put(id, places[i] as [number, number]));
     };
-    for (const { from, to, token } of rawCut(text, parse)) {
+    for (const { from, to, token } of rawCut(text, parse, work)) {
       if (token !== undefined) {
         put(token.id, [from, to]);
         continue;
       }
-      const normal = normalize(align(text.slice(from, to), from));
-      for (const inner of normalCut(normal.text, parse)) {
+      const normal = normalize(align(text.slice(from, to), from), work);
+      for (const inner of normalCut(normal.text, parse, work)) {
         const section = slice(normal, inner.from, inner.to);
         if (inner.token === undefined) plain(section);
         else put(inner.token.id, [section.start[0] ?? from, section.end.at(-1) ?? from]);

@@ -22,6 +22,9 @@ export function postProcessor(json: unknown, where: string): Around {
     );
 }
 
+/** Tokens that a template may put around a text. */
+const MOST = 64;
+
 function around(part: Fields, where: string): Around {
   if (part.type === 'ByteLevel') return { before: [], after: [] };
   if (part.type === 'BertProcessing' || part.type === 'RobertaProcessing')
@@ -32,12 +35,26 @@ function around(part: Fields, where: string): Around {
       `expected a post-processor of TemplateProcessing, ByteLevel, BertProcessing or RobertaProcessing, got ${show(part)}`,
     );
   const special = object(part.special_tokens ?? {}, where, 'special_tokens');
+  const few = (count: number): void => {
+    if (count > MOST) throw new KvError(where, `expected at most ${MOST} tokens around a text, got ${count}`);
+  };
+  few(part.single.length);
   const [before, after]: [number[], number[]] = [[], []];
   let seen = false;
   for (const piece of part.single as unknown[]) {
-    const { SpecialToken } = object(piece, where, 'post_processor.single[]');
-    if (SpecialToken == null) seen = true;
-    else (seen ? after : before).push(...idsOf(object(SpecialToken, where, 'SpecialToken').id, special, where));
+    const { SpecialToken, Sequence } = object(piece, where, 'post_processor.single[]');
+    if (SpecialToken == null) {
+      if (object(Sequence ?? null, where, 'post_processor.single[].Sequence').id !== 'A')
+        throw new KvError(
+          where,
+          `post_processor.single[] must have the sequence A or a special token, got ${show(piece)}`,
+        );
+      seen = true;
+    } else {
+      const ids = idsOf(object(SpecialToken, where, 'SpecialToken').id, special, where);
+      few(ids.length);
+      (seen ? after : before).push(...ids);
+    }
   }
   return { before, after };
 }

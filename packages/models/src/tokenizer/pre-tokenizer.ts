@@ -1,11 +1,12 @@
 import { KvError } from '@kv/core';
 import { show, type Fields } from '../checkpoint/fields.ts';
 import { edit, type Aligned } from './aligned.ts';
+import type { Words } from './bpe.ts';
 import { prepend, replaceAll } from './normalizer.ts';
 import { literal, parts } from './parts.ts';
-
-/** What stands for a space in SentencePiece vocabularies. */
-export const SPACE = '\u2581';
+import { byteNames, SPACE } from './token-bytes.ts';
+import type { Work } from './work.ts';
+import { inTurn, splitter, type Cut } from './words.ts';
 
 /** GPT-2's words, which `ByteLevel` cuts a text into. */
 export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -14,21 +15,23 @@ export const GPT2_WORDS = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\
  * A pre-tokenizer in two halves: what it adds to or changes in the text, which offsets must follow, and how the rest
  * cuts it.
  */
-export interface PreTokenizer {
-  readonly prepare: (text: Aligned) => Aligned;
-  readonly cut: Fields | null;
+export interface PreTokenizer extends Words {
+  readonly prepare: (text: Aligned, work: Work) => Aligned;
 }
 
 /**
- * The `pre_tokenizer` of a tokenizer.json in terms that the library cuts exactly as the reference does: its own
- * `Digits`, `ByteLevel` and
- * `Metaspace` know fewer digits and other white space, and do not cut at U+2581.
- * @throws KvError naming a pre-tokenizer that is not known here.
+ * The `pre_tokenizer` of a tokenizer.json, every part of it as an expression. @throws KvError naming a pre-tokenizer
+ * that is not known here, or whose expression cannot be matched.
  */
 export function preTokenizer(json: unknown, where: string): PreTokenizer {
   let prepare: PreTokenizer['prepare'] = (text) => text;
-  const cuts: Fields[] = [];
+  const cuts: Cut[] = [];
+  let byteLevel = false;
+  const cut = (regex: string): void => void cuts.push(splitter(split(regex), where));
   parts(json, 'pretokenizers', where).forEach((part, at) => {
+    // What stands behind `ByteLevel` cuts its alphabet.
+    if (byteLevel) cuts.push((text) => [byteNames(text)]);
+    byteLevel = false;
     const unknown = (): KvError =>
       new KvError(
         where,
@@ -38,20 +41,20 @@ export function preTokenizer(json: unknown, where: string): PreTokenizer {
       if (!splits(part)) throw unknown();
       // No space is left once a normalizer has made each a U+2581, so this cuts nothing.
       if (literal(part) === ' ' && part.behavior === 'MergedWithPrevious') return;
-      cuts.push(part.behavior === 'Removed' ? part : { ...part, invert: false });
-    } else if (part.type === 'Digits') cuts.push(split(part.individual_digits === true ? '\\p{N}' : '\\p{N}+'));
+      cuts.push(splitter(part.behavior === 'Removed' ? part : { ...part, invert: false }, where));
+    } else if (part.type === 'Digits') cut(part.individual_digits === true ? '\\p{N}' : '\\p{N}+');
     else if (part.type === 'ByteLevel') {
       if (part.add_prefix_space === true && at > 0) throw unknown();
       if (part.add_prefix_space === true)
-        prepare = (text) => (text.text.startsWith(' ') ? text : edit(text, prepend(' ')(text.text)));
-      if (part.use_regex !== false) cuts.push(split(GPT2_WORDS));
-      cuts.push({ type: 'ByteLevel', add_prefix_space: false, use_regex: false });
+        prepare = (text, work) => (text.text.startsWith(' ') ? text : edit(text, prepend(' ')(text.text, work), work));
+      if (part.use_regex !== false) cut(GPT2_WORDS);
+      byteLevel = true;
     } else if (part.type === 'Metaspace' && at === 0 && (part.replacement ?? SPACE) === SPACE) {
       prepare = metaspace(part);
-      if (part.split !== false) cuts.push(split(`${SPACE}[^${SPACE}]*|[^${SPACE}]+`));
+      if (part.split !== false) cut(`${SPACE}[^${SPACE}]*|[^${SPACE}]+`);
     } else throw unknown();
   });
-  return { prepare, cut: cuts.length === 0 ? null : { type: 'Sequence', pretokenizers: cuts } };
+  return { prepare, cut: inTurn(cuts), byteLevel };
 }
 
 /** A pre-tokenizer that cuts at every match and keeps what lies between. */
@@ -69,11 +72,11 @@ function splits(part: Fields): boolean {
   );
 }
 
-function metaspace(part: Fields): (text: Aligned) => Aligned {
+function metaspace(part: Fields): PreTokenizer['prepare'] {
   const scheme = part.add_prefix_space === false ? 'never' : (part.prepend_scheme ?? 'always');
-  return (text) => {
-    const spaced = edit(text, replaceAll(' ', SPACE)(text.text));
+  return (text, work) => {
+    const spaced = edit(text, replaceAll(' ', SPACE)(text.text, work), work);
     const wanted = scheme === 'always' || (scheme === 'first' && spaced.start[0] === 0);
-    return wanted && !spaced.text.startsWith(SPACE) ? edit(spaced, prepend(SPACE)(spaced.text)) : spaced;
+    return wanted && !spaced.text.startsWith(SPACE) ? edit(spaced, prepend(SPACE)(spaced.text, work), work) : spaced;
   };
 }

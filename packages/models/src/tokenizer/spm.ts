@@ -1,4 +1,4 @@
-import { SPACE } from './pre-tokenizer.ts';
+import { SPACE } from './token-bytes.ts';
 
 /** Words whose pieces are kept for when they come again. */
 const REMEMBERED = 10_000;

@@ -1,4 +1,5 @@
-import { SPACE } from './pre-tokenizer.ts';
+/** What stands for a space in SentencePiece vocabularies. */
+export const SPACE = '\u2581';
 
 /**
  * A function from a token's name in the vocabulary to its UTF-8 bytes: GPT-2's byte-level alphabet, or SentencePiece's
@@ -23,6 +24,19 @@ export function tokenBytes(byteLevel: boolean): (token: string) => Uint8Array {
     }
     return Uint8Array.from(bytes);
   };
+}
+
+const encoder = new TextEncoder();
+const names = [...byteAlphabet()].reduce<string[]>((all, [char, byte]) => {
+  all[byte] = char;
+  return all;
+}, []);
+
+/** A text's UTF-8 bytes in GPT-2's byte-level alphabet. */
+export function byteNames(text: string): string {
+  let name = '';
+  for (const byte of encoder.encode(text)) name += names[byte];
+  return name;
 }
 
 /** GPT-2's printable stand-ins: bytes that print as they are keep their character, the others follow from U+0100. */

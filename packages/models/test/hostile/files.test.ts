@@ -175,7 +175,9 @@ const ids: Readonly<Record<number, TensorType>> = {
   12: 'Q4_K',
   13: 'Q5_K',
   14: 'Q6_K',
+  20: 'IQ4_NL',
   30: 'BF16',
+  39: 'MXFP4',
 };
 
 /** A file whose tensors lie one after the other, unless a field lies. */

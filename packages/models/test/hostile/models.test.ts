@@ -86,9 +86,9 @@ test(
         const config = await outcome(() => configFromGguf(file)),
           tokenizer = await outcome(async () => ggufTokenizer(file.metadata, file.name));
         if (config !== undefined) {
-          expect([config.normEps, config.rope.theta, config.attention.scale].every((x) => x > 0 && x < Infinity)).toBe(
-            true,
-          );
+          expect(
+            [config.normEps, config.ropes[0].theta, config.attention.scale].every((x) => x > 0 && x < Infinity),
+          ).toBe(true);
           expect(config.attention.windows.length).toBe(config.layers);
         }
         if (tokenizer === undefined) return false;

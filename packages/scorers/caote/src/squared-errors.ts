@@ -1,4 +1,4 @@
-import { kernel } from '@kv/core';
+import { kernel, plainProducts } from '@kv/core';
 
 /**
  * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,
@@ -9,8 +9,7 @@ export const squaredErrors = kernel({
   inputs: { p: 'f32', o: 'f32', v: 'f32' },
   params: { heads: 'u32' },
   ragged: 'v',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ v }, { heads }) => [heads, v[1]] },
+  output: { shape: ({ v }, { heads }) => [heads, v[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = v_shape.y; let d = v_shape.z; let h = index / n; let count = p_shape.x / params.heads;
@@ -26,27 +25,29 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   operations: ({ p, v }) => p.shape[0] * p.shape[1] * (3 * v.shape[2] + 5),
-  ref({ p, o, v }, { heads }, out, lengths) {
+  ref({ p, o, v }, { heads }, out, lengths, { distances } = plainProducts) {
     const [rows = 0, n = 0] = p.shape,
       [G = 1, , d = 0] = v.shape,
-      { data } = v,
+      each = rows / heads,
+      outputs = o.data,
+      far = new Float32Array(each * n),
       totals = new Float64Array(n);
     for (let h = 0; h < heads; h++) {
-      const g = Math.floor((h * G) / heads);
+      const g = Math.floor((h * G) / heads),
+        count = lengths[g];
+      distances(
+        outputs.subarray(h * each * d, (h + 1) * each * d),
+        v.data.subarray(g * n * d, (g * n + count) * d),
+        d,
+        far,
+      );
       totals.fill(0);
-      for (let row = (h * rows) / heads; row < ((h + 1) * rows) / heads; row++) {
-        const output = Float64Array.from(o.data.subarray(row * d, (row + 1) * d));
-        for (let i = 0; i < lengths[g]; i++) {
-          const weight = p.data[row * n + i],
-            odds = weight / Math.max(1 - weight, 2 ** -24);
-          let square = 0;
-          for (let c = 0, at = (g * n + i) * d; c < d; c++) {
-            const x = data[at + c] - output[c];
-            square += x * x;
-          }
-          totals[i] += odds * odds * square;
+      for (let r = 0; r < each; r++)
+        for (let i = 0, at = (h * each + r) * n; i < count; i++) {
+          const weight = p.data[at + i],
+            error = (weight / Math.max(1 - weight, 2 ** -24)) * far[r * count + i];
+          totals[i] += error * error;
         }
-      }
       out.set(totals, h * n);
     }
   },

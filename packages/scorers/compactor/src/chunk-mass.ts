@@ -1,4 +1,5 @@
-import { kernel } from '@kv/core';
+import { kernel, plainProducts } from '@kv/core';
+import type { Products } from '@kv/core';
 
 const inputs = { queries: 'f32', keys: 'f32', positions: 'u32' } as const,
   params = { chunk: 'u32', first: 'u32' } as const;
@@ -20,17 +21,37 @@ function from(positions: ArrayLike<number>, want: number): number {
   }
   return low;
 }
-const product = (
-  a: Float32Array | Uint32Array,
-  i: number,
-  b: Float32Array | Uint32Array,
-  j: number,
+/** The queries [first, end) of a head and the slots [low, high) of the same chunk of positions. */
+interface Chunk {
+  readonly first: number;
+  readonly end: number;
+  readonly low: number;
+  readonly high: number;
+}
+/** Chunks of `chunk` positions that m queries from position `start` on are in, over these slots. */
+function chunksOf(m: number, start: number, chunk: number, positions: Float32Array | Uint32Array): readonly Chunk[] {
+  const out: Chunk[] = [];
+  for (let c = Math.floor(start / chunk); c * chunk < start + m; c++)
+    out.push({
+      first: Math.max(0, c * chunk - start),
+      end: Math.min(m, (c + 1) * chunk - start),
+      low: from(positions, c * chunk),
+      high: from(positions, (c + 1) * chunk),
+    });
+  return out;
+}
+/** Logits of a chunk, `[queries, slots]`. */
+function logitsOf(
+  q: Float32Array,
+  k: Float32Array,
+  { first, end, low, high }: Chunk,
   d: number,
-): number => {
-  let s = 0;
-  for (let c = 0; c < d; c++) s += a[i * d + c] * b[j * d + c];
-  return s;
-};
+  { dots }: Products,
+): Float32Array {
+  const out = new Float32Array((end - first) * (high - low));
+  dots(q.subarray(first * d, end * d), k.subarray(low * d, high * d), d, out);
+  return out;
+}
 
 /**
  * For every query `[H, m, d]` (query i stands at position first + i): log Σ exp(q·k) over the cached keys of its own
@@ -41,8 +62,7 @@ export const chunkLogSum = kernel({
   inputs,
   params,
   ragged: 'positions',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries }) => [queries[0], queries[1]] },
+  output: { shape: ({ queries }) => [queries[0], queries[1]] },
   wgsl: /* wgsl */ `${RANGE}
 fn run(index: u32) {
   let n = positions_shape.y; let g = index / queries_shape.y / (queries_shape.x / keys_shape.x);
@@ -58,22 +78,27 @@ fn run(index: u32) {
     const [H = 0, m = 0, d = 0] = queries.shape;
     return H * m * chunk * (4 * d + 4);
   },
-  ref({ queries: q, keys: k, positions: p }, { chunk, first }, out, lengths) {
+  ref({ queries: q, keys: k, positions: p }, { chunk, first }, out, lengths, products = plainProducts) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape;
+    out.fill(-3e38);
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H),
-        placed = p.data.subarray(g * n, g * n + lengths[g]);
-      for (let t = 0; t < m; t++) {
-        const c = Math.floor((first + t) / chunk),
-          low = from(placed, c * chunk),
-          high = from(placed, (c + 1) * chunk);
-        const logits = Array.from({ length: high - low }, (_, i) =>
-          product(q.data, h * m + t, k.data, g * n + low + i, d),
-        );
-        const top = logits.reduce((a, b) => Math.max(a, b), -3e38);
-        out[h * m + t] =
-          logits.length === 0 ? -3e38 : top + Math.log(logits.reduce((a, x) => a + Math.exp(x - top), 0));
+        own = q.data.subarray(h * m * d, (h + 1) * m * d),
+        keys = k.data.subarray(g * n * d, (g + 1) * n * d);
+      for (const part of chunksOf(m, first, chunk, p.data.subarray(g * n, g * n + lengths[g]))) {
+        const wide = part.high - part.low,
+          logits = logitsOf(own, keys, part, d, products),
+          tops = new Float32Array(part.end - part.first).fill(-3e38);
+        if (wide === 0) continue;
+        for (let r = 0, at = 0; r < tops.length; r++)
+          for (let i = 0; i < wide; i++, at++) if (logits[at] > tops[r]) tops[r] = logits[at];
+        products.exps(logits, tops);
+        for (let r = 0, at = 0; r < tops.length; r++) {
+          let sum = 0;
+          for (let i = 0; i < wide; i++, at++) sum += logits[at];
+          out[h * m + part.first + r] = tops[r] + Math.log(sum);
+        }
       }
     }
   },
@@ -85,8 +110,7 @@ export const chunkMass = kernel({
   inputs: { ...inputs, sums: 'f32' },
   params,
   ragged: 'positions',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries, keys }) => [queries[0], keys[1]] },
+  output: { shape: ({ queries, keys }) => [queries[0], keys[1]] },
   wgsl: /* wgsl */ `${RANGE}
 fn run(index: u32) {
   let n = positions_shape.y; let m = queries_shape.y; let h = index / n; let i = index % n; let g = h / (queries_shape.x / keys_shape.x);
@@ -102,17 +126,25 @@ fn run(index: u32) {
     const [H = 0, , d = 0] = queries.shape;
     return H * keys.shape[1] * chunk * (2 * d + 3);
   },
-  ref({ queries: q, keys: k, positions: p, sums }, { chunk, first }, out, lengths) {
+  ref({ queries: q, keys: k, positions: p, sums }, { chunk, first }, out, lengths, products = plainProducts) {
     const [H = 0, m = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
-      const g = Math.floor((h * G) / H);
-      for (let i = 0; i < lengths[g]; i++) {
-        const c = Math.floor(p.data[g * n + i] / chunk);
-        let sum = 0;
-        for (let t = Math.max(0, c * chunk - first); t < Math.min(m, (c + 1) * chunk - first); t++)
-          sum += Math.exp(product(q.data, h * m + t, k.data, g * n + i, d) - sums.data[h * m + t]);
-        out[h * n + i] = sum;
+      const g = Math.floor((h * G) / H),
+        own = q.data.subarray(h * m * d, (h + 1) * m * d),
+        keys = k.data.subarray(g * n * d, (g + 1) * n * d),
+        less = sums.data.subarray(h * m, (h + 1) * m);
+      for (const part of chunksOf(m, first, chunk, p.data.subarray(g * n, g * n + lengths[g]))) {
+        const { first: t, end, low, high } = part,
+          logits = logitsOf(own, keys, part, d, products);
+        if (low === high) continue;
+        products.exps(logits, less.subarray(t, end));
+        products.mix(
+          new Float32Array(end - t).fill(1),
+          logits,
+          high - low,
+          (out as Float32Array).subarray(h * n + low, h * n + high),
+        );
       }
     }
   },

@@ -45,8 +45,7 @@ export const windowShare = kernel({
   inputs: { norm: 'f32' },
   params: { window: 'u32' },
   ragged: 'norm',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ norm }) => norm },
+  output: { shape: ({ norm }) => norm },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = norm_shape.y; let g = index / n; let i = index % n; let count = norm_lengths[g];

@@ -1,4 +1,4 @@
-import { inner, kernel, keys, scorer } from '@kv/core';
+import { kernel, keys, plainProducts, scorer } from '@kv/core';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
 const SPAN = 256,
@@ -32,7 +32,7 @@ export const unitSums = kernel({
   inputs: { x: 'f32' },
   ragged: 'x',
   per: 'group',
-  output: { dtype: 'f32', dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
+  output: { dense: true, shape: ({ x }) => [x[0] * spansOf(x[1]), x[2]] },
   wgsl: /* wgsl */ `
 var<workgroup> inverse: array<f32, ${SPAN}>; // of lengths
 fn run(row: u32, lane: u32) {
@@ -52,21 +52,18 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 4 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x }, _, out, lengths) {
+  ref({ x }, _params, out, lengths, { norms, mix } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
       spans = spansOf(n),
-      { data } = x,
-      sums = new Float64Array(d);
+      inverse = new Float32Array(SPAN);
     for (let row = 0; row < G * spans; row++) {
       const g = Math.floor(row / spans),
         first = (row % spans) * SPAN,
-        end = (g * n + Math.min(lengths[g], first + SPAN)) * d;
-      sums.fill(0);
-      for (let at = (g * n + first) * d; at < end; at += d) {
-        const inverse = 1 / Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST);
-        for (let c = 0; c < d; c++) sums[c] += data[at + c] * inverse;
-      }
-      out.set(sums, row * d);
+        count = Math.max(0, Math.min(lengths[g], first + SPAN) - first),
+        own = x.data.subarray((g * n + first) * d, (g * n + first + count) * d);
+      norms(own, d, inverse);
+      for (let i = 0; i < count; i++) inverse[i] = 1 / Math.max(inverse[i], SHORTEST);
+      mix(inverse.subarray(0, count), own, d, (out as Float32Array).subarray(row * d, (row + 1) * d));
     }
   },
 });
@@ -76,8 +73,7 @@ export const minusCosine = kernel({
   id: 'minus-cosine',
   inputs: { x: 'f32', anchor: 'f32' },
   ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => [x[0], x[1]] },
+  output: { shape: ({ x }) => [x[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = x_shape.y; let d = x_shape.z; let g = index / n;
@@ -88,15 +84,20 @@ fn run(index: u32) {
   output[index] = -along / (max(sqrt(square), ${SHORTEST}) * max(sqrt(far), ${SHORTEST}));
 }`,
   operations: ({ x }) => 6 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x, anchor }, _, out, lengths) {
+  ref({ x, anchor }, _params, out, lengths, { dots, norms } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
-      { data } = x,
-      { data: to } = anchor;
+      length = new Float32Array(n),
+      far = new Float32Array(1);
     for (let g = 0; g < G; g++) {
-      const far = Math.max(Math.sqrt(inner(to, g * d, to, g * d, d)), SHORTEST);
-      for (let i = 0, at = g * n * d; i < lengths[g]; i++, at += d)
-        out[g * n + i] =
-          -inner(data, at, to, g * d, d) / (Math.max(Math.sqrt(inner(data, at, data, at, d)), SHORTEST) * far);
+      const count = lengths[g],
+        own = x.data.subarray(g * n * d, (g * n + count) * d),
+        to = anchor.data.subarray(g * d, (g + 1) * d),
+        along = (out as Float32Array).subarray(g * n, g * n + count);
+      dots(to, own, d, along);
+      norms(own, d, length);
+      norms(to, d, far);
+      for (let i = 0; i < count; i++)
+        along[i] = -along[i] / (Math.max(length[i], SHORTEST) * Math.max(far[0], SHORTEST));
     }
   },
 });

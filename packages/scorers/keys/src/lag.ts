@@ -15,7 +15,7 @@ export const lagSpread = kernel({
   inputs: { x: 'f32' },
   params: { lag: 'u32', sinks: 'u32' },
   per: 'group',
-  output: { dtype: 'f32', shape: ({ x }, { lag, sinks }) => [x[0] * compared(x[1], lag, sinks), lag] },
+  output: { shape: ({ x }, { lag, sinks }) => [x[0] * compared(x[1], lag, sinks), lag] },
   wgsl: /* wgsl */ `
 var<workgroup> known: vec2<u32>; // slots and channels to compare
 var<workgroup> lows: array<f32, THREADS>;
@@ -56,27 +56,29 @@ fn run(row: u32, lane: u32) {
       parts = compared(n, lag, sinks),
       { data } = x,
       lows = new Float64Array(d),
-      extents = new Float64Array(d),
+      highs = new Float64Array(d),
+      scales = new Float64Array(d),
       shares = new Float64Array(d);
     if (d < 2 || n < sinks + 2 * lag) return;
     for (let row = 0; row < G * parts; row++) {
       const own = (Math.floor(row / parts) * n + sinks + (row % parts) * lag) * d,
         next = own + lag * d,
         end = next + lag * d;
-      for (let c = 0; c < d; c++) lows[c] = extents[c] = data[next + c];
+      for (let c = 0; c < d; c++) lows[c] = highs[c] = data[next + c];
       for (let at = next + d; at < end; at += d)
         for (let c = 0; c < d; c++) {
           const v = data[at + c];
           if (v < lows[c]) lows[c] = v;
-          else if (v > extents[c]) extents[c] = v;
+          else if (v > highs[c]) highs[c] = v;
         }
-      for (let c = 0; c < d; c++) extents[c] -= lows[c];
+      for (let c = 0; c < d; c++) scales[c] = highs[c] > lows[c] ? 1 / (highs[c] - lows[c]) : 0;
       for (let at = own, to = row * lag; at < next; at += d, to++) {
         let sum = 0,
           square = 0;
-        for (let c = 0; c < d; c++) sum += shares[c] = extents[c] > 0 ? (data[at + c] - lows[c]) / extents[c] : 0;
+        for (let c = 0; c < d; c++) sum += shares[c] = (data[at + c] - lows[c]) * scales[c];
+        const mean = sum / d;
         for (let c = 0; c < d; c++) {
-          const off = shares[c] - sum / d;
+          const off = shares[c] - mean;
           square += off * off;
         }
         out[to] = Math.sqrt(square / (d - 1));
@@ -95,8 +97,7 @@ export const lagRank = kernel({
   inputs: { parts: 'f32', like: 'f32' },
   params: { lag: 'u32', sinks: 'u32', ranked: 'u32' },
   ragged: 'like',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like },
+  output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = like_shape.y; let g = index / n; let i = index % n; let count = like_lengths[g];

@@ -6,8 +6,7 @@ export const pageBound = kernel({
   inputs: { queries: 'f32', keys: 'f32' },
   params: { page: 'u32' },
   ragged: 'keys',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
+  output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z;
@@ -25,21 +24,27 @@ fn run(index: u32) {
 }`,
   ref({ queries: q, keys: k }, { page }, out, lengths) {
     const [H = 0, w = 0, d = 0] = q.shape,
-      [G = 0, n = 0] = k.shape;
-    for (let h = 0; h < H; h++) {
-      const g = Math.floor((h * G) / H);
+      [G = 0, n = 0] = k.shape,
+      group = H / Math.max(1, G),
+      lows = new Float32Array(d),
+      highs = new Float32Array(d);
+    for (let g = 0; g < G; g++)
       for (let first = 0; first < lengths[g]; first += page) {
         const end = Math.min(first + page, lengths[g]);
-        let bound = 0;
-        for (let c = 0; c < d; c++) {
-          let best = -Infinity;
-          for (let i = first; i < end; i++)
-            best = Math.max(best, q.data[(h * w + w - 1) * d + c] * k.data[(g * n + i) * d + c]);
-          bound += best;
+        lows.fill(Infinity);
+        highs.fill(-Infinity);
+        for (let i = first, at = (g * n + first) * d; i < end; i++)
+          for (let c = 0; c < d; c++, at++) {
+            lows[c] = Math.min(lows[c], k.data[at]);
+            highs[c] = Math.max(highs[c], k.data[at]);
+          }
+        for (let h = g * group; h < (g + 1) * group; h++) {
+          const query = (h * w + w - 1) * d;
+          let bound = 0;
+          for (let c = 0; c < d; c++) bound += q.data[query + c] * (q.data[query + c] < 0 ? lows[c] : highs[c]);
+          out.fill(bound, h * n + first, h * n + end);
         }
-        out.fill(bound, h * n + first, h * n + end);
       }
-    }
   },
 });
 

@@ -26,7 +26,8 @@ interface Word {
 }
 interface Measured {
   row(id: number): Word;
-  readonly words: readonly Word[] /** Inner product of a token with the k-th token of a word. */;
+  readonly words: readonly Word[];
+  /** Inner product of a token with the k-th token of a word. */
   inner(id: number, word: number, k: number): number;
 }
 const dot = (a: Float32Array, b: Float32Array): number => {

@@ -10,8 +10,7 @@ export const vouchers = kernel({
   inputs: { budgets: 'f32', fresh: 'f32', positions: 'u32' },
   params: { reach: 'u32', falloff: 'f32' },
   ragged: 'positions',
-  output: { dtype: 'f32', shape: ({ positions }) => positions },
-  per: 'element',
+  output: { shape: ({ positions }) => positions },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let slots = positions_shape.y;
@@ -28,18 +27,20 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   ref({ budgets, fresh, positions: p }, { reach, falloff }, out, lengths) {
-    const slots = p.shape[1],
-      known = Math.min(budgets.shape[1], fresh.shape[1]);
-    for (let index = 0; index < out.length; index++) {
-      if (index % slots >= lengths[Math.floor(index / slots)]) continue;
-      const here = p.data[index];
-      let weight = 1,
-        total = 0;
-      for (let step = 1; step <= Math.min(reach, here); step++) {
+    const [rows = 0, slots = 0] = p.shape,
+      known = Math.min(budgets.shape[1], fresh.shape[1]),
+      vouched = new Float64Array(known + reach);
+    // by position, so that a slot far from any anchor costs nothing
+    for (let i = 0; i < known; i++) {
+      const budget = budgets.data[i] * fresh.data[i];
+      if (budget === 0) continue;
+      let weight = 1;
+      for (let step = 1; step <= reach; step++) {
         weight *= falloff;
-        if (here - step < known) total += budgets.data[here - step] * fresh.data[here - step] * weight;
+        vouched[i + step] += budget * weight;
       }
-      out[index] = total;
     }
+    for (let r = 0; r < rows; r++)
+      for (let i = r * slots; i < r * slots + lengths[r]; i++) out[i] = vouched[p.data[i]] ?? 0;
   },
 });

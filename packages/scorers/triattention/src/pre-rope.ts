@@ -12,7 +12,8 @@ export interface PreRope {
 }
 /** All layers of a model. */
 export interface Statistics {
-  /** Tokens that they are of. */ readonly tokens: number;
+  /** Tokens that they are of. */
+  readonly tokens: number;
   readonly rows: readonly PreRope[];
 }
 interface Heads {
@@ -24,13 +25,17 @@ interface Heads {
 export const PRE_ROPE_FILE = 'pre-rope.safetensors';
 
 /** Statistics as a safetensors file: `mean` f32 `[L, H, d]` and `size` f32 `[L, H, half]`. */
-export function preRopeFile({ tokens, rows }: Statistics, { queryHeads: H, headDim: d }: Heads): Uint8Array {
+export function preRopeFile(
+  { tokens, rows }: Statistics,
+  { queryHeads: H, headDim: d }: Heads,
+  metadata: Readonly<Record<string, string>> = {},
+): Uint8Array {
   const put = (width: number, of: (row: PreRope) => Float32Array) => ({
     shape: [rows.length, H, width],
     data: Float32Array.from(rows.flatMap((row) => Array.from(of(row)))),
   });
   return tensorFile({
-    metadata: { tokens: String(tokens) },
+    metadata: { ...metadata, tokens: String(tokens) },
     tensors: { mean: put(d, (row) => row.mean), size: put(rows[0]?.half ?? 0, (row) => row.size) },
   });
 }

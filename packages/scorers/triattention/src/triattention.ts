@@ -1,4 +1,4 @@
-import { count, inner, kernel, keys, KvError, rope, scorer } from '@kv/core';
+import { count, kernel, keys, KvError, plainProducts, rope, scorer } from '@kv/core';
 import type { Rope } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';
@@ -88,8 +88,7 @@ export const aheadProducts = kernel({
   id: 'ahead-products',
   inputs: { keys: 'f32', query: 'f32', spread: 'f32' },
   ragged: 'keys',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ keys: k, query }) => [query[0], k[1]] },
+  output: { shape: ({ keys: k, query }) => [query[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z; let half = spread_shape.y; let h = index / n;
@@ -104,26 +103,27 @@ fn run(index: u32) {
       [H = 0, half = 0] = spread.shape;
     return H * n * (2 * d + 6 * half);
   },
-  ref({ keys: k, query, spread }, _, out) {
+  ref({ keys: k, query, spread }, _, out, lengths, products = plainProducts) {
     const [G = 0, n = 0, d = 0] = k.shape,
       [H = 0, half = 0] = spread.shape,
       group = H / Math.max(1, G),
-      { data } = k,
-      { data: q } = query,
-      { data: w } = spread,
-      size = new Float64Array(half);
-    for (let slot = 0, at = 0; slot < G * n; slot++, at += d) {
-      const first = Math.floor(slot / n) * group;
-      for (let f = 0; f < half; f++) {
-        const x = data[at + f],
-          y = data[at + half + f];
-        size[f] = Math.sqrt(x * x + y * y);
+      wide = d + half, // the lengths of the pairs behind every key
+      x = new Float32Array(n * wide),
+      q = new Float32Array(group * wide),
+      found = new Float32Array(group * n);
+    for (let g = 0; g < G; g++) {
+      for (let i = 0; i < lengths[g]; i++) {
+        const key = k.data.subarray((g * n + i) * d, (g * n + i + 1) * d),
+          to = i * wide;
+        x.set(key, to);
+        for (let f = 0; f < half; f++) x[to + d + f] = Math.sqrt(key[f] * key[f] + key[half + f] * key[half + f]);
       }
-      for (let h = first; h < first + group; h++) {
-        let sum = inner(q, h * d, data, at, d);
-        for (let f = 0; f < half; f++) sum += w[h * half + f] * size[f];
-        out[h * n + (slot % n)] = sum;
+      for (let r = 0, h = g * group; r < group; r++, h++) {
+        q.set(query.data.subarray(h * d, (h + 1) * d), r * wide);
+        q.set(spread.data.subarray(h * half, (h + 1) * half), r * wide + d);
       }
+      products.dots(q, x, wide, found);
+      out.set(found, g * group * n);
     }
   },
 });

@@ -1,4 +1,7 @@
-import { dotWith, kernel, keys, number, weigher } from '@kv/core';
+import { dotWith, kernel, keys, number, plainProducts, weigher } from '@kv/core';
+
+/** Slots that are compared with each other together. */
+const BLOCK = 64;
 
 /** For every unit vector of a row the last other one of cosine above `near`, or slot 0: `[G, n, d]` to u32 `[G, n]`. */
 export const lastNear = kernel({
@@ -6,7 +9,6 @@ export const lastNear = kernel({
   inputs: { x: 'f32' },
   params: { near: 'f32' },
   ragged: 'x',
-  per: 'element',
   output: { dtype: 'u32', shape: ({ x }) => [x[0], x[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -24,20 +26,29 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x }, { near }, out, lengths) {
+  ref({ x }, { near }, out, lengths, { dots } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
-      { data } = x;
-    for (let g = 0; g < G; g++)
-      for (let i = 0; i < lengths[g]; i++)
-        for (let j = lengths[g] - 1; j >= 0; j--) {
-          if (j === i) continue;
-          let s = 0;
-          for (let c = 0; c < d; c++) s += data[(g * n + i) * d + c] * data[(g * n + j) * d + c];
-          if (s > near) {
-            out[g * n + i] = j;
-            break;
+      cosines = new Float32Array(BLOCK * BLOCK);
+    for (let g = 0; g < G; g++) {
+      const own = x.data.subarray(g * n * d, (g * n + lengths[g]) * d),
+        some = (first: number, end: number): Float32Array => own.subarray(first * d, end * d);
+      for (let first = 0; first < lengths[g]; first += BLOCK) {
+        const count = Math.min(BLOCK, lengths[g] - first),
+          open = new Set(Array.from({ length: count }, (_, i) => i));
+        // blocks of the others from the last one on, until every slot has met one that is near
+        for (let end = lengths[g]; end > 0 && open.size > 0; end -= BLOCK) {
+          const from = Math.max(0, end - BLOCK);
+          dots(some(first, first + count), some(from, end), d, cosines);
+          for (const i of open) {
+            let j = end - 1;
+            while (j >= from && (j === first + i || !(cosines[i * (end - from) + j - from] > near))) j--;
+            if (j < from) continue;
+            out[g * n + first + i] = j;
+            open.delete(i);
           }
         }
+      }
+    }
   },
 });
 

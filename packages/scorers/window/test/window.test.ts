@@ -53,7 +53,8 @@ interface Case {
   readonly keys: Vector[];
   readonly heads: Vector[][];
   readonly positions: number[];
-  readonly length: number /** Scores of one KV head's row. */;
+  readonly length: number;
+  /** Scores of one KV head's row. */
   row(piece: Piece): number[];
 }
 const W = 3;

@@ -58,8 +58,7 @@ export const allowance = kernel({
   id: 'dissolution-allowance',
   inputs: { scores: 'f32', sizes: 'f32', excess: 'f32' },
   params: { least: 'f32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ scores }) => scores },
+  output: { shape: ({ scores }) => scores },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let m = scores_shape.y;

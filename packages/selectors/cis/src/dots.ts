@@ -1,12 +1,11 @@
-import { kernel, keys, queries, scorer } from '@kv/core';
+import { kernel, keys, plainProducts, queries, scorer } from '@kv/core';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
 export const activeDots = kernel({
   id: 'active-dots',
   inputs: { queries: 'f32', keys: 'f32', wanted: 'f32' },
   ragged: 'keys',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
+  output: { shape: ({ queries: q, keys: k }) => [q[0], k[1]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = keys_shape.y; let d = keys_shape.z;
@@ -18,17 +17,16 @@ fn run(index: u32) {
   }
   output[index] = sum / sqrt(f32(d));
 }`,
-  ref({ queries: q, keys: k, wanted }, _, out, lengths) {
+  ref({ queries: q, keys: k, wanted }, _, out, lengths, products = plainProducts) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 1, n = 0] = k.shape;
     for (let h = 0; h < H; h++) {
       const g = Math.floor((h * G) / H);
-      if (wanted.data[h] !== 0)
-        for (let i = 0; i < lengths[g]; i++) {
-          let sum = 0;
-          for (let c = 0; c < d; c++) sum += q.data[(h * w + w - 1) * d + c] * k.data[(g * n + i) * d + c];
-          out[h * n + i] = sum / Math.sqrt(d);
-        }
+      if (wanted.data[h] === 0) continue;
+      const own = out.subarray(h * n, h * n + lengths[g]) as Float32Array,
+        vectors = k.data.subarray(g * n * d, (g * n + lengths[g]) * d);
+      products.dots(q.data.subarray((h * w + w - 1) * d, (h + 1) * w * d), vectors, d, own);
+      for (let i = 0; i < own.length; i++) own[i] /= Math.sqrt(d);
     }
   },
 });

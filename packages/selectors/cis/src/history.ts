@@ -15,7 +15,7 @@ export const matching = kernel({
   inputs: { query: 'f32', past: 'f32', owned: 'f32' },
   params: { now: 'u32', threshold: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ query }) => [query[0], 1] },
+  output: { shape: ({ query }) => [query[0], 1] },
   wgsl: /* wgsl */ `
 fn run(h: u32) {
   let d = query_shape.z;
@@ -61,8 +61,7 @@ export const remember = kernel({
   id: 'cis-remember',
   inputs: { query: 'f32', past: 'f32' },
   params: { now: 'u32', steps: 'u32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ query }, { steps }) => [query[0], steps * query[2]] },
+  output: { shape: ({ query }, { steps }) => [query[0], steps * query[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let d = query_shape.z; let width = params.steps * d;
@@ -85,8 +84,7 @@ export const decode = kernel({
   inputs: { field: 'f32', found: 'f32' },
   params: { first: 'u32' },
   ragged: 'field',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ field }) => field },
+  output: { shape: ({ field }) => field },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let j = i32(found[index / field_shape.y]) - 1 - i32(params.first);
@@ -110,8 +108,7 @@ export const newestKey = kernel({
   id: 'cis-newest-key',
   inputs: { keys: 'f32', counts: 'f32' },
   params: { heads: 'u32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ keys }, { heads }) => [heads, 1, keys[2]] },
+  output: { shape: ({ keys }, { heads }) => [heads, 1, keys[2]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let d = keys_shape.z; let g = index / d / (params.heads / keys_shape.x);

@@ -1,21 +1,22 @@
-import { kernel } from '@kv/core';
+import { inner, kernel } from '@kv/core';
 
 /**
- * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; what
- * is left over holds minus its redundancy, -max(0, max over the picked j of cos(i, j)).
+ * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0
+ * for what is left over.
  *
  * Forced slots are picked first, in order, then argmax of s_i - λ max(0, max cos(i, j)), the lower slot of equals,
  * never a banned one.
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
- * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output.
+ * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output. On the
+ * host a slot is looked at anew only when what it was worth before would make it the next.
  */
 export const greedyOrder = kernel({
   id: 'diversity-greedy',
   inputs: { scores: 'f32', signatures: 'f32', forced: 'f32', banned: 'f32', budgets: 'f32' },
   params: { lambda: 'f32' },
   ragged: 'scores',
-  output: { dtype: 'f32', shape: ({ scores }) => scores },
+  output: { shape: ({ scores }) => scores },
   per: 'group',
   wgsl: /* wgsl */ `
 var<workgroup> bounds: vec2<u32>; // valid slots, budget
@@ -52,9 +53,10 @@ fn run(row: u32, lane: u32) {
       if (mine > key) { key = mine; place = i; }
     }
     last = best(lane, key, place);
-    if (last == valid) { return; }
+    if (last == valid) { break; }
     if (last % THREADS == lane) { output[base + last] = f32(n - taken); }
   }
+  for (var i = lane; i < valid; i += THREADS) { output[base + i] = max(output[base + i], 0.0); }
 }`,
   // of pick t the n - t slots that are left: a cosine, the larger of two, the score and its key
   operations({ scores, signatures, budgets }) {
@@ -71,28 +73,79 @@ fn run(row: u32, lane: u32) {
       const base = row * n,
         valid = lengths[row],
         vectors = Math.floor((row * groups) / rows) * n;
-      const first = Array.from({ length: valid }, (_, i) => i)
-        .filter((i) => forced.data[base + i] !== 0)
-        .reverse();
-      let last = -1;
-      for (let taken = 0; taken < Math.floor(budgets.data[row]); taken++) {
-        const given = first.pop();
-        let best = given ?? -1,
-          top = 0;
-        for (let i = 0; i < valid; i++) {
-          if (out[base + i] > 0) continue;
-          if (last >= 0) {
-            let cosine = 0;
-            for (let c = 0, a = (vectors + i) * d, b = (vectors + last) * d; c < d; c++) cosine += v[a + c] * v[b + c];
-            if (-cosine < out[base + i]) out[base + i] = -cosine;
-          }
-          const gain = scores.data[base + i] + lambda * out[base + i];
-          if (given === undefined && banned.data[base + i] === 0 && (best < 0 || gain > top)) [best, top] = [i, gain];
+      const first: number[] = [],
+        picks: number[] = [],
+        open = new Tops(valid),
+        looked = new Uint32Array(valid), // how many picks a slot was compared with
+        likeness = new Float32Array(valid);
+      for (let i = 0; i < valid; i++)
+        if (forced.data[base + i] !== 0) first.push(i);
+        else if (banned.data[base + i] === 0) open.put(i, scores.data[base + i]);
+      const pick = (i: number): void => {
+        out[base + i] = n - picks.length;
+        picks.push(i);
+        open.remove(i);
+      };
+      for (const budget = Math.floor(budgets.data[row]); picks.length < budget; ) {
+        if (picks.length < first.length) {
+          pick(first[picks.length]);
+          continue;
         }
-        if (best < 0) break;
-        out[base + best] = n - taken;
-        last = best;
+        const i = open.top();
+        if (i < 0) break;
+        if (looked[i] === picks.length) {
+          pick(i);
+          continue;
+        }
+        const stop = Math.min(picks.length, looked[i] + AT_ONCE);
+        for (let p = looked[i]; p < stop; p++)
+          likeness[i] = Math.max(likeness[i], inner(v, (vectors + i) * d, v, (vectors + picks[p]) * d, d));
+        looked[i] = stop;
+        open.put(i, scores.data[base + i] - lambda * likeness[i]);
       }
     }
   },
 });
+
+/** Picks that a slot is compared with before another one may be worth more. */
+const AT_ONCE = 16;
+
+/** Numbers by place, of which the largest is asked for again and again; ties to the lower place. */
+class Tops {
+  readonly #worth: Float64Array;
+  readonly #in: Uint8Array;
+  /** The best place of every `SPAN`, or -1. */
+  readonly #best: Int32Array;
+
+  constructor(n: number) {
+    this.#worth = new Float64Array(n);
+    this.#in = new Uint8Array(n);
+    this.#best = new Int32Array(Math.ceil(n / SPAN)).fill(-1);
+  }
+
+  put(place: number, worth: number): void {
+    this.#worth[place] = worth;
+    this.#in[place] = 1;
+    this.#look(Math.floor(place / SPAN));
+  }
+
+  remove(place: number): void {
+    this.#in[place] = 0;
+    this.#look(Math.floor(place / SPAN));
+  }
+
+  top(): number {
+    let best = -1;
+    for (const place of this.#best)
+      if (place >= 0 && (best < 0 || this.#worth[place] > this.#worth[best])) best = place;
+    return best;
+  }
+
+  #look(span: number): void {
+    let best = -1;
+    for (let i = span * SPAN; i < Math.min(this.#in.length, (span + 1) * SPAN); i++)
+      if (this.#in[i] === 1 && (best < 0 || this.#worth[i] > this.#worth[best])) best = i;
+    this.#best[span] = best;
+  }
+}
+const SPAN = 64;

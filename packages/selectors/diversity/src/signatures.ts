@@ -48,8 +48,7 @@ function everySlot(ops: Ops, { shape: [rows = 0, slots = 0] }: Tensor): Tensor {
 export const addByPosition = kernel({
   id: 'add-by-position',
   inputs: { total: 'f32', values: 'f32', positions: 'u32', held: 'u32' },
-  output: { dtype: 'f32', shape: ({ total }) => total },
-  per: 'element',
+  output: { shape: ({ total }) => total },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let d = total_shape.z;

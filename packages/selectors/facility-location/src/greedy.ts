@@ -69,7 +69,7 @@ export const firstGains = kernel({
   id: 'facility-first-gains',
   inputs: { weights: 'f32', vectors: 'f32', budgets: 'f32' },
   ragged: 'weights',
-  output: { dtype: 'f32', dense: true, shape: ({ weights: [rows, n] }) => [rows * n, 1] },
+  output: { dense: true, shape: ({ weights: [rows, n] }) => [rows * n, 1] },
   per: 'group',
   wgsl: /* wgsl */ `${GAIN}
 var<workgroup> slots: u32; // that are looked at
@@ -116,7 +116,7 @@ export const greedyCover = kernel({
   id: 'facility-greedy',
   inputs: { weights: 'f32', vectors: 'f32', gains: 'f32', mask: 'f32', budgets: 'f32' },
   ragged: 'mask',
-  output: { dtype: 'f32', shape: ({ mask: [rows, n] }) => [rows, n, 2] },
+  output: { shape: ({ mask: [rows, n] }) => [rows, n, 2] },
   per: 'group',
   wgsl: /* wgsl */ `${GAIN}
 var<workgroup> bounds: vec2<u32>; // valid slots, budget

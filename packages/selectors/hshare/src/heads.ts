@@ -7,8 +7,7 @@ import { kernel } from '@kv/core';
 export const overlaps = kernel({
   id: 'hshare-overlaps',
   inputs: { sets: 'f32', before: 'f32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ sets }) => [sets[0], sets[0]] },
+  output: { shape: ({ sets }) => [sets[0], sets[0]] },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = sets_shape.x; let n = sets_shape.y;
@@ -43,7 +42,7 @@ export const leaders = kernel({
   inputs: { overlap: 'f32' },
   params: { share: 'u32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ overlap }) => [overlap[0], 1] },
+  output: { shape: ({ overlap }) => [overlap[0], 1] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   let H = min(overlap_shape.x, ${MOST}u);
@@ -88,8 +87,7 @@ fn run(row: u32) {
 export const rowsOfLeaders = kernel({
   id: 'hshare-rows',
   inputs: { sets: 'f32', leader: 'f32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ sets }) => sets },
+  output: { shape: ({ sets }) => sets },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = sets_shape.y;

@@ -10,8 +10,7 @@ export const listed = kernel({
   id: 'hshare-listed',
   inputs: { list: 'u32', count: 'f32', before: 'f32' },
   params: { layer: 'u32', width: 'u32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ before }) => before },
+  output: { shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = list_shape.x; let k = index % params.width; let h = index / params.width % H;
@@ -42,8 +41,7 @@ export const layerOverlaps = kernel({
   id: 'hshare-layer-overlaps',
   inputs: { sets: 'f32', lists: 'f32', before: 'f32' },
   params: { layer: 'u32', layers: 'u32', width: 'u32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ before }) => before },
+  output: { shape: ({ before }) => before },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let H = sets_shape.x; let n = sets_shape.y; let i = index / params.layers; let j = index % params.layers;
@@ -78,8 +76,7 @@ export const ofLayer = kernel({
   id: 'hshare-of-layer',
   inputs: { lists: 'f32', offset: 'f32', sets: 'f32' },
   params: { layer: 'u32', width: 'u32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ sets }) => sets },
+  output: { shape: ({ sets }) => sets },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = sets_shape.y; let wanted = f32(index % n) + 1.0;

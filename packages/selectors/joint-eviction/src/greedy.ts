@@ -19,7 +19,6 @@ export const evictionOrder = kernel({
   inputs: { weights: 'f32', outputs: 'f32', values: 'f32', mask: 'f32', budgets: 'f32' },
   ragged: 'mask',
   output: {
-    dtype: 'f32',
     shape: ({ weights: w, values: v, mask: m }) => [m[0], m[1] + (w[0] / Math.max(1, m[0])) * (v[2] + 1)],
   },
   per: 'group',
@@ -80,29 +79,17 @@ fn run(row: u32, lane: u32) {
   ref({ weights, outputs, values, mask, budgets }, _, out, lengths) {
     const [rows = 0, n = 0] = mask.shape,
       [groups = 1, , d = 0] = values.shape,
-      heads = weights.shape[0] / Math.max(1, rows),
-      width = n + heads * (d + 1);
+      each = weights.shape[0] / Math.max(1, rows),
+      width = n + each * (d + 1);
     for (let row = 0; row < rows; row++) {
       const base = row * width,
+        valid = lengths[row],
         v = Math.floor((row * groups) / rows) * n * d,
-        valid = lengths[row];
-      const sums = Array.from({ length: heads }, () => new Float64Array(d)),
-        masses = new Float64Array(heads);
-      /** Σ_E h_i (o - v_i) of head r with slot j in E too. */
-      const moved = (r: number, j: number, c: number): number =>
-        sums[r][c] +
-        weights.data[(row * heads + r) * n + j] *
-          (outputs.data[(row * heads + r) * d + c] - values.data[v + j * d + c]);
-      const errorWith = (j: number): number => {
-        let error = 0;
-        for (let r = 0; r < heads; r++) {
-          const rest = 1 - masses[r] - weights.data[(row * heads + r) * n + j];
-          let square = 0;
-          for (let c = 0; c < d; c++) square += moved(r, j, c) ** 2;
-          error += rest > FLOOR ? Math.sqrt(square) / rest : 1e30;
-        }
-        return error;
-      };
+        vectors = values.data.subarray(v, v + valid * d);
+      const heads = Array.from({ length: each }, (_, r) => {
+        const head = row * each + r;
+        return new Leaving(weights.data.subarray(head * n), outputs.data.subarray(head * d, (head + 1) * d), vectors);
+      });
       for (let gone = 0; gone < valid - Math.floor(budgets.data[row]); gone++) {
         let worst = -1,
           least = 0;
@@ -112,31 +99,81 @@ fn run(row: u32, lane: u32) {
             worst = j;
             break;
           }
-          const error = errorWith(j);
+          let error = 0;
+          for (const head of heads) error += head.error(j);
           if (worst < 0 || error <= least) [worst, least] = [j, error];
         }
         if (worst < 0) break;
         out[base + worst] = gone - n;
-        for (let r = 0; r < heads; r++) {
-          for (let c = 0; c < d; c++) sums[r][c] = moved(r, worst, c);
-          masses[r] += weights.data[(row * heads + r) * n + worst];
-        }
+        for (const head of heads) head.leave(worst);
       }
-      sums.forEach((sum, r) => {
+      heads.forEach(({ sum, mass }, r) => {
         out.set(sum, base + n + r * (d + 1));
-        out[base + n + r * (d + 1) + d] = masses[r];
+        out[base + n + r * (d + 1) + d] = mass;
       });
     }
   },
 });
+
+/** A query head with weights h and output o, whose slots leave one after the other. */
+class Leaving {
+  /** Σ_E h_i (o - v_i). */
+  readonly sum: Float64Array;
+  /** Σ_E h_i. */
+  mass = 0;
+  readonly #h: ArrayLike<number>;
+  /** h_i (o - v_i), `[n, d]`. */
+  readonly #moves: Float64Array;
+  /** Squares of the lengths of `sum` and of every move. */
+  #square = 0;
+  readonly #squares: Float64Array;
+
+  constructor(h: ArrayLike<number>, o: Float32Array, v: Float32Array) {
+    const d = o.length,
+      n = v.length / d;
+    this.#h = h;
+    this.sum = new Float64Array(d);
+    this.#moves = new Float64Array(v.length);
+    for (let i = 0, at = 0; i < n; i++) for (let c = 0; c < d; c++, at++) this.#moves[at] = h[i] * (o[c] - v[at]);
+    this.#squares = Float64Array.from({ length: n }, (_, i) => dot(this.#moves, i * d, this.#moves, i * d, d));
+  }
+
+  /** How far the output moves with slot j gone too. */
+  error(j: number): number {
+    const d = this.sum.length,
+      rest = 1 - this.mass - this.#h[j];
+    if (!(rest > FLOOR)) return 1e30;
+    const square = this.#square + 2 * dot(this.sum, 0, this.#moves, j * d, d) + this.#squares[j];
+    return Math.sqrt(Math.max(0, square)) / rest;
+  }
+
+  leave(j: number): void {
+    const { sum } = this,
+      d = sum.length;
+    for (let c = 0; c < d; c++) sum[c] += this.#moves[j * d + c];
+    this.mass += this.#h[j];
+    this.#square = dot(sum, 0, sum, 0, d);
+  }
+}
+
+/** The inner product of d numbers: two sums, neither of which waits for the other. */
+function dot(a: Float64Array, i: number, b: Float64Array, j: number, d: number): number {
+  let even = 0,
+    odd = 0,
+    c = 0;
+  for (; c + 1 < d; c += 2) {
+    even += a[i + c] * b[j + c];
+    odd += a[i + c + 1] * b[j + c + 1];
+  }
+  return even + odd + (c < d ? a[i + c] * b[j + c] : 0);
+}
 
 /** The first columns of `x`, as many as `like` has, ragged as it is. */
 export const firstColumns = kernel({
   id: 'first-columns',
   inputs: { x: 'f32', like: 'f32' },
   ragged: 'like',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like },
+  output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `fn run(index: u32) { output[index] = x[index / like_shape.y * x_shape.y + index % like_shape.y]; }`,
   ref({ x, like }, _, out) {
     const [rows = 0, n = 0] = like.shape,

@@ -9,8 +9,7 @@ export const shareAhead = kernel({
   inputs: { received: 'f32', stays: 'f32', merges: 'f32', coin: 'f32' },
   params: { slots: 'u32' },
   ragged: 'received',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ received }) => received },
+  output: { shape: ({ received }) => received },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = received_shape.y; let g = index / n;
@@ -46,8 +45,7 @@ export const foldAhead = kernel({
   inputs: { values: 'f32', stays: 'f32', share: 'f32' },
   params: { slots: 'u32' },
   ragged: 'values',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ values }) => values },
+  output: { shape: ({ values }) => values },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = values_shape.y; let d = values_shape.z; let c = index % d; let slot = index / d; let g = slot / n;

@@ -1,4 +1,4 @@
-import { kernel } from '@kv/core';
+import { kernel, plainProducts } from '@kv/core';
 
 /**
  * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to
@@ -8,7 +8,6 @@ export const nearestKept = kernel({
   id: 'nearest-kept',
   inputs: { x: 'f32', stays: 'f32' },
   ragged: 'x',
-  per: 'element',
   output: { dtype: 'u32', shape: ({ stays }) => stays },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
@@ -27,24 +26,33 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x, stays }, _, out, lengths) {
+  ref({ x, stays }, _params, out, lengths, { dots } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
-      { data } = x;
-    for (let g = 0; g < G; g++)
-      for (let e = 0; e < lengths[g]; e++) {
-        let best = -3e38;
-        for (let i = 0; i < lengths[g]; i++) {
-          if (stays.data[g * n + i] === 0) continue;
-          let s = 0;
-          for (let c = 0; c < d; c++) s += data[(g * n + e) * d + c] * data[(g * n + i) * d + c];
-          if (s > best) {
-            best = s;
-            out[g * n + e] = i;
-          }
-        }
+      data = x.data;
+    for (let g = 0; g < G; g++) {
+      const own = data.subarray(g * n * d, (g * n + lengths[g]) * d),
+        kept = new Uint32Array(lengths[g]).map((_, i) => i).filter((i) => stays.data[g * n + i] !== 0),
+        vectors = new Float32Array(kept.length * d),
+        cosines = new Float32Array(BLOCK * kept.length);
+      kept.forEach((slot, i) => vectors.set(own.subarray(slot * d, (slot + 1) * d), i * d));
+      for (let first = 0; first < lengths[g] && kept.length > 0; first += BLOCK) {
+        const count = Math.min(BLOCK, lengths[g] - first);
+        dots(own.subarray(first * d, (first + count) * d), vectors, d, cosines);
+        for (let e = 0; e < count; e++) out[g * n + first + e] = kept[largest(cosines, e * kept.length, kept.length)];
       }
+    }
   },
 });
+
+/** Slots that are looked at together. */
+const BLOCK = 64;
+
+/** The first place of the largest of n numbers from `at` on. */
+function largest(numbers: Float32Array, at: number, n: number): number {
+  let best = 0;
+  for (let i = 1; i < n; i++) if (numbers[at + i] > numbers[at + best]) best = i;
+  return best;
+}
 
 /**
  * (v + Σ w_e v_e) / (1 + Σ w_e) over the slots e that go `into` a slot: values `[G, n, d]` to the same; w is 0 for what
@@ -54,8 +62,7 @@ export const foldInto = kernel({
   id: 'fold-into',
   inputs: { values: 'f32', into: 'u32', w: 'f32' },
   ragged: 'values',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ values }) => values },
+  output: { shape: ({ values }) => values },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = values_shape.y; let d = values_shape.z; let c = index % d; let slot = index / d; let g = slot / n;

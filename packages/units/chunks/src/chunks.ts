@@ -5,7 +5,8 @@ export const size = count(10, 'positions', 'Positions in a chunk.');
 
 /** The chunk of every slot, cut by position. */
 export function cut({ ops, at }: Place, p: Tensor, positionsEach: number): Units {
-  const byPosition = Uint32Array.from({ length: at.length }, (_, i) => Math.floor(i / positionsEach));
+  const byPosition = new Uint32Array(at.length);
+  for (let i = 0; i < byPosition.length; i++) byPosition[i] = Math.floor(i / positionsEach);
   const of = ops.take(ops.from({ data: byPosition, shape: [1, at.length] }), p);
   return { of, count: Math.ceil(at.length / positionsEach), byPosition };
 }

@@ -1,42 +1,6 @@
-import { count, kernel, layerMean, LOWEST, positions, transform } from '@kv/core';
+import { count, layerMean, LOWEST, placeInUnit, positions, transform } from '@kv/core';
 import type { Mask, Ops, Tensor } from '@kv/core';
 import { cut, size } from './chunks.ts';
-
-/**
- * Place of each slot among those of its chunk, 0 = highest, ties to the lower slot: `x` `[r, n]`, `chunk` u32 `[r', n]`
- * with the slots of a chunk side by side.
- */
-export const placeInChunk = kernel({
-  id: 'place-in-chunk',
-  inputs: { x: 'f32', chunk: 'u32' },
-  ragged: 'x',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ x }) => x },
-  wgsl: /* wgsl */ `
-fn run(index: u32) {
-  let n = x_shape.y; let r = index / n; let i = index % n; let at = r * n; let from_ = r / (x_shape.x / chunk_shape.x) * n;
-  output[index] = 0.0;
-  if (i >= x_lengths[r]) { return; }
-  let mine = chunk[from_ + i]; let own = x[index];
-  var before = 0.0;
-  for (var j = i; j > 0u && chunk[from_ + j - 1u] == mine; j--) { if (x[at + j - 1u] >= own) { before += 1.0; } }
-  for (var j = i + 1u; j < x_lengths[r] && chunk[from_ + j] == mine; j++) { if (x[at + j] > own) { before += 1.0; } }
-  output[index] = before;
-}`,
-  ref({ x, chunk }, _, out, lengths) {
-    const [rows = 0, n = 0] = x.shape,
-      group = rows / chunk.shape[0];
-    for (let r = 0; r < rows; r++)
-      for (let i = 0, at = r * n, from = Math.floor(r / group) * n; i < lengths[r]; i++) {
-        let before = 0;
-        for (let j = i - 1; j >= 0 && chunk.data[from + j] === chunk.data[from + i]; j--)
-          before += Number(x.data[at + j] >= x.data[at + i]);
-        for (let j = i + 1; j < lengths[r] && chunk.data[from + j] === chunk.data[from + i]; j++)
-          before += Number(x.data[at + j] > x.data[at + i]);
-        out[at + i] = before;
-      }
-  },
-});
 
 /** kvpress adds it to sums and inside the logarithm. */
 const EPSILON = 1e-8;
@@ -82,7 +46,7 @@ export const entropyGate = transform(
     const some = ops.less(0, members);
     const spiky = ops.min(1, ops.max(0, entropy));
     const gated = ops.mul(ops.atLeast(mean, median(ops, mean, some)), ops.less(spiky, median(ops, spiky, some)));
-    const place = ops.kernel(placeInChunk, { x: s, chunk: of });
+    const place = ops.kernel(placeInUnit, { scores: s, unitOf: of });
     const late = ops.mul(ops.take(gated, of), ops.atLeast(place, low));
     const turn = ops.take(ops.rank(ops.where(some, mean, LOWEST), 'row'), of);
     const inOrder = ops.add(ops.mul(turn, each), place); // whole numbers that f32 holds

@@ -1,2 +1,2 @@
 export { chunks } from './chunks.ts';
-export { entropyGate, placeInChunk } from './entropy-gate.ts';
+export { entropyGate } from './entropy-gate.ts';

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { apply, compose, mandatory, selector } from '@kv/core';
-import { each, kernelLaws, transformLaws } from '@kv/laws';
-import { entropyGate, placeInChunk } from '../src/index.ts';
+import { each, transformLaws } from '@kv/laws';
+import { entropyGate } from '../src/index.ts';
 import { entropyGateOracle } from './chunks.oracle.ts';
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
@@ -10,27 +10,6 @@ describe.each(
   [entropyGate({ size: 3, low: 1 }), entropyGate({ size: 4, low: 2 })].map((piece) => [piece.label, piece] as const),
 )('%s', (_, piece) => {
   each(transformLaws(piece, { runs: 25 }), test);
-});
-describe('place-in-chunk', () => {
-  each(
-    kernelLaws(placeInChunk, {
-      runs: 20,
-      make: ({ rows, slots, lengths }) => ({
-        inputs: {
-          x: {
-            data: Float32Array.from({ length: 2 * rows * slots }, (_, i) => (i * 7) % 5),
-            shape: [2 * rows, slots],
-            lengths: lengths?.flatMap((n) => [n, n]),
-          },
-          chunk: {
-            data: Uint32Array.from({ length: rows * slots }, (_, i) => Math.floor((i % Math.max(1, slots)) / 3)),
-            shape: [rows, slots],
-          },
-        },
-      }),
-    }),
-    test,
-  );
 });
 
 test('with topK it keeps what the greedy pass of kvpress keeps, at every budget', () => {

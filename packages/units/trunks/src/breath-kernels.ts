@@ -7,8 +7,7 @@ import { kernel } from '@kv/core';
 export const carried = kernel({
   id: 'breath-carried',
   inputs: { before: 'f32', fresh: 'f32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ fresh }) => fresh },
+  output: { shape: ({ fresh }) => fresh },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   output[index] = fresh[index];
@@ -30,8 +29,7 @@ export const holding = kernel({
   id: 'breath-holding',
   inputs: { positions: 'u32', unitOf: 'f32', like: 'f32' },
   ragged: 'positions',
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ like }) => like },
+  output: { shape: ({ like }) => like },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let n = positions_shape.y;
@@ -71,8 +69,7 @@ export const resonance = kernel({
   id: 'breath-resonance',
   inputs: { a: 'u32', b: 'u32', weight: 'f32', lit: 'f32' },
   params: { hops: 'u32', gain: 'f32' },
-  per: 'element',
-  output: { dtype: 'f32', shape: ({ lit }) => lit },
+  output: { shape: ({ lit }) => lit },
   wgsl: /* wgsl */ `
 fn run(index: u32) {
   let E = weight_shape.x * weight_shape.y;

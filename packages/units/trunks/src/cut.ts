@@ -28,11 +28,13 @@ export function stretches(
 export function sentenceSpans({ text, offsets }: Tokens, { start: from, end }: Span): readonly Span[] {
   const spans: Span[] = [];
   let start = from;
-  for (let i = from; i < end; i++)
-    if (i === end - 1 || /[.!?]\s*$|\n/.test(text.slice(...(offsets[i] ?? [0, 0])))) {
+  for (let i = from; i < end; i++) {
+    const [first, last] = offsets[i] ?? [0, 0];
+    if (i === end - 1 || /[.!?]\s*$|\n/.test(text.slice(first, last))) {
       spans.push({ start, end: i + 1 });
       start = i + 1;
     }
+  }
   return spans;
 }
 
@@ -96,6 +98,21 @@ export function trunkSpans(
     return done;
   }, []);
   return parts(merged, maxSize);
+}
+
+/** What was made last of a text, and of what. */
+const known = new WeakMap<Tokens, Map<string, { readonly of: string; readonly value: unknown }>>();
+
+/** What `make` makes of a text under a name, once while it is made `of` the same: every layer asks for it. */
+export function remembered<T>(tokens: Tokens, name: string, of: readonly unknown[], make: () => T): T {
+  const made = known.get(tokens) ?? new Map<string, { readonly of: string; readonly value: unknown }>(),
+    before = made.get(name),
+    key = of.join();
+  if (before?.of === key) return before.value as T;
+  const value = make();
+  made.set(name, { of: key, value });
+  known.set(tokens, made);
+  return value;
 }
 
 /** Spans of more than `maxSize` tokens in equal parts of at most so many. */

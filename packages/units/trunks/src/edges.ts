@@ -53,14 +53,15 @@ export function flat(best: readonly Best[], saliency: readonly number[]): CoAtte
 
 /** Where queries stand: chunks of the prompt, then what was generated. */
 export interface Stretch {
-  /** @defaultValue 1024 */ readonly chunk?: number /** Tokens of the prompt. @defaultValue all */;
+  /** @defaultValue 1024 */
+  readonly chunk?: number;
+  /** Tokens of the prompt. @defaultValue all */
   readonly prompt?: number;
 }
 export interface Collector {
-  /** Queries in order, rows `[H, query + 1]`. */ add(
-    query: number,
-    rows: Float32Array,
-  ): void /** What there is so far; more may be added. */;
+  /** Queries in order, rows `[H, query + 1]`. */
+  add(query: number, rows: Float32Array): void;
+  /** What there is so far; more may be added. */
   take(): CoAttention;
 }
 

@@ -4,10 +4,9 @@ import type { Best, CoAttention } from './edges.ts';
 import { strongest } from './strongest.ts';
 
 export interface FoldedCollector {
-  /** Takes queries from `from` to the end of the engine's sequence. */ fold(
-    engine: ProviderEngine,
-    from: number,
-  ): Promise<void> /** What there is so far; more may be folded. */;
+  /** Takes queries from `from` to the end of the engine's sequence. */
+  fold(engine: ProviderEngine, from: number): Promise<void>;
+  /** What there is so far; more may be folded. */
   take(): CoAttention;
 }
 

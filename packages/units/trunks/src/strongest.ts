@@ -11,7 +11,7 @@ export const strongest = kernel({
   inputs: { x: 'f32' },
   params: { above: 'f32' },
   per: 'row',
-  output: { dtype: 'f32', shape: ({ x }) => [x[0], 2 * WITHIN.most] },
+  output: { shape: ({ x }) => [x[0], 2 * WITHIN.most] },
   wgsl: /* wgsl */ `
 fn run(row: u32) {
   let n = x_shape.y;

@@ -1,7 +1,7 @@
 import { count, number, orWord, placeInUnit, positions, tokens, unit, whole } from '@kv/core';
 import type { Cut, Place, Tensor } from '@kv/core';
 import { coAttention } from './co-attention.ts';
-import { byPosition, firstEdges, parts, sentenceSpans, stretches, trunkSpans } from './cut.ts';
+import { byPosition, firstEdges, parts, remembered, sentenceSpans, stretches, trunkSpans } from './cut.ts';
 import type { Span } from './cut.ts';
 
 /** Generated tokens that are cut together: CrystalCache's breath interval. */
@@ -40,8 +40,14 @@ export const sentences = unit(
     needs: [tokens, positions],
   },
   (ctx, { maxSize }) => {
-    const spans = stretches(ctx.at, RUN).flatMap((part) => sentenceSpans(ctx.tokens, part));
-    return cut(ctx, parts(spans, maxSize || Infinity));
+    const { length, promptLength, step } = ctx.at;
+    const spans = remembered(ctx.tokens, 'sentences', [length, promptLength, step, maxSize], () =>
+      parts(
+        stretches(ctx.at, RUN).flatMap((part) => sentenceSpans(ctx.tokens, part)),
+        maxSize || Infinity,
+      ),
+    );
+    return cut(ctx, spans);
   },
 );
 

@@ -1,0 +1,132 @@
+import { availableParallelism } from 'node:os';
+import { relative, resolve } from 'node:path';
+import { KvError } from '@kv/core';
+import { runExperiment, threads } from '@kv/evaluation';
+import type { Experiment, Naming, Subject } from '@kv/evaluation';
+import { openCheckpoint, sidecarFile } from '@kv/models';
+import type { Command } from 'commander';
+import { openRuntime } from './engine.ts';
+import type { EngineChoice } from './engine.ts';
+import { checkpointPath, resolveModel } from './model-source.ts';
+import { whole } from './option-values.ts';
+import { policyCode } from './policy/policy-code.ts';
+import { named } from './policy/resolve-policy.ts';
+import { startProgress } from './progress.ts';
+import type { Terminal } from './terminal.ts';
+import { weightsDigest } from './weights-digest.ts';
+import type { WorkerData } from './worker.ts';
+
+/** The flag, the help text, the parser and the default of `--workers`. */
+export const workersOption: [flag: string, help: string, parse: (text: string) => number, workers: number] = [
+  '--workers <n>',
+  'threads, each with its own model (on a GPU 1 unless given)',
+  whole('--workers', { min: 1, max: 64 }),
+  Math.min(8, availableParallelism()),
+];
+
+/** What experiments run on. */
+interface Machine {
+  readonly engine: EngineChoice;
+  readonly workers: number;
+}
+
+/** What `--workers` comes to: on a GPU, which workers would share, each with its own weights on it, one. */
+export const machineOf = (command: Command, engine: EngineChoice): Machine => ({
+  engine,
+  workers:
+    engine.startsWith('webgpu') && command.getOptionValueSource('workers') !== 'cli'
+      ? 1
+      : command.opts<{ workers: number }>().workers,
+});
+
+/** A model under test, and what `loadModel` takes for it. */
+interface Found {
+  readonly path: string;
+  readonly subject: Subject;
+}
+
+/** What `--model` names. Weights are the workers' business: headers, configuration and tokenizer are enough here. */
+export async function subjectOf(name: string, { engine }: Machine, terminal: Terminal): Promise<Found> {
+  const path = await resolveModel(name, terminal),
+    { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal: terminal.signal }),
+    runtime = await openRuntime(engine, terminal.cwd, 1);
+  await close();
+  runtime.close();
+  const sidecar = (file: string): Promise<Uint8Array | undefined> => sidecarFile(path, file);
+  return {
+    path,
+    subject: { name, engine: runtime.name, fingerprint: await weightsDigest(path), config, tokenizer, sidecar },
+  };
+}
+
+/** Runs what a command asks of a library, whose error about an option is told with the flag of that name. */
+export async function flagged<T>({ options }: Command, ask: () => T | Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (cause) {
+    if (KvError.is(cause) && options.some(({ long }) => long === `--${cause.at}`))
+      throw new KvError(`--${cause.at}`, cause.message.slice(cause.at.length + 2));
+    throw cause;
+  }
+}
+
+/** How a command understands policies: what is installed, and the modules that texts name. */
+export const namingOf = ({ cwd }: Terminal): Naming => ({
+  names: (text) => named(text, cwd),
+  code: (policies) => policyCode(policies, cwd),
+});
+
+/** What an experiment came to, and where its results are. */
+export interface Ran<T> {
+  readonly result: T;
+  readonly path: string;
+  /** Of this run; nothing where all was known. */
+  readonly seconds: number | undefined;
+}
+
+/** Runs an experiment in threads, with its results in `.kv`; nothing where Ctrl-C came first, and that is said. */
+export async function run<J, R, T>(
+  experiment: Experiment<J, R, T>,
+  path: string,
+  { engine, workers }: Machine,
+  fresh: true | undefined,
+  { cwd, stderr, signal }: Terminal,
+): Promise<Ran<T> | undefined> {
+  const what = experiment.work.kind,
+    started = performance.now(),
+    data: WorkerData = { path, cwd, engine, threads: Math.max(1, Math.floor(availableParallelism() / workers)) };
+  let file = '',
+    total = 0,
+    done = 0,
+    found = 0,
+    progress: ReturnType<typeof startProgress> | undefined;
+  // from the bundle this module is dist/bin.js
+  const program = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
+  const result = await runExperiment(experiment, {
+    start: threads(program, data),
+    size: workers,
+    folder: resolve(cwd, '.kv'),
+    fresh,
+    signal,
+    onStart(jobs) {
+      ({ total, done } = jobs);
+      found = done;
+      file = jobs.path;
+      const known = relative(cwd, file);
+      if (done === total && total > 0) stderr.write(`${what}: all results are in ${known}; --fresh measures again\n`);
+      else if (done > 0) stderr.write(`${what}: continues ${known}\n`);
+      if (done < total) progress = startProgress(what, stderr, total, done);
+    },
+    onResult() {
+      done++;
+      progress?.step();
+    },
+  }).finally(() => progress?.stop());
+  if (signal.aborted || result === undefined) {
+    stderr.write(
+      `${what}: stopped after ${done} of ${total} jobs, which are in ${relative(cwd, file)}; the same command continues\n`,
+    );
+    return undefined;
+  }
+  return { result, path: file, seconds: done > found ? (performance.now() - started) / 1000 : undefined };
+}

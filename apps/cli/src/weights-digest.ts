@@ -1,0 +1,30 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { KvError } from '@kv/core';
+import { checkpointPath } from './model-source.ts';
+
+/**
+ * A digest of a model's weights and tokenizer, so that results of another model under the same name are never taken for
+ * this one's.
+ */
+export async function weightsDigest(model: string): Promise<string> {
+  const hash = createHash('sha256');
+  for (const file of filesOf(checkpointPath(model)))
+    for await (const part of createReadStream(file)) hash.update(part as Buffer);
+  return hash.digest('hex').slice(0, 16);
+}
+
+/** A .gguf file, or what of a folder makes the model: weights whole or in parts, not what pieces keep beside them. */
+function filesOf(path: string): readonly string[] {
+  if (/^https?:/.test(path))
+    throw new KvError('--model', `expected a model on this machine, whose files are part of what is kept, got ${path}`);
+  if (!statSync(path).isDirectory()) return [path];
+  return [
+    'config.json',
+    'tokenizer.json',
+    ...readdirSync(path)
+      .filter((name) => /^model.*\.safetensors$/.test(name))
+      .sort(),
+  ].map((name) => join(path, name));
+}

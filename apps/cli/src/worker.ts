@@ -1,0 +1,18 @@
+import { serve } from '@kv/evaluation';
+import { loadModel } from '@kv/models';
+import { openRuntime } from './engine.ts';
+import type { EngineChoice } from './engine.ts';
+import { named } from './policy/resolve-policy.ts';
+
+/** What every worker is handed: `path` is what `loadModel` takes; `threads` are one worker's share. */
+export interface WorkerData {
+  readonly path: string;
+  readonly cwd: string;
+  readonly engine: EngineChoice;
+  readonly threads: number;
+}
+
+serve<WorkerData>(async ({ path, cwd, engine, threads }) => ({
+  model: await loadModel(path, { runtime: await openRuntime(engine, cwd, threads) }),
+  names: (text) => named(text, cwd),
+}));

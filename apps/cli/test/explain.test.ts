@@ -1,0 +1,32 @@
+import { fileURLToPath } from 'node:url';
+import { compile } from '@kv/core';
+import { generate, loadModel } from '@kv/models';
+import { policy as named } from '@kv/policies';
+import { expect, test } from 'vitest';
+import { predict } from '../src/explain/predict.ts';
+
+const fixture = (name: string): string =>
+  fileURLToPath(new URL(`../../../packages/models/test/fixtures/${name}`, import.meta.url));
+const ids = Array.from({ length: 40 }, (_, i) => 3 + ((7 * i * i + 11 * i) % 61));
+
+test.each([
+  ['gemma3', '6 of 7 layers have a sliding window of 8 and never hold more slots than that'],
+  ['mistral', '2 of 2 layers have a sliding window of 6 and never hold more slots than that'],
+  ['llama', undefined],
+])('slots and bytes of %s are those of a run: a window holds no more than it sees', async (name, note) => {
+  const model = await loadModel(fixture(name));
+  for (const [policy, budget] of [
+    [named('snapkv', { window: 4 }), 12],
+    [named('h2o', { recent: 2 }), 5],
+    [named('full'), 40],
+  ] as const) {
+    const { evicts } = compile(policy),
+      said = predict(compile(policy), model.config, ids.length, budget);
+    const { report } = await generate(model, { ids, policy, ...(evicts && { budget }), maxNewTokens: 0 }),
+      slots = report.kept.flat().reduce((sum, positions) => sum + positions.length, 0);
+    expect(said.budgets).toEqual(report.kept.map((heads) => heads.map((positions) => positions.length)));
+    expect(said.bytes.after).toBe(slots * 4 * (2 * model.config.headDim + 1));
+    expect(said.notes.filter((line) => line.includes('sliding'))).toEqual(note === undefined ? [] : [note]);
+  }
+  model.destroy();
+});

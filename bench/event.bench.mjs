@@ -1,0 +1,78 @@
+/**
+ * What one event of every policy costs on a real checkpoint, as a share of prefill: in a process of its own, first as a
+ * first command pays it (cold), then again (warm). Fetches SmolLM2-135M where no model is named.
+ *
+ *   npm run bench event        or, once built:   node bench/event.bench.mjs --tokens 1024,4096 --only snapkv,tova --repeat 3
+ *
+ * Times are those of the main thread on a processor, so that neighbours on the machine do not count; `--clock wall`
+ * takes the wall's. `--paired` reads every prompt with the full cache beside it.
+ */
+import { spawnSync } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { policyNames } from '@kv/policies';
+
+const option = (name, fallback) => {
+  const at = process.argv.indexOf(`--${name}`);
+  return at < 0 ? fallback : process.argv[at + 1];
+};
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const lengths = option('tokens', '1024,4096').split(',').map(Number),
+  repeat = Number(option('repeat', '3')),
+  rounds = Number(option('rounds', '2')),
+  engine = option('engine', 'fast'),
+  budget = option('budget', '25%'),
+  clock = option('clock', 'thread'),
+  paired = process.argv.includes('--paired'),
+  names = option('only', policyNames.join(',')).split(',');
+const model = option('model') ?? run([here('../tools/smollm2.mjs')]).trim();
+
+/** What a script prints. @throws its last line where it fails. */
+function run(args) {
+  const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', maxBuffer: 2 ** 26 });
+  if (status === 0) return stdout;
+  throw new Error(stderr.split('\n').find((line) => /Error/.test(line)) ?? stderr);
+}
+
+const median = (xs) => [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2)];
+const spread = (xs, digits) =>
+  xs.length === 0
+    ? ''
+    : `${median(xs).toFixed(digits)} (${Math.min(...xs).toFixed(digits)}-${Math.max(...xs).toFixed(digits)})`;
+const event = ({ score, settle, compact }) => score + settle + compact,
+  share = (read) => (100 * event(read)) / (read.prefill - event(read));
+
+for (const tokens of lengths) {
+  const rows = [];
+  for (const name of names) {
+    const job = JSON.stringify({ model, engine, name, tokens, budget, rounds, paired, clock });
+    try {
+      const runs = Array.from({ length: repeat }, () => JSON.parse(run([here('lib/event-run.mjs'), job])));
+      const first = runs.map((r) => r.first),
+        later = runs.flatMap((r) => r.later);
+      if (rows.length === 0)
+        console.log(
+          `\n## ${tokens} tokens, ${runs[0].engine}, ${clock} clock, budget ${budget}\n\n` +
+            `| policy | cold, % of prefill | warm | cold, ms (score + settle + compact) | warm, ms |${paired ? ' prefill less the full cache, % |' : ''} peak MiB |\n| --- |${' --- |'.repeat(paired ? 6 : 5)}`,
+        );
+      const stages = (reads) => ['score', 'settle', 'compact'].map((stage) => median(reads.map((r) => r[stage])));
+      const warm = later.map(({ own }) => own);
+      rows.push(name);
+      console.log(
+        `| ${name}${first[0].passes > 0 ? ' (a pass of its own)' : ''} | ${spread(first.map(share), 2)} | ${spread(warm.map(share), 2)} | ${median(first.map(event)).toFixed(1)} (${stages(
+          first,
+        )
+          .map((x) => x.toFixed(0))
+          .join(' + ')}) | ${median(warm.map(event)).toFixed(1)} |${
+          paired
+            ? ` ${spread(
+                later.map(({ full, own }) => 100 * (own.prefill / full.prefill - 1)),
+                1,
+              )} |`
+            : ''
+        } ${(first[0].peak / 2 ** 20).toFixed(0)} |`,
+      );
+    } catch (error) {
+      console.log(`| ${name} | ${error.message.trim().slice(0, 200)} |`);
+    }
+  }
+}

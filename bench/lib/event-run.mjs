@@ -1,0 +1,53 @@
+// One process of event.bench.mjs: a policy's first event, as a first command pays it, then later ones, beside the full
+// cache in turn where `paired`. Prints one line of JSON.
+import { fileURLToPath } from 'node:url';
+import { WASI } from 'node:wasi';
+import { cpuRuntime, exactRuntime, loadModel, Sequence } from '@kv/models';
+import { policy } from '@kv/policies';
+import { heldOutBook } from '@kv/tasks';
+
+const { model: path, engine, name, tokens, budget, rounds, paired, clock } = JSON.parse(process.argv[2]);
+/**
+ * Milliseconds that this thread was on a processor: what it took without the neighbours on the machine. WASI has the
+ * only such clock of Node.
+ */
+function threadClock() {
+  const bytes = Buffer.from('AGFzbQEAAAAFAwEAAQcKAQZtZW1vcnkCAA==', 'base64'), // a memory and nothing else
+    wasi = new WASI({ version: 'preview1' }),
+    instance = new WebAssembly.Instance(new WebAssembly.Module(bytes), {}),
+    nanoseconds = new BigUint64Array(instance.exports.memory.buffer, 0, 1),
+    THREAD_CPUTIME = 3;
+  wasi.initialize(instance);
+  return () => {
+    wasi.wasiImport.clock_time_get(THREAD_CPUTIME, 0n, 0);
+    return Number(nanoseconds[0]) / 1e6;
+  };
+}
+// what a sequence measures itself by
+if (clock === 'thread') Object.defineProperty(performance, 'now', { value: threadClock() });
+
+const from = fileURLToPath(new URL('..', import.meta.url));
+const model = await loadModel(path, {
+  runtime: engine === 'exact' ? await exactRuntime({ from }) : cpuRuntime({ from, exact: engine === 'wasm' }),
+});
+const ids = model.tokenizer.encode(await heldOutBook()).ids.slice(0, tokens);
+
+/** Reads one prompt. */
+async function prefill(under) {
+  const sequence = new Sequence(model);
+  await sequence.prefill(ids, { policy: under, budget });
+  const {
+      times: { prefill, score, settle, compact },
+      counts: { providerPasses },
+    } = sequence,
+    { peak } = sequence.ledger;
+  sequence.destroy();
+  return { prefill, score, settle, compact, passes: providerPasses, peak };
+}
+
+const first = await prefill(policy(name)),
+  later = [];
+if (paired) await prefill(policy('full'));
+for (let round = 0; round < rounds; round++)
+  later.push({ ...(paired && { full: await prefill(policy('full')) }), own: await prefill(policy(name)) });
+console.log(JSON.stringify({ engine: model.engine, tokens: ids.length, first, later }));

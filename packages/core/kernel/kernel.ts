@@ -1,0 +1,758 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// WebAssembly SIMD kernels of the operations on the host, in AssemblyScript: f32 in memory, sums in f64. Rebuild:
+// `node scripts/build-kernel.mjs`. Pointers are byte offsets into the exported memory, from `base` on; there is no
+// allocator: the caller places everything, 16 bytes of slack behind every array.
+
+/** Where the caller's memory begins. */
+export const base: i32 = <i32>__heap_base;
+
+/** Two numbers in f64. */
+// @ts-ignore: decorator
+@inline
+function pair(at: usize): v128 {
+  return f64x2.promote_low_f32x4(v128.load64_zero(at));
+}
+// @ts-ignore: decorator
+@inline
+function total(x: v128): f64 {
+  return f64x2.extract_lane(x, 0) + f64x2.extract_lane(x, 1);
+}
+/** Two numbers in f64 to f32. */
+// @ts-ignore: decorator
+@inline
+function putPair(at: usize, x: v128): void {
+  v128.store64_lane(at, f32x4.demote_f64x2_zero(x), 0);
+}
+
+/** out[i] = the Euclidean norm of row i of x [n, d], or with `p` 1 the sum of its absolute values. */
+export function norms(x: usize, n: i32, d: i32, p: i32, out: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  for (let i = 0; i < n; i++, out += 4, x += row) {
+    let a = f64x2.splat(0), b = a, c: usize = 0;
+    if (p == 1) for (; c < whole; c += 16) {
+      a = f64x2.add(a, f64x2.abs(pair(x + c)));
+      b = f64x2.add(b, f64x2.abs(pair(x + c + 8)));
+    } else for (; c < whole; c += 16) {
+      const l = pair(x + c), h = pair(x + c + 8);
+      a = f64x2.add(a, f64x2.mul(l, l));
+      b = f64x2.add(b, f64x2.mul(h, h));
+    }
+    let sum = total(f64x2.add(a, b));
+    for (; c < row; c += 4) {
+      const v = <f64>load<f32>(x + c);
+      sum += p == 1 ? Math.abs(v) : v * v;
+    }
+    store<f32>(out, <f32>(p == 1 ? sum : Math.sqrt(sum)));
+  }
+}
+
+/** out[r, i] = the inner product of row r of q [rows, d] with row i of x [n, d]; rows of out are `ldo` bytes apart. */
+export function dots(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  for (let r = 0; r < rows; r++, q += row, out += ldo) {
+    let at = x;
+    for (let i: usize = 0; i < <usize>n << 2; i += 4, at += row) {
+      let a = f64x2.splat(0), b = a, c: usize = 0;
+      for (; c < whole; c += 16) {
+        a = f64x2.add(a, f64x2.mul(pair(q + c), pair(at + c)));
+        b = f64x2.add(b, f64x2.mul(pair(q + c + 8), pair(at + c + 8)));
+      }
+      let sum = total(f64x2.add(a, b));
+      for (; c < row; c += 4) sum += <f64>load<f32>(q + c) * <f64>load<f32>(at + c);
+      store<f32>(out + i, <f32>sum);
+    }
+  }
+}
+
+/** out[r, i] = the Euclidean distance of row r of q [rows, d] from row i of x [n, d]; rows of out `ldo` bytes apart. */
+export function distances(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
+  for (let r = 0; r < rows; r++, q += row, out += ldo) {
+    let at = x;
+    for (let i: usize = 0; i < <usize>n << 2; i += 4, at += row) {
+      let a = f64x2.splat(0), b = a, c: usize = 0;
+      for (; c < whole; c += 16) {
+        const l = f64x2.sub(pair(q + c), pair(at + c)), h = f64x2.sub(pair(q + c + 8), pair(at + c + 8));
+        a = f64x2.add(a, f64x2.mul(l, l));
+        b = f64x2.add(b, f64x2.mul(h, h));
+      }
+      let sum = total(f64x2.add(a, b));
+      for (; c < row; c += 4) {
+        const e = <f64>load<f32>(q + c) - <f64>load<f32>(at + c);
+        sum += e * e;
+      }
+      store<f32>(out + i, <f32>Math.sqrt(sum));
+    }
+  }
+}
+
+/**
+ * acc[r] += the sum over i of p[r, i] x[i] for `rows` rows of p, `ldp` bytes apart, and n rows of x [n, d]; acc is f64
+ * [rows, d].
+ */
+export function mix(p: usize, ldp: usize, rows: i32, x: usize, n: i32, d: i32, acc: usize): void {
+  const row = <usize>d << 2, end = p + (<usize>n << 2);
+  for (let r: usize = 0; r < <usize>rows; r++, acc += 2 * row) {
+    const first = p + r * ldp, last = end + r * ldp;
+    let c: usize = 0;
+    for (; c + 64 <= row; c += 64) {
+      const o = acc + 2 * c;
+      let s0 = v128.load(o), s1 = v128.load(o, 16), s2 = v128.load(o, 32), s3 = v128.load(o, 48);
+      let s4 = v128.load(o, 64), s5 = v128.load(o, 80), s6 = v128.load(o, 96), s7 = v128.load(o, 112);
+      let at = x + c;
+      for (let w = first; w < last; w += 4, at += row) {
+        const y = f64x2.splat(<f64>load<f32>(w));
+        s0 = f64x2.add(s0, f64x2.mul(y, pair(at)));
+        s1 = f64x2.add(s1, f64x2.mul(y, pair(at + 8)));
+        s2 = f64x2.add(s2, f64x2.mul(y, pair(at + 16)));
+        s3 = f64x2.add(s3, f64x2.mul(y, pair(at + 24)));
+        s4 = f64x2.add(s4, f64x2.mul(y, pair(at + 32)));
+        s5 = f64x2.add(s5, f64x2.mul(y, pair(at + 40)));
+        s6 = f64x2.add(s6, f64x2.mul(y, pair(at + 48)));
+        s7 = f64x2.add(s7, f64x2.mul(y, pair(at + 56)));
+      }
+      v128.store(o, s0); v128.store(o, s1, 16); v128.store(o, s2, 32); v128.store(o, s3, 48);
+      v128.store(o, s4, 64); v128.store(o, s5, 80); v128.store(o, s6, 96); v128.store(o, s7, 112);
+    }
+    for (; c < row; c += 4) {
+      const o = acc + 2 * c;
+      let s = load<f64>(o), at = x + c;
+      for (let w = first; w < last; w += 4, at += row) s += <f64>load<f32>(w) * <f64>load<f32>(at);
+      store<f64>(o, s);
+    }
+  }
+}
+
+/** Kinds of `groups`. */
+const MEAN = 0, MAX = 2;
+
+/** out[i] = the mean (kind 0), sum (1) or maximum (2) of x[0 .. count, i], rows of x `ldx` bytes apart. */
+export function groups(kind: i32, x: usize, ldx: usize, count: i32, n: i32, out: usize): void {
+  const end = <usize>count * ldx, lowest = f32x4.splat(-3.4028234663852886e38), by = f64x2.splat(<f64>count);
+  for (let i = 0; i < n; i += 4, x += 16, out += 16) {
+    if (kind == MAX) {
+      let top = lowest;
+      for (let r: usize = 0; r < end; r += ldx) top = f32x4.max(top, v128.load(x + r));
+      v128.store(out, top);
+      continue;
+    }
+    let a = f64x2.splat(0), b = a;
+    for (let r: usize = 0; r < end; r += ldx) {
+      a = f64x2.add(a, pair(x + r));
+      b = f64x2.add(b, pair(x + r + 8));
+    }
+    if (kind == MEAN) {
+      a = f64x2.div(a, by);
+      b = f64x2.div(b, by);
+    }
+    putPair(out, a);
+    putPair(out + 8, b);
+  }
+}
+
+/**
+ * out[i] = the mean or, with `max`, the largest of x[i .. i + kernel): x has `kernel - 1` numbers more than n. What is
+ * no number counts in a mean alone.
+ */
+export function pool(x: usize, n: i32, kernel: i32, max: i32, out: usize): void {
+  const end = <usize>kernel << 2, by = f64x2.splat(<f64>kernel), lowest = f32x4.splat(-3.4028234663852886e38);
+  for (let i = 0; i < n; i += 4, x += 16, out += 16) {
+    if (max) {
+      let top = lowest;
+      for (let j: usize = 0; j < end; j += 4) top = f32x4.pmax(top, v128.load(x + j));
+      v128.store(out, top);
+      continue;
+    }
+    let a = f64x2.splat(0), b = a;
+    for (let j: usize = 0; j < end; j += 4) {
+      a = f64x2.add(a, pair(x + j));
+      b = f64x2.add(b, pair(x + j + 8));
+    }
+    putPair(out, f64x2.div(a, by));
+    putPair(out + 8, f64x2.div(b, by));
+  }
+}
+
+/** The first of n numbers that is not finite or below `least`, or -1. */
+export function firstBad(x: usize, n: i32, least: f32): i32 {
+  const low = f32x4.splat(least), high = f32x4.splat(3.4028234663852886e38);
+  let i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const v = v128.load(x + (<usize>i << 2));
+    if (!i32x4.all_true(v128.and(f32x4.ge(v, low), f32x4.le(v, high)))) break;
+  }
+  for (; i < n; i++) {
+    const v = load<f32>(x + (<usize>i << 2));
+    if (!(v >= least && v <= <f32>3.4028234663852886e38)) return i;
+  }
+  return -1;
+}
+
+/** e^x for x <= 0 to a unit in the last place of f64; 0 below -700. */
+// @ts-ignore: decorator
+@inline
+function exp2x(x: v128): v128 {
+  const dead = f64x2.lt(x, f64x2.splat(-700));
+  x = f64x2.max(x, f64x2.splat(-700));
+  const n = f64x2.nearest(f64x2.mul(x, f64x2.splat(1.4426950408889634)));
+  const r = f64x2.sub(
+    f64x2.sub(x, f64x2.mul(n, f64x2.splat(6.93147180369123816490e-01))),
+    f64x2.mul(n, f64x2.splat(1.90821492927058770002e-10)));
+  let y = f64x2.splat(1.6059043836821613e-10);
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.08767569878681e-9));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.505210838544172e-8));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.755731922398589e-7));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.7557319223985893e-6));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(2.48015873015873e-5));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(1.984126984126984e-4));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(1.388888888888889e-3));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(8.333333333333333e-3));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(4.1666666666666664e-2));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(1.6666666666666666e-1));
+  y = f64x2.add(f64x2.mul(y, r), f64x2.splat(0.5));
+  y = f64x2.add(f64x2.mul(f64x2.mul(r, r), y), r);
+  const power = i64x2.shl(i64x2.add(i64x2.extend_low_i32x4_s(i32x4.trunc_sat_f64x2_s_zero(n)), i64x2.splat(1023)), 52);
+  return v128.andnot(f64x2.mul(f64x2.add(y, f64x2.splat(1)), power), dead);
+}
+
+/**
+ * out = x over its sum, or with `exps` the softmax of x; a row without mass becomes uniform. x has room for n + 1
+ * numbers, `work` for n + 1 in f64.
+ */
+export function shares(x: usize, n: i32, exps: i32, work: usize, out: usize): void {
+  const end = x + (<usize>n << 2);
+  let sum = f64x2.splat(0), at = work;
+  if (exps) {
+    let most = f32x4.splat(-3.4028234663852886e38), p = x;
+    for (; p + 16 <= end; p += 16) most = f32x4.pmax(most, v128.load(p));
+    let top = Mathf.max(
+      Mathf.max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
+      Mathf.max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3)));
+    for (; p < end; p += 4) if (load<f32>(p) > top) top = load<f32>(p);
+    store<f32>(end, -Infinity); // an odd number of slots is rounded up to one more, which weighs nothing
+    const tops = f64x2.splat(<f64>top);
+    for (p = x; p < end; p += 8, at += 16) {
+      const e = exp2x(f64x2.sub(pair(p), tops));
+      v128.store(at, e);
+      sum = f64x2.add(sum, e);
+    }
+  } else {
+    store<f32>(end, 0);
+    for (let p = x; p < end; p += 8, at += 16) {
+      const e = pair(p);
+      v128.store(at, e);
+      sum = f64x2.add(sum, e);
+    }
+  }
+  const all = total(sum), by = f64x2.splat(all), even = f64x2.splat(1 / <f64>n);
+  at = work;
+  for (let p = x; p < end; p += 8, at += 16, out += 8) putPair(out, all == 0 ? even : f64x2.div(v128.load(at), by));
+}
+
+/** The order of floats as that of whole numbers: a set sign turns all bits, a clear one the sign, and -0 is 0. */
+// @ts-ignore: decorator
+@inline
+function ordered(bits: u32): u32 {
+  return bits < 0x80000000 ? bits | 0x80000000 : bits == 0x80000000 ? bits : ~bits;
+}
+
+/** How many are to be found below, once those above are counted off. */
+let left: i32 = 0;
+
+/** The bin from `at` downwards that holds the one sought. */
+function bin(counts: usize, at: i32): u32 {
+  let count = load<i32>(counts + (<usize>at << 2));
+  while (count < left) {
+    left -= count;
+    at--;
+    count = load<i32>(counts + (<usize>at << 2));
+  }
+  return at;
+}
+
+/**
+ * Kept slots of a row of n scores, ascending, to `out`, and how many there are: those that are set in `forced`, then,
+ * up to `budget`, the highest of those not set in `banned`, ties to the lower slot. Masks are f32 or 0 for none. `work`
+ * has room for 2,048 counts, n numbers and n bytes. None of the scores is NaN.
+ */
+export function select(x: usize, n: i32, forced: usize, banned: usize, budget: i32, work: usize, out: usize): i32 {
+  const counts = work, order = work + 8192, marks = order + (<usize>n << 2);
+  let free = 0, taken = 0;
+  memory.fill(counts, 0, 8192);
+  for (let i: usize = 0; i < <usize>n; i++) {
+    let mark: u8 = 1;
+    if (forced && load<f32>(forced + (i << 2)) != 0) {
+      mark = 2;
+      taken++;
+    } else if (banned && load<f32>(banned + (i << 2)) != 0) mark = 0;
+    else {
+      const o = ordered(load<u32>(x + (i << 2)));
+      store<u32>(order + (<usize>free << 2), o);
+      free++;
+      const at = counts + ((o >> 21) << 2);
+      store<i32>(at, load<i32>(at) + 1);
+    }
+    store<u8>(marks + i, mark);
+  }
+  left = max(0, min(budget - taken, free));
+  let border: u32 = 0, ties = 0;
+  if (left == free) ties = free;
+  else if (left > 0) {
+    const high = bin(counts, 2047);
+    let tied = 0;
+    memory.fill(counts, 0, 8192);
+    for (let i: usize = 0; i < <usize>free; i++) {
+      const o = load<u32>(order + (i << 2));
+      if (o >> 21 != high) continue;
+      store<u32>(order + (<usize>tied << 2), o);
+      tied++;
+      const at = counts + (((o >> 10) & 2047) << 2);
+      store<i32>(at, load<i32>(at) + 1);
+    }
+    const middle = bin(counts, 2047);
+    memory.fill(counts, 0, 8192);
+    for (let i: usize = 0; i < <usize>tied; i++) {
+      const o = load<u32>(order + (i << 2));
+      if (((o >> 10) & 2047) != middle) continue;
+      const at = counts + ((o & 1023) << 2);
+      store<i32>(at, load<i32>(at) + 1);
+    }
+    border = (high << 21) | (middle << 10) | bin(counts, 1023);
+    ties = left;
+  } else border = 0xffffffff;
+  let to = out;
+  for (let i: usize = 0; i < <usize>n; i++) {
+    const mark = load<u8>(marks + i);
+    let keep = mark == 2;
+    if (mark == 1) {
+      const o = ordered(load<u32>(x + (i << 2)));
+      if (o > border) keep = true;
+      else if (o == border && ties > 0) {
+        keep = true;
+        ties--;
+      }
+    }
+    if (!keep) continue;
+    store<u32>(to, <u32>i);
+    to += 4;
+  }
+  return <i32>(to - out) >> 2;
+}
+
+/** Where an operand's numbers are: f32, u32, or a number itself. */
+const F32 = 0, U32 = 1;
+
+/** Two numbers of an operand that steps, or one twice. */
+// @ts-ignore: decorator
+@inline
+function operand(type: i32, at: usize, step: i32, value: f64): v128 {
+  if (type == F32) return step ? pair(at) : f64x2.splat(<f64>load<f32>(at));
+  if (type == U32) return step ? f64x2.convert_low_i32x4_u(v128.load64_zero(at)) : f64x2.splat(<f64>load<u32>(at));
+  return f64x2.splat(value);
+}
+// @ts-ignore: decorator
+@inline
+function truth(x: v128): v128 {
+  return v128.and(x, f64x2.splat(1));
+}
+
+/**
+ * out [outer, inner] = an operation, `kind` by the order of the cases, of operands of which `ao` and `bo` are the bytes
+ * from one row to the next, and `ai` and `bi` 1 where they step within a row. Of one operand b is not looked at, but
+ * that e^(a - b) is the exponential.
+ */
+export function zip(
+  kind: i32, outer: i32, inner: i32,
+  ta: i32, a: usize, ao: usize, ai: i32, fa: f64,
+  tb: i32, b: usize, bo: usize, bi: i32, fb: f64,
+  out: usize,
+): void {
+  const sa: usize = ai ? 8 : 0, sb: usize = bi ? 8 : 0;
+  for (let o = 0; o < outer; o++, a += ao, b += bo, out += <usize>inner << 2) {
+    let pa = a, pb = b, to = out;
+    for (let i = 0; i < inner; i += 2, pa += sa, pb += sb, to += 8) {
+      const x = operand(ta, pa, ai, fa), y = operand(tb, pb, bi, fb);
+      let z: v128;
+      switch (kind) {
+        case 0: z = f64x2.add(x, y); break;
+        case 1: z = f64x2.sub(x, y); break;
+        case 2: z = f64x2.mul(x, y); break;
+        case 3: z = f64x2.div(x, y); break;
+        case 4: z = v128.bitselect(x, y, f64x2.gt(x, y)); break;
+        case 5: z = v128.bitselect(x, y, f64x2.lt(x, y)); break;
+        case 6: z = truth(f64x2.lt(x, y)); break;
+        case 7: z = truth(f64x2.ge(x, y)); break;
+        case 8: z = truth(f64x2.eq(x, y)); break;
+        case 9: z = exp2x(f64x2.min(f64x2.sub(x, y), f64x2.splat(700))); break;
+        case 10: z = f64x2.sqrt(x); break;
+        case 11: z = f64x2.abs(x); break;
+        case 12: z = f64x2.floor(x); break;
+        default: z = f64x2.div(x, f64x2.max(f64x2.sub(f64x2.splat(1), x), f64x2.splat(5.960464477539063e-8))); break;
+      }
+      putPair(to, z);
+    }
+  }
+}
+
+/** Four numbers of an operand that steps, or one four times. */
+// @ts-ignore: decorator
+@inline
+function four(at: usize, step: i32): v128 {
+  return step ? v128.load(at) : v128.load32_splat(at);
+}
+
+/**
+ * `zip` of operands in f32 where that rounds as f64 would: all kinds but the exponential and the odds.
+ */
+export function zip4(
+  kind: i32, outer: i32, inner: i32, a: usize, ao: usize, ai: i32, b: usize, bo: usize, bi: i32, out: usize,
+): void {
+  const sa: usize = ai ? 16 : 0, sb: usize = bi ? 16 : 0, one = f32x4.splat(1);
+  for (let o = 0; o < outer; o++, a += ao, b += bo, out += <usize>inner << 2) {
+    let pa = a, pb = b;
+    for (let to = out, end = out + (<usize>inner << 2); to < end; to += 16, pa += sa, pb += sb) {
+      const x = four(pa, ai), y = four(pb, bi);
+      let z: v128;
+      switch (kind) {
+        case 0: z = f32x4.add(x, y); break;
+        case 1: z = f32x4.sub(x, y); break;
+        case 2: z = f32x4.mul(x, y); break;
+        case 3: z = f32x4.div(x, y); break;
+        case 4: z = v128.bitselect(x, y, f32x4.gt(x, y)); break;
+        case 5: z = v128.bitselect(x, y, f32x4.lt(x, y)); break;
+        case 6: z = v128.and(f32x4.lt(x, y), one); break;
+        case 7: z = v128.and(f32x4.ge(x, y), one); break;
+        case 8: z = v128.and(f32x4.eq(x, y), one); break;
+        case 10: z = f32x4.sqrt(x); break;
+        case 11: z = f32x4.abs(x); break;
+        default: z = f32x4.floor(x); break;
+      }
+      v128.store(to, z);
+    }
+  }
+}
+
+/** `choose` of operands in f32. */
+export function choose4(
+  outer: i32, inner: i32, m: usize, mo: usize, mi: i32, a: usize, ao: usize, ai: i32, b: usize, bo: usize, bi: i32,
+  out: usize,
+): void {
+  const sm: usize = mi ? 16 : 0, sa: usize = ai ? 16 : 0, sb: usize = bi ? 16 : 0, none = f32x4.splat(0);
+  for (let o = 0; o < outer; o++, m += mo, a += ao, b += bo, out += <usize>inner << 2) {
+    let pm = m, pa = a, pb = b;
+    for (let to = out, end = out + (<usize>inner << 2); to < end; to += 16, pm += sm, pa += sa, pb += sb)
+      v128.store(to, v128.bitselect(four(pa, ai), four(pb, bi), f32x4.ne(four(pm, mi), none)));
+  }
+}
+
+/** out [outer, inner] = a where m is not 0, else b; operands as those of `zip`. */
+export function choose(
+  outer: i32, inner: i32,
+  tm: i32, m: usize, mo: usize, mi: i32, fm: f64,
+  ta: i32, a: usize, ao: usize, ai: i32, fa: f64,
+  tb: i32, b: usize, bo: usize, bi: i32, fb: f64,
+  out: usize,
+): void {
+  const sm: usize = mi ? 8 : 0, sa: usize = ai ? 8 : 0, sb: usize = bi ? 8 : 0;
+  for (let o = 0; o < outer; o++, m += mo, a += ao, b += bo, out += <usize>inner << 2) {
+    let pm = m, pa = a, pb = b, to = out;
+    for (let i = 0; i < inner; i += 2, pm += sm, pa += sa, pb += sb, to += 8) {
+      const mask = f64x2.ne(operand(tm, pm, mi, fm), f64x2.splat(0));
+      putPair(to, v128.bitselect(operand(ta, pa, ai, fa), operand(tb, pb, bi, fb), mask));
+    }
+  }
+}
+
+/** out[i] = table[index[i]], 4 bytes each; -1, or the first place whose index is not below `size`. */
+export function take(table: usize, size: u32, index: usize, n: i32, out: usize): i32 {
+  for (let i: usize = 0; i < <usize>n << 2; i += 4) {
+    const at = load<u32>(index + i);
+    if (at >= size) return <i32>(i >> 2);
+    store<u32>(out + i, load<u32>(table + (<usize>at << 2)));
+  }
+  return -1;
+}
+
+/**
+ * out[g] = the mean (kind 0), sum (1) or maximum (2) of x[i] over the places i whose group is g, of `count` groups, 0
+ * where there is none; -1, or the first place whose group is not below `count`. `work` has room for `count` sums and
+ * sizes of 8 bytes.
+ */
+export function groupSlots(kind: i32, x: usize, group: usize, n: i32, count: u32, work: usize, out: usize): i32 {
+  const sums = work, sizes = work + (<usize>count << 3), none = kind == MAX ? -3.4028234663852886e38 : 0;
+  for (let g: usize = 0; g < <usize>count; g++) {
+    store<f64>(sums + (g << 3), none);
+    store<f64>(sizes + (g << 3), 0);
+  }
+  for (let i: usize = 0; i < <usize>n << 2; i += 4) {
+    const g = load<u32>(group + i);
+    if (g >= count) return <i32>(i >> 2);
+    const at = sums + (<usize>g << 3), size = sizes + (<usize>g << 3), v = <f64>load<f32>(x + i);
+    store<f64>(size, load<f64>(size) + 1);
+    store<f64>(at, kind == MAX ? Math.max(load<f64>(at), v) : load<f64>(at) + v);
+  }
+  for (let g: usize = 0; g < <usize>count; g++) {
+    const size = load<f64>(sizes + (g << 3)), sum = load<f64>(sums + (g << 3));
+    store<f32>(out + (g << 2), size == 0 ? 0 : <f32>(kind == MEAN ? sum / size : sum));
+  }
+  return -1;
+}
+
+/** The sum (kind 1), largest (2) or smallest (3) of n numbers, or the sum of their squared distances from `mean` (4). */
+export function fold(kind: i32, x: usize, n: i32, mean: f64): f64 {
+  const end = x + (<usize>n << 2), whole = x + (<usize>(n & ~1) << 2);
+  if (kind == MAX || kind == 3) {
+    const sign: f32 = kind == MAX ? 1 : -1;
+    let top: f32 = -3.4028234663852886e38;
+    for (; x < end; x += 4) {
+      const v = sign * load<f32>(x);
+      if (v > top || v != v) top = v;
+    }
+    return <f64>(sign * top);
+  }
+  let sums = f64x2.splat(0);
+  if (kind == 1) for (; x < whole; x += 8) sums = f64x2.add(sums, pair(x));
+  else for (; x < whole; x += 8) {
+    const e = f64x2.sub(pair(x), f64x2.splat(mean));
+    sums = f64x2.add(sums, f64x2.mul(e, e));
+  }
+  let sum = total(sums);
+  if (x < end) {
+    const v = <f64>load<f32>(x);
+    sum += kind == 1 ? v : (v - mean) * (v - mean);
+  }
+  return sum;
+}
+
+/**
+ * out[i] (f32) = how many of n numbers stand before x[i], largest first, ties to the lower place. `work` has room for
+ * 2,048 counts and 4 n numbers. None is NaN.
+ */
+export function rank(x: usize, n: i32, work: usize, out: usize): void {
+  const counts = work, size = <usize>n << 2;
+  let keys = work + 8192, places = keys + size, nextKeys = places + size, nextPlaces = nextKeys + size;
+  for (let i: usize = 0; i < size; i += 4) {
+    store<u32>(keys + i, ~ordered(load<u32>(x + i)));
+    store<u32>(places + i, <u32>i);
+  }
+  for (let shift: u32 = 0; shift < 32; shift += 11) {
+    memory.fill(counts, 0, 8192);
+    for (let i: usize = 0; i < size; i += 4) {
+      const at = counts + (<usize>((load<u32>(keys + i) >> shift) & 2047) << 2);
+      store<u32>(at, load<u32>(at) + 4);
+    }
+    let before: u32 = 0;
+    for (let b: usize = 0; b < 8192; b += 4) {
+      const count = load<u32>(counts + b);
+      store<u32>(counts + b, before);
+      before += count;
+    }
+    for (let i: usize = 0; i < size; i += 4) {
+      const key = load<u32>(keys + i), at = counts + (<usize>((key >> shift) & 2047) << 2), to = <usize>load<u32>(at);
+      store<u32>(at, <u32>to + 4);
+      store<u32>(nextKeys + to, key);
+      store<u32>(nextPlaces + to, load<u32>(places + i));
+    }
+    let swap = keys;
+    keys = nextKeys;
+    nextKeys = swap;
+    swap = places;
+    places = nextPlaces;
+    nextPlaces = swap;
+  }
+  for (let i: usize = 0; i < size; i += 4) store<f32>(out + <usize>load<u32>(places + i), <f32>(i >> 2));
+}
+
+/** out[i] (f32) = the place of x[i] in its unit, largest first, ties to the lower slot; units are contiguous. */
+export function placeInUnit(x: usize, unit: usize, n: i32, out: usize): void {
+  const end = <usize>n << 2;
+  for (let first: usize = 0; first < end;) {
+    const own = load<u32>(unit + first);
+    let stop = first;
+    while (stop < end && load<u32>(unit + stop) == own) stop += 4;
+    for (let i = first; i < stop; i += 4) {
+      const v = load<f32>(x + i);
+      let place = 0;
+      for (let j = first; j < i; j += 4) place += i32(load<f32>(x + j) >= v);
+      for (let j = i + 4; j < stop; j += 4) place += i32(load<f32>(x + j) > v);
+      store<f32>(out + i, <f32>place);
+    }
+    first = stop;
+  }
+}
+
+/** out (f64) = n numbers of x (f32), an even number of them. */
+export function widen(x: usize, n: i32, out: usize): void {
+  for (const end = x + (<usize>n << 2); x < end; x += 8, out += 16) v128.store(out, pair(x));
+}
+
+// @ts-ignore: decorator
+@inline
+function plus(at: usize, x: v128): void {
+  v128.store(at, f64x2.add(v128.load(at), x));
+}
+
+/**
+ * acc += xᵀ x, its tiles of 4 x 4 below the diagonal and on it: x f64 [n, d] and acc f64 [d, d], d a multiple of 4.
+ */
+export function gram(x: usize, n: i32, d: i32, acc: usize): void {
+  const row = <usize>d << 3, end = x + <usize>n * row;
+  for (let a: usize = 0; a < row; a += 32)
+    for (let b: usize = 0; b <= a; b += 32) {
+      let s00 = f64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+      for (let p = x; p < end; p += row) {
+        const u = v128.load(p + b), v = v128.load(p + b, 16);
+        let w = v128.load64_splat(p + a);
+        s00 = f64x2.add(s00, f64x2.mul(w, u));
+        s01 = f64x2.add(s01, f64x2.mul(w, v));
+        w = v128.load64_splat(p + a, 8);
+        s10 = f64x2.add(s10, f64x2.mul(w, u));
+        s11 = f64x2.add(s11, f64x2.mul(w, v));
+        w = v128.load64_splat(p + a, 16);
+        s20 = f64x2.add(s20, f64x2.mul(w, u));
+        s21 = f64x2.add(s21, f64x2.mul(w, v));
+        w = v128.load64_splat(p + a, 24);
+        s30 = f64x2.add(s30, f64x2.mul(w, u));
+        s31 = f64x2.add(s31, f64x2.mul(w, v));
+      }
+      let to = acc + (a >> 3) * row + b;
+      plus(to, s00); plus(to + 16, s01);
+      to += row;
+      plus(to, s10); plus(to + 16, s11);
+      to += row;
+      plus(to, s20); plus(to + 16, s21);
+      to += row;
+      plus(to, s30); plus(to + 16, s31);
+    }
+}
+
+// @ts-ignore: decorator
+@inline
+function quadraticTerm(sum: usize, x: usize, s: v128, t: v128): void {
+  store<f64>(sum, load<f64>(sum) + total(f64x2.add(f64x2.mul(s, v128.load(x)), f64x2.mul(t, v128.load(x, 16)))));
+}
+
+/**
+ * out[i] (f64) += the sum over b <= a of x[i, a] m[b, a] x[i, b]: x f64 [n, d], n a multiple of 4, m f64 [d, d] with
+ * what stands below its diagonal added to what stands above it, and 0 below, d a multiple of 4.
+ */
+export function quadratic(x: usize, n: i32, d: i32, m: usize, out: usize): void {
+  const row = <usize>d << 3, end = x + <usize>n * row;
+  for (let p = x; p < end; p += 4 * row, out += 32)
+    for (let a: usize = 0; a < row; a += 32) {
+      let s00 = f64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+      let q = m + a;
+      for (let b = p; b < p + a + 32; b += 8, q += row) {
+        const u = v128.load(q), v = v128.load(q, 16);
+        let w = v128.load64_splat(b);
+        s00 = f64x2.add(s00, f64x2.mul(w, u));
+        s01 = f64x2.add(s01, f64x2.mul(w, v));
+        w = v128.load64_splat(b + row);
+        s10 = f64x2.add(s10, f64x2.mul(w, u));
+        s11 = f64x2.add(s11, f64x2.mul(w, v));
+        w = v128.load64_splat(b + 2 * row);
+        s20 = f64x2.add(s20, f64x2.mul(w, u));
+        s21 = f64x2.add(s21, f64x2.mul(w, v));
+        w = v128.load64_splat(b + 3 * row);
+        s30 = f64x2.add(s30, f64x2.mul(w, u));
+        s31 = f64x2.add(s31, f64x2.mul(w, v));
+      }
+      quadraticTerm(out, p + a, s00, s01);
+      quadraticTerm(out + 8, p + row + a, s10, s11);
+      quadraticTerm(out + 16, p + 2 * row + a, s20, s21);
+      quadraticTerm(out + 24, p + 3 * row + a, s30, s31);
+    }
+}
+
+/**
+ * m = m^-1, f64 [d, d], d even, by Gauss-Jordan elimination in place; a pivot below `least` counts as that.
+ */
+export function inverse(m: usize, d: i32, least: f64): void {
+  const row = <usize>d << 3;
+  for (let k: usize = 0; k < row; k += 8) {
+    const own = m + (k >> 3) * row, p = 1 / Math.max(load<f64>(own + k), least), by = f64x2.splat(p);
+    store<f64>(own + k, 1);
+    for (let j: usize = 0; j < row; j += 16) v128.store(own + j, f64x2.mul(v128.load(own + j), by));
+    for (let i: usize = 0; i < row; i += 8) {
+      if (i == k) continue;
+      const other = m + (i >> 3) * row, f = f64x2.splat(load<f64>(other + k));
+      store<f64>(other + k, 0);
+      for (let j: usize = 0; j < row; j += 16)
+        v128.store(other + j, f64x2.sub(v128.load(other + j), f64x2.mul(f, v128.load(own + j))));
+    }
+  }
+}
+
+/**
+ * x [n, d] (f32) turned in place by rotary position embedding, or `back`: row i by row min(index[i], size - 1) of cos
+ * and sin [size, half].
+ */
+export function turn(
+  x: usize, n: i32, d: i32, half: i32, cos: usize, sin: usize, index: usize, size: u32, back: i32,
+): void {
+  const width = <usize>half << 2, whole = <usize>(half & ~1) << 2, least = f64x2.splat(1e-30);
+  for (let i = 0; i < n; i++, x += <usize>d << 2, index += 4) {
+    const at = <usize>min(load<u32>(index), size - 1) * width;
+    for (let c: usize = 0; c < whole; c += 8) {
+      const a = pair(x + c), b = pair(x + width + c), co = pair(cos + at + c), si = pair(sin + at + c);
+      let y: v128, z: v128;
+      if (back) {
+        const length = f64x2.max(f64x2.add(f64x2.mul(co, co), f64x2.mul(si, si)), least);
+        y = f64x2.div(f64x2.add(f64x2.mul(a, co), f64x2.mul(b, si)), length);
+        z = f64x2.div(f64x2.sub(f64x2.mul(b, co), f64x2.mul(a, si)), length);
+      } else {
+        y = f64x2.sub(f64x2.mul(a, co), f64x2.mul(b, si));
+        z = f64x2.add(f64x2.mul(b, co), f64x2.mul(a, si));
+      }
+      putPair(x + c, y);
+      putPair(x + width + c, z);
+    }
+    if (whole < width) {
+      const c = whole;
+      const a = <f64>load<f32>(x + c), b = <f64>load<f32>(x + width + c);
+      const co = <f64>load<f32>(cos + at + c), si = <f64>load<f32>(sin + at + c);
+      const length = back ? Math.max(co * co + si * si, 1e-30) : 1, sign: f64 = back ? 1 : -1;
+      store<f32>(x + c, <f32>((a * co + sign * b * si) / length));
+      store<f32>(x + width + c, <f32>((b * co - sign * a * si) / length));
+    }
+  }
+}
+
+/**
+ * out[r, i] (f32) = the inner product of row r of q [rows, d] with row i of x [n, d], both f64: rows a multiple of 4, n
+ * and d of 2; rows of out are `ldo` bytes apart.
+ */
+export function products(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 3, end = x + <usize>n * row;
+  for (let r = 0; r < rows; r += 4, q += 4 * row, out += 4 * ldo) {
+    let to = out;
+    for (let p = x; p < end; p += 2 * row, to += 8) {
+      let s0 = f64x2.splat(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+      for (let c: usize = 0; c < row; c += 16) {
+        const u = v128.load(p + c), v = v128.load(p + row + c);
+        let w = v128.load(q + c);
+        s0 = f64x2.add(s0, f64x2.mul(w, u));
+        t0 = f64x2.add(t0, f64x2.mul(w, v));
+        w = v128.load(q + row + c);
+        s1 = f64x2.add(s1, f64x2.mul(w, u));
+        t1 = f64x2.add(t1, f64x2.mul(w, v));
+        w = v128.load(q + 2 * row + c);
+        s2 = f64x2.add(s2, f64x2.mul(w, u));
+        t2 = f64x2.add(t2, f64x2.mul(w, v));
+        w = v128.load(q + 3 * row + c);
+        s3 = f64x2.add(s3, f64x2.mul(w, u));
+        t3 = f64x2.add(t3, f64x2.mul(w, v));
+      }
+      putTotals(to, s0, t0);
+      putTotals(to + ldo, s1, t1);
+      putTotals(to + 2 * ldo, s2, t2);
+      putTotals(to + 3 * ldo, s3, t3);
+    }
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function putTotals(at: usize, s: v128, t: v128): void {
+  putPair(at, f64x2.add(v128.shuffle<f64>(s, t, 0, 2), v128.shuffle<f64>(s, t, 1, 3)));
+}

@@ -1,0 +1,33 @@
+import { elementwise } from './elementwise.ts';
+import { createKernel } from './kernel.ts';
+import { grouped, normaliseRows, plainProducts, reduce } from './reduce.ts';
+import { simdVectors } from './simd.ts';
+import { firstBad, groupSlots, pool, rank, select, take } from './slots.ts';
+import type { Vectors } from './vectors.ts';
+
+/** Plain loops: the reference, and what runs where WebAssembly has no SIMD. */
+export const plainVectors: Vectors = {
+  grouped,
+  pool,
+  normaliseRows,
+  firstBad,
+  select,
+  elementwise,
+  reduce,
+  take,
+  groupSlots,
+  rank,
+  products: plainProducts,
+  reference: (kernel) => kernel.ref,
+};
+
+let shared: Vectors | undefined;
+
+/** Those of this process: one kernel, since nothing is left in it between calls. */
+export function vectors(): Vectors {
+  if (!shared) {
+    const kernel = createKernel();
+    shared = kernel ? simdVectors(kernel) : plainVectors;
+  }
+  return shared;
+}

@@ -1,0 +1,115 @@
+import { kernelBytes } from './kernel-bytes.ts';
+
+/** Type, place, bytes from row to row, whether it steps within one, and the number itself where it is one. */
+export type KernelOperand = readonly [type: number, at: number, outer: number, inner: number, value: number];
+
+/** The same of one in f32. */
+export type Operand4 = readonly [at: number, outer: number, inner: number];
+
+/** The functions of kernel/kernel.ts over one memory; pointers and distances of rows are bytes. */
+interface Functions {
+  readonly memory: WebAssembly.Memory;
+  readonly base: WebAssembly.Global;
+  norms(x: number, n: number, d: number, p: number, out: number): void;
+  dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
+  distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
+  mix(p: number, ldp: number, rows: number, x: number, n: number, d: number, acc: number): void;
+  groups(kind: number, x: number, ldx: number, count: number, n: number, out: number): void;
+  pool(x: number, n: number, kernel: number, max: number, out: number): void;
+  firstBad(x: number, n: number, least: number): number;
+  shares(x: number, n: number, exps: number, work: number, out: number): void;
+  zip(
+    kind: number,
+    outer: number,
+    inner: number,
+    ...operands: readonly [...KernelOperand, ...KernelOperand, out: number]
+  ): void;
+  choose(
+    outer: number,
+    inner: number,
+    ...operands: readonly [...KernelOperand, ...KernelOperand, ...KernelOperand, out: number]
+  ): void;
+  zip4(kind: number, outer: number, inner: number, ...operands: readonly [...Operand4, ...Operand4, out: number]): void;
+  choose4(
+    outer: number,
+    inner: number,
+    ...operands: readonly [...Operand4, ...Operand4, ...Operand4, out: number]
+  ): void;
+  take(table: number, size: number, index: number, n: number, out: number): number;
+  groupSlots(kind: number, x: number, group: number, n: number, count: number, work: number, out: number): number;
+  fold(kind: number, x: number, n: number, mean: number): number;
+  rank(x: number, n: number, work: number, out: number): void;
+  widen(x: number, n: number, out: number): void;
+  gram(x: number, n: number, d: number, acc: number): void;
+  quadratic(x: number, n: number, d: number, m: number, out: number): void;
+  inverse(m: number, d: number, least: number): void;
+  turn(
+    x: number,
+    n: number,
+    d: number,
+    half: number,
+    cos: number,
+    sin: number,
+    index: number,
+    size: number,
+    back: number,
+  ): void;
+  products(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
+  placeInUnit(x: number, unit: number, n: number, out: number): void;
+  select(x: number, n: number, forced: number, banned: number, budget: number, work: number, out: number): number;
+}
+
+/** The kernel with its memory, and views of that which hold until more is asked for. */
+export interface CpuKernel extends Functions {
+  /** Places for so many bytes each, 16-byte aligned, with slack behind; what was there before is anyone's. */
+  place(...bytes: readonly number[]): readonly number[];
+  f32(): Float32Array;
+  f64(): Float64Array;
+  u32(): Uint32Array;
+}
+
+function instance(): Functions | undefined {
+  if (typeof WebAssembly !== 'object') return undefined;
+  const bytes = Uint8Array.from(atob(kernelBytes), (char) => char.charCodeAt(0));
+  try {
+    return new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports as unknown as Functions;
+  } catch {
+    return undefined; // to validate first would read it twice
+  }
+}
+
+/** A kernel, or nothing where WebAssembly has no SIMD (a browser in lockdown). */
+export function createKernel(): CpuKernel | undefined {
+  const functions = instance();
+  if (!functions) return undefined;
+  const { memory } = functions,
+    first = 16 * Math.ceil(functions.base.value / 16);
+  let f32 = new Float32Array(0),
+    f64 = new Float64Array(0),
+    u32 = new Uint32Array(0);
+  const look = (): void => {
+    f32 = new Float32Array(memory.buffer);
+    f64 = new Float64Array(memory.buffer);
+    u32 = new Uint32Array(memory.buffer);
+  };
+  look();
+  return {
+    ...functions,
+    place(...bytes) {
+      const places = new Array<number>(bytes.length);
+      let end = first;
+      for (let i = 0; i < bytes.length; i++) {
+        places[i] = end;
+        end += 16 * Math.ceil(bytes[i] / 16) + 16;
+      }
+      if (end > memory.buffer.byteLength) {
+        memory.grow(Math.ceil((end - memory.buffer.byteLength) / 65_536));
+        look();
+      }
+      return places;
+    },
+    f32: () => f32,
+    f64: () => f64,
+    u32: () => u32,
+  };
+}

@@ -1,0 +1,271 @@
+import { gram, inverse, quadratic } from '../matrices.ts';
+import type { Kernel, Products } from '../kernel.ts';
+import { placeInUnit } from '../place-in-unit.ts';
+import { turned } from '../turn.ts';
+import { causalDot } from '../window-blocks.ts';
+import type { CpuKernel } from './kernel.ts';
+import { LOWEST } from './reduce.ts';
+
+type Ref = Kernel['ref'];
+type RefOf<K extends Kernel> = K['ref'];
+type Numbers = Float32Array | Uint32Array;
+
+/** Vectors that are looked at together: in f64 they stay in the second-level cache. */
+const MANY = 512,
+  SOME = 128;
+
+/** The kernel's case of `zip` that is e^(a - b), and its type of f32 operands. */
+const EXP = 9,
+  F32 = 0;
+
+const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
+
+/** Copies rows [first, first + n) of x `[.., d]` to `at`, each with zeros up to `deep` numbers. */
+function putVectors(k: CpuKernel, x: Numbers, d: number, deep: number, first: number, n: number, at: number): void {
+  const f32 = k.f32();
+  if (d === deep) {
+    f32.set(x.subarray(first * d, (first + n) * d), at / 4);
+    return;
+  }
+  f32.fill(0, at / 4, at / 4 + n * deep);
+  for (let i = 0; i < n; i++) f32.set(x.subarray((first + i) * d, (first + i + 1) * d), at / 4 + i * deep);
+}
+
+/** Few queries as they are: inner products or distances. */
+function fewQueries(
+  k: CpuKernel,
+  kind: 'dots' | 'distances',
+  q: Float32Array,
+  x: Float32Array,
+  d: number,
+  out: Float32Array,
+): void {
+  const rows = q.length / d,
+    n = x.length / d,
+    [own = 0, block = 0, found = 0] = k.place(4 * rows * d, 4 * MANY * d, 4 * rows * MANY);
+  k.f32().set(q, own / 4);
+  for (let first = 0; first < n; first += MANY) {
+    const count = Math.min(MANY, n - first);
+    k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+    k[kind](own, rows, block, count, d, found, 4 * MANY);
+    for (let r = 0; r < rows; r++) {
+      const from = found / 4 + r * MANY;
+      out.set(k.f32().subarray(from, from + count), r * n + first);
+    }
+  }
+}
+
+/** Inner products of many queries, in tiles of numbers in f64. */
+export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: number, out: Float32Array): void {
+  const rows = q.length / d,
+    n = x.length / d,
+    deep = upTo(d, 2),
+    [narrow = 0, queries = 0, vectors = 0, found = 0] = k.place(
+      4 * MANY * deep,
+      8 * SOME * deep,
+      8 * MANY * deep,
+      4 * SOME * MANY,
+    );
+  for (let r0 = 0; r0 < rows; r0 += SOME) {
+    const some = Math.min(SOME, rows - r0);
+    putVectors(k, q, d, deep, r0, some, narrow);
+    k.widen(narrow, some * deep, queries);
+    for (let first = 0; first < n; first += MANY) {
+      const count = Math.min(MANY, n - first);
+      putVectors(k, x, d, deep, first, count, narrow);
+      k.widen(narrow, count * deep, vectors);
+      k.products(queries, upTo(some, 4), vectors, upTo(count, 2), deep, found, 4 * MANY);
+      for (let r = 0; r < some; r++) {
+        const from = found / 4 + r * MANY;
+        out.set(k.f32().subarray(from, from + count), (r0 + r) * n + first);
+      }
+    }
+  }
+}
+
+/** By the kernel. */
+export const simdProducts = (k: CpuKernel): Products => ({
+  dots: (q, x, d, out) => (q.length < 3 * d ? fewQueries(k, 'dots', q, x, d, out) : manyDots(k, q, x, d, out)),
+  distances: (q, x, d, out) => fewQueries(k, 'distances', q, x, d, out),
+  norms(x, d, out) {
+    const n = x.length / d,
+      [block = 0, found = 0] = k.place(4 * MANY * d, 4 * MANY);
+    for (let first = 0; first < n; first += MANY) {
+      const count = Math.min(MANY, n - first);
+      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+      k.norms(block, count, d, 2, found);
+      out.set(k.f32().subarray(found / 4, found / 4 + count), first);
+    }
+  },
+  mix(p, x, d, out) {
+    const n = x.length / d,
+      rows = n === 0 ? 0 : p.length / n,
+      [shares = 0, block = 0, sums = 0] = k.place(4 * rows * MANY, 4 * MANY * d, 8 * rows * d);
+    k.f64().fill(0, sums / 8, sums / 8 + rows * d);
+    for (let first = 0; first < n; first += MANY) {
+      const count = Math.min(MANY, n - first);
+      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+      for (let r = 0; r < rows; r++)
+        k.f32().set(p.subarray(r * n + first, r * n + first + count), shares / 4 + r * MANY);
+      k.mix(shares, 4 * MANY, rows, block, count, d, sums);
+    }
+    out.set(k.f64().subarray(sums / 8, sums / 8 + rows * d));
+  },
+  exps(x, less) {
+    const n = x.length / less.length,
+      size = Math.max(1, Math.floor((MANY * SOME) / Math.max(1, n))),
+      [own = 0, subtracted = 0, found = 0] = k.place(4 * size * n, 4 * size, 4 * size * n);
+    for (let first = 0; first < less.length; first += size) {
+      const part = x.subarray(first * n, (first + size) * n),
+        rows = part.length / n;
+      k.f32().set(part, own / 4);
+      k.f32().set(less.subarray(first, first + rows), subtracted / 4);
+      k.zip(EXP, rows, n, F32, own, 4 * n, 1, 0, F32, subtracted, 4, 0, 0, found);
+      part.set(k.f32().subarray(found / 4, found / 4 + part.length));
+    }
+  },
+});
+
+const causal =
+  ({ dots }: Products): RefOf<typeof causalDot> =>
+  ({ q, k: keys, p }, { block, first }, out, lengths) => {
+    const [rows = 0, d = 0] = q.shape,
+      [heads = 1, n = 0] = keys.shape,
+      group = rows / heads;
+    for (let g = 0; g < heads; g++) {
+      const positions = p.data.subarray(g * n, g * n + lengths[g]),
+        own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
+      dots(q.data.subarray(g * group * d, (g + 1) * group * d), keys.data.subarray(g * n * d, (g + 1) * n * d), d, own);
+      for (let r = 0; r < group; r++) {
+        const last = first + ((g * group + r) % block);
+        let seen = positions.length;
+        while (seen > 0 && positions[seen - 1] > last) seen--;
+        own.fill(LOWEST, r * n + seen, r * n + lengths[g]);
+      }
+    }
+  };
+
+const placesInUnits =
+  (k: CpuKernel): RefOf<typeof placeInUnit> =>
+  ({ scores, unitOf }, _params, out, lengths) => {
+    const [rows = 0, slots = 0] = scores.shape,
+      [own = 0, units = 0, found = 0] = k.place(4 * slots, 4 * slots, 4 * slots);
+    for (let r = 0; r < rows; r++) {
+      const n = lengths[r],
+        unit = Math.floor((r * unitOf.shape[0]) / rows) * slots;
+      k.f32().set(scores.data.subarray(r * slots, r * slots + n), own / 4);
+      k.u32().set(unitOf.data.subarray(unit, unit + n), units / 4);
+      k.placeInUnit(own, units, n, found);
+      out.set(k.f32().subarray(found / 4, found / 4 + n), r * slots);
+    }
+  };
+
+const grams =
+  (k: CpuKernel): RefOf<typeof gram> =>
+  ({ x }, _params, out, lengths) => {
+    const [r = 0, n = 0, d = 0] = x.shape,
+      deep = upTo(d, 4),
+      [narrow = 0, vectors = 0, acc = 0] = k.place(4 * MANY * deep, 8 * MANY * deep, 8 * deep * deep);
+    for (let h = 0; h < r; h++) {
+      k.f64().fill(0, acc / 8, acc / 8 + deep * deep);
+      for (let first = 0; first < lengths[h]; first += MANY) {
+        const count = Math.min(MANY, lengths[h] - first);
+        putVectors(k, x.data, d, deep, h * n + first, count, narrow);
+        k.widen(narrow, count * deep, vectors);
+        k.gram(vectors, count, deep, acc);
+      }
+      const sums = k.f64().subarray(acc / 8, acc / 8 + deep * deep),
+        to = h * d * d;
+      for (let a = 0; a < d; a++)
+        for (let b = 0; b <= a; b++) out[to + a * d + b] = out[to + b * d + a] = sums[a * deep + b];
+    }
+  };
+
+const quadratics =
+  (k: CpuKernel): RefOf<typeof quadratic> =>
+  ({ x, m }, _params, out, lengths) => {
+    const [heads = 0, n = 0, d = 0] = x.shape,
+      group = m.shape[0] / Math.max(1, heads),
+      deep = upTo(d, 4),
+      [narrow = 0, vectors = 0, both = 0, found = 0] = k.place(
+        4 * MANY * deep,
+        8 * MANY * deep,
+        8 * group * deep * deep,
+        8 * MANY,
+      );
+    for (let g = 0; g < heads; g++) {
+      const pairs = k
+        .f64()
+        .subarray(both / 8, both / 8 + group * deep * deep)
+        .fill(0);
+      for (let r = 0; r < group; r++) {
+        const own = m.data.subarray((g * group + r) * d * d, (g * group + r + 1) * d * d),
+          to = r * deep * deep;
+        for (let a = 0; a < d; a++)
+          for (let b = 0; b <= a; b++) pairs[to + b * deep + a] = own[a * d + b] + (b < a ? own[b * d + a] : 0);
+      }
+      for (let first = 0; first < lengths[g]; first += MANY) {
+        const count = Math.min(MANY, lengths[g] - first);
+        putVectors(k, x.data, d, deep, g * n + first, count, narrow);
+        k.widen(narrow, count * deep, vectors);
+        for (let r = 0; r < group; r++) {
+          k.f64().fill(0, found / 8, found / 8 + upTo(count, 4));
+          k.quadratic(vectors, upTo(count, 4), deep, both + 8 * r * deep * deep, found);
+          out.set(k.f64().subarray(found / 8, found / 8 + count), (g * group + r) * n + first);
+        }
+      }
+    }
+  };
+
+const inverses =
+  (k: CpuKernel): RefOf<typeof inverse> =>
+  (inputs, params, out, lengths) => {
+    const { m } = inputs,
+      { jitter } = params,
+      [r = 0, d = 0] = m.shape;
+    if (d % 2 === 1) return inverse.ref(inputs, params, out, lengths);
+    const [at = 0] = k.place(8 * d * d);
+    for (let h = 0; h < r; h++) {
+      const a = k.f64().subarray(at / 8, at / 8 + d * d);
+      a.set(m.data.subarray(h * d * d, (h + 1) * d * d));
+      let top = 1e-13;
+      for (let i = 0; i < d; i++) top = Math.max(top, (a[i * d + i] += jitter));
+      k.inverse(at, d, 1e-7 * top);
+      out.set(a, h * d * d);
+    }
+  };
+
+const turns =
+  (k: CpuKernel): RefOf<typeof turned> =>
+  ({ x, cos, sin, index }, { back }, out) => {
+    const [r = 0, n = 0, d = 0] = x.shape,
+      [, size = 1, half = 0] = cos.shape,
+      [rows = 1, width = 1] = index.shape,
+      [block = 0, places = 0, co = 0, si = 0] = k.place(4 * MANY * d, 4 * MANY, 4 * size * half, 4 * size * half);
+    k.f32().set(cos.data, co / 4);
+    k.f32().set(sin.data, si / 4);
+    for (let h = 0; h < r; h++) {
+      const row = Math.floor((h * rows) / r) * width;
+      for (let first = 0; first < n; first += MANY) {
+        const count = Math.min(MANY, n - first),
+          at = (h * n + first) * d;
+        k.f32().set(x.data.subarray(at, at + count * d), block / 4);
+        for (let i = 0; i < count; i++) k.u32()[places / 4 + i] = index.data[row + ((first + i) % width)];
+        k.turn(block, count, d, half, co, si, places, size, back);
+        out.set(k.f32().subarray(block / 4, block / 4 + count * d), at);
+      }
+    }
+  };
+
+/** What computes kernels of this package in the place of their references, for vectors of any sensible length. */
+export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
+  const known = new Map<Kernel, Ref>([
+    [placeInUnit, placesInUnits(k)],
+    [causalDot, causal(simdProducts(k))],
+    [gram, grams(k)],
+    [quadratic, quadratics(k)],
+    [inverse, inverses(k)],
+    [turned, turns(k)],
+  ]);
+  return (kernel) => known.get(kernel) ?? kernel.ref;
+}

@@ -1,0 +1,66 @@
+import type { NeedleSettings } from '../needle/settings.ts';
+import type { Plan } from '../papers/types.ts';
+import { runPool } from './pool.ts';
+import type { Runner } from './pool.ts';
+import { openStore } from './store.ts';
+
+/** What jobs are about, as plain data that a thread can be handed. */
+export type Work =
+  | { readonly kind: 'needle'; readonly settings: NeedleSettings }
+  | { readonly kind: 'papers'; readonly plan: Plan; readonly seed: number; readonly embedded: boolean };
+
+/** A table or a study as jobs, each with a result that JSON can hold. */
+export interface Experiment<J, R, T> {
+  /** Begins the name of the file of its results. */
+  readonly name: string;
+  /** What results depend on: the same settings, the same file. */
+  readonly settings: object;
+  readonly work: Work;
+  /** The jobs that these results leave to run. */
+  left(results: readonly R[]): readonly J[];
+  conclude(results: readonly R[]): T;
+}
+
+export interface RunOptions<J, R> {
+  /** What runs jobs: `here(bench)` or `threads(program, data)`. */
+  readonly start: (work: Work) => Runner<J, R>;
+  /** How many of them at once. @defaultValue 1 */
+  readonly size?: number;
+  /** Where results are kept, a JSON object a line; the same settings go on with them. @defaultValue nowhere */
+  readonly folder?: string;
+  /** Forget the results that are there. */
+  readonly fresh?: boolean | undefined;
+  /** Ends the run; what is done stays in the folder. */
+  readonly signal?: AbortSignal;
+  /** `done` of `total` jobs were there before, in the file `path`. */
+  readonly onStart?: (jobs: { readonly total: number; readonly done: number; readonly path: string }) => void;
+  readonly onResult?: (result: R) => void;
+}
+
+/**
+ * Runs what is left of an experiment. @returns nothing where the signal was aborted
+ * @throws what the first failing job throws, and before any job KvError where results could not be kept
+ */
+export async function runExperiment<J, R, T>(
+  { name, settings, work, left, conclude }: Experiment<J, R, T>,
+  { start, size = 1, folder, fresh, signal = new AbortController().signal, onStart, onResult }: RunOptions<J, R>,
+): Promise<T | undefined> {
+  const store = openStore<R>({ folder, name, settings, fresh }),
+    results = [...store.found],
+    jobs = left(results),
+    total = left([]).length;
+  if (jobs.length > 0) store.ready();
+  onStart?.({ total, done: total - jobs.length, path: store.path });
+  await runPool<J, R>({
+    jobs,
+    size,
+    start: () => start(work),
+    signal,
+    onResult: (result) => {
+      store.add(result);
+      results.push(result);
+      onResult?.(result);
+    },
+  });
+  return signal.aborted ? undefined : conclude(results);
+}

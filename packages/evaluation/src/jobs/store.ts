@@ -1,0 +1,101 @@
+import { createHash } from 'node:crypto';
+import { existsSync, fsyncSync, ftruncateSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { crc32 } from 'node:zlib';
+import { checkWritable, syncFolder, told, withFile, writeAll } from './whole-file.ts';
+
+/** Grows when results change their meaning: older files are then left alone. */
+const FORMAT = 2;
+
+/** Results on disk, one JSON object with a checksum a line after a line with the settings. */
+interface Store<R> {
+  readonly path: string;
+  /** Results of earlier runs with the same settings. */
+  readonly found: readonly R[];
+  /** @throws KvError before hours of work, where results could not be kept */
+  ready(): void;
+  /** Keeps a result: it is on the disk when this returns. @throws KvError with what to do, what was there kept whole */
+  add(result: R): void;
+}
+
+/** A short name for the settings: the same settings, the same file. */
+export const digest = (settings: object): string =>
+  createHash('sha256')
+    .update(JSON.stringify([FORMAT, settings]))
+    .digest('hex')
+    .slice(0, 12);
+
+/**
+ * Opens the results of these settings; with `fresh` what was there is dropped, without a folder nothing is kept. A last
+ * line that was torn by a crash is cut off, a line whose checksum is wrong is left out, and a file of an older kv,
+ * without checksums, is put aside. `name` begins the file's name.
+ * @throws KvError where they cannot be read
+ */
+export function openStore<R>({
+  folder,
+  name,
+  settings,
+  fresh = false,
+}: {
+  readonly folder: string | undefined;
+  readonly name: string;
+  readonly settings: object;
+  readonly fresh?: boolean | undefined;
+}): Store<R> {
+  if (folder === undefined) return { path: '', found: [], ready: () => {}, add: () => {} };
+  const path = join(folder, `${name}-${digest(settings)}.jsonl`),
+    called = relative(process.cwd(), path);
+  const found = told(called, () => {
+    if (fresh) rmSync(path, { force: true });
+    return existsSync(path) ? readResults<R>(path) : [];
+  });
+  return {
+    path,
+    found,
+    ready: () => checkWritable(path, called, { folder: true }),
+    add: (result) =>
+      told(called, () => {
+        if (!existsSync(path)) {
+          append(path, { format: FORMAT, settings });
+          syncFolder(folder);
+        }
+        append(path, result as object);
+      }),
+  };
+}
+
+/** A line that is on the disk, or none of it. */
+function append(path: string, value: object): void {
+  const json = JSON.stringify(value),
+    before = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  withFile(path, 'a', 0o644, (file) => {
+    try {
+      writeAll(file, `${json.slice(0, -1)}${json === '{}' ? '' : ','}"crc32":"${sum(json)}"}\n`);
+      fsyncSync(file);
+    } catch (error) {
+      ftruncateSync(file, before);
+      throw error;
+    }
+  });
+}
+
+const sum = (json: string): string => crc32(json).toString(16).padStart(8, '0');
+
+/** What a line holds, if its checksum says that it is what was written. */
+function parsed<R>(line: string): readonly R[] {
+  const [, start, own] = /^(.*?),?"crc32":"([0-9a-f]{8})"\}$/s.exec(line) ?? [],
+    json = `${start}}`;
+  return start !== undefined && sum(json) === own ? [JSON.parse(json) as R] : [];
+}
+
+function readResults<R>(path: string): readonly R[] {
+  const bytes = readFileSync(path),
+    end = bytes.lastIndexOf(10) + 1;
+  if (end === 0) rmSync(path);
+  else if (end < bytes.length) withFile(path, 'r+', 0o644, (file) => ftruncateSync(file, end));
+  const [settings, ...lines] = bytes.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
+  if (settings === undefined) return [];
+  if (parsed(settings).length === 1) return lines.flatMap((line) => parsed<R>(line));
+  renameSync(path, `${path}.old`);
+  return [];
+}

@@ -1,0 +1,74 @@
+import { parentPort, Worker, workerData } from 'node:worker_threads';
+import type { Bench } from '../subject.ts';
+import type { Work } from './experiment.ts';
+import type { Runner } from './pool.ts';
+import { here } from './run.ts';
+
+type ToThread = { readonly job: unknown } | 'stop';
+type FromThread =
+  | 'stopped'
+  | { readonly result: unknown }
+  | { readonly error: Pick<Error, 'name' | 'message' | 'stack'> };
+interface Waiting<R> {
+  resolve(result: R): void;
+  reject(error: Error): void;
+}
+interface Started<D> {
+  readonly work: Work;
+  readonly data: D;
+}
+
+/** Runs jobs in threads; `program` is a module that calls `serve`, `data` what its `open` is handed, a copy. */
+export const threads =
+  (program: URL, data: unknown) =>
+  <J, R>(work: Work): Runner<J, R> => {
+    const worker = new Worker(program, { workerData: { work, data } satisfies Started<unknown> });
+    const send = (message: ToThread): void => worker.postMessage(message);
+    let waiting: Waiting<R> | undefined;
+    worker.on('message', (message: FromThread) => {
+      if (message === 'stopped')
+        void worker.terminate(); // not before: ONNX Runtime ends the process where a thread ends with a product under way
+      else if ('result' in message) waiting?.resolve(message.result as R);
+      else waiting?.reject(Object.assign(new Error(), message.error));
+    });
+    const ended = new Promise<void>((resolve) => worker.once('exit', () => resolve()));
+    worker.on('error', (error: Error) => waiting?.reject(error));
+    worker.on('exit', (code) => waiting?.reject(new Error(`a worker ended with code ${code} before its job was done`)));
+    return {
+      run: (job) =>
+        new Promise((resolve, reject) => {
+          waiting = { resolve, reject };
+          send({ job });
+        }),
+      stop: () => {
+        send('stop');
+        return ended;
+      },
+    };
+  };
+
+/** A thread's side of `threads`: opens a bench and runs the jobs that the thread is handed, until it is stopped. */
+export function serve<D>(open: (data: D) => Promise<Bench>): void {
+  const port = parentPort;
+  if (!port) throw new Error('serve: expected to be called in a thread, got the main one');
+  const { work, data } = workerData as Started<D>,
+    send = (message: FromThread): void => port.postMessage(message);
+  const opened = open(data).then((bench) => here(bench)<unknown, unknown>(work));
+  opened.catch(() => {}); // its first job says it
+  let running: Promise<void> = Promise.resolve();
+  port.on('message', (message: ToThread) => {
+    if (message !== 'stop')
+      running = opened
+        .then((runner) => runner.run(message.job))
+        .then(
+          (result) => send({ result }),
+          ({ name, message: said, stack = '' }: Error) => send({ error: { name, message: said, stack } }),
+        );
+    else
+      void opened
+        .then((runner) => runner.stop())
+        .catch(() => {})
+        .then(() => running)
+        .then(() => send('stopped'));
+  });
+}

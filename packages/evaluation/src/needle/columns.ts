@@ -1,0 +1,37 @@
+import { percent } from '../numbers.ts';
+import type { Mode } from './settings.ts';
+import type { Accuracy, NeedleRow } from './summary.ts';
+
+export const modeTitles: Readonly<Record<Mode, string>> = {
+  aware: 'Query-aware: the question is in the prompt when the cache is cut',
+  agnostic: 'Query-agnostic: the document is cut first, then comes the question',
+};
+
+export const intervalText = ({ interval: { low, high } }: Accuracy): string =>
+  `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)} %`;
+
+/** The columns of a printed table: title, and cell of a row. */
+export const needleColumns: readonly (readonly [title: string, cell: (row: NeedleRow) => string])[] = [
+  ['policy', ({ policy }) => policy],
+  ['budget', ({ way: { budget = 'all' } }) => String(budget)],
+  ['right', ({ accuracy: { share } }) => percent(share)],
+  ['Wilson 95 %', ({ accuracy }) => intervalText(accuracy)],
+  ['value kept', ({ retained }) => percent(retained)],
+  ['somewhere', ({ somewhere }) => percent(somewhere)],
+  ['cache, mean', ({ memory }) => (memory ? bytesText(memory.mean) : '-')],
+  ['cache, peak', ({ memory }) => (memory ? bytesText(memory.peak) : '-')],
+  ['tokens/s', ({ speed }) => (speed === undefined ? '-' : `${speed.toFixed(2)}x`)],
+];
+
+/** What the columns say. */
+export const needleLegend = `value kept: layers and KV heads that still hold every token of the value, mean over prompts; somewhere: prompts where at least one does.
+cache: bytes of keys, values, positions and what the policy remembers, of one run by itself: mean while answering, and peak.
+tokens/s: against the full cache on the same prompts.`;
+
+/** 12,345,678 bytes as 11.8 MiB. */
+export function bytesText(bytes: number): string {
+  const units = ['B', 'KiB', 'MiB', 'GiB'];
+  const step = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log2(bytes) / 10));
+  const value = bytes / 1024 ** step;
+  return `${step === 0 || value >= 100 ? Math.round(value) : value.toFixed(1)} ${units[step]}`;
+}

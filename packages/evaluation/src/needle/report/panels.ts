@@ -1,0 +1,34 @@
+import { intervalText, modeTitles } from '../columns.ts';
+import type { Accuracy } from '../summary.ts';
+import type { NeedleTable } from '../table.ts';
+import { escapeHtml } from './escape.ts';
+
+/** A small table for every policy, mode by mode: depths across, budgets down, shaded by the share of right answers. */
+export function depthPanels({ settings: { modes, policies, depths }, rows }: NeedleTable): string {
+  const ticks = depths.map((depth) => `<th scope="col">${depth}</th>`).join('');
+  const panels = modes.map((mode) => {
+    const ofMode = policies.map((name, policy) => {
+      const lines = rows
+        .filter(({ way }) => way.mode === mode && way.policy === policy)
+        .map(
+          ({ way: { budget = 'all' }, byDepth }) =>
+            `<tr><th scope="row">${budget}</th>${byDepth.map(cell).join('')}</tr>`,
+        );
+      return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><table class="panel" width="${48 * depths.length + 52}"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
+    });
+    return `<h3>${escapeHtml(modeTitles[mode])}</h3>\n<div class="panels">${ofMode.join('\n')}</div>`;
+  });
+  return `${panels.join('\n')}<p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; the number in a square is the percentage.</p>`;
+}
+
+/** The name large, its options small. */
+function caption(policy: string): string {
+  const [, name = policy, options = ''] = /^(\w+)\((.*)\)$/s.exec(policy) ?? [];
+  return `<strong>${escapeHtml(name)}</strong>${options ? ` <small>${escapeHtml(options).replace(/,/g, ', ')}</small>` : ''}`;
+}
+
+function cell(accuracy: Accuracy): string {
+  const { share, hits, n } = accuracy,
+    percent = Math.round(100 * share);
+  return `<td title="${hits} of ${n} right, Wilson 95 %: ${intervalText(accuracy)}" class="k${percent}${share > 0.72 ? ' on' : ''}">${percent}</td>`;
+}

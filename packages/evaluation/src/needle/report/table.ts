@@ -1,0 +1,23 @@
+import { modeTitles, needleColumns, needleLegend } from '../columns.ts';
+import type { NeedleTable } from '../table.ts';
+import { escapeHtml } from './escape.ts';
+
+/** Every row with all its numbers, one table a mode. */
+export function resultTable({ settings, rows }: NeedleTable): string {
+  const tables = settings.modes.map((mode) => {
+    const title = escapeHtml(modeTitles[mode]),
+      lines = rows
+        .filter(({ way }) => way.mode === mode)
+        .map((row) => {
+          const [policy, ...cells] = needleColumns.map(([, cell]) => escapeHtml(cell(row)));
+          return `<tr><th scope="row">${policy}</th>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
+        });
+    return `<h3>${title}</h3>
+<div class="scroll" role="region" aria-label="${title}" tabindex="0"><table>
+<thead><tr>${needleColumns.map(([name]) => `<th scope="col">${name}</th>`).join('')}</tr></thead>
+<tbody>
+${lines.join('\n')}
+</tbody></table></div>`;
+  });
+  return `${tables.join('\n')}<p class="key">${needleLegend.replaceAll('\n', '<br>')}</p>`;
+}

@@ -1,0 +1,57 @@
+import { modeTitles } from '../columns.ts';
+import type { Example, PromptResult } from '../results.ts';
+import type { NeedleTable } from '../table.ts';
+import { escapeHtml, inlineJson } from './escape.ts';
+
+/** One text, every token shaded by how many layers and heads kept it, with selectors of policy, budget and mode. */
+export function keptText({ settings, ways }: NeedleTable, { value, outcomes }: PromptResult, example: Example): string {
+  const { rows, kept, valueTokens } = example;
+  const answers = ways
+    .map((_, way) => outcomes.find((outcome) => outcome.way === way))
+    .map((outcome) => ({ text: outcome?.answer.trim() ?? '', hit: outcome?.hit ?? false }));
+  const cut = ways.filter(({ budget }) => budget !== undefined);
+  const first = cut.find(({ policy }) => settings.policies[policy].startsWith('snapkv')) ?? cut[0] ?? ways[0];
+  const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string =>
+    `<span><label for="${id}">${label}</label> <select id="${id}">${items
+      .map(
+        ([item, shown]) =>
+          `<option value="${escapeHtml(item)}"${item === chosen ? ' selected' : ''}>${escapeHtml(shown)}</option>`,
+      )
+      .join('')}</select></span>`;
+  return `<p>Hidden: <strong>${escapeHtml(value)}</strong>. The stronger its shade, the more of the ${rows} pairs of layer and KV head kept a token; pale ones are in none of them. The value is underlined.</p>
+<form class="choose">
+${select(
+  'policy',
+  'Policy',
+  settings.policies.map((policy, i) => [String(i), policy]),
+  String(first.policy),
+)}
+${select(
+  'budget',
+  'Budget',
+  settings.budgets.map((budget) => [String(budget), String(budget)]),
+  String(first.budget),
+)}
+${select(
+  'mode',
+  'Question',
+  settings.modes.map((mode) => [mode, modeTitles[mode].split(':')[0]]),
+  first.mode,
+)}
+</form>
+<p id="said" role="status" aria-live="polite"></p>
+<p class="text" id="kept">${tokens(example)}</p>
+<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, ways: ways.map(({ policy, budget, mode }) => [policy, budget === undefined ? null : String(budget), mode]) })}</script>`;
+}
+
+/** A span for every token; a space before a word belongs to its token. */
+function tokens({ text, offsets, valueTokens }: Example): string {
+  const value = new Set(valueTokens);
+  return offsets
+    .map(([start, end], i) =>
+      end > start
+        ? `<span data-t="${i}"${value.has(i) ? ' class="value"' : ''}>${escapeHtml(text.slice(start, end)).replace(/\n/g, '<br>')}</span>`
+        : '',
+    )
+    .join('');
+}

@@ -1,0 +1,109 @@
+import type { Budget } from '@kv/models';
+import type { Asking, NeedleForm } from '@kv/tasks';
+
+/**
+ * `aware`: the question is inside the prompt before the eviction. `agnostic`: the document is evicted first, then asked
+ * about.
+ */
+export type Mode = 'aware' | 'agnostic';
+export type Form = NeedleForm | 'both';
+
+/** What a needle table asks. */
+export interface NeedleOptions {
+  /** As texts; `full` is always among them. */
+  readonly policies: readonly string[];
+  readonly budgets: readonly Budget[];
+  /** Where the fact stands, 0 (first) to 1 (last). */
+  readonly depths: readonly number[];
+  /** Prompts for every policy, budget, depth and mode. */
+  readonly prompts: number;
+  /** Length of every prompt. */
+  readonly tokens: number;
+  readonly seed: number;
+  readonly modes: readonly Mode[];
+  /** `both`: codes and numbers in turn. */
+  readonly form: Form;
+  readonly asking: Asking;
+  /** Other facts of the same form in the text. */
+  readonly distractors: number;
+}
+
+/**
+ * Policies with windows below the smallest budget; wide pooling, since the question's attention falls on the first
+ * token of a value alone.
+ */
+export const needleDefaults: NeedleOptions = {
+  policies: [
+    'full',
+    'streaming',
+    'random',
+    'knorm',
+    'h2o',
+    'tova',
+    'snapkv(window=16,kernel=17,pooling=max)',
+    'snapkvCaote(window=16,kernel=17,pooling=max)',
+    'pyramidal(window=16,kernel=17)',
+    'taFast(reach=12,slots=24)',
+  ],
+  budgets: ['12.5%', '25%', '50%'],
+  depths: [0.1, 0.5, 0.9],
+  prompts: 50,
+  tokens: 512,
+  seed: 0,
+  modes: ['aware', 'agnostic'],
+  form: 'both',
+  asking: 'cued',
+  distractors: 0,
+};
+
+/** Everything that a result depends on. */
+export interface NeedleSettings extends NeedleOptions {
+  /** What the policies are made of: packages with their versions, modules with a digest of their files. */
+  readonly code: readonly string[];
+  readonly model: string;
+  /** What names the model's weights. */
+  readonly weights: string;
+  readonly engine: string;
+}
+
+/** One way of keeping the cache, asked in one mode. */
+export interface Way {
+  /** Index into the policies of the settings. */
+  readonly policy: number;
+  /** Undefined where nothing is evicted. */
+  readonly budget?: Budget;
+  readonly mode: Mode;
+}
+
+/** Every way of the settings, in the order in which results list them; `evicts` says so for each policy. */
+export const waysOf = ({ policies, budgets, modes }: NeedleSettings, evicts: readonly boolean[]): readonly Way[] =>
+  modes.flatMap((mode) =>
+    policies.flatMap((_, policy) =>
+      evicts[policy] ? budgets.map((budget): Way => ({ policy, budget, mode })) : [{ policy, mode }],
+    ),
+  );
+
+/** One prompt in all ways, or one way by itself on one prompt, for its memory. */
+export interface NeedleJob {
+  readonly id: string;
+  readonly depth: number;
+  readonly trial: number;
+  /** Run only this way, without sharing its prefill. */
+  readonly alone?: number;
+  /** Record what every way kept. */
+  readonly example?: true;
+}
+
+/**
+ * Jobs in an order in which the first ones already show everything: the example, every way alone, then one depth after
+ * another.
+ */
+export function jobsOf({ depths, prompts }: NeedleSettings, ways: readonly Way[]): readonly NeedleJob[] {
+  const middle = depths[Math.floor(depths.length / 2)];
+  const all = Array.from({ length: prompts }, (_, trial) =>
+    depths.map((depth): NeedleJob => ({ id: `prompt/${depth}/${trial}`, depth, trial })),
+  ).flat();
+  const example: NeedleJob = { id: `prompt/${middle}/0`, depth: middle, trial: 0, example: true };
+  const alone = ways.map((_, way): NeedleJob => ({ id: `alone/${way}`, depth: middle, trial: 0, alone: way }));
+  return [example, ...alone, ...all.filter(({ id }) => id !== example.id)];
+}

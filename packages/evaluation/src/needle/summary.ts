@@ -1,0 +1,70 @@
+import { wilson } from '@kv/tasks';
+import type { Interval } from '@kv/tasks';
+import { mean, sum } from '../numbers.ts';
+import { isAlone } from './results.ts';
+import type { Answer, NeedleResult, PromptResult } from './results.ts';
+import type { NeedleSettings, Way } from './settings.ts';
+
+/** Right answers of some prompts. */
+export interface Accuracy {
+  readonly hits: number;
+  readonly n: number;
+  readonly share: number;
+  /** Wilson's, 95 %. */
+  readonly interval: Interval;
+}
+
+/** One way over all its prompts. */
+export interface NeedleRow {
+  readonly way: Way;
+  readonly policy: string;
+  readonly accuracy: Accuracy;
+  /** In the order of the settings' depths. */
+  readonly byDepth: readonly Accuracy[];
+  /** Mean share of layers and KV heads that still hold the whole value. */
+  readonly retained: number;
+  /** Share of prompts whose whole value is still in some layer and KV head. */
+  readonly somewhere: number;
+  /** Bytes of a run by itself: mean while answering, and the most it ever held. */
+  readonly memory: { readonly mean: number; readonly peak: number } | undefined;
+  /** Tokens a second against the full cache on the same prompts. */
+  readonly speed: number | undefined;
+}
+
+const accuracy = (answers: readonly Answer[]): Accuracy => {
+  const n = answers.length,
+    hits = answers.filter(({ hit }) => hit).length;
+  return { hits, n, share: hits / n || 0, interval: wilson(hits, n) };
+};
+const rate = (answers: readonly Answer[]): number =>
+  sum(answers.map(({ tokens }) => tokens)) / sum(answers.map(({ ms }) => ms));
+
+/** One row a way; results of a job that ran twice count once. */
+export function summarise(
+  { policies, depths }: NeedleSettings,
+  ways: readonly Way[],
+  results: readonly NeedleResult[],
+): readonly NeedleRow[] {
+  const once = [...new Map(results.map((result) => [result.id, result])).values()];
+  const prompts = once.filter((result): result is PromptResult => !isAlone(result));
+  const memory = new Map(once.filter(isAlone).map(({ way, mean, peak }) => [way, { mean, peak }]));
+  const of = (way: number, depth?: number): readonly Answer[] =>
+    prompts
+      .filter((result) => depth === undefined || result.depth === depth)
+      .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));
+  return ways.map((way, index): NeedleRow => {
+    const answers = of(index),
+      full = ways.findIndex(({ mode, budget }) => mode === way.mode && budget === undefined),
+      speed = rate(answers) / rate(of(full));
+    return {
+      way,
+      policy: policies[way.policy],
+      accuracy: accuracy(answers),
+      byDepth: depths.map((depth) => accuracy(of(index, depth))),
+      retained: mean(answers.map(({ retained }) => retained)) || 0,
+      somewhere: mean(answers.map(({ retained }) => Number(retained > 0))) || 0,
+      memory: memory.get(index),
+      speed: Number.isFinite(speed) ? speed : undefined,
+    };
+  });
+}

@@ -1,0 +1,89 @@
+import { compile, KvError } from '@kv/core';
+import type { Compiled } from '@kv/core';
+import { slotsOf } from '@kv/models';
+import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
+import type { Experiment } from '../jobs/experiment.ts';
+import { policyOf } from '../policies.ts';
+import type { Naming } from '../policies.ts';
+import type { Subject } from '../subject.ts';
+import type { NeedleResult } from './results.ts';
+import { promptOf } from './run-job.ts';
+import { jobsOf, needleDefaults, waysOf } from './settings.ts';
+import type { NeedleJob, NeedleOptions, NeedleSettings, Way } from './settings.ts';
+import { summarise } from './summary.ts';
+import type { NeedleRow } from './summary.ts';
+
+/** What a needle experiment comes to. */
+export interface NeedleTable {
+  readonly settings: NeedleSettings;
+  readonly ways: readonly Way[];
+  /** One a way, in their order. */
+  readonly rows: readonly NeedleRow[];
+  readonly results: readonly NeedleResult[];
+}
+
+/** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
+const QUESTION = 32;
+
+/**
+ * Facts hidden in a book: which policy still lets the model answer at which budget. All that can be checked before a
+ * run is checked here.
+ * @throws KvError in one sentence
+ */
+export async function needleTable(
+  { name, engine, fingerprint, config, tokenizer }: Subject,
+  options: Partial<NeedleOptions> = {},
+  { names, code }: Naming = {},
+): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
+  const { policies: asked, ...rest } = { ...needleDefaults, ...options },
+    { tokens, budgets, asking } = rest,
+    // the full cache is what the others are compared with
+    policies = [...new Set(['full', ...asked])];
+  const settings: NeedleSettings = {
+    model: name,
+    weights: fingerprint,
+    engine,
+    policies,
+    code: (await code?.(policies)) ?? [],
+    ...rest,
+  };
+  const compiled = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names))));
+  for (const policy of compiled)
+    for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
+  const most = config.maxPositions - answerRules[asking].newTokens;
+  if (tokens > most)
+    throw new KvError(
+      'tokens',
+      `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
+    );
+  const ways = waysOf(
+      settings,
+      compiled.map(({ evicts }) => evicts),
+    ),
+    jobs = jobsOf(settings, ways);
+  try {
+    promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
+  } catch (cause) {
+    throw cause instanceof RangeError ? new KvError('tokens', cause.message.replace(/^needle: /, '')) : cause;
+  }
+  return {
+    // free answers have files of another name: older ones of the plain name hold what was right by another rule
+    name: asking === 'free' ? 'needle-free' : 'needle',
+    settings,
+    work: { kind: 'needle', settings },
+    left: (results) => {
+      const known = new Set(results.map(({ id }) => id));
+      return jobs.filter(({ id }) => !known.has(id));
+    },
+    conclude: (results) => ({ settings, ways, rows: summarise(settings, ways, results), results }),
+  };
+}
+
+function checkFloor(policy: Compiled, slots: number, budget: string): void {
+  const floor = policy.floor(Number.MAX_SAFE_INTEGER, slots);
+  if (policy.evicts && floor > slots)
+    throw new KvError(
+      'budgets',
+      `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget} (${slots} slots)`,
+    );
+}

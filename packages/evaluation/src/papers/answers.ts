@@ -1,0 +1,52 @@
+import type { Sequence } from '@kv/models';
+import { mean } from '../numbers.ts';
+import { greedy, retained, slotsNow, using } from '../sequences.ts';
+import type { ByArm } from './jobs.ts';
+import type { Asked, Prompt } from './prompts.ts';
+import { forEach } from './tried.ts';
+import type { PaperBench, Tried } from './tried.ts';
+
+/** Every arm's answers. */
+export function answered(
+  bench: PaperBench,
+  task: Asked,
+  { documentIds, questions, valueTokens }: Prompt,
+  tried: readonly Tried[],
+): Promise<ByArm> {
+  const aware = task.kind === 'needle' && task.mode === 'aware',
+    right: (readonly number[] | undefined)[] = [];
+  const ids = aware ? [...documentIds, ...questions[0].ids] : documentIds;
+  return forEach(bench, ids, {}, tried, async (sequence, { arm }) => {
+    const held = retained(sequence.kept(), valueTokens),
+      slots: number[] = [];
+    // calls are a form that the embedded model was never trained on
+    if (bench.embedded && task.kind === 'credential') return { retained: held, slots: slotsNow(sequence) };
+    let hit = 1;
+    for (const [i, question] of questions.entries())
+      await using(sequence.fork(), async (fork) => {
+        if (!aware) await fork.append(question.ids);
+        if (question.stop) slots.push(slotsNow(fork) + question.newTokens / 2);
+        if (right[i] && (await says(fork, right[i]))) return;
+        // without a stop every arm's cache is averaged over as many tokens
+        const { text, tokens } = await greedy(fork, question, () => {
+          if (!question.stop) slots.push(slotsNow(fork));
+        });
+        if (!question.right(text)) hit = 0;
+        else if (question.stop && arm.policy === 'full') right[i] = tokens;
+      });
+    return { hit, retained: held, slots: mean(slots) };
+  });
+}
+
+const likeliest = (row: Float32Array): number => row.reduce((best, x, i) => (x > row[best] ? i : best), 0);
+
+/**
+ * Whether the likeliest answer begins with these tokens: they are fed as one block, each must be the likeliest of the
+ * row before it.
+ */
+const says = (sequence: Sequence, tokens: readonly number[]): Promise<boolean> =>
+  using(sequence.fork(), async (copy) => {
+    const before = copy.logits.at(-1)!; // its question was fed
+    await copy.append(tokens, { rows: tokens.length });
+    return [before, ...copy.logits.slice(0, -1)].every((row, i) => likeliest(row) === tokens[i]);
+  });

@@ -1,0 +1,87 @@
+import { compile, KvError } from '@kv/core';
+import type { Policy, ProviderEngine } from '@kv/core';
+import { policyOf } from '../policies.ts';
+import type { Names } from '../policies.ts';
+import type { Subject } from '../subject.ts';
+import { contrastsOf, promptsOf } from './jobs.ts';
+import { isAsked, promptFor } from './prompts.ts';
+import { isPlanned, kindOf } from './types.ts';
+import type { Plan, Planned, Row, Task } from './types.ts';
+
+/** What says whether a model can be asked a row: no weights. */
+export interface Carrier {
+  readonly subject: Pick<Subject, 'name' | 'config' | 'tokenizer' | 'sidecar'>;
+  readonly sentences: readonly string[];
+  /** Tokens of the book's part that its prose comes from. */
+  readonly prose: number;
+  readonly names?: Names | undefined;
+}
+
+/** Answers and questions are shorter. */
+const ROOM = 32;
+const lengthOf = (task: Task): number =>
+  (task.kind === 'continuation' ? task.context : task.tokens) +
+  (isAsked(task) ? ROOM : 'follow' in task ? task.follow : 0);
+
+/**
+ * Rows as they can be asked of this model: what its context, its tokenizer or the files beside it cannot carry is
+ * excused in a sentence.
+ */
+export const carried = (
+  rows: readonly Row[],
+  plan: Plan,
+  carrier: Carrier,
+  asked: number | undefined,
+): Promise<readonly Row[]> =>
+  Promise.all(
+    rows.map(async (row): Promise<Row> => {
+      const excuse = isPlanned(row) && (await excuseOf(row, plan, carrier, asked)),
+        { id, paper, claim, promise } = row;
+      return excuse ? { id, paper, claim, promise, excuse } : row;
+    }),
+  );
+
+async function excuseOf(
+  row: Planned,
+  { tasks }: Plan,
+  { subject, sentences, prose, names }: Carrier,
+  asked: number | undefined,
+): Promise<string | undefined> {
+  const { config, tokenizer } = subject,
+    kind = kindOf(subject),
+    contrasts = contrastsOf(row, kind),
+    n = promptsOf(row, kind, asked);
+  for (const name of new Set(contrasts.map(({ task }) => task))) {
+    const task = tasks[name],
+      length = lengthOf(task);
+    if (length > config.maxPositions)
+      return `${name} takes ${length} tokens of context, this model has ${config.maxPositions}`;
+    if (isAsked(task)) {
+      try {
+        promptFor(task, { encode: tokenizer.encode, sentences, embedded: kind === 'embedded' }, 'papers/carried', 0);
+      } catch (cause) {
+        if (cause instanceof RangeError)
+          return `${name} cannot be written with this tokenizer: ${cause.message.replace(/^needle: /, '')}`;
+        throw cause;
+      }
+    } else if (n * length > prose)
+      return `${name} takes ${n} windows of ${length} tokens, its part of the book has ${prose} with this tokenizer`;
+  }
+  for (const { policy } of contrasts.flatMap(({ a, b }) => (b ? [a, b] : [a]))) {
+    const missing = await missingFile(await policyOf(policy, names), subject);
+    if (missing !== undefined) return missing;
+  }
+  return undefined;
+}
+
+/** What a policy says of a file that it reads beside the model, where that is not there or of another model. */
+async function missingFile(policy: Policy, { sidecar }: Pick<Subject, 'sidecar'>): Promise<string | undefined> {
+  const engine = { artifact: sidecar, hiddenNumbers: async () => new Float32Array() } as unknown as ProviderEngine;
+  try {
+    for (const { cost, provide } of compile(policy).needs) if (cost === 'artifact') await provide?.(engine, 0);
+    return undefined;
+  } catch (cause) {
+    if (KvError.is(cause)) return cause.message;
+    throw cause;
+  }
+}

@@ -1,0 +1,14 @@
+import { mean } from '../numbers.ts';
+
+/** -ln of what a row of logits gives the next token, nats. */
+export function surprise(logits: Float32Array, next: number): number {
+  let most = -Infinity,
+    sum = 0;
+  for (const x of logits) if (x > most) most = x;
+  for (const x of logits) sum += Math.exp(x - most);
+  return most + Math.log(sum) - logits[next];
+}
+
+/** Mean over rows: row i is asked for `targets[i]`. */
+export const meanSurprise = (rows: readonly Float32Array[], targets: readonly number[]): number =>
+  mean(targets.map((next, i) => surprise(rows[i], next)));

@@ -1,0 +1,97 @@
+import { percent } from '../numbers.ts';
+import type { Outcome } from './outcome.ts';
+import type { Study } from './study.ts';
+import { armKey, isPlanned, metrics } from './types.ts';
+import type { Contrast, Kind, Row } from './types.ts';
+import type { ArmMean, Measured } from './verdict.ts';
+
+const number = (value: number): string =>
+  value === 0 || Math.abs(value) >= 0.001 ? String(Number(value.toPrecision(3))) : value.toExponential(1);
+const signed = (value: number): string => `${value < 0 ? '' : '+'}${number(value)}`;
+const gain = ({ difference, low, high }: Measured): string => `${signed(difference)} [${signed(low)}, ${signed(high)}]`;
+const arm = ({ metric }: Contrast, { arm, mean, slots }: ArmMean): string =>
+  `${armKey(arm)} ${metrics[metric].share ? percent(mean, 1) : number(mean)}${slots === undefined ? '' : ` (${slots.toFixed(0)} slots)`}`;
+/** What a contrast promises, against another arm or a number. */
+const wanted = ({ metric, b, threshold, direction }: Contrast, other = ''): string =>
+  b
+    ? `${direction === 'worse' ? 'worse' : 'better'}${other} by more than ${number(threshold)}`
+    : `${metrics[metric].better} than ${number(threshold)}`;
+
+/** One contrast in a line: both arms, the difference with its interval, what was asked of it. */
+function contrastText(measured: Measured): string {
+  const { contrast, a, b, p, n, verdict, because } = measured;
+  const against = b ? ` against ${arm(contrast, b)}` : '',
+    chance = p === undefined ? '' : `, p ${p < 0.001 ? '< .001' : p.toFixed(3)}`;
+  return `${contrast.task}, ${metrics[contrast.metric].says}: ${arm(contrast, a)}${against}; ${gain(measured)}${chance}, n ${n}; wanted: ${wanted(contrast)}: ${verdict}${because === undefined ? '' : ` (${because})`}`;
+}
+
+/** What was measured, short: every difference, or the least and greatest of many. */
+function shortly({ measured, because = '' }: Outcome): string {
+  if (measured.length === 0) return because;
+  if (measured.length <= 3) return measured.map(gain).join('; ');
+  const differences = measured.map(({ difference }) => difference),
+    count = (of: string): number => measured.filter(({ verdict }) => verdict === of).length;
+  return `${signed(Math.min(...differences))} to ${signed(Math.max(...differences))}; ${count('held')} of ${measured.length} held, ${count('not')} not`;
+}
+
+/** What a table says of a row: promise, measured, prompts, verdict. */
+export const outcomeCells = (outcome: Outcome): readonly string[] => [
+  outcome.row.promise,
+  shortly(outcome),
+  String(outcome.n),
+  outcome.verdict,
+];
+
+function details({ row, verdict, measured, full, because }: Outcome): string {
+  const tasks = Object.entries(full).map(([task, mean]) => `${task} ${number(mean)}`),
+    pointing = measured.filter(({ difference }) => difference > 0).length;
+  const lines =
+    row.rule === 'signs'
+      ? `${pointing} of ${measured.length} differences above point as promised.`
+      : measured.map((one) => `- ${contrastText(one)}`).join('\n');
+  return `### ${row.id}: ${verdict}
+
+${row.claim}. ${row.differs}.${tasks.length === 0 ? '' : ` Full cache: ${tasks.join(', ')}.`}
+
+${lines}${because === undefined ? '' : `\n${because}`}`;
+}
+
+/** The study as a Markdown page: one table, then every contrast. `command` is what made it. */
+export function studyMarkdown(study: Study, command: string): string {
+  const { date, plan, model, weights, engine, seed, label, seconds, outcomes, excused, left } = study;
+  const rows = outcomes.map((outcome) => {
+    const cells = [outcome.row.paper, outcome.row.claim, ...outcomeCells(outcome)];
+    return `| ${cells.map((text) => text.replaceAll('|', '\\|')).join(' | ')} |`;
+  });
+  return `# What each paper promised, on ${model}
+
+\`${command}\`, ${date}, ${Math.round(seconds / 60)} minutes of its threads, ${engine}, weights ${weights}, seed ${seed}, plan ${plan}.${label === undefined ? '' : ` **${label}.**`}
+
+"Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Held: the whole interval lies above the threshold of the plan. Not: none of it does.
+Undecided: neither, or the task cannot tell (both arms at most 5 % or at least 95 %, the full cache below 50 %, mean caches over decoding more than 5 % apart).
+
+| paper | claim | promise | measured: better by | n | verdict |
+| --- | --- | --- | --- | --- | --- |
+${rows.join('\n')}
+
+Not run:
+
+${[...excused.map(({ claim, excuse }) => `- ${claim}: ${excuse}.`), ...left.map((id) => `- ${id}: not asked for by this command.`)].join('\n')}
+
+## Every contrast
+
+${outcomes.map(details).join('\n\n')}
+`;
+}
+
+/** What a plan asks of a row, or why it does not; `on` is the only kind of model that the plan is for. */
+export function rowText(row: Row, on?: Kind): string {
+  const head = `${row.paper}: ${row.claim}\n  promise: ${row.promise}\n`;
+  if (!isPlanned(row)) return `${head}  not run: ${row.excuse}`;
+  const { n, differs, contrasts } = row,
+    lines = contrasts.map((contrast) => {
+      const { task, metric, a, b, on: only } = contrast;
+      return `  ${task}: ${metrics[metric].says} of ${armKey(a)} ${wanted(contrast, b && ` than ${armKey(b)}`)}${only === undefined ? '' : ` (${only})`}`;
+    });
+  return `${head}  n ${on === undefined ? `${n.embedded} (${n.real} on a checkpoint)` : n[on]}; ${differs}\n${lines.join('\n')}`;
+}

@@ -1,0 +1,47 @@
+import { mean, percent } from '../numbers.ts';
+import { contrastsOf, promptsOf, trialsOf } from './jobs.ts';
+import type { Known } from './jobs.ts';
+import { armKey, FULL } from './types.ts';
+import type { Kind, Planned } from './types.ts';
+import { measure, ruled, SCREENED, shrinkage } from './verdict.ts';
+import type { Measured, Verdict } from './verdict.ts';
+
+/** A row as it came out. */
+export interface Outcome {
+  readonly row: Planned;
+  readonly n: number;
+  readonly verdict: Verdict;
+  readonly measured: readonly Measured[];
+  /** The full cache on the same prompts, by task: mean of the row's metric. */
+  readonly full: Readonly<Record<string, number>>;
+  readonly because?: string;
+}
+
+/** Right answers of the full cache below which a task is beyond the model. */
+const ABLE = 0.5;
+
+/** The verdict of a row from what is known. */
+export function outcomeOf(row: Planned, kind: Kind, asked: number | undefined, all: Known): Outcome {
+  const contrasts = contrastsOf(row, kind),
+    n = promptsOf(row, kind, asked);
+  const full = Object.fromEntries(
+    contrasts.flatMap(({ task, metric }) => {
+      const values = trialsOf(all, task, n).flatMap((trial) => trial[armKey(FULL)]?.[metric] ?? []);
+      return values.length === 0 ? [] : [[task, mean(values)] as const];
+    }),
+  );
+  const undecided = (because: string): Outcome => ({ row, n, verdict: 'undecided', measured: [], full, because });
+  if (contrasts.length === 0) return undecided('nothing of this row is asked of this model');
+  if (row.rule === 'shrink' && n <= SCREENED) return undecided(`takes more than ${SCREENED} prompts, got ${n}`);
+  const measured =
+    row.rule === 'shrink'
+      ? [shrinkage(contrasts, trialsOf(all, contrasts[0].task, n))]
+      : contrasts.map((contrast) => able(measure(contrast, trialsOf(all, contrast.task, n), contrasts.length), full));
+  return { row, n, verdict: ruled(row.rule, measured), measured, full };
+}
+
+/** A contrast on a task that the full cache fails tells nothing. */
+const able = (one: Measured, full: Outcome['full']): Measured =>
+  one.contrast.metric === 'hit' && full[one.contrast.task] < ABLE
+    ? { ...one, verdict: 'undecided', because: `the full cache itself has ${percent(full[one.contrast.task])}` }
+    : one;

@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs';
+import { KvError } from '@kv/core';
+import type { Kind, Plan } from './types.ts';
+
+/** `1`: every row of the papers. `2`: pieces that came after it, on the embedded model. `3`: any checkpoint. */
+export const planNames = ['1', '2', '3'] as const;
+export type PlanName = (typeof planNames)[number];
+
+/** A plan as it stands in its file: each was committed before its prompts were run, and none changes after that. */
+export const planText = (name: PlanName): string =>
+  readFileSync(new URL(`../../plans/${name}.json`, import.meta.url), 'utf8');
+
+/** The same as an object. */
+export function planOf(name: PlanName): Plan {
+  const { digest: _, ...plan } = JSON.parse(planText(name)) as Plan & { readonly digest: string };
+  return plan;
+}
+
+/** The plan of a kind of model where none is asked for. */
+export const usualPlan = (kind: Kind): PlanName => (kind === 'embedded' ? '1' : '3');
+
+/** The plan of this name for this kind of model. @throws KvError where it is for the other */
+export function planFor(name: PlanName, kind: Kind): Plan {
+  const fits = (other: PlanName): boolean => (planOf(other).on ?? kind) === kind;
+  if (fits(name)) return planOf(name);
+  const models: Readonly<Record<Kind, string>> = { embedded: 'the embedded model', real: 'a checkpoint' };
+  throw new KvError(
+    'plan',
+    `expected ${planNames.filter(fits).join(' or ')} for ${models[kind]}, got ${name}, whose rows are for ${models[kind === 'real' ? 'embedded' : 'real']}`,
+  );
+}

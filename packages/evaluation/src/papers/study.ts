@@ -1,0 +1,113 @@
+import { basename } from 'node:path';
+import { didYouMean, KvError } from '@kv/core';
+import { heldOutBook, sentencesOf } from '@kv/tasks';
+import type { Experiment } from '../jobs/experiment.ts';
+import { digest } from '../jobs/store.ts';
+import { sum } from '../numbers.ts';
+import type { Naming } from '../policies.ts';
+import type { Subject } from '../subject.ts';
+import { carried } from './carries.ts';
+import { contrastsOf, jobsOf, known, policiesOf } from './jobs.ts';
+import type { PaperJob, PaperResult } from './jobs.ts';
+import { outcomeOf } from './outcome.ts';
+import type { Outcome } from './outcome.ts';
+import { isPlanned, kindOf } from './types.ts';
+import type { Excused, Paper, Plan, Row } from './types.ts';
+import { proseOf } from './windows.ts';
+
+/** What of a plan is asked, and how. */
+export interface StudyOptions extends Naming {
+  /** @defaultValue all */
+  readonly papers?: readonly Paper[] | undefined;
+  /** Ids of rows. @defaultValue all */
+  readonly rows?: readonly string[] | undefined;
+  /** Prompts of every task. @defaultValue the plan's */
+  readonly n?: number | undefined;
+  /** Another than the plan's is development. @defaultValue the plan's */
+  readonly seed?: number | undefined;
+}
+
+/** What a plan came to. */
+export interface Study {
+  readonly date: string;
+  /** Digest of the plan. */
+  readonly plan: string;
+  readonly model: string;
+  readonly weights: string;
+  readonly engine: string;
+  readonly seed: number;
+  /** What the plan's policies are made of. */
+  readonly code: readonly string[];
+  /** Why these are not the plan's own results; absent where they are. */
+  readonly label?: string;
+  /** Of all threads together. */
+  readonly seconds: number;
+  readonly outcomes: readonly Outcome[];
+  readonly excused: readonly Excused[];
+  /** Ids of the plan's rows that were not asked for. */
+  readonly left: readonly string[];
+}
+
+/** The rows that are asked for. @throws KvError for one that the plan does not have */
+export function rowsOf(plan: Plan, { rows, papers }: Pick<StudyOptions, 'rows' | 'papers'>): readonly Row[] {
+  const ids = plan.rows.map(({ id }) => id),
+    unknown = rows?.find((id) => !ids.includes(id));
+  if (unknown !== undefined)
+    throw new KvError('row', `expected a row of the plan${didYouMean(unknown, ids)}, got '${unknown}'`);
+  return plan.rows.filter(({ id, paper }) => (rows?.includes(id) ?? true) && (papers?.includes(paper) ?? true));
+}
+
+/**
+ * What a plan asks of a model; what its context, its tokenizer or the files beside it cannot carry is excused.
+ * @throws KvError in one sentence
+ */
+export async function paperStudy(
+  subject: Subject,
+  plan: Plan,
+  options: StudyOptions = {},
+): Promise<Experiment<PaperJob, PaperResult, Study>> {
+  const { n, seed = plan.seed, names, code } = options,
+    kind = kindOf(subject),
+    settings = {
+      weights: subject.fingerprint,
+      engine: subject.engine,
+      seed,
+      code: (await code?.(policiesOf(plan))) ?? [],
+    },
+    book = await heldOutBook(),
+    carrier = {
+      subject,
+      sentences: sentencesOf(book),
+      prose: proseOf(book, subject.tokenizer, plan, seed).length,
+      names,
+    },
+    rows = await carried(rowsOf(plan, options), plan, carrier, n),
+    planned = rows.filter(isPlanned);
+  const label =
+    seed !== plan.seed
+      ? "development: not the plan's prompts"
+      : n === undefined
+        ? undefined
+        : `${n} prompts, not the plan's number`;
+  return {
+    name: 'papers',
+    settings,
+    work: { kind: 'papers', plan, seed, embedded: kind === 'embedded' },
+    left: (results) => jobsOf(plan, planned, kind, n, known(results, plan)),
+    conclude(results) {
+      const all = known(results, plan),
+        tasks = new Set(planned.flatMap((row) => contrastsOf(row, kind).map(({ task }) => task)));
+      return {
+        date: new Date().toISOString().slice(0, 10),
+        plan: digest(plan),
+        model: basename(subject.name),
+        ...settings,
+        ...(label !== undefined && { label }),
+        seconds: sum(results.filter(({ task }) => tasks.has(task)).map(({ seconds }) => seconds)),
+        outcomes: planned.map((row) => outcomeOf(row, kind, n, all)),
+        excused: rows.filter((row): row is Excused => !isPlanned(row)),
+        left: plan.rows.map(({ id }) => id).filter((id) => rows.every((row) => row.id !== id)),
+      };
+    },
+  };
+}

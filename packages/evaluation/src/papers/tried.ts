@@ -1,0 +1,63 @@
+import { compile } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { Sequence } from '@kv/models';
+import type { Observer } from '@kv/models';
+import { using } from '../sequences.ts';
+import type { Bench } from '../subject.ts';
+import type { ByArm } from './jobs.ts';
+import { armKey } from './types.ts';
+import type { Arm, Numbers } from './types.ts';
+
+/** What all trials share. */
+export interface PaperBench extends Bench {
+  readonly sentences: readonly string[];
+  /** The book's part for these prompts, as ids. */
+  readonly prose: readonly number[];
+  readonly embedded: boolean;
+  readonly seed: number;
+}
+export interface Tried {
+  readonly arm: Arm;
+  readonly policy: Policy;
+}
+export interface Passing {
+  /** Tokens a block, each followed by an event. */
+  readonly block?: number | undefined;
+  /** Looks on where something is hidden while tokens pass. */
+  readonly observer?: (() => Observer) | undefined;
+}
+
+/** Numbers of each arm, one after another. */
+export async function byArm(tried: readonly Tried[], measure: (tried: Tried) => Promise<Numbers>): Promise<ByArm> {
+  const out: Record<string, Numbers> = {};
+  for (const one of tried) out[armKey(one.arm)] = await measure(one);
+  return out;
+}
+
+/** A sequence for each arm: forks of one prefill, or, by blocks or under a view, its own. */
+export function forEach(
+  { model }: Bench,
+  ids: readonly number[],
+  { block, observer }: Passing,
+  tried: readonly Tried[],
+  measure: (sequence: Sequence, tried: Tried) => Promise<Numbers>,
+): Promise<ByArm> {
+  const hides = (policy: Policy): boolean => compile(policy).hooks('view').length > 0,
+    evicts = (policy: Policy): boolean => compile(policy).evicts,
+    // what acts while tokens pass is told so before the prompt does
+    apart = (policy: Policy): boolean => (evicts(policy) && block !== undefined) || hides(policy),
+    shared = tried.map(({ policy }) => policy).filter((policy) => !apart(policy));
+  return using(new Sequence(model), async (whole) => {
+    if (shared.length > 0) await whole.prefill(ids, { policies: shared });
+    return byArm(tried, (one) => {
+      const { arm, policy } = one;
+      return using(apart(policy) ? new Sequence(model) : whole.fork(), async (sequence) => {
+        if (observer && hides(policy)) sequence.observer = observer();
+        if (apart(policy))
+          await sequence.prefill(ids, { policy, budget: evicts(policy) ? arm.budget : undefined, block });
+        else await sequence.evict(policy, arm.budget ?? '100%');
+        return measure(sequence, one);
+      });
+    });
+  });
+}

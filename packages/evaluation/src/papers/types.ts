@@ -1,0 +1,181 @@
+import type { Budget } from '@kv/models';
+import type { Mode } from '../needle/settings.ts';
+
+export const paperNames = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
+export type Paper = (typeof paperNames)[number];
+
+/** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
+export type Task =
+  /** A code or number hidden in prose or repeated filler. */
+  | {
+      readonly kind: 'needle';
+      readonly tokens: number;
+      readonly mode: Mode;
+      readonly form: 'code' | 'number';
+      readonly distractors?: number;
+      readonly filler?: true;
+      readonly asking?: Asking;
+    }
+  /**
+   * A fact at the start, behind a framing sentence if `framed`, mentions of its topic evenly spaced through filler, the
+   * question at the end.
+   */
+  | {
+      readonly kind: 'association';
+      readonly tokens: number;
+      readonly density: 'high' | 'low';
+      readonly framed?: true;
+      readonly asking?: Asking;
+    }
+  /**
+   * One credential handed over in a tool call, or an API key, an endpoint and a token apart from each other; asked for
+   * by a tool call.
+   */
+  | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3; readonly asking?: Asking }
+  /**
+   * Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is
+   * given; with `every` an event each so many of them;
+   * if `witnessed`, the attention that views hide from each of them.
+   */
+  | {
+      readonly kind: 'continuation';
+      readonly context: number;
+      readonly follow: number;
+      readonly block?: number;
+      readonly every?: number;
+      readonly witnessed?: true;
+    }
+  /** Log-likelihood of every token of a prompt, under what a policy does while the prompt passes. */
+  | { readonly kind: 'prompt'; readonly tokens: number }
+  /** Likeness of two scorers' rankings of the same cache. */
+  | { readonly kind: 'ranks'; readonly tokens: number; readonly with: string }
+  /** Time and bytes of a prefill that evicts, and of `follow` tokens after it. */
+  | { readonly kind: 'costs'; readonly tokens: number; readonly follow: number; readonly every?: number };
+
+/**
+ * `begun`: a question and the beginning of its answer, which a model that was not trained on our forms answers too. Its
+ * answers end with the value, and an arm is asked token by token only if it would
+ * not say what the full cache said. Otherwise a cue, and as many tokens of every arm.
+ */
+type Asking = 'begun';
+
+/**
+ * One way of keeping the cache: a policy as `kv run --policy` takes it, with its budget, or, of one that evicts
+ * nothing, what a query sees.
+ */
+export interface Arm {
+  readonly policy: string;
+  readonly budget?: Budget;
+}
+
+/** An arm as results name it. */
+export const armKey = ({ policy, budget }: Arm): string => (budget === undefined ? policy : `${policy} @ ${budget}`);
+/** What others are compared with where nothing is evicted. */
+export const FULL: Arm = { policy: 'full' };
+
+interface Measure {
+  readonly better: 'higher' | 'lower';
+  readonly says: string;
+  readonly share?: true;
+}
+const higher = (says: string): Measure => ({ better: 'higher', says }),
+  lower = (says: string): Measure => ({ better: 'lower', says });
+/** What is measured of an arm on one prompt. */
+export type Metric =
+  | 'hit'
+  | 'retained'
+  | 'nll'
+  | 'spearman'
+  | 'spearmanLeast'
+  | 'retrievals'
+  | 'keyBytes'
+  | 'hiddenMass'
+  | 'overlap'
+  | 'eventShare'
+  | 'stepTime'
+  | 'peakBytes';
+export const metrics: Readonly<Record<Metric, Measure>> = {
+  hit: { ...higher('right answers'), share: true },
+  retained: { ...higher('whole values, share of layers and KV heads'), share: true },
+  nll: lower('nats a token'),
+  spearman: higher('rank correlation, mean of layers'),
+  spearmanLeast: higher('rank correlation, least of layers'),
+  retrievals: lower('retrieval ratio'),
+  keyBytes: lower('keys and values read a token, against the full cache'),
+  hiddenMass: lower("share of the newest query's attention that is hidden"),
+  overlap: higher('share of what is seen that is among as many heaviest'),
+  eventShare: lower('event, against the rest of prefill'),
+  stepTime: lower('ln ms a token'),
+  peakBytes: lower('ln peak bytes'),
+};
+/** Every metric that its task gives, and `slots`: mean cache of a layer and KV head over decoding. */
+export type Numbers = Readonly<Partial<Record<Metric | 'slots', number>>>;
+
+/**
+ * One comparison on one task, paired by prompt: `a` is better than `b` by more than `threshold`. Without `b`: `a`
+ * itself is better than `threshold`.
+ */
+export interface Contrast {
+  /** Name of a task of the plan. */
+  readonly task: string;
+  readonly metric: Metric;
+  readonly a: Arm;
+  readonly b?: Arm;
+  readonly threshold: number;
+  /** `worse`: the promise is that `a` costs something, so it must be worse than `b` by more than `threshold`. */
+  readonly direction?: 'worse';
+  /** Where it is asked: some tasks are beyond the embedded model. */
+  readonly on?: Kind;
+}
+
+/** How the contrasts of a row make its verdict. */
+export type Rule =
+  /** All hold. */
+  | 'all'
+  /** Every one points in the promised direction. */
+  | 'signs'
+  /** The best arm on the first 50 prompts gains less on the others. */
+  | 'shrink';
+
+/** A row of papers.md. */
+interface Promised {
+  readonly id: string;
+  readonly paper: Paper;
+  /** First column of papers.md, word for word. */
+  readonly claim: string;
+  /** What the paper measured. */
+  readonly promise: string;
+}
+/** One that is asked. */
+export interface Planned extends Promised {
+  readonly rule: Rule;
+  /** Prompts of each task, on the embedded model and on a checkpoint. */
+  readonly n: { readonly embedded: number; readonly real: number };
+  readonly contrasts: readonly Contrast[];
+  /** How this differs from the paper's conditions. */
+  readonly differs: string;
+}
+/** One that is not, and why. */
+export interface Excused extends Promised {
+  readonly excuse: string;
+}
+export type Row = Planned | Excused;
+
+/** What was fixed before its prompts were run. */
+export interface Plan {
+  /** Prompts of the study; every other seed is development. */
+  readonly seed: number;
+  /** How verdicts are made, word for word as they are printed beside the plan. */
+  readonly rules: readonly string[];
+  /** Tasks by name: rows that name the same one share its prompts, prefills and full-cache runs. */
+  readonly tasks: Readonly<Record<string, Task>>;
+  readonly rows: readonly Row[];
+  /** The part of the book that its prose comes from, as shares. @defaultValue the last 70 % */
+  readonly prose?: readonly [from: number, to: number];
+  /** The only kind of model that it is for. @defaultValue both */
+  readonly on?: Kind;
+}
+/** The model that this repository brings, or any checkpoint. */
+export type Kind = 'embedded' | 'real';
+export const isPlanned = (row: Row): row is Planned => 'contrasts' in row;
+export const kindOf = ({ name }: { readonly name: string }): Kind => (name === 'embedded' ? 'embedded' : 'real');

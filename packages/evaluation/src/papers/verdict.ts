@@ -1,0 +1,175 @@
+import { mcnemar, pairedDifference, wilson } from '@kv/tasks';
+import type { Interval } from '@kv/tasks';
+import { mean, sum } from '../numbers.ts';
+import type { ByArm } from './jobs.ts';
+import { armKey, metrics } from './types.ts';
+import type { Arm, Contrast, Metric, Numbers, Rule } from './types.ts';
+
+export type Verdict = 'held' | 'not' | 'undecided';
+
+/** One arm over its prompts; shares of right answers have Wilson's interval, 95 %. */
+export interface ArmMean {
+  readonly arm: Arm;
+  readonly mean: number;
+  readonly interval?: Interval;
+  readonly slots?: number;
+}
+/** A contrast as it came out: differences are positive in the promised direction. */
+export interface Measured extends Interval {
+  readonly contrast: Contrast;
+  readonly n: number;
+  readonly a: ArmMean;
+  readonly b?: ArmMean;
+  /** With the percentile bootstrap's interval over prompts at 1 - 0.05 / contrasts of the row. */
+  readonly difference: number;
+  /** Exact McNemar for right and wrong answers, the bootstrap's otherwise; absent where `a` stands alone. */
+  readonly p?: number;
+  readonly verdict: Verdict;
+  /** Why it is undecided, where the interval alone does not say it. */
+  readonly because?: string;
+}
+
+/** Mean caches that differ by more than this share are not matched. */
+const MATCHED = 0.05;
+/** Shares at or below this, or as near to 1, leave no room for a difference. */
+const FLOOR = 0.05;
+const BOOTSTRAP = { resamples: 10_000, seed: 0 };
+
+/** The promise is held if the whole interval lies above the threshold, and not if none of it does. */
+export const decide = ({ low, high }: Interval, threshold: number): Verdict =>
+  low > threshold ? 'held' : high <= threshold ? 'not' : 'undecided';
+
+/** Held where something of it is and all is, not where one falls. */
+const together = <T>(all: readonly T[], holds: (one: T) => boolean, falls: (one: T) => boolean): Verdict =>
+  all.some(falls) ? 'not' : all.length > 0 && all.every(holds) ? 'held' : 'undecided';
+
+/** All held; one that is not is enough. */
+export const every = (verdicts: readonly Verdict[]): Verdict =>
+  together(
+    verdicts,
+    (verdict) => verdict === 'held',
+    (verdict) => verdict === 'not',
+  );
+
+/** All differences point as promised; one that surely points elsewhere is enough for not. */
+export const signs = (differences: readonly (Interval & { readonly difference: number })[]): Verdict =>
+  together(
+    differences,
+    ({ difference }) => difference > 0,
+    ({ high }) => high < 0,
+  );
+
+export const ruled = (rule: Rule, measured: readonly Measured[]): Verdict =>
+  rule === 'signs' ? signs(measured) : every(measured.map(({ verdict }) => verdict));
+
+/** Measures a contrast; `contrasts` is the number of those in its row (Bonferroni). */
+export function measure(contrast: Contrast, trials: readonly ByArm[], contrasts: number): Measured {
+  const { metric, a, b, threshold, direction } = contrast,
+    sign = (metrics[metric].better === 'higher') === (direction === undefined) ? 1 : -1;
+  const both = trials.flatMap((trial) => {
+    const x = trial[armKey(a)],
+      y = b ? trial[armKey(b)] : { [metric]: threshold };
+    const [of, against] = [x?.[metric], y?.[metric]];
+    return of === undefined || against === undefined ? [] : [{ x, y, difference: sign * (of - against) }];
+  });
+  const differences = both.map(({ difference }) => difference),
+    { difference, low, high, p } = pairedDifference(
+      differences.map((one) => [one]),
+      { ...BOOTSTRAP, level: 1 - 0.05 / contrasts },
+    );
+  const left = armMean(
+      a,
+      metric,
+      both.map(({ x }) => x),
+    ),
+    right =
+      b &&
+      armMean(
+        b,
+        metric,
+        both.map(({ y }) => y),
+      ),
+    plain = decide({ low, high }, b ? threshold : 0),
+    because = right && reason(contrast, left, right, plain),
+    count = (holds: (one: number) => boolean): number => differences.filter(holds).length;
+  return {
+    contrast,
+    n: both.length,
+    a: left,
+    ...(right && {
+      b: right,
+      p:
+        metric === 'hit'
+          ? mcnemar(
+              count((one) => one > 0),
+              count((one) => one < 0),
+            )
+          : p,
+    }),
+    difference,
+    low,
+    high,
+    verdict: because === undefined ? plain : 'undecided',
+    ...(because !== undefined && { because }),
+  };
+}
+
+function armMean(arm: Arm, metric: Metric, numbers: readonly Numbers[]): ArmMean {
+  const values = numbers.flatMap((one) => one[metric] ?? []),
+    known = numbers.flatMap(({ slots }) => slots ?? []);
+  return {
+    arm,
+    mean: mean(values),
+    ...(metric === 'hit' && { interval: wilson(sum(values), values.length) }),
+    ...(known.length > 0 && { slots: mean(known) }),
+  };
+}
+
+/** Why two arms tell nothing, if they do not. */
+function reason(
+  { metric, threshold }: Contrast,
+  { arm: { budget: of }, mean: x, slots = 0 }: ArmMean,
+  { arm: { budget: against }, mean: y, slots: others = slots }: ArmMean,
+  plain: Verdict,
+): string | undefined {
+  if (of !== undefined && against !== undefined && slots > 0 && Math.abs(slots / others - 1) > MATCHED)
+    return `mean caches are not matched: ${slots.toFixed(1)} and ${others.toFixed(1)} slots`;
+  if (!metrics[metric].share || plain !== 'not' || threshold < 0) return undefined;
+  if (Math.max(x, y) <= FLOOR) return 'neither arm works here';
+  return Math.min(x, y) >= 1 - FLOOR ? 'both arms are right here' : undefined;
+}
+
+/** Prompts on which arms are first tried. */
+export const SCREENED = 50;
+
+/**
+ * The best of several arms against the same `b`, on the first prompts: its gain there minus its gain on all others, as
+ * one contrast.
+ * @throws RangeError unless more than SCREENED prompts are there
+ */
+export function shrinkage(contrasts: readonly Contrast[], trials: readonly ByArm[]): Measured {
+  const n = trials.length;
+  if (n <= SCREENED) throw new RangeError(`shrinkage: expected more than ${SCREENED} prompts, got ${n}`);
+  const tried = contrasts.map((contrast) => {
+    const { metric, a, b } = contrast,
+      sign = metrics[metric].better === 'higher' ? 1 : -1,
+      gains = trials.map((trial) => sign * (trial[armKey(a)][metric]! - trial[armKey(b!)][metric]!)); // arms were run
+    return { contrast, gains, first: sum(gains.slice(0, SCREENED)) };
+  });
+  const { contrast, gains } = tried.reduce((best, one) => (one.first > best.first ? one : best)),
+    { difference, low, high, p } = pairedDifference(
+      gains.map((gain, i) => [gain * (i < SCREENED ? n / SCREENED : -n / (n - SCREENED))]),
+      BOOTSTRAP,
+    );
+  return {
+    contrast,
+    n,
+    a: { arm: contrast.a, mean: mean(gains.slice(0, SCREENED)) },
+    b: { arm: contrast.a, mean: mean(gains.slice(SCREENED)) },
+    difference,
+    low,
+    high,
+    p,
+    verdict: decide({ low, high }, contrast.threshold),
+  };
+}

@@ -1,0 +1,96 @@
+import { readFileSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeTinyModel } from '@kv/model-testing';
+import { loadModel } from '@kv/models';
+import type { Model } from '@kv/models';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { here, needleTable, paperStudy, planOf, runExperiment } from '../src/index.ts';
+import type { NeedleOptions, NeedleTable } from '../src/index.ts';
+import { folder } from './folder.ts';
+
+let model: Model;
+beforeAll(async () => {
+  model = await loadModel(writeTinyModel(join(folder(), 'tiny')));
+});
+const small: Partial<NeedleOptions> = {
+  policies: ['streaming'],
+  budgets: ['50%'],
+  depths: [0.5],
+  prompts: 3,
+  tokens: 220,
+};
+
+describe('a needle table', () => {
+  it('is a row a way, the full cache first, from a loaded model alone', async () => {
+    const table = await runExperiment(await needleTable(model, { ...small, modes: ['aware'] }), {
+      start: here({ model }),
+    });
+    expect(table?.rows.map(({ policy, way, accuracy: { n } }) => [policy, way.budget, n])).toEqual([
+      ['full', undefined, 3],
+      ['streaming', '50%', 3],
+    ]);
+    expect(table?.settings).toMatchObject({ weights: model.fingerprint, engine: model.engine, form: 'both' });
+  });
+  it('goes on with what is in its folder, and comes to the same', async () => {
+    const kept = folder(),
+      stop = new AbortController(),
+      experiment = await needleTable(model, small);
+    const run = (signal = new AbortController().signal, seen: string[] = []): Promise<NeedleTable | undefined> =>
+      runExperiment(experiment, {
+        start: here({ model }),
+        folder: kept,
+        signal,
+        onStart: ({ total, done }) => seen.push(`${done}/${total}`),
+        onResult: ({ id }) => {
+          seen.push(id);
+          if (seen.length === 4) stop.abort();
+        },
+      });
+    const first: string[] = [],
+      second: string[] = [];
+    expect(await run(stop.signal, first)).toBeUndefined();
+    const table = await run(undefined, second);
+    expect([first[0], second[0]]).toEqual(['0/7', '3/7']);
+    expect(new Set([...first, ...second]).size).toBe(7 + 2);
+    const [file] = readdirSync(kept);
+    expect(file).toMatch(/^needle-[0-9a-f]{12}\.jsonl$/);
+    expect(readFileSync(join(kept, file), 'utf8').trim().split('\n')).toHaveLength(1 + 7);
+    expect(table?.rows).toHaveLength(4);
+    expect(await run()).toEqual(table);
+  });
+  it('refuses before it runs what cannot be run', async () => {
+    await expect(needleTable(model, { ...small, tokens: 1000 })).rejects.toThrow(/^tokens: expected at most 244, /);
+    await expect(needleTable(model, { ...small, policies: ['snapkv(window=64)'], budgets: [8] })).rejects.toThrow(
+      /^budgets: expected at least 64 slots, which '.*' forces in every head, got 8 \(8 slots\)$/,
+    );
+    await expect(needleTable(model, { ...small, policies: ['snapkw'] })).rejects.toThrow(/snapkv/);
+  });
+  it('passes on what the first failing job throws', async () => {
+    const broken = { ...model, memory: () => expect.fail('no memory') };
+    await expect(runExperiment(await needleTable(model, small), { start: here({ model: broken }) })).rejects.toThrow(
+      'no memory',
+    );
+  });
+});
+
+describe('a study of the papers', () => {
+  it('measures the rows that are asked for, and says that another seed is development', async () => {
+    const plan = {
+        ...planOf('1'),
+        tasks: { ...planOf('1').tasks, 'prose-prefill': { kind: 'prompt', tokens: 96 } },
+      } as const,
+      study = await runExperiment(await paperStudy(model, plan, { rows: ['psaw-etf', 'cis-cosine'], n: 3, seed: 1 }), {
+        start: here({ model }),
+      });
+    expect(study).toMatchObject({
+      label: "development: not the plan's prompts",
+      outcomes: [{ row: { id: 'psaw-etf' }, n: 3, measured: [{ n: 3 }] }],
+      excused: [{ id: 'cis-cosine' }],
+    });
+    expect(study?.left).toHaveLength(plan.rows.length - 2);
+  });
+  it('has no row that the plan has not', () =>
+    expect(paperStudy(model, planOf('1'), { rows: ['ta-credential'] })).rejects.toThrow(
+      "row: expected a row of the plan (did you mean ta-credentials?), got 'ta-credential'",
+    ));
+});

@@ -1,0 +1,284 @@
+import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SHAPE, writeTinyModel } from '@kv/model-testing';
+import { loadModel } from '@kv/models';
+import { heldOutBook, sentencesOf } from '@kv/tasks';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { runPool } from '../src/jobs/pool.ts';
+import type { Runner } from '../src/jobs/pool.ts';
+import { digest, openStore } from '../src/jobs/store.ts';
+import { needleReport } from '../src/needle/report/report.ts';
+import { isAlone } from '../src/needle/results.ts';
+import type { NeedleResult, PromptResult } from '../src/needle/results.ts';
+import { runJob } from '../src/needle/run-job.ts';
+import type { NeedleBench } from '../src/needle/run-job.ts';
+import { jobsOf, waysOf } from '../src/needle/settings.ts';
+import type { NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
+import { summarise } from '../src/needle/summary.ts';
+import { retained } from '../src/sequences.ts';
+import { folder } from './folder.ts';
+
+const settings: NeedleSettings = {
+  model: 'tiny',
+  weights: 'x',
+  engine: 'wasm',
+  policies: ['full', 'streaming', 'random'],
+  code: [],
+  budgets: ['50%', 24],
+  depths: [0.2, 0.8],
+  prompts: 2,
+  tokens: 220,
+  seed: 0,
+  modes: ['aware', 'agnostic'],
+  form: 'both',
+  asking: 'cued',
+  distractors: 0,
+};
+const ways = waysOf(settings, [false, true, true]),
+  jobs = jobsOf(settings, ways);
+const never = new AbortController().signal;
+let bench: NeedleBench, results: NeedleResult[];
+
+const here = (bench: NeedleBench): Runner<NeedleJob, NeedleResult> => ({
+  run: (job) => runJob(bench, job),
+  stop: async () => {},
+});
+const prompts = (): PromptResult[] => results.filter((result): result is PromptResult => !isAlone(result));
+
+beforeAll(async () => {
+  bench = {
+    model: await loadModel(writeTinyModel(join(folder(), 'tiny'))),
+    settings,
+    sentences: sentencesOf(await heldOutBook()),
+  };
+  results = [];
+  await runPool({ jobs, size: 2, start: () => here(bench), signal: never, onResult: (result) => results.push(result) });
+}, 120_000);
+
+describe('an experiment', () => {
+  it('asks every prompt in every way, full once a mode', () => {
+    expect(ways).toHaveLength(2 * (1 + 2 * 2));
+    expect(prompts()).toHaveLength(4);
+    for (const { outcomes } of prompts()) expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
+    expect(results.filter(isAlone)).toHaveLength(ways.length);
+  });
+  it('keeps the whole value under full, and under streaming where it is recent, not where it is early', () => {
+    for (const { outcomes, depth } of prompts())
+      for (const { way, retained } of outcomes) {
+        const { policy, budget } = ways[way];
+        if (policy === 0) expect(retained).toBe(1);
+        if (policy === 1 && depth === 0.2) expect(retained, `streaming ${budget} at ${depth}`).toBe(0);
+        if (policy === 1 && depth === 0.8 && budget === '50%')
+          expect(retained, `streaming ${budget} at ${depth}`).toBe(1);
+      }
+  });
+  it('holds less while answering from a cut cache, and never more than at its peak', () => {
+    const alone = results.filter(isAlone);
+    for (const { way, mean, peak } of alone) {
+      expect(mean).toBeLessThanOrEqual(peak);
+      if (ways[way].budget !== undefined)
+        expect(mean).toBeLessThan(
+          0.7 * alone.find((other) => ways[other.way].mode === ways[way].mode && ways[other.way].policy === 0)!.mean,
+        );
+    }
+  });
+  it('draws anew for every trial', () => {
+    const [a, b] = [0, 1].map((trial) => prompts().find((result) => result.trial === trial && result.depth === 0.2)!);
+    expect(a.value).not.toBe(b.value);
+    expect(a.value).toMatch(/^[A-Z0-9]{8}$/);
+    expect(b.value).toMatch(/^\d{7}$/);
+  });
+  it('gives the same prompts and answers again', async () => {
+    const job = jobs.find(({ id }) => id === 'prompt/0.8/1')!;
+    const answers = (result: NeedleResult): unknown =>
+      (result as PromptResult).outcomes.map(({ answer, hit, retained }) => [answer, hit, retained]);
+    expect(answers(await runJob(bench, job))).toEqual(answers(results.find(({ id }) => id === job.id)!));
+  });
+  it('lets a free answer go on until 32 tokens or the end of the turn, a cued one until 12 or its stop', async () => {
+    const job = jobs.find(({ id }) => id === 'prompt/0.8/1')!,
+      free = { ...bench, settings: { ...settings, asking: 'free' as const } };
+    const tokens = async (of: NeedleBench): Promise<readonly number[]> =>
+      ((await runJob(of, job)) as PromptResult).outcomes.map((outcome) => outcome.tokens);
+    expect(await tokens(free)).toEqual(ways.map(() => 32));
+    expect(Math.max(...(await tokens(bench)))).toBeLessThanOrEqual(12);
+    const { model } = bench,
+      every = Array.from({ length: model.config.vocab }, (_, id) => id);
+    expect(await tokens({ ...free, model: { ...model, config: { ...model.config, eosIds: every } } })).toEqual(
+      ways.map(() => 0),
+    );
+  });
+  it('counts a row as holding the value only if it holds all of it', () =>
+    expect(
+      retained(
+        [
+          [
+            [1, 2, 3],
+            [2, 3],
+          ],
+          [[0, 1, 2, 3, 4], []],
+        ],
+        [1, 2],
+      ),
+    ).toBe(0.5));
+});
+
+describe('the store', () => {
+  const opened = (folder: string, of = settings, fresh = false): ReturnType<typeof openStore<NeedleResult>> =>
+    openStore({ folder, name: 'needle', settings: of, fresh });
+  it('continues after an interruption: what is on disk is not run again, a torn line is', async () => {
+    const cwd = folder(),
+      stop = new AbortController();
+    const store = opened(cwd);
+    await runPool({
+      jobs,
+      size: 2,
+      start: () => here(bench),
+      signal: stop.signal,
+      onResult: (result) => {
+        store.add(result);
+        if (readFileSync(store.path, 'utf8').split('\n').length > 4) stop.abort();
+      },
+    });
+    const before = opened(cwd).found.length;
+    expect(before).toBeGreaterThanOrEqual(3);
+    expect(before).toBeLessThan(jobs.length);
+    appendFileSync(store.path, '{"id":"prompt/0.8/1","dep');
+    const again = opened(cwd),
+      ran: string[] = [];
+    expect(again.found).toHaveLength(before);
+    const left = jobs.filter(({ id }) => !again.found.some((result) => result.id === id));
+    await runPool({
+      jobs: left,
+      size: 1,
+      start: () => here(bench),
+      signal: never,
+      onResult: (result) => {
+        ran.push(result.id);
+        again.add(result);
+      },
+    });
+    expect(ran).toHaveLength(jobs.length - before);
+    expect(
+      opened(cwd)
+        .found.map(({ id }) => id)
+        .sort(),
+    ).toEqual(jobs.map(({ id }) => id).sort());
+  });
+  it('keeps other settings and other weights apart, and forgets when asked to', () => {
+    expect(
+      new Set(
+        [
+          settings,
+          { ...settings, seed: 1 },
+          { ...settings, weights: 'y' },
+          { ...settings, engine: 'other' },
+          { ...settings, tokens: 221 },
+        ].map(digest),
+      ).size,
+    ).toBe(5);
+    const cwd = folder();
+    opened(cwd).add(results[0]);
+    expect(opened(cwd).found).toHaveLength(1);
+    expect(opened(cwd, settings, true).found).toHaveLength(0);
+  });
+  it('starts over where nothing but a torn first line was written', () => {
+    const cwd = folder(),
+      { path } = opened(cwd);
+    writeFileSync(path, '{"format":');
+    opened(cwd).add(results[0]);
+    expect(opened(cwd).found).toHaveLength(1);
+  });
+});
+
+describe('a pool', () => {
+  const failing = (at: number): (() => Runner<NeedleJob, NeedleResult>) => {
+    let n = 0;
+    return () => ({
+      run: async (job: NeedleJob) => {
+        if (++n === at) throw new Error(`no ${job.id}`);
+        return { id: job.id, way: 0, mean: 1, peak: 1 };
+      },
+      stop: async () => {},
+    });
+  };
+  it('ends with the first error', async () => {
+    const seen: NeedleResult[] = [];
+    await expect(
+      runPool({ jobs, size: 1, start: failing(3), signal: never, onResult: (result) => seen.push(result) }),
+    ).rejects.toThrow(`no ${jobs[2].id}`);
+    expect(seen).toHaveLength(2);
+  });
+  it('stops every runner when it is aborted, without waiting for their jobs', async () => {
+    const stop = new AbortController();
+    let stopped = 0;
+    const done = runPool({
+      jobs,
+      size: 2,
+      start: () => ({ run: () => new Promise(() => {}), stop: async () => stopped++ }),
+      signal: stop.signal,
+      onResult: () => {},
+    });
+    stop.abort();
+    await done;
+    expect(stopped).toBe(2);
+  });
+});
+
+describe('what is printed', () => {
+  /** Right answers where the value was kept: the tiny model itself says nothing. */
+  const told = (): NeedleResult[] =>
+    results.map((result) =>
+      isAlone(result)
+        ? result
+        : { ...result, outcomes: result.outcomes.map((outcome) => ({ ...outcome, hit: outcome.retained === 1 })) },
+    );
+  const rows = (): ReturnType<typeof summarise> => summarise(settings, ways, [...told(), ...told().slice(0, 3)]);
+  it('counts every prompt once, by depth too', () => {
+    const streaming = rows().find(({ way }) => way.policy === 1 && way.budget === '50%' && way.mode === 'aware')!;
+    expect(streaming.accuracy).toMatchObject({ hits: 2, n: 4, share: 0.5 });
+    expect(streaming.byDepth.map(({ hits, n }) => [hits, n])).toEqual([
+      [0, 2],
+      [2, 2],
+    ]);
+    expect(streaming).toMatchObject({ retained: 0.5, somewhere: 0.5 });
+  });
+  it('the report is one file with every way and the text itself', () => {
+    const html = needleReport({ settings, ways, rows: rows(), results: told() });
+    expect(html).not.toMatch(/(?:src|href)\s*=|@import|url\(/);
+    expect(html.match(/<table class="panel"/g)).toHaveLength(2 * 3);
+    expect(html.match(/<td title="\d of \d right/g)).toHaveLength(ways.length * settings.depths.length);
+    expect(html.split('id="numbers"')[1].match(/<tr><th scope="row">/g)).toHaveLength(ways.length);
+    const { example, value } = prompts().find((result) => result.example)!;
+    const shown = [...html.matchAll(/<span data-t="\d+"(?: class="value")?>(.*?)<\/span>/g)]
+      .map(([, text]) => text)
+      .join('')
+      .replace(/<br>/g, '\n')
+      .replace(/&#39;/g, "'")
+      .replace(/&quot;/g, '"')
+      .replace(/&amp;/g, '&');
+    expect(shown).toBe(example!.text);
+    expect(
+      [...html.matchAll(/class="value">(.*?)</g)]
+        .map(([, text]) => text)
+        .join('')
+        .trim(),
+    ).toBe(value);
+    const data = JSON.parse(/<script type="application\/json" id="data">(.*?)<\/script>/s.exec(html)![1]) as {
+      rows: number;
+      kept: string[];
+    };
+    expect(data.rows).toBe(SHAPE.layers * SHAPE.kvHeads);
+    const counts = data.kept.map((text) => [...Buffer.from(text, 'base64')]);
+    expect(counts[0]).toEqual(Array.from({ length: settings.tokens }, () => data.rows));
+    expect(counts[1].reduce((a, b) => a + b, 0)).toBe(data.rows * (settings.tokens / 2));
+  });
+  it('the report cannot be broken by the name of a policy', () => {
+    const html = needleReport({
+      settings: { ...settings, policies: ['full', '</script><b>&"', 'random'] },
+      ways,
+      rows: rows(),
+      results: told(),
+    });
+    expect(html).not.toContain('</script><b>');
+  });
+});

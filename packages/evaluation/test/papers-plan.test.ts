@@ -1,0 +1,163 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { compile } from '@kv/core';
+import { describe, expect, it } from 'vitest';
+import { digest } from '../src/jobs/store.ts';
+import { jobsOf, known, specOf } from '../src/papers/jobs.ts';
+import type { PaperResult } from '../src/papers/jobs.ts';
+import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
+import type { PlanName } from '../src/papers/plans.ts';
+import { armKey, isPlanned, metrics, paperNames } from '../src/papers/types.ts';
+import type { Metric, Plan, Task } from '../src/papers/types.ts';
+import { policyOf } from '../src/policies.ts';
+import { repository, sharedText } from './shared.ts';
+
+const first = planOf('1');
+const planned = first.rows.filter(isPlanned),
+  { tasks } = first,
+  plans: readonly (readonly [PlanName, Plan])[] = planNames.map((name) => [name, planOf(name)]);
+const column = (i: number): readonly string[] =>
+  sharedText('papers.md')
+    .split('\n')
+    .filter((line) => line.startsWith('| '))
+    .map((line) => line.split('|')[i].trim())
+    .slice(1)
+    .filter((cell) => !/^-+$/.test(cell));
+const study = (name: string): string => readFileSync(join(repository, 'studies/papers', name), 'utf8');
+const GIVES: Readonly<Record<Task['kind'], readonly Metric[]>> = {
+  needle: ['hit', 'retained'],
+  association: ['hit', 'retained'],
+  credential: ['hit', 'retained'],
+  continuation: ['nll', 'retrievals', 'keyBytes', 'hiddenMass', 'overlap'],
+  prompt: ['nll'],
+  ranks: ['spearman', 'spearmanLeast'],
+  costs: ['eventShare', 'stepTime', 'peakBytes'],
+};
+
+describe('the first plan', () => {
+  it('has every row of papers.md, in its order, planned or excused', () =>
+    expect(first.rows.map(({ claim }) => claim)).toEqual(column(1)));
+  it('gives the promise in the words of papers.md', () =>
+    expect(first.rows.map(({ promise }) => promise)).toEqual(column(3)));
+});
+
+describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
+  it('asks claims of papers.md, with their promises; that of a checkpoint all of them', () => {
+    const claims = column(1),
+      promises = column(3);
+    for (const { id, claim, promise } of rows) expect(promise, id).toBe(promises[claims.indexOf(claim)]);
+    if (on === 'real') expect([...new Set(rows.map(({ claim }) => claim))]).toEqual(claims);
+  });
+  it('is valid: known papers, unique ids, an excuse or contrasts with room for a verdict', () => {
+    expect(new Set(rows.map(({ id }) => id)).size).toBe(rows.length);
+    for (const row of rows) {
+      expect(paperNames).toContain(row.paper);
+      if (!isPlanned(row)) {
+        expect(row.excuse.length, row.id).toBeGreaterThan(20);
+        continue;
+      }
+      expect(row.contrasts.length, row.id).toBeGreaterThan(0);
+      expect(Math.min(row.n.embedded, row.n.real), row.id).toBeGreaterThanOrEqual(2);
+      for (const { task, metric, threshold } of row.contrasts) {
+        expect(of, row.id).toHaveProperty([task]);
+        expect(GIVES[of[task].kind], `${row.id}: ${task}`).toContain(metric);
+        expect(metrics[metric].share ? Math.abs(threshold) < 1 : Number.isFinite(threshold), row.id).toBe(true);
+      }
+    }
+  });
+  it('names policies that the command line composes, with a budget where they evict', async () => {
+    const arms = new Map(
+      rows
+        .filter(isPlanned)
+        .flatMap(({ contrasts }) =>
+          contrasts.flatMap(({ a, b, task }) => (b ? [a, b] : [a]).map((arm) => [armKey(arm), { arm, task }] as const)),
+        ),
+    );
+    for (const { arm, task } of arms.values()) {
+      const { evicts } = compile(await policyOf(arm.policy));
+      if (evicts && of[task].kind !== 'ranks') expect(arm.budget, arm.policy).toBeDefined();
+    }
+  });
+  it('compares arms of one budget, unless one of them is the full cache', () => {
+    for (const { id, contrasts } of rows.filter(isPlanned))
+      for (const { a, b } of contrasts) if (b && b.policy !== 'full') expect(a.budget, id).toEqual(b.budget);
+  });
+  it('is what it was when its results were made: its digest stands in it and in them', () => {
+    const results = {
+      1: ['results-embedded.json'],
+      2: ['results-embedded-2.json'],
+      3: ['results-SmolLM2-135M-Instruct.Q4_1.json'],
+    };
+    const digests = [planText(name), ...results[name].map(study)].map((text) => {
+      const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
+      return own ?? plan;
+    });
+    expect(new Set(digests)).toEqual(new Set([digest(planOf(name))]));
+  });
+});
+
+describe('plans', () => {
+  it("have seeds of their own, so that no prompt of one is another's", () =>
+    expect(new Set(plans.map(([, { seed }]) => seed)).size).toBe(plans.length));
+  it('are for one kind of model, or both', () => {
+    expect([planFor('1', 'embedded'), planFor('1', 'real')]).toEqual([first, first]);
+    expect(() => planFor('2', 'real')).toThrow(
+      'plan: expected 1 or 3 for a checkpoint, got 2, whose rows are for the embedded model',
+    );
+    expect(() => planFor('3', 'embedded')).toThrow(
+      'plan: expected 1 or 2 for the embedded model, got 3, whose rows are for a checkpoint',
+    );
+  });
+});
+
+describe('jobs', () => {
+  const row = planned.find(({ id }) => id === 'ta-tokenizer')!,
+    other = planned.find(({ id }) => id === 'ta-credentials')!;
+  it('ask each prompt of a task once, first prompts first, with the arms of all rows and the full cache', () => {
+    const jobs = jobsOf(first, [row, other], 'embedded', 3, new Map());
+    expect(jobs.map(({ task, trial }) => `${task}/${trial}`)).toEqual(
+      [0, 1, 2].flatMap((t) => [`code-agnostic/${t}`, `code-aware/${t}`]),
+    );
+    const keys = jobs[0].arms.map(armKey);
+    expect(new Set(keys).size).toBe(keys.length);
+    expect(keys).toEqual(
+      expect.arrayContaining([
+        'full',
+        'taFast(reach=8,slots=8) @ 16',
+        'taFast(reach=6,slots=8) @ 16',
+        'tova @ 16',
+        'tova @ 64',
+      ]),
+    );
+  });
+  it('leave out what is known, arm by arm, and take nothing of a task that was another', () => {
+    const arm = armKey(row.contrasts[0].a),
+      result = (spec: string): PaperResult => ({
+        task: 'code-agnostic',
+        spec,
+        trial: 1,
+        seconds: 1,
+        numbers: { [arm]: { hit: 1 } },
+      });
+    const left = (spec: string): readonly number[] =>
+      jobsOf(first, [row], 'embedded', 2, known([result(spec)], first)).map(({ arms }) => arms.length);
+    expect(left(specOf(tasks['code-agnostic']))).toEqual([3, 2]);
+    expect(left('another')).toEqual([3, 3]);
+    expect(
+      jobsOf(
+        first,
+        [row],
+        'embedded',
+        2,
+        known(
+          [0, 1].map((trial) => ({
+            ...result(specOf(tasks['code-agnostic'])),
+            trial,
+            numbers: Object.fromEntries(['full', arm, armKey(row.contrasts[0].b!)].map((key) => [key, { hit: 1 }])),
+          })),
+          first,
+        ),
+      ),
+    ).toEqual([]);
+  });
+});

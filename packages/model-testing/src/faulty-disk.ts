@@ -1,0 +1,77 @@
+import type * as fs from 'node:fs';
+
+/** What a disk does at one of its operations. */
+export type Fault = 'ENOSPC' | 'EIO' | 'EACCES' | 'EROFS' | 'short' | 'kill';
+export const FAULTS: readonly Fault[] = ['ENOSPC', 'EIO', 'EACCES', 'EROFS', 'short', 'kill'];
+
+/** Operations that change something or may fail half-way; the others only look. */
+const WATCHED = [
+  'openSync',
+  'writeSync',
+  'fsyncSync',
+  'ftruncateSync',
+  'renameSync',
+  'rmSync',
+  'mkdirSync',
+  'closeSync',
+  'readFileSync',
+] as const;
+
+let plan: { readonly at: number; readonly fault: Fault; readonly within: string } | undefined;
+let done = 0;
+let struck = false;
+
+/** Fails operation number `at` on what lies in the folder `within`; `kill` fails all from then on, as no cleaning up is done. */
+export function strike(at: number, fault: Fault, within: string): void {
+  plan = { at, fault, within };
+  done = 0;
+  struck = false;
+}
+
+/** Works again. Whether the fault was reached. */
+export function calm(): boolean {
+  plan = undefined;
+  return struck;
+}
+
+/** The file system, with the fault that was asked for. */
+export function faulty(actual: typeof fs): typeof fs {
+  const open = new Set<number>();
+  const wrapped = WATCHED.map((name) => {
+    const work = actual[name] as (...args: unknown[]) => unknown;
+    const strikes = (...args: unknown[]): unknown => {
+      const ours = typeof args[0] === 'number' ? open.has(args[0]) : String(args[0]).startsWith(plan?.within ?? '\0');
+      const now = plan !== undefined && ours ? done++ : -1;
+      const hit = plan !== undefined && (now === plan.at || (plan.fault === 'kill' && now > plan.at));
+      struck ||= hit;
+      if (hit && plan?.fault === 'short') {
+        // A system may take less than it was given.
+        if (name !== 'writeSync') return work(...args);
+        const [file, bytes, offset = 0, length = (bytes as Uint8Array).length] = args as [
+          number,
+          Uint8Array,
+          number?,
+          number?,
+        ];
+        return work(file, bytes, offset, Math.max(1, length >> 1));
+      }
+      if (hit && plan !== undefined && name === 'writeSync' && plan.fault !== 'EACCES') {
+        // What fails has often written a part.
+        const [file, bytes] = args as [number, Uint8Array];
+        work(file, bytes, 0, bytes.length >> 1);
+      }
+      if (hit) {
+        if (name === 'closeSync') work(...args);
+        const code = plan?.fault === 'kill' ? 'EKILLED' : plan?.fault;
+        throw Object.assign(new Error(`${code}: ${name}`), { code, syscall: name.replace('Sync', '') });
+      }
+      const result = work(...args);
+      if (name === 'openSync' && plan !== undefined && ours) open.add(result as number);
+      if (name === 'closeSync') open.delete(args[0] as number);
+      return result;
+    };
+    return [name, strikes] as const;
+  });
+  const mocked = { ...actual, ...Object.fromEntries(wrapped) };
+  return { ...mocked, default: mocked } as typeof fs;
+}

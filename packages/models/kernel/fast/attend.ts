@@ -1,0 +1,653 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// Causal attention over a cache. A layer's cache is described by words: keys, values `[G, capacity, d]` f32, positions
+// `[G, capacity]` u32, capacity, and the slots in use of each KV head. d is a multiple of 4.
+
+import { WIDE, exp4, flip, fma, max4, sum4, tanh4 } from "./forms";
+import { min2, quantise, quantised32, tilesOf8, zero8 } from "./products";
+import { ME, THREADS, claim } from "./team";
+import { CODES, META, UNPACKED } from "./unpacked";
+
+/** Below every score, and finite, so that a difference of two is a number. */
+const LOWEST: f32 = -1e30;
+
+// @ts-ignore: decorator
+@inline
+function keysOf(cache: usize): usize {
+  return load<u32>(cache);
+}
+// @ts-ignore: decorator
+@inline
+function valuesOf(cache: usize): usize {
+  return load<u32>(cache, 4);
+}
+// @ts-ignore: decorator
+@inline
+function capacityOf(cache: usize): usize {
+  return load<u32>(cache, 12);
+}
+// @ts-ignore: decorator
+@inline
+export function slotsOf(cache: usize, g: usize): usize {
+  return load<u32>(cache + 16 + 4 * g);
+}
+
+/** The first of n ascending positions that a query at `position` sees through a window; 0: everything. */
+function firstSeen(cache: usize, g: usize, n: usize, position: u32, window: u32): usize {
+  if (window == 0 || position < window) return 0;
+  const from = <usize>load<u32>(cache, 8) + 4 * g * capacityOf(cache), lower = position - window + 1;
+  let low: usize = 0, high = n;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (load<u32>(from + 4 * middle) < lower) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** Puts m rows of keys and values `[m, G * d]` behind the slots in use, rows [from, to) of them. */
+export function append(cache: usize, heads: usize, d: usize, k: usize, ldk: usize, v: usize, ldv: usize, from: usize, to: usize): void {
+  const row = d << 2;
+  for (let g: usize = 0; g < heads; g++) {
+    const at = (g * capacityOf(cache) + slotsOf(cache, g)) * row;
+    for (let r = from; r < to; r++) {
+      memory.copy(keysOf(cache) + at + r * row, k + r * ldk + g * row, row);
+      memory.copy(valuesOf(cache) + at + r * row, v + r * ldv + g * row, row);
+    }
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function across(a: v128, b: v128, c: v128, d: v128): v128 {
+  const ab = f32x4.add(v128.shuffle<f32>(a, b, 0, 4, 1, 5), v128.shuffle<f32>(a, b, 2, 6, 3, 7));
+  const cd = f32x4.add(v128.shuffle<f32>(c, d, 0, 4, 1, 5), v128.shuffle<f32>(c, d, 2, 6, 3, 7));
+  return f32x4.add(v128.shuffle<f64>(ab, cd, 0, 2), v128.shuffle<f64>(ab, cd, 1, 3));
+}
+
+/** Scores of `heads` (1 to 3) queries, `row` bytes apart, with n keys: out + ldo * head. */
+// @ts-ignore: decorator
+@inline
+function dots(heads: i32, q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void {
+  let j: usize = 0;
+  for (; j + 4 <= n; j += 4, k += 4 * row, out += 16) {
+    let a0 = f32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0, c0 = a0, c1 = a0, c2 = a0, c3 = a0;
+    for (let i: usize = 0; i < row; i += 16) {
+      const k0 = v128.load(k + i), k1 = v128.load(k + row + i), k2 = v128.load(k + 2 * row + i), k3 = v128.load(k + 3 * row + i);
+      const x = v128.load(q + i);
+      a0 = fma(x, k0, a0); a1 = fma(x, k1, a1); a2 = fma(x, k2, a2); a3 = fma(x, k3, a3);
+      if (heads > 1) {
+        const y = v128.load(q + row + i);
+        b0 = fma(y, k0, b0); b1 = fma(y, k1, b1); b2 = fma(y, k2, b2); b3 = fma(y, k3, b3);
+      }
+      if (heads > 2) {
+        const z = v128.load(q + 2 * row + i);
+        c0 = fma(z, k0, c0); c1 = fma(z, k1, c1); c2 = fma(z, k2, c2); c3 = fma(z, k3, c3);
+      }
+    }
+    v128.store(out, across(a0, a1, a2, a3));
+    if (heads > 1) v128.store(out + ldo, across(b0, b1, b2, b3));
+    if (heads > 2) v128.store(out + 2 * ldo, across(c0, c1, c2, c3));
+  }
+  for (; j < n; j++, k += row, out += 4)
+    for (let h: usize = 0; h < <usize>heads; h++) {
+      let a = f32x4.splat(0);
+      for (let i: usize = 0; i < row; i += 16) a = fma(v128.load(q + h * row + i), v128.load(k + i), a);
+      store<f32>(out + h * ldo, sum4(a));
+    }
+}
+
+function dots1(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(1, q, row, k, n, out, ldo); }
+function dots2(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(2, q, row, k, n, out, ldo); }
+function dots3(q: usize, row: usize, k: usize, n: usize, out: usize, ldo: usize): void { dots(3, q, row, k, n, out, ldo); }
+
+/** out += weights of n values, of `heads` (1 to 3) rows of weights `ldp` apart and outputs `ldo` apart. */
+// @ts-ignore: decorator
+@inline
+function mix(heads: i32, p: usize, ldp: usize, v: usize, row: usize, n: usize, out: usize, ldo: usize): void {
+  let i: usize = 0;
+  for (; i + 64 <= row; i += 64, out += 64) {
+    let a0 = v128.load(out), a1 = v128.load(out, 16), a2 = v128.load(out, 32), a3 = v128.load(out, 48);
+    let b0 = a0, b1 = a0, b2 = a0, b3 = a0, c0 = a0, c1 = a0, c2 = a0, c3 = a0;
+    const ob = out + ldo, oc = ob + ldo;
+    if (heads > 1) { b0 = v128.load(ob); b1 = v128.load(ob, 16); b2 = v128.load(ob, 32); b3 = v128.load(ob, 48); }
+    if (heads > 2) { c0 = v128.load(oc); c1 = v128.load(oc, 16); c2 = v128.load(oc, 32); c3 = v128.load(oc, 48); }
+    for (let j: usize = 0, at = v + i, w = p; j < n; j++, at += row, w += 4) {
+      const v0 = v128.load(at), v1 = v128.load(at, 16), v2 = v128.load(at, 32), v3 = v128.load(at, 48);
+      const x = v128.load32_splat(w);
+      a0 = fma(x, v0, a0); a1 = fma(x, v1, a1); a2 = fma(x, v2, a2); a3 = fma(x, v3, a3);
+      if (heads > 1) {
+        const y = v128.load32_splat(w + ldp);
+        b0 = fma(y, v0, b0); b1 = fma(y, v1, b1); b2 = fma(y, v2, b2); b3 = fma(y, v3, b3);
+      }
+      if (heads > 2) {
+        const z = v128.load32_splat(w + 2 * ldp);
+        c0 = fma(z, v0, c0); c1 = fma(z, v1, c1); c2 = fma(z, v2, c2); c3 = fma(z, v3, c3);
+      }
+    }
+    v128.store(out, a0); v128.store(out, a1, 16); v128.store(out, a2, 32); v128.store(out, a3, 48);
+    if (heads > 1) { v128.store(ob, b0); v128.store(ob, b1, 16); v128.store(ob, b2, 32); v128.store(ob, b3, 48); }
+    if (heads > 2) { v128.store(oc, c0); v128.store(oc, c1, 16); v128.store(oc, c2, 32); v128.store(oc, c3, 48); }
+  }
+  for (; i < row; i += 16, out += 16)
+    for (let h: usize = 0; h < <usize>heads; h++) {
+      let a = v128.load(out + h * ldo);
+      for (let j: usize = 0; j < n; j++) a = fma(v128.load32_splat(p + h * ldp + 4 * j), v128.load(v + j * row + i), a);
+      v128.store(out + h * ldo, a);
+    }
+}
+
+function mix1(p: usize, ldp: usize, v: usize, row: usize, n: usize, out: usize, ldo: usize): void { mix(1, p, ldp, v, row, n, out, ldo); }
+function mix2(p: usize, ldp: usize, v: usize, row: usize, n: usize, out: usize, ldo: usize): void { mix(2, p, ldp, v, row, n, out, ldo); }
+function mix3(p: usize, ldp: usize, v: usize, row: usize, n: usize, out: usize, ldo: usize): void { mix(3, p, ldp, v, row, n, out, ldo); }
+
+/** Slots whose keys, then values, stay in the first-level cache while all heads of a group meet them. */
+const NEAR: usize = 64;
+/** Slots whose scores are held at a time. */
+const HELD: usize = 256;
+/** Most pieces that a KV head's slots are cut into, and slots that make a piece worth it. */
+const PIECES: usize = 16, WORTH: usize = 128;
+
+/** Bytes of what pieces of a token's attention leave: of each query head maximum, sum and outputs `[d]`. */
+export function partBytes(heads: usize, d: usize): usize {
+  return PIECES * heads * recordBytes(d);
+}
+/** Bytes of scratch for `attendToken` of `group` query heads a KV head. */
+export function tokenScratch(group: usize): usize {
+  return 4 * group * HELD;
+}
+
+// @ts-ignore: decorator
+@inline
+function recordBytes(d: usize): usize {
+  return (d + 4) << 2;
+}
+
+/** Scores times `scale`, soft-capped if there is a cap. */
+function capped(s: usize, n: usize, scale: f32, cap: f32): void {
+  const factor = f32x4.splat(cap == 0 ? scale : scale / cap), c = f32x4.splat(cap);
+  for (let i: usize = 0; i < n << 2; i += 16) {
+    const x = f32x4.mul(v128.load(s + i), factor);
+    v128.store(s + i, cap == 0 ? x : f32x4.mul(tanh4(x), c));
+  }
+}
+
+/** The largest of n numbers, at least LOWEST; behind them there may be anything up to a multiple of four. */
+function largest(s: usize, n: usize): f32 {
+  for (let i = n; i & 3; i++) store<f32>(s + 4 * i, LOWEST);
+  let top = f32x4.splat(LOWEST);
+  for (let i: usize = 0; i < n << 2; i += 16) top = f32x4.max(top, v128.load(s + i));
+  return max4(top);
+}
+
+/** s = e^(s - top) of n numbers (0 behind them); gives their sum. */
+function powers(s: usize, n: usize, top: f32): f32 {
+  const t = f32x4.splat(top);
+  for (let i = n; i & 3; i++) store<f32>(s + 4 * i, LOWEST);
+  let sum = f32x4.splat(0);
+  for (let i: usize = 0; i < n << 2; i += 16) {
+    const e = exp4(f32x4.sub(v128.load(s + i), t));
+    v128.store(s + i, e);
+    sum = f32x4.add(sum, e);
+  }
+  return sum4(sum);
+}
+
+// @ts-ignore: decorator
+@inline
+function exp1(x: f32): f32 {
+  return f32x4.extract_lane(exp4(f32x4.splat(x)), 0);
+}
+
+function scale4(p: usize, bytes: usize, by: f32): void {
+  const f = f32x4.splat(by);
+  for (let i: usize = 0; i < bytes; i += 16) v128.store(p + i, f32x4.mul(v128.load(p + i), f));
+}
+
+/** What a token sees of a KV head: slots [FIRST, END), in pieces of SIZE. Pieces depend on slots alone, not on threads. */
+let FIRST: usize = 0, END: usize = 0, SIZE: usize = 0;
+
+/** Looks at a KV head, whose newest slot is the token's own, behind those in use; gives the number of its pieces. */
+function look(cache: usize, g: usize, position: u32, window: u32): usize {
+  const n = slotsOf(cache, g);
+  FIRST = firstSeen(cache, g, n, position, window);
+  END = n + 1;
+  const count = END - FIRST, pieces = min2(PIECES, (count + WORTH - 1) / WORTH);
+  SIZE = ((count + pieces - 1) / pieces + 3) & ~3;
+  return (count + SIZE - 1) / SIZE;
+}
+
+/**
+ * The attention of one token, whose key and value are put behind the slots in use: pieces of it, as they are claimed.
+ * q `[H, d]`, k and v `[G, d]`. Unless `shares` is 0, the score of every slot that is seen goes there, `[H, stride]`.
+ */
+export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
+  const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache), record = recordBytes(d);
+  let pieces: usize = 0;
+  for (let g: usize = 0; g < kvHeads; g++) pieces += look(cache, g, position, window);
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
+    let g: usize = 0, index = <usize>piece;
+    for (let count = look(cache, 0, position, window); index >= count; count = look(cache, ++g, position, window)) index -= count;
+    const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
+    const keys = keysOf(cache) + g * capacity * row, values = valuesOf(cache) + g * capacity * row, qg = q + g * group * row;
+    if (to == END) {
+      memory.copy(keys + (to - 1) * row, k + g * row, row);
+      memory.copy(values + (to - 1) * row, v + g * row, row);
+    }
+    for (let h: usize = 0; h < group; h++) {
+      store<f32>(part + h * record, LOWEST);
+      memory.fill(part + h * record + 4, 0, record - 4);
+    }
+    for (let s = from; s < to; s += HELD) {
+      const count = min2(HELD, to - s);
+      for (let near: usize = 0; near < count; near += NEAR) {
+        const m = min2(NEAR, count - near), key = keys + (s + near) * row, out = scratch + 4 * near;
+        let h: usize = 0;
+        for (; h + 3 <= group && group != h + 4; h += 3) dots3(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+        for (; h + 2 <= group; h += 2) dots2(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+        if (h < group) dots1(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+      }
+      for (let h: usize = 0; h < group; h++) {
+        const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
+        capped(line, count, scale, cap);
+        if (shares) memory.copy(shares + 4 * ((g * group + h) * stride + s), line, 4 * count);
+        const top = max(before, largest(line, count)), sum = powers(line, count, top);
+        if (s == from) store<f32>(p, sum, 4);
+        else {
+          const shrunk = exp1(before - top);
+          store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
+          if (shrunk != 1) scale4(p + 16, row, shrunk);
+        }
+        store<f32>(p, top);
+      }
+      for (let near: usize = 0; near < count; near += NEAR) {
+        const m = min2(NEAR, count - near), value = values + (s + near) * row, weights = scratch + 4 * near, out = part + 16;
+        let h: usize = 0;
+        for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+        for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+        if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+      }
+    }
+  }
+}
+
+/**
+ * out `[H, d]` of what all pieces left; where scores were kept in `shares`, a thread's part of them becomes softmax
+ * weights, 0 for slots that the token does not see.
+ */
+export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, out: usize, shares: usize, stride: usize): void {
+  const group = heads / kvHeads, row = d << 2, record = recordBytes(d);
+  for (let g: usize = 0; g < kvHeads; g++) {
+    const pieces = look(cache, g, position, window);
+    for (let h: usize = 0; h < group; h++, out += row) {
+      const p = parts + (g * PIECES * group + h) * record, step = group * record, head = g * group + h;
+      let top = LOWEST, sum: f32 = 0;
+      for (let i: usize = 0; i < pieces; i++) top = max(top, load<f32>(p + i * step));
+      for (let i: usize = 0; i < pieces; i++) sum += load<f32>(p + i * step, 4) * exp1(load<f32>(p + i * step) - top);
+      for (let i: usize = 0; i < pieces; i++) {
+        const o = p + i * step + 16, f = f32x4.splat(exp1(load<f32>(p + i * step) - top) / sum);
+        for (let j: usize = 0; j < row; j += 16) {
+          const x = f32x4.mul(v128.load(o + j), f);
+          v128.store(out + j, i == 0 ? x : f32x4.add(v128.load(out + j), x));
+        }
+      }
+      if (shares && <i32>(head % <usize>THREADS) == ME) {
+        const s = shares + 4 * head * stride;
+        memory.fill(s, 0, 4 * FIRST);
+        powers(s + 4 * FIRST, END - FIRST, top);
+        scale4(s + 4 * FIRST, (END - FIRST) << 2, 1 / sum);
+      }
+    }
+  }
+}
+
+// ---- blocks of tokens
+
+/** Eight rows (those behind `left` as zeros) to `[d][8]`. */
+function transpose(from: usize, row: usize, left: usize, to: usize): void {
+  const zero = f32x4.splat(0);
+  for (let half: usize = 0; half < 2; half++) {
+    const s = from + 4 * half * row, have = left > 4 * half ? left - 4 * half : 0;
+    for (let i: usize = 0, p = to + 16 * half; i < row; i += 16, p += 128) {
+      const a = have > 0 ? v128.load(s + i) : zero, b = have > 1 ? v128.load(s + row + i) : zero;
+      const c = have > 2 ? v128.load(s + 2 * row + i) : zero, d = have > 3 ? v128.load(s + 3 * row + i) : zero;
+      const ab = v128.shuffle<f32>(a, b, 0, 4, 1, 5), cd = v128.shuffle<f32>(c, d, 0, 4, 1, 5);
+      const ef = v128.shuffle<f32>(a, b, 2, 6, 3, 7), gh = v128.shuffle<f32>(c, d, 2, 6, 3, 7);
+      v128.store(p, v128.shuffle<f64>(ab, cd, 0, 2));
+      v128.store(p, v128.shuffle<f64>(ab, cd, 1, 3), 32);
+      v128.store(p, v128.shuffle<f64>(ef, gh, 0, 2), 64);
+      v128.store(p, v128.shuffle<f64>(ef, gh, 1, 3), 96);
+    }
+  }
+}
+
+/** Keys of 8 slots side by side are panels `[ceil(n / 8)][d][8]`. C `[m, n]` = (more ? C : 0) + A `[m, k]` B, m a multiple of 4, n of 8; B's columns in eights, `panel` bytes apart, rows `ldb`. */
+function gemm(m: usize, n: usize, k: usize, a: usize, lda: usize, b: usize, ldb: usize, panel: usize, c: usize, ldc: usize, more: bool): void {
+  for (let j: usize = 0; j < n; j += 8, b += panel, c += 32)
+    for (let i: usize = 0, ai = a, ci = c; i < m; i += 4, ai += 4 * lda, ci += 4 * ldc) {
+      let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00;
+      const r1 = ci + ldc, r2 = r1 + ldc, r3 = r2 + ldc;
+      if (more) {
+        c00 = v128.load(ci); c01 = v128.load(ci, 16); c10 = v128.load(r1); c11 = v128.load(r1, 16);
+        c20 = v128.load(r2); c21 = v128.load(r2, 16); c30 = v128.load(r3); c31 = v128.load(r3, 16);
+      }
+      let a0 = ai, a1 = ai + lda, a2 = a1 + lda, a3 = a2 + lda, p = b;
+      for (let t: usize = 0; t < k; t++, p += ldb, a0 += 4, a1 += 4, a2 += 4, a3 += 4) {
+        const b0 = v128.load(p), b1 = v128.load(p, 16);
+        let s = v128.load32_splat(a0);
+        c00 = fma(s, b0, c00); c01 = fma(s, b1, c01);
+        s = v128.load32_splat(a1);
+        c10 = fma(s, b0, c10); c11 = fma(s, b1, c11);
+        s = v128.load32_splat(a2);
+        c20 = fma(s, b0, c20); c21 = fma(s, b1, c21);
+        s = v128.load32_splat(a3);
+        c30 = fma(s, b0, c30); c31 = fma(s, b1, c31);
+      }
+      v128.store(ci, c00); v128.store(ci, c01, 16); v128.store(r1, c10); v128.store(r1, c11, 16);
+      v128.store(r2, c20); v128.store(r2, c21, 16); v128.store(r3, c30); v128.store(r3, c31, 16);
+    }
+}
+
+/** Query rows of a piece of work, and slots that they meet at a time. */
+const ROWS: usize = 32, SLOTS: usize = 128;
+/** Bytes between rows of scores. */
+const LINE: usize = 4 * (SLOTS + 16);
+
+/** Bytes of scratch for `attendRows`: queries and outputs `[ROWS, d]`, scores, maxima, sums, and weights in 8 bits. */
+export function rowsScratch(d: usize): usize {
+  return ROWS * (8 * ((d + 31) & ~31) + LINE + 12) + (ROWS / 16) * (SLOTS / 32) * UNPACKED;
+}
+
+/**
+ * Whether attention in 8 bits pays: keys lie as weights, which queries meet; softmax weights lie as weights too, and
+ * values meet them.
+ */
+export function eights(d: usize): bool {
+  return FORM == 2 && WIDE != 0 && (d & 31) == 0;
+}
+
+/** Bytes of keys and values packed for `attendRows`, of n slots of a KV head. */
+export function packedBytes(eight: bool, d: usize, n: usize): usize {
+  return eight ? slots32(n) * ((d / 16) * UNPACKED + (d / 4) * VALUES) : ((n + 7) & ~7) * d * 4;
+}
+
+/** Bytes of 32 slots' values, four numbers of each: codes, then what stands beside them. */
+const VALUES: usize = 128 + 4 * META;
+
+// @ts-ignore: decorator
+@inline
+function slots32(n: usize): usize {
+  return (n + 31) / 32;
+}
+
+/** Bytes of scratch for `packCache`: a mean key, and 32 numbers. */
+export function packScratch(d: usize): usize {
+  return 4 * (d + 32);
+}
+
+/**
+ * Packs a layer's keys (and in 8 bits values), once m rows have joined them: 64 slots at a time, as they are claimed.
+ * In 8 bits a mean key is taken off, which changes every score of a query by as much and no weight (unless there is a
+ * soft cap): what all keys share would coarsen them (Zhang et al. 2024, arXiv:2410.02367, section 4.2).
+ */
+export function packCache(eight: bool, cache: usize, kvHeads: usize, d: usize, m: usize, cap: bool, packed: usize, scratch: usize): void {
+  const row = d << 2, capacity = capacityOf(cache);
+  let pieces: usize = 0;
+  for (let g: usize = 0; g < kvHeads; g++) pieces += (slotsOf(cache, g) + m + 63) / 64;
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
+    let g: usize = 0, index = <usize>piece, at = packed;
+    for (; ; g++) {
+      const n = slotsOf(cache, g) + m, count = (n + 63) / 64;
+      if (index < count) break;
+      index -= count;
+      at += packedBytes(eight, d, n);
+    }
+    const n = slotsOf(cache, g) + m, keys = keysOf(cache) + g * capacity * row, values = valuesOf(cache) + g * capacity * row;
+    if (eight) meanKey(keys, d, n, cap, scratch);
+    for (let s = index * 64; s < min2(n, index * 64 + 64); )
+      if (eight) {
+        if (FORM == 2) {
+          const left = n - s, half = at + slots32(n) * (d / 16) * UNPACKED;
+          keys8(keys + s * row, d, left, at + (s / 16) * (d / 32) * UNPACKED, scratch);
+          keys8(keys + (s + 16) * row, d, left > 16 ? left - 16 : 0, at + (s / 16 + 1) * (d / 32) * UNPACKED, scratch);
+          values8(values + s * row, d, left, half, s / 32, slots32(n));
+        }
+        s += 32;
+      } else {
+        transpose(keys + s * row, row, n - s, at + s * row);
+        s += 8;
+      }
+  }
+}
+
+/** The mean of up to 64 keys from all over a KV head; zeros where it must not be taken off. */
+function meanKey(keys: usize, d: usize, n: usize, cap: bool, mean: usize): void {
+  const some = min2(64, n), row = d << 2;
+  memory.fill(mean, 0, row);
+  if (cap) return;
+  for (let j: usize = 0; j < some; j++) {
+    const key = keys + ((j * n) / some) * row;
+    for (let i: usize = 0; i < row; i += 16) v128.store(mean + i, f32x4.add(v128.load(mean + i), v128.load(key + i)));
+  }
+  scale4(mean, row, 1 / <f32>some);
+}
+
+/** 16 keys less their mean as a panel: as `unpack` leaves weights of 8 bits; those behind `left` are zeros. */
+function keys8(from: usize, d: usize, left: usize, to: usize, mean: usize): void {
+  const less = mean + (d << 2);
+  for (let block: usize = 0; block < d; block += 32, from += 128, mean += 128, to += UNPACKED) {
+    for (let r: usize = 0; r < 16; r++) {
+      const scale = to + CODES + 4 * r, key = from + r * (d << 2);
+      if (r < left) {
+        for (let i: usize = 0; i < 128; i += 16) v128.store(less + i, f32x4.sub(v128.load(key + i), v128.load(mean + i)));
+        store<f32>(scale, quantised32(less, to + 4 * r, 64));
+      } else {
+        store<f32>(scale, 0);
+        for (let q: usize = 0; q < 8; q++) store<u32>(to + 64 * q + 4 * r, 0);
+      }
+    }
+    const flipped = flip();
+    for (let i: usize = 0; i < 512; i += 16) v128.store(to + i, v128.xor(v128.load(to + i), flipped));
+  }
+}
+
+/**
+ * 32 values as rows in fours: number i of all of them is a row, four such side by side, codes of all `blocks` blocks
+ * and then what stands beside them.
+ */
+function values8(from: usize, d: usize, left: usize, to: usize, block: usize, blocks: usize): void {
+  const row = d << 2, n = min2(32, left), low = i32x4.splat(255);
+  for (let i: usize = 0; i < row; i += 16, to += blocks * VALUES) {
+    const v = from + i, codes = to + 128 * block, beside = to + 128 * blocks + 4 * META * block;
+    let top = f32x4.splat(0);
+    for (let s: usize = 0; s < n; s++) top = f32x4.max(top, f32x4.abs(v128.load(v + s * row)));
+    const inverse = f32x4.div(f32x4.splat(127), f32x4.max(top, f32x4.splat(1e-30))), scales = f32x4.div(top, f32x4.splat(127));
+    for (let q: usize = 0; q < 8; q++) {
+      let four = i32x4.splat(0);
+      for (let k: usize = 0; k < 4; k++) {
+        const s = (q << 2) + k;
+        if (s >= n) break;
+        const code = i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(v + s * row), inverse)));
+        four = v128.or(four, i32x4.shl(v128.and(code, low), <i32>(8 * k)));
+      }
+      v128.store(codes + 16 * q, four);
+    }
+    const zero = f32x4.splat(0);
+    v128.store(beside, f32x4.replace_lane(zero, 0, f32x4.extract_lane(scales, 0)));
+    v128.store(beside, f32x4.replace_lane(zero, 0, f32x4.extract_lane(scales, 1)), 16);
+    v128.store(beside, f32x4.replace_lane(zero, 0, f32x4.extract_lane(scales, 2)), 32);
+    v128.store(beside, f32x4.replace_lane(zero, 0, f32x4.extract_lane(scales, 3)), 48);
+  }
+}
+
+/** Scores of a block of rows with slots [s, s + even). */
+// @ts-ignore: decorator
+@inline
+function scores(eight: bool, tall: usize, even: usize, d: usize, qs: usize, keys: usize, s: usize, ss: usize): void {
+  if (eight) {
+    if (FORM != 2) return;
+    const blocks = d / 32, panel = blocks * UNPACKED, meta = qs + ROWS * d;
+    for (let p: usize = 0; p < even; p += 16) {
+      const w = keys + ((s + p) / 16) * panel;
+      tilesOf8(w, blocks, zero8(), qs, d, meta, META * blocks, ss + 4 * p, LINE, tall, false);
+      tilesOf8(w + 32, blocks, zero8(), qs, d, meta, META * blocks, ss + 4 * p + 32, LINE, tall, false);
+    }
+  } else gemm(tall, even, d, qs, 4 * ((d + 7) & ~7), keys + s * (d << 2), 32, 32 * d, ss, LINE, false);
+}
+
+/**
+ * Attention of m rows whose keys and values have joined the cache: pieces of 32 rows of a query head.
+ * q `[m, H * d]` at ldq, out the same at ldo; positions [position, position + m). Unless `shares` is 0, the sums of the
+ * rows' weights for every slot go there, `[H, stride]`, and a piece is a query head.
+ */
+export function attendRows(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize): void {
+  const blocks = (m + ROWS - 1) / ROWS, pieces = <i32>(shares ? heads : blocks * heads);
+  for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
+    if (shares) {
+      memory.fill(shares + 4 * <usize>piece * stride, 0, 4 * stride);
+      for (let block: usize = 0; block < blocks; block++)
+        rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, shares + 4 * <usize>piece * stride, block, <usize>piece);
+      continue;
+    }
+    // the last rows see most: they come first
+    const block = blocks - 1 - <usize>piece / heads, h = <usize>piece % heads;
+    rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, 0, block, h);
+  }
+}
+
+function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, block: usize, h: usize): void {
+  const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache), g = h / group, ldw = ((d + 31) & ~31) << 2;
+  const qs = scratch, os = qs + ROWS * ldw, ss = os + ROWS * ldw, tops = ss + ROWS * LINE, sums = tops + 4 * ROWS, factors = sums + 4 * ROWS;
+  const weights = factors + 4 * ROWS, panel = (SLOTS / 32) * UNPACKED;
+  const r0 = block * ROWS, count = min2(ROWS, m - r0), tall = (count + 3) & ~3, n = slotsOf(cache, g), all = n + m;
+  let keys = packed;
+  for (let before: usize = 0; before < g; before++) keys += packedBytes(eight, d, slotsOf(cache, before) + m);
+  const values = eight ? keys + slots32(all) * (d / 16) * UNPACKED : valuesOf(cache) + g * capacity * row;
+  const factor = f32x4.splat(cap == 0 ? scale : scale / cap);
+  for (let r: usize = 0; r < tall; r++) {
+    const from = q + (r0 + min2(r, count - 1)) * ldq + h * row, to = eight ? os : qs + r * 4 * ((d + 7) & ~7);
+    for (let i: usize = 0; i < row; i += 16) v128.store(to + i, f32x4.mul(v128.load(from + i), factor));
+    if (eight) quantise(os, d, qs + (r & ~3) * d + 4 * (r & 3), qs + ROWS * d + META * ((r & ~3) * (d / 32) + (r & 3)), 4);
+    store<f32>(tops + 4 * r, LOWEST);
+    store<f32>(sums + 4 * r, 0);
+  }
+  memory.fill(os, 0, ROWS * ldw);
+  const end = n + r0 + count, start = firstSeen(cache, g, all, position + <u32>r0, window) & ~31;
+  for (let s = start; s < end; s += SLOTS) {
+    const slots = min2(SLOTS, end - s), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
+    let raised = false;
+    scores(eight, tall, even, d, qs, keys, s, ss);
+    for (let r: usize = 0; r < count; r++) {
+      const line = ss + r * LINE, before = load<f32>(tops + 4 * r);
+      hide(line, cache, g, n, m, s, even, r0 + r, position, window, cap);
+      const top = max(before, largest(line, even)), shrunk = exp1(before - top), sum = load<f32>(sums + 4 * r) * shrunk;
+      store<f32>(tops + 4 * r, top);
+      store<f32>(factors + 4 * r, shrunk);
+      if (top != before) raised = true;
+      if (eight) store<f32>(sums + 4 * r, sum + weigh8(line, even, top, weights + (r / 16) * panel, r & 15));
+      else if (top == LOWEST) memory.fill(line, 0, 4 * even); // nothing is seen so far
+      else store<f32>(sums + 4 * r, sum + powers(line, even, top));
+    }
+    if (eight) {
+      if (FORM == 2) {
+        const blocks = slots32(all), x = values + (s / 32) * 128, beside = values + 128 * blocks + (s / 32) * 4 * META, each = blocks * (VALUES / 4);
+        for (let r: usize = 0; r < count; r += 8) {
+          if (raised) shrink8(os + 4 * r, d, factors + 4 * r);
+          tilesOf8(weights + (r / 16) * panel + 4 * (r & 8), even / 32, 0, x, each, beside, each, os + 4 * r, 4 * ROWS, d, true);
+        }
+      }
+    } else {
+      for (let r: usize = 0; raised && r < count; r++) scale4(os + r * ldw, row, load<f32>(factors + 4 * r));
+      for (let r = count; r < tall; r++) memory.fill(ss + r * LINE, 0, 4 * even);
+      mixRows(tall, slots, ss, LINE, values + s * row, row, os, ldw);
+    }
+  }
+  for (let r: usize = 0; r < count; r++) {
+    const f: f32 = 1 / load<f32>(sums + 4 * r), to = out + (r0 + r) * ldo + h * row;
+    if (eight) for (let i: usize = 0; i < d; i++) store<f32>(to + 4 * i, load<f32>(os + 4 * (i * ROWS + r)) * f);
+    else for (let i: usize = 0; i < row; i += 16) v128.store(to + i, f32x4.mul(v128.load(os + r * ldw + i), f32x4.splat(f)));
+  }
+  // the weights once more, now that their sums are known
+  for (let s = start; shares && s < end; s += SLOTS) {
+    const slots = min2(SLOTS, end - s), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
+    scores(eight, tall, even, d, qs, keys, s, ss);
+    for (let r: usize = 0; r < count; r++) {
+      const line = ss + r * LINE, to = shares + 4 * s, f = f32x4.splat(1 / load<f32>(sums + 4 * r));
+      hide(line, cache, g, n, m, s, even, r0 + r, position, window, cap);
+      powers(line, even, load<f32>(tops + 4 * r));
+      for (let i: usize = 0; i < even << 2; i += 16) v128.store(to + i, fma(v128.load(line + i), f, v128.load(to + i)));
+    }
+  }
+}
+
+/** The largest weight as a code: all of a byte where the dot takes bytes as unsigned. */
+// @ts-ignore: decorator
+@inline
+function most8(): f32 {
+  return WIDE == 1 ? 255 : 127;
+}
+
+/**
+ * Softmax weights of a row of scores, relative to `top`, as codes of output `lane` of a panel: blocks of 32 with a scale
+ * each, which makes its largest weight the largest code. Gives what the codes come to.
+ */
+function weigh8(line: usize, even: usize, top: f32, panel: usize, lane: usize): f32 {
+  let sum: f32 = 0;
+  for (let s: usize = 0; s < even << 2; s += 128, panel += UNPACKED) {
+    const p = line + s, to = panel + 4 * lane;
+    let a = f32x4.max(v128.load(p), v128.load(p, 16)), b = f32x4.max(v128.load(p, 32), v128.load(p, 48));
+    a = f32x4.max(a, f32x4.max(v128.load(p, 64), v128.load(p, 80)));
+    b = f32x4.max(b, f32x4.max(v128.load(p, 96), v128.load(p, 112)));
+    const highest = max4(f32x4.max(a, b)), scale: f32 = highest == LOWEST ? 0 : exp1(highest - top) / most8();
+    store<f32>(panel + CODES + 4 * lane, scale);
+    const h = f32x4.splat(highest), most = f32x4.splat(most8());
+    let count = i32x4.splat(0);
+    for (let i: usize = 0; i < 128; i += 64) {
+      const c0 = code8(p + i, h, most), c1 = code8(p + i + 16, h, most), c2 = code8(p + i + 32, h, most), c3 = code8(p + i + 48, h, most);
+      count = i32x4.add(count, i32x4.add(i32x4.add(c0, c1), i32x4.add(c2, c3)));
+      const v = i8x16.narrow_i16x8_u(i16x8.narrow_i32x4_s(c0, c1), i16x8.narrow_i32x4_s(c2, c3)), at = to + 4 * i;
+      v128.store_lane<i32>(at, v, 0);
+      v128.store_lane<i32>(at + 64, v, 1);
+      v128.store_lane<i32>(at + 128, v, 2);
+      v128.store_lane<i32>(at + 192, v, 3);
+    }
+    sum += scale * sum4(f32x4.convert_i32x4_s(count));
+  }
+  return sum;
+}
+
+// @ts-ignore: decorator
+@inline
+function code8(p: usize, highest: v128, most: v128): v128 {
+  return i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(exp4(f32x4.sub(v128.load(p), highest)), most)));
+}
+
+/** Eight rows of outputs, side by side `[d][ROWS]`, times a factor each. */
+function shrink8(o: usize, d: usize, factors: usize): void {
+  const a = v128.load(factors), b = v128.load(factors, 16);
+  for (let i: usize = 0; i < d; i++, o += 4 * ROWS) {
+    v128.store(o, f32x4.mul(v128.load(o), a));
+    v128.store(o, f32x4.mul(v128.load(o, 16), b), 16);
+  }
+}
+
+/** Scores of slots [s, s + even) of row r, soft-capped; LOWEST where the row does not see the slot. */
+function hide(line: usize, cache: usize, g: usize, n: usize, m: usize, s: usize, even: usize, r: usize, position: u32, window: u32, cap: f32): void {
+  if (cap != 0) for (let i: usize = 0; i < even << 2; i += 16) v128.store(line + i, f32x4.mul(tanh4(v128.load(line + i)), f32x4.splat(cap)));
+  const seen = n + r + 1, to = seen > s ? min2(seen - s, even) : 0;
+  for (let j = to; j < even; j++) store<f32>(line + 4 * j, LOWEST);
+  if (window == 0) return;
+  const first = firstSeen(cache, g, n + m, position + <u32>r, window);
+  for (let j: usize = 0; s + j < first && j < to; j++) store<f32>(line + 4 * j, LOWEST);
+}
+
+/** out `[m, d]` += weights `[m, n]` values `[n, d]`. */
+function mixRows(m: usize, n: usize, p: usize, ldp: usize, v: usize, row: usize, out: usize, ldo: usize): void {
+  const even = row & ~31;
+  gemm(m, even / 4, n, p, ldp, v, row, 32, out, ldo, true);
+  if (even < row)
+    for (let r: usize = 0; r < m; r++) {
+      let a = v128.load(out + r * ldo + even);
+      for (let j: usize = 0; j < n; j++) a = fma(v128.load32_splat(p + r * ldp + 4 * j), v128.load(v + j * row + even), a);
+      v128.store(out + r * ldo + even, a);
+    }
+}

@@ -1,0 +1,189 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// The three instruction forms of the module; FORM is set where it is compiled.
+//   0  plain SIMD: 8-bit numbers are widened to 16 bits and multiplied by i32x4.dot_i16x8_s
+//   1  relaxed SIMD, i16x8.relaxed_dot_i8x16_i7x16_s: sums of two products, added up in 16 bits
+//   2  relaxed SIMD, i32x4.relaxed_dot_i8x16_i7x16_add_s: sums of four products, added up in 32 bits
+// In all of them a lane of 32 bits is an output, its four bytes four inputs.
+
+/** How codes of 8 bits meet the dot of FORM 2: 0 as two digits of 4 bits, 1 unsigned (code + 128), 2 signed. */
+export let WIDE: i32 = 0;
+
+// V8 makes a vector constant anew wherever it is used, from Node 22 on: three instructions, two of them on one port.
+// These are loaded instead, from the bytes that the module keeps for itself.
+
+const TABLE: usize = 256;
+const DIGIT: usize = 0, FLIP: usize = 1, FIFTH: usize = 2, UPPER: usize = 3, BITS: usize = 4, UNIT: usize = 5, DEAD: usize = 6,
+  LOG2E: usize = 7, LN2: usize = 8, LN2_REST: usize = 9, POWERS: usize = 10, ONE: usize = 16, BIAS: usize = 17;
+
+// @ts-ignore: decorator
+@inline
+function constant(i: usize): v128 {
+  return v128.load(TABLE + 16 * i);
+}
+
+function put(i: usize, x: v128): void {
+  v128.store(TABLE + 16 * i, x);
+}
+
+/** Before anything else: how codes of 8 bits are multiplied; places the constants. */
+export function setWide(wide: i32): void {
+  WIDE = wide;
+  put(DIGIT, i8x16.splat(15));
+  put(FLIP, i8x16.splat(wide == 2 ? 0 : -128));
+  put(FIFTH, i8x16.splat(16));
+  put(UPPER, i8x16.splat(48));
+  put(BITS, i32x4.splat(HALF_BITS));
+  put(UNIT, f32x4.splat(HALF_UNIT));
+  put(DEAD, f32x4.splat(-87.0));
+  put(LOG2E, f32x4.splat(1.44269504088896341));
+  put(LN2, f32x4.splat(0.693359375));
+  put(LN2_REST, f32x4.splat(-2.12194440e-4));
+  put(POWERS, f32x4.splat(1.9875691500e-4));
+  put(POWERS + 1, f32x4.splat(1.3981999507e-3));
+  put(POWERS + 2, f32x4.splat(8.3334519073e-3));
+  put(POWERS + 3, f32x4.splat(4.1665795894e-2));
+  put(POWERS + 4, f32x4.splat(1.6666665459e-1));
+  put(POWERS + 5, f32x4.splat(5.0000001201e-1));
+  put(ONE, f32x4.splat(1.0));
+  put(BIAS, i32x4.splat(127));
+}
+
+/** 15 in every byte. */
+// @ts-ignore: decorator
+@inline
+export function digit(): v128 {
+  return constant(DIGIT);
+}
+/** What makes signed bytes of 8-bit codes what the dot takes. */
+// @ts-ignore: decorator
+@inline
+export function flip(): v128 {
+  return constant(FLIP);
+}
+/** 16, or 48, in every byte. */
+// @ts-ignore: decorator
+@inline
+export function fifth(): v128 {
+  return constant(FIFTH);
+}
+// @ts-ignore: decorator
+@inline
+export function upperTwo(): v128 {
+  return constant(UPPER);
+}
+/** What `halves` wants. */
+// @ts-ignore: decorator
+@inline
+export function halfBits(): v128 {
+  return constant(BITS);
+}
+// @ts-ignore: decorator
+@inline
+export function halfUnit(): v128 {
+  return constant(UNIT);
+}
+
+/** Bytes of an activation. */
+export const XB: usize = FORM == 0 ? 2 : 1;
+
+/** acc + codes (u8, four a lane) times the four activations at x, in every lane; acc as `widen` takes it. */
+// @ts-ignore: decorator
+@inline
+export function dot(x: usize, codes: v128, acc: v128): v128 {
+  if (FORM == 2) return i32x4.relaxed_dot_i8x16_i7x16_add_s(v128.load32_splat(x), codes, acc);
+  if (FORM == 1) return i16x8.add(acc, i16x8.relaxed_dot_i8x16_i7x16_s(v128.load32_splat(x), codes));
+  const even = i32x4.dot_i16x8_s(v128.load32_splat(x), v128.and(codes, i16x8.splat(0xff)));
+  const odd = i32x4.dot_i16x8_s(v128.load32_splat(x, 4), i16x8.shr_u(codes, 8));
+  return i32x4.add(acc, i32x4.add(even, odd));
+}
+
+/** The sums of a few dots, i32 a lane. In FORM 1 sums must fit 16 bits: 8 dots of 4-bit codes, 4 of 5, 2 of 6. */
+// @ts-ignore: decorator
+@inline
+export function widen(acc: v128): v128 {
+  return FORM == 1 ? i32x4.extadd_pairwise_i16x8_s(acc) : acc;
+}
+
+/** a * b + c, fused where the form allows it. */
+// @ts-ignore: decorator
+@inline
+export function fma(a: v128, b: v128, c: v128): v128 {
+  return FORM == 0 ? f32x4.add(f32x4.mul(a, b), c) : f32x4.relaxed_madd(a, b, c);
+}
+
+/** Bits of a half that move to their places in f32, and 2^112, which makes up for the bias, of subnormal ones too. */
+const HALF_BITS: i32 = 0x8fffe000;
+const HALF_UNIT: f32 = 5.192296858534828e33;
+
+/** Four halves (not infinite) as f32; `bits` and `unit` hold the above. */
+// @ts-ignore: decorator
+@inline
+export function halves(p: usize, bits: v128, unit: v128): v128 {
+  return f32x4.mul(v128.and(i32x4.shl(v128.load_ext<i16>(p), 13), bits), unit);
+}
+
+/** A half (not infinite) as f32. */
+export function half(p: usize): f32 {
+  return reinterpret<f32>((<i32>load<i16>(p) << 13) & HALF_BITS) * HALF_UNIT;
+}
+
+/** Four bfloat16 as f32. */
+// @ts-ignore: decorator
+@inline
+export function brains(p: usize): v128 {
+  return i32x4.shl(v128.load_ext<u16>(p), 16);
+}
+
+// @ts-ignore: decorator
+@inline
+export function sum4(s: v128): f32 {
+  return f32x4.extract_lane(s, 0) + f32x4.extract_lane(s, 1) + (f32x4.extract_lane(s, 2) + f32x4.extract_lane(s, 3));
+}
+
+// @ts-ignore: decorator
+@inline
+export function max4(s: v128): f32 {
+  return max(
+    max(f32x4.extract_lane(s, 0), f32x4.extract_lane(s, 1)),
+    max(f32x4.extract_lane(s, 2), f32x4.extract_lane(s, 3)),
+  );
+}
+
+/** e^x for x <= 0, about 1 ulp; exactly 0 below -87 (and at -Infinity). */
+// @ts-ignore: decorator
+@inline
+export function exp4(x: v128): v128 {
+  const dead = f32x4.lt(x, constant(DEAD));
+  x = f32x4.max(x, constant(DEAD));
+  const n = f32x4.nearest(f32x4.mul(x, constant(LOG2E)));
+  x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, constant(LN2))), f32x4.mul(n, constant(LN2_REST)));
+  let y = constant(POWERS);
+  y = fma(y, x, constant(POWERS + 1));
+  y = fma(y, x, constant(POWERS + 2));
+  y = fma(y, x, constant(POWERS + 3));
+  y = fma(y, x, constant(POWERS + 4));
+  y = fma(y, x, constant(POWERS + 5));
+  y = f32x4.add(fma(y, f32x4.mul(x, x), x), constant(ONE));
+  const scale = i32x4.shl(i32x4.add(i32x4.trunc_sat_f32x4_s(n), constant(BIAS)), 23);
+  return v128.andnot(f32x4.mul(y, scale), dead);
+}
+
+/** 1 / (1 + e^-x), for any x. */
+// @ts-ignore: decorator
+@inline
+export function sigmoid4(x: v128): v128 {
+  const e = exp4(f32x4.neg(f32x4.abs(x))), one = constant(ONE);
+  return f32x4.div(v128.bitselect(one, e, f32x4.ge(x, f32x4.splat(0))), f32x4.add(one, e));
+}
+
+/** tanh(x) for any x, within 2e-7. */
+// @ts-ignore: decorator
+@inline
+export function tanh4(x: v128): v128 {
+  // of |x|: (1 - e) / (1 + e), e = exp(-2 |x|); near 0, where 1 - e cancels, x - x³ / 3 + 2 x⁵ / 15
+  const size = f32x4.abs(x), one = constant(ONE), e = exp4(f32x4.mul(size, f32x4.splat(-2.0)));
+  const far = f32x4.div(f32x4.sub(one, e), f32x4.add(one, e)), square = f32x4.mul(x, x);
+  const near = f32x4.mul(size, fma(square, fma(square, f32x4.splat(0.13333334), f32x4.splat(-0.33333334)), one));
+  const y = v128.bitselect(near, far, f32x4.lt(size, f32x4.splat(0.05)));
+  return v128.bitselect(x, y, i32x4.splat(0x80000000));
+}

@@ -1,0 +1,473 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// All that differs from kind to kind of weight. Compiled once for each: the build puts the kind's number here.
+const KIND: i32 = KIND_NUMBER;
+//
+// Weights lie as panels: 16 outputs side by side, block after block of 32 inputs, at the width that the file has.
+//
+//   a block of 4-bit codes is 4 x 64 bytes: byte 64 q + 4 r + i holds input 4 q + i of output r in its low digit and
+//     input 16 + 4 q + i in its high one
+//   5 bits add 64 bytes: bit k of byte 4 r + i is the fifth bit of input 4 k + i
+//   6 bits add 128 bytes: two bits k of byte 64 h + 4 r + i are the upper bits of input 16 h + 4 k + i
+//   8 bits are 8 x 64 bytes: byte 64 q + 4 r + i is input 4 q + i of output r
+//   then 16 halves of scales and, for Q4_1 and Q5_1, 16 of minima
+//   K-quants: before 8 blocks 16 numbers d and (not Q6_K) 16 numbers dmin as f32, since as halves many are subnormal,
+//     which processors multiply a hundred times slower; after a block's codes 16 bytes of scales and 16 of minima
+//     (Q6_K: 16 signed scales for either half)
+//   F32, F16 and BF16: input after input, 16 numbers each
+
+import { WIDE, XB, brains, digit, dot, fifth, flip, fma, half, halfBits, halfUnit, halves, upperTwo, widen } from "./forms";
+import { BF16, F16, F32, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, panelBytes } from "./kinds";
+import { CODES, META, UNPACKED, putCodes } from "./unpacked";
+import { put16 } from "./put";
+
+/** Bits of a code. */
+const BITS: i32 = KIND == Q8_0 ? 8 : KIND == Q6_K ? 6 : KIND == Q5_0 || KIND == Q5_1 || KIND == Q5_K ? 5 : 4;
+/** Blocks stand behind one header in eights. */
+const SUPER: bool = KIND >= Q4_K;
+/** number = scale * code + minimum, rather than scale * (code - middle). */
+const MIN: bool = KIND == Q4_1 || KIND == Q5_1 || KIND == Q4_K || KIND == Q5_K;
+/** The code that means 0. */
+const MIDDLE: i32 = KIND == Q8_0 ? 128 : KIND == Q6_K ? 32 : KIND == Q5_0 ? 16 : 8;
+/** Bytes of a block's codes, of a block, of what stands before eight of them. */
+const CODE_BYTES: usize = BITS == 8 ? 512 : BITS == 6 ? 384 : BITS == 5 ? 320 : 256;
+const BLOCK: usize = CODE_BYTES + (MIN && !SUPER ? 64 : 32);
+const HEAD: usize = SUPER ? (KIND == Q6_K ? 64 : 128) : 0;
+/** Of a Q6_K block each half has a scale. */
+const HALVED: bool = KIND == Q6_K;
+/** Codes of 8 bits that the form cannot multiply go as two digits of 4. */
+const DIGITS: bool = KIND == Q8_0 && FORM == 1;
+const MAY_DIGITS: bool = KIND == Q8_0 && FORM == 2;
+
+// @ts-ignore: decorator
+@inline
+function headAt(panel: usize, b: usize): usize {
+  return panel + (b / 8) * (HEAD + 8 * BLOCK);
+}
+
+/** Where block b of a panel lies. */
+// @ts-ignore: decorator
+@inline
+function blockAt(panel: usize, b: usize): usize {
+  return panel + b * BLOCK + (SUPER ? (b / 8 + 1) * HEAD : 0);
+}
+
+/**
+ * Codes of four outputs (vector r of a panel) at inputs 4 q to 4 q + 3, a byte each, q < 4 of the block at p.
+ * `low` is what `lowMask` gives, `high` what `highMask` does.
+ */
+// @ts-ignore: decorator
+@inline
+function early(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
+  const at = p + 16 * r, v = v128.load(at + 64 * q);
+  if (BITS == 8) return v128.xor(v, low);
+  const lower = v128.and(v, low);
+  if (BITS == 4) return lower;
+  const upper = v128.load(at, 256);
+  if (BITS == 5) return v128.or(lower, v128.and(i16x8.shl(upper, 4 - <i32>q), high));
+  return v128.or(lower, v128.and(pairs(upper, <i32>q), high));
+}
+
+/** The same at inputs 16 + 4 q to 16 + 4 q + 3. */
+// @ts-ignore: decorator
+@inline
+function late(p: usize, q: usize, r: usize, low: v128, high: v128): v128 {
+  const at = p + 16 * r;
+  if (BITS == 8) return early(p, q + 4, r, low, high);
+  const lower = v128.and(i16x8.shr_u(v128.load(at + 64 * q), 4), low);
+  if (BITS == 4) return lower;
+  if (BITS == 5) return v128.or(lower, v128.and(i16x8.shr_u(v128.load(at, 256), <i32>q), high));
+  return v128.or(lower, v128.and(pairs(v128.load(at, 320), <i32>q), high));
+}
+
+/** Bits 2 k and 2 k + 1 of each byte in the places of bits 4 and 5. */
+// @ts-ignore: decorator
+@inline
+function pairs(upper: v128, k: i32): v128 {
+  return k < 2 ? i16x8.shl(upper, 4 - 2 * k) : i16x8.shr_u(upper, 2 * k - 4);
+}
+
+/** Codes of 8 bits are signed in the file and, unless the dot takes them so, counted from -128 in what it is given. */
+// @ts-ignore: decorator
+@inline
+function lowMask(): v128 {
+  return BITS == 8 ? flip() : digit();
+}
+// @ts-ignore: decorator
+@inline
+function highMask(): v128 {
+  return BITS == 6 ? upperTwo() : fifth();
+}
+
+/** Four u8 as f32. */
+// @ts-ignore: decorator
+@inline
+function bytes4(p: usize): v128 {
+  return f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_u(i16x8.extend_low_i8x16_u(v128.load32_zero(p))));
+}
+
+/** Four i8 as f32. */
+// @ts-ignore: decorator
+@inline
+function signed4(p: usize): v128 {
+  return f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(i16x8.extend_low_i8x16_s(v128.load32_zero(p))));
+}
+
+/** Scales of four outputs; p is the block, head what stands before its eight, half 1 for a Q6_K block's second half. */
+// @ts-ignore: decorator
+@inline
+function scales(head: usize, p: usize, r: usize, half: usize, bits: v128, unit: v128): v128 {
+  const at = p + CODE_BYTES;
+  if (HALVED) return f32x4.mul(v128.load(head + 16 * r), signed4(at + 16 * half + 4 * r));
+  if (SUPER) return f32x4.mul(v128.load(head + 16 * r), bytes4(at + 4 * r));
+  return halves(at + 8 * r, bits, unit);
+}
+
+/** Minima of four outputs, as they are added. */
+// @ts-ignore: decorator
+@inline
+function minima(head: usize, p: usize, r: usize, bits: v128, unit: v128): v128 {
+  const at = p + CODE_BYTES;
+  if (SUPER) return f32x4.neg(f32x4.mul(v128.load(head + 64 + 16 * r), bytes4(at + 16 + 4 * r)));
+  return halves(at + 32 + 8 * r, bits, unit);
+}
+
+/** Numbers of four outputs at one input of a panel of floats. */
+// @ts-ignore: decorator
+@inline
+function floats(panel: usize, k: usize, r: usize, bits: v128, unit: v128): v128 {
+  if (KIND == F32) return v128.load(panel + 64 * k + 16 * r);
+  if (KIND == F16) return halves(panel + 32 * k + 8 * r, bits, unit);
+  return brains(panel + 32 * k + 8 * r);
+}
+
+/** Code (or, of Q8_0, signed byte + 128) of input i of output r in the block at p. */
+function codeOf(p: usize, i: usize, r: usize): i32 {
+  const byte = 4 * r + (i & 3);
+  if (BITS == 8) return <i32>load<i8>(p + 64 * (i >> 2) + byte) + 128;
+  const digit = (<i32>load<u8>(p + 64 * ((i >> 2) & 3) + byte) >> (i < 16 ? 0 : 4)) & 15;
+  if (BITS == 4) return digit;
+  if (BITS == 5) return digit | (((<i32>load<u8>(p + 256 + byte) >> <i32>(i >> 2)) & 1) << 4);
+  return digit | (((<i32>load<u8>(p + 256 + (i < 16 ? 0 : 64) + byte) >> <i32>(2 * ((i >> 2) & 3))) & 3) << 4);
+}
+
+/** One lane of a vector. */
+function lane(v: v128, i: usize): f32 {
+  if (i == 0) return f32x4.extract_lane(v, 0);
+  if (i == 1) return f32x4.extract_lane(v, 1);
+  return i == 2 ? f32x4.extract_lane(v, 2) : f32x4.extract_lane(v, 3);
+}
+
+/** The numbers of output r of a panel, `[inputs]` f32, as the file has them. */
+export function row(panel: usize, inputs: usize, r: usize, out: usize): void {
+  const bits = halfBits(), unit = halfUnit();
+  if (KIND <= BF16) {
+    for (let k: usize = 0; k < inputs; k++) store<f32>(out + 4 * k, lane(floats(panel, k, r >> 2, bits, unit), r & 3));
+    return;
+  }
+  for (let b: usize = 0; b < inputs / 32; b++) {
+    const p = blockAt(panel, b), head = headAt(panel, b);
+    for (let i: usize = 0; i < 32; i++, out += 4) {
+      const d = lane(scales(head, p, r >> 2, i >> 4, bits, unit), r & 3), code = codeOf(p, i, r);
+      if (MIN) store<f32>(out, d * <f32>code + lane(minima(head, p, r >> 2, bits, unit), r & 3));
+      else store<f32>(out, d * <f32>(code - MIDDLE));
+    }
+  }
+}
+
+// ---- packing
+
+/** Bytes of a block of 32 inputs in the file, or of a K-quant's 256. */
+const STORED: usize = KIND == Q8_0 ? 34 : KIND == Q4_0 ? 18 : KIND == Q4_1 ? 20 : KIND == Q5_0 ? 22 : KIND == Q5_1 ? 24
+  : KIND == Q4_K ? 144 : KIND == Q5_K ? 176 : 210;
+/** Where the digits of a stored block lie. */
+const STORED_DIGITS: usize = KIND == Q4_0 ? 2 : KIND == Q4_1 ? 4 : KIND == Q5_0 ? 6 : KIND == Q5_1 ? 8 : KIND == Q4_K ? 16 : 48;
+
+/** Code i of the j-th 32 of the stored block at s. */
+// @ts-ignore: decorator
+@inline
+function storedCode(s: usize, j: usize, i: usize): i32 {
+  if (KIND == Q8_0) return load<u8>(s + 2 + i);
+  if (KIND == Q6_K) {
+    const low = (<i32>load<u8>(s + 64 * (j >> 2) + 32 * (j & 1) + i) >> <i32>(4 * ((j >> 1) & 1))) & 15;
+    return low | (((<i32>load<u8>(s + 128 + 32 * (j >> 2) + i) >> <i32>(2 * (j & 3))) & 3) << 4);
+  }
+  if (SUPER) {
+    const low = (<i32>load<u8>(s + STORED_DIGITS + 32 * (j >> 1) + i) >> <i32>(4 * (j & 1))) & 15;
+    return BITS == 4 ? low : low | (((<i32>load<u8>(s + 16 + i) >> <i32>j) & 1) << 4);
+  }
+  const low = (<i32>load<u8>(s + STORED_DIGITS + (i & 15)) >> (i < 16 ? 0 : 4)) & 15;
+  return BITS == 4 ? low : low | (((<i32>load<u32>(s + STORED_DIGITS - 4) >> <i32>i) & 1) << 4);
+}
+
+/** Puts a code where a panel has it; the panel was zeroed. */
+// @ts-ignore: decorator
+@inline
+function putCode(p: usize, r: usize, i: usize, code: i32): void {
+  const byte = 4 * r + (i & 3);
+  if (BITS == 8) {
+    store<u8>(p + 64 * (i >> 2) + byte, code);
+    return;
+  }
+  const at = p + 64 * ((i >> 2) & 3) + byte;
+  store<u8>(at, <i32>load<u8>(at) | ((code & 15) << (i < 16 ? 0 : 4)));
+  if (BITS == 5) {
+    const upper = p + 256 + byte;
+    store<u8>(upper, <i32>load<u8>(upper) | ((code >> 4) << <i32>(i >> 2)));
+  }
+  if (BITS == 6) {
+    const upper = p + 256 + (i < 16 ? 0 : 64) + byte;
+    store<u8>(upper, <i32>load<u8>(upper) | ((code >> 4) << <i32>(2 * ((i >> 2) & 3))));
+  }
+}
+
+/** The j-th of a K-quant's eight 6-bit scales (part 0) or minima (part 4). */
+function sixBits(s: usize, j: usize, part: i32): i32 {
+  if (j < 4) return <i32>load<u8>(s + part + j) & 63;
+  return ((<i32>load<u8>(s + 4 + j) >> part) & 15) | ((<i32>load<u8>(s + part + j - 4) >> 6) << 4);
+}
+
+/** Packs at most 16 rows of `inputs` numbers, `rowBytes` apart, into one panel; outputs that are missing are zero. */
+export function pack(src: usize, rowBytes: usize, rows: usize, inputs: usize, panel: usize): void {
+  memory.fill(panel, 0, panelBytes(KIND, <i32>inputs));
+  for (let r: usize = 0; r < rows; r++) {
+    let s = src + r * rowBytes;
+    if (KIND <= BF16) {
+      for (let k: usize = 0; k < inputs; k++)
+        if (KIND == F32) store<u32>(panel + 64 * k + 4 * r, load<u32>(s + 4 * k));
+        else store<u16>(panel + 32 * k + 2 * r, load<u16>(s + 2 * k));
+      continue;
+    }
+    for (let b: usize = 0; b < inputs / 32; b++) {
+      const j = SUPER ? b & 7 : 0, p = blockAt(panel, b), after = p + CODE_BYTES;
+      for (let i: usize = 0; i < 32; i++) putCode(p, r, i, storedCode(s, j, i));
+      if (KIND == Q6_K) {
+        store<u8>(after + r, load<u8>(s + 192 + 2 * j));
+        store<u8>(after + 16 + r, load<u8>(s + 192 + 2 * j + 1));
+      } else if (SUPER) {
+        store<u8>(after + r, sixBits(s + 4, j, 0));
+        store<u8>(after + 16 + r, sixBits(s + 4, j, 4));
+      } else {
+        store<u16>(after + 2 * r, load<u16>(s));
+        if (MIN) store<u16>(after + 32 + 2 * r, load<u16>(s + 2));
+      }
+      if (SUPER && j == 7) {
+        const head = headAt(panel, b);
+        store<f32>(head + 4 * r, half(s + (KIND == Q6_K ? 208 : 0)));
+        if (MIN) store<f32>(head + 64 + 4 * r, half(s + 2));
+      }
+      if (!SUPER || j == 7) s += STORED;
+    }
+  }
+}
+
+// ---- one row of activations in 8 bits
+
+/** What 0 is as a code, the way `early` and `late` give it. */
+// @ts-ignore: decorator
+@inline
+function zero(): f32 {
+  return KIND == Q8_0 && WIDE == 2 ? 0 : <f32>MIDDLE;
+}
+
+/** Sums over the first or the second 16 inputs, i32. */
+// @ts-ignore: decorator
+@inline
+function sumsEarly(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
+  const a = dot(x + 4 * XB, early(p, 1, r, low, high), dot(x, early(p, 0, r, low, high), i32x4.splat(0)));
+  if (FORM == 1 && BITS == 6)
+    return i32x4.add(widen(a), widen(dot(x + 12 * XB, early(p, 3, r, low, high), dot(x + 8 * XB, early(p, 2, r, low, high), i32x4.splat(0)))));
+  return widen(dot(x + 12 * XB, early(p, 3, r, low, high), dot(x + 8 * XB, early(p, 2, r, low, high), a)));
+}
+
+// @ts-ignore: decorator
+@inline
+function sumsLate(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
+  const a = dot(x + 20 * XB, late(p, 1, r, low, high), dot(x + 16 * XB, late(p, 0, r, low, high), i32x4.splat(0)));
+  if (FORM == 1 && BITS == 6)
+    return i32x4.add(widen(a), widen(dot(x + 28 * XB, late(p, 3, r, low, high), dot(x + 24 * XB, late(p, 2, r, low, high), i32x4.splat(0)))));
+  return widen(dot(x + 28 * XB, late(p, 3, r, low, high), dot(x + 24 * XB, late(p, 2, r, low, high), a)));
+}
+
+/** Sums over the 32 inputs of a block, i32. */
+// @ts-ignore: decorator
+@inline
+function sums32(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
+  if (FORM != 1 || BITS > 4) return i32x4.add(sumsEarly(p, x, r, low, high), sumsLate(p, x, r, low, high));
+  let a = i32x4.splat(0);
+  a = dot(x, early(p, 0, r, low, high), a); a = dot(x + 4 * XB, early(p, 1, r, low, high), a);
+  a = dot(x + 8 * XB, early(p, 2, r, low, high), a); a = dot(x + 12 * XB, early(p, 3, r, low, high), a);
+  a = dot(x + 16 * XB, late(p, 0, r, low, high), a); a = dot(x + 20 * XB, late(p, 1, r, low, high), a);
+  a = dot(x + 24 * XB, late(p, 2, r, low, high), a); a = dot(x + 28 * XB, late(p, 3, r, low, high), a);
+  return widen(a);
+}
+
+/** The same for codes of 8 bits, by their low and high digits. */
+// @ts-ignore: decorator
+@inline
+function sumsOfDigits(p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
+  const mask = digit();
+  let a = i32x4.splat(0), b = a;
+  for (let q: usize = 0; q < 8; q++, x += 4 * XB) {
+    const v = early(p, q, r, low, high);
+    a = dot(x, v128.and(v, mask), a);
+    b = dot(x, v128.and(i16x8.shr_u(v, 4), mask), b);
+  }
+  return i32x4.add(widen(a), i32x4.shl(widen(b), 4));
+}
+
+// @ts-ignore: decorator
+@inline
+function sums(digits: bool, p: usize, x: usize, r: usize, low: v128, high: v128): v128 {
+  return digits ? sumsOfDigits(p, x, r, low, high) : sums32(p, x, r, low, high);
+}
+
+/** f + a block's products with four outputs. */
+// @ts-ignore: decorator
+@inline
+function scaled(sums: v128, head: usize, p: usize, s: v128, m: v128, r: usize, f: v128, bits: v128, unit: v128): v128 {
+  const i = f32x4.convert_i32x4_s(sums), d = scales(head, p, r, 0, bits, unit);
+  if (MIN) return fma(minima(head, p, r, bits, unit), m, fma(f32x4.mul(i, s), d, f));
+  return fma(fma(i, s, m), d, f);
+}
+
+// @ts-ignore: decorator
+@inline
+function scaledHalves(head: usize, p: usize, x: usize, s: v128, a: v128, b: v128, r: usize, f: v128, low: v128, high: v128): v128 {
+  const i = fma(f32x4.convert_i32x4_s(sumsEarly(p, x, r, low, high)), s, a), j = fma(f32x4.convert_i32x4_s(sumsLate(p, x, r, low, high)), s, b);
+  return fma(j, scales(head, p, r, 1, i, i), fma(i, scales(head, p, r, 0, i, i), f));
+}
+
+// @ts-ignore: decorator
+@inline
+function products(digits: bool, w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
+  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = f32x4.splat(-zero());
+  const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
+  for (let p = from; p < to; p++) {
+    let head = w + p * size, at = head + HEAD, xp = x, mp = meta;
+    let f0 = f32x4.splat(0), f1 = f0, f2 = f0, f3 = f0;
+    for (let b: usize = 0; b < blocks; b++, at += BLOCK, xp += 32 * XB, mp += META) {
+      if (SUPER && b > 0 && (b & 7) == 0) {
+        head = at;
+        at += HEAD;
+      }
+      const s = v128.load32_splat(mp), sum = v128.load32_splat(mp, 4);
+      if (HALVED) {
+        const first = v128.load32_splat(mp, 8), a = f32x4.mul(first, negative), c = f32x4.mul(f32x4.sub(sum, first), negative);
+        f0 = scaledHalves(head, at, xp, s, a, c, 0, f0, low, high); f1 = scaledHalves(head, at, xp, s, a, c, 1, f1, low, high);
+        f2 = scaledHalves(head, at, xp, s, a, c, 2, f2, low, high); f3 = scaledHalves(head, at, xp, s, a, c, 3, f3, low, high);
+        continue;
+      }
+      const m = MIN ? sum : f32x4.mul(sum, negative);
+      f0 = scaled(sums(digits, at, xp, 0, low, high), head, at, s, m, 0, f0, bits, unit);
+      f1 = scaled(sums(digits, at, xp, 1, low, high), head, at, s, m, 1, f1, bits, unit);
+      f2 = scaled(sums(digits, at, xp, 2, low, high), head, at, s, m, 2, f2, bits, unit);
+      f3 = scaled(sums(digits, at, xp, 3, low, high), head, at, s, m, 3, f3, bits, unit);
+    }
+    put16(out, outputs, bias, p, f0, f1, f2, f3);
+  }
+}
+
+/** One row in 8 bits times panels [from, to): output o at out + 4 o, bias the same or 0. */
+export function rowProduct(w: usize, blocks: usize, x: usize, meta: usize, out: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
+  if (KIND <= BF16) return;
+  if (DIGITS) products(true, w, blocks, x, meta, out, outputs, bias, from, to);
+  else if (MAY_DIGITS && WIDE == 0) products(true, w, blocks, x, meta, out, outputs, bias, from, to);
+  else products(false, w, blocks, x, meta, out, outputs, bias, from, to);
+}
+
+// ---- a panel unpacked, for many rows
+
+/** Blocks [first, first + count) to a byte a code (FORM 0: two); of Q8_0 by digits to two blocks each. */
+export function unpack(panel: usize, first: usize, count: usize, to: usize): void {
+  if (KIND <= BF16) return;
+  const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
+  for (let b = first; b < first + count; b++, to += UNPACKED) {
+    const p = blockAt(panel, b), head = headAt(panel, b);
+    const digits = DIGITS ? true : MAY_DIGITS ? WIDE == 0 : false;
+    if (KIND == Q8_0 && digits) {
+      // code - 128 = low + 16 high - 128: two blocks, of scales s and 16 s
+      const mask = digit(), after = to + UNPACKED;
+      for (let r: usize = 0; r < 4; r++) {
+        const s = scales(head, p, r, 0, bits, unit);
+        for (let q: usize = 0; q < 8; q++) {
+          const v = early(p, q, r, low, high);
+          putCodes(to, q, r, v128.and(v, mask));
+          putCodes(after, q, r, v128.and(i16x8.shr_u(v, 4), mask));
+        }
+        v128.store(to + CODES + 16 * r, s);
+        v128.store(to + CODES + 64 + 16 * r, f32x4.mul(s, f32x4.splat(-128)));
+        v128.store(after + CODES + 16 * r, f32x4.mul(s, f32x4.splat(16)));
+        v128.store(after + CODES + 64 + 16 * r, f32x4.splat(0));
+      }
+      to = after;
+      continue;
+    }
+    for (let r: usize = 0; r < 4; r++) {
+      putCodes(to, 0, r, early(p, 0, r, low, high)); putCodes(to, 1, r, early(p, 1, r, low, high));
+      putCodes(to, 2, r, early(p, 2, r, low, high)); putCodes(to, 3, r, early(p, 3, r, low, high));
+      putCodes(to, 4, r, late(p, 0, r, low, high)); putCodes(to, 5, r, late(p, 1, r, low, high));
+      putCodes(to, 6, r, late(p, 2, r, low, high)); putCodes(to, 7, r, late(p, 3, r, low, high));
+      v128.store(to + CODES + 16 * r, scales(head, p, r, 0, bits, unit));
+      if (HALVED) v128.store(to + CODES + 64 + 16 * r, scales(head, p, r, 1, bits, unit));
+      if (MIN) v128.store(to + CODES + 64 + 16 * r, minima(head, p, r, bits, unit));
+    }
+  }
+}
+
+// ---- numbers, for f32 activations
+
+/** A vector of codes, four inputs of four outputs, as numbers. */
+// @ts-ignore: decorator
+@inline
+function numbers4(v: v128, to: usize, d: v128, n: v128, z: v128): void {
+  for (let i = 0; i < 4; i++, to += 64) {
+    let code = i32x4.shl(v, 24 - 8 * i);
+    code = KIND == Q8_0 && WIDE == 2 ? i32x4.shr_s(code, 24) : i32x4.shr_u(code, 24);
+    const c = f32x4.convert_i32x4_s(code);
+    v128.store(to, MIN ? f32x4.add(f32x4.mul(c, d), n) : f32x4.mul(f32x4.sub(c, z), d));
+  }
+}
+
+/** Inputs [first, first + count) of a panel as f32 `[count][16]`; both multiples of 32 where there are codes. */
+export function numbers(panel: usize, first: usize, count: usize, to: usize): void {
+  const bits = halfBits(), unit = halfUnit();
+  if (KIND <= BF16) {
+    for (let k = first; k < first + count; k++, to += 64)
+      for (let r: usize = 0; r < 4; r++) v128.store(to + 16 * r, floats(panel, k, r, bits, unit));
+    return;
+  }
+  const z = f32x4.splat(zero()), low = lowMask(), high = highMask();
+  for (let b = first / 32; b < (first + count) / 32; b++, to += 2048) {
+    const p = blockAt(panel, b), head = headAt(panel, b);
+    for (let r: usize = 0; r < 4; r++) {
+      const d = scales(head, p, r, 0, bits, unit), e = HALVED ? scales(head, p, r, 1, bits, unit) : d;
+      const n = MIN ? minima(head, p, r, bits, unit) : d;
+      for (let q: usize = 0; q < 4; q++) {
+        numbers4(early(p, q, r, low, high), to + 16 * r + 256 * q, d, n, z);
+        numbers4(late(p, q, r, low, high), to + 16 * r + 256 * (q + 4), e, n, z);
+      }
+    }
+  }
+}
+
+/** One row of f32 times 16 outputs of `count` inputs of floats, added to out where `more`. */
+export function rowOfFloats(panel: usize, count: usize, x: usize, p: usize, out: usize, outputs: usize, bias: usize, more: bool): void {
+  if (KIND > BF16) return;
+  const bits = halfBits(), unit = halfUnit();
+  let a0 = f32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+  let k: usize = 0;
+  for (; k + 2 <= count; k += 2, x += 8) {
+    let s = v128.load32_splat(x);
+    a0 = fma(s, floats(panel, k, 0, bits, unit), a0); a1 = fma(s, floats(panel, k, 1, bits, unit), a1);
+    a2 = fma(s, floats(panel, k, 2, bits, unit), a2); a3 = fma(s, floats(panel, k, 3, bits, unit), a3);
+    s = v128.load32_splat(x, 4);
+    b0 = fma(s, floats(panel, k + 1, 0, bits, unit), b0); b1 = fma(s, floats(panel, k + 1, 1, bits, unit), b1);
+    b2 = fma(s, floats(panel, k + 1, 2, bits, unit), b2); b3 = fma(s, floats(panel, k + 1, 3, bits, unit), b3);
+  }
+  if (k < count) {
+    const s = v128.load32_splat(x);
+    a0 = fma(s, floats(panel, k, 0, bits, unit), a0); a1 = fma(s, floats(panel, k, 1, bits, unit), a1);
+    a2 = fma(s, floats(panel, k, 2, bits, unit), a2); a3 = fma(s, floats(panel, k, 3, bits, unit), a3);
+  }
+  put16(out, outputs, more ? out : bias, p, f32x4.add(a0, b0), f32x4.add(a1, b1), f32x4.add(a2, b2), f32x4.add(a3, b3));
+}

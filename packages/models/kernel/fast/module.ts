@@ -1,0 +1,10 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// The engine `fast` of @kv/models. Rebuild: `node scripts/build-kernel.mjs`. Pointers are byte offsets into the memory
+// that all threads share; there is no allocator: the caller places everything.
+
+export { eights, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
+export { setWide } from "./forms";
+export { panelBytes } from "./kinds";
+export { SCRATCH, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";
+export { call, ownBytes, serve } from "./run";
+export { controlBytes, join, spin } from "./team";

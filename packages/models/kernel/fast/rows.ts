@@ -1,0 +1,84 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// What happens to rows between products. Rows have room up to a multiple of four numbers.
+
+import { fma, sigmoid4, sum4, tanh4 } from "./forms";
+
+/** out = x / sqrt(mean(x²) + eps) * gain, for every `run` numbers of `width`. */
+export function norm(x: usize, out: usize, width: usize, run: usize, gain: usize, eps: f32): void {
+  const whole = (run & ~3) << 2, size = run << 2;
+  for (let end = x + 4 * width; x < end; x += size, out += size) {
+    let a = f32x4.splat(0), b = a, i: usize = 0;
+    for (; i + 32 <= whole; i += 32) {
+      const v = v128.load(x + i), w = v128.load(x + i, 16);
+      a = fma(v, v, a);
+      b = fma(w, w, b);
+    }
+    for (; i < whole; i += 16) a = fma(v128.load(x + i), v128.load(x + i), a);
+    let sum = sum4(f32x4.add(a, b));
+    for (; i < size; i += 4) sum += load<f32>(x + i) * load<f32>(x + i);
+    const scale: f32 = 1 / sqrt<f32>(sum / <f32>run + eps), s = f32x4.splat(scale);
+    for (i = 0; i < whole; i += 16) v128.store(out + i, f32x4.mul(f32x4.mul(v128.load(x + i), s), v128.load(gain + i)));
+    for (; i < size; i += 4) store<f32>(out + i, load<f32>(x + i) * scale * load<f32>(gain + i));
+  }
+}
+
+/** out = x + y */
+export function add(x: usize, y: usize, out: usize, width: usize): void {
+  for (let i: usize = 0; i < width << 2; i += 16) v128.store(out + i, f32x4.add(v128.load(x + i), v128.load(y + i)));
+}
+
+export function copy(x: usize, out: usize, width: usize): void {
+  memory.copy(out, x, 4 * width);
+}
+
+/** Pairs (i, i + rotary / 2) of every head turned by the angles of cos and sin `[rotary / 2]`, the rest copied. */
+export function rope(x: usize, out: usize, heads: usize, headDim: usize, rotary: usize, cos: usize, sin: usize): void {
+  const half = rotary << 1;
+  for (let h: usize = 0; h < heads; h++, x += 4 * headDim, out += 4 * headDim) {
+    let i: usize = 0;
+    for (; i + 16 <= half; i += 16) {
+      const a = v128.load(x + i), b = v128.load(x + half + i), c = v128.load(cos + i), s = v128.load(sin + i);
+      v128.store(out + i, f32x4.sub(f32x4.mul(a, c), f32x4.mul(b, s)));
+      v128.store(out + half + i, f32x4.add(f32x4.mul(b, c), f32x4.mul(a, s)));
+    }
+    for (; i < half; i += 4) {
+      const a = load<f32>(x + i), b = load<f32>(x + half + i), c = load<f32>(cos + i), s = load<f32>(sin + i);
+      store<f32>(out + i, a * c - b * s);
+      store<f32>(out + half + i, b * c + a * s);
+    }
+    if (rotary < headDim) memory.copy(out + 2 * half, x + 2 * half, 4 * (headDim - rotary));
+  }
+}
+
+export const SILU: usize = 0;
+
+/** out = activation(gate) * up; out may be either of them. */
+export function gate(how: usize, gates: usize, ups: usize, out: usize, width: usize): void {
+  const end = width << 2;
+  if (how == SILU)
+    for (let i: usize = 0; i < end; i += 16) {
+      const x = v128.load(gates + i);
+      v128.store(out + i, f32x4.mul(f32x4.mul(x, sigmoid4(x)), v128.load(ups + i)));
+    }
+  else {
+    // x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³))) = x sigmoid(2 sqrt(2 / pi) (x + 0.044715 x³))
+    for (let i: usize = 0; i < end; i += 16) {
+      const x = v128.load(gates + i), cube = f32x4.mul(f32x4.mul(x, x), x);
+      const y = f32x4.mul(fma(cube, f32x4.splat(0.044715), x), f32x4.splat(1.5957691216057308));
+      v128.store(out + i, f32x4.mul(f32x4.mul(x, sigmoid4(y)), v128.load(ups + i)));
+    }
+  }
+}
+
+/** out = x * by */
+export function scale(x: usize, out: usize, width: usize, by: f32): void {
+  const f = f32x4.splat(by);
+  for (let i: usize = 0; i < width << 2; i += 16) v128.store(out + i, f32x4.mul(v128.load(x + i), f));
+}
+
+/** out = cap * tanh(x / cap) */
+export function softcap(x: usize, out: usize, width: usize, cap: f32): void {
+  const c = f32x4.splat(cap), inverse = f32x4.splat(1 / cap);
+  for (let i: usize = 0; i < width << 2; i += 16)
+    v128.store(out + i, f32x4.mul(tanh4(f32x4.mul(v128.load(x + i), inverse)), c));
+}

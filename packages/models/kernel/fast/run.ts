@@ -1,0 +1,221 @@
+// @ts-nocheck: AssemblyScript, not TypeScript
+// Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
+
+import { append, attendRows, attendToken, joinToken, packCache } from "./attend";
+import { XB } from "./forms";
+import { BF16 } from "./kinds";
+import { SCRATCH, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
+import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
+import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
+import { META } from "./unpacked";
+
+const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15;
+
+/** Added to the kind of a product whose activations stay f32. */
+const EXACT: i32 = 256;
+
+/**
+ * Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys, where the
+ * last queries of each layer go and how many, where the weights' sums go, and their stride.
+ */
+let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0,
+  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0;
+/** Rows of an operation that are this thread's. */
+let FROM: usize = 0, TO: usize = 0;
+
+// @ts-ignore: decorator
+@inline
+function w(i: usize): usize {
+  return <usize>load<u32>(PC + 4 * i);
+}
+
+/** An address: as it is, or in the command's rows (1), or in what is this thread's own (2). */
+function at(i: usize): usize {
+  const x = w(i), base = x & 3;
+  return (x & ~3) + (base == 1 ? PLACE : base == 2 ? OWN : 0);
+}
+
+// @ts-ignore: decorator
+@inline
+function real(i: usize): f32 {
+  return reinterpret<f32>(load<u32>(PC + 4 * i));
+}
+
+/** Of a single row each thread has a share of the columns. */
+const COLUMNS: usize = 2;
+
+/** Whose rows: all of them for everybody (0), or a share (1). */
+function rowsOf(mode: usize): void {
+  FROM = mode == 0 ? 0 : shareFrom(M);
+  TO = mode == 0 ? <usize>M : shareTo(M);
+}
+
+/** Bytes of what is every thread's own before what the code places there: scratch of products. */
+export function ownBytes(): usize {
+  return SCRATCH;
+}
+
+/** Panels [from, to) of one weight; `out` is that of its first panel. */
+function panels(kind: i32, weight: usize, inputs: usize, q: usize, meta: usize, x: usize, ldx: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
+  const rows = <usize>M;
+  if (kind >= EXACT || kind <= BF16) floatProduct(kind & 255, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
+  else if (rows == 1) rowProduct(kind, weight, inputs / 32, q, meta, out, outputs, bias, from, to);
+  else rowsProduct(kind, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
+}
+
+function product(): void {
+  const outputs = w(10), count = (outputs + 15) / 16, size = w(12), pieces = (count + size - 1) / size;
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
+    const from = <usize>piece * size;
+    panels(<i32>w(1), w(2), w(3), at(4), at(5), at(6), w(7), at(8), w(9), outputs, w(11), from, min2(from + size, count));
+  }
+}
+
+/** Gates go to the output, ups to rows of this thread's own, a panel at a time. */
+function gated(): void {
+  const outputs = w(13), count = (outputs + 15) / 16, size = w(14), pieces = (count + size - 1) / size;
+  const out = at(11), ldo = w(12), ups = at(15), rows = <usize>M;
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces))
+    for (let p = <usize>piece * size; p < min2((<usize>piece + 1) * size, count); p++) {
+      const wide = min2(16, outputs - 16 * p), o = out + 64 * p;
+      panels(<i32>w(2), w(3), w(6), at(7), at(8), at(9), w(10), out, ldo, outputs, w(16), p, p + 1);
+      // one panel alone, so that its outputs start where the rows do
+      panels(<i32>w(4), w(5) + p * w(18), w(6), at(7), at(8), at(9), w(10), ups, 64, wide, w(17) ? w(17) + 64 * p : 0, 0, 1);
+      for (let r: usize = 0; r < rows; r++) gate(w(1), o + r * ldo, ups + 64 * r, o + r * ldo, wide);
+    }
+}
+
+/** Numbers under a soft cap, or (1) times a factor; never in place, since threads may all compute the same ones. */
+function bend(x: usize, out: usize, width: usize): void {
+  if (w(8) == 0) softcap(x, out, width, real(6));
+  else scale(x, out, width, real(6));
+}
+
+/** Where a layer's sums of weights go; 0 for nowhere. */
+function sharesOf(layer: usize, heads: usize): usize {
+  return SHARES ? SHARES + layer * 4 * heads * STRIDE : 0;
+}
+
+/** Runs the code of the command. */
+function run(): void {
+  while (PC != STOP) {
+    switch (load<u32>(PC)) {
+      case BARRIER:
+        barrier();
+        PC += 4;
+        break;
+      case NORM:
+        rowsOf(w(9));
+        for (let r = FROM; r < TO; r++) norm(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), real(8));
+        PC += 40;
+        break;
+      case QUANTISE:
+        rowsOf(w(6));
+        for (let r = FROM; r < TO; r++) {
+          // several rows lie in fours
+          const four = r & ~3, lane = r & 3, q = at(4) + four * w(3) * XB + 4 * lane, meta = at(5) + META * (four * (w(3) / 32) + lane);
+          quantise(at(1) + r * w(2), w(3), q, meta, M == 1 ? 1 : 4);
+        }
+        PC += 28;
+        break;
+      case PRODUCT:
+        product();
+        PC += 52;
+        break;
+      case GATED:
+        gated();
+        PC += 76;
+        break;
+      case GATE:
+        rowsOf(w(9));
+        for (let r = FROM; r < TO; r++) gate(w(1), at(2) + r * w(3), at(4) + r * w(5), at(6) + r * w(7), w(8));
+        PC += 40;
+        break;
+      case ADD:
+        rowsOf(w(8));
+        for (let r = FROM; r < TO; r++) add(at(1) + r * w(2), at(3) + r * w(4), at(5) + r * w(6), w(7));
+        PC += 36;
+        break;
+      case ROPE:
+        rowsOf(w(8));
+        for (let r = FROM; r < TO; r++)
+          rope(at(1) + r * w(2), at(3) + r * w(4), w(5), w(6), w(7), COS + r * w(7) * 2, SIN + r * w(7) * 2);
+        PC += 36;
+        break;
+      case BEND:
+        if (w(7) == COLUMNS) {
+          const from = shareFrom((<i32>w(5) + 3) >> 2) << 2, to = shareTo((<i32>w(5) + 3) >> 2) << 2;
+          bend(at(1) + 4 * from, at(3) + 4 * from, to - from);
+          PC += 36;
+          break;
+        }
+        rowsOf(w(7));
+        for (let r = FROM; r < TO; r++) bend(at(1) + r * w(2), at(3) + r * w(4), w(5));
+        PC += 36;
+        break;
+      case APPEND:
+        rowsOf(1);
+        append(CACHES + w(1), w(2), w(3), at(4), w(5), at(6), w(7), FROM, TO);
+        PC += 32;
+        break;
+      case TOKEN:
+        attendToken(CACHES + w(1), w(2), w(3), w(4), at(5), at(6), at(7), real(8), real(9), <u32>w(10), POSITION, at(11), at(12), sharesOf(w(13), w(2)), STRIDE);
+        PC += 56;
+        break;
+      case JOIN:
+        joinToken(CACHES + w(1), w(2), w(3), w(4), <u32>w(5), POSITION, at(6), at(7), sharesOf(w(8), w(2)), STRIDE);
+        PC += 36;
+        break;
+      case PACK:
+        packCache(<bool>w(1), CACHES + w(2), w(3), w(4), <usize>M, real(5) != 0, PACKED, at(6));
+        PC += 28;
+        break;
+      case ATTEND:
+        attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE);
+        PC += 60;
+        break;
+      default: // QUERIES
+        if (QUERIES_AT) {
+          rowsOf(w(5));
+          if (w(5) == 0 && ME > 0) TO = 0;
+          const first = <usize>M > WINDOW ? <usize>M - WINDOW : 0, to = QUERIES_AT + w(4) * WINDOW * w(3) * 4;
+          for (let r = max(FROM, first); r < TO; r++) copy(at(1) + r * w(2), to + (r - first) * w(3) * 4, w(3));
+        }
+        PC += 24;
+    }
+  }
+}
+
+/** Reads the words of the command and runs its code; all threads end together. */
+function obey(): bool {
+  PC = word(0);
+  if (PC == 0) return false;
+  STOP = word(1);
+  PLACE = word(2);
+  OWN = word(3) + <usize>ME * word(4);
+  M = <i32>word(5);
+  CACHES = word(6);
+  COS = word(7);
+  SIN = word(8);
+  POSITION = <u32>word(9);
+  PACKED = word(10);
+  QUERIES_AT = word(11);
+  WINDOW = word(12);
+  SHARES = word(13);
+  STRIDE = word(14);
+  run();
+  barrier();
+  return true;
+}
+
+/** Runs the command whose words are written, with all threads. */
+export function call(): void {
+  command();
+  obey();
+}
+
+/** A thread other than the first: runs commands until one has no code. */
+export function serve(): void {
+  for (let last = nextCommand(0); obey(); ) last = nextCommand(last);
+}

@@ -1,0 +1,69 @@
+import { signalKey } from '@kv/core';
+import type { AnySignal, Compiled } from '@kv/core';
+import type { WindowColumns } from '../attention.ts';
+import { windowMean } from '../attention.ts';
+import type { Ledger } from '../ledger.ts';
+import type { QueryRing } from './query-ring.ts';
+import { statisticOf, windowOf } from './watch.ts';
+
+/**
+ * What an event wants to know of the last queries, taken while their attention is computed: good until the cache
+ * changes. Counted in the ledger under `statistics`.
+ */
+export class TakenColumns {
+  readonly #ledger: Ledger;
+  readonly #columns = new Map<string, WindowColumns>();
+  /** Those that were made what the signal is of them. */
+  readonly #read = new Set<string>();
+  #stride = 0;
+  #bytes = 0;
+
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+
+  /**
+   * Room for `[heads, stride]` of every such signal whose queries are among the newest m, as attention is told of it.
+   */
+  ask(
+    { needs }: Compiled,
+    ring: QueryRing | undefined,
+    m: number,
+    heads: number,
+    stride: number,
+  ): readonly WindowColumns[] {
+    this.drop();
+    this.#stride = stride;
+    for (const signal of needs) {
+      const w = windowOf(signal);
+      if (w === 0 || signal.id === 'queries' || !ring || w > ring.window) continue;
+      const queries = ring.count(w);
+      if (queries > m) continue;
+      const columns = new Float32Array(heads * stride);
+      this.#columns.set(signalKey(signal), { queries, of: statisticOf(signal), columns });
+      this.#bytes += columns.byteLength;
+    }
+    this.#ledger.allocate('statistics', this.#bytes);
+    this.#ledger.use('statistics', this.#bytes);
+    return [...this.#columns.values()];
+  }
+
+  /** The signal, rows `stride` apart, where it was asked for. */
+  read(signal: AnySignal): { readonly data: Float32Array; readonly stride: number } | undefined {
+    const key = signalKey(signal),
+      taken = this.#columns.get(key);
+    if (!taken) return undefined;
+    if (!this.#read.has(key)) windowMean(taken.columns, taken.queries, taken.of);
+    this.#read.add(key);
+    return { data: taken.columns, stride: this.#stride };
+  }
+
+  /** The cache has changed. */
+  drop(): void {
+    this.#ledger.release('statistics', this.#bytes);
+    this.#ledger.free('statistics', this.#bytes);
+    this.#columns.clear();
+    this.#read.clear();
+    this.#bytes = 0;
+  }
+}

@@ -1,0 +1,10 @@
+import { builtin } from './checkpoint/builtin.ts';
+
+/** Threads that this machine runs at once, at most 8. */
+export function availableThreads(): number {
+  const count =
+    typeof process === 'object' && process.versions?.node !== undefined
+      ? builtin('node:os').availableParallelism()
+      : (globalThis.navigator?.hardwareConcurrency ?? 1);
+  return Math.min(8, count);
+}

@@ -1,0 +1,374 @@
+import { Layout, type Base, type Place, type Room, type Share } from './layout.ts';
+import { isFloat } from './kinds.ts';
+
+/** Operations of kernel/fast/run.ts. */
+const ops = {
+  barrier: 1,
+  norm: 2,
+  quantise: 3,
+  product: 4,
+  gated: 5,
+  gate: 6,
+  add: 7,
+  rope: 8,
+  bend: 9,
+  append: 10,
+  token: 11,
+  join: 12,
+  pack: 13,
+  attend: 14,
+  queries: 15,
+} as const;
+
+/** Some rows of a weight in panels of one kind. */
+export interface Part {
+  readonly kind: number;
+  readonly rows: number;
+  readonly inputs: number;
+  /** Where its panels lie, and bytes of one. */
+  readonly at: number;
+  readonly size: number;
+  /** Activations stay f32. */
+  readonly exact: boolean;
+}
+
+/** How the kernels lay attention's memory out. */
+export interface Sizes {
+  readonly threads: number;
+  readonly activation: number;
+  readonly ownBytes: number;
+  partBytes(heads: number, headDim: number): number;
+  tokenScratch(group: number): number;
+  rowsScratch(headDim: number): number;
+  packScratch(headDim: number): number;
+}
+
+/** A layer's attention. */
+export interface AttentionShape {
+  readonly queryHeads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly scale: number;
+  readonly softcap?: number | undefined;
+  /** Positions that a query sees, its own included; 0 for all. */
+  readonly window: number;
+  /** The layer's number, and bytes from the first cache to this layer's words. */
+  readonly layer: number;
+  readonly cache: number;
+  /** Keys, queries, weights and values of blocks meet in 8 bits. */
+  readonly eight: boolean;
+}
+
+/** Who does an operation on rows: everybody all, or each a share of rows or (of one row) columns. */
+const modes = { all: 0, rows: 1, columns: 2 } as const;
+
+const bits = new Float32Array(1),
+  bitsOf = new Uint32Array(bits.buffer);
+/** The word of a real. */
+const real = (value: number): number => {
+  bits[0] = value;
+  return bitsOf[0];
+};
+
+const padded = (numbers: number): number => 16 * Math.ceil(numbers / 16);
+
+/**
+ * Writes code for one row, or for up to `rows`. Of one row whatever is cheap everybody computes for itself, so that
+ * threads meet only around products and attention; of many each thread takes a share of the rows.
+ */
+export class Code {
+  readonly words: number[] = [];
+  readonly layout: Layout;
+  readonly #sizes: Sizes;
+  /** Rows that there is room for, a multiple of four but for 1. */
+  readonly #room: number;
+  readonly #mode: 'all' | 'rows';
+  /** What was last put in 8 bits. */
+  #quantised: { readonly x: Place; readonly codes: Place; readonly meta: Place } | undefined;
+  /** Pieces of the operation before are taken since threads last met. */
+  #claimed = false;
+  readonly #touched = new Set<Room>();
+  #codes: Room | undefined;
+  #meta: Room | undefined;
+
+  constructor(sizes: Sizes, rows: number) {
+    this.#sizes = sizes;
+    this.layout = new Layout(rows === 1 ? 1 : 4 * Math.ceil(rows / 4), sizes.ownBytes);
+    this.#room = this.layout.rows;
+    this.#mode = rows === 1 ? 'all' : 'rows';
+  }
+
+  /** Bytes of code so far. */
+  get length(): number {
+    return 4 * this.words.length;
+  }
+
+  /** Room for values of `width` numbers: shared, or of one row what each thread computes for itself. */
+  value(width: number, shared: boolean = this.#room > 1): Place {
+    const base: Base = shared ? 1 : 2,
+      stride = 4 * padded(width),
+      room = this.layout.take(base, this.#room * stride);
+    return { base, at: room.at, stride, room };
+  }
+
+  free({ room }: Place): void {
+    if (this.#quantised?.x.room === room) this.#quantised = undefined;
+    this.layout.give(room);
+  }
+
+  columns(x: Place, from: number): Place {
+    return { ...x, at: x.at + 4 * from };
+  }
+
+  norm(x: Place, width: number, gain: number, run: number, eps: number): Place {
+    const out = this.value(width);
+    this.#use([[x, this.#mode]], [[out, this.#mode]]);
+    this.#put(ops.norm, at(x), x.stride, at(out), out.stride, width, run, gain, real(eps), modes[this.#mode]);
+    return out;
+  }
+
+  add(x: Place, y: Place, width: number): Place {
+    const out = this.value(width);
+    this.#use(
+      [
+        [x, this.#mode],
+        [y, this.#mode],
+      ],
+      [[out, this.#mode]],
+    );
+    const { stride } = out;
+    this.#put(ops.add, at(x), x.stride, at(y), y.stride, at(out), stride, width, modes[this.#mode]);
+    return out;
+  }
+
+  rope(x: Place, heads: number, headDim: number, rotary: number): Place {
+    const out = this.value(heads * headDim);
+    this.#use([[x, this.#mode]], [[out, this.#mode]]);
+    this.#put(ops.rope, at(x), x.stride, at(out), out.stride, heads, headDim, rotary, modes[this.#mode]);
+    return out;
+  }
+
+  /** cap * tanh(x / cap) */
+  softcap(x: Place, width: number, cap: number): Place {
+    return this.#bend(x, width, cap, 0);
+  }
+
+  /** x * by */
+  scale(x: Place, width: number, by: number): Place {
+    return this.#bend(x, width, by, 1);
+  }
+
+  /** Of one row shared, by columns. */
+  #bend(x: Place, width: number, by: number, how: 0 | 1): Place {
+    const out = this.value(width, true),
+      mode = this.#room === 1 && x.base === 1 ? 'columns' : this.#mode;
+    this.#use([[x, mode]], [[out, mode]]);
+    this.#put(ops.bend, at(x), x.stride, at(out), out.stride, width, real(by), modes[mode], how);
+    return out;
+  }
+
+  /** x times the parts of a weight, one above the other. */
+  product(x: Place, parts: readonly Part[], bias: number): Place {
+    const width = parts.reduce((sum, { rows }) => sum + rows, 0),
+      out = this.value(width, true);
+    let from = 0;
+    for (const part of parts) {
+      const { kind, word, inputs } = weight(part),
+        to = this.columns(out, from);
+      this.#use(this.#activations(x, [part]), [[out, 'pieces']], true);
+      const { codes, meta } = this.#inBytes(x) ?? { codes: x, meta: x };
+      this.#put(ops.product, kind, word, inputs, at(codes), at(meta), at(x), x.stride);
+      this.#more(at(to), out.stride, part.rows, bias === 0 ? 0 : bias + 4 * from, this.#piece(part.rows));
+      from += part.rows;
+    }
+    return out;
+  }
+
+  /** activation(x times gate) * (x times up) */
+  gated(x: Place, gate: Part, up: Part, bias: number, how: number): Place {
+    const out = this.value(gate.rows, true),
+      ups = this.layout.take(2, 64 * this.#room);
+    this.#use(this.#activations(x, [gate, up]), [[out, 'pieces']], true);
+    const { codes, meta } = this.#inBytes(x) ?? { codes: x, meta: x },
+      [a, b] = [weight(gate), weight(up)];
+    this.#put(ops.gated, how, a.kind, a.word, b.kind, b.word, a.inputs, at(codes), at(meta), at(x), x.stride);
+    this.#more(at(out), out.stride, gate.rows, this.#piece(gate.rows), ups.at + 2);
+    this.#more(bias, bias === 0 ? 0 : bias + 4 * gate.rows, up.size);
+    this.layout.give(ups);
+    return out;
+  }
+
+  /** activation(gates) * ups of rows `[gates | ups]` */
+  gate(x: Place, width: number, how: number): Place {
+    const out = this.value(width),
+      ups = this.columns(x, width);
+    this.#use([[x, this.#mode]], [[out, this.#mode]]);
+    const { stride } = out;
+    this.#put(ops.gate, how, at(x), x.stride, at(ups), x.stride, at(out), stride, width, modes[this.#mode]);
+    return out;
+  }
+
+  /** Attention of the rows, whose keys and values join the cache. */
+  attention(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+    const { queryHeads, headDim, layer } = shape;
+    this.#use([[q, this.#mode]], []);
+    this.#put(ops.queries, at(q), q.stride, queryHeads * headDim, layer, modes[this.#mode]);
+    return this.#room === 1 ? this.#token(q, k, v, shape) : this.#rows(q, k, v, shape);
+  }
+
+  #token(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+      { partBytes, tokenScratch } = this.#sizes;
+    const parts = this.layout.take(1, partBytes(H, d)),
+      scratch = this.layout.take(2, tokenScratch(H / G));
+    const held = { base: 1, at: parts.at, stride: 0, room: parts } as const;
+    this.#use(
+      [
+        [q, 'all'],
+        [k, 'all'],
+        [v, 'all'],
+      ],
+      [[held, 'pieces']],
+      true,
+    );
+    this.#put(ops.token, cache, H, G, d, at(q), at(k), at(v), real(scale), real(softcap), window);
+    this.#more(at(held), scratch.at + 2, layer);
+    const out = this.value(H * d);
+    this.#use([[held, 'all']], [[out, 'all']]);
+    this.#put(ops.join, cache, H, G, d, window, at(held), at(out), layer);
+    this.layout.give(parts);
+    this.layout.give(scratch);
+    return out;
+  }
+
+  #rows(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+      eight = Number(shape.eight),
+      scratch = this.layout.take(2, this.#sizes.rowsScratch(d)),
+      out = this.value(H * d);
+    this.#use(
+      [
+        [k, 'rows'],
+        [v, 'rows'],
+      ],
+      [],
+    );
+    this.#put(ops.append, cache, G, d, at(k), k.stride, at(v), v.stride);
+    this.#meet();
+    this.#claimed = true;
+    const mean = this.layout.take(2, this.#sizes.packScratch(d));
+    this.#put(ops.pack, eight, cache, G, d, real(softcap), mean.at + 2);
+    this.layout.give(mean);
+    this.#meet();
+    this.#use([[q, 'all']], [[out, 'pieces']], true);
+    this.#put(ops.attend, cache, H, G, d, at(q), q.stride, real(scale), real(softcap), window);
+    this.#more(at(out), out.stride, scratch.at + 2, layer, eight);
+    this.layout.give(scratch);
+    return out;
+  }
+
+  /** x in 8 bits, once, if some part wants it so; what a product with these parts reads. */
+  #activations(x: Place, parts: readonly Part[]): readonly (readonly [Place, Share])[] {
+    const eight = parts.some(({ exact, kind }) => !exact && !isFloat(kind)),
+      own = this.#room === 1;
+    if (eight && this.#inBytes(x) === undefined) {
+      const { inputs } = parts[0],
+        base = own ? 2 : 1,
+        stride = inputs * this.#sizes.activation;
+      // one room for all, since nobody reads the last ones any more: the threads have met behind their product
+      this.#codes = this.#atLeast(this.#codes, base, this.#room * stride);
+      this.#meta = this.#atLeast(this.#meta, base, (this.#room * inputs) / 2);
+      const codes: Place = { base, at: this.#codes.at, stride, room: this.#codes },
+        meta: Place = { base, at: this.#meta.at, stride: inputs / 2, room: this.#meta };
+      this.#use(
+        [[x, this.#mode]],
+        [
+          [codes, this.#mode],
+          [meta, this.#mode],
+        ],
+      );
+      this.#put(ops.quantise, at(x), x.stride, inputs, at(codes), at(meta), modes[this.#mode]);
+      this.#quantised = { x, codes, meta };
+    }
+    const places = this.#inBytes(x);
+    return [[x, 'all'], ...(places ? [[places.codes, 'all'] as const, [places.meta, 'all'] as const] : [])];
+  }
+
+  #inBytes({ room, at }: Place): { readonly codes: Place; readonly meta: Place } | undefined {
+    return this.#quantised?.x.room === room && this.#quantised.x.at === at ? this.#quantised : undefined;
+  }
+
+  #atLeast(room: Room | undefined, base: 1 | 2, bytes: number): Room {
+    if (room !== undefined && room.bytes >= bytes) return room;
+    if (room !== undefined) this.layout.give(room);
+    return this.layout.take(base, bytes);
+  }
+
+  /** Panels that are claimed at a time. */
+  #piece(outputs: number): number {
+    return Math.max(1, Math.ceil(outputs / 16 / (this.#sizes.threads === 1 ? 1 : 6 * this.#sizes.threads)));
+  }
+
+  /**
+   * Notes what an operation reads and writes; before one that could see, or spoil, another thread's part of what was
+   * done since, all threads meet. `claims`: its pieces go to whoever comes first, as only one operation's may between
+   * two meetings.
+   */
+  #use(
+    reads: readonly (readonly [Place, Share])[],
+    writes: readonly (readonly [Place, Share])[],
+    claims = false,
+  ): void {
+    const apart = (a: Share | undefined, b: Share): boolean =>
+      a !== undefined && !(a === b && (a === 'rows' || a === 'columns'));
+    const clash =
+      (claims && this.#claimed) ||
+      reads.some(([{ base, room }, share]) => base === 1 && apart(room.written, share)) ||
+      writes.some(
+        ([{ base, room }, share]) =>
+          base === 1 && (apart(room.written, share) || [...room.read].some((other) => apart(other, share))),
+      );
+    if (clash) this.#meet();
+    for (const [{ base, room }, share] of reads)
+      if (base === 1) {
+        room.read.add(share);
+        this.#touched.add(room);
+      }
+    for (const [{ base, room }, share] of writes)
+      if (base === 1) {
+        room.written = share;
+        this.#touched.add(room);
+      }
+    this.#claimed ||= claims;
+  }
+
+  /** All threads meet. */
+  #meet(): void {
+    this.#put(ops.barrier);
+    this.#claimed = false;
+    for (const room of this.#touched) {
+      room.written = undefined;
+      room.read.clear();
+    }
+    this.#touched.clear();
+  }
+
+  #put(...words: readonly number[]): void {
+    this.words.push(...words);
+  }
+  #more(...words: readonly number[]): void {
+    this.words.push(...words);
+  }
+}
+
+/** The word of an address: its place is a multiple of 4, and what it counts from is in the lowest bits. */
+function at({ base, at }: Place): number {
+  return at + base;
+}
+
+/** The words of a weight. */
+const weight = ({ kind, at: word, inputs, exact }: Part): { kind: number; word: number; inputs: number } => ({
+  kind: exact ? kind + 256 : kind,
+  word,
+  inputs,
+});

@@ -1,0 +1,111 @@
+import { KvError } from '@kv/core';
+import { Unfit } from './unfit.ts';
+
+/** Bytes of a page of WebAssembly memory, and the most that there are. */
+const page = 65_536,
+  mostPages = 65_536;
+/** What a module keeps for itself below. */
+const reserved = 1024;
+/** Places are multiples of a cache line. */
+const line = 64;
+
+interface Range {
+  at: number;
+  end: number;
+}
+
+/** A WebAssembly memory that threads share, and who has which bytes of it. */
+export class Heap {
+  readonly memory: WebAssembly.Memory;
+  /** Free ranges below `#end`, ascending, none beside another. */
+  readonly #free: Range[] = [];
+  #end: number = reserved;
+  #live = 0;
+
+  /** @throws KvError where there is no shared memory. */
+  constructor() {
+    this.memory = sharedMemory();
+  }
+
+  /** Bytes that are allocated now. */
+  get live(): number {
+    return this.#live;
+  }
+
+  /** Room for `bytes`, zeroed only if never used before. @throws KvError where the memory cannot grow to it. */
+  allocate(bytes: number): number {
+    const size = Math.max(line, line * Math.ceil(bytes / line)),
+      index = this.#free.findIndex(({ at, end }) => end - at >= size);
+    this.#live += size;
+    if (index >= 0) {
+      const range = this.#free[index],
+        { at } = range;
+      range.at += size;
+      if (range.at === range.end) this.#free.splice(index, 1);
+      return at;
+    }
+    // a free range at the very end grows
+    const last = this.#free.at(-1),
+      at = last?.end === this.#end ? last.at : this.#end;
+    try {
+      this.#grow(at + size);
+    } catch (error) {
+      this.#live -= size;
+      throw error;
+    }
+    if (at !== this.#end) this.#free.pop();
+    this.#end = at + size;
+    return at;
+  }
+
+  /** Gives back what `allocate` gave for as many bytes. */
+  free(at: number, bytes: number): void {
+    const size = Math.max(line, line * Math.ceil(bytes / line)),
+      after = this.#free.findIndex((range) => range.at > at),
+      index = after < 0 ? this.#free.length : after,
+      [before, next] = [this.#free[index - 1], this.#free[index]];
+    this.#live -= size;
+    const joins = before?.end === at,
+      joined = next?.at === at + size;
+    if (joins && joined) {
+      before.end = next.end;
+      this.#free.splice(index, 1);
+    } else if (joins) before.end += size;
+    else if (joined) next.at = at;
+    else this.#free.splice(index, 0, { at, end: at + size });
+  }
+
+  bytes(at: number, length: number): Uint8Array {
+    return new Uint8Array(this.memory.buffer, at, length);
+  }
+  floats(at: number, length: number): Float32Array {
+    return new Float32Array(this.memory.buffer, at, length);
+  }
+  words(at: number, length: number): Uint32Array {
+    return new Uint32Array(this.memory.buffer, at, length);
+  }
+
+  #grow(bytes: number): void {
+    const pages = Math.ceil((bytes - this.memory.buffer.byteLength) / page);
+    if (pages <= 0) return;
+    try {
+      this.memory.grow(pages);
+    } catch {
+      throw new Unfit(
+        `room for ${bytes} bytes of WebAssembly memory, which ends at ${mostPages * page}, got ${this.memory.buffer.byteLength}`,
+      );
+    }
+  }
+}
+
+/** A shared memory that may grow to 4 GiB, or as far as this process can reserve addresses. */
+function sharedMemory(): WebAssembly.Memory {
+  let last: unknown;
+  for (let maximum = mostPages; maximum >= mostPages / 16; maximum /= 2)
+    try {
+      return new WebAssembly.Memory({ initial: 1, maximum, shared: true });
+    } catch (error) {
+      last = error;
+    }
+  throw new KvError('wasm', `expected a shared WebAssembly memory, got ${last instanceof Error ? last.message : last}`);
+}

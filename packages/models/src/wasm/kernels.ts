@@ -1,0 +1,96 @@
+/** The functions of kernel/fast/module.ts; places and row lengths are bytes. */
+export interface Kernels {
+  setWide(wide: number): void;
+  panelBytes(kind: number, inputs: number): number;
+  pack(kind: number, source: number, rowBytes: number, rows: number, inputs: number, panel: number): void;
+  row(kind: number, panel: number, inputs: number, r: number, out: number): void;
+  quantise(x: number, n: number, q: number, meta: number, apart: number): void;
+  rowProduct(
+    kind: number,
+    panels: number,
+    blocks: number,
+    x: number,
+    meta: number,
+    out: number,
+    outputs: number,
+    bias: number,
+    from: number,
+    to: number,
+  ): void;
+  rowsProduct(
+    kind: number,
+    panels: number,
+    blocks: number,
+    x: number,
+    meta: number,
+    rows: number,
+    out: number,
+    ldo: number,
+    outputs: number,
+    bias: number,
+    from: number,
+    to: number,
+    scratch: number,
+  ): void;
+  floatProduct(
+    kind: number,
+    panels: number,
+    inputs: number,
+    x: number,
+    ldx: number,
+    rows: number,
+    out: number,
+    ldo: number,
+    outputs: number,
+    bias: number,
+    from: number,
+    to: number,
+    scratch: number,
+  ): void;
+  /** Bytes of scratch that products of many rows want. */
+  readonly SCRATCH: WebAssembly.Global;
+  /** Bytes of a thread's own memory before what code places there. */
+  ownBytes(): number;
+  partBytes(heads: number, headDim: number): number;
+  tokenScratch(group: number): number;
+  rowsScratch(headDim: number): number;
+  packScratch(headDim: number): number;
+  /** Whether attention of blocks in 8 bits pays (1), and bytes of n slots of a KV head as it wants them. */
+  eights(headDim: number): number;
+  packedBytes(eight: number, headDim: number, slots: number): number;
+  controlBytes(threads: number): number;
+  join(control: number, me: number, threads: number, spins: number): void;
+  spin(times: number): number;
+  call(): void;
+}
+
+/** Which instructions a module uses: plain SIMD, relaxed dots added in 16 bits, or in 32 bits. */
+export type Form = 0 | 1 | 2;
+/** How codes of 8 bits meet the 32-bit dot: as two digits, unsigned, or signed. */
+export type Wide = 0 | 1 | 2;
+
+/** A compiled module that computes rightly here. */
+export interface FastModule {
+  readonly form: Form;
+  readonly wide: Wide;
+  readonly module: WebAssembly.Module;
+}
+
+/** Bytes of an activation in 8 bits. */
+export const activationBytes = (form: Form): number => (form === 0 ? 2 : 1);
+
+export const formNames: readonly [plain: string, relaxed16: string, relaxed32: string] = [
+  'plain SIMD',
+  'relaxed SIMD, 16 bits',
+  'relaxed SIMD, 32 bits',
+];
+
+/** The functions of a module over a memory. */
+export function instantiate(
+  { module, wide }: Pick<FastModule, 'module' | 'wide'>,
+  memory: WebAssembly.Memory,
+): Kernels {
+  const kernels = new WebAssembly.Instance(module, { env: { memory } }).exports as unknown as Kernels;
+  kernels.setWide(wide);
+  return kernels;
+}

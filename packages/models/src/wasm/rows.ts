@@ -1,0 +1,21 @@
+import type { Heap } from './heap.ts';
+import type { Place } from './layout.ts';
+
+/** Rows in a heap: row r starts at r * stride. */
+export interface HeapRows {
+  readonly data: Float32Array;
+  readonly stride: number;
+}
+
+/** The rows of a place, or the first thread's where each has its own. */
+export const rowsAt = (
+  heap: Heap,
+  { shared, own }: { readonly shared: number; readonly own: number },
+  { base, at, stride }: Place,
+  rows: number,
+): HeapRows => ({ data: heap.floats((base === 1 ? shared : own) + at, (rows * stride) / 4), stride: stride / 4 });
+
+/** Rows `[rows, width]` one behind the other to where they belong. */
+export function copyRows(from: Float32Array, width: number, { data, stride }: HeapRows, rows: number): void {
+  for (let r = 0; r < rows; r++) data.set(from.subarray(r * width, (r + 1) * width), r * stride);
+}

@@ -1,0 +1,34 @@
+import { cpu } from '@kv/core';
+import { createDecoder } from '../decoder/decoder.ts';
+import { hostDecoder } from '../host/decoder.ts';
+import type { HostRunning } from '../host/runtime.ts';
+import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
+import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
+import type { FastModule } from './kernels.ts';
+import { WasmMemory } from './memory.ts';
+import { Whole } from './whole.ts';
+
+/** Models whose weights and caches lie in the module's memory. */
+export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runtime<HostRunning> {
+  const engine = wasmEngine(fast, options);
+  return {
+    name: engine.name,
+    async start({ config, weights, tokenizer, sidecar }) {
+      const prepared = await createDecoder(config, weights, engine),
+        decoder = hostDecoder(prepared),
+        { team } = prepared.head,
+        exact = options?.exact === true,
+        whole = new Whole(team, prepared, exact),
+        model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
+      return {
+        engine: engineName(fast, exact, team.threads),
+        decoder,
+        memory: ({ backend = cpu, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
+        destroy() {
+          whole.destroy();
+          decoder.destroy();
+        },
+      };
+    },
+  };
+}

@@ -1,0 +1,12 @@
+import { KvError } from '@kv/core';
+
+/** The module cannot hold or run a model; another engine may. */
+export class Unfit extends KvError {
+  /** What was expected, and what there is. */
+  readonly why: string;
+
+  constructor(why: string) {
+    super('wasm', `expected ${why}`);
+    this.why = why;
+  }
+}

@@ -1,0 +1,387 @@
+import { addColumns } from '../attention.ts';
+import { toHeads } from '../decoder/heads.ts';
+import type { Decoder } from '../decoder/decoder.ts';
+import { rmsNorm, rowsOf } from '../decoder/rows.ts';
+import type { LayerMemory } from '../host/layer.ts';
+import type { PassOptions } from '../host/pass.ts';
+import type { HostState } from '../host/host-state.ts';
+import type { Store } from '../cache/storage.ts';
+import { Code, type AttentionShape } from './code.ts';
+import { writeProgram } from './compile.ts';
+import { cacheBytes, Desk } from './desk.ts';
+import type { WasmRunnable } from './engine.ts';
+import { install, sizesOf, type Installed } from './install.ts';
+import type { Place } from './layout.ts';
+import { Placing } from './placing.ts';
+import { copyRows, rowsAt } from './rows.ts';
+import { heapStore } from './store.ts';
+import type { Team } from './team.ts';
+
+/** Rows that pass together. */
+const tile = 256;
+/** Rows of logits that are made together. */
+const headRows = 16;
+/** Milliseconds after which others get a turn. */
+const turn = 30;
+
+/** A pass as code: where each layer's begins and its rows lie, and those behind the last. */
+interface Lines extends Installed {
+  readonly starts: readonly number[];
+  readonly rows: readonly Place[];
+  /** Behind one row's layers, in the same code. */
+  readonly logits?: Place;
+}
+interface Head extends Installed {
+  readonly x: Place;
+  readonly logits: Place;
+}
+
+/** What a pass changes of a memory. */
+export type Remembering = Pick<
+  HostState,
+  | 'layers'
+  | 'length'
+  | 'shift'
+  | 'rotaryLength'
+  | 'rotations'
+  | 'hidden'
+  | 'counters'
+  | 'between'
+  | 'freeUnreachable'
+  | 'text'
+> & { mostSlots: number };
+
+/**
+ * Whole passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events are between
+ * layers or behind the last.
+ */
+export class Whole {
+  readonly team: Team;
+  /** Where caches lie that it passes over. */
+  readonly store: Store;
+  readonly #decoder: Decoder<WasmRunnable>;
+  readonly #placing: Placing;
+  readonly #shapes: readonly AttentionShape[];
+  readonly #desks: Desk[] = [];
+  readonly #lines = new Map<1 | typeof tile, Lines>();
+  readonly #heads = new Map<1 | typeof headRows, Head>();
+  /** Milliseconds that a layer took lately, of one row and of a tile. */
+  readonly #pace = { one: 0, tile: turn };
+
+  readonly #eight: boolean;
+
+  /** @param exact attention of blocks stays f32, as that of a token always does */
+  constructor(team: Team, decoder: Decoder<WasmRunnable>, exact: boolean) {
+    [this.team, this.#decoder, this.#placing] = [team, decoder, new Placing(team, false)];
+    this.store = heapStore(team.heap);
+    const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
+      { scale, softcap, windows } = attention;
+    const eight = !exact && team.kernels.eights(headDim) !== 0;
+    this.#eight = eight;
+    this.#shapes = Array.from({ length: layers }, (_, layer) => {
+      const window = windows[layer] ?? Infinity,
+        cache = layer * cacheBytes(kvHeads);
+      return {
+        queryHeads,
+        kvHeads,
+        headDim,
+        scale,
+        softcap,
+        window: window === Infinity ? 0 : window,
+        layer,
+        cache,
+        eight,
+      };
+    });
+  }
+
+  /** Takes tokens through every layer, as `pass` does, for what neither hides nor freezes anything. */
+  async pass(
+    memory: Remembering,
+    ids: readonly number[],
+    { rows, afterLayer, ...options }: Pick<PassOptions, 'phase' | 'signal' | 'rows' | 'afterLayer'>,
+  ): Promise<Float32Array[]> {
+    const count = Math.min(rows, ids.length),
+      positions = Uint32Array.from(ids, (_, i) => memory.length + i),
+      desk = this.#desks.pop() ?? new Desk(this.team, this.#eight);
+    for (const id of ids) memory.text.push(id);
+    const run = new Run(this.#decoder, desk, memory, positions, this.#pace, () => memory.between(options));
+    try {
+      const all = this.#shapes.length;
+      const free = (layer: number): void => {
+        if (options.phase === 'prefill') memory.freeUnreachable(layer);
+      };
+      if (ids.length === 1 && !afterLayer) {
+        const logits = await this.#token(run, ids, count);
+        for (let l = 0; l < all; l++) free(l);
+        return logits;
+      }
+      const x = this.#decoder.embed(ids),
+        lines = this.#code(tile),
+        D = this.#decoder.config.hidden;
+      const through = async (from: number, to: number): Promise<void> => {
+        run.open(from, to);
+        for (let at = 0; at < ids.length; at += tile) {
+          const m = Math.min(tile, ids.length - at),
+            part = x.subarray(at * D, (at + m) * D);
+          copyRows(part, D, this.#rows(desk, lines, from, m), m);
+          await run.layers(lines, from, to, at, m);
+          const { data, stride } = this.#rows(desk, lines, to, m);
+          for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
+        }
+      };
+      if (afterLayer)
+        for (let l = 0; l < all; l++) {
+          await through(l, l + 1);
+          free(l);
+          await afterLayer(l);
+        }
+      else {
+        await through(0, all);
+        for (let l = 0; l < all; l++) free(l);
+      }
+      this.#hidden(memory, x);
+      return this.#logits(desk, x.subarray((ids.length - count) * D), count);
+    } finally {
+      this.#desks.push(desk);
+    }
+  }
+
+  /** Gives back what passes work on. */
+  destroy(): void {
+    for (const desk of this.#desks.splice(0)) desk.free();
+    this.#placing.free();
+  }
+
+  async #token(run: Run, ids: readonly number[], count: number): Promise<Float32Array[]> {
+    const { desk, memory } = run,
+      { hidden: D, vocab } = this.#decoder.config,
+      lines = this.#code(1),
+      all = this.#shapes.length;
+    run.open(0, all);
+    copyRows(this.#decoder.embed(ids), D, this.#rows(desk, lines, 0, 1), 1);
+    await run.layers(lines, 0, all, 0, 1, count > 0);
+    if (memory.hidden) this.#hidden(memory, this.#rows(desk, lines, all, 1).data.slice(0, D));
+    if (count === 0) return [];
+    this.#decoder.rows.head++;
+    return [this.#place(desk, lines, lines.logits!, 1).data.slice(0, vocab)];
+  }
+
+  #hidden({ hidden }: Remembering, x: Float32Array): void {
+    const { norm, config } = this.#decoder,
+      { hidden: D, normEps } = config;
+    hidden?.push(rmsNorm(rowsOf(x, D), x.length / D, norm, normEps));
+  }
+
+  /** Logits of rows `[count, D]`. */
+  #logits(desk: Desk, x: Float32Array, count: number): Float32Array[] {
+    const { hidden: D, vocab } = this.#decoder.config,
+      out: Float32Array[] = [],
+      none = { rotary: 0, cos: new Float32Array(0), sin: new Float32Array(0) };
+    for (let at = 0; at < count; at += headRows) {
+      const m = Math.min(headRows, count - at),
+        head = this.#head(m === 1 ? 1 : headRows);
+      copyRows(x.subarray(at * D), D, this.#place(desk, head, head.x, m), m);
+      this.team.call({ ...desk.command(head, m, none, []), ...nowhere, position: 0 });
+      const { data, stride } = this.#place(desk, head, head.logits, m);
+      for (let r = 0; r < m; r++) out.push(data.slice(r * stride, r * stride + vocab));
+    }
+    this.#decoder.rows.head += count;
+    return out;
+  }
+
+  #rows(desk: Desk, lines: Lines, layer: number, rows: number): ReturnType<typeof rowsAt> {
+    return this.#place(desk, lines, lines.rows[layer], rows);
+  }
+
+  #place({ work }: Desk, { layout }: Installed, place: Place, rows: number): ReturnType<typeof rowsAt> {
+    return rowsAt(this.team.heap, work.for(layout), place, rows);
+  }
+
+  #code(rows: 1 | typeof tile): Lines {
+    const known = this.#lines.get(rows);
+    if (known) return known;
+    const { layers, head, config } = this.#decoder,
+      code = new Code(sizesOf(this.team), rows),
+      offsets: number[] = [],
+      places: Place[] = [code.value(config.hidden, true)];
+    for (const [l, { project, finish }] of layers.entries()) {
+      offsets.push(code.length);
+      const x = places[l],
+        [q, k, v] = writeProgram(code, project.program, project.placed, [x]),
+        attended = code.attention(q, k, v, this.#shapes[l]);
+      for (const room of new Set([q, k, v].map((place) => place.room))) code.layout.give(room);
+      const [y] = writeProgram(code, finish.program, finish.placed, [x, attended]);
+      code.free(x);
+      code.free(attended);
+      places.push(y);
+    }
+    offsets.push(code.length);
+    const [logits] = rows === 1 ? writeProgram(code, head.program, head.placed, [places[layers.length]]) : [],
+      installed = install(this.team, this.#placing, code),
+      lines = {
+        ...installed,
+        starts: offsets.map((at) => installed.code + at),
+        rows: places,
+        ...(logits && { logits }),
+      };
+    this.#lines.set(rows, lines);
+    return lines;
+  }
+
+  #head(rows: 1 | typeof headRows): Head {
+    const known = this.#heads.get(rows);
+    if (known) return known;
+    const { head, config } = this.#decoder,
+      code = new Code(sizesOf(this.team), rows),
+      x = code.value(config.hidden, true),
+      [logits] = writeProgram(code, head.program, head.placed, [x]),
+      made = { ...install(this.team, this.#placing, code), x, logits };
+    this.#heads.set(rows, made);
+    return made;
+  }
+}
+
+/** Of a command that shows nobody what attention saw. */
+const nowhere = { queries: 0, window: 0, shares: 0, stride: 0 };
+
+/** One pass of one memory. */
+class Run {
+  readonly desk: Desk;
+  readonly memory: Remembering;
+  readonly #decoder: Decoder<WasmRunnable>;
+  readonly #team: Team;
+  readonly #positions: Uint32Array;
+  readonly #pace: { one: number; tile: number };
+  readonly #between: () => Promise<void>;
+  #turn: number = performance.now();
+
+  constructor(
+    decoder: Decoder<WasmRunnable>,
+    desk: Desk,
+    memory: Remembering,
+    positions: Uint32Array,
+    pace: { one: number; tile: number },
+    between: () => Promise<void>,
+  ) {
+    [this.#decoder, this.desk, this.memory, this.#positions, this.#pace] = [decoder, desk, memory, positions, pace];
+    this.#between = between;
+    this.#team = desk.team;
+  }
+
+  /** Makes room in the caches of layers [from, to) for all that passes. */
+  open(from: number, to: number): void {
+    for (const { cache, block } of this.memory.layers.slice(from, to)) {
+      cache.room(this.#positions.length);
+      block?.fill(0);
+    }
+  }
+
+  /** m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to). */
+  async layers(lines: Lines, from: number, to: number, at: number, m: number, head = false): Promise<void> {
+    const kind = m === 1 ? 'one' : 'tile';
+    for (let l = from; l < to; ) {
+      await this.#between();
+      const left = to - l,
+        some = this.#alike(l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
+        last = some === left,
+        started = performance.now();
+      this.#call(lines, l, l + some, at, m, last && head);
+      this.#pace[kind] = (performance.now() - started) / some;
+      l += some;
+      if (performance.now() - this.#turn > turn) {
+        await new Promise<void>((resume) => (typeof setImmediate === 'function' ? setImmediate : setTimeout)(resume));
+        this.#turn = performance.now();
+      }
+    }
+  }
+
+  /** How many of `most` layers from this one on turn by the same angles, or by none. */
+  #alike(from: number, most: number): number {
+    const { ropes } = this.#decoder.config;
+    let rope = ropes[from],
+      count = 0;
+    for (; count < most; count++) {
+      const next = ropes[from + count];
+      if (next.rotary === 0) continue;
+      if (rope.rotary > 0 && rope !== next) break;
+      rope = next;
+    }
+    return count;
+  }
+
+  #call(lines: Lines, from: number, to: number, at: number, m: number, head: boolean): void {
+    const { memory, desk } = this,
+      positions = this.#positions.subarray(at, at + m),
+      layers = memory.layers.slice(from, to),
+      { config, rows } = this.#decoder,
+      { queryHeads: H, headDim: d } = config,
+      turning = layers.findIndex((_, i) => config.ropes[from + i].rotary > 0),
+      angles = this.#decoder.angles(from + Math.max(0, turning), memory.rotations(positions), memory.rotaryLength);
+    // queries that later ones push out of every ring need not be kept
+    const left = this.#positions.length - at - m,
+      widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
+      window = left >= widest ? 0 : Math.min(m, widest),
+      counted = layers.some(({ accumulated, block }) => accumulated || block);
+    const command = desk.command(
+      lines,
+      m,
+      angles,
+      memory.layers.map(({ cache }) => cache),
+    );
+    for (const { cache, taken } of layers) {
+      cache.extend(positions, memory.shift);
+      taken.drop();
+      memory.mostSlots = Math.max(memory.mostSlots, cache.length);
+    }
+    const slots = Math.max(...layers.map(({ cache }) => cache.length)),
+      queries = window === 0 ? 0 : desk.queries.at(4 * memory.layers.length * window * H * d),
+      shares = counted ? desk.shares(memory.layers.length, H, slots) : nowhere;
+    this.#team.call({
+      ...{ ...command, ...nowhere, ...shares, queries, window },
+      code: lines.starts[from],
+      end: head ? lines.end : lines.starts[to],
+      position: positions[0],
+    });
+    for (let l = from; l < to; l++) {
+      for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + m;
+      this.#remember(l, positions, { ...shares, queries, window });
+    }
+    memory.counters.fused += layers.length;
+    if (counted) memory.counters.statistics += layers.length;
+  }
+
+  /** What the layer wants remembered of these rows. */
+  #remember(
+    l: number,
+    positions: Uint32Array,
+    { queries, window, shares, stride }: { queries: number; window: number; shares: number; stride: number },
+  ): void {
+    const { layers, shift } = this.memory,
+      { queryHeads: H, headDim: d } = this.#decoder.config,
+      { heap } = this.#team,
+      layer: LayerMemory = layers[l],
+      m = positions.length;
+    if (layer.ring) {
+      layer.ring.skip(m - window);
+      if (window > 0) {
+        const data = heap.floats(queries + 4 * l * window * H * d, window * H * d);
+        const q = toHeads({ data, at: 0, stride: H * d, width: H * d }, window, d);
+        layer.ring.push(q, positions.subarray(m - window), shift);
+      }
+    }
+    const n = layer.cache.length;
+    for (const sums of [layer.accumulated, layer.block]) {
+      if (!sums) continue;
+      sums.grow(n);
+      for (let h = 0; h < H; h++)
+        addColumns(
+          { stride: sums.stride, columnSum: sums.data },
+          H,
+          h,
+          heap.floats(shares + 4 * (l * H + h) * stride, n),
+          undefined,
+        );
+    }
+  }
+}

@@ -1,0 +1,90 @@
+import { createServer, type RequestListener } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { KvError } from '@kv/core';
+import { expect, test } from 'vitest';
+import { loadModel, urlSource } from '../src/index.ts';
+
+/** Runs with the address of a server that answers so, and ends its connections. */
+async function served<T>(answer: RequestListener, use: (address: string) => Promise<T>): Promise<T> {
+  const server = createServer(answer);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    return await use(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const failed = (work: Promise<unknown>): Promise<unknown> =>
+  work.then(
+    () => undefined,
+    (error: unknown) => error,
+  );
+
+test.each<[string, RequestListener, RegExp]>([
+  ['says nothing', () => {}, /got no answer: nothing for 0\.2 s$/],
+  [
+    'stops in the middle',
+    (_, response) => void response.writeHead(200, { 'content-length': 1000 }).write('x'.repeat(10)),
+    /got no answer: nothing for 0\.2 s$/,
+  ],
+  [
+    'sends for ever',
+    (_, response) => {
+      const more = (): void => {
+        while (response.write('x'.repeat(65_536)));
+        response.once('drain', more);
+      };
+      response.writeHead(200);
+      more();
+    },
+    /at most 100000 bytes, got more \(maxBytes lifts this\)$/,
+  ],
+  [
+    'promises too much',
+    (_, response) => void response.writeHead(200, { 'content-length': 1e12 }).write('x'),
+    /at most 100000 bytes, got 1000000000000 \(/,
+  ],
+  ['refuses', (_, response) => void response.writeHead(503).end(), /got HTTP status 503$/],
+  ['hangs up', (_, response) => void response.destroy(), /got no answer: (?:ECONNRESET|UND_ERR_SOCKET)$/],
+])('a server that %s is one sentence', async (_, answer, message) => {
+  await served(answer, async (address) => {
+    const timeoutMs = message.source.includes('nothing for') ? 200 : undefined;
+    const error = await failed(urlSource(`${address}/model.safetensors`, { timeoutMs, maxBytes: 100_000 }));
+    expect(KvError.is(error)).toBe(true);
+    expect((error as KvError).message).toMatch(/^http:\S+: expected a file[^\n]*, got /);
+    expect((error as KvError).message).toMatch(message);
+  });
+});
+
+test('configurations are never longer than 128 MiB', async () => {
+  const huge: RequestListener = (_, response) => void response.writeHead(200, { 'content-length': 2 ** 30 }).write('x');
+  await served(huge, async (address) => {
+    await expect(loadModel(address)).rejects.toThrow(/config\.json: expected a file of at most 134217728 bytes/);
+  });
+});
+
+test.each(['config.json', 'model.safetensors'])('an abort while %s does not come ends the loading', async (silent) => {
+  const { shared } = await import('./shared.ts');
+  const { readFileSync, existsSync } = await import('node:fs');
+  const abort = new AbortController();
+  const reason = new Error('enough');
+  const answer: RequestListener = ({ url }, response) => {
+    const name = url?.split('/').at(-1) ?? '';
+    if (name === silent) return void setTimeout(() => abort.abort(reason), 20);
+    const path = shared(`data/goldens/llama`).concat('/', name);
+    if (existsSync(path)) response.end(readFileSync(path));
+    else response.writeHead(404).end();
+  };
+  await served(answer, async (address) => {
+    expect(await failed(loadModel(address, { signal: abort.signal }))).toBe(reason);
+  });
+});
+
+test('an abort ends the reading of a file too', async () => {
+  const { shared } = await import('./shared.ts');
+  await expect(loadModel(shared('data/goldens/llama'), { signal: AbortSignal.abort(new Error('no')) })).rejects.toThrow(
+    /^no$/,
+  );
+});

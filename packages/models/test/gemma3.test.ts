@@ -1,0 +1,65 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { cpuRuntime, loadModel, type HostModel } from '../src/index.ts';
+import { fixtureJson } from './fixture.ts';
+import { expectAnswer, expectLogits, type Case } from './real-model.ts';
+import { shared } from './shared.ts';
+import { gemma3File } from './smollm2-file.ts';
+
+/** Where a text of ../shared/data/text is cut, and what the model's own tokenizer.json makes of it. */
+interface Excerpt {
+  readonly file: string;
+  readonly start: number;
+  readonly length: number;
+}
+interface Encoded {
+  readonly ids: readonly number[];
+  /** In pairs of UTF-16 units. */
+  readonly offsets: readonly number[];
+}
+interface Reference {
+  readonly sha256: string;
+  readonly prose: Case & Excerpt;
+  readonly texts: readonly (Encoded & { readonly text: string })[];
+  readonly excerpts: readonly (Encoded & Excerpt)[];
+}
+
+const path = gemma3File('logits, answers and ids of Gemma 3');
+
+/** It is a large file, and a slow machine takes its time. */
+const timeout = 900_000;
+
+describe.skipIf(path === undefined)('Gemma 3 270M, Q4_K_M, products in f32', { timeout }, () => {
+  const { sha256, prose, texts, excerpts } = fixtureJson<Reference>('gemma3-270m.json');
+  const read = ({ file, start, length }: Excerpt): string =>
+    readFileSync(shared(`data/text/${file}`), 'utf8').slice(start, start + length);
+  let model: HostModel;
+  beforeAll(async () => {
+    model = await loadModel(path!, { runtime: cpuRuntime({ exact: true }) }); // the suite is left out where there is none
+  }, timeout);
+  afterAll(() => model.destroy());
+
+  test('is the file that the reference read, and its prompt passes the sliding window', () => {
+    expect(createHash('sha256').update(readFileSync(path!)).digest('hex')).toBe(sha256);
+    expect(prose.ids.length).toBeGreaterThan(Math.min(...model.config.attention.windows));
+  });
+
+  test('ids and offsets of hard texts and of prose are those of its tokenizer.json', () => {
+    for (const { text, ids, offsets } of [
+      ...texts,
+      ...excerpts.map((excerpt) => ({ ...excerpt, text: read(excerpt) })),
+    ]) {
+      const own = model.tokenizer.encode(text);
+      expect(own.ids, text).toEqual(ids);
+      if (text === text.normalize('NFC')) expect(own.offsets.flat(), text).toEqual(offsets);
+    }
+    expect(model.tokenizer.encode(read(prose)).ids).toEqual(prose.ids);
+  });
+
+  test('logits, whole and in blocks', async () => {
+    for (const block of [prose.ids.length, 100]) await expectLogits(model, prose, block);
+  });
+
+  test('the greedy answer, as tokens and as text', () => expectAnswer(model, prose, read(prose)));
+});

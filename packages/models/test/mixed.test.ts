@@ -1,0 +1,222 @@
+import { compose, id, type Policy } from '@kv/core';
+import { snapkv, streaming, tova } from '@kv/scorers-attention';
+import { etf } from '@kv/allocators-schedules';
+import { topK } from '@kv/selectors-top-k';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createPrefixStore, generate, loadCache, loadModel, saveCache, Sequence, type Model } from '../src/index.ts';
+import { halfWeights, oracleLogits, type Json } from './decoder.oracle.ts';
+import { fixture, fixtureJson } from './fixture.ts';
+import { relative } from './run.ts';
+
+/** Layers with a window beside global ones under two ropes; layers without positions; windows in every layer. */
+const names = ['gemma3', 'smollm3', 'mistral', 'gemma2'] as const;
+type Name = (typeof names)[number];
+const models = new Map<Name, Model>(
+  await Promise.all(names.map(async (name) => [name, await loadModel(fixture(name))] as const)),
+);
+const config = (name: Name): Json => fixtureJson<Json>(`${name}/config.json`);
+const weights = new Map(names.map((name) => [name, halfWeights(fixture(`${name}/model.safetensors`))]));
+const ids = (n: number, seed: number): number[] =>
+  Array.from({ length: n }, (_, i) => 3 + ((7 * i * i + 11 * i + seed) % 61));
+interface Numbers {
+  readonly prompt: number;
+  readonly steps: number;
+  readonly budget: number;
+  readonly every: number;
+  readonly seed: number;
+}
+const numbers: fc.Arbitrary<Numbers> = fc.record({
+  prompt: fc.integer({ min: 2, max: 40 }),
+  steps: fc.integer({ min: 1, max: 24 }),
+  budget: fc.integer({ min: 5, max: 30 }),
+  every: fc.integer({ min: 1, max: 9 }),
+  seed: fc.nat({ max: 60 }),
+});
+const policies: readonly (readonly [string, Policy])[] = [
+  ['full', id],
+  ['streaming', compose(streaming({ sinks: 2 }), topK())],
+  ['snapkv', compose(snapkv({ window: 4 }), topK())],
+  ['tova', compose(tova(), topK())],
+];
+
+const range = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
+
+/** Logits and what every layer and head held after the prompt and after each token that follows. */
+interface Ran {
+  readonly fed: readonly number[];
+  readonly kept: readonly (readonly (readonly (readonly number[])[])[])[];
+  readonly logits: readonly Float32Array[];
+}
+async function ran(model: Model, policy: Policy, { prompt, steps, budget, every, seed }: Numbers): Promise<Ran> {
+  const sequence = new Sequence(model),
+    fed = ids(prompt + steps, seed);
+  await sequence.prefill(fed.slice(0, prompt), { policy, ...(policy !== id && { budget }) });
+  const kept = [sequence.kept()],
+    logits = [sequence.logits[0]];
+  for (const token of fed.slice(prompt)) {
+    await sequence.step(token, every);
+    kept.push(sequence.kept());
+    logits.push(sequence.logits[0]);
+  }
+  sequence.destroy();
+  expect([sequence.ledger.live, sequence.ledger.allocated]).toEqual([0, 0]);
+  return { fed, kept, logits };
+}
+
+describe.each(names)('%s', (name) => {
+  const model = models.get(name)!, // of the list above
+    { windows } = model.config.attention;
+
+  test.each(policies)(
+    'under %s a window sees by original positions: logits are those of the float64 oracle',
+    async (_, policy) => {
+      await fc.assert(
+        fc.asyncProperty(numbers, async (numbers) => {
+          const { fed, kept, logits } = await ran(model, policy, numbers),
+            { prompt } = numbers;
+          /** A generated token sees what was held before it, and itself. */
+          const sees = (l: number, g: number, t: number, j: number): boolean =>
+            t < prompt || j === t || kept[t - prompt][l][g].includes(j);
+          const want = oracleLogits(config(name), weights.get(name)!, fed, sees);
+          for (const [i, row] of logits.entries())
+            expect(relative(row, want[prompt - 1 + i]), `token ${prompt - 1 + i}`).toBeLessThan(2e-5);
+        }),
+        { numRuns: 12 },
+      );
+    },
+  );
+
+  test.each(policies)(
+    'under %s nothing but what a window hides goes between events, and that goes',
+    async (_, policy) => {
+      await fc.assert(
+        fc.asyncProperty(numbers, async (numbers) => {
+          const { kept } = await ran(model, policy, numbers),
+            { prompt, every, budget } = numbers;
+          for (const [i, layers] of kept.entries())
+            for (const [l, heads] of layers.entries())
+              for (const [g, positions] of heads.entries()) {
+                const length = prompt + i,
+                  first = Math.max(0, length - windows[l]),
+                  spare = Math.floor(windows[l] / 8);
+                expect(positions).toEqual([...positions].sort((a, b) => a - b));
+                expect(positions.filter((p) => p < first).length).toBeLessThanOrEqual(i === 0 ? 0 : spare + 1);
+                const reached = positions.filter((p) => p >= first),
+                  before = i === 0 ? range(length) : [...kept[i - 1][l][g], length - 1],
+                  left = before.filter((p) => p >= first);
+                if (policy !== id && (i === 0 || i % every === 0)) {
+                  expect(left).toEqual(expect.arrayContaining(reached));
+                  expect(reached.length).toBe(Math.min(budget, left.length));
+                } else expect(reached).toEqual(left);
+              }
+        }),
+        { numRuns: 12 },
+      );
+    },
+  );
+
+  test.each(policies)('under %s what was saved goes on bit for bit', async (_, policy) => {
+    await fc.assert(
+      fc.asyncProperty(numbers, async ({ prompt, steps, budget, every, seed }) => {
+        const sequence = new Sequence(model),
+          fed = ids(prompt + 2 * steps, seed);
+        await sequence.prefill(fed.slice(0, prompt), { policy, ...(policy !== id && { budget }) });
+        for (const token of fed.slice(prompt, prompt + steps)) await sequence.step(token, every);
+        const loaded = await loadCache(model, await saveCache(sequence), { policy });
+        expect(loaded.kept()).toEqual(sequence.kept());
+        for (const token of fed.slice(prompt + steps))
+          for (const each of [sequence, loaded]) await each.step(token, every);
+        expect(loaded.logits).toEqual(sequence.logits);
+        expect(loaded.kept()).toEqual(sequence.kept());
+        for (const each of [sequence, loaded]) each.destroy();
+      }),
+      { numRuns: 6 },
+    );
+  });
+});
+
+test('what a window made unreachable is freed and counted, in blocks as at once, and costs no logit', async () => {
+  const model = models.get('gemma3')!, // of the list above
+    { windows } = model.config.attention,
+    prompt = ids(40, 5),
+    { kvHeads: G, headDim: d } = model.config;
+  const whole = await generate(model, { ids: prompt, maxNewTokens: 0, logits: 1 });
+  for (const block of [40, 7, 1]) {
+    const { report, logits } = await generate(model, { ids: prompt, block, maxNewTokens: 0, logits: 1 }),
+      held = windows.map((window) => Math.min(window, 40));
+    expect(report.counts['unreachable']).toBe(held.reduce((sum, n) => sum + G * (40 - n), 0));
+    expect(report.kept.map((heads) => heads.map((positions) => positions.length))).toEqual(
+      held.map((n) => Array(G).fill(n)),
+    );
+    expect(report.bytes.live).toBe(held.reduce((sum, n) => sum + G * n * 4 * (2 * d + 1), 0));
+    expect(relative(logits![0], whole.logits![0])).toBeLessThan(1e-5);
+  }
+});
+
+test('budgets are of slots that exist: a share of the prompt, or more than a window, is the window there', async () => {
+  const model = models.get('gemma3')!, // of the list above
+    { windows } = model.config.attention;
+  for (const budget of [20, '50%'] as const) {
+    const { report } = await generate(model, {
+      ids: ids(40, 5),
+      policy: compose(snapkv({ window: 4 }), topK()),
+      budget,
+      maxNewTokens: 0,
+    });
+    expect(report.budgets).toEqual(windows.map((window) => Array(model.config.kvHeads).fill(Math.min(window, 20))));
+    expect(report.kept.map((heads) => heads.map((positions) => positions.length))).toEqual(report.budgets);
+  }
+});
+
+test.each(['gemma3', 'smollm3'] as const)(
+  '%s goes on past its positions: each layer re-rotates by its own rope',
+  async (name) => {
+    const model = models.get(name)!, // of the list above
+      prompt = ids(20, 3);
+    const policy = compose(streaming({ sinks: 0 }), topK()),
+      near = new Sequence(model, undefined, { window: 24 });
+    await near.prefill(prompt, { policy, budget: 10 });
+    for (const token of ids(9, 7)) await near.step(token, 5);
+    // Rotations are relative: what was kept, fed at the positions that it was moved to, differs by nothing but history.
+    const rebuilt = new Sequence(model);
+    await rebuilt.prefill(prompt, { policy, budget: 10 });
+    for (const token of ids(9, 7)) await rebuilt.step(token, 5);
+    expect(near.kept()).toEqual(rebuilt.kept());
+    expect(near.tokens.ids).toEqual(rebuilt.tokens.ids);
+    // A layer's scores of neighbours depend on distances alone, and streaming keeps neighbours.
+    expect(relative(near.logits[0], rebuilt.logits[0])).toBeLessThan(2e-5);
+    for (const each of [near, rebuilt]) each.destroy();
+  },
+);
+
+test('keys of the layer below cannot stand for keys that turn otherwise: ETF is refused', async () => {
+  for (const name of ['gemma3', 'smollm3'] as const)
+    await expect(
+      generate(models.get(name)!, { ids: ids(20, 1), policy: etf({ psi: 0.5 }), maxNewTokens: 0 }),
+    ).rejects.toThrow(
+      /^etf: takes early tokens' keys from the layer below, expected layers that turn alike, got layer \d otherwise than layer \d$/,
+    );
+  await generate(models.get('gemma2')!, { ids: ids(20, 1), policy: etf({ psi: 0.5 }), maxNewTokens: 0 });
+});
+
+test('a prefix of windows is shared whole, from the last token but one, or not at all', async () => {
+  const model = models.get('gemma3')!, // of the list above
+    prompt = ids(30, 2),
+    store = createPrefixStore(model, { maxBytes: 1e9 });
+  await store.add(prompt);
+  for (const [next, reused] of [
+    [[...prompt, 5, 6], 30],
+    [prompt, 29],
+    [[...prompt.slice(0, 12), 9], 0],
+  ] as const) {
+    const before = store.counts.reused,
+      sequence = await store.sequence(next),
+      alone = new Sequence(model);
+    await alone.prefill(next);
+    expect(store.counts.reused - before).toBe(reused);
+    expect(relative(sequence.logits[0], alone.logits[0])).toBeLessThan(1e-5);
+    for (const each of [sequence, alone]) each.destroy();
+  }
+  store.destroy();
+});

@@ -1,0 +1,33 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { outputNorms } from '../src/host/output-norms.ts';
+import { mulberry } from '../src/sampling.ts';
+import { cases } from './attention-cases.ts';
+
+test('output norms are those of float64 products, in ragged caches too', () => {
+  fc.assert(
+    fc.property(cases, fc.integer({ min: 1, max: 40 }), fc.nat(), ({ cache, H, n }, D, seed) => {
+      const { headDim: d, heads: G, capacity, values, lengths } = cache,
+        random = mulberry(seed),
+        weight = Float32Array.from({ length: D * H * d }, () => random() - 0.5),
+        got = outputNorms(cache, weight, H);
+      for (let h = 0; h < H; h++)
+        for (let i = 0; i < n; i++) {
+          const g = Math.floor((h * G) / H),
+            v = values.subarray((g * capacity + i) * d, (g * capacity + i + 1) * d);
+          let [want, size] = [0, 0];
+          if (i < lengths[g])
+            for (let j = 0; j < D; j++) {
+              let y = 0;
+              for (let c = 0; c < d; c++) {
+                y += weight[j * H * d + h * d + c] * v[c];
+                size += Math.abs(weight[j * H * d + h * d + c] * v[c]);
+              }
+              want += Math.abs(y);
+            }
+          expect(Math.abs(got[h * n + i] - want)).toBeLessThanOrEqual(1e-6 * size);
+        }
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,170 @@
+import { adaKV } from '@kv/allocators-ada-kv';
+import { compose, id, type Policy } from '@kv/core';
+import { h2o, snapkv } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, test } from 'vitest';
+import {
+  cpuRuntime,
+  generate,
+  hostRuntime,
+  linearEngine,
+  loadModel,
+  openCheckpoint,
+  referenceLinear,
+  type Generated,
+  type HostModel,
+  type Program,
+} from '../src/index.ts';
+import { wasmEngine } from '../src/wasm/engine.ts';
+import { moduleOf } from '../src/wasm/module.ts';
+import { wasmRuntime } from '../src/wasm/runtime.ts';
+import { families, fixture } from './fixture.ts';
+import { ortFolder } from './ort.ts';
+import { relative } from './run.ts';
+import { shared } from './shared.ts';
+
+const modules = (await Promise.all(([0, 1, 2] as const).map((form) => moduleOf(form)))).flatMap((fast) => fast ?? []),
+  newest = modules.at(-1)!; // form 0 is here wherever tests run
+const ids = Array.from({ length: 300 }, (_, i) => (i * 37 + (i >> 3)) % 500);
+
+const kinds = {
+  llama: shared('data/goldens/llama'),
+  qwen2: shared('data/goldens/qwen2'),
+  qwen3: shared('data/goldens/qwen3'),
+};
+const policies: Readonly<Record<string, Policy>> = {
+  'the full cache': id,
+  'running sums': compose(h2o(), topK()),
+  'a window, heads of other lengths': compose(snapkv({ window: 8 }), adaKV(), topK()),
+};
+
+const plain = hostRuntime({ engine: linearEngine(referenceLinear) });
+const answers = async (model: HostModel): Promise<Readonly<Record<string, Generated>>> => {
+  const all: Record<string, Generated> = {},
+    vocab = model.config.vocab,
+    most = Math.min(ids.length, model.config.maxPositions - 20);
+  for (const [name, policy] of Object.entries(policies))
+    all[name] = await generate(model, {
+      ids: ids.slice(0, most).map((token) => token % vocab),
+      policy,
+      budget: 24,
+      block: 37,
+      maxNewTokens: 12,
+      logits: 3,
+    });
+  model.destroy();
+  return all;
+};
+
+describe.each([...Object.entries(kinds), ...families.map((name) => [`the tiny ${name}`, fixture(name)] as const)])(
+  'passes of %s',
+  (_, path) => {
+    const want = loadModel(path, { runtime: plain }).then(answers);
+    test.each(modules.flatMap((fast) => [1, 2].map((threads) => [fast.form, threads, fast] as const)))(
+      'form %i, %i threads: logits, tokens and slots of the plain loops',
+      async (_form, threads, fast) => {
+        const got = await answers(await loadModel(path, { runtime: wasmRuntime(fast, { threads, exact: true }) }));
+        for (const [name, one] of Object.entries(await want)) {
+          expect(got[name].tokens, name).toEqual(one.tokens);
+          expect(got[name].report.kept, name).toEqual(one.report.kept);
+          for (const [i, row] of one.logits!.entries())
+            expect(relative(got[name].logits![i], row), name).toBeLessThan(1e-5);
+        }
+      },
+    );
+  },
+);
+
+test('attention of blocks in 8 bits stays near the plain loops: logits, and the slots that sums of its weights keep', async () => {
+  const want = await loadModel(kinds.qwen3, { runtime: plain }),
+    got = await loadModel(kinds.qwen3, { runtime: wasmRuntime(newest, { threads: 2 }) });
+  const run = (model: HostModel): PromiseLike<Generated> =>
+    generate(model, { ids, maxNewTokens: 0, logits: ids.length, block: 128 });
+  const [a, b] = [(await run(want)).logits!, (await run(got)).logits!];
+  for (const [i, row] of a.entries()) expect(relative(b[i], row), `row ${i}`).toBeLessThan(0.05);
+  const kept = async (model: HostModel): Promise<readonly (readonly number[])[]> =>
+    (await generate(model, { ids, policy: compose(h2o(), topK()), budget: 100, maxNewTokens: 0 })).report.kept.flat();
+  const [all, some] = [await kept(want), await kept(got)];
+  for (const [row, slots] of all.entries())
+    expect(slots.filter((slot) => some[row].includes(slot)).length, `row ${row}`).toBeGreaterThan(90);
+  want.destroy();
+  got.destroy();
+});
+
+test('sequences in turns do not see each other', async () => {
+  const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest, { threads: 2, exact: true }) }),
+    other = ids.map((token) => (token * 3 + 1) % 500);
+  const run = (which: readonly number[]): Promise<Generated> =>
+    Promise.resolve(
+      generate(model, { ids: [...which], policy: compose(h2o(), topK()), budget: 64, block: 50, maxNewTokens: 20 }),
+    );
+  const alone = [await run(ids), await run(other)],
+    together = await Promise.all([run(ids), run(other), run(ids)]);
+  expect(together.map(({ tokens }) => tokens)).toEqual([alone[0].tokens, alone[1].tokens, alone[0].tokens]);
+  expect(together[2].report.kept).toEqual(alone[0].report.kept);
+  model.destroy();
+});
+
+test('passes are whole but where a word is wanted between layers, and reports count both', async () => {
+  const model = await loadModel(kinds.llama, { runtime: wasmRuntime(newest) });
+  const { report } = await generate(model, { ids, block: 100, maxNewTokens: 5 });
+  expect(report.counts).toMatchObject({ whole: 3 + 4, layered: 0 });
+  model.destroy();
+});
+
+test('an instruction that the module does not know is refused by name, before anything is placed', async () => {
+  const x = { id: 0, width: 8 },
+    out = { id: 1, width: 8 },
+    program = { name: 'project 3', inputs: [x], instructions: [{ op: 'swirl', x, out }], outputs: [out] };
+  await expect(wasmEngine(newest).prepare(program as unknown as Program)).rejects.toThrow(
+    'wasm: expected instructions that the module runs, got swirl in project 3',
+  );
+});
+
+describe('in the place of the module', () => {
+  const start = async (
+    stored: { readonly bytes: number; readonly quantised: boolean } | undefined,
+    from: string,
+    change: (weights: Awaited<ReturnType<typeof openCheckpoint>>['weights']) => typeof weights = (weights) => weights,
+  ): Promise<{ readonly engine: string | undefined; readonly said: readonly string[] }> => {
+    const { config, weights, tokenizer, close } = await openCheckpoint(kinds.llama),
+      said: string[] = [];
+    const running = await cpuRuntime({ from, threads: 1, warn: (sentence) => said.push(sentence) }).start({
+      config,
+      weights: change(weights),
+      tokenizer,
+      sidecar: async () => undefined,
+      ...(stored && { stored }),
+    });
+    await close();
+    running.destroy();
+    return { engine: running.engine, said };
+  };
+
+  test('weights beyond its memory go to ONNX Runtime where it is installed', async () => {
+    expect(await start({ bytes: 5 * 2 ** 30, quantised: true }, fileURLToPath(ortFolder))).toEqual({
+      engine: 'onnxruntime-node, stored weights, 1 thread',
+      said: [
+        'engine: expected weights of at most 3.5 GiB, which WebAssembly has room for, got 5.0 GiB; onnxruntime-node, stored weights, 1 thread runs in its place',
+      ],
+    });
+  });
+
+  test('weights that turn out too many for its memory go elsewhere once they do', async () => {
+    const { Unfit } = await import('../src/wasm/unfit.ts');
+    let asked = 0;
+    const { engine, said } = await start(undefined, '/', (weights) => ({
+      ...weights,
+      // as a heap that is full would, the first time
+      finish: async (layer) => {
+        if (layer === 2 && asked++ === 0) throw new Unfit('room for 9 bytes, got 8');
+        return weights.finish(layer);
+      },
+    }));
+    expect(engine).toBe('wasm by instruction, f32, 1 thread');
+    expect(said).toEqual([
+      'engine: expected room for 9 bytes, got 8; wasm by instruction, f32, 1 thread runs in its place, about 5 times slower',
+    ]);
+  });
+});

@@ -1,0 +1,53 @@
+import { fileURLToPath } from 'node:url';
+import { compile, KvError } from '@kv/core';
+import { generate, loadModel } from '@kv/models';
+import { describe, expect, test } from 'vitest';
+import { policy as named, policyNames } from '../src/index.ts';
+
+/** Of letters and stops, 110 tokens: sentences are there to be cut. */
+const text = Array.from('abcdefghij', (letter) => `${letter} cat sat. `).join('');
+
+/** Six layers of seven with a window of 8 and two ropes; a layer without positions; windows of 6 everywhere. */
+describe.each(['gemma3', 'smollm3', 'mistral'])('%s', async (folder) => {
+  const model = await loadModel(fileURLToPath(new URL(`../../models/test/fixtures/${folder}`, import.meta.url))),
+    { ids } = model.tokenizer.encode(text),
+    { windows } = model.config.attention;
+
+  test.each(policyNames)('%s keeps what it may of the slots that there are, or says why not', async (name) => {
+    const policy = named(name, name.startsWith('crystalcache') ? { recent: 16 } : {}),
+      { evicts } = compile(policy);
+    for (const options of [{ every: 5 }, { block: 30, every: 1 }]) {
+      const run = generate(model, {
+        ids,
+        policy,
+        ...(evicts && { budget: 80 }),
+        ...options,
+        maxNewTokens: 12,
+        stopAtEos: false,
+        logits: 1,
+      });
+      const done = await Promise.resolve(run).catch((error: unknown) => error);
+      if (done instanceof Error) {
+        expect(done, name).toBeInstanceOf(KvError);
+        // A file beside the model that these checkpoints lack, layers that turn otherwise, or a second pass over the
+        // prompt that has no room in their 128 positions: nothing else is refused.
+        expect(done.message, name).toMatch(
+          /^[a-zA-Z]+: takes early tokens' keys|\.safetensors|^observeMax: must fit the model's context of 128 tokens/,
+        );
+        continue;
+      }
+      const { report, logits, tokens } = done as Awaited<ReturnType<typeof generate>>;
+      expect(tokens.length).toBe(12);
+      expect(logits![0].every(Number.isFinite)).toBe(true);
+      for (const [l, heads] of report.kept.entries())
+        for (const [g, positions] of heads.entries()) {
+          expect(positions).toEqual([...new Set(positions)].sort((a, b) => a - b));
+          expect(positions.length).toBeGreaterThan(0);
+          if (report.budgets.length === 0) continue;
+          expect(positions.length, `${name}, layer ${l}`).toBeLessThanOrEqual(report.budgets[l][g]);
+          expect(positions.length, `${name}, layer ${l}`).toBeLessThanOrEqual(windows[l]);
+          expect(positions.at(-1)! - positions[0], `${name}, layer ${l}`).toBeLessThan(windows[l]);
+        }
+    }
+  });
+});

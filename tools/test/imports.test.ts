@@ -1,0 +1,26 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join, relative } from 'node:path';
+import { expect, test } from 'vitest';
+import { root } from '../lib/process.mjs';
+
+/** What turns a text into code, but for an import of a name that stands in the source. */
+const RUNS = /\bimport\((?!\s*(?:\/\*[^*]*\*\/\s*)?['"])|\brequire\((?!['"])|\bnew Function\b|\beval\(|\bnode:vm\b/;
+
+const sources = ['apps', 'packages'].flatMap((top) =>
+  readdirSync(join(root, top), { recursive: true, encoding: 'utf8' })
+    .filter((path) => /(?:^|\/)src\/.*\.ts$/.test(path) && !/node_modules|\/dist\//.test(path))
+    .map((path) => join(root, top, path)),
+);
+
+// Each of these takes what a command line names, what is installed, or the name of one package; no file of a model, a
+// cache, a result or an address reaches them (apps/cli/test/data-is-not-code.test.ts).
+test('code is imported by names that are not in the source in four places', () => {
+  expect(sources.length).toBeGreaterThan(300);
+  const places = sources.filter((path) => RUNS.test(readFileSync(path, 'utf8'))).map((path) => relative(root, path));
+  expect(places.sort()).toEqual([
+    'apps/cli/src/device.ts',
+    'apps/cli/src/policy/installed.ts',
+    'apps/cli/src/policy/policy-module.ts',
+    'packages/models/src/onnx/installed.ts',
+  ]);
+});

@@ -1,0 +1,53 @@
+/**
+ * Counts the tokens of TypeScript's scanner in the sources of packages, apps, tools and bench, comments, tests and
+ * templates aside, and of them the commas that the formatter puts behind the last element of what it breaks over lines.
+ *
+ * node tools/tokens.mjs        the files that git tracks, as they stand
+ * node tools/tokens.mjs REF    those of a commit, from git alone
+ */
+import { execFileSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+import { root } from './lib/process.mjs';
+
+const FOLDERS = ['packages', 'apps', 'tools', 'bench'];
+const git = (...args) => execFileSync('git', args, { cwd: root, encoding: 'utf8', maxBuffer: 2 ** 28 });
+const counted = (path) => /[.](ts|mjs)$/.test(path) && !/\/test\/|[.]test[.]|[.]d[.]ts$|templates|oracle/.test(path);
+const { CommaToken, EndOfFileToken } = ts.SyntaxKind;
+
+function count(path, text) {
+  const file = ts.createSourceFile(path, text, ts.ScriptTarget.Latest);
+  let tokens = 0,
+    commas = 0,
+    last;
+  const visit = (node) => {
+    if (ts.isJSDoc(node) || node.kind === EndOfFileToken) return;
+    const inside = node.getChildren(file);
+    if (inside.length > 0) return inside.forEach(visit);
+    if (node.getWidth(file) === 0) return; // an empty list
+    if (last === CommaToken && /^[)\]}]$/.test(node.getText(file))) commas++;
+    last = node.kind;
+    tokens++;
+  };
+  visit(file);
+  return { tokens, commas };
+}
+
+const ref = process.argv[2];
+const paths = ref ? git('ls-tree', '-rz', '--name-only', ref, ...FOLDERS) : git('ls-files', '-z', ...FOLDERS);
+const sums = new Map();
+let files = 0,
+  commas = 0;
+for (const path of paths.split('\0').filter(counted)) {
+  const one = count(path, ref ? git('show', `${ref}:${path}`) : readFileSync(join(root, path), 'utf8'));
+  const folder = path.split('/').slice(0, 2).join('/');
+  sums.set(folder, (sums.get(folder) ?? 0) + one.tokens);
+  files++;
+  commas += one.commas;
+}
+for (const [folder, tokens] of sums) console.log(`${String(tokens).padStart(8)} ${folder}`);
+const all = [...sums.values()].reduce((a, b) => a + b, 0);
+console.log(
+  `${String(all).padStart(8)} tokens in ${files} files, ${all - commas} without the trailing commas that the formatter adds`,
+);
