@@ -25,9 +25,15 @@ export const rules = [
     'laws, gpu, tasks and whatever stands beside them import no other package of the workspace than core.',
     {
       path: '^(packages/[^/]+)/src/',
-      pathNot: '^packages/(core|models|policies|gpu-models|evaluation|model-testing)/',
+      pathNot: '^packages/(core|models|policies|gpu-models|evaluation|model-testing|server)/',
     },
     { path: workspace, pathNot: ['^packages/core/', '^$1/'] },
+  ),
+  rule(
+    'server-sees-core-and-models',
+    'server imports no other package of the workspace than core and models.',
+    { path: '^packages/server/src/' },
+    { path: workspace, pathNot: '^packages/(core|models|server)/' },
   ),
   rule(
     'models-see-core-and-weights',

@@ -9,6 +9,7 @@ import { needleCommand } from './commands/needle.ts';
 import { papersCommand } from './commands/papers.ts';
 import { piecesCommand } from './commands/pieces.ts';
 import { runCommand } from './commands/run.ts';
+import { serveCommand } from './commands/serve.ts';
 import { oneSentence } from './one-sentence.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -23,10 +24,16 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
       (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string }).version,
     )
     .helpCommand(false);
+  let stopped = false;
+  const serve = (terminal: Terminal): Command =>
+    serveCommand(terminal, () => {
+      stopped = true;
+    });
   for (const command of [
     needleCommand,
     runCommand,
     chatCommand,
+    serve,
     piecesCommand,
     explainCommand,
     papersCommand,
@@ -43,7 +50,7 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
       return EXIT.ok;
     }
     await program.parseAsync(argv, { from: 'user' });
-    return terminal.signal.aborted ? EXIT.interrupted : EXIT.ok;
+    return terminal.signal.aborted && !stopped ? EXIT.interrupted : EXIT.ok;
   } catch (error) {
     return failed(error, terminal);
   }

@@ -7,11 +7,17 @@
  * lda, ldb, panel and ldc are bytes.
  */
 export function gemm(m: i32, n: i32, k: i32, a: usize, lda: usize, b: usize, ldb: usize, panel: usize, c: usize, ldc: usize, first: i32): void {
+  const whole = m & ~3;
+  if (whole > 0) quads(whole, n, k, a, lda, b, ldb, panel, c, ldc, first);
+  for (let i = whole; i < m; i++) one(n, k, a + i * lda, b, ldb, panel, c + i * ldc, first);
+}
+
+/** Four rows at a time; every number is a sum in the order of k, as in `one`: a row's result does not depend on the others. */
+function quads(m: i32, n: i32, k: i32, a: usize, lda: usize, b: usize, ldb: usize, panel: usize, c: usize, ldc: usize, first: i32): void {
   for (let j = 0; j < n; j += 8, b += panel, c += 32) {
-    let i = 0;
     let ai = a;
     let ci = c;
-    for (; i + 4 <= m; i += 4, ai += 4 * lda, ci += 4 * ldc) {
+    for (let i = 0; i < m; i += 4, ai += 4 * lda, ci += 4 * ldc) {
       let c00 = f32x4.splat(0), c01 = c00, c10 = c00, c11 = c00, c20 = c00, c21 = c00, c30 = c00, c31 = c00;
       let a0 = ai, a1 = ai + lda, a2 = a1 + lda, a3 = a2 + lda;
       let p = b;
@@ -36,25 +42,34 @@ export function gemm(m: i32, n: i32, k: i32, a: usize, lda: usize, b: usize, ldb
       put(ci + 2 * ldc, c20, c21, first);
       put(ci + 3 * ldc, c30, c31, first);
     }
-    for (; i < m; i++, ai += lda, ci += ldc) {
-      let c0 = f32x4.splat(0), c1 = c0, c2 = c0, c3 = c0;
-      let p = b;
-      let t = 0;
-      for (; t + 2 <= k; t += 2, p += 2 * ldb) {
-        let s = v128.load_splat<f32>(ai + (t << 2));
-        c0 = f32x4.add(c0, f32x4.mul(s, v128.load(p)));
-        c1 = f32x4.add(c1, f32x4.mul(s, v128.load(p, 16)));
-        s = v128.load_splat<f32>(ai + (t << 2), 4);
-        c2 = f32x4.add(c2, f32x4.mul(s, v128.load(p + ldb)));
-        c3 = f32x4.add(c3, f32x4.mul(s, v128.load(p + ldb, 16)));
-      }
-      if (t < k) {
-        const s = v128.load_splat<f32>(ai + (t << 2));
-        c0 = f32x4.add(c0, f32x4.mul(s, v128.load(p)));
-        c1 = f32x4.add(c1, f32x4.mul(s, v128.load(p, 16)));
-      }
-      put(ci, f32x4.add(c0, c2), f32x4.add(c1, c3), first);
+  }
+}
+
+/** One row, over two panels at a time, so that sums in the order of k do not wait for each other. */
+function one(n: i32, k: i32, a: usize, b: usize, ldb: usize, panel: usize, c: usize, first: i32): void {
+  let j = 0;
+  for (; j + 16 <= n; j += 16, b += 2 * panel, c += 64) {
+    let c0 = f32x4.splat(0), c1 = c0, c2 = c0, c3 = c0;
+    let p = b, q = b + panel, s = a;
+    for (let t = 0; t < k; t++, p += ldb, q += ldb, s += 4) {
+      const x = v128.load_splat<f32>(s);
+      c0 = f32x4.add(c0, f32x4.mul(x, v128.load(p)));
+      c1 = f32x4.add(c1, f32x4.mul(x, v128.load(p, 16)));
+      c2 = f32x4.add(c2, f32x4.mul(x, v128.load(q)));
+      c3 = f32x4.add(c3, f32x4.mul(x, v128.load(q, 16)));
     }
+    put(c, c0, c1, first);
+    put(c + 32, c2, c3, first);
+  }
+  if (j < n) {
+    let c0 = f32x4.splat(0), c1 = c0;
+    let p = b, s = a;
+    for (let t = 0; t < k; t++, p += ldb, s += 4) {
+      const x = v128.load_splat<f32>(s);
+      c0 = f32x4.add(c0, f32x4.mul(x, v128.load(p)));
+      c1 = f32x4.add(c1, f32x4.mul(x, v128.load(p, 16)));
+    }
+    put(c, c0, c1, first);
   }
 }
 

@@ -171,13 +171,17 @@ export class LayerCache implements CacheView {
       }
   }
 
-  /** A copy with its own storage for the slots in use and `room` more, counted in `ledger`. */
-  fork(ledger: Ledger = this.#ledger, room = 0): LayerCache {
+  /**
+   * A copy with its own storage for the slots in use, those before position `upTo`, and `room` more, counted in
+   * `ledger`.
+   */
+  fork(ledger: Ledger = this.#ledger, room = 0, upTo = Infinity): LayerCache {
     const copy = new LayerCache(this.heads, this.headDim, ledger, this.#name, this.#store);
     if (this.rotations) copy.#markRotations();
-    copy.reserve(this.length + room);
-    copySlots(this.#storage, copy.#storage, this.lengths);
-    copy.lengths.set(this.lengths);
+    const lengths = Uint32Array.from(this.before(upTo));
+    copy.reserve(Math.max(...lengths) + room);
+    copySlots(this.#storage, copy.#storage, lengths);
+    copy.lengths.set(lengths);
     ledger.use(this.#name, copy.liveBytes);
     return copy;
   }

@@ -49,6 +49,7 @@ export { decode, generate } from './host/generate.ts';
 export type { Generated, Generation } from './host/generate.ts';
 export type { Chunk, DecodeOptions, Finish, GenerateOptions } from './host/options.ts';
 export { createPrefixStore } from './host/prefix.ts';
+export { StopText } from './host/stop-text.ts';
 export type { PrefixOptions, PrefixStore } from './host/prefix.ts';
 export { sidecarFile } from './checkpoint/sidecar.ts';
 export { hostDecoder } from './host/decoder.ts';
@@ -58,10 +59,14 @@ export type { HostOptions, HostRunning } from './host/runtime.ts';
 export { report } from './host/report.ts';
 export type { Report } from './host/report.ts';
 export { Sequence, waits } from './host/sequence.ts';
-export type { Bytes, PrefillOptions, SequenceOptions } from './host/sequence.ts';
+export type { Bytes, PrefillingOptions, PrefillOptions, SequenceOptions } from './host/sequence.ts';
+export { stepTogether } from './host/step-together.ts';
+export type { Step } from './host/step-together.ts';
 export type { Course, EventResult, EventTimes } from './sequence/course.ts';
 export type {
   Ahead,
+  BatchGroup,
+  BatchPlace,
   PendingId,
   AttentionCounters,
   FeedResult,

@@ -59,6 +59,32 @@ describe.each(factories)('the %s product', (_, factory) => {
   });
 });
 
+test.each([
+  ['reference', referenceLinear],
+  ['simd', simdLinear()],
+] as const)('%s: a row gives the same bits whatever rows are beside it', (_, factory) => {
+  fc.assert(
+    fc.property(
+      fc.integer({ min: 1, max: 40 }),
+      fc.integer({ min: 1, max: 33 }),
+      fc.integer({ min: 1, max: 70 }),
+      (outputs, inputs, rows) => {
+        const values = (n: number, by: number): Float32Array =>
+          Float32Array.from({ length: n }, (_, i) => Math.sin(i * by));
+        const product = factory(matrixOf(values(outputs * inputs, 1.3), outputs, inputs)),
+          x = values(rows * inputs, 0.7),
+          y = product.apply(x, rows) as Float32Array;
+        expect(product.rowwise).toBe(true);
+        for (let r = 0; r < rows; r++)
+          expect(product.apply(x.slice(r * inputs, (r + 1) * inputs), 1)).toEqual(
+            y.slice(r * outputs, (r + 1) * outputs),
+          );
+        product.destroy();
+      },
+    ),
+  );
+});
+
 test('simd products share memory, do not see each other, and new ones come after all are destroyed', () => {
   const factory = simdLinear();
   const make = (size: number, value: number) => ({

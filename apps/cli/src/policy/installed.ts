@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { otherProtocol, registry } from '@kv/core';
+import { KvError, otherProtocol, registry } from '@kv/core';
 import type { Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
@@ -38,6 +38,19 @@ export function installed(cwd: string): Promise<Installed> {
   const known = found.get(cwd) ?? find(cwd);
   found.set(cwd, known);
   return known;
+}
+
+/**
+ * The pieces of one installed package beside those of `known`. @throws KvError where it is not installed, or cannot be
+ * imported
+ */
+export async function packagePieces(name: string, cwd: string, known: Registry): Promise<Registry> {
+  const found = packagesWithPieces(cwd).find(({ manifest }) => manifest.name === name);
+  if (!found) throw new KvError(name, `expected an installed package whose manifest says "kv": { "pieces": true }`);
+  const module = (await import(/* @vite-ignore */ entryOf(found.folder, found.manifest)).catch((cause: unknown) => {
+    throw new KvError(name, `expected a package that can be imported, got ${String(cause)}`);
+  })) as object;
+  return registry({ [name]: module }, known);
 }
 
 async function find(cwd: string): Promise<Installed> {

@@ -75,6 +75,7 @@ export function linearEngine(linear: LinearFactory, name = 'wasm'): Engine {
         return compute === undefined ? [] : [{ out: instruction.out, compute }];
       });
       return {
+        rowwise: products.every(({ rowwise }) => rowwise === true),
         async run(inputs, m, angles) {
           const run: Run = { m, angles, values: [] };
           for (const [i, { id, width }] of program.inputs.entries()) run.values[id] = rowsOf(inputs[i], width);

@@ -68,6 +68,8 @@ export interface Runnable {
    * `next` program that it may compute as well.
    */
   run(inputs: readonly Float32Array[], m: number, angles?: Angles): Promise<readonly Float32Array[]>;
+  /** A row's result does not depend on the rows beside it, to the bit. @defaultValue false */
+  readonly rowwise?: boolean;
   /**
    * Reads back the weight of the product of this name, to the bit, where it is held in a form that allows it: then
    * nobody keeps the file's bytes.

@@ -33,6 +33,8 @@ export interface Projection {
 /** A decoder's arithmetic over arrays on the host, layer by layer. Rows are tokens, f32. */
 export interface HostDecoder extends Decoder<HostRunnable> {
   readonly attend: Attend;
+  /** Rows of several sequences may pass together: what a row gives does not depend on those beside it, to the bit. */
+  readonly rowwise: boolean;
   /** Whether `attend` gives the statistics of windows, too. */
   readonly attendsWindows: boolean;
   /**
@@ -41,6 +43,8 @@ export interface HostDecoder extends Decoder<HostRunnable> {
    * life, or its keys do not fit together. @defaultValue the last position and 1
    */
   project(layer: number, x: Float32Array, positions: Uint32Array, length?: number): Promise<Projection>;
+  /** `project` by the angles of the rows' positions. */
+  projectBy(layer: number, x: Float32Array, angles: Angles): Promise<Projection>;
   /**
    * What follows attention, `[m, H * d]`: output product, residual, norm, gated feed-forward layer, residual. x `[m,
    * D]` to a new `[m, D]`.
@@ -89,17 +93,27 @@ export function hostDecoder(
     note(layer, m, 'output', 'gateUp', 'down');
     return (await finish.run([x, attended], m, ahead(layer)))[0];
   };
+  const projected: HostDecoder['projectBy'] = async (layer, x, by) => {
+    const { project } = at(layer),
+      m = x.length / D;
+    note(layer, m, 'qkv');
+    const [q, k, v] = await project.run([x], m, by);
+    return { q, k, v };
+  };
   return {
     ...decoder,
     attend: attends,
     attendsWindows,
+    rowwise:
+      !decoder.fused &&
+      [head, ...layers.flatMap(({ project, finish }) => [project, finish])].every(({ rowwise }) => rowwise === true),
     async project(layer, x, positions, length) {
-      const { project } = at(layer),
-        m = positions.length;
-      note(layer, m, 'qkv');
       [stood, over] = [positions, length];
-      const [q, k, v] = await project.run([x], m, angles(layer, positions, length));
-      return { q, k, v };
+      return projected(layer, x, angles(layer, positions, length));
+    },
+    async projectBy(layer, x, by) {
+      stood = undefined;
+      return projected(layer, x, by);
     },
     finish,
     async attendAndFinish(layer, x, attention) {

@@ -5,13 +5,14 @@ import type { Store } from '../cache/storage.ts';
 import { turner } from '../cache/turn.ts';
 import { greedy } from '../sampling.ts';
 import type { Course, EventResult, EventTimes } from '../sequence/course.ts';
-import type { FeedResult, FeedOptions, Observing, Output } from '../sequence/memory.ts';
+import type { BatchGroup, FeedResult, FeedOptions, Observing, Output } from '../sequence/memory.ts';
 import type { MemoryOptions } from '../sequence/runtime.ts';
 import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequence-memory.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
 import type { Observer } from '../sequence/observer.ts';
 import type { HostDecoder } from './decoder.ts';
 import { keptPositions, runSubjects } from './event.ts';
+import { batchGroup, decoderAt } from './batch.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
@@ -137,13 +138,18 @@ export class HostMemory extends SequenceMemory implements HostState {
     );
   }
 
-  protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
+  get group(): BatchGroup | undefined {
+    return batchGroup(this.decoder);
+  }
+
+  protected async pass(ids: readonly number[], { evict, place, ...options }: FeedOptions): Promise<FeedResult> {
     const kept: EventResult['kept'][number][] = [],
       budgets: (readonly number[])[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
       watched = this.#observer && options.phase === 'decode';
     const logits = await this.through(ids, {
       ...options,
+      decoder: decoderAt(place),
       ...(watched && {
         seen: (l: number, visible: readonly Chosen[]) => {
           seen.set(l, visible);
@@ -157,6 +163,7 @@ export class HostMemory extends SequenceMemory implements HostState {
         },
       }),
     });
+    place?.leave();
     if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
     const output: Output = {
       logits,
@@ -228,12 +235,9 @@ export class HostMemory extends SequenceMemory implements HostState {
         shared,
       } = this,
       copy = this.empty();
-    copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, 0));
+    copy.layers = layers.map((layer) => layer.fork(config, copy.ledger, upTo));
     copy.shared = shared.fork(copy.ledger);
     copy.hidden = this.hidden?.fork(copy.ledger);
-    if (upTo < this.length)
-      for (const { cache } of copy.layers)
-        cache.keep(cache.before(upTo).map((n) => Uint32Array.from({ length: n }, (_, i) => i)));
     return this.counted(copy, upTo);
   }
 

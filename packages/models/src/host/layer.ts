@@ -72,8 +72,9 @@ export class LayerMemory {
     this.aligned = same;
   }
 
-  fork(config: ModelConfig, ledger: Ledger, room: number): LayerMemory {
-    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, room) });
+  /** @param upTo of a plain layer: its slots before this position alone */
+  fork(config: ModelConfig, ledger: Ledger, upTo: number): LayerMemory {
+    const copy = new LayerMemory(config, ledger, { cache: this.cache.fork(ledger, 0, upTo) });
     if (this.ring) copy.ring = this.ring.fork(ledger);
     if (this.accumulated) copy.accumulated = this.accumulated.fork(ledger);
     if (this.block) copy.block = this.block.fork(ledger);

@@ -1,7 +1,7 @@
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Course } from '../sequence/course.ts';
-import type { Projection } from './decoder.ts';
+import type { HostDecoder, Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
@@ -18,6 +18,8 @@ export interface PassOptions {
   /** An event follows at once: what it wants of the last queries is taken while they attend. */
   readonly eventFollows?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** What multiplies. @defaultValue the memory's decoder */
+  readonly decoder?: HostDecoder | undefined;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
@@ -31,14 +33,9 @@ const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v:
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, signal, eventFollows = false, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, decoder = memory.decoder, eventFollows = false, afterLayer, seen }: PassOptions,
 ): Promise<Float32Array[]> {
-  const {
-      decoder,
-      model: {
-        config: { hidden, vocab },
-      },
-    } = memory,
+  const { hidden, vocab } = memory.model.config,
     m = ids.length;
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
   let x = decoder.embed(ids),
@@ -59,6 +56,7 @@ export async function pass(
     previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
     const out = await attendLayer(
       memory,
+      decoder,
       l,
       rowsIn,
       { q: projected.q, at, ...previous, positions },
@@ -79,6 +77,7 @@ export async function pass(
 /** Appends keys and values, remembers what is watched, attends under the policy's views, and finishes the layer. */
 async function attendLayer(
   memory: HostState,
+  decoder: HostDecoder,
   l: number,
   x: Float32Array,
   { q, k, v, at, positions }: Projection & { at: Uint32Array; positions: Uint32Array },
@@ -89,7 +88,6 @@ async function attendLayer(
     {
       backend,
       counters,
-      decoder,
       model: { config },
     } = memory;
   if (decoder.fused && (phase === 'decode' || !course.policy.evicts)) cache.fit(positions.length);

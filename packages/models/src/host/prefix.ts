@@ -22,6 +22,19 @@ export interface PrefixStore {
   /** A sequence of these ids over a copy of the longest stored prefix: only the rest is fed. The caller destroys it. */
   sequence(ids: readonly number[]): Promise<Sequence>;
   /**
+   * The same with nothing fed: of the longest stored prefix, cut to a multiple of `part` tokens of a prompt, and never
+   * all of the ids. With prompts that were fed in parts of so many, what follows is what it would be without the store,
+   * to the bit.
+   */
+  begin(ids: readonly number[], part: number): Sequence;
+  /**
+   * Takes a sequence over that its caller is through with: its prompt is a prefix from now on, unless it is no shorter
+   * than `part` tokens and stored already, or evicted something; then it is destroyed.
+   */
+  keep(sequence: Sequence, part: number): void;
+  /** Drops what was used least recently until no more than so many bytes are kept. */
+  shrink(bytes: number): void;
+  /**
    * Tokens that were fed, tokens that were taken from the store, and caches that were dropped to stay within
    * `maxBytes`.
    */
@@ -73,8 +86,23 @@ export function createPrefixStore(
         shared = cut >= sequence.cuttableFrom || cut === sequence.length ? cut : 0;
       if (shared > (best?.shared ?? 0)) best = { sequence, shared };
     }
-    if (best) kept = [...kept.filter((each) => each !== best.sequence), best.sequence];
+    if (best) touch(best.sequence);
     return best;
+  };
+  /** How much of a stored prompt, in whole parts, these ids begin with, where a copy may end so. */
+  const begun = (sequence: Sequence, ids: readonly number[], most: number, part: number): number => {
+    const same = Math.min(common(sequence.tokens.ids, ids), sequence.promptLength, most),
+      cut = part * Math.floor(same / part);
+    return isLong(sequence.memory.rotaryLength) === isLong(ids.length) && cut >= sequence.cuttableFrom ? cut : 0;
+  };
+  const touch = (sequence: Sequence): void => {
+    kept = [...kept.filter((each) => each !== sequence), sequence];
+  };
+  const shrink = (most: number): void => {
+    while (kept.length > 0 && bytes() > most) {
+      kept.shift()!.destroy();
+      counts.dropped++;
+    }
   };
   const start = (found: Found | undefined): Sequence => {
     counts.reused += found?.shared ?? 0;
@@ -96,10 +124,7 @@ export function createPrefixStore(
         await orDestroyed(sequence, sequence.prefill(rest, { ...(policy && { policy }), budget, block }));
       counts.fed += rest.length;
       kept.push(sequence);
-      while (kept.length > 0 && bytes() > maxBytes) {
-        kept.shift()?.destroy();
-        counts.dropped++;
-      }
+      shrink(maxBytes);
     },
     async sequence(ids) {
       // The last token is always fed: its logits are what the caller goes on from.
@@ -110,6 +135,25 @@ export function createPrefixStore(
       counts.fed += rest.length;
       return sequence;
     },
+    begin(ids, part) {
+      let best: Found | undefined;
+      for (const sequence of kept) {
+        const shared = begun(sequence, ids, ids.length - 1, part);
+        if (shared > (best?.shared ?? 0)) best = { sequence, shared };
+      }
+      if (best) touch(best.sequence);
+      return start(best);
+    },
+    keep(sequence, part) {
+      const ids = sequence.tokens.ids.slice(0, sequence.promptLength),
+        whole = part * Math.floor(ids.length / part);
+      const same = kept.find((other) => begun(other, ids, ids.length, part) === whole);
+      if (same) touch(same);
+      if (same || whole === 0 || sequence.cuttableFrom > whole) return sequence.destroy();
+      kept.push(sequence);
+      shrink(maxBytes);
+    },
+    shrink,
     destroy() {
       for (const sequence of kept) sequence.destroy();
       kept = [];

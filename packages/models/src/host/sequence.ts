@@ -6,7 +6,7 @@ import type { Draw } from '../sampling.ts';
 import { expectIds } from '../decoder/decoder.ts';
 import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
 import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
-import type { AttentionCounters, FeedOptions, Memory, Output } from '../sequence/memory.ts';
+import type { AttentionCounters, BatchPlace, FeedOptions, Memory, Output } from '../sequence/memory.ts';
 import { expectRoom } from '../sequence/room.ts';
 import type { MemoryOptions, Model } from '../sequence/runtime.ts';
 import type { Snapshot } from '../sequence/snapshot.ts';
@@ -34,6 +34,13 @@ export interface PrefillOptions {
    */
   readonly forget?: boolean;
   readonly signal?: AbortSignal | undefined;
+}
+export interface PrefillingOptions extends PrefillOptions {
+  /**
+   * Tokens that pass at once, with no event between them. What reads sums over the newest block takes whole blocks.
+   * @defaultValue those of a block
+   */
+  readonly part?: number | undefined;
 }
 export interface SequenceOptions {
   /**
@@ -148,17 +155,30 @@ export class Sequence {
    * policy's forced slots exceed its budget; what an abort gives, between two blocks or, within a layer, in the middle
    * of one.
    */
-  async prefill(
+  async prefill(ids: readonly number[], options: PrefillOptions = {}): Promise<void> {
+    for await (const _ of this.#prefill(ids, options, true));
+  }
+
+  /**
+   * `prefill` part by part: gives how many of the tokens were fed, with the logits of the part's rows that are among the
+   * last `rows` in `logits`. Whoever leaves early leaves a sequence of what was fed.
+   */
+  prefilling(ids: readonly number[], options: PrefillingOptions = {}): AsyncGenerator<number, void> {
+    return this.#prefill(ids, options, false);
+  }
+
+  async *#prefill(
     ids: readonly number[],
-    { policy, budget, block, policies = [], rows = 1, forget = false, signal }: PrefillOptions = {},
-  ): Promise<void> {
+    { policy, budget, block, part, policies = [], rows = 1, forget = false, signal }: PrefillingOptions,
+    gather: boolean,
+  ): AsyncGenerator<number, void> {
     this.memory.expectWhole();
     if (ids.length === 0) throw new KvError('prompt', 'must have at least one token, got none');
     expectIds(ids, this.model.config.vocab);
-    if (block !== undefined && !(Number.isInteger(block) && block > 0))
-      throw new KvError('block', `must be a positive whole number of tokens, got ${block}`);
-    const started = performance.now(),
-      memory = this.memory,
+    for (const [name, size] of Object.entries({ block, part }))
+      if (size !== undefined && !(Number.isInteger(size) && size > 0))
+        throw new KvError(name, `must be a positive whole number of tokens, got ${size}`);
+    const memory = this.memory,
       compiled = policy ? compile(policy) : this.policy;
     const { needs, label, reach } = compiled,
       course = courseOf(compiled, this.#allowance(compiled, budget, this.length + ids.length), this.#course);
@@ -187,14 +207,14 @@ export class Sequence {
       this.notes.push(
         `${label} looks at the whole ${reach === 'model' ? 'model' : 'prompt'}: it evicts once, after prefill, and the peak is the whole prompt in every layer`,
       );
+    const most = watchOf(acts ? needs : []).block ? size : (part ?? size);
     this.#outputs.put();
+    let fed = 0;
     try {
-      await this.#blocks(ids, size, { rows, signal, acts, late, forget });
-    } catch (error) {
-      memory.prompted(0); // what was fed is the prompt now
-      throw error;
+      for await (fed of this.#blocks(ids, size, { part: most, rows, signal, acts, late, forget, gather })) yield fed;
+    } finally {
+      if (fed < ids.length) memory.prompted(0); // what was fed is the prompt now
     }
-    this.times.prefill += performance.now() - started;
   }
 
   /** Feeds more tokens over the cache as it is, without an event: a question over a compacted document. */
@@ -248,8 +268,11 @@ export class Sequence {
     this.#course = decodingBy(course, this.#course);
   }
 
-  /** Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event. */
-  async step(token: number, every?: number): Promise<void> {
+  /**
+   * Feeds one generated token, runs the policy's step hooks and, every `every` tokens, an event.
+   * @param place among sequences that are fed at the same time: `stepTogether`
+   */
+  async step(token: number, every?: number, place?: BatchPlace): Promise<void> {
     const memory = this.memory,
       started = performance.now();
     memory.expectWhole();
@@ -262,7 +285,7 @@ export class Sequence {
     if (!committed) this.#rollback();
     this.#outputs.put(
       committed ??
-        (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows })).output,
+        (await memory.feed([token], { phase: 'decode', course: this.#course, rows: 1, eventFollows, place })).output,
     );
     if (!committed) await memory.afterStep(this.#course);
     if (eventFollows) await this.#event();
@@ -438,41 +461,53 @@ export class Sequence {
     this.counts.rolledBack += this.#steps.rollback(this.memory.ahead);
   }
 
-  /** Feeds a prompt block by block, with the events that it ends in. */
-  async #blocks(
+  /** Feeds a prompt part by part of its blocks, with the events that these end in. */
+  async *#blocks(
     ids: readonly number[],
     size: number,
     {
+      part: most,
       rows,
       signal,
       acts,
       late,
       forget,
+      gather,
     }: {
+      readonly part: number;
       readonly rows: number;
       readonly signal: AbortSignal | undefined;
       readonly acts: boolean;
       readonly late: boolean;
       readonly forget: boolean;
+      readonly gather: boolean;
     },
-  ): Promise<void> {
-    for (let from = 0; from < ids.length; from += size) {
+  ): AsyncGenerator<number, void> {
+    for (let from = 0; from < ids.length; ) {
       await yieldToEvents(signal);
       signal?.throwIfAborted();
-      const part = ids.slice(from, from + size),
-        after = ids.length - from - part.length;
-      const last = after === 0 && acts && late;
+      const started = performance.now(),
+        end = Math.min(ids.length, size * (Math.floor(from / size) + 1)),
+        part = ids.slice(from, Math.min(end, from + most)),
+        to = from + part.length,
+        whole = part.length === end - size * Math.floor(from / size),
+        after = ids.length - to,
+        eventFollows = acts && to === end && (late ? after === 0 : !whole);
+      if (!gather) this.#outputs.put();
       this.#outputs.add(
         await this.#feed(part, Math.max(0, rows - after), {
-          evict: acts && !late,
-          eventFollows: last,
+          evict: acts && !late && whole,
+          eventFollows,
           forget: forget && after === 0 && this.#settles,
           signal,
         }),
       );
-      this.counts.blocks++;
-      if (last) await this.#event();
+      if (to === end) this.counts.blocks++;
+      if (eventFollows) await this.#event();
       this.memory.ledger.sample('prefill', part.length);
+      this.times.prefill += performance.now() - started;
+      from = to;
+      yield from;
     }
   }
 

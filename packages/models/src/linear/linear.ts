@@ -4,6 +4,8 @@ import type { Matrix } from '../checkpoint/matrix.ts';
 export interface Linear {
   readonly inputs: number;
   readonly outputs: number;
+  /** A row's result does not depend on the rows beside it, to the bit. @defaultValue false */
+  readonly rowwise?: boolean;
   /** x `[rows, inputs]` to `[rows, outputs]`, a new array. */
   apply(x: Float32Array, rows: number): Float32Array | Promise<Float32Array>;
   /** Gives its memory back; it must not be applied again. */

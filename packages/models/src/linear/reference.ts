@@ -8,6 +8,7 @@ export const referenceLinear: LinearFactory = (matrix) => {
   return {
     inputs,
     outputs,
+    rowwise: true,
     apply(x, rows) {
       const y = new Float32Array(rows * outputs);
       for (let r = 0; r < rows; r++) {

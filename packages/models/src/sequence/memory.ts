@@ -32,6 +32,22 @@ export interface FeedOptions {
   readonly eventFollows?: boolean;
   /** Ends the block within a layer, and the memory with it. */
   readonly signal?: AbortSignal | undefined;
+  /** A place among memories of one group that are fed at the same time. */
+  readonly place?: BatchPlace | undefined;
+}
+
+/** One memory's place where products take the rows of several. */
+export interface BatchPlace {
+  /** The others wait for it no longer. May be called again. */
+  leave(): void;
+}
+
+/** Memories whose blocks may pass at the same time, each product over the rows of all of them. */
+export interface BatchGroup {
+  /** The same for memories of one group. */
+  readonly key: object;
+  /** So many places. */
+  open(count: number): readonly BatchPlace[];
 }
 
 /** What became of a block: its logits, and what was kept where `evict` was asked for. */
@@ -159,4 +175,6 @@ export interface Memory {
   /** Steps ahead of their tokens. */
   readonly ahead?: Ahead;
   readonly observing?: Observing;
+  /** Present where a row's result does not depend on the rows beside it, to the bit. */
+  readonly group?: BatchGroup | undefined;
 }

@@ -9,7 +9,7 @@ import type { Whole } from './whole.ts';
 
 /**
  * A sequence whose caches lie in the module's memory: tokens pass whole there. Views and frozen rows, which need a word
- * between a layer's queries and its attention, take the host's pass over the same caches.
+ * between a layer's queries and its attention, and places among several memories take the host's pass over the same caches.
  */
 export class WasmMemory extends HostMemory {
   readonly #whole: Whole;
@@ -27,7 +27,7 @@ export class WasmMemory extends HostMemory {
   }
 
   protected override async through(ids: readonly number[], options: PassOptions): Promise<Float32Array[]> {
-    const whole = passesWhole(options.course, options.phase),
+    const whole = options.decoder === undefined && passesWhole(options.course, options.phase),
       { counters } = this;
     if (whole) counters.whole = (counters.whole ?? 0) + 1;
     else counters.layered = (counters.layered ?? 0) + 1;

@@ -1,0 +1,157 @@
+import { randomUUID } from 'node:crypto';
+import type { Model } from '@kv/models';
+import { chatLogprobs, completionLogprobs } from '../protocol/logprobs.ts';
+import type { Scored } from '../protocol/logprobs.ts';
+import { refusalOf } from '../protocol/refusal.ts';
+import type { Finish } from '../run/choice.ts';
+import type { Event, Usage } from '../run/job.ts';
+
+/** What the answer to a request is made of. */
+export interface Answer {
+  readonly kind: 'chat' | 'completion';
+  readonly model: Pick<Model, 'tokenizer'>;
+  readonly name: string;
+  readonly n: number;
+  /** By prompt: its text, where it stands before the answer, and its ids. */
+  readonly prompts: readonly { readonly echoed: string; readonly ids: readonly number[] }[];
+  readonly logprobs: boolean;
+  /** What the caches went by. */
+  readonly policy: string;
+  readonly budget: number | string | undefined;
+  readonly includeUsage: boolean;
+}
+
+/** Something to say about one choice. */
+interface Piece {
+  readonly index: number;
+  readonly text: string;
+  readonly scored: readonly Scored[];
+  readonly finish: Finish | null;
+}
+
+/** Events of a request as pieces of its choices, and in the end what it took. */
+async function* pieces(
+  { model: { tokenizer }, n, prompts }: Answer,
+  events: AsyncIterable<Event>,
+  usage: Usage[],
+): AsyncGenerator<Piece, void> {
+  const begun = prompts.map(() => false),
+    read = prompts.map(({ echoed }) => ({ stream: tokenizer.streamDecoder(), at: 0, most: echoed.length }));
+  for await (const event of events) {
+    const { job } = event,
+      { echoed } = prompts[job];
+    if (event.what === 'end') {
+      usage.push(event.usage);
+      if (usage.length === prompts.length) return;
+      continue;
+    }
+    const before = begun[job] ? '' : echoed;
+    begun[job] = true;
+    if (event.what === 'prompt') {
+      const place = read[job],
+        scored = event.scored.map((each) => {
+          const offset = Math.min(place.at, place.most);
+          place.at += place.stream.push(each.id).length;
+          return { ...each, offset };
+        });
+      for (let c = 0; c < n; c++) yield { index: job * n + c, text: before, scored, finish: null };
+      continue;
+    }
+    const { choice, text, scored = [], finish = null } = event;
+    if (before !== '') for (let c = 0; c < n; c++) yield { index: job * n + c, text: before, scored: [], finish: null };
+    if (text !== '' || scored.length > 0 || finish) yield { index: job * n + choice, text, scored, finish };
+  }
+}
+
+const sum = (all: readonly Usage[], of: (usage: Usage) => number): number => all.reduce((n, each) => n + of(each), 0);
+const usageOf = (all: readonly Usage[]): object => {
+  const [prompt, completion] = [sum(all, (u) => u.promptTokens), sum(all, (u) => u.completionTokens)];
+  return {
+    prompt_tokens: prompt,
+    completion_tokens: completion,
+    total_tokens: prompt + completion,
+    prompt_tokens_details: { cached_tokens: sum(all, (u) => u.cachedTokens) },
+    kept_slots: sum(all, (u) => u.keptSlots),
+    dropped_slots: sum(all, (u) => u.droppedSlots),
+  };
+};
+/** What the caches went by, and which cache an echoed prompt was scored under. */
+const kvOf = ({ policy, budget, logprobs, prompts }: Answer, usage: readonly Usage[]): object => ({
+  policy,
+  ...(budget !== undefined && { budget }),
+  ...(logprobs &&
+    prompts.some(({ echoed }) => echoed !== '') && {
+      prompt_scored_under: usage.some((u) => u.scoredEvicted) ? 'evicted cache' : 'full cache',
+    }),
+});
+
+const head = ({ kind, name }: Answer, streamed: boolean): object => ({
+  id: `${kind === 'chat' ? 'chatcmpl' : 'cmpl'}-${randomUUID()}`,
+  object: kind === 'completion' ? 'text_completion' : streamed ? 'chat.completion.chunk' : 'chat.completion',
+  created: Math.floor(Date.now() / 1000),
+  model: name,
+});
+
+const logprobsOf = ({ kind, logprobs, model: { tokenizer } }: Answer, scored: readonly Scored[]): object | null =>
+  !logprobs || (scored.length === 0 && kind === 'completion')
+    ? null
+    : kind === 'chat'
+      ? chatLogprobs(tokenizer, scored)
+      : completionLogprobs(tokenizer, scored);
+
+/** The whole answer. @throws Refusal where a job failed */
+export async function wholeAnswer(answer: Answer, events: AsyncIterable<Event>): Promise<object> {
+  const usage: Usage[] = [],
+    choices = answer.prompts.flatMap(() =>
+      Array.from({ length: answer.n }, () => ({ text: '', scored: [] as Scored[], finish: null as Finish | null })),
+    );
+  for await (const { index, text, scored, finish } of pieces(answer, events, usage)) {
+    const choice = choices[index];
+    choice.text += text;
+    choice.scored.push(...scored);
+    choice.finish = finish ?? choice.finish;
+  }
+  return {
+    ...head(answer, false),
+    choices: choices.map(({ text, scored, finish }, index) => ({
+      index,
+      ...(answer.kind === 'chat' ? { message: { role: 'assistant', content: text, refusal: null } } : { text }),
+      logprobs: logprobsOf(answer, scored),
+      finish_reason: finish,
+    })),
+    usage: usageOf(usage),
+    kv: kvOf(answer, usage),
+  };
+}
+
+/** The answer as server-sent events; a failure is one more of them. */
+export async function* streamedAnswer(answer: Answer, events: AsyncIterable<Event>): AsyncGenerator<string, void> {
+  const usage: Usage[] = [],
+    same = head(answer, true),
+    spoken = new Set<number>();
+  const frame = (data: unknown): string => `data: ${JSON.stringify(data)}\n\n`;
+  try {
+    for await (const { index, text, scored, finish } of pieces(answer, events, usage)) {
+      const role = answer.kind === 'chat' && !spoken.has(index) && { role: 'assistant' };
+      spoken.add(index);
+      yield frame({
+        ...same,
+        choices: [
+          {
+            index,
+            ...(answer.kind === 'chat'
+              ? { delta: { ...role, ...(text !== '' || role ? { content: text } : {}) } }
+              : { text }),
+            logprobs: logprobsOf(answer, scored),
+            finish_reason: finish,
+          },
+        ],
+        ...(answer.includeUsage && { usage: null }),
+      });
+    }
+    if (answer.includeUsage) yield frame({ ...same, choices: [], usage: usageOf(usage), kv: kvOf(answer, usage) });
+    yield 'data: [DONE]\n\n';
+  } catch (cause) {
+    yield frame(refusalOf(cause).body);
+  }
+}

@@ -1,0 +1,108 @@
+import { Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { Observed, Scheduler } from '../run/scheduler.ts';
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+/** What is counted, as Prometheus reads it. */
+export interface Metrics {
+  readonly registry: Registry;
+  readonly observed: Observed;
+  answered(route: string, status: number): void;
+  firstToken(seconds: number): void;
+  watch(scheduler: Scheduler): void;
+}
+
+export function createMetrics(failed: (cause: unknown) => void): Metrics {
+  const registry = new Registry(),
+    registers = [registry];
+  const requests = new Counter({
+    name: 'kv_requests_total',
+    help: 'Requests by route and status.',
+    labelNames: ['route', 'status'],
+    registers,
+  });
+  const tokens = new Counter({
+    name: 'kv_tokens_total',
+    help: 'Tokens of prompts, those of them that were taken from prefixes, and tokens generated.',
+    labelNames: ['kind'],
+    registers,
+  });
+  const slots = new Counter({
+    name: 'kv_slots_total',
+    help: 'Slots of all layers and KV heads that finished answers kept and dropped.',
+    labelNames: ['kind'],
+    registers,
+  });
+  const histogram = (name: string, help: string, buckets: number[] = SECONDS): Histogram =>
+    new Histogram({ name, help, buckets, registers });
+  const step = histogram('kv_step_seconds', 'Seconds of a step of all running answers.'),
+    together = histogram('kv_step_sequences', 'Answers that a step was taken for.', [1, 2, 4, 8, 16, 32, 64]),
+    part = histogram('kv_prompt_part_seconds', 'Seconds of one part of a prompt.'),
+    waited = histogram('kv_queue_seconds', 'Seconds that prompts waited.'),
+    first = histogram('kv_first_token_seconds', 'Seconds from a request to its first token.');
+  const exceeded = new Counter({
+    name: 'kv_promise_exceeded_total',
+    help: 'Sequences that held more than was promised to them.',
+    registers,
+  });
+  return {
+    registry,
+    observed: {
+      step(sequences, milliseconds) {
+        step.observe(milliseconds / 1000);
+        together.observe(sequences);
+      },
+      part: (_, milliseconds) => part.observe(milliseconds / 1000),
+      waited: (milliseconds) => waited.observe(milliseconds / 1000),
+      exceeded: () => exceeded.inc(),
+      failed,
+      ended({ promptTokens, cachedTokens, completionTokens, keptSlots, droppedSlots }) {
+        tokens.inc({ kind: 'prompt' }, promptTokens);
+        tokens.inc({ kind: 'cached' }, cachedTokens);
+        tokens.inc({ kind: 'completion' }, completionTokens);
+        slots.inc({ kind: 'kept' }, keptSlots);
+        slots.inc({ kind: 'dropped' }, droppedSlots);
+      },
+    },
+    answered: (route, status) => requests.inc({ route, status: String(status) }),
+    firstToken: (seconds) => first.observe(seconds),
+    watch(scheduler) {
+      new Gauge({
+        name: 'kv_memory_bytes',
+        help: 'Bytes of caches: the limit, those promised, the most ever promised, and those held.',
+        labelNames: ['kind'],
+        registers,
+        collect() {
+          for (const [kind, bytes] of Object.entries(memoryOf(scheduler))) this.set({ kind }, bytes);
+        },
+      });
+      new Gauge({
+        name: 'kv_prompts',
+        help: 'Prompts that wait or are read, and answers that are generated.',
+        labelNames: ['state'],
+        registers,
+        collect() {
+          for (const [state, count] of Object.entries(scheduler.counts)) this.set({ state }, count);
+        },
+      });
+      new Gauge({
+        name: 'process_resident_memory_bytes',
+        help: 'Resident memory of the process, the weights included.',
+        registers,
+        collect() {
+          this.set(process.memoryUsage.rss());
+        },
+      });
+    },
+  };
+}
+
+/** Bytes of the one budget. */
+export const memoryOf = ({ pool, scratch, prefixes, sequenceBytes }: Scheduler) => ({
+  limit: pool.limit + scratch,
+  promised: pool.taken + scratch,
+  peak: pool.peak + scratch,
+  scratch,
+  prefixes: prefixes.bytes,
+  sequences: sequenceBytes,
+});

@@ -1,0 +1,121 @@
+import { randomInt } from 'node:crypto';
+import { compile, entries, KvError, parsePolicy } from '@kv/core';
+import type { Policy, Registry } from '@kv/core';
+import { slotsOf } from '@kv/models';
+import type { Budget, Model } from '@kv/models';
+import type { Answering } from '../run/choice.ts';
+import type { Way } from '../run/need.ts';
+import { Refusal } from './refusal.ts';
+import type { CommonRequest } from './schema.ts';
+
+/** How prompts are read where a request does not say. */
+export interface Defaults {
+  readonly policy?: Policy | undefined;
+  readonly budget?: Budget | undefined;
+  readonly block?: number | undefined;
+  readonly cadence?: number | undefined;
+  /** Requests may not say otherwise. */
+  readonly fixed: boolean;
+  /** What their policies may name. */
+  readonly registry: Registry;
+}
+
+/**
+ * What requests may name of a registry: all but what takes a regular expression, which could be one that never ends.
+ */
+export const nameable = (registry: Registry): Registry => {
+  const safe = entries(registry).filter(({ factory: { description } }) =>
+    Object.values(description.options).every(({ form }) => form.want !== 'a regular expression'),
+  );
+  const all = new Map<string, (typeof safe)[number][]>();
+  for (const entry of safe) {
+    const { name } = entry.factory.description;
+    all.set(name, [...(all.get(name) ?? []), entry]);
+  }
+  return all;
+};
+
+const EXTENSIONS = ['policy', 'budget', 'block', 'cadence'] as const;
+
+/** A prompt's way, by its request or by default. @throws Refusal or KvError naming the field that cannot be */
+export function wayOf(
+  request: CommonRequest,
+  defaults: Defaults,
+  { config: { maxPositions } }: Pick<Model, 'config'>,
+): Way & { readonly of: Policy | undefined } {
+  const asked = EXTENSIONS.find((field) => request[field] !== undefined);
+  if (defaults.fixed && asked !== undefined)
+    throw new Refusal(`'${asked}' is fixed by the operator of this server`, { param: asked, code: 'fixed_policy' });
+  const text = request.policy,
+    of = text === undefined ? defaults.policy : namedPolicy(text, defaults.registry),
+    same = text === undefined;
+  const policy = of && compile(of),
+    budget = (request.budget as Budget | undefined) ?? defaults.budget,
+    block = request.block ?? (same ? defaults.block : undefined),
+    every = request.cadence ?? (same ? defaults.cadence : undefined);
+  if (typeof budget === 'string') inPercent(budget);
+  for (const [field, value] of [
+    ['budget', request.budget],
+    ['block', request.block],
+    ['cadence', request.cadence],
+  ] as const)
+    if (value !== undefined && !policy?.evicts)
+      throw new Refusal(`'${field}' is expected beside a policy that evicts, got none`, { param: field });
+  if (!policy) return { of };
+  if (policy.evicts && !policy.sizes && budget === undefined)
+    throw new Refusal(
+      `'budget' is expected, since '${policy.label}' evicts: a number of slots, or a share of the prompt such as '25%'`,
+      { param: 'budget' },
+    );
+  const slots = budget === undefined ? 0 : slotsOf(budget, maxPositions);
+  if (typeof budget === 'number' && policy.floor(budget + 1, budget) > budget)
+    throw new Refusal(
+      `'budget' must be at least the ${policy.floor(maxPositions, budget)} slots that '${policy.label}' forces, got ${budget}`,
+      { param: 'budget' },
+    );
+  if (slots > maxPositions)
+    throw new Refusal(`'budget' must be at most the ${maxPositions} slots of the model's context, got ${slots}`, {
+      param: 'budget',
+    });
+  return { of, policy, ...(policy.evicts && { budget, block, every }) };
+}
+
+function namedPolicy(text: string, registry: Registry): Policy | undefined {
+  if (text.trim() === '' || text.trim() === 'full') return undefined;
+  try {
+    return parsePolicy(text, registry);
+  } catch (cause) {
+    if (!KvError.is(cause)) throw cause;
+    throw new Refusal(`'policy' cannot be read: ${cause.message}`, { param: 'policy' });
+  }
+}
+
+function inPercent(share: string): void {
+  const percent = Number(share.slice(0, -1));
+  if (!(percent > 0 && percent <= 100))
+    throw new Refusal(`'budget' must be above 0% and at most 100%, got '${share}'`, { param: 'budget' });
+}
+
+/** How a request wants its answers. @throws Refusal naming the field that cannot be */
+export function answeringOf(
+  request: CommonRequest,
+  fallback: number,
+  most: number,
+): Omit<Answering, 'logprobs' | 'stopAtEos'> {
+  const { stop = [], temperature = 1, top_p: topP = 1, max_tokens, max_completion_tokens } = request;
+  if (max_tokens !== undefined && max_completion_tokens !== undefined && max_tokens !== max_completion_tokens)
+    throw new Refusal("'max_tokens' is expected without 'max_completion_tokens', which says something else", {
+      param: 'max_tokens',
+    });
+  const asked = max_completion_tokens ?? max_tokens,
+    param = max_completion_tokens === undefined ? 'max_tokens' : 'max_completion_tokens';
+  if (asked !== undefined && asked > most)
+    throw new Refusal(`'${param}' must be at most ${most} here, got ${asked}`, { param });
+  return {
+    maxNewTokens: asked ?? Math.min(fallback, most),
+    stop: typeof stop === 'string' ? [stop] : stop,
+    temperature,
+    topP,
+    seed: request.seed ?? randomInt(2 ** 31),
+  };
+}

@@ -1,0 +1,69 @@
+import { KvError } from '@kv/core';
+
+/** The protocol's error object. */
+export interface ErrorBody {
+  readonly error: {
+    readonly message: string;
+    readonly type: string;
+    readonly param: string | null;
+    readonly code: string | null;
+  };
+}
+
+interface RefusalOptions {
+  /** HTTP status. @defaultValue 400 */
+  readonly status?: number;
+  /** The field that is refused. */
+  readonly param?: string;
+  readonly code?: string;
+  /** Seconds after which it may be tried again. */
+  readonly retryAfter?: number;
+}
+
+/** A request that is not answered, in the protocol's terms. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly status: number;
+  readonly param: string | null;
+  readonly code: string | null;
+  readonly retryAfter: number | undefined;
+
+  constructor(message: string, { status = 400, param, code, retryAfter }: RefusalOptions = {}) {
+    super(message);
+    [this.status, this.param, this.code, this.retryAfter] = [status, param ?? null, code ?? null, retryAfter];
+  }
+
+  get body(): ErrorBody {
+    const { message, param, code } = this;
+    return { error: { message, type: typeOf(this.status), param, code } };
+  }
+}
+
+const typeOf = (status: number): string =>
+  status === 401
+    ? 'authentication_error'
+    : status === 429
+      ? 'rate_limit_error'
+      : status >= 500
+        ? 'server_error'
+        : 'invalid_request_error';
+
+/** Fields by what a sentence of the library is about. */
+const FIELDS: Readonly<Record<string, string>> = {
+  budget: 'budget',
+  block: 'block',
+  every: 'cadence',
+  policy: 'policy',
+  sampler: 'temperature',
+};
+
+/** What went wrong as a refusal: a sentence about the request is the client's, anything else a fault of the server. */
+export function refusalOf(cause: unknown): Refusal {
+  if (cause instanceof Refusal) return cause;
+  if (KvError.is(cause) && cause.at !== 'sequence')
+    return new Refusal(cause.message, {
+      ...(FIELDS[cause.at] !== undefined && { param: FIELDS[cause.at] as string }),
+      ...(cause.at === 'prompt' && { code: 'context_length_exceeded' }),
+    });
+  return new Refusal('the server failed at this request; its log says why', { status: 500 });
+}

@@ -1,0 +1,88 @@
+import { sampler, StopText } from '@kv/models';
+import type { Draw, Sequence, StreamDecoder } from '@kv/models';
+import { likelihood } from '../protocol/logprobs.ts';
+import type { Scored } from '../protocol/logprobs.ts';
+
+/** How answers are drawn and where they end. */
+export interface Answering {
+  readonly maxNewTokens: number;
+  readonly stop: readonly string[];
+  readonly stopAtEos: boolean;
+  readonly temperature: number;
+  readonly topP: number;
+  readonly seed: number;
+  /** Likeliest tokens beside each; absent where nobody asks how likely tokens were. */
+  readonly logprobs?: number | undefined;
+}
+export type Finish = 'stop' | 'length';
+
+/** Text that is certain now, and what became of a choice. */
+export interface Said {
+  readonly choice: number;
+  readonly text: string;
+  readonly scored?: readonly Scored[];
+  /** The token of it, where there is one. */
+  readonly tokens: number;
+  readonly finish?: Finish;
+}
+
+/** One answer in the making: which token follows, and what of its text is certain. */
+export class Choice {
+  readonly index: number;
+  readonly sequence: Sequence;
+  /** The token to be fed next. */
+  token = -1;
+  /** Bytes promised to its sequence. */
+  promised: number;
+  #made = 0;
+  #offset: number;
+  readonly #answering: Answering;
+  readonly #draw: Draw | undefined;
+  readonly #stream: StreamDecoder;
+  readonly #stops: StopText;
+
+  constructor(index: number, sequence: Sequence, answering: Answering, promised: number, offset: number) {
+    [this.index, this.sequence, this.#answering, this.promised, this.#offset] = [
+      index,
+      sequence,
+      answering,
+      promised,
+      offset,
+    ];
+    const { temperature, topP } = answering,
+      drawing = { temperature, topP, seed: answering.seed + index };
+    this.#draw = temperature === 0 ? undefined : { ...drawing, pick: sampler(drawing) };
+    this.#stream = sequence.model.tokenizer.streamDecoder();
+    this.#stops = new StopText(answering.stop);
+  }
+
+  /** Takes the token that follows; it is to be fed unless the choice is finished. */
+  async next(): Promise<Said> {
+    const { maxNewTokens, stopAtEos, logprobs } = this.#answering,
+      { config } = this.sequence.model;
+    if (this.#made === maxNewTokens) return this.#end('length');
+    const token = await this.sequence.next(this.#draw);
+    if (stopAtEos && config.eosIds.includes(token)) return this.#end('stop');
+    this.#made++;
+    this.token = token;
+    const of = logprobs === undefined ? undefined : likelihood(await this.#row(), token, logprobs);
+    const piece = this.#stream.push(token),
+      scored = of && [{ id: token, offset: this.#offset, likelihood: of }],
+      text = this.#stops.push(piece);
+    this.#offset += piece.length;
+    const said = { choice: this.index, text, tokens: 1, ...(scored && { scored }) };
+    if (this.#stops.stopped) return { ...said, finish: 'stop' };
+    if (this.#made < maxNewTokens && this.sequence.fits(1)) return said;
+    const end = this.#end('length');
+    return { ...said, text: text + end.text, finish: 'length' };
+  }
+
+  async #row(): Promise<Float32Array> {
+    return (await this.sequence.readLogits()).at(-1)!; // it was fed
+  }
+
+  #end(finish: Finish): Said {
+    const text = this.#stops.end(this.#stream.end());
+    return { choice: this.index, text, tokens: 0, finish: this.#stops.stopped ? 'stop' : finish };
+  }
+}

@@ -1,0 +1,57 @@
+import type { Sequence } from '@kv/models';
+import type { Policy } from '@kv/core';
+import type { Scored } from '../protocol/logprobs.ts';
+import type { Channel } from './channel.ts';
+import type { Answering, Choice, Said } from './choice.ts';
+import type { Way } from './need.ts';
+
+/** One prompt and the answers that are asked for. */
+export interface Asked {
+  readonly ids: readonly number[];
+  readonly policy: Policy | undefined;
+  readonly way: Way;
+  readonly answering: Answering;
+  /** Answers over one prompt. */
+  readonly n: number;
+  /** The prompt's tokens are scored too, with so many likeliest beside each. */
+  readonly scorePrompt?: number | undefined;
+  /** Characters of the prompt that stand before the answer's in what is given back. */
+  readonly offset: number;
+  readonly signal: AbortSignal;
+}
+
+/** What a job came to. */
+export interface Usage {
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  completionTokens: number;
+  keptSlots: number;
+  droppedSlots: number;
+  /** Whether something had been evicted before the last token of the prompt was scored. */
+  scoredEvicted: boolean;
+}
+
+/** What the jobs of a request say as they go. */
+export type Event = { readonly job: number } & (
+  | { readonly what: 'prompt'; readonly scored: readonly Scored[] }
+  | ({ readonly what: 'said' } & Said)
+  | { readonly what: 'end'; readonly usage: Usage }
+);
+
+/** A prompt that is waiting, being read, or being answered. */
+export interface Job {
+  readonly asked: Asked;
+  /** Its place among those of a request, who end together where one fails. */
+  readonly index: number;
+  readonly events: Channel<Event>;
+  ended: boolean;
+  readonly since: number;
+  /** Bytes that it waits for, or holds while its prompt is read. */
+  need: number;
+  sequence?: Sequence;
+  reading?: AsyncGenerator<number, void>;
+  usage?: Usage;
+  choices: Choice[];
+  /** When its reader fell behind. */
+  behind?: number | undefined;
+}

@@ -1,0 +1,94 @@
+import { isState } from '@kv/core';
+import type { AnySignal, Compiled } from '@kv/core';
+import { slotsOf, waits, watchOf } from '@kv/models';
+import type { Budget, ModelConfig } from '@kv/models';
+
+/** What a sequence is to go by. */
+export interface Way {
+  readonly policy?: Compiled | undefined;
+  readonly budget?: Budget | undefined;
+  readonly block?: number | undefined;
+  /** Tokens between two events while tokens are generated. */
+  readonly every?: number | undefined;
+}
+
+/** Signals that are remembered while a sequence goes this way. */
+const remembered = ({ policy }: Way): readonly AnySignal[] =>
+  policy ? [...policy.needs, ...[...policy.hooks('view'), ...policy.hooks('step')].flatMap(({ needs }) => needs)] : [];
+
+/** The policy, where its events evict. */
+const evicting = ({ policy, budget }: Way): Compiled | undefined =>
+  policy?.evicts && (budget !== undefined || policy.sizes) ? policy : undefined;
+
+/** Whether every head keeps as many slots as the budget says. */
+const even = ({ steps, sizes }: Compiled): boolean => !sizes && steps.every(({ kind }) => kind !== 'allocator');
+
+/** Whether nothing of a prompt need be there but its cache: it may begin with a cache that another prompt left. */
+export function beginsAnywhere(way: Way, rest: number): boolean {
+  const needs = remembered(way),
+    { window, accumulated, block } = watchOf(needs);
+  const hooks = way.policy && [...way.policy.hooks('view'), ...way.policy.hooks('step'), ...way.policy.hooks('freeze')];
+  return (
+    way.block === undefined &&
+    (hooks?.length ?? 0) === 0 &&
+    window <= rest &&
+    !accumulated &&
+    !block &&
+    !needs.some((signal) => signal.hidden || isState(signal))
+  );
+}
+
+/** Most slots of a layer's longest head while a prompt of so many tokens is read. */
+export function slotsReading(way: Way, tokens: number): number {
+  const policy = evicting(way),
+    { budget, block = policy?.hooks('cadence')[0]?.block } = way;
+  if (!policy || waits(policy) || !even(policy) || block === undefined || budget === undefined) return tokens;
+  return Math.min(tokens, slotsOf(budget, tokens) + block);
+}
+
+/**
+ * Slots that a head with so many may gain while so many tokens follow a prompt: all of them, or what is left of the
+ * budget and the tokens between two events.
+ */
+export function slotsGained(way: Way, slots: number, prompt: number, tokens: number): number {
+  const policy = evicting(way),
+    { budget, every = policy?.hooks('cadence')[0]?.every } = way;
+  if (!policy || !even(policy) || every === undefined || budget === undefined) return tokens;
+  return Math.min(tokens, Math.max(0, slotsOf(budget, prompt) - slots) + every);
+}
+
+/** Bytes of everything that a sequence may hold with so many slots a layer, storage that is being replaced included. */
+export function bytesFor(
+  { queryHeads: H, kvHeads: G, headDim: d, hidden: D }: ModelConfig,
+  slots: readonly number[],
+  tokens: number,
+  way: Way,
+): number {
+  const needs = remembered(way),
+    { window, accumulated, block } = watchOf(needs),
+    hidden = needs.some((signal) => signal.hidden);
+  const rows =
+    (accumulated === 'kv' ? G : accumulated ? H : 0) +
+    (block ? H : 0) +
+    needs
+      .filter(isState)
+      .reduce((sum, { state }) => sum + (state.rows === 'query' ? H : state.rows === 'kv' ? G : 1), 0);
+  const grown = (n: number): number => Math.ceil(1.25 * n) + 2,
+    cache = (n: number): number => 4 * G * n * (2 * d + 2),
+    beside = 4 * rows * grown(tokens);
+  const all = slots.reduce((sum, n) => sum + cache(grown(n)) + beside + 4 * window * (H * d + 1 + H), 0);
+  return all + cache(Math.max(...slots)) + beside + (hidden ? 8 * tokens * D : 0);
+}
+
+/**
+ * Bytes that passes use beside all sequences: rows of a part on their way through a layer, logits, and the room that
+ * attention works in.
+ */
+export function scratchBytes(
+  { hidden: D, ffn, queryHeads: H, kvHeads: G, headDim: d, vocab, maxPositions }: ModelConfig,
+  part: number,
+  running: number,
+): number {
+  const row = 4 * (4 * D + 2 * (H + 2 * G) * d + 3 * ffn);
+  return part * row + 2 * 4 * running * vocab + 4 * maxPositions * (2 * d + 64);
+}

@@ -1,0 +1,439 @@
+import { KvError } from '@kv/core';
+import { createPrefixStore, Sequence, stepTogether } from '@kv/models';
+import type { Model, PrefixStore } from '@kv/models';
+import { likelihood } from '../protocol/logprobs.ts';
+import type { Scored } from '../protocol/logprobs.ts';
+import { Refusal, refusalOf } from '../protocol/refusal.ts';
+import { Channel } from './channel.ts';
+import { Choice } from './choice.ts';
+import type { Said } from './choice.ts';
+import type { Asked, Event, Job } from './job.ts';
+import { beginsAnywhere, bytesFor, scratchBytes, slotsGained, slotsReading } from './need.ts';
+import { Pool } from './pool.ts';
+
+export interface SchedulerOptions {
+  /** Bytes of all sequences, prefixes and scratch. */
+  readonly memory: number;
+  /** Most prompts that wait. */
+  readonly queue: number;
+  /** Most answers that are generated at once. */
+  readonly running: number;
+  /** Tokens of a prompt that pass between two steps of the others. */
+  readonly part: number;
+  /** Events that a reader may be behind before its answer waits for it. */
+  readonly ahead: number;
+  /** Milliseconds that an answer waits for its reader, and that a prompt waits and runs in all. */
+  readonly readerMs: number;
+  readonly requestMs: number;
+}
+
+/** What the scheduler tells those who count. */
+export interface Observed {
+  step?(sequences: number, milliseconds: number): void;
+  part?(tokens: number, milliseconds: number): void;
+  waited?(milliseconds: number): void;
+  failed?(cause: unknown): void;
+  /** A sequence held more than was promised to it: this is never so, or a bound is wrong. */
+  exceeded?(held: number, promised: number): void;
+  ended?(usage: NonNullable<Job['usage']>): void;
+}
+
+/**
+ * Runs jobs over one model: prompts are read part by part between steps, the steps of all answers are taken together,
+ * and what all of them hold is promised beforehand.
+ */
+export class Scheduler {
+  readonly pool: Pool;
+  readonly prefixes: PrefixStore;
+  readonly scratch: number;
+  readonly #model: Model;
+  readonly #options: SchedulerOptions;
+  readonly #observed: Observed;
+  readonly #waiting: Job[] = [];
+  readonly #reading: Job[] = [];
+  readonly #answering: Job[] = [];
+  #loop: Promise<void> | undefined;
+  #wake: (() => void) | undefined;
+  #closing = false;
+  #cut = false;
+
+  constructor(model: Model, options: SchedulerOptions, observed: Observed = {}) {
+    [this.#model, this.#options, this.#observed] = [model, options, observed];
+    this.scratch = scratchBytes(model.config, options.part, options.running);
+    this.pool = new Pool(options.memory - this.scratch);
+    if (this.pool.limit <= 0)
+      throw new KvError(
+        'memory',
+        `expected more than the ${this.scratch} bytes that passes work in, got ${options.memory}`,
+      );
+    this.prefixes = createPrefixStore(model, { maxBytes: this.pool.limit });
+  }
+
+  get counts(): { readonly waiting: number; readonly reading: number; readonly answering: number } {
+    const { length: waiting } = this.#waiting,
+      { length: reading } = this.#reading;
+    return { waiting, reading, answering: this.#choices().length };
+  }
+
+  /** Bytes that sequences and prefixes hold now, scratch beside them. */
+  get held(): number {
+    return this.sequenceBytes + this.prefixes.bytes + this.scratch;
+  }
+  /** Bytes that sequences hold now. */
+  get sequenceBytes(): number {
+    return [
+      ...this.#reading.flatMap(({ sequence }) => sequence ?? []),
+      ...this.#choices().map((c) => c.sequence),
+    ].reduce((sum, { ledger }) => sum + ledger.allocated, 0);
+  }
+
+  /**
+   * Takes all of these prompts, or none. @throws Refusal with 429 where too many wait, with 503 while it closes, with 400
+   * for one that never fits
+   * @returns what they say; each ends in an `end`
+   */
+  submit(all: readonly Asked[]): AsyncIterable<Event> {
+    if (this.#closing) throw closing();
+    const { queue, memory, running } = this.#options;
+    const events = new Channel<Event>();
+    const jobs = all.map((asked, index): Job => {
+      const need = this.#need(asked);
+      if (need > this.pool.limit)
+        throw new Refusal(
+          `the prompt and its answers may need ${need + this.scratch} bytes of cache, more than all of the ${memory} that there are: ask for fewer tokens, or a smaller budget with a block`,
+          { code: 'context_length_exceeded' },
+        );
+      if (asked.n > running) throw new Refusal(`'n' must be at most ${running} here, got ${asked.n}`, { param: 'n' });
+      return { asked, index, events, ended: false, since: performance.now(), need, choices: [] };
+    });
+    const room = queue + (this.#waiting.length === 0 ? jobs.length : 0);
+    if (this.#waiting.length + jobs.length > room)
+      throw new Refusal(`${this.#waiting.length} prompts wait already: try again later`, {
+        status: 429,
+        code: 'queue_full',
+        retryAfter: this.#retryAfter(),
+      });
+    events.onRead = () => this.#call();
+    for (const { asked } of jobs) asked.signal.addEventListener('abort', () => this.#call(), { once: true });
+    this.#waiting.push(...jobs);
+    this.#loop ??= this.#run().finally(() => {
+      this.#loop = undefined;
+    });
+    this.#call();
+    return events;
+  }
+
+  /** Takes no more, lets what runs go on for so many milliseconds, then cuts it, and gives everything back. */
+  async close(graceMs: number): Promise<void> {
+    this.#closing = true;
+    for (const job of [...this.#waiting]) this.#fail(job, closing());
+    const cut = setTimeout(() => {
+      this.#cut = true;
+      this.#call();
+    }, graceMs);
+    await this.#loop;
+    clearTimeout(cut);
+    this.prefixes.destroy();
+  }
+
+  #choices(): readonly Choice[] {
+    return this.#answering.flatMap(({ choices }) => choices);
+  }
+
+  /** Seconds after which a place may be free: what waits, by what was lately done in a second. */
+  #retryAfter(): number {
+    return Math.max(1, Math.min(60, Math.ceil(this.#waiting.length / Math.max(1, this.#choices().length))));
+  }
+
+  #need({ ids, way, answering, n }: Asked): number {
+    const { config } = this.#model,
+      layers = (slots: number): number[] => Array<number>(config.layers).fill(slots),
+      all = ids.length + answering.maxNewTokens,
+      read = slotsReading(way, ids.length),
+      reading = bytesFor(config, layers(read), all, way),
+      answer = bytesFor(config, layers(read + slotsGained(way, read, ids.length, answering.maxNewTokens)), all, way);
+    return Math.max(reading, answer) + (n - 1) * answer;
+  }
+
+  async #run(): Promise<void> {
+    for (;;) {
+      this.#drop();
+      await this.#admit();
+      const job = this.#reading.shift(),
+        ready = this.#answering.filter((each) => this.#keepsUp(each));
+      if (!job && ready.length === 0) {
+        if (this.#waiting.length + this.#answering.length === 0) return;
+        await this.#sleep();
+        continue;
+      }
+      if (job) await this.#read(job);
+      if (ready.length > 0) await this.#step(ready);
+      await new Promise<void>((resolve) => setImmediate(resolve));
+    }
+  }
+
+  #call(): void {
+    this.#wake?.();
+  }
+  /** Until somebody calls, or a reader may have been waited for long enough. */
+  #sleep(): Promise<void> {
+    return new Promise((resolve) => {
+      const timer = setTimeout(resolve, 250);
+      this.#wake = () => {
+        clearTimeout(timer);
+        this.#wake = undefined;
+        resolve();
+      };
+    });
+  }
+
+  /** Ends what nobody wants any more. */
+  #drop(): void {
+    const { requestMs } = this.#options,
+      now = performance.now();
+    for (const job of [...this.#waiting, ...this.#reading, ...this.#answering])
+      if (this.#cut) this.#fail(job, closing());
+      else if (job.events.ended || job.asked.signal.aborted)
+        this.#fail(job, new Refusal('the request was cancelled', { status: 499 }));
+      else if (now - job.since > requestMs)
+        this.#fail(
+          job,
+          new Refusal(`the request took more than ${requestMs / 1000} seconds`, { status: 408, code: 'timeout' }),
+        );
+  }
+
+  /** Lets the first of those that wait in while they fit. */
+  async #admit(): Promise<void> {
+    for (let job = this.#waiting[0]; job; job = this.#waiting[0]) {
+      const answers = this.#choices().length + this.#reading.reduce((sum, { asked }) => sum + asked.n, 0);
+      if (answers + job.asked.n > this.#options.running) return;
+      if (!this.#promise(job.need)) return;
+      this.#waiting.shift();
+      this.#observed.waited?.(performance.now() - job.since);
+      this.#begin(job);
+    }
+  }
+
+  /** Promises bytes, dropping prefixes where they are in the way. */
+  #promise(bytes: number): boolean {
+    if (bytes > this.pool.free) return false;
+    this.prefixes.shrink(this.pool.free - bytes);
+    return this.pool.take(bytes);
+  }
+
+  #begin(job: Job): void {
+    const { ids, policy, way, scorePrompt } = job.asked,
+      { part } = this.#options,
+      { block, budget } = way;
+    const reuses = scorePrompt === undefined && beginsAnywhere(way, part);
+    const sequence = reuses ? this.prefixes.begin(ids, part) : new Sequence(this.#model),
+      cached = sequence.length;
+    job.sequence = sequence;
+    job.usage = {
+      promptTokens: ids.length,
+      cachedTokens: cached,
+      completionTokens: 0,
+      keptSlots: 0,
+      droppedSlots: 0,
+      scoredEvicted: false,
+    };
+    job.reading = sequence.prefilling(ids.slice(cached), {
+      ...(policy && { policy }),
+      budget,
+      block,
+      part,
+      rows: scorePrompt === undefined ? 1 : ids.length,
+    });
+    this.#reading.push(job);
+  }
+
+  /** Reads one part of a prompt. */
+  async #read(job: Job): Promise<void> {
+    const { sequence, reading, usage, asked } = job,
+      started = performance.now();
+    if (!sequence || !reading || !usage) return;
+    try {
+      const before = sequence.length,
+        evicted = sequence.counts.events > 0;
+      const { done } = await reading.next();
+      job.need += this.#within(sequence.ledger.peakAllocated, job.need);
+      if (!done && asked.scorePrompt !== undefined) {
+        if (evicted) usage.scoredEvicted = true;
+        await this.#score(job, sequence, before);
+      }
+      this.#observed.part?.(sequence.length - before, performance.now() - started);
+      if (sequence.length < asked.ids.length) {
+        this.#reading.push(job);
+        return;
+      }
+      for await (const _ of reading); // it is through
+      this.#fork(job, sequence);
+    } catch (cause) {
+      this.#forget(job);
+      this.#fail(job, cause);
+    }
+  }
+
+  /** Says how likely the tokens were that follow the rows of this part. */
+  async #score(
+    { asked: { ids, scorePrompt = 0 }, events, index }: Job,
+    sequence: Sequence,
+    from: number,
+  ): Promise<void> {
+    const rows = await sequence.readLogits(),
+      scored: Scored[] = from === 0 ? [{ id: ids[0], offset: 0 }] : [];
+    for (const [i, row] of rows.slice(0, ids.length - 1 - from).entries()) {
+      const id = ids[from + i + 1];
+      scored.push({ id, offset: 0, likelihood: likelihood(row, id, scorePrompt) });
+    }
+    events.push({ job: index, what: 'prompt', scored });
+  }
+
+  /** A sequence that was read becomes its answers. */
+  #fork(job: Job, sequence: Sequence): void {
+    const { asked } = job,
+      { config } = this.#model,
+      { way, answering, n } = asked;
+    if (way.every === undefined && (sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
+    const { length } = asked.ids,
+      slots = sequence.memory.lengths().map((heads) => {
+        const longest = Math.max(...heads);
+        return longest + slotsGained(way, longest, length, answering.maxNewTokens);
+      }),
+      each = bytesFor(config, slots, asked.ids.length + answering.maxNewTokens, way);
+    const promised = Math.max(sequence.ledger.allocated, each),
+      more = n * promised - job.need;
+    if (more > 0 && !this.#promise(more)) throw full();
+    if (more < 0) this.pool.give(-more);
+    job.need = 0;
+    delete job.sequence;
+    this.#answering.push(job);
+    for (let i = 0; i < n; i++)
+      job.choices.push(new Choice(i, i === 0 ? sequence : sequence.fork(), answering, promised, asked.offset));
+  }
+
+  /** The next token of every answer of these jobs, and one step for all that go on. */
+  async #step(jobs: readonly Job[]): Promise<void> {
+    const started = performance.now(),
+      going: { job: Job; choice: Choice }[] = [];
+    for (const job of jobs)
+      for (const choice of job.choices) {
+        try {
+          const said = await choice.next();
+          this.#say(job, choice, said);
+          if (!said.finish) going.push({ job, choice });
+        } catch (cause) {
+          this.#fail(job, cause);
+          break;
+        }
+      }
+    const alive = going.filter(({ job }) => !job.ended);
+    const failures = await stepTogether(
+      alive.map(({ job, choice: { sequence, token } }) => ({
+        sequence,
+        token,
+        every: job.asked.way.every ?? sequence.policy.hooks('cadence')[0]?.every,
+      })),
+    );
+    for (const [i, failure] of failures.entries()) {
+      const { job, choice } = alive[i];
+      try {
+        if (failure) throw failure;
+        choice.promised += this.#within(choice.sequence.ledger.allocated, choice.promised);
+      } catch (cause) {
+        this.#fail(job, cause);
+      }
+    }
+    if (alive.length > 0) this.#observed.step?.(alive.length, performance.now() - started);
+  }
+
+  #say(job: Job, choice: Choice, said: Said): void {
+    const { usage } = job;
+    if (!usage) return;
+    usage.completionTokens += said.tokens;
+    if (said.finish) this.#leave(job, choice, true);
+    job.events.push({ job: job.index, what: 'said', ...said });
+    if (job.choices.length > 0) return;
+    this.#answering.splice(this.#answering.indexOf(job), 1);
+    job.ended = true;
+    this.#observed.ended?.(usage);
+    job.events.push({ job: job.index, what: 'end', usage });
+  }
+
+  /** A choice is through: counts what it kept and gives back what it held. */
+  #leave(job: Job, choice: Choice, keep: boolean): void {
+    const { sequence } = choice,
+      { usage } = job,
+      kept = sequence.memory
+        .lengths()
+        .flat()
+        .reduce((sum, n) => sum + n, 0),
+      { layers, kvHeads } = this.#model.config;
+    if (usage) {
+      usage.keptSlots += kept;
+      usage.droppedSlots += sequence.length * layers * kvHeads - kept;
+    }
+    job.choices = job.choices.filter((other) => other !== choice);
+    this.pool.give(choice.promised);
+    this.#store(sequence, keep);
+  }
+
+  /** Keeps a cache as a prefix of later prompts where there is room, or drops it. */
+  #store(sequence: Sequence, keep: boolean): void {
+    const fits = sequence.ledger.allocated <= this.pool.free;
+    if (keep && fits && !this.#closing) {
+      this.prefixes.keep(sequence, this.#options.part);
+      this.prefixes.shrink(this.pool.free);
+    } else sequence.destroy();
+  }
+
+  /** Whether its reader keeps up; one that does not for too long is dropped. */
+  #keepsUp(job: Job): boolean {
+    const { ahead, readerMs } = this.#options,
+      now = performance.now();
+    if (job.events.waiting <= ahead) {
+      job.behind = undefined;
+      return true;
+    }
+    job.behind ??= now;
+    if (now - job.behind > readerMs)
+      this.#fail(job, new Refusal('the answer was not read', { status: 408, code: 'timeout' }));
+    return false;
+  }
+
+  /** Bytes that are promised beyond what was thought to be enough. @throws Refusal where there are none */
+  #within(held: number, promised: number): number {
+    if (held <= promised) return 0;
+    this.#observed.exceeded?.(held, promised);
+    if (!this.#promise(held - promised)) throw full();
+    return held - promised;
+  }
+
+  /** Ends a job with a refusal, and gives back what it held. */
+  #fail(job: Job, cause: unknown): void {
+    if (job.ended) return;
+    job.ended = true;
+    const refusal = refusalOf(cause);
+    if (refusal.status === 500) this.#observed.failed?.(cause);
+    for (const list of [this.#waiting, this.#reading, this.#answering]) {
+      const at = list.indexOf(job);
+      if (at >= 0) list.splice(at, 1);
+      if (at >= 0 && list === this.#reading) this.#forget(job);
+    }
+    for (const choice of [...job.choices]) this.#leave(job, choice, false);
+    job.events.end(refusal);
+  }
+
+  /** Gives back what a prompt held while it was read. */
+  #forget(job: Job): void {
+    if (!job.sequence) return;
+    job.sequence.destroy();
+    this.pool.give(job.need);
+    job.need = 0;
+    delete job.sequence;
+  }
+}
+
+const closing = (): Refusal => new Refusal('the server is closing', { status: 503, retryAfter: 1 });
+const full = (): Refusal =>
+  new Refusal('there is no more memory for this answer: try again later', { status: 503, retryAfter: 1 });

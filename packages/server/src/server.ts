@@ -1,0 +1,370 @@
+import { Readable } from 'node:stream';
+import { KvError } from '@kv/core';
+import type { Policy, Registry } from '@kv/core';
+import type { Budget, Model } from '@kv/models';
+import Fastify, { LogController } from 'fastify';
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import pino from 'pino';
+import type { DestinationStream } from 'pino';
+import { answeringOf, nameable, wayOf } from './protocol/asked.ts';
+import { chatPrompt, completionPrompts } from './protocol/prompt.ts';
+import type { Prompt } from './protocol/prompt.ts';
+import { Refusal, refusalOf } from './protocol/refusal.ts';
+import { chatRequest, completionRequest, schemaRefusal } from './protocol/schema.ts';
+import type { ChatRequest, CommonRequest, CompletionRequest, SchemaError } from './protocol/schema.ts';
+import { streamedAnswer, wholeAnswer } from './http/answer.ts';
+import type { Answer } from './http/answer.ts';
+import { keyCheck } from './http/keys.ts';
+import { createMetrics, memoryOf } from './http/metrics.ts';
+import { PAGE, PAGE_HEADERS } from './http/page.ts';
+import type { Event } from './run/job.ts';
+import { Scheduler } from './run/scheduler.ts';
+
+/** What bounds a request and a reader. */
+export interface Limits {
+  /** Bytes of a body. @defaultValue 4 MiB */
+  readonly bodyBytes?: number;
+  /** Bytes of all headers. @defaultValue 16 KiB */
+  readonly headerBytes?: number;
+  /** Prompts that wait. @defaultValue 64 */
+  readonly queue?: number;
+  /** Answers that are generated at once. @defaultValue 32 */
+  readonly running?: number;
+  /** Tokens of a prompt that pass between two steps of the others. @defaultValue 128 */
+  readonly part?: number;
+  /** Tokens of an answer. @defaultValue the model's context */
+  readonly maxTokens?: number;
+  /** Events that a reader may be behind before its answer waits for it. @defaultValue 256 */
+  readonly ahead?: number;
+  /** Milliseconds that an answer waits for its reader. @defaultValue 30,000 */
+  readonly readerMs?: number;
+  /** Milliseconds in which a request must have come. @defaultValue 30,000 */
+  readonly receiveMs?: number;
+  /** Milliseconds of a request in all. @defaultValue 600,000 */
+  readonly requestMs?: number;
+}
+
+export interface ServerOptions {
+  readonly model: Model;
+  /** What /v1/models calls it. */
+  readonly name: string;
+  /** Bytes of all sequences, prefixes and scratch. */
+  readonly memory: number;
+  /** @defaultValue nothing is evicted */
+  readonly policy?: Policy | undefined;
+  readonly budget?: Budget | undefined;
+  readonly block?: number | undefined;
+  readonly cadence?: number | undefined;
+  /** Requests may not ask for another policy, budget, block or cadence. @defaultValue false */
+  readonly fixedPolicy?: boolean;
+  /** What policies of requests may name. */
+  readonly registry: Registry;
+  /** Without keys only loopback is listened on. */
+  readonly keys?: readonly string[] | undefined;
+  /** Where log lines go. @defaultValue standard output */
+  readonly log?: DestinationStream | undefined;
+  readonly limits?: Limits;
+}
+
+/** A server that is ready to listen. */
+export interface Server {
+  /** Gives the address. @throws KvError for a host beyond loopback without keys */
+  listen(at: { readonly host?: string; readonly port: number }): Promise<string>;
+  /** Takes no more requests, lets those that run go on for so many milliseconds, then cuts them. */
+  close(graceMs?: number): Promise<void>;
+  /** Bytes of the one budget now. */
+  readonly memory: Readonly<Record<string, number>>;
+  /** Prompts that wait and that are read, and answers that are generated, now. */
+  readonly prompts: { readonly waiting: number; readonly reading: number; readonly answering: number };
+}
+
+const LOOPBACK = new Set(['127.0.0.1', '::1', '[::1]', 'localhost']);
+const OPEN = new Set([...Object.keys(PAGE), '/health']);
+
+/** A server with the OpenAI protocol over one model. @throws KvError for memory that holds no pass */
+export function createServer(options: ServerOptions): Server {
+  const { model, name, memory, policy, budget, block, cadence, fixedPolicy = false, keys, limits = {} } = options,
+    { queue = 64, running = 32, part = 128, ahead = 256, readerMs = 30_000, requestMs = 600_000 } = limits,
+    { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits;
+  const log = pino(
+    { level: 'info', redact: { paths: ['authorization', '*.authorization', 'headers', '*.headers'], remove: true } },
+    options.log ?? pino.destination(1),
+  );
+  const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
+    scheduler = new Scheduler(model, { memory, queue, running, part, ahead, readerMs, requestMs }, metrics.observed),
+    defaults = { policy, budget, block, cadence, fixed: fixedPolicy, registry: nameable(options.registry) };
+  metrics.watch(scheduler);
+  expectPossible(() => wayOf({}, { ...defaults, fixed: false }, model));
+
+  const app = Fastify({
+    loggerInstance: log as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: bodyBytes,
+    requestTimeout: receiveMs,
+    keepAliveTimeout: 5000,
+    forceCloseConnections: 'idle',
+    http: { maxHeaderSize: headerBytes, headersTimeout: receiveMs, connectionsCheckingInterval: 1000 },
+    ajv: {
+      customOptions: {
+        removeAdditional: false,
+        coerceTypes: false,
+        useDefaults: false,
+        allErrors: false,
+        verbose: true,
+      },
+    },
+    clientErrorHandler(error, socket) {
+      const status = error.code === 'HPE_HEADER_OVERFLOW' ? 431 : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? 408 : 400,
+        body = JSON.stringify(new Refusal('the request is not one of HTTP', { status }).body);
+      if (socket.writable)
+        socket.write(
+          `HTTP/1.1 ${status} Refused\r\nContent-Type: application/json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+        );
+      socket.destroy();
+    },
+  });
+  const admits = keys && keyCheck(keys);
+  app.addHook('onRequest', async (request) => {
+    request.raw.socket.setTimeout(0); // a kept connection has that of the answer before
+    if (admits) {
+      if (!OPEN.has(pathOf(request)) && !admits(request.headers.authorization))
+        throw new Refusal('a key of this server is expected as Authorization: Bearer KEY', {
+          status: 401,
+          code: 'invalid_api_key',
+        });
+    } else if (!LOOPBACK.has(request.hostname))
+      // A page that was led here by its own name server would be of the same origin.
+      throw new Refusal('the server is spoken to as localhost', { status: 403, code: 'wrong_host' });
+  });
+  app.addHook('onResponse', async (request, reply) => {
+    metrics.answered(request.routeOptions.url ?? 'none', reply.statusCode);
+    request.log.info(
+      { method: request.method, path: pathOf(request), status: reply.statusCode, ms: Math.round(reply.elapsedTime) },
+      'answered',
+    );
+  });
+  readJson(app);
+  answerErrors(app);
+
+  for (const [path, { type, text }] of Object.entries(PAGE))
+    app.get(path, (_, reply) => reply.headers(PAGE_HEADERS).type(type).send(text));
+  app.get('/health', async () => ({ status: 'ok' }));
+  app.get('/metrics', async (_, reply) =>
+    reply.type(metrics.registry.contentType).send(await metrics.registry.metrics()),
+  );
+  app.get('/status', async () => ({
+    model: name,
+    engine: model.engine,
+    policy: policy?.label || 'full',
+    ...(budget !== undefined && { budget }),
+    prompts: scheduler.counts,
+    memory: memoryOf(scheduler),
+  }));
+  const listed = { id: name, object: 'model', created: Math.floor(Date.now() / 1000), owned_by: 'kv' };
+  app.get('/v1/models', async () => ({ object: 'list', data: [listed] }));
+  app.get<{ Params: { '*': string } }>('/v1/models/*', async (request) => {
+    expectModel(request.params['*'], name);
+    return listed;
+  });
+
+  /** Answers the prompts of a request. */
+  const answer = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    body: CommonRequest,
+    prompts: readonly Prompt[],
+    {
+      kind,
+      logprobs,
+      echo = false,
+      stop = [],
+    }: { kind: Answer['kind']; logprobs: number | undefined; echo?: boolean; stop?: readonly string[] },
+  ): Promise<unknown> => {
+    expectModel(body.model, name);
+    const started = performance.now(),
+      { of, ...way } = wayOf(body, defaults, model),
+      { n = 1, stream = false } = body,
+      most = limits.maxTokens ?? model.config.maxPositions;
+    const gone = new AbortController();
+    reply.raw.once('close', () => gone.abort());
+    const asked = prompts.map(({ ids, text }) => {
+      const evicts = way.policy?.evicts === true && way.block !== undefined,
+        room = evicts ? most : Math.max(0, model.config.maxPositions - ids.length);
+      if (room === 0)
+        throw new Refusal(
+          `the prompt must fit the model's context of ${model.config.maxPositions} tokens, got ${ids.length}`,
+          { code: 'context_length_exceeded' },
+        );
+      const answering = answeringOf(body, kind === 'chat' ? 256 : 16, most),
+        echoed = echo ? (text ?? model.tokenizer.decode(ids)) : '';
+      return {
+        ids,
+        policy: of,
+        way,
+        answering: {
+          ...answering,
+          maxNewTokens: Math.min(answering.maxNewTokens, way.every === undefined ? room : most),
+          stop: [...answering.stop, ...stop],
+          stopAtEos: true,
+          logprobs,
+        },
+        n,
+        ...(echo && logprobs !== undefined && { scorePrompt: logprobs }),
+        offset: echoed.length,
+        echoed,
+        signal: gone.signal,
+      };
+    });
+    const shape: Answer = {
+      kind,
+      model,
+      name,
+      n,
+      prompts: asked.map(({ echoed, ids }) => ({ echoed, ids })),
+      logprobs: logprobs !== undefined,
+      policy: way.policy?.label || 'full',
+      budget: way.budget,
+      includeUsage: body.stream_options?.include_usage === true,
+    };
+    const events = await begun(scheduler.submit(asked));
+    metrics.firstToken((performance.now() - started) / 1000);
+    if (!stream) return wholeAnswer(shape, events);
+    const frames = Readable.from(streamedAnswer(shape, events), { objectMode: false, highWaterMark: 4096 });
+    // Once all is said, a reader that takes nothing more is not waited for.
+    frames.once('end', () => request.raw.socket.setTimeout(readerMs));
+    return reply.header('cache-control', 'no-store').type('text/event-stream; charset=utf-8').send(frames);
+  };
+  app.post<{ Body: ChatRequest }>('/v1/chat/completions', { schema: { body: chatRequest } }, async (request, reply) => {
+    const { body } = request,
+      { ids, stop } = chatPrompt(body, model);
+    if (body.top_logprobs !== undefined && !body.logprobs)
+      throw new Refusal("'top_logprobs' is expected beside 'logprobs': true", { param: 'top_logprobs' });
+    return answer(request, reply, body, [{ ids }], {
+      kind: 'chat',
+      logprobs: body.logprobs ? (body.top_logprobs ?? 0) : undefined,
+      stop,
+    });
+  });
+  app.post<{ Body: CompletionRequest }>(
+    '/v1/completions',
+    { schema: { body: completionRequest } },
+    async (request, reply) => {
+      const { body } = request,
+        { logprobs, echo } = body;
+      return answer(request, reply, body, completionPrompts(body, model), {
+        kind: 'completion',
+        logprobs,
+        ...(echo && { echo }),
+      });
+    },
+  );
+
+  return {
+    get memory() {
+      return memoryOf(scheduler);
+    },
+    get prompts() {
+      return scheduler.counts;
+    },
+    async listen({ host = '127.0.0.1', port }) {
+      if (!keys && !LOOPBACK.has(host))
+        throw new KvError('host', `expected a loopback address such as 127.0.0.1 without API keys, got ${host}`);
+      const address = await app.listen({ host, port });
+      log.info(
+        {
+          address,
+          model: name,
+          engine: model.engine,
+          policy: policy?.label || 'full',
+          memory: memoryOf(scheduler),
+          rss: process.memoryUsage.rss(),
+        },
+        'listening',
+      );
+      return address;
+    },
+    async close(graceMs = 10_000) {
+      const closed = app.close();
+      await scheduler.close(graceMs);
+      const last = setTimeout(() => app.server.closeAllConnections(), 1000);
+      await closed;
+      clearTimeout(last);
+      log.info({ memory: memoryOf(scheduler) }, 'closed');
+    },
+  };
+}
+
+/** What the operator says must be possible too. @throws KvError */
+function expectPossible(way: () => unknown): void {
+  try {
+    way();
+  } catch (cause) {
+    if (cause instanceof Refusal) throw new KvError(cause.param ?? 'policy', cause.message);
+    throw cause;
+  }
+}
+
+const pathOf = ({ url }: FastifyRequest): string => url.split('?', 1)[0] ?? '';
+
+/** @throws Refusal for another model than this one */
+function expectModel(asked: string | undefined, name: string): void {
+  if (asked !== undefined && asked !== name)
+    throw new Refusal(`the model '${asked}' is not here: expected '${name}'`, {
+      status: 404,
+      param: 'model',
+      code: 'model_not_found',
+    });
+}
+
+/** The same events, once the first is there; what fails before is thrown here. */
+async function begun(events: AsyncIterable<Event>): Promise<AsyncIterable<Event>> {
+  const all = events[Symbol.asyncIterator](),
+    first = await all.next();
+  return (async function* () {
+    for (let next = first; !next.done; next = await all.next()) yield next.value;
+  })();
+}
+
+/** Bodies are JSON in UTF-8; fields that are null are as if left out. */
+function readJson(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error');
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body, done) => {
+    let text: string;
+    try {
+      text = new TextDecoder('utf-8', { fatal: true }).decode(body as Buffer);
+    } catch {
+      done(new Refusal('the body must be UTF-8'), undefined);
+      return;
+    }
+    parse(request, text, done);
+  });
+  app.addHook('preValidation', async ({ body }) => {
+    if (typeof body !== 'object' || body === null) return;
+    for (const [field, value] of Object.entries(body))
+      if (value === null) delete (body as Record<string, unknown>)[field];
+  });
+}
+
+/** Whatever goes wrong is the protocol's error object. */
+function answerErrors(app: FastifyInstance): void {
+  app.setNotFoundHandler((request) => {
+    throw new Refusal(`there is nothing at ${request.method} ${pathOf(request).slice(0, 100)}`, { status: 404 });
+  });
+  app.setErrorHandler<Error & { statusCode?: number; validation?: unknown }>((error, request, reply) => {
+    const refusal = refused(error);
+    if (refusal.status >= 500 && refusal !== error) request.log.error({ err: error }, 'a request failed');
+    if (refusal.retryAfter !== undefined) reply.header('retry-after', refusal.retryAfter);
+    if (refusal.status === 401) reply.header('www-authenticate', 'Bearer');
+    return reply.code(refusal.status).send(refusal.body);
+  });
+}
+
+function refused(error: Error & { statusCode?: number; validation?: unknown }): Refusal {
+  if (error.validation !== undefined) {
+    const { param, message } = schemaRefusal(error.validation as readonly SchemaError[]);
+    return new Refusal(message, { param });
+  }
+  const { statusCode = 500 } = error;
+  return statusCode >= 400 && statusCode < 500 ? new Refusal(error.message, { status: statusCode }) : refusalOf(error);
+}

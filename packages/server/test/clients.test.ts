@@ -1,0 +1,101 @@
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
+import { generateText, streamText } from 'ai';
+import OpenAI from 'openai';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { serve } from './serve.ts';
+import type { Serving } from './serve.ts';
+
+let on: Serving, openai: OpenAI;
+const text = 'The Paris code is: XK7M9P2Q. The river was wide. The boys walked on. The Paris code is:',
+  messages = [{ role: 'user' as const, content: text }];
+beforeAll(async () => {
+  on = await serve();
+  openai = new OpenAI({ baseURL: `${on.url}/v1`, apiKey: 'any', maxRetries: 0 });
+});
+afterAll(() => on.server.close());
+
+const idle = async (): Promise<number> => {
+  for (let i = 0; i < 200 && on.server.memory.sequences > 0; i++)
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  return on.server.memory.sequences;
+};
+
+describe('openai', () => {
+  test('chat, whole and streamed', async () => {
+    const whole = await openai.chat.completions.create({
+      model: 'embedded',
+      messages,
+      temperature: 0,
+      max_tokens: 9,
+      stop: '.',
+    });
+    expect(whole.choices[0].message.content).toBe(' XK7M9P2Q');
+    let said = '';
+    const stream = await openai.chat.completions.create({
+      model: 'embedded',
+      messages,
+      temperature: 0,
+      max_tokens: 9,
+      stop: '.',
+      stream: true,
+    });
+    for await (const { choices } of stream) said += choices[0]?.delta.content ?? '';
+    expect(said).toBe(' XK7M9P2Q');
+  });
+  test('completions, models, extension fields, errors', async () => {
+    const { choices } = await openai.completions.create({
+      model: 'embedded',
+      prompt: [text, text],
+      temperature: 0,
+      max_tokens: 9,
+      stop: ['.'],
+    });
+    expect(choices.map(({ text }) => text)).toEqual([' XK7M9P2Q', ' XK7M9P2Q']);
+    expect((await openai.models.list()).data.map(({ id }) => id)).toEqual(['embedded']);
+    const bounded = { model: 'embedded', messages, max_tokens: 2, policy: 'snapkv(window=4)', budget: '50%' };
+    const { usage } = await openai.chat.completions.create(bounded);
+    expect((usage as unknown as { dropped_slots: number }).dropped_slots).toBeGreaterThan(0);
+    await expect(openai.chat.completions.create({ model: 'gpt', messages })).rejects.toThrow(OpenAI.NotFoundError);
+    await expect(
+      openai.chat.completions.create({
+        model: 'embedded',
+        messages,
+        tools: [{ type: 'function', function: { name: 'f' } }],
+      }),
+    ).rejects.toThrow("400 'tools' is not supported");
+  });
+  test('an abort gives everything back', async () => {
+    const stream = await openai.chat.completions.create({
+      model: 'embedded',
+      messages,
+      max_tokens: 3000,
+      stop: [],
+      stream: true,
+      temperature: 2,
+    });
+    let seen = 0;
+    for await (const _ of stream) if (++seen === 3) break;
+    stream.controller.abort();
+    expect(await idle()).toBe(0);
+  });
+});
+
+describe('ai with @ai-sdk/openai-compatible', () => {
+  test('text, whole and streamed', async () => {
+    const provider = createOpenAICompatible({ name: 'kv', baseURL: `${on.url}/v1`, includeUsage: true });
+    const options = { model: provider('embedded'), messages, temperature: 0, maxOutputTokens: 9, stopSequences: ['.'] };
+    const { text: whole, usage } = await generateText(options);
+    expect(whole.trim()).toBe('XK7M9P2Q');
+    expect(usage.outputTokens).toBeGreaterThan(3);
+    let said = '';
+    for await (const part of streamText(options).textStream) said += part;
+    expect(said.trim()).toBe('XK7M9P2Q');
+    const { text: completed } = await generateText({
+      ...options,
+      messages: undefined,
+      model: provider.completionModel('embedded'),
+      prompt: text,
+    } as Parameters<typeof generateText>[0]);
+    expect(typeof completed).toBe('string');
+  });
+});

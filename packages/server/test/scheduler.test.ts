@@ -1,0 +1,252 @@
+import { connect } from 'node:net';
+import { generate, Sequence } from '@kv/models';
+import { catalogue, parsePolicy } from '@kv/policies';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { bytesFor, slotsGained, slotsReading } from '../src/run/need.ts';
+import { compile } from '@kv/core';
+import { embedded, serve } from './serve.ts';
+import type { Serving } from './serve.ts';
+
+const words = (n: number, by = 1): string =>
+  Array.from({ length: n }, (_, i) => ['river', 'boys', 'code', 'Paris', 'walked', 'wide'][(i * by) % 6]).join(' ');
+const MiB = 2 ** 20;
+
+const until = async (holds: () => boolean): Promise<void> => {
+  for (let i = 0; i < 6000 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(holds()).toBe(true);
+};
+/** Everything that requests held is given back. */
+const empty = ({ server }: Serving): boolean =>
+  server.memory.sequences === 0 && server.memory.promised === server.memory.scratch;
+const exceeded = async ({ url }: Serving): Promise<string | undefined> =>
+  (await (await fetch(`${url}/metrics`)).text())
+    .split('\n')
+    .find((line) => line.startsWith('kv_promise_exceeded_total'));
+
+describe('several at once', () => {
+  test('everybody gets the tokens that they get alone, through batches, parts and policies', async () => {
+    const on = await serve({ limits: { part: 16 } }),
+      model = await embedded();
+    const asked = [
+      {},
+      { policy: 'snapkv(window=4)', budget: '50%' },
+      { policy: 'tova', budget: 24, block: 16 },
+      { policy: 'streaming', budget: 16, block: 8, cadence: 4 },
+      { policy: 'pyramidal(window=4)', budget: '50%' },
+    ].flatMap((way) => [20, 45].map((n) => ({ ...way, prompt: words(n, 5), max_tokens: 12, temperature: 0 })));
+    const post = (body: object) => on.post('/v1/completions', body);
+    const together = await Promise.all(asked.map(post));
+    for (const [i, body] of asked.entries()) {
+      expect(together[i].status).toBe(200);
+      expect((await post(body)).json.choices).toEqual(together[i].json.choices);
+    }
+    // and those of the library, which reads a prompt in one part
+    const { text } = await generate(model, { prompt: asked[0].prompt, maxNewTokens: 12, temperature: 0 });
+    expect(together[0].json.choices[0].text).toBe(text);
+    expect(await exceeded(on)).toBe('kv_promise_exceeded_total 0');
+    await on.server.close();
+    expect(empty(on)).toBe(true);
+  });
+  test('a short prompt does not wait for a long one', async () => {
+    const on = await serve({ limits: { part: 16 } }),
+      order: string[] = [];
+    const long = on.post('/v1/completions', { prompt: words(800), max_tokens: 1 }).then(() => order.push('long'));
+    await until(() => on.server.memory.promised > on.server.memory.scratch);
+    await on
+      .post('/v1/completions', { prompt: 'The river', max_tokens: 4, temperature: 0 })
+      .then(() => order.push('short'));
+    await long;
+    expect(order).toEqual(['short', 'long']);
+    await on.server.close();
+  });
+});
+
+describe('one memory budget', () => {
+  test('what a sequence holds stays within what is promised to it', async () => {
+    const model = await embedded(),
+      texts = [
+        'full',
+        'snapkv(window=4)',
+        'h2o',
+        'tova',
+        'streaming',
+        'pyramidal(window=4)',
+        'adaKV(snapkv(window=4))',
+        'keydiff',
+        'scissorhands',
+      ];
+    const known = texts.filter((text) => {
+      try {
+        return parsePolicy(text) !== undefined;
+      } catch {
+        return false;
+      }
+    });
+    expect(known.length).toBeGreaterThan(6);
+    await fc.assert(
+      fc.asyncProperty(
+        fc.constantFrom(...known),
+        fc.integer({ min: 2, max: 90 }),
+        fc.integer({ min: 0, max: 20 }),
+        fc.integer({ min: 12, max: 60 }),
+        fc.option(fc.integer({ min: 4, max: 50 }), { nil: undefined }),
+        fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
+        async (text, tokens, more, budget, block, every) => {
+          const policy = parsePolicy(text),
+            compiled = compile(policy),
+            way = compiled.evicts ? { policy: compiled, budget, block, every } : {};
+          const layers = (n: number): number[] => Array<number>(model.config.layers).fill(n),
+            all = tokens + more,
+            read = slotsReading(way, tokens);
+          const promised = Math.max(
+            bytesFor(model.config, layers(read), all, way),
+            bytesFor(model.config, layers(read + slotsGained(way, read, tokens, more)), all, way),
+          );
+          const sequence = new Sequence(model);
+          try {
+            const ids = Array.from({ length: tokens }, (_, i) => (i * 31) % 1000);
+            for await (const _ of sequence.prefilling(ids, {
+              ...(compiled.evicts && { policy, budget, block }),
+              part: 16,
+            }));
+            for (let i = 0; i < more; i++) await sequence.step((i * 17) % 1000, way.every);
+            expect(sequence.ledger.peakAllocated).toBeLessThanOrEqual(promised);
+          } finally {
+            sequence.destroy();
+          }
+        },
+      ),
+      { numRuns: 15 },
+    );
+  });
+  test('what does not fit waits, and what finds no place to wait is told when to come again', async () => {
+    const on = await serve({ memory: 6 * MiB, limits: { queue: 2, running: 4, part: 16 } });
+    const ask = () => on.post('/v1/completions', { prompt: words(100), max_tokens: 60, temperature: 0 });
+    const all = await Promise.all(Array.from({ length: 14 }, ask)),
+      statuses = all.map(({ status }) => status);
+    expect(new Set(statuses)).toEqual(new Set([200, 429]));
+    for (const { status, headers, json } of all)
+      if (status === 429) {
+        expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
+        expect(json.error).toMatchObject({ type: 'rate_limit_error', code: 'queue_full' });
+      }
+    const { peak, limit } = on.server.memory;
+    expect(peak).toBeLessThanOrEqual(limit);
+    const never = await on.post('/v1/completions', { prompt: words(1500), max_tokens: 100 });
+    expect([never.status, never.json.error.code]).toEqual([400, 'context_length_exceeded']);
+    expect((await ask()).status).toBe(200);
+    await on.server.close();
+    expect(empty(on)).toBe(true);
+  });
+  test('at the same memory a budget of 25 % carries more answers at once than the full cache', async () => {
+    const carried = async (way: object): Promise<number> => {
+      const on = await serve({ memory: 5 * MiB, limits: { queue: 64, running: 32, part: 64 } });
+      let most = 0;
+      const watch = setInterval(() => {
+        most = Math.max(most, on.server.prompts.answering);
+      }, 1);
+      const ask = () => on.post('/v1/completions', { prompt: words(60), max_tokens: 16, temperature: 0, ...way });
+      const all = await Promise.all(Array.from({ length: 8 }, ask));
+      clearInterval(watch);
+      expect(new Set(all.map(({ status }) => status))).toEqual(new Set([200]));
+      await on.server.close();
+      return most;
+    };
+    const [full, bounded] = [await carried({}), await carried({ policy: 'streaming', budget: '25%', block: 32 })];
+    expect(bounded).toBeGreaterThan(full);
+    console.info(`answers at once in 5 MiB: full cache ${full}, 25 % ${bounded}`);
+  });
+  test('a prefix is read once, least recently used ones go first, and tokens stay the same to the bit', async () => {
+    const on = await serve({ memory: 6 * MiB, limits: { part: 16, running: 4 } });
+    const ask = (prompt: string) => on.post('/v1/completions', { prompt, max_tokens: 8, temperature: 0, logprobs: 3 });
+    const system = words(60, 5),
+      first = await ask(`${system} a`),
+      [again, other] = [await ask(`${system} a`), await ask(`${system} b`)];
+    const cached = ({ json }: typeof first): number => json.usage.prompt_tokens_details.cached_tokens;
+    expect(cached(first)).toBe(0);
+    expect(cached(again)).toBeGreaterThanOrEqual(48);
+    expect(cached(again) % 16).toBe(0);
+    expect(cached(other)).toBeGreaterThanOrEqual(48);
+    expect(again.json.choices).toEqual(first.json.choices);
+    for (let i = 0; i < 10; i++) await ask(`${i} ${words(80, 5)}`);
+    expect(on.server.memory.prefixes + on.server.memory.promised).toBeLessThanOrEqual(on.server.memory.limit);
+    expect(cached(await ask(`${system} a`))).toBe(0);
+    await on.server.close();
+    expect([on.server.memory.prefixes, empty(on)]).toEqual([0, true]);
+  });
+});
+
+describe('it holds', () => {
+  /** A request over a bare socket, which reads nothing. */
+  const bare = ({ url }: Serving, body: object): ReturnType<typeof connect> => {
+    const text = JSON.stringify(body),
+      socket = connect(Number(new URL(url).port), '127.0.0.1');
+    socket.pause();
+    socket.on('error', () => {});
+    socket.write(
+      `POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`,
+    );
+    return socket;
+  };
+  test('a client that goes frees everything, while waiting, while read, while answered', async () => {
+    const on = await serve({ limits: { running: 1, part: 16 } });
+    const long = { prompt: words(300), max_tokens: 3000, temperature: 2, stream: true };
+    const sockets = [bare(on, long), bare(on, { ...long, stream: false }), bare(on, long)];
+    await until(() => on.server.memory.sequences > 0);
+    for (const socket of sockets) {
+      socket.destroy();
+      await new Promise((resolve) => setTimeout(resolve, 30));
+    }
+    await until(() => empty(on));
+    await on.server.close();
+  });
+  test('a reader that is behind holds nobody up, and is dropped in the end', async () => {
+    const on = await serve({ memory: 512 * MiB, limits: { ahead: 8, readerMs: 300, part: 16 } });
+    const slow = bare(on, { prompt: words(5), n: 16, max_tokens: 1000, temperature: 2, stream: true, logprobs: 20 });
+    await until(() => on.server.memory.sequences > 0);
+    expect((await on.post('/v1/completions', { prompt: 'The river', max_tokens: 8 })).status).toBe(200);
+    await until(() => empty(on));
+    slow.destroy();
+    await on.server.close();
+  });
+  test('a half-open connection is closed when its request does not come', async () => {
+    const on = await serve({ limits: { receiveMs: 200 } }),
+      socket = connect(Number(new URL(on.url).port), '127.0.0.1');
+    socket.write('POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Le');
+    let said = '';
+    socket.on('data', (data) => {
+      said += data.toString();
+    });
+    await new Promise((resolve) => socket.on('close', resolve));
+    expect(said).toContain('HTTP/1.1 408');
+    await on.server.close();
+  });
+  test('closing lets answers go on, then cuts them', async () => {
+    for (const [grace, want] of [
+      [60_000, 200],
+      [0, 503],
+    ] as const) {
+      const on = await serve();
+      const answer = on.post('/v1/completions', {
+        prompt: words(20),
+        max_tokens: grace ? 30 : 3000,
+        temperature: 2,
+        seed: 1,
+      });
+      await until(() => on.server.memory.sequences > 0);
+      const closed = on.server.close(grace);
+      expect((await answer).status).toBe(want);
+      await closed;
+      expect(empty(on)).toBe(true);
+    }
+  });
+});
+
+test('requests name the catalogue and what the command line gave, by the parser alone', async () => {
+  const on = await serve({ registry: new Map([...catalogue].filter(([name]) => name !== 'knorm')) });
+  const ask = (policy: string) =>
+    on.post('/v1/completions', { prompt: words(20), max_tokens: 1, policy, budget: '50%' });
+  expect([(await ask('keydiff')).status, (await ask('knorm')).status]).toEqual([200, 400]);
+  await on.server.close();
+});
