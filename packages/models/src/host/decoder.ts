@@ -108,6 +108,7 @@ export function hostDecoder(
       !decoder.fused &&
       [head, ...layers.flatMap(({ project, finish }) => [project, finish])].every(({ rowwise }) => rowwise === true),
     async project(layer, x, positions, length) {
+      at(layer);
       [stood, over] = [positions, length];
       return projected(layer, x, angles(layer, positions, length));
     },
