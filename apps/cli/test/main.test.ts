@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 import { CONTEXT, SHAPE, writeTinyModel } from '@kv/model-testing';
@@ -121,6 +122,20 @@ describe('kv run --json', () => {
       '--json',
     );
     expect((JSON.parse(stdout) as { policy: string }).policy).toBe('mine(window=7)');
+  });
+});
+
+describe('a policy that a family cannot have', () => {
+  const gemma3 = fileURLToPath(new URL('../../../packages/models/test/fixtures/gemma3', import.meta.url));
+  const ran = (policy: string): ReturnType<typeof kv> =>
+    kv(['run', '--model', gemma3, '--prompt', TEXT, '--policy', policy, '--max-new-tokens', '2'], { cwd });
+  it('is refused by the name that was asked for, with the reason and what to do', async () => {
+    expect((await ran('cpe(budget=64)')).code).toBe(0);
+    const { code, stdout, stderr } = await ran('cpe(budget=64,reuse=kv)');
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr.trim().split('\n').at(-1)).toMatch(
+      /^cpe\(budget=64,reuse=kv\): etf would copy .* this model's sliding and global layers turn keys by RoPE bases of their own .*: leave reuse=kv out, .* or take a policy without etf$/,
+    );
   });
 });
 

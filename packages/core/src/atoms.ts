@@ -152,11 +152,12 @@ export interface ViewHook extends AtomBase {
   run(cell: Cell): Visible;
 }
 /**
- * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and
- * values.
+ * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state. Their keys
+ * and values are the layer's projections of it; with `copies` they are the previous layer's, too.
  */
 export interface FreezeHook extends AtomBase {
   readonly at: 'freeze';
+  readonly copies?: boolean;
   run(at: At): { readonly sinks: number; readonly below: number };
 }
 /**

@@ -15,6 +15,8 @@ type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 /** A policy taken apart: what an engine looks at. */
 export interface Compiled {
   readonly label: string;
+  /** What a person called it by: a method's name where it is one, else its label. */
+  readonly called: string;
   readonly steps: readonly Step[];
   /** Signals of the event, each once. */
   readonly needs: readonly AnySignal[];
@@ -43,6 +45,7 @@ export function compile(policy: Piece | Policy): Compiled {
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');
   return {
     label: policy.label,
+    called: policy.called ?? policy.label,
     steps,
     needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
