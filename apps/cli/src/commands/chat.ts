@@ -112,6 +112,10 @@ async function converse(
     stderr.write(
       `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
+    if (model.chatTemplate?.() === undefined)
+      stderr.write(
+        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers\n`,
+      );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
   } finally {
