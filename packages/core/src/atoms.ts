@@ -56,9 +56,17 @@ export interface Draft {
   readonly state: ReadonlyMap<string, Tensor>;
   /** Read with the counts at the end of the event. */
   readonly checks: readonly Check[];
+  /** Who forces slots, each once. */
+  readonly forcedBy?: readonly Forcer[];
   /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
   readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
   readonly selectedBy?: string;
+}
+
+/** A piece that forces slots, and the options that say how many: `snapkv(window=64)`. */
+export interface Forcer {
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
 }
 
 /** What a piece promised of its numbers. */
@@ -110,6 +118,8 @@ export interface Step extends AtomBase {
   readonly whole: boolean;
   /** Slots that it forces in every head, given the slots present and the budget asked for. */
   floor(slots: number, budget: number): number;
+  /** Who forces them: itself, or what stands inside it. */
+  readonly forcers?: readonly Forcer[];
   run(cells: readonly Cell[]): readonly Draft[];
   /** It promises scores of at least 0. */
   readonly weights?: boolean;

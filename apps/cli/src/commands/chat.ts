@@ -166,7 +166,7 @@ function slots(
   budget: number | undefined,
   { name, config: { maxPositions } }: Model,
 ): number | undefined {
-  const { evicts, label, floor } = compile(policy);
+  const { evicts, label, called, floor, wayOut } = compile(policy);
   if (!evicts) return undefined;
   if (budget === undefined)
     throw new KvError('--budget', `expected a number of slots, since '${label}' evicts, got none`);
@@ -175,7 +175,7 @@ function slots(
   if (floor(budget + 1, budget) > budget)
     throw new KvError(
       '--budget',
-      `expected at least the ${floor(maxPositions, budget)} slots that '${label}' forces, got ${budget}`,
+      `${budget} slots are fewer than '${called}' forces in every head: ${wayOut(maxPositions, budget)}`,
     );
   return budget;
 }
