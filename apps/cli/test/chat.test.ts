@@ -2,7 +2,8 @@ import { spawn } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { loadModel } from '@kv/models';
+import { bytesText } from '@kv/evaluation';
+import { generate, loadModel, type Model } from '@kv/models';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { droppedText, heldShares } from '../src/chat/dropped.ts';
@@ -21,9 +22,29 @@ const chat = (args: readonly string[], lines: readonly string[], more: Run = {})
   kv(['chat', '--model', model, ...args], { cwd, lines, ...more });
 /** A turn that the tiny model answers without an end. */
 const ENDLESS = 'one two three';
+function withTemplate(at: string): string {
+  const own = writeTinyModel(at);
+  writeFileSync(
+    join(own, 'chat_template.jinja'),
+    '{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}',
+  );
+  return own;
+}
+/** A turn after which the model would write a line break first. */
+async function firstBlank(of: Model): Promise<string> {
+  for (let i = 0; i < 5000; i++) {
+    const prompt = `Turn ${i}`;
+    if ((await generate(of, { prompt, maxNewTokens: 1 })).text === '\n') return prompt;
+  }
+  throw new Error('expected a turn that is answered with a line break, got none');
+}
 /** The numbers after each turn. */
 const turnsOf = (stderr: string): { tokens: number; slots: number }[] =>
-  [...stderr.matchAll(/^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB live, /gm)].map(([, tokens, slots]) => ({
+  [
+    ...stderr.matchAll(
+      /^\[(\d+) tokens, (\d+) slots of 48, [\d.]+ KiB of keys and values(?: and [\d.]+ KiB beside them)?, /gm,
+    ),
+  ].map(([, tokens, slots]) => ({
     tokens: Number(tokens),
     slots: Number(slots),
   }));
@@ -44,6 +65,31 @@ describe('kv chat', () => {
     const [first, second] = turnsOf(stderr);
     expect([code, first.tokens > 400, second.tokens > first.tokens + 2 * CONTEXT]).toEqual([0, true, true]);
     expect(stderr).not.toContain('full');
+  });
+  it('answers every line of an input that has ended', async () => {
+    const { code, stderr } = await chat(KEEP, [TURN, TURN, TURN], { piped: true });
+    expect([code, turnsOf(stderr).length]).toEqual([0, 3]);
+  });
+  it('says that a base model goes on with what is written, and begins its answer after blank lines', async () => {
+    const loaded = await loadModel(model),
+      blank = await firstBlank(loaded);
+    loaded.destroy();
+    const { stdout, stderr } = await chat(['--max-new-tokens', '12'], [blank]);
+    expect(stderr).toMatch(/^it has no chat template, as base models have none: .* goes on with what you write/m);
+    expect(stdout.trim()).not.toBe('');
+    const { stderr: templated } = await chat(['--model', withTemplate(join(cwd, 'told'))], [TURN]);
+    expect(templated).not.toContain('no chat template');
+  });
+  it('counts keys and values as kv explain does, and apart from them what a policy remembers', async () => {
+    const policy = 'snapkv(window=8)',
+      { stderr } = await chat(['--policy', policy, '--budget', '200', '--max-new-tokens', '1'], [ENDLESS]),
+      [, tokens, keys, beside] =
+        /^\[(\d+) tokens, .* slots of 200, (.*) of keys and values and (.*) beside them,/m.exec(stderr)!; // or the test fails
+    const explained = await kv(['explain', policy, '--model', model, '--length', tokens, '--budget', '200', '--json'], {
+      cwd,
+    });
+    const { bytes } = JSON.parse(explained.stdout) as { bytes: Record<'before' | 'rings' | 'statistics', number> };
+    expect([keys, beside]).toEqual([bytesText(bytes.before), bytesText(bytes.rings)]);
   });
   it('answers as kv run does, and evicts while it answers if a cadence is given', async () => {
     const said = (await chat(['--max-new-tokens', '12'], [TURN])).stdout;
@@ -108,11 +154,7 @@ describe('kv chat', () => {
     expect([prompt.code, turnsOf(prompt.stderr).length]).toEqual([0, 1]);
   });
   it("speaks the model's chat template, a saved conversation too", async () => {
-    const own = writeTinyModel(join(cwd, 'templated'));
-    writeFileSync(
-      join(own, 'chat_template.jinja'),
-      '{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}',
-    );
+    const own = withTemplate(join(cwd, 'templated'));
     const { code, stdout } = await chat(
       ['--model', own, '--system', 'Be brief.', '--max-new-tokens', '4'],
       ['one', 'two', '/dropped'],
@@ -132,7 +174,7 @@ describe('kv chat', () => {
     [['--policy', 'knorm', '--budget', '256'], /^--budget: expected fewer slots than the context of .*, 256, got 256$/],
     [
       ['--policy', 'snapkv(window=32)', '--budget', '16'],
-      /^--budget: expected at least the 32 slots that .* forces, got 16$/,
+      /^--budget: 16 slots are fewer than '.*' forces in every head: expected a budget of at least 32, or less in window, as snapkv\(window=32\) forces them$/,
     ],
     [
       ['--policy', 'knorm', '--budget', '200', '--block', '100'],

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { folder, kv } from './terminal.ts';
 import { CONTEXT, SHAPE, writeTinyModel } from '@kv/model-testing';
@@ -124,6 +125,20 @@ describe('kv run --json', () => {
   });
 });
 
+describe('a policy that a family cannot have', () => {
+  const gemma3 = fileURLToPath(new URL('../../../packages/models/test/fixtures/gemma3', import.meta.url));
+  const ran = (policy: string): ReturnType<typeof kv> =>
+    kv(['run', '--model', gemma3, '--prompt', TEXT, '--policy', policy, '--max-new-tokens', '2'], { cwd });
+  it('is refused by the name that was asked for, with the reason and what to do', async () => {
+    expect((await ran('cpe(budget=64)')).code).toBe(0);
+    const { code, stdout, stderr } = await ran('cpe(budget=64,reuse=kv)');
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr.trim().split('\n').at(-1)).toMatch(
+      /^cpe\(budget=64,reuse=kv\): etf would copy .* this model's sliding and global layers turn keys by RoPE bases of their own .*: leave reuse=kv out, .* or take a policy without etf$/,
+    );
+  });
+});
+
 describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdout', () => {
   it.each([
     [['--prompt', 'x', '--policy', 'snapk'], /^policy: expected the name of a method or piece \(did you mean snapkv/],
@@ -135,7 +150,7 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     [['--prompt', 'x', '--policy', './none.mjs'], /^\.\/none\.mjs: expected a file/],
     [
       ['--prompt', TEXT, '--policy', 'snapkv(window=16)', '--budget', '8'],
-      /^budget: .*16 slots are forced, but the budget is 8/,
+      /^budget: .*16 slots are forced, but the budget is 8: expected a budget of at least 16, or less in window, as snapkv\(window=16\) forces them$/,
     ],
     [
       ['--prompt', TEXT, '--policy', 'knorm'],
@@ -255,6 +270,9 @@ describe('kv', () => {
     ]);
     expect(
       await kv(['explain', 'snapkv', '--model', model, '--length', '200', '--budget', '20'], { cwd }),
-    ).toMatchObject({ code: 2, stderr: expect.stringContaining('expected at least 64 slots') as string });
+    ).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('expected a budget of at least 64, or less in window') as string,
+    });
   });
 });

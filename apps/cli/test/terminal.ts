@@ -21,6 +21,8 @@ export interface Run {
   readonly columns?: number;
   /** What is typed, a line a turn; nobody can type without. */
   readonly lines?: readonly string[];
+  /** The lines come together with the end of the input, as from a pipe. @defaultValue false */
+  readonly piped?: boolean;
   /** Called with all that was written to stdout so far; may press Ctrl-C. */
   readonly onWrite?: (stdout: string, interrupt: () => void) => void;
 }
@@ -28,7 +30,7 @@ export interface Run {
 /** Runs `kv` in this process, as a person without a terminal would see it. */
 export async function kv(
   args: readonly string[],
-  { cwd = tmpdir(), columns, signal, lines, onWrite }: Run = {},
+  { cwd = tmpdir(), columns, signal, lines, piped = false, onWrite }: Run = {},
 ): Promise<Ran> {
   const abort = new AbortController();
   let stdout = '',
@@ -38,7 +40,7 @@ export async function kv(
     if (!taken?.()) abort.abort();
   };
   const input: Input | undefined = lines && {
-    stream: Readable.from(lines.map((line) => `${line}\n`)),
+    stream: Readable.from(piped ? [lines.map((line) => `${line}\n`).join('')] : lines.map((line) => `${line}\n`)),
     interrupt,
     takeInterrupts(listener) {
       taken = listener;

@@ -56,9 +56,17 @@ export interface Draft {
   readonly state: ReadonlyMap<string, Tensor>;
   /** Read with the counts at the end of the event. */
   readonly checks: readonly Check[];
+  /** Who forces slots, each once. */
+  readonly forcedBy?: readonly Forcer[];
   /** Whose budgets these are, within what was asked for or not, and whose kept slots. */
   readonly allottedBy?: { readonly name: string; readonly bounded: boolean };
   readonly selectedBy?: string;
+}
+
+/** A piece that forces slots, and the options that say how many: `snapkv(window=64)`. */
+export interface Forcer {
+  readonly name: string;
+  readonly options: Readonly<Record<string, unknown>>;
 }
 
 /** What a piece promised of its numbers. */
@@ -110,6 +118,8 @@ export interface Step extends AtomBase {
   readonly whole: boolean;
   /** Slots that it forces in every head, given the slots present and the budget asked for. */
   floor(slots: number, budget: number): number;
+  /** Who forces them: itself, or what stands inside it. */
+  readonly forcers?: readonly Forcer[];
   run(cells: readonly Cell[]): readonly Draft[];
   /** It promises scores of at least 0. */
   readonly weights?: boolean;
@@ -152,11 +162,12 @@ export interface ViewHook extends AtomBase {
   run(cell: Cell): Visible;
 }
 /**
- * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state, keys and
- * values.
+ * Prefill only: positions from `sinks` up to, not including, `below` keep the previous layer's hidden state. Their keys
+ * and values are the layer's projections of it; with `copies` they are the previous layer's, too.
  */
 export interface FreezeHook extends AtomBase {
   readonly at: 'freeze';
+  readonly copies?: boolean;
   run(at: At): { readonly sinks: number; readonly below: number };
 }
 /**

@@ -1,5 +1,6 @@
 import type { At, Cell, Draft, Plan, Step } from './atoms.ts';
 import { KvError } from './errors.ts';
+import { forcersOf } from './forced.ts';
 import { shown } from './option.ts';
 import { isState } from './state.ts';
 import type { DType, Tensor } from './tensor.ts';
@@ -62,7 +63,7 @@ const own = <K extends keyof Draft>(before: Draft, after: Draft, key: K): Draft[
 
 /** What a step made of a draft, with the promise about its scores as a check. @throws KvError naming piece and layer. */
 function checked(
-  { name, weights, needs, kind, sizes, approximate }: Step,
+  { name, weights, needs, kind, sizes, approximate, forcers = [{ name, options: {} }] }: Step,
   { at, ops, draft }: Cell,
   made: unknown,
 ): Draft {
@@ -126,6 +127,7 @@ function checked(
   return {
     ...after,
     checks,
+    ...(after.forced && after.forced !== draft.forced && { forcedBy: forcersOf(after, { forcedBy: forcers }) ?? [] }),
     ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !sizes && !approximate } }),
     ...(after.kept !== draft.kept && { selectedBy: name }),
   };

@@ -134,7 +134,7 @@ export const method = <P extends Piece<any, any, any>, O extends Options = {}>(
     name,
     about,
     { kind: 'method' },
-    (o) => make(o),
+    (o, called) => ({ ...make(o), called }),
     (o) => make(o).atoms.flatMap(({ needs }) => needs),
   );
 

@@ -78,13 +78,19 @@ export const hide = <const N extends string, const S extends readonly AnySignal[
 
 /**
  * Declares what freezes positions from `sinks` up to `below` in one layer of prefill: they keep the previous layer's
- * hidden state, keys and values.
+ * hidden state, which the layer projects to their keys and values, or where it `copies` keys and values too.
  */
 export const freeze = <const N extends string, O extends Options = {}>(
   name: N,
-  declared: Hooking<O, []>,
+  declared: Hooking<O, []> & { readonly copies?: (options: Settled<O>) => boolean },
   run: (at: At, options: Settled<O>) => { readonly sinks: number; readonly below: number },
-): Factory<O, Hooked<N>> => hook(name, declared, (by, o) => ({ at: 'freeze', ...by, run: (at) => run(at, o) }));
+): Factory<O, Hooked<N>> =>
+  hook(name, declared, (by, o) => ({
+    at: 'freeze',
+    ...by,
+    ...(declared.copies?.(o) && { copies: true }),
+    run: (at) => run(at, o),
+  }));
 
 /**
  * Declares what happens with the evicted: new keys or values before compaction. `scores` are the event's, as the

@@ -1,5 +1,6 @@
 import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from './atoms.ts';
 import { factory } from './declare.ts';
+import { forcerOf, forcersOf } from './forced.ts';
 import type { About, Factory } from './declare.ts';
 import { promised } from './boundary.ts';
 import { KvError } from './errors.ts';
@@ -145,6 +146,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     ...(approximate && { approximate }),
     reach: ofOptions(reach ?? (across ? 'model' : 'layer'), o),
     floor: (slots, budget) => floor?.(o, slots, budget) ?? 0,
+    ...(floor && { forcers: [forcerOf(name, floor, o)] }),
     run(cells) {
       const layers = cells.map((cell) => ({ ...context(cell, by.needs), ...sort.read(cell) }) as Place & Reads<S> & C);
       const shared = across?.(layers, o) as X;
@@ -267,6 +269,7 @@ export const merged = (cell: Cell, part: Draft): Draft => {
   return draftOf({
     ...draft,
     ...joined(cell, part),
+    forcedBy: forcersOf(draft, part),
     state: new Map([...draft.state, ...part.state]),
     checks: [...draft.checks, ...part.checks],
   });

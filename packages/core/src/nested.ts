@@ -4,6 +4,7 @@ import { LOWEST } from './cpu/reduce.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
 import { KvError } from './errors.ts';
+import { forcerOf } from './forced.ts';
 import { LATER, leaveBudgets, merged, onBudgetRows } from './kinds.ts';
 import type { Allotted, Place, WithRows } from './kinds.ts';
 import type { Ops } from './maths.ts';
@@ -33,6 +34,7 @@ function inside(name: string, scorers: readonly AnyScorer[]) {
     whole: all.some((s) => s.whole),
     reach: all.some((s) => s.reach === 'model') ? ('model' as const) : ('layer' as const),
     floor: (slots: number, budget: number): number => all.reduce((sum, s) => sum + s.floor(slots, budget), 0),
+    forcers: all.flatMap((s) => s.forcers ?? []),
     /** One draft a scorer and cell. */
     run: (cells: readonly Cell[]): readonly (readonly Draft[])[] =>
       steps.map((chain) =>
@@ -158,6 +160,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
         label,
         ...rest,
         floor: (n, budget) => floor(n, budget) + (declared.floor?.(o, n, budget) ?? 0),
+        forcers: [...rest.forcers, ...(declared.floor ? [forcerOf(name, declared.floor, o)] : [])],
         run(cells) {
           const [drafts] = runInside(cells);
           return cells.map((outer, i) => {

@@ -17,6 +17,8 @@ export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase
   readonly name: N;
   /** Names with options, readable back: `snapkv(window=32) ∘ caote`. */
   readonly label: string;
+  /** A method's name with options, where the piece is one and nothing more: what a person called it by. */
+  readonly called?: string;
   readonly atoms: readonly Atom[];
 }
 export type AnyPiece = Piece<any, any, any>;

@@ -1,6 +1,7 @@
 import { apportion } from './apportion.ts';
 import { checkedBudgets, checkedPlan, checkedSlots, guarded, runStep } from './boundary.ts';
 import { KvError } from './errors.ts';
+import { wayOut } from './forced.ts';
 import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
@@ -15,6 +16,8 @@ type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 /** A policy taken apart: what an engine looks at. */
 export interface Compiled {
   readonly label: string;
+  /** What a person called it by: a method's name where it is one, else its label. */
+  readonly called: string;
   readonly steps: readonly Step[];
   /** Signals of the event, each once. */
   readonly needs: readonly AnySignal[];
@@ -29,6 +32,8 @@ export interface Compiled {
   hooks<A extends Hook['at']>(at: A): HooksOf<A>;
   /** Slots forced in every head, by the declarations of the steps. */
   floor(slots: number, budget: number): number;
+  /** What to change where that many are forced and the budget is smaller: the end of a sentence. */
+  wayOut(slots: number, budget: number): string;
 }
 
 const REACH: readonly Reach[] = ['head', 'layer', 'model'];
@@ -41,8 +46,14 @@ export function compile(policy: Piece | Policy): Compiled {
   if (!isPiece(policy))
     throw new KvError('policy', `expected a piece ({ protocol: 1, atoms, ... }), got ${typeof policy}`);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');
+  const floor = (slots: number, budget: number): number =>
+    Math.min(
+      slots,
+      steps.reduce((sum, s) => sum + s.floor(slots, budget), 0),
+    );
   return {
     label: policy.label,
+    called: policy.called ?? policy.label,
     steps,
     needs: union(...steps.map((s) => s.needs), ...policy.atoms.filter((a) => a.at === 'compact').map((a) => a.needs)),
     reach: REACH[Math.max(0, ...steps.map((s) => REACH.indexOf(s.reach)))],
@@ -50,10 +61,11 @@ export function compile(policy: Piece | Policy): Compiled {
     evicts: policy.to === 'kept',
     sizes: steps.some((s) => s.sizes),
     hooks: <A extends Hook['at']>(at: A) => policy.atoms.filter((a) => a.at === at) as unknown as HooksOf<A>,
-    floor: (slots, budget) =>
-      Math.min(
-        slots,
-        steps.reduce((sum, s) => sum + s.floor(slots, budget), 0),
+    floor,
+    wayOut: (slots, budget) =>
+      wayOut(
+        floor(slots, budget),
+        steps.flatMap((s) => (s.floor(slots, budget) > 0 ? (s.forcers ?? [{ name: s.name, options: {} }]) : [])),
       ),
   };
 }
@@ -242,7 +254,7 @@ export function settled(layers: readonly EventLayer[], drafts: readonly Draft[],
       if (count > limit)
         throw new KvError(
           'budget',
-          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: expected a budget of at least the forced slots`,
+          `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${wayOut(count, draft.forcedBy)}`,
         );
       const set = (data as Uint32Array).slice(row * slots, row * slots + count);
       checkedSlots(draft, at, set);

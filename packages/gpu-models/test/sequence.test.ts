@@ -121,26 +121,27 @@ gpuTest('decode stays flat: dispatches and bytes a token at 16 times the context
   }),
 );
 
-gpuTest('positions frozen in prefill keep what the layer before had', (gpu) =>
-  both(gpu, fixture('llama'), async (host, device) => {
-    const frozen = freeze('early', {}, () => ({ sinks: 3, below: 20 }))(),
-      h2o = policyOf('h2o', { recent: 4 });
-    const [want, got] = await Promise.all(
-      [host, device].map(async (model) => {
-        const sequence = new Sequence(model);
-        await sequence.prefill(distinct(30), { policy: frozen, policies: [h2o], block: 14, rows: 20 });
-        const rows = await sequence.readLogits();
-        await sequence.evict(h2o, 12);
-        const kept = sequence.kept();
-        sequence.destroy();
-        return { rows, kept };
-      }),
-    );
-    for (const [i, row] of want.rows.entries()) expect(relative(got.rows[i], row)).toBeLessThan(2e-5);
-    expect(got.rows).toHaveLength(20);
-    expect(got.kept).toEqual(want.kept);
-  }),
-);
+for (const copies of [false, true])
+  gpuTest(`positions frozen in prefill keep what the layer before had, ${copies ? 'keys too' : 'projected'}`, (gpu) =>
+    both(gpu, fixture('llama'), async (host, device) => {
+      const frozen = freeze('early', { copies: () => copies }, () => ({ sinks: 3, below: 20 }))(),
+        h2o = policyOf('h2o', { recent: 4 });
+      const [want, got] = await Promise.all(
+        [host, device].map(async (model) => {
+          const sequence = new Sequence(model);
+          await sequence.prefill(distinct(30), { policy: frozen, policies: [h2o], block: 14, rows: 20 });
+          const rows = await sequence.readLogits();
+          await sequence.evict(h2o, 12);
+          const kept = sequence.kept();
+          sequence.destroy();
+          return { rows, kept };
+        }),
+      );
+      for (const [i, row] of want.rows.entries()) expect(relative(got.rows[i], row)).toBeLessThan(2e-5);
+      expect(got.rows).toHaveLength(20);
+      expect(got.kept).toEqual(want.kept);
+    }),
+  );
 
 gpuTest(
   'a seeded draw on the device: its id alone comes back, another seed draws others, a tiny nucleus is greedy',

@@ -51,13 +51,16 @@ const cap = (x: number, by: unknown): number => (typeof by === 'number' ? by * M
 /**
  * Logits of every position in float64, the whole sequence at once: written from the formulas of the models' papers and
  * of transformers' configuration, sharing no code with the engine. A query sees what causality, the layer's window and
- * `sees` all let it.
+ * `sees` all let it; a token that a layer freezes keeps its hidden state there, and with `copies` takes its keys and
+ * values from the layer below.
  */
 export function oracleLogits(
   config: Json,
   w: Weights,
   ids: readonly number[],
   sees: (layer: number, kvHead: number, query: number, position: number) => boolean = () => true,
+  frozen: (layer: number, position: number) => boolean = () => false,
+  copies = false,
 ): number[][] {
   const n = (name: string, fallback?: number): number => (config[name] ?? fallback) as number;
   const type = config.model_type as string,
@@ -104,6 +107,7 @@ export function oracleLogits(
   let x: number[][] = ids.map((id) =>
     w['model.embed_tokens.weight'].data.slice(id * D, (id + 1) * D).map((v) => v * plain),
   );
+  let below: readonly { readonly k: readonly Vector[]; readonly v: readonly Vector[] }[] = [];
   for (let l = 0; l < n('num_hidden_layers'); l++) {
     const at = (name: string): string => `model.layers.${l}.${name}`;
     const turn = turns(l);
@@ -120,11 +124,14 @@ export function oracleLogits(
         q: headNorm(at('self_attn.q_norm'), q).map((head) => turn(head, t)),
         k: headNorm(at('self_attn.k_norm'), k).map((head) => turn(head, t)),
         v,
+        ...(copies && frozen(l, t) && { k: below[t].k, v: below[t].v }),
       };
     });
+    below = heads;
     const scale =
       type === 'granite' ? n('attention_multiplier') : 1 / Math.sqrt(gemma ? n('query_pre_attn_scalar') : d);
     x = x.map((row, t) => {
+      if (frozen(l, t)) return row;
       const attended = Array.from({ length: H }, (_, h) => {
         const g = Math.floor(h / (H / G)),
           first = slides(l) ? Math.max(0, t + 1 - n('sliding_window')) : 0,

@@ -48,19 +48,25 @@ describe('PSAW: a view from layer and step alone', () => {
 });
 
 describe('ETF: freeze', () => {
-  test('frozen rows go through no matrix product of the layer; psi = 1 freezes nothing', async () => {
-    const { rows } = model.decoder;
-    const before = [...rows.qkv],
-      gate = [...rows.gateUp];
-    await generate(model, { ids, policy: etf({ psi: 0.5 }), maxNewTokens: 0 });
-    const live = 4 + ids.length - ids.length / 2;
-    expect([...rows.qkv].map((x, l) => x - before[l])).toEqual([240, 240, 240, live]);
-    expect([...rows.gateUp].map((x, l) => x - gate[l])).toEqual([240, 240, 240, live]);
-    expect((await answer(etf({ psi: 1 }))).tokens).toEqual(plain.tokens);
-  });
+  test.each([
+    ['hidden', 240],
+    ['kv', 124],
+  ] as const)(
+    'frozen rows are projected at most, and go through no other product of the layer, reuse=%s; psi = 1 freezes nothing',
+    async (reuse, projected) => {
+      const { rows } = model.decoder;
+      const before = [...rows.qkv],
+        gate = [...rows.gateUp];
+      await generate(model, { ids, policy: etf({ psi: 0.5, reuse }), maxNewTokens: 0 });
+      expect([...rows.qkv].map((x, l) => x - before[l])).toEqual([240, 240, 240, projected]);
+      expect([...rows.gateUp].map((x, l) => x - gate[l])).toEqual([240, 240, 240, 4 + 240 - 240 / 2]);
+      expect((await answer(etf({ psi: 1, reuse }))).tokens).toEqual(plain.tokens);
+    },
+  );
 
   test.each<[string, Policy]>([
     ['alone', etf({ psi: 0.5 })],
+    ['its keys copied', etf({ psi: 0.5, reuse: 'kv' })],
     ['beside running sums', compose(h2o(), topK(), etf({ psi: 0.5 }))],
   ])(
     'a block that a layer freezes whole goes through it too: blocks give what the whole prompt gives, %s',

@@ -1,6 +1,6 @@
-import { compose, id, type Policy } from '@kv/core';
+import { compose, id, method, type Policy } from '@kv/core';
 import { snapkv, streaming, tova } from '@kv/scorers-attention';
-import { etf } from '@kv/allocators-schedules';
+import { etf, psaw } from '@kv/allocators-schedules';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
@@ -190,14 +190,64 @@ test.each(['gemma3', 'smollm3'] as const)(
   },
 );
 
-test('keys of the layer below cannot stand for keys that turn otherwise: ETF is refused', async () => {
-  for (const name of ['gemma3', 'smollm3'] as const)
-    await expect(
-      generate(models.get(name)!, { ids: ids(20, 1), policy: etf({ psi: 0.5 }), maxNewTokens: 0 }),
-    ).rejects.toThrow(
-      /^etf: takes early tokens' keys from the layer below, expected layers that turn alike, got layer \d otherwise than layer \d$/,
-    );
-  await generate(models.get('gemma2')!, { ids: ids(20, 1), policy: etf({ psi: 0.5 }), maxNewTokens: 0 });
+describe('early tokens that a layer freezes', () => {
+  const frozenBy = (name: Name, psi: number, sinks: number, n: number) => {
+    const { layers } = models.get(name)!.config, // of the list above
+      start = Math.floor((3 * layers) / 4);
+    return (l: number, t: number): boolean =>
+      t >= sinks && t < Math.min(n - 1, Math.floor((1 - psi ** ((l + 1 - start) / (layers - start))) * n)) && l > 0;
+  };
+  const logitsOf = async (name: Name, policy: Policy, fed: readonly number[]): Promise<readonly Float32Array[]> => {
+    const sequence = new Sequence(models.get(name)!); // of the list above
+    await sequence.prefill(fed, { policy, rows: fed.length });
+    const { logits } = sequence;
+    sequence.destroy();
+    return logits;
+  };
+  test.each([...names.map((name) => [name, 'hidden'] as const), ['gemma2', 'kv'] as const, ['mistral', 'kv'] as const])(
+    'keep their hidden state: logits of %s are those of the float64 oracle, reuse=%s',
+    async (name, reuse) => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.integer({ min: 2, max: 40 }),
+          fc.nat({ max: 60 }),
+          fc.double({ min: 0.1, max: 1, noNaN: true }),
+          async (n, seed, psi) => {
+            const fed = ids(n, seed),
+              got = await logitsOf(name, etf({ psi, sinks: 2, reuse }), fed),
+              want = oracleLogits(
+                config(name),
+                weights.get(name)!, // of the list above
+                fed,
+                undefined,
+                frozenBy(name, psi, 2, n),
+                reuse === 'kv',
+              );
+            for (const [t, row] of want.entries()) expect(relative(got[t], row)).toBeLessThan(1e-5);
+          },
+        ),
+        { numRuns: 12 },
+      );
+    },
+  );
+
+  test.each(['gemma3', 'smollm3'] as const)(
+    'keys of the layer below cannot stand for keys that %s turns otherwise: the refusal says what was asked for, why, and what instead',
+    async (name) => {
+      const fed = ids(20, 1),
+        early = method('early', { options: etf.options }, (o) => compose(psaw(), etf(o)));
+      for (const [policy, called] of [
+        [etf({ psi: 0.5, reuse: 'kv' }), 'etf(reuse=kv)'],
+        [early({ reuse: 'kv' }), 'early(reuse=kv)'],
+      ] as const) {
+        const refusal = await logitsOf(name, policy, fed).catch((error: Error) => error.message);
+        expect(refusal).toContain(`${called}: etf would copy the keys of early tokens from the layer below`);
+        expect(refusal).toMatch(/turn keys by RoPE bases of their own \(layer \d otherwise than layer \d\)/);
+        expect(refusal).toMatch(/: leave reuse=kv out, .* or take a policy without etf$/);
+      }
+      await logitsOf(name, early(), fed);
+    },
+  );
 });
 
 test('a prefix of windows is shared whole, from the last token but one, or not at all', async () => {

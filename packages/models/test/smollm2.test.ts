@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
+import { etf } from '@kv/allocators-schedules';
+import { id, type Policy } from '@kv/core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { cpuRuntime, generate, loadModel, type HostModel } from '../src/index.ts';
+import { cpuRuntime, generate, loadModel, Sequence, type HostModel } from '../src/index.ts';
 import { moduleOf } from '../src/wasm/module.ts';
 import { wasmRuntime } from '../src/wasm/runtime.ts';
 import { fixtureJson } from './fixture.ts';
@@ -46,6 +48,29 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () =>
 
   test.each(cases)('logits of the %s prompt, whole and in blocks', async (_, reference, block) => {
     for (const size of [reference.ids.length, block]) await expectLogits(model, reference, size);
+  });
+
+  test('ETF costs hundredths of a nat on rows never frozen, and more than one with copied keys (PrHS, IV-C and app. G)', async () => {
+    const text = readFileSync(shared('data/text/pride-and-prejudice.txt'), 'utf8').slice(50_000, 53_500),
+      ids = model.tokenizer.encode(text).ids.slice(0, 640),
+      live = ids.length / 2; // psi = 0.5
+    const nats = async (policy: Policy): Promise<number> => {
+      const sequence = new Sequence(model);
+      await sequence.prefill(ids, { policy, rows: live });
+      const losses = sequence.logits.slice(0, -1).map((row, i) => {
+        const top = row.reduce((a, b) => Math.max(a, b), -Infinity),
+          sum = row.reduce((a, x) => a + Math.exp(x - top), 0);
+        return Math.log(sum) + top - row[ids[live + i + 1]];
+      });
+      sequence.destroy();
+      return losses.reduce((a, b) => a + b, 0) / losses.length;
+    };
+    const full = await nats(id),
+      projected = await nats(etf()),
+      copied = await nats(etf({ reuse: 'kv' }));
+    expect(projected - full).toBeLessThan(0.1);
+    expect(projected).not.toBe(full);
+    expect(copied - full).toBeGreaterThan(1);
   });
 
   test.each(cases)('the greedy answer to the %s prompt, as tokens and as text', async (name, reference) =>

@@ -410,10 +410,10 @@ export const cpe = method(
       sinks: withDefault(cis.options.sinks, 8),
     },
   },
-  ({ budget, phi, alpha: steepness, psi, gamma, ...o }) => {
+  ({ budget, phi, alpha: steepness, psi, gamma, reuse, ...o }) => {
     const { sinks, local: recent } = o;
     const shared = compose(dots(), mandatory({ sinks, recent }), topK(), cis(o));
-    return compose(view(shared, { budget }), psaw({ sinks, phi, alpha: steepness }), etf({ sinks, psi, gamma }));
+    return compose(view(shared, { budget }), psaw({ sinks, phi, alpha: steepness }), etf({ sinks, psi, gamma, reuse }));
   },
 );
 

@@ -110,7 +110,7 @@ describe('certificates in the report', () => {
     const all = fitConstants(model.config, { sinks: 4 });
     await watchLayers(model, ids, all);
     const constants = all.take(ids.length),
-      { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 3 }, constants),
+      { found, rows } = await watched('psaw(phi=0.2) ∘ etf(psi=0.2,reuse=kv)', { maxNewTokens: 3 }, constants),
       [layer, ...rest] = found.schedules!;
     expect(rest).toEqual([]); // of four layers the top one alone
     expect(layer.layer).toBe(3);
@@ -127,7 +127,7 @@ describe('certificates in the report', () => {
     // change
     const [plain, frozen] = [
         await watched('psaw(phi=1)', { maxNewTokens: 2 }),
-        await watched('psaw(phi=1) ∘ etf(psi=0.2)', { maxNewTokens: 2 }),
+        await watched('psaw(phi=1) ∘ etf(psi=0.2,reuse=kv)', { maxNewTokens: 2 }),
       ],
       top = (r: typeof plain) => r.rows.filter((row) => row.layer === 3);
     const moved = top(plain).map(
@@ -135,6 +135,12 @@ describe('certificates in the report', () => {
     );
     expect(Math.max(...moved)).toBeGreaterThan(1e-3);
     expect(Math.max(...moved)).toBeLessThanOrEqual(layer.freezing!.covering + 1e-9);
+    // where the layer projects frozen states itself nothing of it moves, and the bound, which is of copied keys, is not
+    // shown
+    const projected = await watched('psaw(phi=0.2) ∘ etf(psi=0.2)', { maxNewTokens: 2 }, constants),
+      alone = await watched('psaw(phi=0.2)', { maxNewTokens: 2 });
+    expect(projected.found.schedules!.map(({ freezing }) => freezing)).toEqual([undefined]);
+    expect(top(projected).map(({ weights }) => weights)).toEqual(top(alone).map(({ weights }) => weights));
   });
   test('nothing is shown without being asked', async () => {
     expect(

@@ -55,15 +55,36 @@ export function createConversation(
         throw error;
       }
       const start = sequence.length,
-        answer = decode(sequence, { ...sampling, every: cadence, remember: true, stop: turns.stop, signal });
-      let next = await answer.next();
-      for (; !next.done; next = await answer.next()) {
-        if (next.value.token !== undefined) made.push(next.value.token);
-        write(next.value.text);
-      }
-      pending = made.slice(sequence.length - start);
+        { maxNewTokens = 64, ...rest } = sampling;
+      let blank = true,
+        finish: Finish;
+      do {
+        const answer = decode(sequence, {
+          ...rest,
+          maxNewTokens: maxNewTokens - made.length,
+          every: cadence,
+          remember: true,
+          stop: turns.stop,
+          signal,
+        });
+        let next = await answer.next();
+        for (; !next.done; next = await answer.next()) {
+          if (next.value.token !== undefined) made.push(next.value.token);
+          blank &&= next.value.text.trim() === '';
+          write(next.value.text);
+        }
+        finish = next.value;
+        pending = made.slice(sequence.length - start);
+      } while (await goesOn());
       await evict();
-      return next.value;
+      return finish;
+
+      /** An answer does not end before it begins: what stops it in front of its first word is fed, and it goes on. */
+      async function goesOn(): Promise<boolean> {
+        const goes = blank && finish === 'stop' && made.length < maxNewTokens && sequence.fits(pending.length + 1);
+        if (goes) await sequence.append(pending);
+        return goes;
+      }
     },
     async save(file, cwd) {
       if (pending.length > 0) await sequence.append(pending);

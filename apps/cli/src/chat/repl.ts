@@ -9,7 +9,7 @@ import type { Conversation } from './conversation.ts';
 import { droppedText } from './dropped.ts';
 
 const HELP = `/dropped     the conversation, with what the policy has dropped marked (dim, or in [brackets] where there is no terminal)
-/bytes       what the cache holds, by part
+/bytes       what is held, by part: keys, values and positions; queries, sums and states that a policy reads
 /save FILE   write the cache; kv chat --load FILE goes on
 /quit        leave; so does Ctrl-D, Ctrl-C at an empty prompt, or Ctrl-C twice within a second
 `;
@@ -27,7 +27,8 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
   });
   let answering: AbortController | undefined,
     last = -Infinity,
-    left = false;
+    left = false,
+    ended = false;
   /** Lines that were read ahead are not taken up any more. */
   const leave = (): void => {
     left = true;
@@ -43,6 +44,9 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
     else leave();
     return true;
   });
+  lines.on('close', () => {
+    ended = true; // lines that came before are still read
+  });
   lines.on('SIGINT', () => input.interrupt());
   signal.addEventListener('abort', leave, { once: true });
   try {
@@ -55,7 +59,7 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
         await answer(line, conversation, answering.signal);
         answering = undefined;
       }
-      if (!left) lines.prompt();
+      if (!left && !ended) lines.prompt();
     }
     if (tty) stderr.write('\n');
   } finally {
@@ -70,8 +74,7 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
     try {
       const finish = await say(line, (text) => stdout.write(shownOn(stdout, text)), abort);
       stdout.write('\n');
-      const { live } = sequence.bytes(),
-        rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
+      const rate = (sequence.counts.steps - before) / ((performance.now() - started) / 1000);
       const slots = Math.max(
         ...sequence
           .kept()
@@ -81,13 +84,20 @@ export async function repl(conversation: Conversation, terminal: Terminal & { re
       const of = sequence.budget === undefined ? '' : ` of ${sequence.budget}`,
         end = finish === 'aborted' ? ', stopped' : finish === 'context' ? ', the context is full' : '';
       stderr.write(
-        `[${sequence.length} tokens, ${slots} slots${of}, ${bytesText(live)} live, ${rate.toFixed(1)} tokens/s${end}]\n`,
+        `[${sequence.length} tokens, ${slots} slots${of}, ${heldText(sequence)}, ${rate.toFixed(1)} tokens/s${end}]\n`,
       );
     } catch (error) {
       if (!KvError.is(error) || !error.message.startsWith('chat:')) throw error;
       stderr.write(`${oneSentence(error)}\n`);
     }
   }
+}
+
+/** Keys and values of what is held, and apart from them what a policy remembers beside. */
+function heldText({ ledger }: Conversation['sequence']): string {
+  const { live } = ledger.entry('cache'),
+    beside = ledger.live - live;
+  return `${bytesText(live)} of keys and values${beside === 0 ? '' : ` and ${bytesText(beside)} beside them`}`;
 }
 
 async function command(

@@ -112,6 +112,10 @@ async function converse(
     stderr.write(
       `${plain(`${model.name} on ${model.engine}, ${policy.label || 'full'}`)}${budget === undefined ? '' : `, ${budget} slots`}; /help lists what else can be typed\n`,
     );
+    if (model.chatTemplate?.() === undefined)
+      stderr.write(
+        `it has no chat template, as base models have none: it was not trained to answer and goes on with what you write, line by line; a file trained to chat ('Instruct', 'it') answers\n`,
+      );
     await repl(conversation, terminal);
     if (save !== undefined && sequence.length > 0) await conversation.save(save, cwd);
   } finally {
@@ -162,7 +166,7 @@ function slots(
   budget: number | undefined,
   { name, config: { maxPositions } }: Model,
 ): number | undefined {
-  const { evicts, label, floor } = compile(policy);
+  const { evicts, label, called, floor, wayOut } = compile(policy);
   if (!evicts) return undefined;
   if (budget === undefined)
     throw new KvError('--budget', `expected a number of slots, since '${label}' evicts, got none`);
@@ -171,7 +175,7 @@ function slots(
   if (floor(budget + 1, budget) > budget)
     throw new KvError(
       '--budget',
-      `expected at least the ${floor(maxPositions, budget)} slots that '${label}' forces, got ${budget}`,
+      `${budget} slots are fewer than '${called}' forces in every head: ${wayOut(maxPositions, budget)}`,
     );
   return budget;
 }

@@ -50,7 +50,7 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   if (policy.evicts && floor > Math.min(budget, length))
     throw new KvError(
       '--budget',
-      `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget}`,
+      `${budget} slots are fewer than '${policy.called}' forces in every head: ${policy.wayOut(length, budget)}`,
     );
   const lengths = held.map((slots) => Array.from({ length: G }, () => slots));
   const plan = policy.evicts ? planBudgets(policy, budget, lengths) : undefined;

@@ -7,6 +7,7 @@ import {
   compose,
   cpu,
   keys,
+  mandatory,
   max,
   planBudgets,
   positions,
@@ -24,6 +25,7 @@ import {
   selector,
   transform,
   weigher,
+  whole,
 } from '@kv/core';
 import type { AnySignal, Piece, Plan } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
@@ -141,8 +143,30 @@ describe('settle', () => {
         ),
       ),
     ).rejects.toThrow(
-      'budget: layer 3, head 1: 3 slots are forced, but the budget is 2: expected a budget of at least the forced slots',
+      'budget: layer 3, head 1: 3 slots are forced, but the budget is 2: expected a budget of at least 3, as forcing forces them',
     );
+  });
+  test('more forced slots than budget name all who force them, and their options, inside combinations too', async () => {
+    const signals = {
+      'attention.last': matrix([[1, 2, 3, 4]]),
+      positions: ops.from({ data: Uint32Array.of(0, 1, 2, 3), shape: [1, 4] }),
+    };
+    const window = scorer(
+      'window',
+      { needs: [attentionLast], options: { last: whole(2, 'slots', '') }, floor: ({ last: n }) => n },
+      ({ ops, attention }, { last: n }) => ({ scores: attention, forced: ops.lastSlots(attention, n) }),
+    );
+    for (const policy of [
+      compose(window(), mandatory({ sinks: 1, recent: 0 }), topK()),
+      compose(sum(window(), last()), mandatory({ sinks: 1, recent: 0 }), topK()),
+    ]) {
+      await expect(event(policy, layer(signals, {}, [2]))).rejects.toThrow(
+        'budget: layer 0, head 0: 3 slots are forced, but the budget is 2: expected a budget of at least 3, or less in last or sinks or recent, as window(last=2) and mandatory(sinks=1,recent=0) force them',
+      );
+      expect(compile(policy).wayOut(4, 2)).toBe(
+        'expected a budget of at least 3, or less in last or sinks or recent, as window(last=2) and mandatory(sinks=1,recent=0) force them',
+      );
+    }
   });
   test('a policy without a selector is an error', async () =>
     expect(event(last() as Piece, layer({ 'attention.last': matrix([[1, 2, 3, 4]]) }))).rejects.toThrow(

@@ -84,6 +84,6 @@ function checkFloor(policy: Compiled, slots: number, budget: string): void {
   if (policy.evicts && floor > slots)
     throw new KvError(
       'budgets',
-      `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget} (${slots} slots)`,
+      `${budget} (${slots} slots) are fewer than '${policy.called}' forces in every head: ${policy.wayOut(Number.MAX_SAFE_INTEGER, slots)}`,
     );
 }

@@ -44,7 +44,8 @@ export async function devicePass(
     { commands } = scope;
   try {
     const parts = embedded(memory, commands, ids),
-      before = phase === 'prefill' && policy.hooks('freeze').length > 0 ? new Map<Part, KeysValues>() : undefined;
+      [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
+      before = freezing?.copies ? new Map<Part, KeysValues>() : undefined;
     const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
       needs.some(({ id }) => id === 'attention.accumulated'),
     );
@@ -53,7 +54,7 @@ export async function devicePass(
       await memory.between({ phase, signal });
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
-      const projected = parts.map((part) => project(memory, commands, l, part, course, before));
+      const projected = parts.map((part) => project(memory, commands, l, part, freezing && course, before));
       memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
       layer.accumulated?.grow(layer.cache.length);
       layer.block?.grow(layer.cache.length);
@@ -78,7 +79,8 @@ export async function devicePass(
       }
       memory.counters.fused++;
       if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
-      for (const count of [decoder.rows.qkv, decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
+      decoder.rows.qkv[l] += projected.reduce((n, { live, part }) => n + (before ? live : part).m, 0);
+      for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
         count[l] += projected.reduce((n, { live }) => n + live.m, 0);
       if (phase === 'prefill') memory.freeUnreachable(l);
       await afterLayer?.(l);
@@ -93,26 +95,29 @@ export async function devicePass(
 type KeysValues = readonly [keys: Tensor, values: Tensor];
 
 /**
- * Projects the live tokens of a part and appends keys and values of all: frozen ones as the layer before had them,
- * which `before` holds.
+ * Projects a part and appends keys and values of all its tokens. Only queries of live ones go on; with `before`, which
+ * holds keys and values of the layer before, frozen tokens take those and only live ones are projected.
  */
 function project(
   memory: DeviceState,
   commands: Commands,
   l: number,
   part: Part,
-  course: Course,
+  freezing: Course | undefined,
   before: Map<Part, KeysValues> | undefined,
 ): Projection {
   const { cache, ring } = memory.layers[l],
-    some = before && liveRows(memory, course, l, part),
+    some = freezing && liveRows(memory, freezing, l, part),
     live = some ? pick(memory, commands, part, some) : part,
+    given = before ? live : part,
     old = before?.get(part);
-  const [q, k, v] = memory.decoder.layers[l].project.encode(commands, [live.x], live.m, live.angles(l)) as [
+  const [all, k, v] = memory.decoder.layers[l].project.encode(commands, [given.x], given.m, given.angles(l)) as [
     Tensor,
     Tensor,
     Tensor,
   ];
+  const q = some && !before ? liveQueries(memory, commands, all, part.m, some) : all;
+  if (q !== all) commands.free(all);
   const own: KeysValues = some && old ? old : [k, v];
   if (some && own === old) for (const [i, x] of [k, v].entries()) move(commands, x, own[i], some, part.m, true);
   cache.append(...own, part.positions, part.at, part.turned);
@@ -120,6 +125,14 @@ function project(
   for (const x of own === old ? [k, v] : before ? (old ?? []) : own) commands.free(x);
   before?.set(part, own);
   return { part, some, live, q };
+}
+
+/** Queries `[H, live, d]` of those `[H, m, d]` of a part. */
+function liveQueries({ model: { config } }: DeviceState, commands: Commands, q: Tensor, m: number, some: Live): Tensor {
+  const { queryHeads: heads, headDim } = config,
+    out = commands.make([heads, some.before + some.after, headDim]);
+  move(commands, { ...q, shape: [heads, m, headDim] }, out, some, m, false);
+  return out;
 }
 
 /** Puts computed rows `[live, D]` into the part's. */

@@ -25,6 +25,15 @@ export function put(x: Float32Array, rows: Uint32Array, width: number, from: Flo
   rows.forEach((row, i) => x.set(from.subarray(i * width, (i + 1) * width), row * width));
 }
 
+/** Rows of queries `[H, m, d]` that attend. */
+export function pickQueries(q: Float32Array, rows: Uint32Array, m: number, dim: number): Float32Array {
+  const heads = q.length / (m * dim),
+    out = new Float32Array(heads * rows.length * dim);
+  for (let h = 0; h < heads; h++)
+    out.set(pick(q.subarray(h * m * dim, (h + 1) * m * dim), rows, dim), h * rows.length * dim);
+  return out;
+}
+
 /** Keys and values of the whole block: live rows as computed, frozen ones as the previous layer had them. */
 export function withFrozen(
   live: Projection,

@@ -3,7 +3,7 @@ import { layerAttention } from '../attention/layer-attention.ts';
 import type { Course } from '../sequence/course.ts';
 import type { HostDecoder, Projection } from './decoder.ts';
 import { writeState } from './event.ts';
-import { liveRows, pick, pickPositions, put, withFrozen } from './frozen.ts';
+import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
 import type { HostState } from './host-state.ts';
 import type { LayerMemory } from './layer.ts';
 import type { SlotRows } from './slot-rows.ts';
@@ -38,6 +38,8 @@ export async function pass(
   const { hidden, vocab } = memory.model.config,
     m = ids.length;
   const positions = Uint32Array.from(ids, (_, i) => memory.length + i);
+  const copies = course.policy.hooks('freeze')[0]?.copies ?? false,
+    { headDim } = memory.model.config;
   let x = decoder.embed(ids),
     previous: Pick<Projection, 'k' | 'v'> | undefined;
   for (const id of ids) memory.text.push(id);
@@ -50,16 +52,18 @@ export async function pass(
     const frozen = live !== undefined && live.length < m;
     const at = frozen ? pickPositions(positions, live) : positions,
       rowsIn = frozen ? pick(x, live, hidden) : x;
-    const projected =
-      at.length === 0 ? NOTHING : await decoder.project(l, rowsIn, memory.rotations(at), memory.rotaryLength);
+    // frozen rows are projected as they are, unless their keys and values come along with them
+    const [some, given] = frozen && !copies ? [positions, x] : [at, rowsIn],
+      projected =
+        some.length === 0 ? NOTHING : await decoder.project(l, given, memory.rotations(some), memory.rotaryLength);
     // `live` is only set beside it
-    previous = frozen ? withFrozen(projected, live, m, previous!, memory.model.config.headDim) : projected;
+    previous = frozen && copies ? withFrozen(projected, live, m, previous!, headDim) : projected;
     const out = await attendLayer(
       memory,
       decoder,
       l,
       rowsIn,
-      { q: projected.q, at, ...previous, positions },
+      { ...previous, q: frozen && !copies ? pickQueries(projected.q, live, m, headDim) : projected.q, at, positions },
       { phase, course, eventFollows: eventFollows || afterLayer !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);

@@ -72,7 +72,7 @@ export function report(
 
 const named = ({ policy: { label } }: Course): string => (label === '' ? 'full' : label);
 
-/** Positions of the prompt that each layer took from the one below. */
+/** Positions of the prompt whose keys each layer took from the one below. */
 function frozen(sequence: Sequence): number[] {
   const { promptLength } = sequence,
     { prompt = sequence.course } = sequence.course,
@@ -81,7 +81,7 @@ function frozen(sequence: Sequence): number[] {
     { memory } = sequence;
   return Array.from({ length: layers }, (_, layer) => {
     const { sinks, below } = hook?.run(memory.at(layer, prompt)) ?? { sinks: 0, below: 0 };
-    return layer === 0 ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
+    return layer === 0 || !hook?.copies ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
   });
 }
 

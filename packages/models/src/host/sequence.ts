@@ -566,14 +566,15 @@ export class Sequence {
 }
 
 /** @throws KvError where frozen tokens would take keys from a layer that turns them otherwise. */
-function expectAlike({ hooks }: Compiled, { config: { ropes } }: Model): void {
+function expectAlike({ hooks, called }: Compiled, { config: { ropes, attention } }: Model): void {
   const [hook] = hooks('freeze'),
     other = ropes.findIndex((rope, l) => l > 0 && rope !== ropes[l - 1]);
-  if (hook && other > 0)
-    throw new KvError(
-      hook.name,
-      `takes early tokens' keys from the layer below, expected layers that turn alike, got layer ${other} otherwise than layer ${other - 1}`,
-    );
+  if (!hook?.copies || other <= 0) return;
+  const kinds = attention.windows.some((window) => window < Infinity) ? 'sliding and global layers' : 'layers';
+  throw new KvError(
+    called,
+    `${hook.name} would copy the keys of early tokens from the layer below, and this model's ${kinds} turn keys by RoPE bases of their own (layer ${other} otherwise than layer ${other - 1}): leave reuse=kv out, so that each layer projects its own keys, or take a policy without ${hook.name}`,
+  );
 }
 
 /**

@@ -70,7 +70,7 @@ export function wayOf(
   const slots = budget === undefined ? 0 : slotsOf(budget, maxPositions);
   if (typeof budget === 'number' && policy.floor(budget + 1, budget) > budget)
     throw new Refusal(
-      `'budget' must be at least the ${policy.floor(maxPositions, budget)} slots that '${policy.label}' forces, got ${budget}`,
+      `'budget' ${budget} is fewer slots than '${policy.called}' forces in every head: ${policy.wayOut(maxPositions, budget)}`,
       { param: 'budget' },
     );
   if (slots > maxPositions)
