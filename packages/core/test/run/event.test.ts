@@ -3,17 +3,11 @@ import { describe, expect, test } from 'vitest';
 import {
   attentionLast,
   attentionWindow,
-  compile,
   compose,
   cpu,
   keys,
   max,
-  planBudgets,
   positions,
-  runEvent,
-  runSteps,
-  settle,
-  signalKey,
   state,
   sum,
   values,
@@ -25,6 +19,7 @@ import {
   transform,
   weigher,
 } from '@kv/core';
+import { compile, planBudgets, runEvent, runSteps, settle, signalKey } from '@kv/core/engine';
 import type { AnySignal, Piece, Plan } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';
