@@ -5,7 +5,8 @@
  *   npm run bench serve        or, once built:
  *   node bench/serve.bench.mjs --model MODEL --prompt 256,1024 --tokens 128 --clients 1,2,4,8 --turns 3 --policy 'snapkv' --budget 25%
  */
-import { hostRuntime, linearEngine, loadModel, simdLinear } from '@kv/models';
+import { hostRuntime, loadModel } from '@kv/models';
+import { linearEngine, simdLinear } from '@kv/models/engine';
 import { catalogue } from '@kv/policies';
 import { createServer } from '@kv/server';
 

@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
-import { loadModel, watchLayers } from '@kv/models';
+import { loadModel } from '@kv/models';
+import { watchLayers } from '@kv/models/engine';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';
 import { calibration, PRE_ROPE_FILE, preRopeFile } from '@kv/scorers-triattention';

@@ -12,7 +12,13 @@ import { root } from './lib/process.mjs';
 export async function size(folder) {
   const { kv, exports } = manifest(join(root, folder));
   const { outputFiles } = await build({
-    entryPoints: [join(root, folder, exports['.'].default)],
+    stdin: {
+      contents: Object.values(exports)
+        .flatMap((entry) => entry.default ?? [])
+        .map((file, i) => `export * as _${i} from ${JSON.stringify(file)};`)
+        .join('\n'),
+      resolveDir: join(root, folder),
+    },
     bundle: true,
     minify: true,
     write: false,

@@ -1,4 +1,4 @@
-import { createTokenizer, parseConfig, tensorTypes } from '@kv/models';
+import { createTokenizer, parseConfig, tensorTypes } from '@kv/models/engine';
 
 const llama = (name, layers, hidden, ffn, heads, kvHeads, vocab, more = {}) => ({
   name,

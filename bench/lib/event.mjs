@@ -1,4 +1,5 @@
-import { compile, cpu, planBudgets, runEvent, settle } from '@kv/core';
+import { cpu } from '@kv/core';
+import { compile, planBudgets, runEvent, settle } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 
 /**

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Compiled } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { cpuRuntime, exactRuntime, hostRuntime } from '@kv/models';
 import type { HostRunning, Runtime } from '@kv/models';
 import type { Command } from 'commander';

@@ -1,8 +1,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { compile } from '@kv/core';
-import type { Backend, Compiled } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import type { Backend } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { planOps } from '@kv/gpu';
 import { loadModel, Sequence } from '@kv/models';
 import type { Model, ModelConfig, Runtime } from '@kv/models';

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { generate, loadModel } from '@kv/models';
 import { policy as named } from '@kv/policies';
 import { expect, test } from 'vitest';

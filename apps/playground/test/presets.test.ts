@@ -1,4 +1,4 @@
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { parsePolicy, policyNames } from '@kv/policies';
 import { expect, test } from 'vitest';
 import { DEFAULT } from '../src/choice.ts';

@@ -1,32 +1,12 @@
 export { apply, applyOn } from './apply.ts';
-export { apportion } from './apportion.ts';
 export { besideModel } from './beside-model.ts';
 export type { BesideModel } from './beside-model.ts';
 export type { Applied, Inputs, Plain } from './apply.ts';
-export type {
-  At,
-  Atom,
-  CadenceHook,
-  Cell,
-  CompactHook,
-  Draft,
-  FreezeHook,
-  Hook,
-  Inner,
-  Kind,
-  Plan,
-  Reach,
-  Step,
-  StepHook,
-  Units,
-  ViewHook,
-  Visible,
-  WrapSelectHook,
-} from './atoms.ts';
+export type { At, Plan, Reach, Units } from './atoms.ts';
 export { slotsOf } from './budget.ts';
 export type { Budget } from './budget.ts';
 export { compose, id } from './compose.ts';
-export { factory, isFactory, method, partOf } from './declare.ts';
+export { method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
 export { kernel } from './kernel.ts';
@@ -59,26 +39,21 @@ export type {
   WithScores,
   WithUnits,
 } from './kinds.ts';
-export { HIGHEST, primitivesOf, withMaths } from './maths.ts';
+export { HIGHEST } from './maths.ts';
 export type { Mask, Masks, Ops } from './maths.ts';
-export { didYouMean } from './nearest.ts';
 export { allocatorBy, max, sum, weighted } from './nested.ts';
 export type { AnyScorer } from './nested.ts';
 export {
   count,
   flag,
-  isMade,
   maybe,
   number,
   odd,
   oneOf,
-  orWord,
   part,
-  print,
   sameAs,
   share,
   shareOrCount,
-  shown,
   text,
   value,
   whole,
@@ -86,17 +61,13 @@ export {
 } from './option.ts';
 export type { Chosen, Form, Made, Option, Options, Settled } from './option.ts';
 export { parsePolicy } from './parse-policy.ts';
-export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
-export type { Arg, Call } from './policy-calls.ts';
 export { entries, lookUp, registry } from './registry.ts';
 export type { Entry, Registry } from './registry.ts';
 export { cpu, readCpu } from './cpu/cpu.ts';
-export { inner, LOWEST, plainProducts } from './cpu/reduce.ts';
-export { dotWith } from './dot-with.ts';
-export { checkNumber, checkWord, isCount, isPositiveInteger, KvError } from './errors.ts';
+export { LOWEST } from './cpu/reduce.ts';
+export { KvError } from './errors.ts';
 export type { Backend } from './backend.ts';
-export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
-export { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
+export { PROTOCOL } from './piece.ts';
 export type {
   Allocator,
   AnyPiece,
@@ -118,9 +89,6 @@ export type {
   Weigher,
   WeightTransform,
 } from './piece.ts';
-export { windowSignal } from './host-signals.ts';
-export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, signalReader, union } from './run.ts';
-export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export {
   as,
   attentionAccumulated,
@@ -135,8 +103,6 @@ export {
   positions,
   queries,
   rope,
-  sameSignal,
-  signalKey,
   tokens,
   values,
 } from './signals.ts';
@@ -155,18 +121,11 @@ export type {
   Values,
   WindowStatistic,
 } from './signals.ts';
-export { gram, inverse, quadratic } from './matrices.ts';
-export { isState, state } from './state.ts';
+export { state } from './state.ts';
 export type { State, StateSpec } from './state.ts';
-export { turn, turned } from './turn.ts';
-export { placeInUnit } from './place-in-unit.ts';
-export { uniformHash } from './uniform-hash.ts';
 export { readTensorFile, tensorFile } from './tensor-file.ts';
 export type { FileTensor, TensorFile } from './tensor-file.ts';
-export { rowMajor, sizeOf, takesLengths } from './tensor.ts';
-export type { DenseArray, DType, HostArray, Tensor } from './tensor.ts';
-export { traceOps } from './trace.ts';
-export type { Trace } from './trace.ts';
+export type { DenseArray, HostArray, Tensor } from './tensor.ts';
 export {
   layerMean,
   log1p,
@@ -183,5 +142,3 @@ export {
 export { advance, retain } from './retain.ts';
 export type { Cache, CacheLayer, CompactArray, Retained, RetainedState, RetainOptions } from './retain.ts';
 export { view } from './view.ts';
-export { blockAttention, causalDot, overWindow } from './window-blocks.ts';
-export type { WindowBlock } from './window-blocks.ts';

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { cpu, gram, inverse, quadratic, readCpu, turn } from '../src/index.ts';
+import { cpu, readCpu } from '../src/index.ts';
+import { gram, inverse, quadratic, turn } from '../src/shared.ts';
 import type { Tensor } from '../src/index.ts';
 
 const { ops } = cpu;

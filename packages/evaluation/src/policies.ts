@@ -1,4 +1,5 @@
-import { lookUp, parsePolicy, policyCalls, printCalls } from '@kv/core';
+import { lookUp, parsePolicy } from '@kv/core';
+import { policyCalls, printCalls } from '@kv/core/engine';
 import type { Policy, Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { describe, expect, it } from 'vitest';
 import { digest } from '../src/jobs/store.ts';
 import { jobsOf, known, specOf } from '../src/papers/jobs.ts';

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { generate } from '@kv/models';
 import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { openGpu } from '@kv/gpu';
 import { firstDevice, timeLimit } from '@kv/gpu-testing';
 import { covering } from './free/cover.ts';

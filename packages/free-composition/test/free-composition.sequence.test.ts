@@ -1,11 +1,12 @@
 import { fileURLToPath } from 'node:url';
 import { afterAll, expect, test } from 'vitest';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { openGpu } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
 import { firstDevice } from '@kv/gpu-testing';
-import { generate, linearEngine, loadModel, referenceLinear } from '@kv/models';
+import { generate, loadModel } from '@kv/models';
+import { linearEngine, referenceLinear } from '@kv/models/engine';
 import type { GenerateOptions, HostModel, Model } from '@kv/models';
 import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, Gpu, OpenScope } from '@kv/gpu';
-import type { Angles, Attend, Engine, Instruction, Matrix, Program, Runnable } from '@kv/models';
+import type { Angles, Attend, Engine, Instruction, Matrix, Program, Runnable } from '@kv/models/engine';
 import { gpuAttend } from './attend.ts';
 import { encodeLinear } from './linear.ts';
 import {

@@ -1,5 +1,7 @@
-import { KvError, sizeOf } from '@kv/core';
-import type { DType, Tensor } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
+import type { Tensor } from '@kv/core';
+import type { DType } from '@kv/core/engine';
 import { bits, shaderText } from '@kv/gpu';
 import type { Commands, Shader } from '@kv/gpu';
 

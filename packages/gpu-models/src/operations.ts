@@ -1,4 +1,4 @@
-import { sizeOf } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { dispatch } from './kernel.ts';

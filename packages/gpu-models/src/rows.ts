@@ -1,4 +1,4 @@
-import { sizeOf } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 
 /**

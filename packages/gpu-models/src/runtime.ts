@@ -1,6 +1,7 @@
 import type { Gpu } from '@kv/gpu';
-import { createDecoder, embeddingsOf, hostDecoder, hostRunning } from '@kv/models';
-import type { Decoder, Running, Runtime } from '@kv/models';
+import { createDecoder, embeddingsOf, hostDecoder, hostRunning } from '@kv/models/engine';
+import type { Running, Runtime } from '@kv/models';
+import type { Decoder } from '@kv/models/engine';
 import { gpuEngine, type DeviceRunnable, type GpuEngineOptions } from './engine.ts';
 import { DeviceMemory } from './sequence/memory.ts';
 

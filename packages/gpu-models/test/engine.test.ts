@@ -1,6 +1,6 @@
 import { numbers, random } from '@kv/gpu-testing';
-import { linearEngine, referenceLinear } from '@kv/models';
-import type { Angles, Instruction, Matrix, Program, Rows } from '@kv/models';
+import { linearEngine, referenceLinear } from '@kv/models/engine';
+import type { Angles, Instruction, Matrix, Program, Rows } from '@kv/models/engine';
 import fc from 'fast-check';
 import { expect } from 'vitest';
 import { gpuEngine } from '../src/index.ts';

@@ -1,8 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { Gpu } from '@kv/gpu';
-import { attend, Ledger, layerAttention, LayerCache, linearEngine, loadModel, referenceLinear } from '@kv/models';
-import type { Attend, HostModel } from '@kv/models';
+import { loadModel } from '@kv/models';
+import { attend, Ledger, layerAttention, LayerCache, linearEngine, referenceLinear } from '@kv/models/engine';
+import type { HostModel } from '@kv/models';
+import type { Attend } from '@kv/models/engine';
 import { expect } from 'vitest';
 import { familyFiles, wanted } from './families.ts';
 import { fixture } from './sequences.ts';

@@ -1,4 +1,5 @@
-import { compile, freeze } from '@kv/core';
+import { freeze } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { generate, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';

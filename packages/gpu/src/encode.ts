@@ -1,5 +1,7 @@
-import { KvError, sizeOf } from '@kv/core';
-import type { DType, Tensor } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
+import type { Tensor } from '@kv/core';
+import type { DType } from '@kv/core/engine';
 import type { Memory, Pool } from './memory.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';

@@ -1,4 +1,5 @@
-import { cpu, KvError, readCpu, sizeOf, withMaths } from '@kv/core';
+import { cpu, KvError, readCpu } from '@kv/core';
+import { sizeOf, withMaths } from '@kv/core/engine';
 import type { Ops, Tensor } from '@kv/core';
 import type { Recording } from './encode.ts';
 import { elementwiseOps } from './ops/elementwise.ts';

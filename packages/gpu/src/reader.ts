@@ -1,4 +1,5 @@
-import { KvError, sizeOf } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
 import type { Backend, Tensor } from '@kv/core';
 import type { Own, Shared } from './encode.ts';
 import type { GpuTensor } from './tensor.ts';

@@ -1,4 +1,4 @@
-import type { DType } from '@kv/core';
+import type { DType } from '@kv/core/engine';
 
 /** A compute shader, and which of its storage bindings it writes. */
 export interface Shader {

@@ -1,4 +1,5 @@
-import type { DType, Tensor } from '@kv/core';
+import type { Tensor } from '@kv/core';
+import type { DType } from '@kv/core/engine';
 import { shaderText } from './shader-text.ts';
 import type { Shader } from './shader-text.ts';
 

@@ -1,4 +1,5 @@
-import { KvError, sizeOf } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Memory } from './memory.ts';
 

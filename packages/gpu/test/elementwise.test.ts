@@ -1,5 +1,6 @@
 import { cpu } from '@kv/core';
-import type { Binary, Ops, Tensor, Unary } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
+import type { Binary, Unary } from '@kv/core/engine';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { everywhere, exact, same, tensor, ulp, ulps } from './differential.ts';

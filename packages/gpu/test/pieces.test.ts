@@ -1,4 +1,5 @@
-import { applyOn, compose, cpu, meanByPosition, pool, sum, uniformHash, zScore } from '@kv/core';
+import { applyOn, compose, cpu, meanByPosition, pool, sum, zScore } from '@kv/core';
+import { uniformHash } from '@kv/core/shared';
 import type { Inputs, Policy, Tokens } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { kernelLaws } from '@kv/laws';

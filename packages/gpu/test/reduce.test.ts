@@ -1,4 +1,5 @@
-import type { Ops, Reduction, Tensor } from '@kv/core';
+import type { Ops, Tensor } from '@kv/core';
+import type { Reduction } from '@kv/core/engine';
 import { gpuTests } from './device.ts';
 import { everywhere, exact, same, sums, tensor, ulp } from './differential.ts';
 import type { Case, Tolerance } from './differential.ts';

@@ -1,5 +1,5 @@
 import { prefix } from '@kv/allocators-mass';
-import { placeInUnit } from '@kv/core';
+import { placeInUnit } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
 import { kernelLaws } from '@kv/laws';

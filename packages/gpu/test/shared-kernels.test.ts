@@ -1,5 +1,5 @@
 import { countFrom, inOrder } from '@kv/allocators-preference';
-import { causalDot, dotWith } from '@kv/core';
+import { causalDot, dotWith } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Piece, Plan } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';

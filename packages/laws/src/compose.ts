@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import {
   attentionWindow,
-  compile,
   compose as real,
   cpu,
   id,
@@ -18,6 +17,7 @@ import {
   selector,
   weigher,
 } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims } from './law.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
-import type { Draft, Piece } from '@kv/core';
+import type { Piece } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
 import { same } from './compare.ts';
 import { claim, TOLERANCE } from './law.ts';
 import type { Claim } from './law.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
-import type { At, FreezeHook, Piece, ViewHook } from '@kv/core';
+import type { At, Piece } from '@kv/core';
+import type { FreezeHook, ViewHook } from '@kv/core/engine';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 

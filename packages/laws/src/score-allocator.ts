@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { compile } from '@kv/core';
-import type { Draft, Piece } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import type { Piece } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
 import { equal } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import { claim, lawsOf } from './law.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
-import { compile, isState } from '@kv/core';
-import type { Draft, Piece, Tensor } from '@kv/core';
+import { compile, isState } from '@kv/core/engine';
+import type { Piece, Tensor } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
 import { agree, all } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import type { Case } from './device.ts';

@@ -1,5 +1,7 @@
-import { compile, cpu, isState, KvError, readCpu, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core';
-import type { AnySignal, Backend, Draft, Embeddings, EventLayer, Ops, Piece, StateSpec, Tensor } from '@kv/core';
+import { cpu, KvError, readCpu } from '@kv/core';
+import { compile, isState, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core/engine';
+import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor } from '@kv/core';
+import type { Draft, EventLayer } from '@kv/core/engine';
 import { claim } from './law.ts';
 import type { LawOptions } from './law.ts';
 import { random, vectors } from './random.ts';

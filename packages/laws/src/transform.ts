@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import { compile, compose, id, pool, softmax, zScore } from '@kv/core';
+import { compose, id, pool, softmax, zScore } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { AnyPiece, Piece, Scored } from '@kv/core';
 import { agree } from './compare.ts';
 import type { Case } from './device.ts';

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
-import type { Draft, Piece, Scored } from '@kv/core';
+import type { Piece, Scored } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
 import { agree, all } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import type { Case } from './device.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray, { type NdArray } from 'ndarray';
 import { expect } from 'vitest';
-import { LayerCache, Ledger } from '../src/index.ts';
+import { LayerCache, Ledger } from '../src/engine.ts';
 import type { OracleHead } from './attention-oracle.ts';
 import { mulberry } from '../src/sampling.ts';
 

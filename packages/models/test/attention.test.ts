@@ -9,7 +9,7 @@ import {
   simdEngine,
   windowAttention,
   type Visible,
-} from '../src/index.ts';
+} from '../src/engine.ts';
 import { cases, close, query } from './attention-cases.ts';
 import { outputs, probabilities, undecided, windowOracle, type Sees } from './attention-oracle.ts';
 

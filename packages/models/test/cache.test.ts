@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { LayerCache, Ledger } from '../src/index.ts';
+import { LayerCache, Ledger } from '../src/engine.ts';
 
 interface Slot {
   readonly position: number;

@@ -4,16 +4,11 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import {
-  bytesSource,
-  checkpointWeights,
-  dense,
-  loadModel,
-  parseConfig,
-  readSafetensors,
-  type ModelConfig,
-  type Weights,
-} from '../src/index.ts';
+import { readSafetensors } from '../src/checkpoint/safetensors.ts';
+import { bytesSource } from '../src/checkpoint/source.ts';
+import { checkpointWeights } from '../src/checkpoint/weights.ts';
+import { loadModel, type ModelConfig, type Weights } from '../src/index.ts';
+import { dense, parseConfig } from '../src/engine.ts';
 import { f32Bytes, writeSafetensors, type Written } from './safetensors-file.ts';
 import { shared, sharedJson } from './shared.ts';
 

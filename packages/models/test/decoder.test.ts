@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { loadModel, type HostDecoder } from '../src/index.ts';
+import { loadModel } from '../src/index.ts';
+import type { HostDecoder } from '../src/engine.ts';
 import { createAngles } from '../src/decoder/angles.ts';
 import { turnRows } from '../src/decoder/heads.ts';
 import { rowsOf } from '../src/decoder/rows.ts';

@@ -1,15 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import {
-  checkpointWeights,
-  createDecoder,
-  hostDecoder,
-  fileSource,
-  linearEngine,
-  parseConfig,
-  readSafetensors,
-  referenceLinear,
-} from '../src/index.ts';
+import { readSafetensors } from '../src/checkpoint/safetensors.ts';
+import { fileSource } from '../src/checkpoint/source.ts';
+import { checkpointWeights } from '../src/checkpoint/weights.ts';
+import { createDecoder, hostDecoder, linearEngine, parseConfig, referenceLinear } from '../src/engine.ts';
 import { halfWeights, oracleLogits, type Json } from './decoder.oracle.ts';
 import { families, fixture, fixtureJson, wanted } from './fixture.ts';
 import { emptyCaches, relative, run } from './run.ts';

@@ -2,7 +2,8 @@ import { createServer, type RequestListener } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { KvError } from '@kv/core';
 import { expect, test } from 'vitest';
-import { loadModel, urlSource } from '../src/index.ts';
+import { urlSource } from '../src/checkpoint/source.ts';
+import { loadModel } from '../src/index.ts';
 
 /** Runs with the address of a server that answers so, and ends its connections. */
 async function served<T>(answer: RequestListener, use: (address: string) => Promise<T>): Promise<T> {

@@ -11,7 +11,7 @@ import {
   type Instruction,
   type Program,
   type Rows,
-} from '../src/index.ts';
+} from '../src/engine.ts';
 import { wasmEngine } from '../src/wasm/engine.ts';
 import { moduleOf } from '../src/wasm/module.ts';
 import { runProgram } from './program.oracle.ts';

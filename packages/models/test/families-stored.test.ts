@@ -1,20 +1,16 @@
 import { describe, expect, test } from 'vitest';
 import {
   cpuRuntime,
-  dense,
   generate,
   hostRuntime,
-  linearEngine,
   loadModel,
   onnxEngine,
-  referenceLinear,
-  tensorTypes,
   type HostModel,
   type HostRunning,
-  type Matrix,
   type Runtime,
   type Weights,
 } from '../src/index.ts';
+import { dense, linearEngine, referenceLinear, tensorTypes, type Matrix } from '../src/engine.ts';
 import { familyFiles, fixture, wanted } from './fixture.ts';
 import { ort } from './ort.ts';
 

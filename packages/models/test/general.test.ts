@@ -1,5 +1,6 @@
 import { adaKV } from '@kv/allocators-ada-kv';
-import { cadence, compose, id, mandatory, traceOps, view, weigher } from '@kv/core';
+import { cadence, compose, id, mandatory, view, weigher } from '@kv/core';
+import { traceOps } from '@kv/core/engine';
 import type { Policy, Signal } from '@kv/core';
 import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { kvzip } from '@kv/scorers-reconstruction';

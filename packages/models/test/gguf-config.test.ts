@@ -1,14 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import {
-  bytesSource,
-  checkpointWeights,
-  configFromGguf,
-  parseConfig,
-  readGguf,
-  type GgufFile,
-  type GgufValue,
-} from '../src/index.ts';
+import { configFromGguf } from '../src/checkpoint/gguf-config.ts';
+import type { GgufValue } from '../src/checkpoint/gguf-metadata.ts';
+import { readGguf, type GgufFile } from '../src/checkpoint/gguf.ts';
+import { bytesSource } from '../src/checkpoint/source.ts';
+import { checkpointWeights } from '../src/checkpoint/weights.ts';
+import { parseConfig } from '../src/engine.ts';
 import { fixture, fixtureJson } from './fixture.ts';
 
 const files = new Map<string, GgufFile>();

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { greedy, linearEngine, loadModel, referenceLinear, simdLinear, type HostModel } from '../src/index.ts';
+import { greedy, loadModel, type HostModel } from '../src/index.ts';
+import { linearEngine, referenceLinear, simdLinear } from '../src/engine.ts';
 import { emptyCaches, relative, run } from './run.ts';
 import { shared, sharedJson } from './shared.ts';
 

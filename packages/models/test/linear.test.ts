@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 import { describe, expect, test } from 'vitest';
-import { matrixOf, referenceLinear, simdLinear, type LinearFactory } from '../src/index.ts';
+import { matrixOf, referenceLinear, simdLinear, type LinearFactory } from '../src/engine.ts';
 import { referenceSwiglu, simdSwiglu } from '../src/decoder/gated.ts';
 import { rmsNorm, rowsOf } from '../src/decoder/rows.ts';
 import { kernelSource } from '../src/simd/kernel-bytes.ts';

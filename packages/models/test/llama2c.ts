@@ -1,3 +1,4 @@
+import type { ModelConfig } from '../src/index.ts';
 import {
   createDecoder,
   hostDecoder,
@@ -5,8 +6,7 @@ import {
   matrixOf,
   type HostDecoder,
   type LinearFactory,
-  type ModelConfig,
-} from '../src/index.ts';
+} from '../src/engine.ts';
 
 /**
  * A decoder from a llama2.c checkpoint: its pairs (2i, 2i + 1) become (i, i + d/2) by permuting the rows of q and k.

@@ -1,15 +1,9 @@
 import { expect, test } from 'vitest';
-import {
-  checkpointWeights,
-  createDecoder,
-  fileSource,
-  linearEngine,
-  parseConfig,
-  readSafetensors,
-  referenceLinear,
-  type Engine,
-  type TensorFile,
-} from '../src/index.ts';
+import { readSafetensors } from '../src/checkpoint/safetensors.ts';
+import { fileSource } from '../src/checkpoint/source.ts';
+import type { TensorFile } from '../src/checkpoint/tensor-file.ts';
+import { checkpointWeights } from '../src/checkpoint/weights.ts';
+import { createDecoder, linearEngine, parseConfig, referenceLinear, type Engine } from '../src/engine.ts';
 import { fixture, fixtureJson } from './fixture.ts';
 
 test('weights are read a layer at a time, each once, and dropped before the next is read', async () => {

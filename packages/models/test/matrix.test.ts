@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { dense, tensorTypes, type Matrix, type TensorType } from '../src/index.ts';
+import { dense, tensorTypes, type Matrix, type TensorType } from '../src/engine.ts';
 import { deinterleaved, denseRows, owned, stack } from '../src/checkpoint/matrix.ts';
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { attend, LayerCache, Ledger, plainEngine, type AttentionCounters, type Visible } from '../src/index.ts';
+import { attend, LayerCache, Ledger, plainEngine, type AttentionCounters, type Visible } from '../src/engine.ts';
 import { onnxAttend } from '../src/onnx/attention.ts';
 import { cases, close, query } from './attention-cases.ts';
 import { ort } from './ort.ts';

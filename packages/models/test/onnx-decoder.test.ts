@@ -6,17 +6,8 @@ import { compose } from '@kv/core';
 import { h2o } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
-import {
-  exactRuntime,
-  generate,
-  linearEngine,
-  loadModel,
-  onnxEngine,
-  referenceLinear,
-  type Engine,
-  type Generated,
-  type HostModel,
-} from '../src/index.ts';
+import { exactRuntime, generate, loadModel, onnxEngine, type Generated, type HostModel } from '../src/index.ts';
+import { linearEngine, referenceLinear, type Engine } from '../src/engine.ts';
 import { ort, ortFolder } from './ort.ts';
 import { shared } from './shared.ts';
 

@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
+import { onnxEngine } from '../src/index.ts';
 import {
   dense,
   linearEngine,
   matrixOf,
-  onnxEngine,
   referenceLinear,
   tensorTypes,
   type Angles,
@@ -14,7 +14,7 @@ import {
   type Program,
   type Rows,
   type TensorType,
-} from '../src/index.ts';
+} from '../src/engine.ts';
 import { ort } from './ort.ts';
 import { runProgram } from './program.oracle.ts';
 import { mulberry } from '../src/sampling.ts';

@@ -2,23 +2,23 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
+import { exportOnnx, loadModel, type ModelConfig, type Weights } from '../src/index.ts';
 import {
   createDecoder,
   createTokenizer,
   dense,
-  exportOnnx,
   hostDecoder,
   linearEngine,
-  loadModel,
   matrixOf,
   openCheckpoint,
   parseConfig,
   referenceLinear,
   type Matrix,
-  type ModelConfig,
-  type Weights,
-} from '../src/index.ts';
+} from '../src/engine.ts';
+import { readGguf } from '../src/checkpoint/gguf.ts';
 import { configJson } from '../src/checkpoint/hub-files.ts';
+import { fileSource } from '../src/checkpoint/source.ts';
+import { ggufTokenizer, ggufTokenizerJson } from '../src/tokenizer/gguf.ts';
 import { decoderGraph } from '../src/onnx/export/decoder-graph.ts';
 import { embeddedFolder } from '../src/checkpoint/embedded.ts';
 import { familyFiles, fixture, wanted } from './fixture.ts';
@@ -166,9 +166,7 @@ test.each(['ids', 'mask'] as const)(
 );
 
 test('a SentencePiece vocabulary becomes a tokenizer.json with the same ids', async () => {
-  const { readGguf, fileSource, ggufTokenizer } = await import('../src/index.ts'),
-    { ggufTokenizerJson } = await import('../src/tokenizer/gguf.ts'),
-    { metadata, close } = await readGguf(await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf')));
+  const { metadata, close } = await readGguf(await fileSource(shared('data/models/ggml-vocab-llama-spm.gguf')));
   await close();
   const want = ggufTokenizer(metadata, 'spm'),
     got = createTokenizer(JSON.parse(JSON.stringify(ggufTokenizerJson(metadata, 'spm'))), 'tokenizer.json');

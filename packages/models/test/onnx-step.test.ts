@@ -4,15 +4,8 @@ import { snapkv } from '@kv/scorers-attention';
 import { pageBounds } from '@kv/scorers-retrieval';
 import { topK } from '@kv/selectors-top-k';
 import { describe, expect, test } from 'vitest';
-import {
-  createPrefixStore,
-  hostRunning,
-  loadModel,
-  onnxEngine,
-  Sequence,
-  type HostDecoder,
-  type HostModel,
-} from '../src/index.ts';
+import { createPrefixStore, loadModel, onnxEngine, Sequence, type HostModel } from '../src/index.ts';
+import { hostRunning, type HostDecoder } from '../src/engine.ts';
 import { families, fixture, wanted } from './fixture.ts';
 import { ort } from './ort.ts';
 import { relative } from './run.ts';

@@ -1,4 +1,4 @@
-import type { Angles, Matrix, Program } from '../src/index.ts';
+import type { Angles, Matrix, Program } from '../src/engine.ts';
 
 /**
  * A program in float64, one number at a time, from the formulas of its instructions; `numbers` reads a stored weight,

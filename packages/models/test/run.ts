@@ -1,4 +1,4 @@
-import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '../src/index.ts';
+import { attend, layerAttention, LayerCache, Ledger, type HostDecoder, type Projection } from '../src/engine.ts';
 
 export interface RunOptions {
   /** Position of the first id. */

@@ -10,7 +10,9 @@ import { sponsorship } from '@kv/scorers-sponsorship';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { loadCache, loadModel, readSafetensors, bytesSource, saveCache, Sequence } from '../src/index.ts';
+import { readSafetensors } from '../src/checkpoint/safetensors.ts';
+import { bytesSource } from '../src/checkpoint/source.ts';
+import { loadCache, loadModel, saveCache, Sequence } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 import { shared, sharedJson } from './shared.ts';
 

@@ -6,16 +6,15 @@ import {
   createPrefixStore,
   decode,
   generate,
-  hostRunning,
   loadModel,
   saveCache,
   Sequence,
   type Chunk,
-  type HostDecoder,
   type HostModel,
   type Memory,
   type Model,
 } from '../src/index.ts';
+import { hostRunning, type HostDecoder } from '../src/engine.ts';
 import { fixture } from './fixture.ts';
 
 const IDS = Array.from({ length: 24 }, (_, i) => (i * 37 + 11) % 64);

@@ -3,16 +3,10 @@ import { h2o, snapkv, streaming } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import fc from 'fast-check';
 import { beforeAll, expect, test } from 'vitest';
-import {
-  hostRuntime,
-  linearEngine,
-  loadModel,
-  referenceLinear,
-  Sequence,
-  simdLinear,
-  stepTogether,
-} from '../src/index.ts';
-import type { DecoderLayer, HostModel, HostRunnable } from '../src/index.ts';
+import { hostRuntime, loadModel, Sequence } from '../src/index.ts';
+import { linearEngine, referenceLinear, simdLinear, stepTogether } from '../src/engine.ts';
+import type { HostModel } from '../src/index.ts';
+import type { DecoderLayer, HostRunnable } from '../src/engine.ts';
 
 let models: readonly HostModel[];
 beforeAll(async () => {

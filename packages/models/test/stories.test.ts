@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
-import { greedy, lastAttention, referenceLinear, simdLinear, type HostDecoder } from '../src/index.ts';
+import { greedy } from '../src/index.ts';
+import { lastAttention, referenceLinear, simdLinear, type HostDecoder } from '../src/engine.ts';
 import { loadLlama2c } from './llama2c.ts';
 import { emptyCaches, relative, run } from './run.ts';
 import { shared, sharedJson } from './shared.ts';

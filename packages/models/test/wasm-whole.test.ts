@@ -4,18 +4,8 @@ import { h2o, snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
-import {
-  cpuRuntime,
-  generate,
-  hostRuntime,
-  linearEngine,
-  loadModel,
-  openCheckpoint,
-  referenceLinear,
-  type Generated,
-  type HostModel,
-  type Program,
-} from '../src/index.ts';
+import { cpuRuntime, generate, hostRuntime, loadModel, type Generated, type HostModel } from '../src/index.ts';
+import { linearEngine, openCheckpoint, referenceLinear, type Program } from '../src/engine.ts';
 import { wasmEngine } from '../src/wasm/engine.ts';
 import { moduleOf } from '../src/wasm/module.ts';
 import { wasmRuntime } from '../src/wasm/runtime.ts';

@@ -1,8 +1,11 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { expect, test } from 'vitest';
-import { createDecoder, defaultLinear, hostDecoder, linearEngine, loadModel } from '../src/index.ts';
-import type { Matrix, Weights } from '../src/index.ts';
+import { defaultLinear } from '../src/linear/default.ts';
+import { loadModel } from '../src/index.ts';
+import { createDecoder, hostDecoder, linearEngine } from '../src/engine.ts';
+import type { Weights } from '../src/index.ts';
+import type { Matrix } from '../src/engine.ts';
 import { emptyCaches, run } from './run.ts';
 
 setFlagsFromString('--expose-gc');

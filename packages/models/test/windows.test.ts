@@ -7,12 +7,12 @@ import {
   attentionMax,
   attentionWindow,
   compose,
-  signalKey,
   type Policy,
   type Signal,
   type WindowStatistic,
   scorer,
 } from '@kv/core';
+import { signalKey } from '@kv/core/engine';
 import { h2o, observed } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import ndarray from 'ndarray';

@@ -1,7 +1,8 @@
 import { mkdtempSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { loadModel, watchLayers } from '@kv/models';
+import { loadModel } from '@kv/models';
+import { watchLayers } from '@kv/models/engine';
 import type { HostModel } from '@kv/models';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
 import { Q_FILTERS_FILE, qFiltersFile, queryDirections } from '@kv/scorers-keys';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { compile, entries, isFactory, KvError } from '@kv/core';
+import { entries, KvError } from '@kv/core';
+import { compile, isFactory } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { catalogue, parsePolicy, policy, policyNames } from '../src/index.ts';
 import * as all from '../src/index.ts';

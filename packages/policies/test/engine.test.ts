@@ -1,6 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest';
-import { cadence, compile, compose } from '@kv/core';
-import { generate, loadModel, Sequence, watchLayers } from '@kv/models';
+import { cadence, compose } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import { generate, loadModel, Sequence } from '@kv/models';
+import { watchLayers } from '@kv/models/engine';
 import type { HostModel } from '@kv/models';
 import { confidence, detectorFile, embedding, learned, readDetector, sponsorship } from '@kv/scorers-sponsorship';
 import type { Detector } from '@kv/scorers-sponsorship';

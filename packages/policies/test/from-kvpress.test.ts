@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { parsePolicy } from '../src/index.ts';
 import { codes, tables } from './from-kvpress.ts';
 

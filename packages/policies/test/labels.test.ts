@@ -1,4 +1,5 @@
-import { compose, entries, KvError, lookUp, parsePolicy as parse, signalKey } from '@kv/core';
+import { compose, entries, KvError, lookUp, parsePolicy as parse } from '@kv/core';
+import { signalKey } from '@kv/core/engine';
 import type { AnyFactory, AnyPiece, Form, Option, Piece } from '@kv/core';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';

@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url';
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { generate, loadModel } from '@kv/models';
 import { describe, expect, test } from 'vitest';
 import { policy as named, policyNames } from '../src/index.ts';

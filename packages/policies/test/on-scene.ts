@@ -1,4 +1,5 @@
-import { compile, cpu, emptyDraft, isState, readCpu, runSteps } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
 import type { AnySignal, Ops, Policy, Tensor } from '@kv/core';
 import type { Layer } from '@kv/laws';
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, traceOps } from '@kv/core';
+import { compile, traceOps } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
 import { policy as policyOf } from '../src/index.ts';

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compile } from '@kv/core';
+import { apply } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy, Tokens } from '@kv/core';
 import { topK } from '@kv/selectors-top-k';
 import { taFast } from '../src/index.ts';

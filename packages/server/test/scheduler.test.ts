@@ -4,7 +4,7 @@ import { catalogue, parsePolicy } from '@kv/policies';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { bytesFor, slotsGained, slotsReading } from '../src/run/need.ts';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { embedded, serve } from './serve.ts';
 import type { Serving } from './serve.ts';
 

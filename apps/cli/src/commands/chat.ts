@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import { compile, excerpt, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile, excerpt } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { loadCache, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';

@@ -1,6 +1,7 @@
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { bytesText } from '@kv/evaluation';
-import { openCheckpoint, slotsOf } from '@kv/models';
+import { slotsOf } from '@kv/models';
+import { openCheckpoint } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';

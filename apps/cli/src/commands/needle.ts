@@ -1,5 +1,5 @@
 import { relative, resolve } from 'node:path';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import {
   checkWritable,
   modeTitles,

@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
 import { catalogue } from '@kv/policies';

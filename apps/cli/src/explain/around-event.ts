@@ -1,6 +1,7 @@
-import { isState, sizeOf } from '@kv/core';
-import type { AnySignal, Draft, State, Tensor } from '@kv/core';
-import { asksSeen, statisticOf, sumRows, watchOf, windowOf } from '@kv/models';
+import { isState, sizeOf } from '@kv/core/engine';
+import type { AnySignal, State, Tensor } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
+import { asksSeen, statisticOf, sumRows, watchOf, windowOf } from '@kv/models/engine';
 import type { Cost } from '@kv/gpu';
 import type { ModelConfig } from '@kv/models';
 

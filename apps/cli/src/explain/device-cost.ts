@@ -1,5 +1,6 @@
-import { traceOps } from '@kv/core';
-import type { AnySignal, Compiled } from '@kv/core';
+import { traceOps } from '@kv/core/engine';
+import type { AnySignal } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { planOps } from '@kv/gpu';
 import type { Cost } from '@kv/gpu';
 import type { ModelConfig } from '@kv/models';

@@ -1,6 +1,7 @@
-import { compile } from '@kv/core';
-import type { Compiled, Policy } from '@kv/core';
-import { windowOf } from '@kv/models';
+import { compile } from '@kv/core/engine';
+import type { Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import { windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';
 import { secondPass, together } from './around-event.ts';

@@ -1,6 +1,7 @@
-import { isState, KvError, planBudgets, signalKey } from '@kv/core';
-import type { Compiled } from '@kv/core';
-import { waits, windowOf } from '@kv/models';
+import { KvError } from '@kv/core';
+import { isState, planBudgets, signalKey } from '@kv/core/engine';
+import type { Compiled } from '@kv/core/engine';
+import { waits, windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 import { keptSums, secondPass, stateShape } from './around-event.ts';
 import { onDevice } from './device-cost.ts';

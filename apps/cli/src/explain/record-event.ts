@@ -1,6 +1,7 @@
-import { isState, planBudgets, runEvent, signalKey } from '@kv/core';
-import type { AnySignal, At, Compiled, DenseArray, EventLayer, Ops, Tensor } from '@kv/core';
-import { sumRows } from '@kv/models';
+import { isState, planBudgets, runEvent, signalKey } from '@kv/core/engine';
+import type { AnySignal, At, DenseArray, Ops, Tensor } from '@kv/core';
+import type { Compiled, EventLayer } from '@kv/core/engine';
+import { sumRows } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 import { stateShape } from './around-event.ts';
 import type { Left } from './around-event.ts';

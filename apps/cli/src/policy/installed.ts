@@ -1,7 +1,8 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { KvError, otherProtocol, registry } from '@kv/core';
+import { KvError, registry } from '@kv/core';
+import { otherProtocol } from '@kv/core/engine';
 import type { Registry } from '@kv/core';
 import { catalogue } from '@kv/policies';
 

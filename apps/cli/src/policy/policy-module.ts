@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { isFactory, isPiece, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { isFactory, isPiece } from '@kv/core/engine';
 import type { AnyFactory } from '@kv/core';
 
 /** A path rather than the name of a policy or package. */

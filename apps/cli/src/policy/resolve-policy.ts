@@ -1,5 +1,7 @@
-import { didYouMean, KvError, parsePolicy, policyCalls } from '@kv/core';
-import type { AnyFactory, Arg, Call, Policy, Registry } from '@kv/core';
+import { KvError, parsePolicy } from '@kv/core';
+import { didYouMean, policyCalls } from '@kv/core/engine';
+import type { AnyFactory, Policy, Registry } from '@kv/core';
+import type { Arg, Call } from '@kv/core/engine';
 import { catalogue } from '@kv/policies';
 import { installed } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';

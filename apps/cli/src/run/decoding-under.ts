@@ -1,4 +1,5 @@
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { Budget } from '@kv/models';
 import { resolvePolicy } from '../policy/resolve-policy.ts';

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { decode, loadCache, Sequence } from '@kv/models';
 import type { Budget, DecodeOptions, Model } from '@kv/models';

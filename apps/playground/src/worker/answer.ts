@@ -1,4 +1,5 @@
-import { compile, type Policy } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { decode, Sequence, type Budget, type Model } from '@kv/models';
 import { NEEDLE_STOP } from '@kv/tasks';
 import type { End, Frame } from '../messages.ts';

@@ -1,4 +1,5 @@
-import { compile, isState, KvError, signalKey } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile, isState, signalKey } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 
 /** @throws KvError in one sentence for a policy that reads more than tokens and positions, or that does not evict. */

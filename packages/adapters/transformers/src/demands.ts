@@ -1,5 +1,7 @@
-import { compile, isState, KvError, planBudgets, signalKey, slotsOf } from '@kv/core';
-import type { AnySignal, Budget, Compiled, Policy } from '@kv/core';
+import { KvError, slotsOf } from '@kv/core';
+import { compile, isState, planBudgets, signalKey } from '@kv/core/engine';
+import type { AnySignal, Budget, Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Shape } from './shape.ts';
 
 /** What a policy wants of the engine, found out before the first token. */

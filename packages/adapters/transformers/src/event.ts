@@ -1,4 +1,5 @@
-import { advance, KvError, planBudgets, retain } from '@kv/core';
+import { advance, KvError, retain } from '@kv/core';
+import { planBudgets } from '@kv/core/engine';
 import type { Backend, Cache, CacheLayer, HostArray, Policy, Rope } from '@kv/core';
 import type { Tensor } from '@huggingface/transformers';
 import type { Demands } from './demands.ts';

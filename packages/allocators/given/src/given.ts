@@ -1,4 +1,5 @@
-import { allocator, apportion, KvError } from '@kv/core';
+import { allocator, KvError } from '@kv/core';
+import { apportion } from '@kv/core/shared';
 import { numbers, rowsOf } from './numbers.ts';
 
 /**

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, planBudgets } from '@kv/core';
+import { compile, planBudgets } from '@kv/core/engine';
 import { allocatorLaws, each } from '@kv/laws';
 import { given } from '../src/index.ts';
 import { portions } from './given.oracle.ts';

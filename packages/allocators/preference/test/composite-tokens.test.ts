@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
-import type { EventLayer } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
+import type { EventLayer } from '@kv/core/engine';
 import { each, kernelLaws, scoreAllocatorLaws } from '@kv/laws';
 import { byRank, compositeTokens } from '../src/index.ts';
 import { compositeOracle } from './composite.oracle.ts';

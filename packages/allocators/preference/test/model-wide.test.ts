@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
-import type { EventLayer, HostArray } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
+import type { HostArray } from '@kv/core';
+import type { EventLayer } from '@kv/core/engine';
 import { each, kernelLaws, scoreAllocatorLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
 import { countFrom, inOrder, modelWide } from '../src/index.ts';

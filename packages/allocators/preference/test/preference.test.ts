@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, planBudgets, readCpu, runSteps, shaper, weigher } from '@kv/core';
-import type { AnySignal, EventLayer, Piece, Tensor } from '@kv/core';
+import { apply, compose, cpu, readCpu, shaper, weigher } from '@kv/core';
+import { compile, emptyDraft, planBudgets, runSteps } from '@kv/core/engine';
+import type { AnySignal, Piece, Tensor } from '@kv/core';
+import type { EventLayer } from '@kv/core/engine';
 import { each, kernelLaws, scene, sceneSpecs, scoreAllocatorLaws, scorerLaws, stage } from '@kv/laws';
 import type { Scene } from '@kv/laws';
 import { cake, cakeScores, dynamickv, shareOut } from '../src/index.ts';

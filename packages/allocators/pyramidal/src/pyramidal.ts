@@ -1,4 +1,5 @@
-import { allocator, apportion } from '@kv/core';
+import { allocator } from '@kv/core';
+import { apportion } from '@kv/core/shared';
 import type { Plan } from '@kv/core';
 import { beta, line } from './line.ts';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, planBudgets, scorer } from '@kv/core';
+import { compose, scorer } from '@kv/core';
+import { compile, planBudgets } from '@kv/core/engine';
 import type { Allocator, Plan } from '@kv/core';
 import { pyramidal, pyramidkv } from '../src/index.ts';
 import { authors, filled, kvpress } from './pyramidal.oracle.ts';

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cpu } from '@kv/core';
-import type { At, FreezeHook, Piece, ViewHook } from '@kv/core';
+import type { At, Piece } from '@kv/core';
+import type { FreezeHook, ViewHook } from '@kv/core/engine';
 import { each, scheduleLaws } from '@kv/laws';
 import { etf, psaw } from '../src/index.ts';
 import { boundOracle } from './prhs.oracle.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compile, compose, id, planBudgets } from '@kv/core';
+import { compose, id } from '@kv/core';
+import { compile, planBudgets } from '@kv/core/engine';
 import { allocatorLaws, each } from '@kv/laws';
 import { uniform } from '../src/index.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { causalDot, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core';
+import { causalDot, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core/shared';
 import type { Ops, Products, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
 import { createKernel } from '../../src/cpu/kernel.ts';

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apportion } from '@kv/core';
+import { apportion } from '@kv/core/shared';
 
 const cases = fc.integer({ min: 1, max: 8 }).chain((n) =>
   fc.record({

@@ -1,5 +1,7 @@
-import { compile, cpu, runEvent, settle } from '@kv/core';
-import type { AnySignal, At, EventLayer, Ops, Piece, SettledEvent, Tensor } from '@kv/core';
+import { cpu } from '@kv/core';
+import { compile, runEvent, settle } from '@kv/core/engine';
+import type { AnySignal, At, Ops, Piece, Tensor } from '@kv/core';
+import type { EventLayer, SettledEvent } from '@kv/core/engine';
 
 export const ops: Ops = cpu.ops;
 export const at = (more: Partial<At> = {}): At => ({

@@ -3,18 +3,12 @@ import { describe, expect, test } from 'vitest';
 import {
   attentionLast,
   attentionWindow,
-  compile,
   compose,
   cpu,
   keys,
   mandatory,
   max,
-  planBudgets,
   positions,
-  runEvent,
-  runSteps,
-  settle,
-  signalKey,
   state,
   sum,
   values,
@@ -27,6 +21,7 @@ import {
   weigher,
   whole,
 } from '@kv/core';
+import { compile, planBudgets, runEvent, runSteps, settle, signalKey } from '@kv/core/engine';
 import type { AnySignal, Piece, Plan } from '@kv/core';
 import * as pieces from '../compose/pieces.ts';
 import { at, event, layer, matrix, ops } from './engine.ts';

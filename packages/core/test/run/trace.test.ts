@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { layerMean, meanByPosition, readCpu, traceOps } from '@kv/core';
+import { layerMean, meanByPosition, readCpu } from '@kv/core';
+import { traceOps } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import { at } from './engine.ts';
 

@@ -1,18 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import {
-  attentionLast,
-  compile,
-  compose,
-  readCpu,
-  runEvent,
-  state,
-  view,
-  onStep,
-  scorer,
-  weigher,
-  wrapSelect,
-} from '@kv/core';
-import type { Tensor, ViewHook } from '@kv/core';
+import { attentionLast, compose, readCpu, state, view, onStep, scorer, weigher, wrapSelect } from '@kv/core';
+import { compile, runEvent } from '@kv/core/engine';
+import type { Tensor } from '@kv/core';
+import type { ViewHook } from '@kv/core/engine';
 import { topK } from '../compose/pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
 

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { blockAttention, cpu, overWindow, readCpu } from '@kv/core';
-import type { WindowBlock } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { blockAttention, overWindow } from '@kv/core/shared';
+import type { WindowBlock } from '@kv/core/shared';
 import { lengthsOf } from '../ops/agree.ts';
 import { numbers } from '../ops/arrays.ts';
 import { at } from './engine.ts';

@@ -1,7 +1,8 @@
-import { KvError, policyCalls, printCalls } from '@kv/core';
+import { KvError } from '@kv/core';
+import { policyCalls, printCalls } from '@kv/core/engine';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import type { Arg, Call } from '@kv/core';
+import type { Arg, Call } from '@kv/core/engine';
 
 const bare = fc.stringMatching(/^[a-zA-Z0-9@./*-][\w./@* -]{0,10}$/).map((name) => name.trim());
 const head = fc.oneof(

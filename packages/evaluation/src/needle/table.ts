@@ -1,5 +1,6 @@
-import { compile, KvError } from '@kv/core';
-import type { Compiled } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import type { Compiled } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';

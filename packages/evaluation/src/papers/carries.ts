@@ -1,4 +1,5 @@
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy, ProviderEngine } from '@kv/core';
 import { policyOf } from '../policies.ts';
 import type { Names } from '../policies.ts';

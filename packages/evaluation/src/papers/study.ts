@@ -1,5 +1,6 @@
 import { basename } from 'node:path';
-import { didYouMean, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { didYouMean } from '@kv/core/engine';
 import { heldOutBook, sentencesOf } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { digest } from '../jobs/store.ts';

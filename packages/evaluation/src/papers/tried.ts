@@ -1,4 +1,4 @@
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import { Sequence } from '@kv/models';
 import type { Observer } from '@kv/models';

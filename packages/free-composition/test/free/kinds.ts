@@ -1,5 +1,7 @@
-import { cadence, compile, entries } from '@kv/core';
-import type { AnyFactory, AnyScorer, Atom, Description, Phase, Piece } from '@kv/core';
+import { cadence, entries } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import type { AnyFactory, AnyScorer, Description, Phase, Piece } from '@kv/core';
+import type { Atom } from '@kv/core/engine';
 import { catalogue } from '@kv/policies';
 
 /** One choice of a kind: a piece, or none. */

@@ -1,4 +1,4 @@
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Backend } from '@kv/core';
 import type { Scene } from '@kv/laws';
 import { event, visible } from './play.ts';

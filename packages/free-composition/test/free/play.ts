@@ -1,5 +1,7 @@
-import { attentionMax, compile, cpu, planBudgets, runEvent, settle, signalKey } from '@kv/core';
-import type { AnySignal, Backend, Draft, EventLayer, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
+import { attentionMax, cpu } from '@kv/core';
+import { compile, planBudgets, runEvent, settle, signalKey } from '@kv/core/engine';
+import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
+import type { Draft, EventLayer } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';
 import { filesBeside } from './beside.ts';

@@ -1,7 +1,9 @@
-import { isState, runEvent, settle } from '@kv/core';
-import type { AnySignal, At, Compiled, Draft, EventLayer, Plan, Tensor } from '@kv/core';
+import { isState, runEvent, settle } from '@kv/core/engine';
+import type { AnySignal, At, Plan, Tensor } from '@kv/core';
+import type { Compiled, Draft, EventLayer } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
-import type { EventResult, EventTimes } from '@kv/models';
+import type { EventResult } from '@kv/models';
+import type { EventTimes } from '@kv/models/engine';
 import { encodeSlots } from '../operations.ts';
 import type { Selection } from './home.ts';
 import type { DeviceLayer } from './layer.ts';

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import type { Course } from '@kv/models';
+import type { Course } from '@kv/models/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { partOf, type Part } from './part.ts';

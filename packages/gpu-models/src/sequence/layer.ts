@@ -1,5 +1,6 @@
 import type { Tensor } from '@kv/core';
-import type { LayerSnapshot, ModelConfig, Watch } from '@kv/models';
+import type { ModelConfig } from '@kv/models';
+import type { LayerSnapshot, Watch } from '@kv/models/engine';
 import { addsTo } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';
 import { DeviceCache } from './cache.ts';

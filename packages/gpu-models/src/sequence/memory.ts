@@ -1,20 +1,21 @@
-import { KvError, sameSignal, signalKey } from '@kv/core';
-import type { AnySignal, Cell, Plan, Signal } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sameSignal, signalKey } from '@kv/core/engine';
+import type { AnySignal, Plan, Signal } from '@kv/core';
+import type { Cell } from '@kv/core/engine';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
-import { SequenceMemory, watchOf } from '@kv/models';
+import { SequenceMemory, watchOf } from '@kv/models/engine';
+import type { EventResult, MemoryOptions } from '@kv/models';
 import type {
   Ahead,
   Course,
   Decoder,
-  EventResult,
   EventTimes,
   FeedResult,
   FeedOptions,
   MemoryModel,
-  MemoryOptions,
   Place,
   Snapshot,
-} from '@kv/models';
+} from '@kv/models/engine';
 import type { DeviceRunnable } from '../engine.ts';
 import { aheadOf } from './ahead.ts';
 import {

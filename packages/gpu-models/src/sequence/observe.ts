@@ -1,7 +1,9 @@
-import { compile, id, KvError, signalKey } from '@kv/core';
-import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
+import { id, KvError } from '@kv/core';
+import { compile, signalKey } from '@kv/core/engine';
+import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
-import { makeRoom } from '@kv/models';
+import { makeRoom } from '@kv/models/engine';
 import { encodeSlots } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 import { devicePass } from './pass.ts';

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
-import type { Output } from '@kv/models';
+import type { Output } from '@kv/models/engine';
 import { encodeArgmax } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
-import type { Course, FeedOptions, Output } from '@kv/models';
+import type { Course, FeedOptions, Output } from '@kv/models/engine';
 import { rowsWith } from '../attend.ts';
 import { encodeSlots } from '../operations.ts';
 import { attendLayer } from './attend.ts';

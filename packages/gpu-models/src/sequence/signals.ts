@@ -1,8 +1,10 @@
-import { isState, KvError, signalKey } from '@kv/core';
+import { KvError } from '@kv/core';
+import { isState, signalKey } from '@kv/core/engine';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { layerAttention, notRemembered, statisticOf, sumRows, windowOf } from '@kv/models';
-import type { AttentionCounters, ModelConfig } from '@kv/models';
+import { layerAttention, notRemembered, statisticOf, sumRows, windowOf } from '@kv/models/engine';
+import type { ModelConfig } from '@kv/models';
+import type { AttentionCounters } from '@kv/models/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';

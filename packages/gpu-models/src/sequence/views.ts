@@ -1,4 +1,5 @@
-import type { AnySignal, At, Compiled, Tensor } from '@kv/core';
+import type { AnySignal, At, Tensor } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Scope } from '@kv/gpu';
 
 /**

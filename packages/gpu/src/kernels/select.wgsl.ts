@@ -1,4 +1,4 @@
-import { sizeOf } from '@kv/core';
+import { sizeOf } from '@kv/core/engine';
 import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 import { ORDERED } from './first-bad.wgsl.ts';

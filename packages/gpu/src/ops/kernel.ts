@@ -1,5 +1,7 @@
-import { KvError, sizeOf, takesLengths } from '@kv/core';
-import type { DType, Kernel, Primitives, Tensor } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sizeOf, takesLengths } from '@kv/core/engine';
+import type { Kernel, Tensor } from '@kv/core';
+import type { DType, Primitives } from '@kv/core/engine';
 import type { Recording } from '../encode.ts';
 import { THREADS } from '../shader.ts';
 import { bits, shaderText } from '../shader-text.ts';

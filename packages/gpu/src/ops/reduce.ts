@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import type { Primitives, Reduction, Tensor } from '@kv/core';
+import type { Tensor } from '@kv/core';
+import type { Primitives, Reduction } from '@kv/core/engine';
 import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { alongChannels } from '../kernels/along-channels.wgsl.ts';

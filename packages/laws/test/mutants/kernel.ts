@@ -1,4 +1,5 @@
-import { cpu, kernel as declared, primitivesOf, withMaths } from '@kv/core';
+import { cpu, kernel as declared } from '@kv/core';
+import { primitivesOf, withMaths } from '@kv/core/engine';
 import type { Backend, Kernel, Ops } from '@kv/core';
 import { kernel } from '../../src/kernel.ts';
 import type { KernelOptions } from '../../src/kernel.ts';

@@ -1,5 +1,6 @@
 import { normaliser, onStep } from '@kv/core';
-import type { Normaliser, Ops, Step, Tensor, Scores } from '@kv/core';
+import type { Normaliser, Ops, Tensor, Scores } from '@kv/core';
+import type { Step } from '@kv/core/engine';
 import { transform } from '../../src/transform.ts';
 import { field, memory, peek, withPadding } from './field.ts';
 import type { Field } from './field.ts';

@@ -1,5 +1,6 @@
-import { isState, runEvent, settle } from '@kv/core';
-import type { AnySignal, At, Backend, Compiled, Draft, EventLayer, Plan, State } from '@kv/core';
+import { isState, runEvent, settle } from '@kv/core/engine';
+import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
+import type { Compiled, Draft, EventLayer } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';

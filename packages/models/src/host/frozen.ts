@@ -1,4 +1,5 @@
-import type { At, Compiled } from '@kv/core';
+import type { At } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Projection } from './decoder.ts';
 
 /**

@@ -1,5 +1,7 @@
-import { compile, KvError } from '@kv/core';
-import type { Compiled, Policy } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import type { Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { sampler } from '../sampling.ts';
 import type { Model } from '../sequence/runtime.ts';
 import { yieldToEvents } from './yield-to-events.ts';

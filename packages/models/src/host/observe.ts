@@ -1,5 +1,6 @@
-import { signalKey } from '@kv/core';
-import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
+import { signalKey } from '@kv/core/engine';
+import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { makeRoom } from '../sequence/room.ts';
 import { attentionRows } from './attention-rows.ts';

@@ -1,4 +1,5 @@
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Model } from '../sequence/runtime.ts';
 import { Sequence } from './sequence.ts';

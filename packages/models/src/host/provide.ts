@@ -1,4 +1,5 @@
-import { isState, KvError, signalKey } from '@kv/core';
+import { KvError } from '@kv/core';
+import { isState, signalKey } from '@kv/core/engine';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';

@@ -1,5 +1,7 @@
-import { attentionLast, compile, emptyDraft, id, KvError, planBudgets, runSteps, slotsOf, union } from '@kv/core';
-import type { Backend, Budget, Compiled, Plan, Policy } from '@kv/core';
+import { attentionLast, id, KvError, slotsOf } from '@kv/core';
+import { compile, emptyDraft, planBudgets, runSteps, union } from '@kv/core/engine';
+import type { Backend, Budget, Plan, Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';

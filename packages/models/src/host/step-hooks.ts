@@ -1,5 +1,7 @@
-import { KvError, sameSignal, signalKey } from '@kv/core';
-import type { Cell, Signal } from '@kv/core';
+import { KvError } from '@kv/core';
+import { sameSignal, signalKey } from '@kv/core/engine';
+import type { Signal } from '@kv/core';
+import type { Cell } from '@kv/core/engine';
 import type { Course } from '../sequence/course.ts';
 import { writeState } from './event.ts';
 import type { HostState } from './host-state.ts';

@@ -1,4 +1,5 @@
-import type { AnySignal, At, Backend, Compiled, Tensor } from '@kv/core';
+import type { AnySignal, At, Backend, Tensor } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Visible } from '../attention/visible.ts';
 
 /**

@@ -1,4 +1,5 @@
-import { KvError, signalKey } from '@kv/core';
+import { KvError } from '@kv/core';
+import { signalKey } from '@kv/core/engine';
 import type { AnySignal, WindowStatistic } from '@kv/core';
 import type { SumRows } from '../sequence/snapshot.ts';
 import { weighs } from '../attention/window-statistic.ts';

@@ -1,5 +1,6 @@
-import { signalKey } from '@kv/core';
-import type { AnySignal, Compiled } from '@kv/core';
+import { signalKey } from '@kv/core/engine';
+import type { AnySignal } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { WindowColumns } from '../attention.ts';
 import { windowMean } from '../attention.ts';
 import type { Ledger } from '../ledger.ts';

@@ -1,5 +1,7 @@
-import { compile, id, isState, KvError, slotsOf, union } from '@kv/core';
-import type { Backend, Budget, Compiled, Policy } from '@kv/core';
+import { id, KvError, slotsOf } from '@kv/core';
+import { compile, isState, union } from '@kv/core/engine';
+import type { Backend, Budget, Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { fileSource } from '../checkpoint/source.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';

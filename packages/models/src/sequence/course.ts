@@ -1,5 +1,6 @@
 import { slotsOf } from '@kv/core';
-import type { Budget, Compiled } from '@kv/core';
+import type { Budget } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 
 /** Milliseconds of the stages of events. */
 export interface EventTimes {

@@ -1,4 +1,5 @@
-import type { AnySignal, At, Backend, Compiled, Plan, Tensor } from '@kv/core';
+import type { AnySignal, At, Backend, Plan, Tensor } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import type { Ledger } from '../ledger.ts';
 import type { Draw } from '../sampling.ts';
 import type { Course, EventResult, EventTimes } from './course.ts';

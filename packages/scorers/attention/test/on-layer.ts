@@ -1,5 +1,7 @@
-import { compile, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
-import type { AnySignal, Draft, Piece, Tensor } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
+import type { AnySignal, Piece, Tensor } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
 import type { Layer } from '@kv/laws';
 
 const { ops } = cpu;

@@ -1,4 +1,5 @@
-import { blockAttention, count, keys, overWindow, positions, queries, values, weigher } from '@kv/core';
+import { count, keys, positions, queries, values, weigher } from '@kv/core';
+import { blockAttention, overWindow } from '@kv/core/shared';
 import { squaredErrors } from './squared-errors.ts';
 
 /**

@@ -1,4 +1,5 @@
-import { kernel, plainProducts } from '@kv/core';
+import { kernel } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 
 /**
  * Σ over the rows of each head of (p / (1 - p))² |v - o|², the odds finite as `ops.odds` has them: weights p `[r, n]`,

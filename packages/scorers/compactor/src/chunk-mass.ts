@@ -1,4 +1,5 @@
-import { kernel, plainProducts } from '@kv/core';
+import { kernel } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 import type { Products } from '@kv/core';
 
 const inputs = { queries: 'f32', keys: 'f32', positions: 'u32' } as const,

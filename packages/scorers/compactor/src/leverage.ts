@@ -1,4 +1,5 @@
-import { gram, inverse, keys, number, positions, quadratic, rope, turn, weigher } from '@kv/core';
+import { keys, number, positions, rope, weigher } from '@kv/core';
+import { gram, inverse, quadratic, turn } from '@kv/core/shared';
 
 /**
  * Leverage scores of the keys before rotation: xᵀ (XᵀX + jitter I)^-1 x of every centred key x of a head, the share of

@@ -1,4 +1,4 @@
-import { turn } from '@kv/core';
+import { turn } from '@kv/core/shared';
 import type { Place, Rope, Tensor } from '@kv/core';
 
 /**

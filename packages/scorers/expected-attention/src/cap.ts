@@ -1,18 +1,5 @@
-import {
-  count,
-  gram,
-  inverse,
-  keys,
-  LOWEST,
-  number,
-  positions,
-  quadratic,
-  queries,
-  rope,
-  values,
-  weigher,
-  whole,
-} from '@kv/core';
+import { count, keys, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
+import { gram, inverse, quadratic } from '@kv/core/shared';
 import { ahead, past } from './ahead.ts';
 
 /** Added to the weights inside the matrix, as kvpress does. */

@@ -1,19 +1,5 @@
-import {
-  count,
-  flag,
-  gram,
-  keys,
-  KvError,
-  LOWEST,
-  number,
-  positions,
-  quadratic,
-  queries,
-  rope,
-  values,
-  weigher,
-  whole,
-} from '@kv/core';
+import { count, flag, keys, KvError, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
+import { gram, quadratic } from '@kv/core/shared';
 import type { Place, Rope, Scores, Settled, Tensor } from '@kv/core';
 import { ahead, aheadBothWays, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';

@@ -1,4 +1,5 @@
-import { besideModel, KvError, readTensorFile, tensorFile, turned } from '@kv/core';
+import { besideModel, KvError, readTensorFile, tensorFile } from '@kv/core';
+import { turned } from '@kv/core/shared';
 import type { Signal } from '@kv/core';
 
 /** One layer's queries before rotation, over calibration texts. */

@@ -1,4 +1,5 @@
-import { kernel, keys, plainProducts, scorer } from '@kv/core';
+import { kernel, keys, scorer } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
 const SPAN = 256,

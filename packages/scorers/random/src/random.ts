@@ -1,4 +1,5 @@
-import { number, positions, uniformHash, weigher } from '@kv/core';
+import { number, positions, weigher } from '@kv/core';
+import { uniformHash } from '@kv/core/shared';
 
 /**
  * Random eviction: a hash of (seed, layer, KV head, position) in [0, 1), the floor that every method must beat.

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, tensorFile } from '@kv/core';
+import { apply, tensorFile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { ProviderEngine, Tokens } from '@kv/core';
 import { each, scorerLaws } from '@kv/laws';
 import {

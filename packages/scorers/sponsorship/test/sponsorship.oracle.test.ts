@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { apply, compile, cpu, isState, readCpu } from '@kv/core';
-import type { Cell, Tensor } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/core';
+import { compile, isState } from '@kv/core/engine';
+import type { Tensor } from '@kv/core';
+import type { Cell } from '@kv/core/engine';
 import { detector, learnRank, pension, ranker, recency, sponsorship, structure } from '../src/index.ts';
 import { vouchersOracle } from './sponsorship.oracle.ts';
 

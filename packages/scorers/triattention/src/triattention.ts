@@ -1,4 +1,5 @@
-import { count, kernel, keys, KvError, plainProducts, rope, scorer } from '@kv/core';
+import { count, kernel, keys, KvError, rope, scorer } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 import type { Rope } from '@kv/core';
 import { preRope } from './pre-rope.ts';
 import type { PreRope } from './pre-rope.ts';

@@ -1,4 +1,5 @@
-import { blockAttention, count, keys, odd, overWindow, positions, queries, weigher } from '@kv/core';
+import { count, keys, odd, positions, queries, weigher } from '@kv/core';
+import { blockAttention, overWindow } from '@kv/core/shared';
 
 /**
  * DefensiveKV's worst case: the largest attention that a slot received from any of the last w queries and heads of its

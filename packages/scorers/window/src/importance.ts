@@ -1,4 +1,5 @@
-import { count, keys, LOWEST, odd, overWindow, queries, weigher } from '@kv/core';
+import { count, keys, LOWEST, odd, queries, weigher } from '@kv/core';
+import { overWindow } from '@kv/core/shared';
 
 /**
  * R-KV's importance: for each of the last w queries the softmax, over the slots before the window, of the largest logit

@@ -1,4 +1,5 @@
-import { dotWith, kernel, keys, number, plainProducts, weigher } from '@kv/core';
+import { kernel, keys, number, weigher } from '@kv/core';
+import { dotWith, plainProducts } from '@kv/core/shared';
 
 /** Slots that are compared with each other together. */
 const BLOCK = 64;

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, selector } from '@kv/core';
+import { apply, compose, selector } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { defensive, finch, importance, lastNear, redundancy, scissorhands } from '../src/index.ts';

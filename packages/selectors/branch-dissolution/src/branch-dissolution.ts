@@ -1,4 +1,5 @@
-import { count, kernel, KvError, LOWEST, oneOf, placeInUnit, unitSelector } from '@kv/core';
+import { count, kernel, KvError, LOWEST, oneOf, unitSelector } from '@kv/core';
+import { placeInUnit } from '@kv/core/shared';
 
 /**
  * Branch dissolution: units go from the lowest score up until the budget is met; the one at the border keeps its best

@@ -1,4 +1,5 @@
-import { kernel, keys, plainProducts, queries, scorer } from '@kv/core';
+import { kernel, keys, queries, scorer } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 
 /** Inner products of the newest query with every key over sqrt(d); rows that are not active read no key and stay 0. */
 export const activeDots = kernel({

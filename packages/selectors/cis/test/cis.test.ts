@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, isState, mandatory, readCpu, runSteps, view } from '@kv/core';
-import type { Piece, Tensor, ViewHook } from '@kv/core';
+import { apply, compose, cpu, mandatory, readCpu, view } from '@kv/core';
+import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
+import type { Piece, Tensor } from '@kv/core';
+import type { ViewHook } from '@kv/core/engine';
 import { each, kernelLaws, scorerLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
 import { activeDots, cis, dots, newestKey } from '../src/index.ts';

@@ -1,4 +1,5 @@
-import { inner, kernel } from '@kv/core';
+import { kernel } from '@kv/core';
+import { inner } from '@kv/core/shared';
 
 /**
  * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0

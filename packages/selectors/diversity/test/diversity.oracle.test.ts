@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, readCpu, runSteps, shaper, traceOps, zScore } from '@kv/core';
+import { apply, compose, cpu, readCpu, shaper, zScore } from '@kv/core';
+import { compile, emptyDraft, runSteps, traceOps } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { scene, sceneSpecs } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, cpu, isState, mandatory, readCpu, scorer, view } from '@kv/core';
-import type { Piece, Signal, Tensor, ViewHook } from '@kv/core';
+import { compose, cpu, mandatory, readCpu, scorer, view } from '@kv/core';
+import { compile, isState } from '@kv/core/engine';
+import type { Piece, Signal, Tensor } from '@kv/core';
+import type { ViewHook } from '@kv/core/engine';
 import { each, kernelLaws, sharingLaws } from '@kv/laws';
 import { topK } from '@kv/selectors-top-k';
 import { layerOverlaps, leaders, listed, ofLayer, overlaps, rowsOfLeaders, sharedSets } from '../src/index.ts';

@@ -1,4 +1,5 @@
-import { placeInUnit, selector } from '@kv/core';
+import { selector } from '@kv/core';
+import { placeInUnit } from '@kv/core/shared';
 
 /**
  * Quotas: every unit keeps its own best slots, in proportion to its size.

@@ -1,5 +1,6 @@
 import { randomInt } from 'node:crypto';
-import { compile, entries, KvError, parsePolicy } from '@kv/core';
+import { entries, KvError, parsePolicy } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Policy, Registry } from '@kv/core';
 import { slotsOf } from '@kv/models';
 import type { Budget, Model } from '@kv/models';

@@ -1,6 +1,8 @@
-import { isState } from '@kv/core';
-import type { AnySignal, Compiled } from '@kv/core';
-import { slotsOf, waits, watchOf } from '@kv/models';
+import { isState } from '@kv/core/engine';
+import type { AnySignal } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
+import { slotsOf } from '@kv/models';
+import { waits, watchOf } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 
 /** What a sequence is to go by. */

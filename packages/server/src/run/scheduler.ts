@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
-import { createPrefixStore, Sequence, stepTogether } from '@kv/models';
+import { createPrefixStore, Sequence } from '@kv/models';
+import { stepTogether } from '@kv/models/engine';
 import type { Model, PrefixStore } from '@kv/models';
 import { likelihood } from '../protocol/logprobs.ts';
 import type { Scored } from '../protocol/logprobs.ts';

@@ -1,16 +1,5 @@
-import {
-  as,
-  attentionLast,
-  count,
-  number,
-  onCompact,
-  onStep,
-  positions,
-  state,
-  uniformHash,
-  values,
-  whole,
-} from '@kv/core';
+import { as, attentionLast, count, number, onCompact, onStep, positions, state, values, whole } from '@kv/core';
+import { uniformHash } from '@kv/core/shared';
 import { foldAhead, shareAhead } from './ahead.ts';
 
 /** Attention received from the tokens generated so far, mean of a head group, `[G, n]`. */

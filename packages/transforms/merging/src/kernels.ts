@@ -1,4 +1,5 @@
-import { kernel, plainProducts } from '@kv/core';
+import { kernel } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 
 /**
  * For every slot the kept slot whose unit key is nearest, ties to the lower one; 0 where none is kept. `[G, n, d]` to

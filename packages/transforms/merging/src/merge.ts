@@ -1,4 +1,5 @@
-import { dotWith, keys, number, onCompact, values } from '@kv/core';
+import { keys, number, onCompact, values } from '@kv/core';
+import { dotWith } from '@kv/core/shared';
 import { foldInto, nearestKept } from './kernels.ts';
 
 /**

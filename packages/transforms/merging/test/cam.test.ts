@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { compile, cpu, emptyDraft, isState, readCpu, traceOps, uniformHash } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, isState, traceOps } from '@kv/core/engine';
+import { uniformHash } from '@kv/core/shared';
 import type { Ops, Signal, Tensor } from '@kv/core';
 import { each, kernelLaws } from '@kv/laws';
 import { cam, foldAhead, shareAhead } from '../src/index.ts';

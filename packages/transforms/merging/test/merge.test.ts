@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { compile, cpu, emptyDraft, readCpu, traceOps } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, traceOps } from '@kv/core/engine';
 import type { Ops, Tensor } from '@kv/core';
 import { each, kernelLaws } from '@kv/laws';
 import { foldInto, merge, nearestKept } from '../src/index.ts';

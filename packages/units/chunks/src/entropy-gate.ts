@@ -1,4 +1,5 @@
-import { count, layerMean, LOWEST, placeInUnit, positions, transform } from '@kv/core';
+import { count, layerMean, LOWEST, positions, transform } from '@kv/core';
+import { placeInUnit } from '@kv/core/shared';
 import type { Mask, Ops, Tensor } from '@kv/core';
 import { cut, size } from './chunks.ts';
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, cpu, emptyDraft, readCpu, runSteps } from '@kv/core';
+import { cpu, readCpu } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { each, scene, sceneSpecs, unitLaws } from '@kv/laws';
 import { chunks } from '../src/index.ts';
 import { chunksOracle } from './chunks.oracle.ts';

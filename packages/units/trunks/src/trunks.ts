@@ -1,4 +1,5 @@
-import { count, number, orWord, placeInUnit, positions, tokens, unit, whole } from '@kv/core';
+import { count, number, positions, tokens, unit, whole } from '@kv/core';
+import { orWord, placeInUnit } from '@kv/core/shared';
 import type { Cut, Place, Tensor } from '@kv/core';
 import { coAttention } from './co-attention.ts';
 import { byPosition, firstEdges, parts, remembered, sentenceSpans, stretches, trunkSpans } from './cut.ts';

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { compile, compose, cpu, emptyDraft, isState, mandatory, readCpu, runSteps } from '@kv/core';
-import type { AnySignal, At, Cell, Draft, Tensor } from '@kv/core';
+import { compose, cpu, mandatory, readCpu } from '@kv/core';
+import { compile, emptyDraft, isState, runSteps } from '@kv/core/engine';
+import type { AnySignal, At, Tensor } from '@kv/core';
+import type { Cell, Draft } from '@kv/core/engine';
 import { each, kernelLaws, unitLaws } from '@kv/laws';
 import type { LawOptions } from '@kv/laws';
 import { breath, carried, coAttention, collector, holding, resonance, trunks } from '../src/index.ts';

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compile, cpu, emptyDraft, KvError, runSteps } from '@kv/core';
+import { cpu, KvError } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { sentences } from '../src/index.ts';
 import { noise, randomTokens, sentencesOf } from './given.ts';
 

@@ -1,8 +1,10 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { expect, test } from 'vitest';
-import { apply, compile, compose, cpu, emptyDraft, runSteps } from '@kv/core';
-import type { Draft, Piece } from '@kv/core';
+import { apply, compose, cpu } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
+import type { Piece } from '@kv/core';
+import type { Draft } from '@kv/core/engine';
 import { centrality, coAttention, collector, coverage, saliency, standout, trunks } from '../src/index.ts';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { asSignal, noise, randomEdges, randomTokens, sentencesOf } from './given.ts';

@@ -1,4 +1,5 @@
-import { allocator, apportion } from '@kv/core';
+import { allocator } from '@kv/core';
+import { apportion } from '@kv/core/shared';
 
 /**
  * A rising line: each head of layer l of L gets `mean * (0.5 + l / (L - 1))` slots, with the same sum.

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { compile, planBudgets } from '@kv/core';
+import { compile, planBudgets } from '@kv/core/engine';
 import { allocatorLaws, each } from '@kv/laws';
 import { __camel__ } from '../src/index.ts';
 import { oracle } from './__name__.oracle.ts';

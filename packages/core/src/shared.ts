@@ -1,0 +1,12 @@
+/** What kernels of several pieces share with each other: parts of their references and of their WGSL. */
+
+export { apportion } from './apportion.ts';
+export { orWord } from './option.ts';
+export { inner, plainProducts } from './cpu/reduce.ts';
+export { dotWith } from './dot-with.ts';
+export { gram, inverse, quadratic } from './matrices.ts';
+export { turn, turned } from './turn.ts';
+export { placeInUnit } from './place-in-unit.ts';
+export { uniformHash } from './uniform-hash.ts';
+export { blockAttention, causalDot, overWindow } from './window-blocks.ts';
+export type { WindowBlock } from './window-blocks.ts';
