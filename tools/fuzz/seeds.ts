@@ -3,7 +3,7 @@ import type { CacheShape } from '../../packages/models/src/saved/layout.ts';
 import { layoutOf, bytesOf } from '../../packages/models/src/saved/layout.ts';
 import { writeSaved } from '../../packages/models/src/saved/file.ts';
 import type { Manifest } from '../../packages/models/src/saved/manifest.ts';
-import { f32, i32, kind, list, string, u32, writeGguf } from '../../packages/models/test/gguf-file.ts';
+import { f32, i32, kind, list, string, u32, writeGguf } from '../../packages/model-testing/src/gguf-file.ts';
 import { writeSafetensors } from '../../packages/models/test/safetensors-file.ts';
 
 const fixtures = new URL('../../packages/models/test/fixtures/', import.meta.url);

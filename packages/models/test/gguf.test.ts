@@ -22,7 +22,7 @@ import {
   writeGguf,
   type GgufParts,
   type GgufWritten,
-} from './gguf-file.ts';
+} from '@kv/model-testing/gguf-file';
 import { shared } from './shared.ts';
 
 const written = (file: string): Uint8Array<ArrayBuffer> => Uint8Array.from(readFileSync(fixture(file)));

@@ -1,28 +1,29 @@
-import { KvError, retain, slotsOf } from '@kv/core';
-import type { Budget, Policy, RetainedState } from '@kv/core';
+import { compile, KvError, retain, slotsOf } from '@kv/core';
+import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
+import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
 import { expectTextual } from './demands.ts';
-import { tokensOf, type LlamaSequenceLike } from './tokens.ts';
+import { tokensOf } from './tokens.ts';
 
 export interface RetainTokensOptions {
   readonly policy: Policy;
   /** Tokens that stay, or a share of those seen. */
   readonly budget: Budget;
 }
-/** Tokens from `start` up to `end`, which goes. */
-export interface TokenRange {
-  readonly start: number;
-  readonly end: number;
-}
 
-/** What a sequence has been through. */
-interface Past {
+/** A sequence before or after an event. */
+interface Moment {
   /** All tokens seen, evicted ones included. */
-  readonly ids: readonly number[];
-  /** Positions that the last event kept. */
-  readonly kept: readonly number[];
+  readonly tokens: Tokens & { readonly ids: readonly Token[] };
+  /** Positions of the tokens that it holds. */
+  readonly positions: readonly number[];
+  /** 1 where it holds token 0 although the policy does not. */
+  readonly beside: 0 | 1;
+  /** What the policy of this label remembers. */
   readonly state: RetainedState;
+  readonly label: string;
 }
-const pasts = new WeakMap<object, Map<Policy, Past>>();
+/** The last event of a sequence: what was proposed may not have been erased. */
+const events = new WeakMap<LlamaContextSequence, readonly [before: Moment, after: Moment]>();
 
 /**
  * Token ranges that a policy would erase now: what a `contextShift.strategy` returns, or `eraseContextTokenRanges`
@@ -32,61 +33,76 @@ const pasts = new WeakMap<object, Map<Policy, Past>>();
  * context, and for models with sliding windows or recurrent layers.
  */
 export async function retainTokens(
-  sequence: LlamaSequenceLike,
+  sequence: LlamaContextSequence,
   { policy, budget }: RetainTokensOptions,
-): Promise<TokenRange[]> {
+): Promise<ContextTokensDeleteRange[]> {
   expectTextual(policy, 'retainTokens');
-  const { model, context } = sequence,
-    { isRecurrent, isHybrid, swaSize } = model.fileInsights ?? {};
-  if (isRecurrent || isHybrid || swaSize)
-    throw new KvError(
-      'retainTokens',
-      `expected a model of plain attention, got one ${swaSize ? `that sees ${swaSize} tokens` : 'with recurrent layers'}, whose erased tokens would cost a new evaluation`,
-    );
-  const now = sequence.contextTokens,
-    { ids, positions, state } = continued(now, pasts.get(sequence)?.get(policy)),
-    slots = slotsOf(budget, ids.length);
-  if (slots + 1 >= context.contextSize)
-    throw new KvError('budget', `must leave room in a context of ${context.contextSize} tokens, got ${slots}`);
-  if (now.length <= slots) return [];
-  const { slots: sets, state: next } = await retain(
+  expectPlain(sequence);
+  const { label } = compile(policy),
+    { contextTokens, contextSize, model } = sequence,
+    before = momentOf(contextTokens, label, events.get(sequence) ?? [], model.tokenizer),
+    { tokens, positions, beside, state } = before,
+    slots = slotsOf(budget, tokens.ids.length);
+  // llama.cpp makes room at one token less than its context, and token 0 stays too
+  if (slots + 2 >= contextSize)
+    throw new KvError('budget', `must leave room in a context of ${contextSize} tokens, got ${slots}`);
+  const held = positions.slice(beside);
+  if (held.length <= slots) return [];
+  const kept = await retain(
       policy,
       {
-        layers: [{ positions: { data: Uint32Array.from(positions), shape: [1, positions.length] } }],
+        layers: [{ positions: { data: Uint32Array.from(held), shape: [1, held.length] } }],
         queryHeads: 1,
-        length: ids.length,
-        promptLength: ids.length,
-        tokens: tokensOf(ids, model),
+        length: tokens.ids.length,
+        promptLength: tokens.ids.length,
+        tokens,
         state,
       },
       { budget: slots },
     ),
-    stays = new Set([0, ...sets[0][0]]),
-    kept = positions.filter((_, slot) => stays.has(slot));
-  const known = pasts.get(sequence) ?? new Map<Policy, Past>();
-  pasts.set(sequence, known.set(policy, { ids, kept, state: next }));
-  return rangesWithout(stays, now.length);
+    stays = new Set(Array.from(kept.slots[0][0], (slot) => slot + beside)),
+    alone = stays.has(0) ? 0 : 1;
+  stays.add(0);
+  const left = positions.filter((_, slot) => stays.has(slot));
+  events.set(sequence, [before, { ...before, positions: left, beside: alone, state: kept.state }]);
+  return rangesWithout(stays, positions.length);
 }
 
-/** What of a sequence is new since the last event; where it is another text by now, it begins anew. */
-function continued(
-  now: readonly number[],
-  past: Past | undefined,
-): { readonly ids: readonly number[]; readonly positions: readonly number[]; readonly state: RetainedState } {
-  const count = past?.kept.length ?? 0;
-  if (!past || count > now.length || past.kept.some((position, slot) => past.ids[position] !== now[slot]))
-    return { ids: [...now], positions: Array.from(now, (_, i) => i), state: new Map() };
-  const fresh = now.slice(count);
+function expectPlain({ model: { fileInsights } }: LlamaContextSequence): void {
+  const { isRecurrent, isHybrid, swaSize } = fileInsights;
+  if (isRecurrent || isHybrid || swaSize !== undefined)
+    throw new KvError(
+      'retainTokens',
+      `expected a model of plain attention, got one ${swaSize === undefined ? 'with recurrent layers' : `that sees ${swaSize} tokens`}, whose erased tokens would cost a new evaluation`,
+    );
+}
+
+/** Whether a sequence goes on from what it held. */
+const follows = (now: readonly Token[], { tokens: { ids }, positions }: Moment): boolean =>
+  positions.length <= now.length && positions.every((position, slot) => ids[position] === now[slot]);
+
+/** The sequence as it is now; where it does not go on from its last event, it begins anew. */
+function momentOf(
+  now: readonly Token[],
+  label: string,
+  event: readonly Moment[],
+  tokenizer: Pick<Tokenizer, 'detokenize'>,
+): Moment {
+  const last = event.find((moment) => follows(now, moment)),
+    fresh = now.slice(last?.positions.length ?? 0),
+    seen = last?.tokens.ids.length ?? 0,
+    ids = [...(last?.tokens.ids ?? []), ...fresh];
   return {
-    ids: [...past.ids, ...fresh],
-    positions: [...past.kept, ...fresh.map((_, i) => past.ids.length + i)],
-    // Of token 0, which the policy may have dropped, it remembers nothing.
-    state: past.state,
+    tokens: { ...tokensOf(ids, tokenizer, last?.tokens), ids },
+    positions: [...(last?.positions ?? []), ...fresh.map((_, i) => seen + i)],
+    beside: last?.beside ?? 0,
+    label,
+    state: last?.label === label ? last.state : new Map(),
   };
 }
 
-function rangesWithout(stays: ReadonlySet<number>, length: number): TokenRange[] {
-  const ranges: { start: number; end: number }[] = [];
+function rangesWithout(stays: ReadonlySet<number>, length: number): ContextTokensDeleteRange[] {
+  const ranges: ContextTokensDeleteRange[] = [];
   for (let slot = 0; slot < length; slot++) {
     if (stays.has(slot)) continue;
     const last = ranges.at(-1);

@@ -1,29 +1,24 @@
 import type { Tokens } from '@kv/core';
+import type { Token, Tokenizer } from 'node-llama-cpp';
 
-/** What is used of a model of node-llama-cpp. */
-export interface LlamaModelLike {
-  detokenize(tokens: readonly number[], specialTokens?: boolean, lastTokens?: readonly number[]): string;
-  readonly fileInsights?: {
-    readonly isRecurrent?: boolean;
-    readonly isHybrid?: boolean;
-    readonly swaSize?: number | undefined;
-  };
-}
-/** What is used of a `LlamaContextSequence`. */
-export interface LlamaSequenceLike {
-  readonly contextTokens: readonly number[];
-  readonly context: { readonly contextSize: number };
-  readonly model: LlamaModelLike;
-}
+/** Tokens before a piece of text, by which the tokenizer knows whether a word begins there. */
+const BEFORE = 8;
+/** What half a character reads as. */
+const HALF = '\uFFFD';
 
-/** Ids, text and offsets of a sequence; tokens that make up one character have its text together. */
-export function tokensOf(ids: readonly number[], { detokenize }: Pick<LlamaModelLike, 'detokenize'>): Tokens {
-  const offsets: [number, number][] = [];
-  let text = '',
-    done = 0;
-  for (let end = 1; end <= ids.length; end++) {
-    const piece = detokenize(ids.slice(done, end), true, ids.slice(Math.max(0, done - 8), done));
-    if (piece.endsWith('\uFFFD') && end < ids.length && end - done < 4) continue;
+/**
+ * Ids, text and offsets of a sequence; tokens that make up one character have its text together.
+ *
+ * @param known those of the sequence's first tokens, which are not read again.
+ */
+export function tokensOf(ids: readonly Token[], { detokenize }: Pick<Tokenizer, 'detokenize'>, known?: Tokens): Tokens {
+  const first = known && !known.text.endsWith(HALF) ? known : { ids: [], text: '', offsets: [] },
+    offsets = [...first.offsets];
+  let { text } = first,
+    done = first.ids.length;
+  for (let end = done + 1; end <= ids.length; end++) {
+    const piece = detokenize(ids.slice(done, end), true, ids.slice(Math.max(0, done - BEFORE), done));
+    if (piece.endsWith(HALF) && end < ids.length && end - done < 4) continue;
     while (offsets.length < end) offsets.push([text.length, text.length + piece.length]);
     text += piece;
     done = end;

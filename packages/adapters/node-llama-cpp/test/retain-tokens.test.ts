@@ -1,69 +1,146 @@
 import fc from 'fast-check';
-import { policy } from '@kv/policies';
-import { expect, test } from 'vitest';
-import {
-  retainHistory,
-  retainTokens,
-  type HistoryItem,
-  type LlamaSequenceLike,
-  type TokenRange,
-} from '../src/index.ts';
+import { compose, retain, scorer, state, tokens } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { generate, loadModel } from '@kv/models';
+import { parsePolicy, policy, policyNames } from '@kv/policies';
+import { topK } from '@kv/selectors-top-k';
+import type { LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
+import { beforeAll, expect, test } from 'vitest';
+import { retainTokens } from '../src/index.ts';
+import { tokensOf } from '../src/tokens.ts';
+import { answered, embeddedLlama, sequenceOf, textOf } from './llama.ts';
 
-/** A sequence as node-llama-cpp keeps one: a list of tokens, here characters, of which ranges are erased. */
-class Characters implements LlamaSequenceLike {
-  contextTokens: number[] = [];
-  readonly context = { contextSize: 100 };
-  readonly model = {
-    detokenize: (tokens: readonly number[]): string => String.fromCharCode(...tokens),
-    fileInsights: {} as { swaSize?: number },
-  };
-  add(text: string): this {
-    this.contextTokens.push(...Array.from(text, (c) => c.charCodeAt(0)));
-    return this;
-  }
-  erase(ranges: readonly TokenRange[]): void {
-    this.contextTokens = this.contextTokens.filter((_, i) => !ranges.some(({ start, end }) => start <= i && i < end));
-  }
-  get text(): string {
-    return this.model.detokenize(this.contextTokens);
-  }
+let model: LlamaModel, plain: LlamaContextSequence;
+beforeAll(async () => {
+  model = await embeddedLlama();
+  plain = await sequenceOf(model, 256);
+}, 120_000);
+
+/** The sequence with this text instead of what it held; capitals are tokens of their own. */
+async function holding(text: string, sequence = plain): Promise<LlamaContextSequence> {
+  await sequence.clearHistory();
+  await add(sequence, text);
+  return sequence;
 }
+const add = (sequence: LlamaContextSequence, text: string): Promise<void> =>
+  sequence.evaluateWithoutGeneratingNewTokens(model.tokenize(text));
 const streaming = policy('streaming', { sinks: 2 });
+async function evict(sequence: LlamaContextSequence, under: Policy, budget: number): Promise<void> {
+  await sequence.eraseContextTokenRanges(await retainTokens(sequence, { policy: under, budget }));
+}
+
+test('the model, in this engine and in @kv/models: the same ids, offsets and answer', async () => {
+  const ours = await loadModel('embedded'),
+    prompt = `The boys – “all” of them, naïve 🥊 – walked on. The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(9)}\nThe secret code is:`,
+    { ids, offsets } = ours.tokenizer.encode(prompt),
+    [, ...rest] = ids; // <s>, which llama.cpp sets by itself
+  expect(model.tokenize(prompt)).toEqual(rest);
+  const read = tokensOf(rest as Token[], model.tokenizer);
+  expect(read.text).toBe(prompt);
+  expect(read.offsets).toEqual(offsets.slice(1));
+  const sequence = await sequenceOf(model, 512),
+    { text } = await generate(ours, { prompt, maxNewTokens: 12, stop: ['.'] });
+  expect(await answered(sequence, prompt)).toBe(text.split('.')[0].trim());
+});
 
 test('the first tokens and the newest stay, at every event by their original positions', async () => {
-  const sequence = new Characters().add('abcdefghijklmnop');
-  sequence.erase(await retainTokens(sequence, { policy: streaming, budget: 6 }));
-  expect(sequence.text).toBe('abmnop');
-  sequence.add('qrstuv');
-  sequence.erase(await retainTokens(sequence, { policy: streaming, budget: 6 }));
-  expect(sequence.text).toBe('abstuv');
+  const sequence = await holding('ABCDEFGHIJKLMNOP');
+  await evict(sequence, streaming, 6);
+  expect(textOf(sequence)).toBe('ABMNOP');
+  await add(sequence, 'QRSTUV');
+  await evict(sequence, streaming, 6);
+  expect(textOf(sequence)).toBe('ABSTUV');
   expect(await retainTokens(sequence, { policy: streaming, budget: 6 })).toEqual([]);
 });
 
-test('whatever the policy and the text: ranges ascend apart, token 0 stays, and the budget is kept beside it', () =>
+test('a proposal that is not carried out changes nothing', async () => {
+  const sequence = await holding('ABCDEFGHIJ'),
+    odd = compose(
+      scorer('odd', { needs: [tokens] }, ({ ops, at, tokens: { ids } }) =>
+        ops.from(
+          { data: Float32Array.from({ length: at.slots }, (_, i) => ids.length * (i % 2)), shape: [1, at.slots] },
+          'f32',
+        ),
+      )(),
+      topK(),
+    );
+  const proposed = await retainTokens(sequence, { policy: odd, budget: 4 });
+  await retainTokens(sequence, { policy: streaming, budget: 4 });
+  expect(await retainTokens(sequence, { policy: odd, budget: 4 })).toEqual(proposed);
+});
+
+test('what pieces remember comes along, also where token 0 stays although they dropped it', async () => {
+  const looks = state('looks', { kind: 'slot', rows: 'kv' }),
+    seen: number[][] = [];
+  const watching = compose(
+    scorer('watching', { needs: [looks] }, ({ ops, at, looks: before }) => {
+      return {
+        scores: ops.add(
+          ops.from({ data: Float32Array.from({ length: at.slots }, (_, i) => i), shape: [1, at.slots] }, 'f32'),
+          0,
+        ),
+        state: { looks: ops.add(before, 1) },
+      };
+    })(),
+    topK(),
+  );
+  const sequence = await holding('ABCDEFGH');
+  await evict(sequence, watching, 4);
+  expect(textOf(sequence)).toBe('AEFGH');
+  await add(sequence, 'IJ');
+  const last = compose(
+    scorer('watching', { needs: [looks] }, ({ ops, looks: before }) => {
+      seen.push(Array.from((before as unknown as { data: Float32Array }).data));
+      return { scores: ops.add(before, 0), state: { looks: ops.add(before, 1) } };
+    })(),
+    topK(),
+  );
+  await evict(sequence, last, 3);
+  expect(seen).toEqual([[1, 1, 1, 1, 0, 0]]);
+  expect(textOf(sequence)).toBe('AEFG');
+});
+
+test('whatever the policy and the text: what core keeps of it stays, token 0 beside it', () =>
   fc.assert(
     fc.asyncProperty(
       fc.constantFrom('streaming', 'rarity', 'random', 'frequency', 'recency', 'structure', 'sponsorship', 'taFast'),
-      fc.array(fc.string({ minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 3 }),
+      fc.array(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 3 }),
       fc.integer({ min: 8, max: 20 }),
       async (name, texts, budget) => {
-        const sequence = new Characters(),
-          under = policy(name as 'streaming');
+        const under = policy(name as 'streaming');
+        const sequence = await holding('', plain),
+          all: Token[] = [];
+        let held: number[] = [],
+          remembered: Awaited<ReturnType<typeof retain>>['state'] = new Map();
         for (const text of texts) {
-          const first = sequence.add(text).contextTokens[0],
-            ranges = await retainTokens(sequence, { policy: under, budget }).catch((error: Error) => {
-              if (!error.message.includes('slots are forced')) throw error;
-              return [];
-            });
-          for (const [i, { start, end }] of ranges.entries()) {
-            expect(start).toBeGreaterThan(ranges[i - 1]?.end ?? 0);
-            expect(end).toBeGreaterThan(start);
+          const fresh = model.tokenize(text);
+          if (sequence.contextTokens.length + fresh.length > 250) return;
+          held.push(...fresh.map((_, i) => all.length + i));
+          all.push(...fresh);
+          await sequence.evaluateWithoutGeneratingNewTokens(fresh);
+          if (held.length > budget) {
+            const want = await retain(
+              under,
+              {
+                layers: [{ positions: { data: Uint32Array.from(held), shape: [1, held.length] } }],
+                queryHeads: 1,
+                length: all.length,
+                promptLength: all.length,
+                tokens: tokensOf(all, model.tokenizer),
+                state: remembered,
+              },
+              { budget },
+            ).catch((error: Error) => error);
+            if (want instanceof Error) {
+              await expect(evict(sequence, under, budget)).rejects.toThrow(want.message);
+              return;
+            }
+            held = Array.from(want.positions[0][0]);
+            remembered = want.state;
           }
-          if (ranges.length > 0) {
-            sequence.erase(ranges);
-            expect(sequence.contextTokens.length).toBeLessThanOrEqual(budget + 1);
-          }
-          expect(sequence.contextTokens[0]).toBe(first);
+          await evict(sequence, under, budget);
+          expect(sequence.contextTokens).toEqual([...new Set([0, ...held])].map((position) => all[position]));
+          expect(sequence.nextTokenIndex).toBe(sequence.contextTokens.length);
         }
       },
     ),
@@ -71,16 +148,48 @@ test('whatever the policy and the text: ranges ascend apart, token 0 stays, and 
   ));
 
 test('a sequence that was given another text begins anew', async () => {
-  const sequence = new Characters().add('abcdefghijklmnop');
-  sequence.erase(await retainTokens(sequence, { policy: streaming, budget: 6 }));
-  sequence.contextTokens = [];
-  sequence.add('0123456789');
-  sequence.erase(await retainTokens(sequence, { policy: streaming, budget: 4 }));
-  expect(sequence.text).toBe('0189');
+  const sequence = await holding('ABCDEFGHIJKLMNOP');
+  await evict(sequence, streaming, 6);
+  await holding('0123456789', sequence);
+  await evict(sequence, streaming, 4);
+  expect(textOf(sequence)).toBe('0189');
+});
+
+const FACT = 'The secret code is: XK7M9P2Q. ',
+  FILLER = [
+    'The boys walked on in silence. ',
+    'The river was wide and the boats lay still. ',
+    'Nobody came to the market on that day. ',
+  ];
+/** A text of so many tokens whose first sentences say a code, fed bit by bit, and what the model then says of it. */
+async function told(sequence: LlamaContextSequence, length: number): Promise<string> {
+  await add(sequence, `${FILLER[0]}${FACT}`);
+  for (let n = 0, i = 0; n < length; i++) {
+    const bit = model.tokenize(FILLER[i % 3]);
+    await sequence.evaluateWithoutGeneratingNewTokens(bit);
+    n += bit.length;
+  }
+  return answered(sequence, '\nThe secret code is:');
+}
+
+test('a full context: what was said three contexts ago is answered, where the oldest tokens went it is not', async () => {
+  const shifts: number[] = [],
+    keeping = await sequenceOf(model, 256, {
+      contextShift: {
+        strategy: async ({ sequence }) => {
+          shifts.push(sequence.contextTokens.length);
+          return retainTokens(sequence, { policy: policy('taFast', { reach: 12, slots: 16 }), budget: 160 });
+        },
+      },
+    });
+  expect(await told(keeping, 800)).toBe('XK7M9P2Q');
+  expect(shifts.length).toBeGreaterThan(6);
+  expect(Math.max(...shifts)).toBeLessThan(256);
+  expect(await told(await sequenceOf(model, 256), 800)).not.toBe('XK7M9P2Q');
 });
 
 test('what it cannot do is one sentence', async () => {
-  const sequence = new Characters().add('abcdefghijklmnop');
+  const sequence = await holding('ABCDEFGHIJKLMNOP');
   for (const [options, sentence] of [
     [{ policy: policy('knorm'), budget: 6 }, "'knorm ∘ topK' reads the signal keys, which llama.cpp keeps to itself"],
     [
@@ -89,43 +198,27 @@ test('what it cannot do is one sentence', async () => {
     ],
     [{ policy: policy('quest'), budget: 6 }, 'acts inside attention, which llama.cpp keeps to itself'],
     [{ policy: policy('full'), budget: 6 }, "'full' leaves no kept slots"],
-    [{ policy: streaming, budget: 100 }, 'budget: must leave room in a context of 100 tokens, got 100'],
+    [{ policy: streaming, budget: 254 }, 'budget: must leave room in a context of 256 tokens, got 254'],
   ] as const)
     await expect(retainTokens(sequence, options)).rejects.toThrow(sentence);
-  sequence.model.fileInsights.swaSize = 64;
-  await expect(retainTokens(sequence, { policy: streaming, budget: 6 })).rejects.toThrow(
-    'expected a model of plain attention, got one that sees 64 tokens',
-  );
+  expect(textOf(sequence)).toBe('ABCDEFGHIJKLMNOP');
 });
 
-test('a history loses whole sentences, and fits', async () => {
-  const history: HistoryItem[] = [
-      { type: 'system', text: 'Be brief.' },
-      { type: 'user', text: 'The password of Ana is Qx7 9zK. The sky is blue today. Clouds pass by now.' },
-      { type: 'model', response: ['I see. That is nice.'] },
-      { type: 'user', text: 'What is the password?' },
-      { type: 'model', response: [] },
-    ],
-    read = Object.assign((text: string) => Array.from(text, (c) => c.charCodeAt(0)), {
-      detokenize: (tokens: readonly number[]) => String.fromCharCode(...tokens),
-    }),
-    words = (items: readonly HistoryItem[]): string =>
-      items.map((item) => (item.type === 'model' ? item.response.join('') : String(item.text))).join(''),
-    chatWrapper = {
-      generateContextState: ({ chatHistory }: { chatHistory: readonly HistoryItem[] }) => ({
-        contextText: { tokenize: () => read(words(chatHistory)) },
-      }),
-    };
-  const shift = { chatHistory: history, maxTokensCount: 80, tokenizer: read, chatWrapper },
-    { chatHistory: less } = await retainHistory({ policy: streaming })(shift);
-  expect(words(less).length).toBeLessThanOrEqual(80);
-  expect([less[0], less.at(-2), less.at(-1)]).toEqual([history[0], history[3], history[4]]);
-  for (const item of less)
-    for (const sentence of words([item]).split(/(?<=[.?]) /)) expect(words(history)).toContain(sentence);
-  expect(await retainHistory({ policy: streaming })({ ...shift, maxTokensCount: 1000 })).toEqual({
-    chatHistory: history,
-  });
-  await expect(retainHistory({ policy: streaming })({ ...shift, maxTokensCount: 10 })).rejects.toThrow(
-    'expected a system message and a last question of at most 10 tokens, got 30',
-  );
+test('of every policy of the catalogue: kept ranges, or one sentence that names what it reads', async () => {
+  const sequence = await holding('The key of Ana is 4821. The sky was grey over the town, and the boats lay still.'),
+    runs: string[] = [];
+  for (const name of policyNames) {
+    const under = parsePolicy(name),
+      error = await retainTokens(sequence, { policy: under, budget: 20 }).then(
+        () => undefined,
+        (cause: Error) => cause.message,
+      );
+    if (error === undefined) runs.push(name);
+    else
+      expect(error, name).toMatch(
+        /^retainTokens: '.*' (?:reads the signal \S+, which llama\.cpp keeps to itself: expected|acts inside attention|leaves no kept slots)|^budget: layer 0, head 0: \d+ slots are forced/,
+      );
+  }
+  for (const name of ['streaming', 'rarity', 'frequency', 'structure', 'sponsorship', 'taFast', 'recency'])
+    expect(runs).toContain(name);
 });

@@ -6,7 +6,21 @@ import { openSafetensors } from '../../src/checkpoint/safetensors-shards.ts';
 import { readSafetensors } from '../../src/checkpoint/safetensors.ts';
 import type { TensorFile } from '../../src/checkpoint/tensor-file.ts';
 import { tensorTypes, toFloat32, weightType, type TensorType } from '../../src/checkpoint/tensor-types.ts';
-import { bool, f32, i32, i64, kind, list, string, u16, u32, u64, u8, writeGguf, type Value } from '../gguf-file.ts';
+import {
+  bool,
+  f32,
+  i32,
+  i64,
+  kind,
+  list,
+  string,
+  u16,
+  u32,
+  u64,
+  u8,
+  writeGguf,
+  type Value,
+} from '@kv/model-testing/gguf-file';
 import { writeSafetensors, type Written } from '../safetensors-file.ts';
 import { hostile, inputs, outcome, patience, watched } from './outcome.ts';
 import { bending, bent, edge, jsonBytes, spoilt } from './spoilt.ts';

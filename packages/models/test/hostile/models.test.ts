@@ -10,7 +10,7 @@ import { headerOf, layoutOf } from '../../src/saved/layout.ts';
 import { parseManifest } from '../../src/saved/manifest.ts';
 import { ggufTokenizer } from '../../src/tokenizer/gguf.ts';
 import { fixture } from '../fixture.ts';
-import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type Value } from '../gguf-file.ts';
+import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type Value } from '@kv/model-testing/gguf-file';
 import { hostile, inputs, outcome, patience, watched } from './outcome.ts';
 import { bending, bent, spoilt } from './spoilt.ts';
 

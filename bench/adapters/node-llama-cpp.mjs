@@ -1,0 +1,158 @@
+// A credential said at the beginning of a long chat, asked for at its end, in node-llama-cpp: what its own strategies and
+// those of @kv/adapters-node-llama-cpp answer, and tokens a second. SmolLM2-135M (`node tools/smollm2.mjs`).
+//   node bench/adapters/node-llama-cpp.mjs MODEL.gguf [--tokens 6000] [--context 2048] [--budget 1024] [--threads 1] [--codes 3] [--out FILE]
+// Needs the packages built. Each case of a code has the text of the others; the order of cases turns with the code.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpus } from 'node:os';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { retainHistory, retainTokens } from '@kv/adapters-node-llama-cpp';
+import { policy } from '@kv/policies';
+import { getLlama, getModuleVersion, LlamaChatSession } from 'node-llama-cpp';
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url));
+const {
+  values,
+  positionals: [path],
+} = parseArgs({
+  allowPositionals: true,
+  options: {
+    tokens: { type: 'string', default: '6000' },
+    context: { type: 'string', default: '2048' },
+    budget: { type: 'string', default: '1024' },
+    threads: { type: 'string', default: '1' },
+    codes: { type: 'string', default: '3' },
+    text: { type: 'string' },
+    out: { type: 'string' },
+  },
+});
+if (path === undefined) throw new Error('expected the path of a .gguf file');
+const [tokens, contextSize, budget, threads, codes] = ['tokens', 'context', 'budget', 'threads', 'codes'].map((name) =>
+    Number(values[name]),
+  ),
+  file = values.text ?? here('../../../shared/data/text/tom-sawyer.txt'),
+  shared = process.env.KV_SHARED && resolve(process.env.KV_SHARED, 'data/text/tom-sawyer.txt'),
+  prose = readFileSync(existsSync(file) ? file : (shared ?? file), 'utf8').replace(/\s+/g, ' ');
+
+const llama = await getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' }),
+  model = await llama.loadModel({ modelPath: resolve(path) }),
+  under = policy('taFast', { reach: 12, slots: 32 });
+const CODES = ['7F3K9Q2X', 'M4T8W1ZB', 'P9X2L6VC', 'R5N7H3DJ', 'K2B6Y8GS'];
+
+/** The chat's messages: a credential, then prose to read in parts. */
+function messages(code) {
+  const parts = [];
+  for (let count = 0, at = 5000; count < tokens; ) {
+    const end = prose.indexOf('. ', at + 900) + 2,
+      text = prose.slice(at, end);
+    at = end;
+    count += model.tokenize(text).length;
+    parts.push(text);
+  }
+  return [`The secret code is: ${code}. Remember it.`, ...parts];
+}
+const question = 'What is the secret code?',
+  begun = 'The secret code is:';
+
+/** Greedy text up to eight words of an answer, and tokens a second of feeding and of generating. */
+async function raw(contextShift, code) {
+  const context = await model.createContext({ contextSize, threads }),
+    sequence = context.getSequence({ contextShift }),
+    [first, ...parts] = messages(code),
+    turn = (role, text) => model.tokenize(`<|im_start|>${role}\n${text}<|im_end|>\n`, true);
+  let fed = 0;
+  const start = performance.now();
+  for (const text of [first, ...parts])
+    for (const ids of [turn('user', text), turn('assistant', 'I see.')]) {
+      await sequence.evaluateWithoutGeneratingNewTokens(ids);
+      fed += ids.length;
+    }
+  const asked = performance.now(),
+    out = [],
+    ask = model.tokenize(`<|im_start|>user\n${question}<|im_end|>\n<|im_start|>assistant\n${begun}`, true),
+    times = [];
+  for await (const id of sequence.evaluate(ask, { temperature: 0 })) {
+    out.push(id);
+    times.push(performance.now());
+    if (out.length === 24) break;
+  }
+  await context.dispose();
+  return {
+    answer: model.detokenize(out).split('\n')[0].trim(),
+    feed: (1000 * fed) / (asked - start),
+    decode: (1000 * (times.length - 1)) / (times.at(-1) - times[0]),
+    seconds: (times.at(-1) - start) / 1000,
+    fed,
+  };
+}
+/** The same in a LlamaChatSession, whose strategy gives a shorter history. */
+async function chat(contextShift, code) {
+  const context = await model.createContext({ contextSize, threads }),
+    session = new LlamaChatSession({ contextSequence: context.getSequence(), ...(contextShift && { contextShift }) }),
+    [first, ...parts] = messages(code),
+    history = [first, ...parts].flatMap((text) => [
+      { type: 'user', text },
+      { type: 'model', response: ['I see.'] },
+    ]),
+    start = performance.now();
+  session.setChatHistory([...session.getChatHistory(), ...history]);
+  const answer = await session.prompt(question, { temperature: 0, maxTokens: 24, responsePrefix: begun });
+  await context.dispose();
+  return { answer: answer.replace(begun, '').split('\n')[0].trim(), seconds: (performance.now() - start) / 1000 };
+}
+
+const strategy = ({ sequence }) => retainTokens(sequence, { policy: under, budget });
+const cases = [
+  ['getSequence, its own strategy (eraseBeginning)', (code) => raw({ size: contextSize - budget }, code)],
+  [`getSequence, retainTokens, ${under.label}, budget ${budget}`, (code) => raw({ strategy }, code)],
+  ['LlamaChatSession, its own strategy', (code) => chat({ size: contextSize - budget }, code)],
+  [
+    `LlamaChatSession, retainHistory, ${under.label}`,
+    (code) => chat({ size: contextSize - budget, strategy: retainHistory({ policy: under }) }, code),
+  ],
+];
+const results = cases.map(() => []);
+for (let turn = 0; turn < codes; turn++)
+  for (let i = 0; i < cases.length; i++) {
+    const c = (i + turn) % cases.length,
+      code = CODES[turn % CODES.length],
+      result = { code, ...(await cases[c][1](code)) };
+    results[c].push(result);
+    console.log(cases[c][0], JSON.stringify(result));
+  }
+await llama.dispose();
+
+const table = ([head, ...rows]) =>
+  [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
+const among = (list) => {
+  const sorted = list.filter(Number.isFinite).sort((a, b) => a - b);
+  return sorted.length === 0
+    ? ''
+    : `${sorted[sorted.length >> 1].toFixed(1)} (${sorted[0].toFixed(1)}-${sorted.at(-1).toFixed(1)})`;
+};
+const text = `# A credential ${tokens.toLocaleString('en')} tokens ago, in node-llama-cpp ${await getModuleVersion()}
+
+${new Date().toISOString().slice(0, 10)}, ${cpus()[0].model.trim()}, ${threads} thread${threads === 1 ? '' : 's'}, Node ${process.version}, ${path.split('/').at(-1)}; a chat that begins with \`${messages('CODE')[0]}\`,
+then ${tokens.toLocaleString('en')} tokens of prose in messages, then \`${question}\` with the answer begun, \`${begun}\`. A context of ${contextSize.toLocaleString('en')}; every strategy makes room for ${contextSize - budget}.
+Median (smallest-largest) of ${codes} codes in one run; other work shares the machine, so compare within it. Answered: the whole code, greedily.
+
+${table([
+  ['', 'answered', 'tokens/s, feeding', 'tokens/s, generating', 'seconds in all'],
+  ...cases.map(([name], c) => [
+    name,
+    `${results[c].filter(({ code, answer }) => answer.startsWith(code)).length} of ${codes}`,
+    among(results[c].map(({ feed }) => feed)),
+    among(results[c].map(({ decode }) => decode)),
+    among(results[c].map(({ seconds }) => seconds)),
+  ]),
+])}
+
+What they said:
+
+${results.flatMap((list, c) => list.map(({ code, answer }) => `- ${cases[c][0]}, ${code}: \`${answer}\``)).join('\n')}
+
+\`node bench/adapters/node-llama-cpp.mjs MODEL.gguf --codes ${codes} --threads ${threads}\`
+`;
+console.log(text);
+if (values.out) writeFileSync(values.out, text);

@@ -1,0 +1,43 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
+import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
+import type { Llama, LlamaContextOptions, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
+import { afterAll } from 'vitest';
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-llama-')),
+  opened: Llama[] = [];
+afterAll(async () => {
+  for (const llama of opened) await llama.dispose();
+  rmSync(folder, { recursive: true });
+});
+
+/** The embedded model in node-llama-cpp, on the processor that every machine has. */
+export async function embeddedLlama(): Promise<LlamaModel> {
+  const llama = await getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: LlamaLogLevel.error });
+  opened.push(llama);
+  return llama.loadModel({ modelPath: writeEmbeddedGguf(join(folder, 'embedded.gguf')) });
+}
+
+export async function sequenceOf(
+  model: LlamaModel,
+  contextSize: number,
+  options: Parameters<Awaited<ReturnType<LlamaModel['createContext']>>['getSequence']>[0] = {},
+): Promise<LlamaContextSequence> {
+  const settings: LlamaContextOptions = { contextSize, threads: 1 }; // more would wait for one another in spin locks
+  return (await model.createContext(settings)).getSequence(options);
+}
+
+export const textOf = ({ model, contextTokens }: LlamaContextSequence): string => model.detokenize(contextTokens, true);
+
+/** Generates greedily up to a full stop. */
+export async function answered(sequence: LlamaContextSequence, question: string): Promise<string> {
+  const ids: Token[] = [];
+  for await (const id of sequence.evaluate(sequence.model.tokenize(question), { temperature: 0 })) {
+    ids.push(id);
+    const text = sequence.model.detokenize(ids);
+    if (text.includes('.') || ids.length === 16) return text.split('.')[0].trim();
+  }
+  return sequence.model.detokenize(ids);
+}
