@@ -6,7 +6,10 @@ export interface PairedDifference {
   /** Percentile interval of the bootstrap. */
   readonly low: number;
   readonly high: number;
-  /** Two-sided: 2·min(P(d* <= 0), P(d* >= 0)), at most 1; ties count on both sides. */
+  /**
+   * Two-sided: 2·min over both tails of (resamples there + 1) / (resamples + 1), at most 1; ties at 0 count on both
+   * sides. Never 0.
+   */
   readonly p: number;
 }
 
@@ -22,7 +25,7 @@ export interface BootstrapOptions {
 /**
  * Bootstrap of paired differences over clusters: problems are drawn with replacement, each with all its members.
  *
- * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai.
+ * @remarks Miller, arXiv:2411.00640; a ratio estimator, as in inspect_ai. The + 1 in p: Phipson & Smyth 2010.
  * @throws RangeError without any difference, or for a level outside (0, 1)
  */
 export function pairedDifference(
@@ -45,21 +48,17 @@ export function pairedDifference(
     }
     return members === 0 ? 0 : sum / members;
   }).sort();
-  const share = (test: (mean: number) => boolean): number => means.filter(test).length / resamples;
+  const tail = (sign: 1 | -1): number => (means.filter((m) => sign * m >= -TIE).length + 1) / (resamples + 1);
   return {
     difference: sums.reduce((a, b) => a + b, 0) / size,
     low: quantile(means, (1 - level) / 2),
     high: quantile(means, (1 + level) / 2),
-    p: Math.min(
-      1,
-      2 *
-        Math.min(
-          share((m) => m <= 0),
-          share((m) => m >= 0),
-        ),
-    ),
+    p: Math.min(1, 2 * Math.min(tail(1), tail(-1))),
   };
 }
+
+/** Sums of the same fractions in another order may differ by so much: they are a tie. */
+const TIE = 1e-12;
 
 /** Linear between order statistics, as numpy's default. */
 function quantile(sorted: Float64Array, q: number): number {

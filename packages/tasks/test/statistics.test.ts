@@ -1,11 +1,23 @@
 import { existsSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { mcnemar, pairedDifference, spearman, wilson } from '../src/index.ts';
+import {
+  bonferroni,
+  clusteredError,
+  holm,
+  interpolate,
+  mcnemar,
+  pairedDifference,
+  spearman,
+  wilson,
+} from '../src/index.ts';
 import type { Confidence } from '../src/index.ts';
 
-const path = new URL('../../../../shared/data/conformance/stats_vectors.json', import.meta.url);
+const shared = process.env.KV_SHARED ?? new URL('../../../../shared', import.meta.url).pathname,
+  path = `${shared}/data/conformance/stats_vectors.json`;
 interface Vectors {
+  multiple: { p: number[]; bonferroni: number[]; holm: number[] }[];
+  clustered_stderr: { partition: number[][]; se: number }[];
   mcnemar_exact: { b: number; c: number; p: number }[];
   wilson: { k: number; n: number; conf: Confidence; lo: number; hi: number }[];
   exact_cluster_bootstrap: {
@@ -78,8 +90,50 @@ describe('pairedDifference', () => {
       'pairedDifference: expected a level between 0 and 1, got 1',
     );
   });
+  it('never has p = 0, and counts ties that rounding splits', () => {
+    expect(pairedDifference([[1], [1], [1]], { resamples: 999 }).p).toBe(2 / 1000);
+    expect(
+      pairedDifference(
+        [
+          [0.1, 0.2, -0.3],
+          [0.3, -0.1, -0.2],
+        ],
+        { resamples: 99 },
+      ).p,
+    ).toBe(1);
+  });
   it('refuses no data', () =>
     expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
+});
+
+describe('p-values over a family, and errors of clusters', () => {
+  it.runIf(vectors)('agree with every vector of the conformance file', () => {
+    for (const { p, bonferroni: plain, holm: stepped } of vectors!.multiple) {
+      bonferroni(p).forEach((one, i) => expect(one).toBeCloseTo(plain[i], 14));
+      holm(p).forEach((one, i) => expect(one).toBeCloseTo(stepped[i], 14));
+    }
+    for (const { partition, se } of vectors!.clustered_stderr) expect(clusteredError(partition)).toBeCloseTo(se, 14);
+  });
+  it('know one cluster and none', () => {
+    expect(clusteredError([[1, 0]])).toBe(0);
+    expect(() => clusteredError([[]])).toThrow('clusteredError: expected at least one member, got none');
+  });
+});
+
+describe('interpolate', () => {
+  it('is linear between points in any order, and nothing outside them', () => {
+    const points = [
+      [4, 0.5],
+      [2, 0.25],
+      [8, 0.75],
+    ] as const;
+    expect([2, 3, 4, 6, 8].map((x) => interpolate(points, x))).toEqual([0.25, 0.375, 0.5, 0.625, 0.75]);
+    expect([interpolate(points, 1), interpolate(points, 9), interpolate([], 1)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
+  });
 });
 
 describe('mcnemar', () => {

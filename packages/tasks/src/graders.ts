@@ -1,0 +1,77 @@
+import { boxed, lastNumber, sameMath } from './grading/math.ts';
+import { classification, codeSimilarity, countShare, qaF1, retrieved } from './grading/longbench.ts';
+import { rougeL } from './grading/rouge.ts';
+import type { Problem } from './problem.ts';
+
+/** How right an answer is, and whether there was one to grade. */
+export interface Grade {
+  /** From 0 (wrong) to 1 (right). */
+  readonly score: number;
+  /** False where the answer holds nothing of the form that was asked for. */
+  readonly parsed: boolean;
+}
+
+type Asked = Pick<Problem, 'answers' | 'classes'>;
+type Grader = (answer: string, asked: Asked) => Grade;
+
+const best = (answers: readonly string[], score: (truth: string) => number): number =>
+  Math.max(0, ...answers.map(score));
+const said = (answer: string): boolean => answer.trim() !== '';
+const byBest =
+  (score: (answer: string, truth: string, asked: Asked) => number): Grader =>
+  (answer, asked) => ({ score: best(asked.answers, (truth) => score(answer, truth, asked)), parsed: said(answer) });
+const holds = (answer: string, truth: string): number =>
+  postprocess(answer).toLowerCase().includes(truth.toLowerCase()) ? 1 : 0;
+
+/** RULER's: control characters become line breaks, white space around it goes. */
+export const postprocess = (answer: string): string =>
+  answer
+    .trim()
+    .replace(/[\x00-\x1f]/g, '\n')
+    .trim();
+
+const graders = {
+  /** The answer, trimmed, is one of the answers and nothing else. */
+  exact: byBest((answer, truth) => (answer.trim() === truth.trim() ? 1 : 0)),
+  /** RULER's string_match_all: the share of the answers that it holds, in any case of letters. */
+  all: (answer, { answers }) => ({
+    score: answers.reduce((sum, truth) => sum + holds(answer, truth), 0) / answers.length,
+    parsed: said(answer),
+  }),
+  /** RULER's string_match_part: whether it holds one of the answers. */
+  any: byBest(holds),
+  /** GSM8K: the number after "####", else the last one. */
+  number: (answer, { answers }) => {
+    const number = lastNumber(answer);
+    return {
+      score: number === undefined ? 0 : best(answers, (truth) => (lastNumber(truth) === number ? 1 : 0)),
+      parsed: number !== undefined,
+    };
+  },
+  /** MATH: what the last \boxed{…} holds. */
+  boxed: (answer, { answers }) => {
+    const inside = boxed(answer);
+    return {
+      score: inside === undefined ? 0 : best(answers, (truth) => (sameMath(inside, truth) ? 1 : 0)),
+      parsed: inside !== undefined,
+    };
+  },
+  /** LongBench and SQuAD: F1 of the words. */
+  f1: byBest(qaF1),
+  rougeL: byBest(rougeL),
+  classification: byBest((answer, truth, { classes = [] }) =>
+    classification(answer.replace(/^\n+/, '').split('\n')[0], truth, classes),
+  ),
+  retrieval: byBest(retrieved),
+  count: byBest(countShare),
+  code: byBest(codeSimilarity),
+} satisfies Readonly<Record<string, Grader>>;
+
+export type GraderName = keyof typeof graders;
+export const graderNames = Object.keys(graders) as readonly GraderName[];
+
+/** Grades the answer to a problem. */
+export const grade = (
+  answer: string,
+  { grader, answers, classes }: Pick<Problem, 'grader' | 'answers' | 'classes'>,
+): Grade => graders[grader](answer, { answers, ...(classes && { classes }) });

@@ -1,0 +1,74 @@
+import { existsSync, readFileSync } from 'node:fs';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { grade, graderNames, postprocess } from '../src/index.ts';
+import type { GraderName } from '../src/index.ts';
+
+const shared = process.env.KV_SHARED ?? new URL('../../../../shared', import.meta.url).pathname,
+  path = `${shared}/data/conformance/metric_vectors.json`;
+interface Vectors {
+  cases: { metric: string; pred: string; truth: string; all_classes?: string[]; score: number }[];
+  ruler_string_match: { preds: string[]; refs: string[][]; all: number; part: number }[];
+  postprocess: { raw: string; ruler: string }[];
+}
+const vectors = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Vectors) : undefined;
+const NAMES: Readonly<Record<string, GraderName>> = {
+  qa_f1_score: 'f1',
+  count_score: 'count',
+  retrieval_score: 'retrieval',
+  classification_score: 'classification',
+  code_sim_score: 'code',
+  rouge_score: 'rougeL',
+};
+const score = (grader: GraderName, answer: string, ...answers: string[]): number =>
+  grade(answer, { grader, answers }).score;
+
+describe('graders', () => {
+  it.runIf(vectors)('agree with the unmodified code of LongBench and RULER', () => {
+    for (const { metric, pred, truth, all_classes: classes, score: wanted } of vectors!.cases) {
+      const given = grade(pred, { grader: NAMES[metric], answers: [truth], ...(classes && { classes }) });
+      expect(given.score, `${metric} of ${JSON.stringify(pred)}`).toBeCloseTo(wanted, 12);
+    }
+    for (const { preds, refs, all, part } of vectors!.ruler_string_match) {
+      expect(100 * score('all', preds[0], ...refs[0])).toBeCloseTo(all, 2);
+      expect(100 * score('any', preds[0], ...refs[0])).toBeCloseTo(part, 2);
+    }
+    for (const { raw, ruler } of vectors!.postprocess) expect(postprocess(raw)).toBe(ruler);
+  });
+  it('keep what a line break parts apart', () => {
+    expect(score('all', '123\n4567', '1234567')).toBe(0);
+    expect(score('all', 'The numbers are 7 and 8.', '7', '9')).toBe(0.5);
+  });
+  it('read the number of GSM8K', () => {
+    expect(score('number', 'so 3 + 4 = 7.\n#### 1,234', 'The sum.\n#### 1234')).toBe(1);
+    expect(score('number', 'She makes $18.00 every day.', '#### 18')).toBe(1);
+    expect(score('number', 'first 18, then 19', '#### 18')).toBe(0);
+    expect(score('number', 'it is -3', '#### -3')).toBe(1);
+    expect(grade('no idea', { grader: 'number', answers: ['#### 18'] })).toEqual({ score: 0, parsed: false });
+  });
+  it('read the last box with its braces', () => {
+    expect(score('boxed', 'first \\boxed{1}, then \\boxed{\\dfrac{1}{2}}', '\\frac{1}{2}')).toBe(1);
+    expect(score('boxed', '\\boxed{\\frac12}', '0.5')).toBe(1);
+    expect(score('boxed', '\\boxed{10,000}', '10000')).toBe(1);
+    expect(score('boxed', '\\boxed{\\left( 3, \\frac{\\pi}{2} \\right)}', '\\left(3,\\frac{\\pi}{2}\\right)')).toBe(1);
+    expect(score('boxed', '\\boxed{\\text{Evelyn}}', '\\text{Evelyn}')).toBe(1);
+    expect(score('boxed', '\\boxed{\\text{Evelyn}}', '\\text{Angela}')).toBe(0);
+    expect(score('boxed', '\\boxed{x+1}', 'x-1')).toBe(0);
+    expect(grade('the answer is 7, \\boxed{7', { grader: 'boxed', answers: ['7'] })).toEqual({
+      score: 0,
+      parsed: false,
+    });
+  });
+  it('give a share for any answer, and 1 to the truth', () =>
+    fc.assert(
+      fc.property(fc.string({ maxLength: 40 }), fc.stringMatching(/^[b-z]{3,9}$/), (answer, truth) => {
+        for (const grader of graderNames) {
+          const given = grade(answer, { grader, answers: [truth], classes: [truth] });
+          expect(given.score).toBeGreaterThanOrEqual(0);
+          expect(given.score).toBeLessThanOrEqual(1);
+        }
+        for (const grader of ['exact', 'all', 'any', 'f1', 'rougeL', 'classification', 'code'] as const)
+          expect(grade(truth, { grader, answers: [truth], classes: [truth] }).score, grader).toBeCloseTo(1, 6);
+      }),
+    ));
+});
