@@ -1,4 +1,5 @@
-import { compile, KvError, retain, slotsOf } from '@kv/core';
+import { KvError, retain, slotsOf } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
 import { expectTextual } from './demands.ts';
