@@ -87,7 +87,13 @@ export abstract class SequenceMemory implements Memory {
   }
 
   get longest(): number {
-    return Math.max(...this.lengths().flat());
+    let most = 0;
+    for (let l = 0; l < this.model.config.layers; l++) {
+      const { slots, lengths, before } = this.place(l),
+        gone = this.#firstSeen(l) === 0 ? undefined : before(this.#firstSeen(l));
+      most = Math.max(most, gone ? Math.max(...gone.map((n, g) => lengths[g] - n)) : slots);
+    }
+    return most;
   }
 
   prompted(more: number): void {
@@ -118,9 +124,9 @@ export abstract class SequenceMemory implements Memory {
   lengths(more = 0): number[][] {
     return this.#places().map(({ lengths, before }, l) => {
       const from = this.#firstSeen(l, this.length + more),
-        gone = before(from),
+        gone = from === 0 ? undefined : before(from),
         joined = Math.min(more, this.length + more - from);
-      return Array.from(lengths, (n, g) => n - gone[g] + joined);
+      return Array.from(lengths, (n, g) => n - (gone?.[g] ?? 0) + joined);
     });
   }
 
