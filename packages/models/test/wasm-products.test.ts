@@ -209,7 +209,7 @@ function few(fast: FastModule, { type, inputs, outputs, rows, bias, seed, exact 
   heap.floats(added, outputs).set(Float32Array.from({ length: outputs }, () => random() - 0.5));
   const codes = heap.allocate(room * width + 64),
     meta = heap.allocate((room * inputs) / 2 + 64);
-  const bits = (): Uint32Array => heap.words(y, room * wide).slice(),
+  const bits = (): Uint32Array => heap.words(y, rows * wide).slice(),
     clear = (): unknown => heap.floats(y, room * wide).fill(NaN);
   clear();
   if (exact)
