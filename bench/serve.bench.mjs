@@ -1,30 +1,41 @@
 /**
- * Tokens a second of all clients together, by how many there are, over the server's own protocol: the same prompt length
- * for each, greedy, one run, turns of 1, 2, 4 and 8 clients; medians of the turns, spread in brackets.
+ * Tokens a second of all clients together, by how many there are: the server over its own protocol, and, with --peer,
+ * node-llama-cpp with as many sequences in one context; prompts of one length that differ, greedy, one run, in turn.
+ * Medians of the turns, spread in brackets. Prompts are read before the time starts: from the last client's first token
+ * to the first client's last one.
  *
  *   npm run bench serve        or, once built:
- *   node bench/serve.bench.mjs --model MODEL --prompt 256,1024 --tokens 128 --clients 1,2,4,8 --turns 3 --policy 'snapkv' --budget 25%
+ *   node bench/serve.bench.mjs --model MODEL.gguf --prompt 256,1024 --tokens 128 --clients 1,2,4,8 --turns 3 \
+ *     [--policy snapkv --budget 25%] [--peer FOLDER] [--threads N]
+ *
+ * FOLDER is where peers/llama-cpp.mjs installed node-llama-cpp.
  */
-import { hostRuntime, loadModel } from '@kv/models';
-import { linearEngine, simdLinear } from '@kv/models/engine';
+import { fork } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { loadModel } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import { createServer } from '@kv/server';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
-const numbers = (name, fallback) => option(name, fallback).split(',').map(Number);
-const prompts = numbers('prompt', '256'),
-  clients = numbers('clients', '1,2,4,8'),
-  [tokens] = numbers('tokens', '64'),
-  [turns] = numbers('turns', '3'),
-  policy = option('policy'),
-  budget = option('budget');
-
-const model = await loadModel(option('model', 'embedded'), {
-  runtime: hostRuntime({ engine: linearEngine(simdLinear()) }),
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string', default: 'embedded' },
+    prompt: { type: 'string', default: '256' },
+    tokens: { type: 'string', default: '64' },
+    clients: { type: 'string', default: '1,2,4,8' },
+    turns: { type: 'string', default: '3' },
+    policy: { type: 'string' },
+    budget: { type: 'string' },
+    peer: { type: 'string' },
+    threads: { type: 'string' },
+  },
 });
+const numbers = (text) => text.split(',').map(Number);
+const [prompts, clients, [tokens], [turns]] = [values.prompt, values.clients, values.tokens, values.turns].map(numbers),
+  { policy, budget } = values;
+
+const model = await loadModel(values.model);
 // no end of a text ends an answer, so that every client gets as many tokens
 const endless = { ...model, config: { ...model.config, eosIds: [] } };
 const server = createServer({
@@ -32,57 +43,107 @@ const server = createServer({
   name: 'model',
   memory: 4 * 2 ** 30,
   registry: catalogue,
+  limits: { part: 256 },
   log: { write() {} },
 });
 const url = await server.listen({ port: 0 });
+const promptOf = (length, n, seed) =>
+  Array.from({ length }, (_, i) => 3 + ((i * 31 + 7 * n + seed) % (model.config.vocab - 3)));
 
-/** Milliseconds from the first token of the last client to the last token, all clients together, and tokens in them. */
-async function turn(count, length, seed) {
-  const times = [];
+/** Tokens a second while all clients are answered. `said` is called once for each client's first token and its end. */
+function stretch(count) {
+  let [begun, from, made, ended] = [0, 0, 0, undefined];
+  return {
+    first(total) {
+      if (++begun === count) [from, made] = [performance.now(), total];
+    },
+    last(total) {
+      ended ??= (1000 * (total - made)) / (performance.now() - from);
+    },
+    get speed() {
+      return ended;
+    },
+  };
+}
+
+/** Tokens that the server has generated, those of answers in progress too. */
+const generated = async () => {
+  const text = await (await fetch(`${url}/metrics`)).text();
+  return Number(/^kv_step_sequences_sum (\S+)/m.exec(text)?.[1] ?? 0);
+};
+
+async function ours(count, length, seed) {
+  const time = stretch(count);
   const client = async (n) => {
-    const prompt = Array.from({ length }, (_, i) => 3 + ((i * 31 + 7 * n + seed) % (model.config.vocab - 3)));
     const answer = await fetch(`${url}/v1/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({
-        prompt,
+        prompt: promptOf(length, n, seed),
         max_tokens: tokens,
         temperature: 0,
         stream: true,
-        logprobs: 0, // so that each token is an event of its own
         ...(policy && { policy, ...(budget && { budget: budget.endsWith('%') ? budget : Number(budget) }) }),
       }),
     });
-    const own = [];
-    let rest = '';
-    for await (const chunk of answer.body.pipeThrough(new TextDecoderStream())) {
-      rest += chunk;
-      const frames = rest.split('\n\n');
-      rest = frames.pop();
-      for (const _ of frames) own.push(performance.now());
+    let begun = false;
+    for await (const _ of answer.body) {
+      if (!begun) time.first(await generated());
+      begun = true;
     }
-    times.push(own.slice(0, tokens));
+    time.last(await generated());
   };
   await Promise.all(Array.from({ length: count }, (_, n) => client(n)));
-  const from = Math.max(...times.map(([first]) => first)),
-    to = Math.min(...times.map((own) => own.at(-1))),
-    during = times.flat().filter((at) => at > from && at <= to).length;
-  return (1000 * during) / (to - from);
+  return time.speed;
 }
 
-const median = (all) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)];
+/** The peer's process; it sleeps while it is not asked. */
+function peerIn(folder) {
+  const threads = Number(values.threads ?? availableParallelism()),
+    child = fork(fileURLToPath(new URL('peers/node-llama-cpp-together.mjs', import.meta.url)), [
+      JSON.stringify({
+        model: values.model,
+        threads,
+        folder,
+        sequences: Math.max(...clients),
+        most: Math.max(...prompts) + tokens,
+      }),
+    ]);
+  return {
+    speed: (count, length, seed) =>
+      new Promise((resolve, reject) => {
+        child.once('error', reject);
+        child.once('message', resolve);
+        child.send({ prompts: Array.from({ length: count }, (_, n) => promptOf(length, n, seed)), tokens });
+      }),
+    end: () => child.kill(),
+  };
+}
+
+const peer = values.peer === undefined ? undefined : peerIn(values.peer),
+  engines = [['kv serve', ours], ...(peer ? [['node-llama-cpp', peer.speed]] : [])],
+  median = (all) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)];
 console.log(
-  `${model.name} on ${model.engine}, ${tokens} tokens each, ${policy ?? 'full'}${budget ? ` ${budget}` : ''}`,
+  `${model.name} on ${model.engine}, ${tokens} tokens each, ${policy ?? 'full'}${budget ? ` ${budget}` : ''}, Node ${process.versions.node}`,
 );
 for (const length of prompts) {
-  await turn(1, 32, 99); // warm
-  const speeds = new Map(clients.map((count) => [count, []]));
+  for (const [, speed] of engines) await speed(1, 32, 99); // warm
+  const speeds = new Map(engines.map(([name]) => [name, new Map(clients.map((count) => [count, []]))]));
   for (let t = 0; t < turns; t++)
-    for (const count of clients) speeds.get(count).push(await turn(count, length, 1000 * t + 50 * count));
-  const alone = median(speeds.get(clients[0]));
-  for (const [count, all] of speeds)
-    console.log(
-      `prompt ${length}, ${count} client${count === 1 ? '' : 's'}: ${median(all).toFixed(1)} tokens/s [${Math.min(...all).toFixed(1)}, ${Math.max(...all).toFixed(1)}], ratio ${(median(all) / alone).toFixed(2)}`,
-    );
+    for (const count of clients)
+      for (const [name, speed] of engines)
+        speeds
+          .get(name)
+          .get(count)
+          .push(await speed(count, length, 1000 * t + 50 * count));
+  for (const [name, all] of speeds) {
+    const alone = median(all.get(clients[0]));
+    for (const [count, each] of all)
+      console.log(
+        `${name}, prompt ${length}, ${count} client${count === 1 ? '' : 's'}: ${median(each).toFixed(1)} tokens/s [${Math.min(...each).toFixed(1)}, ${Math.max(...each).toFixed(1)}], ratio ${(median(each) / alone).toFixed(2)}`,
+      );
+  }
 }
+peer?.end();
 await server.close(0);
+model.destroy();

@@ -42,6 +42,28 @@ function kv(
   });
 }
 
+/** A server in a process of its own, once it listens; `ended` is its exit code. */
+async function serving(args: readonly string[]) {
+  const child = spawn(process.execPath, [bin, 'serve', '--port', '0', '--device', 'cpu', ...args], { cwd: folder() }),
+    ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  let stdout = '';
+  const listening = new Promise<Readonly<Record<string, unknown>>>((resolve) =>
+    child.stdout.on('data', (text: Buffer) => {
+      stdout += text.toString();
+      const line = stdout.split('\n').find((each) => each.includes('"listening"'));
+      if (line !== undefined) resolve(JSON.parse(line) as Record<string, unknown>);
+    }),
+  );
+  const said = await listening,
+    ask = (body: object): Promise<Response> =>
+      fetch(`${String(said.address)}/v1/completions`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ prompt: 'The river was wide and the boys', temperature: 0, ...body }),
+      });
+  return { child, ended, said, ask };
+}
+
 /** The command as it is installed: `npm test` builds it first. */
 describe.runIf(built)('the built kv', () => {
   it('measures a row of the papers, from prompts to table and files', async () => {
@@ -68,6 +90,28 @@ describe.runIf(built)('the built kv', () => {
     const again = await kv(args, cwd);
     expect(again.stdout).toBe(first.stdout);
     expect(again.stderr).toContain('papers: all results are in .kv/papers-');
+  }, 60_000);
+  it('serves in a process that says what its weights weigh, and ends SIGTERM with 0 once its answers are through', async () => {
+    const { child, ended, said, ask } = await serving(['--memory', '64MB', '--grace', '30']);
+    expect(said.weights).toBeGreaterThan(100_000);
+    expect(said.memory).toMatchObject({ limit: 64_000_000 });
+    const { address } = said,
+      text = async (path: string): Promise<string> => (await fetch(`${String(address)}${path}`)).text();
+    expect(await text('/metrics')).toContain('kv_memory_bytes{kind="limit"} 64000000');
+    const echoed = (await (await ask({ max_tokens: 1, echo: true, logprobs: 0 })).json()) as { kv: object };
+    expect(echoed.kv).toMatchObject({ prompt_scored_under: 'full cache' });
+    // the answer has begun when its head is here
+    const answer = await ask({ max_tokens: 300, stream: true });
+    child.kill('SIGTERM');
+    expect((await answer.text()).trim().split('\n').at(-1)).toBe('data: [DONE]');
+    expect(await ended).toBe(0);
+  }, 60_000);
+  it('cuts answers at the limit of --grace, and still ends SIGTERM with 0', async () => {
+    const { child, ended, ask } = await serving(['--grace', '0']);
+    const answer = await ask({ max_tokens: 900, stream: true });
+    child.kill('SIGTERM');
+    expect(await answer.text()).toContain('the server is closing');
+    expect(await ended).toBe(0);
   }, 60_000);
   it('measures needles in two threads, stops at Ctrl-C and continues', async () => {
     const cwd = folder();

@@ -56,7 +56,7 @@ export async function loadModel(
       parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size });
     fingerprint = await print.digest(stored);
-    return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint };
+    return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint, weightBytes: size?.bytes };
   } finally {
     await close();
   }

@@ -193,6 +193,80 @@ describe.each(here.map((fast) => [fast.form, fast] as const))('form %i', (_, fas
           expect(Math.abs(got - sum)).toBeLessThanOrEqual(2 ** -18 * size);
   });
 });
+
+/** The bits of a few rows' product, all at once and one by one. */
+function few(fast: FastModule, { type, inputs, outputs, rows, bias, seed, exact }: Case) {
+  const { heap, kernels, kind, panels } = placed(fast, type, outputs, inputs, seed),
+    random = mulberry(seed + 1),
+    room = 4 * Math.ceil(rows / 4),
+    wide = 16 * Math.ceil(outputs / 16) + 16,
+    width = activationBytes(fast.form) * inputs,
+    count = Math.ceil(outputs / 16);
+  const [x, y, added] = [4 * room * inputs, 4 * room * wide, 4 * outputs].map((bytes) => heap.allocate(bytes)),
+    scratch = heap.allocate(kernels.SCRATCH.value),
+    plus = bias ? added : 0;
+  heap.floats(x, rows * inputs).set(Float32Array.from({ length: rows * inputs }, () => 6 * random() ** 3 - 3));
+  heap.floats(added, outputs).set(Float32Array.from({ length: outputs }, () => random() - 0.5));
+  const codes = heap.allocate(room * width + 64),
+    meta = heap.allocate((room * inputs) / 2 + 64);
+  const bits = (): Uint32Array => heap.words(y, rows * wide).slice(),
+    clear = (): unknown => heap.floats(y, room * wide).fill(NaN);
+  clear();
+  if (exact)
+    kernels.fewFloats(kind, panels, inputs, x, 4 * inputs, rows, y, 4 * wide, outputs, plus, 0, count, scratch);
+  else {
+    for (let r = 0; r < rows; r++) {
+      const [four, lane] = [r - (r % 4), r % 4];
+      kernels.quantise(
+        ...([x + 4 * r * inputs, inputs, codes + four * width + 4 * lane] as const),
+        ...([meta + (four * inputs) / 2 + 16 * lane, 4] as const),
+      );
+    }
+    const blocks = inputs / 32;
+    kernels.fewProduct(kind, panels, blocks, codes, meta, rows, y, 4 * wide, outputs, plus, 0, count, scratch);
+  }
+  const together = bits();
+  clear();
+  for (let r = 0; r < rows; r++) {
+    const [from, to] = [x + 4 * r * inputs, y + 4 * r * wide];
+    if (exact) {
+      kernels.floatProduct(kind, panels, inputs, from, 0, 1, to, 0, outputs, plus, 0, count, scratch);
+      continue;
+    }
+    kernels.quantise(from, inputs, codes, meta, 1);
+    kernels.rowProduct(kind, panels, inputs / 32, codes, meta, to, outputs, plus, 0, count);
+  }
+  return { together, alone: bits() };
+}
+
+describe.each(
+  here.flatMap((fast) =>
+    (fast.form === 2 ? ([0, fast.wide] as const) : ([fast.wide] as const)).map(
+      (wide) => [fast.form, wide, { ...fast, wide }] as const,
+    ),
+  ),
+)('form %i, wide %i', (_form, _wide, fast) => {
+  test('of a few rows at once each is, to the bit, what it is by itself', () => {
+    fc.assert(
+      fc.property(cases, (one) => {
+        const { together, alone } = few(fast, one);
+        expect(together).toEqual(alone);
+      }),
+      { numRuns: 150 },
+    );
+    for (const type of types)
+      for (const exact of isFloat(kindOf(type)) ? [true] : [true, false]) {
+        const { together, alone } = few(fast, {
+          ...beyond,
+          type,
+          exact,
+          rows: 5,
+          inputs: isFloat(kindOf(type)) ? 1100 : 2048,
+        });
+        expect(together, type).toEqual(alone);
+      }
+  });
+});
 const beyond = { outputs: 20, bias: true, cut: 1, seed: 7 };
 
 test('forms give the same numbers: the relaxed ones bit for bit', () => {

@@ -159,6 +159,7 @@ export function createServer(options: ServerOptions): Server {
     ...(budget !== undefined && { budget }),
     prompts: scheduler.counts,
     memory: memoryOf(scheduler),
+    weights: model.weightBytes,
   }));
   const listed = { id: name, object: 'model', created: Math.floor(Date.now() / 1000), owned_by: 'kv' };
   app.get('/v1/models', async () => ({ object: 'list', data: [listed] }));
@@ -277,6 +278,7 @@ export function createServer(options: ServerOptions): Server {
           engine: model.engine,
           policy: policy?.label || 'full',
           memory: memoryOf(scheduler),
+          weights: model.weightBytes,
           rss: process.memoryUsage.rss(),
         },
         'listening',

@@ -224,67 +224,77 @@ function look(cache: usize, g: usize, position: u32, window: u32): usize {
   return (count + SIZE - 1) / SIZE;
 }
 
+/** Pieces of one token's attention in all. */
+export function tokenPieces(cache: usize, kvHeads: usize, position: u32, window: u32): usize {
+  let pieces: usize = 0;
+  for (let g: usize = 0; g < kvHeads; g++) pieces += look(cache, g, position, window);
+  return pieces;
+}
+
 /**
  * The attention of one token, whose key and value are put behind the slots in use: pieces of it, as they are claimed.
  * q `[H, d]`, k and v `[G, d]`. Unless `shares` is 0, the score of every slot that is seen goes there, `[H, stride]`.
  */
 export function attendToken(cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
+  const pieces = tokenPieces(cache, kvHeads, position, window);
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces))
+    attendPiece(<usize>piece, cache, heads, kvHeads, d, q, k, v, scale, cap, window, position, parts, scratch, shares, stride);
+}
+
+/** One of the pieces. */
+export function attendPiece(piece: usize, cache: usize, heads: usize, kvHeads: usize, d: usize, q: usize, k: usize, v: usize, scale: f32, cap: f32, window: u32, position: u32, parts: usize, scratch: usize, shares: usize, stride: usize): void {
   const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache), record = recordBytes(d);
-  let pieces: usize = 0;
-  for (let g: usize = 0; g < kvHeads; g++) pieces += look(cache, g, position, window);
-  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
-    let g: usize = 0, index = <usize>piece;
-    for (let count = look(cache, 0, position, window); index >= count; count = look(cache, ++g, position, window)) index -= count;
-    const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
-    const keys = keysOf(cache) + g * capacity * row, values = valuesOf(cache) + g * capacity * row, qg = q + g * group * row;
-    if (to == END) {
-      memory.copy(keys + (to - 1) * row, k + g * row, row);
-      memory.copy(values + (to - 1) * row, v + g * row, row);
+  let g: usize = 0, index = piece;
+  for (let count = look(cache, 0, position, window); index >= count; count = look(cache, ++g, position, window)) index -= count;
+  const from = FIRST + index * SIZE, to = min2(from + SIZE, END), part = parts + (g * PIECES + index) * group * record;
+  const keys = keysOf(cache) + g * capacity * row, values = valuesOf(cache) + g * capacity * row, qg = q + g * group * row;
+  if (to == END) {
+    memory.copy(keys + (to - 1) * row, k + g * row, row);
+    memory.copy(values + (to - 1) * row, v + g * row, row);
+  }
+  for (let h: usize = 0; h < group; h++) {
+    store<f32>(part + h * record, LOWEST);
+    memory.fill(part + h * record + 4, 0, record - 4);
+  }
+  for (let s = from; s < to; s += HELD) {
+    const count = min2(HELD, to - s);
+    for (let near: usize = 0; near < count; near += NEAR) {
+      const m = min2(NEAR, count - near), key = keys + (s + near) * row, out = scratch + 4 * near;
+      fetch(key, m * row);
+      let h: usize = 0;
+      for (; h + 3 <= group && group != h + 4; h += 3) dots3(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+      for (; h + 2 <= group; h += 2) dots2(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
+      if (h < group) dots1(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
     }
     for (let h: usize = 0; h < group; h++) {
-      store<f32>(part + h * record, LOWEST);
-      memory.fill(part + h * record + 4, 0, record - 4);
+      const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
+      capped(line, count, scale, cap);
+      if (shares) memory.copy(shares + 4 * ((g * group + h) * stride + s), line, 4 * count);
+      const top = max(before, largest(line, count)), sum = powers(line, count, top);
+      if (s == from) store<f32>(p, sum, 4);
+      else {
+        const shrunk = exp1(before - top);
+        store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
+        if (shrunk != 1) scale4(p + 16, row, shrunk);
+      }
+      store<f32>(p, top);
     }
-    for (let s = from; s < to; s += HELD) {
-      const count = min2(HELD, to - s);
-      for (let near: usize = 0; near < count; near += NEAR) {
-        const m = min2(NEAR, count - near), key = keys + (s + near) * row, out = scratch + 4 * near;
-        fetch(key, m * row);
-        let h: usize = 0;
-        for (; h + 3 <= group && group != h + 4; h += 3) dots3(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-        for (; h + 2 <= group; h += 2) dots2(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-        if (h < group) dots1(qg + h * row, row, key, m, out + 4 * h * HELD, 4 * HELD);
-      }
-      for (let h: usize = 0; h < group; h++) {
-        const line = scratch + 4 * h * HELD, p = part + h * record, before = load<f32>(p);
-        capped(line, count, scale, cap);
-        if (shares) memory.copy(shares + 4 * ((g * group + h) * stride + s), line, 4 * count);
-        const top = max(before, largest(line, count)), sum = powers(line, count, top);
-        if (s == from) store<f32>(p, sum, 4);
-        else {
-          const shrunk = exp1(before - top);
-          store<f32>(p, load<f32>(p, 4) * shrunk + sum, 4);
-          if (shrunk != 1) scale4(p + 16, row, shrunk);
-        }
-        store<f32>(p, top);
-      }
-      for (let near: usize = 0; near < count; near += NEAR) {
-        const m = min2(NEAR, count - near), value = values + (s + near) * row, weights = scratch + 4 * near, out = part + 16;
-        fetch(value, m * row);
-        let h: usize = 0;
-        for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-        for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-        if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
-      }
+    for (let near: usize = 0; near < count; near += NEAR) {
+      const m = min2(NEAR, count - near), value = values + (s + near) * row, weights = scratch + 4 * near, out = part + 16;
+      fetch(value, m * row);
+      let h: usize = 0;
+      for (; h + 3 <= group && group != h + 4; h += 3) mix3(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+      for (; h + 2 <= group; h += 2) mix2(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
+      if (h < group) mix1(weights + 4 * h * HELD, 4 * HELD, value, row, m, out + h * record, record);
     }
   }
 }
 
 /**
  * out `[H, d]` of what all pieces left; where scores were kept in `shares`, a thread's part of them becomes softmax
- * weights, 0 for slots that the token does not see.
+ * weights, 0 for slots that the token does not see; all of them where it joins `alone`.
  */
-export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, out: usize, shares: usize, stride: usize): void {
+export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, window: u32, position: u32, parts: usize, out: usize, shares: usize, stride: usize, alone: bool): void {
   const group = heads / kvHeads, row = d << 2, record = recordBytes(d);
   for (let g: usize = 0; g < kvHeads; g++) {
     const pieces = look(cache, g, position, window);
@@ -300,7 +310,7 @@ export function joinToken(cache: usize, heads: usize, kvHeads: usize, d: usize, 
           v128.store(out + j, i == 0 ? x : f32x4.add(v128.load(out + j), x));
         }
       }
-      if (shares && <i32>(head % <usize>THREADS) == ME) {
+      if (shares && (alone || <i32>(head % <usize>THREADS) == ME)) {
         const s = shares + 4 * head * stride;
         memory.fill(s, 0, 4 * FIRST);
         powers(s + 4 * FIRST, END - FIRST, top);

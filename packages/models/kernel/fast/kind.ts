@@ -471,3 +471,62 @@ export function rowOfFloats(panel: usize, count: usize, x: usize, p: usize, out:
   }
   put16(out, outputs, more ? out : bias, p, f32x4.add(a0, b0), f32x4.add(a1, b1), f32x4.add(a2, b2), f32x4.add(a3, b3));
 }
+
+// ---- a few rows by digits, each to the bit as by itself
+
+/** `dot` where rows lie in fours. */
+// @ts-ignore: decorator
+@inline
+function dotInFours(x: usize, codes: v128, acc: v128): v128 {
+  if (FORM != 0) return dot(x, codes, acc);
+  const even = i32x4.dot_i16x8_s(v128.load32_splat(x), v128.and(codes, i16x8.splat(0xff)));
+  const odd = i32x4.dot_i16x8_s(v128.load32_splat(x, 16), i16x8.shr_u(codes, 8));
+  return i32x4.add(acc, i32x4.add(even, odd));
+}
+
+/** at += a block's products of one row with four outputs, of the sums of its low and its high digits. */
+// @ts-ignore: decorator
+@inline
+function addDigits(at: usize, low: v128, high: v128, meta: usize, negative: v128, d: v128): void {
+  const i = f32x4.convert_i32x4_s(i32x4.add(widen(low), i32x4.shl(widen(high), 4)));
+  const m = f32x4.mul(v128.load32_splat(meta, 4), negative);
+  v128.store(at, fma(fma(i, v128.load32_splat(meta), m), d, v128.load(at)));
+}
+
+/** Four rows times four outputs (vector r) of the block at p, added to the sums at acc, 64 bytes a row. */
+// @ts-ignore: decorator
+@inline
+function fourRows(p: usize, r: usize, x: usize, meta: usize, acc: usize, d: v128, low: v128, high: v128, negative: v128): void {
+  const mask = digit();
+  let a0 = i32x4.splat(0), a1 = a0, a2 = a0, a3 = a0, b0 = a0, b1 = a0, b2 = a0, b3 = a0;
+  for (let q: usize = 0; q < 8; q++, x += 16 * XB) {
+    const v = early(p, q, r, low, high), l = v128.and(v, mask), h = v128.and(i16x8.shr_u(v, 4), mask);
+    a0 = dotInFours(x, l, a0); a1 = dotInFours(x + 4, l, a1); a2 = dotInFours(x + 8, l, a2); a3 = dotInFours(x + 12, l, a3);
+    b0 = dotInFours(x, h, b0); b1 = dotInFours(x + 4, h, b1); b2 = dotInFours(x + 8, h, b2); b3 = dotInFours(x + 12, h, b3);
+  }
+  addDigits(acc, a0, b0, meta, negative, d); addDigits(acc + 64, a1, b1, meta + META, negative, d);
+  addDigits(acc + 128, a2, b2, meta + 2 * META, negative, d); addDigits(acc + 192, a3, b3, meta + 3 * META, negative, d);
+}
+
+/**
+ * Rows in 8 bits, in fours, times panels [from, to) of codes of 8 bits by their digits: of each what `rowProduct` gives.
+ * acc: 256 bytes for every four rows.
+ */
+export function fewByDigits(w: usize, blocks: usize, x: usize, meta: usize, rows: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize, acc: usize): void {
+  if (KIND != Q8_0) return;
+  const size = panelBytes(KIND, <i32>(32 * blocks)), negative = f32x4.splat(-zero()), fours = (rows + 3) / 4;
+  const low = lowMask(), high = highMask(), bits = halfBits(), unit = halfUnit();
+  for (let p = from; p < to; p++) {
+    memory.fill(acc, 0, 256 * fours);
+    for (let b: usize = 0, at = w + p * size; b < blocks; b++, at += BLOCK)
+      for (let r: usize = 0; r < 4; r++) {
+        const d = scales(at, at, r, 0, bits, unit);
+        for (let four: usize = 0; four < fours; four++)
+          fourRows(at, r, x + 128 * XB * (four * blocks + b), meta + 4 * META * (four * blocks + b), acc + 256 * four + 16 * r, d, low, high, negative);
+      }
+    for (let i: usize = 0; i < rows; i++) {
+      const f = acc + 64 * i;
+      put16(out + i * ldo, outputs, bias, p, v128.load(f), v128.load(f, 16), v128.load(f, 32), v128.load(f, 48));
+    }
+  }
+}

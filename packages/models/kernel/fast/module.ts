@@ -5,6 +5,6 @@
 export { eights, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
 export { setWide } from "./forms";
 export { panelBytes } from "./kinds";
-export { SCRATCH, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";
+export { SCRATCH, fewFloats, fewProduct, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";
 export { call, ownBytes, serve } from "./run";
 export { controlBytes, join, spin } from "./team";

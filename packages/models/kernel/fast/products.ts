@@ -296,7 +296,7 @@ function tilesHalf(w: usize, count: usize, each: usize, z: f32, x: usize, ldx: u
  */
 export function rowsProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: usize, rows: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
   const size = panelBytes(kind, <i32>(32 * blocks)), ldx = 32 * blocks * XB, ldm = META * blocks;
-  const digits = kind == Q8_0 && (FORM == 1 || (FORM == 2 && WIDE == 0)), each: usize = digits ? 2 : 1;
+  const digits = byDigits(kind), each: usize = digits ? 2 : 1;
   const min = digits || kind == Q4_1 || kind == Q5_1 || kind == Q4_K || kind == Q5_K;
   const five = FORM == 1 && (kind == Q5_0 || kind == Q5_1 || kind == Q5_K);
   const z: f32 = kind == Q8_0 ? (WIDE == 2 ? 0 : 128) : kind == Q6_K ? 32 : kind == Q5_0 ? 16 : 8;
@@ -388,5 +388,48 @@ export function floatProduct(kind: i32, w: usize, inputs: usize, x: usize, ldx: 
             floatTiles(c, count, x + 4 * k, ldx, out + 4 * o, ldo, rows, outputs - o, bias ? bias + 4 * o : 0, more);
           }
       }
+  }
+}
+
+// ---- a few rows, each as by itself
+
+/** Whether codes of 8 bits go as two digits of 4. */
+// @ts-ignore: decorator
+@inline
+function byDigits(kind: i32): bool {
+  return kind == Q8_0 && (FORM == 1 || (FORM == 2 && WIDE == 0));
+}
+
+/** Rows in 8 bits, in fours, times panels [from, to): of each, to the bit, what `rowProduct` gives. */
+export function fewProduct(kind: i32, w: usize, blocks: usize, x: usize, meta: usize, rows: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
+  if (byDigits(kind)) {
+    kQ8_0.fewByDigits(w, blocks, x, meta, rows, out, ldo, outputs, bias, from, to, scratch);
+    return;
+  }
+  // a row by itself adds its bias last
+  rowsProduct(kind, w, blocks, x, meta, rows, out, ldo, outputs, 0, from, to, scratch);
+  if (!bias) return;
+  const end: usize = min2(16 * to, outputs);
+  for (let r: usize = 0; r < rows; r++)
+    for (let o: usize = 16 * from; o < end; o += 4) {
+      const y = out + r * ldo + 4 * o, left = end - o;
+      put4(y, left, bias + 4 * o, some(y, left));
+    }
+}
+
+/** Rows of f32 times panels [from, to): of each, to the bit, what `floatProduct` gives for it alone. */
+export function fewFloats(kind: i32, w: usize, inputs: usize, x: usize, ldx: usize, rows: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize, scratch: usize): void {
+  const size = panelBytes(kind, <i32>inputs);
+  for (let p = from; p < to; p++) {
+    const panel = w + p * size;
+    if (kind <= BF16) {
+      for (let r: usize = 0; r < rows; r++) floatProduct(kind, w, inputs, x + r * ldx, ldx, 1, out + r * ldo, ldo, outputs, bias, p, p + 1, scratch);
+      continue;
+    }
+    for (let k: usize = 0; k < inputs; k += DEPTH) {
+      const count = min2(DEPTH, inputs - k);
+      numbers(kind, panel, k, count, scratch);
+      for (let r: usize = 0; r < rows; r++) kF32.rowOfFloats(scratch, count, x + r * ldx + 4 * k, p, out + r * ldo, outputs, bias, k > 0);
+    }
   }
 }

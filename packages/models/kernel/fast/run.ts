@@ -1,26 +1,29 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Runs code: words that src/wasm/code.ts writes. All threads run the same code; an operation says whose part it is.
 
-import { append, attendRows, attendToken, joinToken, packCache } from "./attend";
+import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
 import { XB } from "./forms";
 import { BF16 } from "./kinds";
-import { SCRATCH, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
+import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
 import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } from "./team";
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
+/** Added to the kind of a product of a few rows that each come out as by themselves. */
+const FEW: i32 = 512;
 
 /**
  * Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys, where the
- * last queries of each layer go and how many, where the weights' sums go, and their stride.
+ * last queries of each layer go and how many, where the weights' sums go, and their stride. Where each row has caches of its
+ * own: bytes from a row's to the next row's, the last word of which is the row's position.
  */
 let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0,
-  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0;
+  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, APART: usize = 0;
 /** Rows of an operation that are this thread's. */
 let FROM: usize = 0, TO: usize = 0;
 
@@ -59,7 +62,11 @@ export function ownBytes(): usize {
 /** Panels [from, to) of one weight; `out` is that of its first panel. */
 function panels(kind: i32, weight: usize, inputs: usize, q: usize, meta: usize, x: usize, ldx: usize, out: usize, ldo: usize, outputs: usize, bias: usize, from: usize, to: usize): void {
   const rows = <usize>M;
-  if (kind >= EXACT || kind <= BF16) floatProduct(kind & 255, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
+  if (kind & FEW) {
+    const as = kind & 255;
+    if (kind & EXACT || as <= BF16) fewFloats(as, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
+    else fewProduct(as, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
+  } else if (kind >= EXACT || kind <= BF16) floatProduct(kind & 255, weight, inputs, x, ldx, rows, out, ldo, outputs, bias, from, to, OWN);
   else if (rows == 1) rowProduct(kind, weight, inputs / 32, q, meta, out, outputs, bias, from, to);
   else rowsProduct(kind, weight, inputs / 32, q, meta, rows, out, ldo, outputs, bias, from, to, OWN);
 }
@@ -95,6 +102,42 @@ function bend(x: usize, out: usize, width: usize): void {
 /** Where a layer's sums of weights go; 0 for nowhere. */
 function sharesOf(layer: usize, heads: usize): usize {
   return SHARES ? SHARES + layer * 4 * heads * STRIDE : 0;
+}
+
+/** A row's caches of a layer, and its position. */
+function cacheOf(row: usize): usize {
+  return CACHES + row * APART + w(1);
+}
+function positionOf(row: usize): u32 {
+  return load<u32>(CACHES + (row + 1) * APART - 4);
+}
+
+/** Attention of rows that each are a token over caches of its own: pieces of all of them, as they are claimed. */
+function tokens(): void {
+  const heads = w(2), kvHeads = w(3), window = <u32>w(13), rows = <usize>M;
+  let pieces: usize = 0;
+  for (let r: usize = 0; r < rows; r++) pieces += tokenPieces(cacheOf(r), kvHeads, positionOf(r), window);
+  let r: usize = 0, first: usize = 0, count = tokenPieces(cacheOf(0), kvHeads, positionOf(0), window);
+  for (let claimed = claim(<i32>pieces); claimed >= 0; claimed = claim(<i32>pieces)) {
+    const piece = <usize>claimed;
+    if (piece < first) {
+      r = 0;
+      first = 0;
+      count = tokenPieces(cacheOf(0), kvHeads, positionOf(0), window);
+    }
+    while (piece >= first + count) {
+      first += count;
+      count = tokenPieces(cacheOf(++r), kvHeads, positionOf(r), window);
+    }
+    attendPiece(piece - first, cacheOf(r), heads, kvHeads, w(4), at(5) + r * w(6), at(7) + r * w(8), at(9) + r * w(10),
+      real(11), real(12), window, positionOf(r), at(14) + r * w(15), at(16), sharesOf(w(17) * rows + r, heads), STRIDE);
+  }
+}
+
+function joins(): void {
+  rowsOf(1);
+  for (let r = FROM; r < TO; r++)
+    joinToken(cacheOf(r), w(2), w(3), w(4), <u32>w(5), positionOf(r), at(6) + r * w(7), at(8) + r * w(9), sharesOf(w(10) * <usize>M + r, w(2)), STRIDE, true);
 }
 
 /** Runs the code of the command. */
@@ -164,7 +207,7 @@ function run(): void {
         PC += 56;
         break;
       case JOIN:
-        joinToken(CACHES + w(1), w(2), w(3), w(4), <u32>w(5), POSITION, at(6), at(7), sharesOf(w(8), w(2)), STRIDE);
+        joinToken(CACHES + w(1), w(2), w(3), w(4), <u32>w(5), POSITION, at(6), at(7), sharesOf(w(8), w(2)), STRIDE, false);
         PC += 36;
         break;
       case PACK:
@@ -174,6 +217,14 @@ function run(): void {
       case ATTEND:
         attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE);
         PC += 60;
+        break;
+      case TOKENS:
+        tokens();
+        PC += 72;
+        break;
+      case JOINS:
+        joins();
+        PC += 44;
         break;
       default: // QUERIES
         if (QUERIES_AT) {
@@ -204,6 +255,7 @@ function obey(): bool {
   WINDOW = word(12);
   SHARES = word(13);
   STRIDE = word(14);
+  APART = word(15);
   run();
   barrier();
   return true;

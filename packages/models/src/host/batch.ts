@@ -1,6 +1,7 @@
 import type { BatchGroup, BatchPlace } from '../sequence/memory.ts';
 import type { Angles } from '../decoder/program.ts';
 import type { HostDecoder, Projection } from './decoder.ts';
+import { Meeting, Seat } from './meeting.ts';
 
 /** Rows of one member on their way through one product. */
 type Ask = { readonly x: Float32Array; fail(cause: unknown): void } & (
@@ -31,28 +32,16 @@ export const decoderAt = (place: BatchPlace | undefined): HostDecoder | undefine
 class Batch {
   readonly places: readonly Place[];
   readonly #decoder: HostDecoder;
-  #waiting: Ask[] = [];
-  #present: number;
 
   constructor(decoder: HostDecoder, count: number) {
-    [this.#decoder, this.#present] = [decoder, count];
-    this.places = Array.from({ length: count }, () => new Place(decoder, this));
+    this.#decoder = decoder;
+    const meeting = new Meeting<Ask>(count, (asks) => this.#take(asks));
+    this.places = Array.from({ length: count }, () => new Place(decoder, meeting));
   }
 
-  ask(ask: Ask): void {
-    this.#waiting.push(ask);
-    this.#meet();
-  }
-
-  leave(): void {
-    this.#present--;
-    this.#meet();
-  }
-
-  #meet(): void {
-    if (this.#waiting.length < this.#present || this.#waiting.length === 0) return;
+  #take(all: readonly Ask[]): void {
     const products = new Map<string, Ask[]>();
-    for (const ask of this.#waiting.splice(0)) {
+    for (const ask of all) {
       const key = `${ask.of} ${ask.layer}`;
       products.set(key, [...(products.get(key) ?? []), ask]);
     }
@@ -99,31 +88,23 @@ class Batch {
   }
 }
 
-class Place implements BatchPlace {
+class Place extends Seat<Ask> {
   readonly decoder: HostDecoder;
-  readonly #batch: Batch;
-  #left = false;
 
-  constructor(decoder: HostDecoder, batch: Batch) {
-    this.#batch = batch;
+  constructor(decoder: HostDecoder, meeting: Meeting<Ask>) {
+    super(meeting);
     const finish: HostDecoder['finish'] = (layer, x, attended) =>
-      new Promise((done, fail) => batch.ask({ of: 'finish', layer, x, attended, done, fail }));
+      new Promise((done, fail) => meeting.bring({ of: 'finish', layer, x, attended, done, fail }));
     const projectBy: HostDecoder['projectBy'] = (layer, x, angles) =>
-      new Promise((done, fail) => batch.ask({ of: 'project', layer, x, angles, done, fail }));
+      new Promise((done, fail) => meeting.bring({ of: 'project', layer, x, angles, done, fail }));
     this.decoder = {
       ...decoder,
       projectBy,
       project: (layer, x, positions, length) => projectBy(layer, x, decoder.angles(layer, positions, length)),
       finish,
       attendAndFinish: async (layer, x, attention) => finish(layer, x, await decoder.attend(attention)),
-      logits: (x) => new Promise((done, fail) => batch.ask({ of: 'logits', layer: 0, x, done, fail })),
+      logits: (x) => new Promise((done, fail) => meeting.bring({ of: 'logits', layer: 0, x, done, fail })),
     };
-  }
-
-  leave(): void {
-    if (this.#left) return;
-    this.#left = true;
-    this.#batch.leave();
   }
 }
 

@@ -149,7 +149,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       watched = this.#observer && options.phase === 'decode';
     const logits = await this.through(ids, {
       ...options,
-      decoder: decoderAt(place),
+      place,
       ...(watched && {
         seen: (l: number, visible: readonly Chosen[]) => {
           seen.set(l, visible);
@@ -180,7 +180,7 @@ export class HostMemory extends SequenceMemory implements HostState {
 
   /** Takes tokens through every layer, and gives the logits of the last rows. */
   protected through(ids: readonly number[], options: PassOptions): Promise<Float32Array[]> {
-    return pass(this, ids, options);
+    return pass(this, ids, { ...options, decoder: decoderAt(options.place) });
   }
 
   /** The first number in a row of a layer's state, where a piece keeps one. */

@@ -1,6 +1,7 @@
 import type { AttentionStats } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { Course } from '../sequence/course.ts';
+import type { BatchPlace } from '../sequence/memory.ts';
 import type { HostDecoder, Projection } from './decoder.ts';
 import { writeState } from './event.ts';
 import { liveRows, pick, pickPositions, pickQueries, put, withFrozen } from './frozen.ts';
@@ -18,6 +19,8 @@ export interface PassOptions {
   /** An event follows at once: what it wants of the last queries is taken while they attend. */
   readonly eventFollows?: boolean;
   readonly signal?: AbortSignal | undefined;
+  /** A place among memories of one group that are fed at the same time. */
+  readonly place?: BatchPlace | undefined;
   /** What multiplies. @defaultValue the memory's decoder */
   readonly decoder?: HostDecoder | undefined;
   /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */

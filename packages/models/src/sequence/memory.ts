@@ -14,6 +14,8 @@ export interface AttentionCounters {
   /** Passes in one piece, and those that took a word between layers; absent where no pass could be one. */
   whole?: number;
   layered?: number;
+  /** Passes of one token that went together with those of other sequences. */
+  together?: number;
 }
 
 /** How a block of tokens is fed. */

@@ -57,6 +57,8 @@ export interface Model extends Running, ModelParts {
   readonly chatTemplate?: () => ChatTemplate | undefined;
   /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
   readonly fingerprint: string;
+  /** Bytes of the file's tensors, where there is a file. */
+  readonly weightBytes?: number | undefined;
 }
 
 /** A model's input embeddings, as pieces read them; one object a model, so that what is measured once is found again. */

@@ -18,6 +18,8 @@ const ops = {
   pack: 13,
   attend: 14,
   queries: 15,
+  tokens: 16,
+  joins: 17,
 } as const;
 
 /** Some rows of a weight in panels of one kind. */
@@ -72,6 +74,10 @@ const real = (value: number): number => {
 
 const padded = (numbers: number): number => 16 * Math.ceil(numbers / 16);
 
+/** Added to a weight's kind: activations stay f32; each of a few rows comes out as by itself. */
+const exactly = 256,
+  few = 512;
+
 /**
  * Writes code for one row, or for up to `rows`. Of one row whatever is cheap everybody computes for itself, so that
  * threads meet only around products and attention; of many each thread takes a share of the rows.
@@ -83,6 +89,7 @@ export class Code {
   /** Rows that there is room for, a multiple of four but for 1. */
   readonly #room: number;
   readonly #mode: 'all' | 'rows';
+  readonly #apart: boolean;
   /** What was last put in 8 bits. */
   #quantised: { readonly x: Place; readonly codes: Place; readonly meta: Place } | undefined;
   /** Pieces of the operation before are taken since threads last met. */
@@ -91,8 +98,9 @@ export class Code {
   #codes: Room | undefined;
   #meta: Room | undefined;
 
-  constructor(sizes: Sizes, rows: number) {
-    this.#sizes = sizes;
+  /** @param apart rows are tokens of several sequences, and come out, to the bit, as by themselves */
+  constructor(sizes: Sizes, rows: number, apart: boolean = false) {
+    [this.#sizes, this.#apart] = [sizes, apart];
     this.layout = new Layout(rows === 1 ? 1 : 4 * Math.ceil(rows / 4), sizes.ownBytes);
     this.#room = this.layout.rows;
     this.#mode = rows === 1 ? 'all' : 'rows';
@@ -173,7 +181,7 @@ export class Code {
       out = this.value(width, true);
     let from = 0;
     for (const part of parts) {
-      const { kind, word, inputs } = weight(part),
+      const { kind, word, inputs } = this.#weight(part),
         to = this.columns(out, from);
       this.#use(this.#activations(x, [part]), [[out, 'pieces']], true);
       const { codes, meta } = this.#inBytes(x) ?? { codes: x, meta: x };
@@ -190,7 +198,7 @@ export class Code {
       ups = this.layout.take(2, 64 * this.#room);
     this.#use(this.#activations(x, [gate, up]), [[out, 'pieces']], true);
     const { codes, meta } = this.#inBytes(x) ?? { codes: x, meta: x },
-      [a, b] = [weight(gate), weight(up)];
+      [a, b] = [this.#weight(gate), this.#weight(up)];
     this.#put(ops.gated, how, a.kind, a.word, b.kind, b.word, a.inputs, at(codes), at(meta), at(x), x.stride);
     this.#more(at(out), out.stride, gate.rows, this.#piece(gate.rows), ups.at + 2);
     this.#more(bias, bias === 0 ? 0 : bias + 4 * gate.rows, up.size);
@@ -213,7 +221,8 @@ export class Code {
     const { queryHeads, headDim, layer } = shape;
     this.#use([[q, this.#mode]], []);
     this.#put(ops.queries, at(q), q.stride, queryHeads * headDim, layer, modes[this.#mode]);
-    return this.#room === 1 ? this.#token(q, k, v, shape) : this.#rows(q, k, v, shape);
+    if (this.#room === 1) return this.#token(q, k, v, shape);
+    return this.#apart ? this.#tokens(q, k, v, shape) : this.#rows(q, k, v, shape);
   }
 
   #token(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
@@ -236,6 +245,40 @@ export class Code {
     const out = this.value(H * d);
     this.#use([[held, 'all']], [[out, 'all']]);
     this.#put(ops.join, cache, H, G, d, window, at(held), at(out), layer);
+    this.layout.give(parts);
+    this.layout.give(scratch);
+    return out;
+  }
+
+  /** Of each row over caches of its own. */
+  #tokens(q: Place, k: Place, v: Place, shape: AttentionShape): Place {
+    const { queryHeads: H, kvHeads: G, headDim: d, scale, softcap = 0, window, cache, layer } = shape,
+      { partBytes, tokenScratch } = this.#sizes,
+      bytes = partBytes(H, d);
+    const parts = this.layout.take(1, this.#room * bytes),
+      scratch = this.layout.take(2, tokenScratch(H / G)),
+      held = { base: 1, at: parts.at, stride: bytes, room: parts } as const;
+    const read = [q, k, v].map((place) => [place, 'all'] as const);
+    this.#use(read, [[held, 'pieces']], true);
+    this.#put(
+      ops.tokens,
+      cache,
+      H,
+      G,
+      d,
+      at(q),
+      q.stride,
+      at(k),
+      k.stride,
+      at(v),
+      v.stride,
+      real(scale),
+      real(softcap),
+    );
+    this.#more(window, at(held), bytes, scratch.at + 2, layer);
+    const out = this.value(H * d);
+    this.#use([[held, 'all']], [[out, 'rows']]);
+    this.#put(ops.joins, cache, H, G, d, window, at(held), bytes, at(out), out.stride, layer);
     this.layout.give(parts);
     this.layout.give(scratch);
     return out;
@@ -342,6 +385,11 @@ export class Code {
     this.#claimed ||= claims;
   }
 
+  /** The words of a weight. */
+  #weight({ kind, at: word, inputs, exact }: Part): { kind: number; word: number; inputs: number } {
+    return { kind: kind + (exact ? exactly : 0) + (this.#apart ? few : 0), word, inputs };
+  }
+
   /** All threads meet. */
   #meet(): void {
     this.#put(ops.barrier);
@@ -365,10 +413,3 @@ export class Code {
 function at({ base, at }: Place): number {
   return at + base;
 }
-
-/** The words of a weight. */
-const weight = ({ kind, at: word, inputs, exact }: Part): { kind: number; word: number; inputs: number } => ({
-  kind: exact ? kind + 256 : kind,
-  word,
-  inputs,
-});

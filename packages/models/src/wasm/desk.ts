@@ -35,7 +35,7 @@ export class Desk {
     rows: number,
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],
-  ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride'> {
+  ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart'> {
     const { heap } = this.team,
       half = rows * (rotary / 2),
       angles = heap.floats(this.#angles.at(8 * half + 64), 2 * half);
@@ -61,13 +61,22 @@ export class Desk {
   }
 
   #describe(caches: readonly LayerCache[]): number {
-    const each = cacheBytes(caches[0].heads) / 4,
-      words = this.team.heap.words(this.#caches.at(4 * each * caches.length), each * caches.length);
-    for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
-      words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity], l * each);
-      words.set(lengths, l * each + before);
+    const bytes = cacheBytes(caches[0].heads) * caches.length,
+      at = this.#caches.at(bytes);
+    describe(caches, this.team.heap.words(at, bytes / 4));
+    return at;
+  }
+
+  /** Words of rows that each have caches of their own and stand somewhere. */
+  rows(rows: readonly (readonly LayerCache[])[], positions: Uint32Array): Pick<Command, 'caches' | 'apart'> {
+    const each = (cacheBytes(rows[0][0].heads) * rows[0].length) / 4 + 1,
+      caches = this.#caches.at(4 * each * rows.length),
+      words = this.team.heap.words(caches, each * rows.length);
+    for (const [r, row] of rows.entries()) {
+      describe(row, words.subarray(r * each));
+      words[(r + 1) * each - 1] = positions[r];
     }
-    return words.byteOffset;
+    return { caches, apart: 4 * each };
   }
 
   /** Bytes of a layer's cache as blocks attend to it, once m more have joined. */
@@ -79,5 +88,14 @@ export class Desk {
   free(): void {
     this.work.free();
     for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares]) room.free();
+  }
+}
+
+/** Puts what the kernels read of each layer's cache into words. */
+function describe(caches: readonly LayerCache[], words: Uint32Array): void {
+  const each = cacheBytes(caches[0].heads) / 4;
+  for (const [l, { keys, values, positions, capacity, lengths }] of caches.entries()) {
+    words.set([keys.byteOffset, values.byteOffset, positions.byteOffset, capacity], l * each);
+    words.set(lengths, l * each + before);
   }
 }

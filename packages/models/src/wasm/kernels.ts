@@ -47,6 +47,10 @@ export interface Kernels {
     to: number,
     scratch: number,
   ): void;
+  /** Of each row what `rowProduct` gives for it. */
+  fewProduct: Kernels['rowsProduct'];
+  /** Of each row what `floatProduct` gives for it alone. */
+  fewFloats: Kernels['floatProduct'];
   /** Bytes of scratch that products of many rows want. */
   readonly SCRATCH: WebAssembly.Global;
   /** Bytes of a thread's own memory before what code places there. */

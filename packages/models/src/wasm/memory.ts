@@ -3,13 +3,16 @@ import type { HostDecoder } from '../host/decoder.ts';
 import { HostMemory } from '../host/host-memory.ts';
 import type { PassOptions } from '../host/pass.ts';
 import type { Course } from '../sequence/course.ts';
+import type { BatchGroup } from '../sequence/memory.ts';
 import type { MemoryOptions } from '../sequence/runtime.ts';
 import type { MemoryModel } from '../sequence/sequence-memory.ts';
+import { TokenSeat } from './together.ts';
 import type { Whole } from './whole.ts';
 
 /**
  * A sequence whose caches lie in the module's memory: tokens pass whole there. Views and frozen rows, which need a word
- * between a layer's queries and its attention, and places among several memories take the host's pass over the same caches.
+ * between a layer's queries and its attention, take the host's pass over the same caches. Tokens of several sequences pass
+ * together.
  */
 export class WasmMemory extends HostMemory {
   readonly #whole: Whole;
@@ -23,14 +26,23 @@ export class WasmMemory extends HostMemory {
   ) {
     super(decoder, model, backend, { ...options, store: whole.store });
     this.#whole = whole;
-    Object.assign(this.counters, { whole: 0, layered: 0 });
+    Object.assign(this.counters, { whole: 0, layered: 0, together: 0 });
+  }
+
+  override get group(): BatchGroup {
+    return this.#whole.group;
   }
 
   protected override async through(ids: readonly number[], options: PassOptions): Promise<Float32Array[]> {
-    const whole = options.decoder === undefined && passesWhole(options.course, options.phase),
+    const { place } = options,
+      whole = passesWhole(options.course, options.phase),
       { counters } = this;
     if (whole) counters.whole = (counters.whole ?? 0) + 1;
     else counters.layered = (counters.layered ?? 0) + 1;
+    if (whole && place instanceof TokenSeat && ids.length === 1 && !options.afterLayer)
+      return place.pass(this, ids[0], options);
+    // the others need not wait for what goes by itself
+    place?.leave();
     return whole ? this.#whole.pass(this, ids, options) : super.through(ids, options);
   }
 

@@ -24,6 +24,8 @@ export interface Command {
   /** Where sums of weights go, `[layer][H][stride]`; 0 for nowhere. */
   readonly shares: number;
   readonly stride: number;
+  /** Bytes from a row's caches to the next row's, where each row has its own; their last word is its position. */
+  readonly apart: number;
 }
 
 /** What the other threads run, in Node and in browsers. */
@@ -102,12 +104,12 @@ export class Team {
   /** Runs code with all threads, and returns when it is done. */
   call(command: Command): void {
     const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
-      { queries, window, shares, stride } = command;
+      { queries, window, shares, stride, apart } = command;
     this.heap
-      .words(this.#control + 64, 15)
+      .words(this.#control + 64, 16)
       .set([
         ...[code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed],
-        ...[queries, window, shares, stride],
+        ...[queries, window, shares, stride, apart],
       ]);
     this.kernels.call();
   }

@@ -1,21 +1,21 @@
-import { addColumns } from '../attention.ts';
-import { toHeads } from '../decoder/heads.ts';
 import type { Decoder } from '../decoder/decoder.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
-import type { LayerMemory } from '../host/layer.ts';
 import type { PassOptions } from '../host/pass.ts';
-import type { HostState } from '../host/host-state.ts';
 import type { Store } from '../cache/storage.ts';
+import type { BatchGroup } from '../sequence/memory.ts';
 import { Code, type AttentionShape } from './code.ts';
 import { writeProgram } from './compile.ts';
 import { cacheBytes, Desk } from './desk.ts';
 import type { WasmRunnable } from './engine.ts';
 import { install, sizesOf, type Installed } from './install.ts';
 import type { Place } from './layout.ts';
+import { alike, writeLines, type Lines } from './lines.ts';
 import { Placing } from './placing.ts';
+import { remember, type Remembering } from './remember.ts';
 import { copyRows, rowsAt } from './rows.ts';
 import { heapStore } from './store.ts';
 import type { Team } from './team.ts';
+import { Together } from './together.ts';
 
 /** Rows that pass together. */
 const tile = 256;
@@ -24,32 +24,10 @@ const headRows = 16;
 /** Milliseconds after which others get a turn. */
 const turn = 30;
 
-/** A pass as code: where each layer's begins and its rows lie, and those behind the last. */
-interface Lines extends Installed {
-  readonly starts: readonly number[];
-  readonly rows: readonly Place[];
-  /** Behind one row's layers, in the same code. */
-  readonly logits?: Place;
-}
 interface Head extends Installed {
   readonly x: Place;
   readonly logits: Place;
 }
-
-/** What a pass changes of a memory. */
-export type Remembering = Pick<
-  HostState,
-  | 'layers'
-  | 'length'
-  | 'shift'
-  | 'rotaryLength'
-  | 'rotations'
-  | 'hidden'
-  | 'counters'
-  | 'between'
-  | 'freeUnreachable'
-  | 'text'
-> & { mostSlots: number };
 
 /**
  * Whole passes in the module: a token in one call, blocks in tiles of rows, over caches in its memory. Events are between
@@ -65,6 +43,9 @@ export class Whole {
   readonly #desks: Desk[] = [];
   readonly #lines = new Map<1 | typeof tile, Lines>();
   readonly #heads = new Map<1 | typeof headRows, Head>();
+  readonly #together: Together;
+  /** What sequences may be fed together by. */
+  readonly group: BatchGroup;
   /** Milliseconds that a layer took lately, of one row and of a tile. */
   readonly #pace = { one: 0, tile: turn };
 
@@ -93,6 +74,9 @@ export class Whole {
         eight,
       };
     });
+    const together = new Together(team, decoder, this.#placing, this.#shapes, (...token) => this.pass(...token));
+    this.#together = together;
+    this.group = { key: this, open: (count) => together.seats(count) };
   }
 
   /** Takes tokens through every layer, as `pass` does, for what neither hides nor freezes anything. */
@@ -150,6 +134,7 @@ export class Whole {
   /** Gives back what passes work on. */
   destroy(): void {
     for (const desk of this.#desks.splice(0)) desk.free();
+    this.#together.destroy();
     this.#placing.free();
   }
 
@@ -201,30 +186,7 @@ export class Whole {
   #code(rows: 1 | typeof tile): Lines {
     const known = this.#lines.get(rows);
     if (known) return known;
-    const { layers, head, config } = this.#decoder,
-      code = new Code(sizesOf(this.team), rows),
-      offsets: number[] = [],
-      places: Place[] = [code.value(config.hidden, true)];
-    for (const [l, { project, finish }] of layers.entries()) {
-      offsets.push(code.length);
-      const x = places[l],
-        [q, k, v] = writeProgram(code, project.program, project.placed, [x]),
-        attended = code.attention(q, k, v, this.#shapes[l]);
-      for (const room of new Set([q, k, v].map((place) => place.room))) code.layout.give(room);
-      const [y] = writeProgram(code, finish.program, finish.placed, [x, attended]);
-      code.free(x);
-      code.free(attended);
-      places.push(y);
-    }
-    offsets.push(code.length);
-    const [logits] = rows === 1 ? writeProgram(code, head.program, head.placed, [places[layers.length]]) : [],
-      installed = install(this.team, this.#placing, code),
-      lines = {
-        ...installed,
-        starts: offsets.map((at) => installed.code + at),
-        rows: places,
-        ...(logits && { logits }),
-      };
+    const lines = writeLines(this.team, this.#placing, this.#decoder, this.#shapes, { rows, head: rows === 1 });
     this.#lines.set(rows, lines);
     return lines;
   }
@@ -243,7 +205,7 @@ export class Whole {
 }
 
 /** Of a command that shows nobody what attention saw. */
-const nowhere = { queries: 0, window: 0, shares: 0, stride: 0 };
+const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0 };
 
 /** One pass of one memory. */
 class Run {
@@ -283,7 +245,7 @@ class Run {
     for (let l = from; l < to; ) {
       await this.#between();
       const left = to - l,
-        some = this.#alike(l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
+        some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
         last = some === left,
         started = performance.now();
       this.#call(lines, l, l + some, at, m, last && head);
@@ -294,20 +256,6 @@ class Run {
         this.#turn = performance.now();
       }
     }
-  }
-
-  /** How many of `most` layers from this one on turn by the same angles, or by none. */
-  #alike(from: number, most: number): number {
-    const { ropes } = this.#decoder.config;
-    let rope = ropes[from],
-      count = 0;
-    for (; count < most; count++) {
-      const next = ropes[from + count];
-      if (next.rotary === 0) continue;
-      if (rope.rotary > 0 && rope !== next) break;
-      rope = next;
-    }
-    return count;
   }
 
   #call(lines: Lines, from: number, to: number, at: number, m: number, head: boolean): void {
@@ -345,43 +293,14 @@ class Run {
     });
     for (let l = from; l < to; l++) {
       for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + m;
-      this.#remember(l, positions, { ...shares, queries, window });
+      remember(this.#team.heap, layers[l - from], config, positions, memory.shift, {
+        queries: queries + 4 * l * window * H * d,
+        window,
+        shares: shares.shares + 4 * l * H * shares.stride,
+        stride: shares.stride,
+      });
     }
     memory.counters.fused += layers.length;
     if (counted) memory.counters.statistics += layers.length;
-  }
-
-  /** What the layer wants remembered of these rows. */
-  #remember(
-    l: number,
-    positions: Uint32Array,
-    { queries, window, shares, stride }: { queries: number; window: number; shares: number; stride: number },
-  ): void {
-    const { layers, shift } = this.memory,
-      { queryHeads: H, headDim: d } = this.#decoder.config,
-      { heap } = this.#team,
-      layer: LayerMemory = layers[l],
-      m = positions.length;
-    if (layer.ring) {
-      layer.ring.skip(m - window);
-      if (window > 0) {
-        const data = heap.floats(queries + 4 * l * window * H * d, window * H * d);
-        const q = toHeads({ data, at: 0, stride: H * d, width: H * d }, window, d);
-        layer.ring.push(q, positions.subarray(m - window), shift);
-      }
-    }
-    const n = layer.cache.length;
-    for (const sums of [layer.accumulated, layer.block]) {
-      if (!sums) continue;
-      sums.grow(n);
-      for (let h = 0; h < H; h++)
-        addColumns(
-          { stride: sums.stride, columnSum: sums.data },
-          H,
-          h,
-          heap.floats(shares + 4 * (l * H + h) * stride, n),
-          undefined,
-        );
-    }
   }
 }

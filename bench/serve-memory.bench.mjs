@@ -1,0 +1,102 @@
+/**
+ * How many answers one memory budget carries at once, under the full cache and under a policy: as many clients as are
+ * given come at the same time with prompts that differ, the server promises what it can, and the others wait. Counted:
+ * the most answers in progress, the bytes that were ever promised and held, and tokens a second of all together.
+ *
+ *   npm run bench serve-memory        or, once built:
+ *   node bench/serve-memory.bench.mjs --model MODEL --prompt 600 --tokens 32 --clients 24 --memory 32 --policy 'snapkv(window=16)' \
+ *     --budget 25% --block 128 --cadence 16        (memory in MiB)
+ */
+import { parseArgs } from 'node:util';
+import { loadModel } from '@kv/models';
+import { catalogue, parsePolicy } from '@kv/policies';
+import { createServer } from '@kv/server';
+
+const { values } = parseArgs({
+  options: {
+    model: { type: 'string', default: 'embedded' },
+    prompt: { type: 'string', default: '600' },
+    tokens: { type: 'string', default: '32' },
+    clients: { type: 'string', default: '24' },
+    memory: { type: 'string', default: '32' },
+    policy: { type: 'string', default: 'snapkv(window=16)' },
+    budget: { type: 'string', default: '25%' },
+    block: { type: 'string', default: '128' },
+    cadence: { type: 'string', default: '16' },
+  },
+});
+const [length, tokens, clients, memory, block, cadence] = [
+  values.prompt,
+  values.tokens,
+  values.clients,
+  values.memory,
+  values.block,
+  values.cadence,
+].map(Number);
+
+const model = await loadModel(values.model);
+// no end of a text ends an answer, so that every client gets as many tokens
+const endless = { ...model, config: { ...model.config, eosIds: [] } };
+
+async function carried(options) {
+  const server = createServer({
+    model: endless,
+    name: 'model',
+    memory: memory * 2 ** 20,
+    registry: catalogue,
+    limits: { queue: clients, running: clients },
+    log: { write() {} },
+    ...options,
+  });
+  const url = await server.listen({ port: 0 });
+  let [most, held] = [0, 0];
+  const watch = setInterval(() => {
+    most = Math.max(most, server.prompts.answering);
+    held = Math.max(held, server.memory.sequences + server.memory.prefixes + server.memory.scratch);
+  }, 1);
+  const started = performance.now(),
+    statuses = await Promise.all(
+      Array.from({ length: clients }, async (_, n) => {
+        const answer = await fetch(`${url}/v1/completions`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({
+            prompt: Array.from({ length }, (_, i) => 3 + ((i * 31 + 7 * n) % (model.config.vocab - 3))),
+            max_tokens: tokens,
+            temperature: 0,
+          }),
+        });
+        await answer.text();
+        return answer.status;
+      }),
+    ),
+    seconds = (performance.now() - started) / 1000;
+  clearInterval(watch);
+  const { peak } = server.memory;
+  await server.close(0);
+  if (statuses.some((status) => status !== 200)) throw new Error(`expected 200 of all, got ${statuses.join(' ')}`);
+  return { most, peak, held, speed: (clients * tokens) / seconds };
+}
+
+const mib = (bytes) => (bytes / 2 ** 20).toFixed(1);
+console.log(
+  `${model.name} on ${model.engine}: ${clients} clients with prompts of ${length} and ${tokens} tokens out, ${memory} MiB`,
+);
+const rows = [
+  ['full cache', {}],
+  [
+    `${values.policy}, ${values.budget}, block ${block}, cadence ${cadence}`,
+    {
+      policy: parsePolicy(values.policy),
+      budget: values.budget.endsWith('%') ? values.budget : Number(values.budget),
+      ...{ block, cadence },
+    },
+  ],
+];
+for (const [name, options] of rows) {
+  const { most, peak, held, speed } = await carried(options);
+  console.log(
+    `${name}: at most ${most} answers at once, ${mib(peak)} MiB promised, ${mib(held)} MiB held, ${speed.toFixed(1)} tokens/s in all, prompts included`,
+  );
+}
+model.destroy();

@@ -1,0 +1,126 @@
+import { adaKV } from '@kv/allocators-ada-kv';
+import { cadence, compose, type Policy } from '@kv/core';
+import { h2o, snapkv, streaming } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { loadModel, Sequence, type HostModel } from '../src/index.ts';
+import { stepTogether } from '../src/engine.ts';
+import { moduleOf } from '../src/wasm/module.ts';
+import { wasmRuntime } from '../src/wasm/runtime.ts';
+import { families, fixture } from './fixture.ts';
+import { overQuantised } from './quantised.ts';
+import { shared } from './shared.ts';
+
+const modules = (await Promise.all(([0, 1, 2] as const).map((form) => moduleOf(form)))).flatMap((fast) => fast ?? []),
+  newest = modules.at(-1)!; // form 0 is here wherever tests run
+
+/** What a sequence goes by: nothing, a window, running sums, heads of different lengths; all but the first evict. */
+const ways: readonly { readonly policy: Policy | undefined; readonly every?: number }[] = [
+  { policy: undefined },
+  { policy: compose(snapkv({ window: 4 }), topK()), every: 3 },
+  { policy: compose(h2o(), topK(), cadence({ every: 2 })), every: 2 },
+  { policy: compose(streaming({ sinks: 2 }), topK()) },
+  { policy: compose(snapkv({ window: 8 }), adaKV(), topK()), every: 4 },
+];
+const members = (vocab: number, most: number) =>
+  fc.record({
+    prompt: fc.array(fc.nat(vocab - 1), { minLength: 1, maxLength: most }),
+    way: fc.nat(ways.length - 1),
+    tokens: fc.array(fc.nat(vocab - 1), { minLength: 1, maxLength: 5 }),
+  });
+type Member = { readonly prompt: readonly number[]; readonly way: number; readonly tokens: readonly number[] };
+
+async function started(model: HostModel, { prompt, way }: Member): Promise<Sequence> {
+  const sequence = new Sequence(model),
+    { policy } = ways[way];
+  await sequence.prefill([...prompt], policy && { policy, budget: 12 });
+  return sequence;
+}
+
+/** Steps all of them side by side and by themselves: logits and slots are the same, to the bit, and nothing stays. */
+async function compare(model: HostModel, all: readonly Member[]): Promise<void> {
+  const start = (): Promise<Sequence[]> => Promise.all(all.map((each) => started(model, each))),
+    [alone, together] = [await start(), await start()];
+  for (let step = 0; step < 5; step++) {
+    const going = all.flatMap(({ tokens, way }, n) =>
+      step < tokens.length ? [{ n, token: tokens[step], every: ways[way].every }] : [],
+    );
+    const before = together.map(({ memory }) => memory.counters.together ?? 0);
+    const failed = await stepTogether(going.map(({ n, ...rest }) => ({ sequence: together[n], ...rest })));
+    expect(failed.filter((error) => error !== undefined)).toEqual([]);
+    for (const { n, token, every } of going) {
+      await alone[n].step(token, every);
+      expect(together[n].logits[0], `member ${n}, step ${step}`).toEqual(alone[n].logits[0]);
+      expect(together[n].kept()).toEqual(alone[n].kept());
+      expect((together[n].memory.counters.together ?? 0) - before[n]).toBe(going.length > 1 ? 1 : 0);
+    }
+  }
+  for (const sequence of [...alone, ...together]) {
+    sequence.destroy();
+    expect(sequence.ledger.allocated).toBe(0);
+  }
+}
+
+const paths = [
+  ['llama', shared('data/goldens/llama')],
+  ['qwen2', shared('data/goldens/qwen2')],
+  ['qwen3', shared('data/goldens/qwen3')],
+  ...families.map((name) => [`the tiny ${name}`, fixture(name)] as const),
+] as const;
+
+test.each(paths)('%s: beside any others a sequence gives what it gives alone, to the bit', async (_, path) => {
+  for (const exact of [false, true]) {
+    // weights of 8 bits where rows are whole blocks
+    const model = await loadModel(path, { runtime: overQuantised(wasmRuntime(newest, { exact })) }),
+      { vocab, maxPositions } = model.config;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(members(vocab, Math.min(60, maxPositions - 8)), { minLength: 1, maxLength: 10 }),
+        (all) => compare(model, all),
+      ),
+      { numRuns: 4 },
+    );
+    model.destroy();
+  }
+});
+
+test.each(modules.map((fast) => [fast.form, fast] as const))(
+  'form %i: batches of 1, 2, 5, 8 and 34 of prompts that differ in length, through pieces of long attention',
+  async (_, fast) => {
+    const model = await loadModel('embedded', { runtime: overQuantised(wasmRuntime(fast, { threads: 2 })) });
+    const { vocab } = model.config;
+    for (const count of [1, 2, 5, 8, 34])
+      await compare(
+        model,
+        Array.from({ length: count }, (_, n) => ({
+          prompt: Array.from({ length: n === 1 ? 700 : 1 + ((n * 53) % 90) }, (_, i) => (i * 37 + n) % vocab),
+          way: n % ways.length,
+          tokens: Array.from({ length: 1 + ((n + 4) % 5) }, (_, i) => (n * 11 + i) % vocab),
+        })),
+      );
+    model.destroy();
+  },
+);
+
+test('one that fails, and one that was aborted, do not hold the others up', async () => {
+  const model = await loadModel('embedded', { runtime: wasmRuntime(newest, { threads: 2 }) }),
+    start = (n: number): Promise<Sequence> => started(model, { prompt: [n, 9, n], way: 0, tokens: [] });
+  const [a, broken, b, own] = await Promise.all([1, 2, 3, 3].map(start)),
+    abort = new AbortController(),
+    aborted = new Sequence(model, undefined, { memory: model.memory({ signal: abort.signal }) });
+  await aborted.prefill([5, 6]);
+  abort.abort(new Error('gone'));
+  broken.destroy();
+  const failed = await stepTogether([a, broken, aborted, b].map((sequence) => ({ sequence, token: 11 })));
+  await own.step(11);
+  expect(failed.map((error) => error?.message)).toEqual([
+    undefined,
+    'sequence: expected one that was not destroyed, got one that was',
+    'gone',
+    undefined,
+  ]);
+  expect(b.logits[0]).toEqual(own.logits[0]);
+  for (const sequence of [a, b, own, aborted]) sequence.destroy();
+  model.destroy();
+});
