@@ -8,7 +8,7 @@ import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { retainHistory, retainTokens } from '@kv/adapters-node-llama-cpp';
-import { policy } from '@kv/policies';
+import { parsePolicy } from '@kv/policies';
 import { getLlama, getModuleVersion, LlamaChatSession } from 'node-llama-cpp';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -23,6 +23,11 @@ const {
     budget: { type: 'string', default: '1024' },
     threads: { type: 'string', default: '1' },
     codes: { type: 'string', default: '3' },
+    policy: {
+      type: 'string',
+      default:
+        'weighted(0.5*recency,1*sponsorship(reach=12)) ∘ mandatory(sinks=4,recent=64) ∘ sentences ∘ wholeUnits(last=fill)',
+    },
     text: { type: 'string' },
     out: { type: 'string' },
   },
@@ -37,7 +42,7 @@ const [tokens, contextSize, budget, threads, codes] = ['tokens', 'context', 'bud
 
 const llama = await getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' }),
   model = await llama.loadModel({ modelPath: resolve(path) }),
-  under = policy('taFast', { reach: 12, slots: 32 });
+  under = parsePolicy(values.policy);
 const CODES = ['7F3K9Q2X', 'M4T8W1ZB', 'P9X2L6VC', 'R5N7H3DJ', 'K2B6Y8GS'];
 
 /** The chat's messages: a credential, then prose to read in parts. */
@@ -105,10 +110,10 @@ async function chat(contextShift, code) {
 const strategy = ({ sequence }) => retainTokens(sequence, { policy: under, budget });
 const cases = [
   ['getSequence, its own strategy (eraseBeginning)', (code) => raw({ size: contextSize - budget }, code)],
-  [`getSequence, retainTokens, ${under.label}, budget ${budget}`, (code) => raw({ strategy }, code)],
+  [`getSequence, retainTokens, budget ${budget}`, (code) => raw({ strategy }, code)],
   ['LlamaChatSession, its own strategy', (code) => chat({ size: contextSize - budget }, code)],
   [
-    `LlamaChatSession, retainHistory, ${under.label}`,
+    `LlamaChatSession, retainHistory`,
     (code) => chat({ size: contextSize - budget, strategy: retainHistory({ policy: under }) }, code),
   ],
 ];
@@ -121,7 +126,6 @@ for (let turn = 0; turn < codes; turn++)
     results[c].push(result);
     console.log(cases[c][0], JSON.stringify(result));
   }
-await llama.dispose();
 
 const table = ([head, ...rows]) =>
   [head, head.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
@@ -136,6 +140,7 @@ const text = `# A credential ${tokens.toLocaleString('en')} tokens ago, in node-
 ${new Date().toISOString().slice(0, 10)}, ${cpus()[0].model.trim()}, ${threads} thread${threads === 1 ? '' : 's'}, Node ${process.version}, ${path.split('/').at(-1)}; a chat that begins with \`${messages('CODE')[0]}\`,
 then ${tokens.toLocaleString('en')} tokens of prose in messages, then \`${question}\` with the answer begun, \`${begun}\`. A context of ${contextSize.toLocaleString('en')}; every strategy makes room for ${contextSize - budget}.
 Median (smallest-largest) of ${codes} codes in one run; other work shares the machine, so compare within it. Answered: the whole code, greedily.
+The policy is \`${under.label}\`: whole sentences, so that what is said of the code stays with it.
 
 ${table([
   ['', 'answered', 'tokens/s, feeding', 'tokens/s, generating', 'seconds in all'],
@@ -156,3 +161,4 @@ ${results.flatMap((list, c) => list.map(({ code, answer }) => `- ${cases[c][0]},
 `;
 console.log(text);
 if (values.out) writeFileSync(values.out, text);
+await llama.dispose();

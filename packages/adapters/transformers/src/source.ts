@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { env } from '@huggingface/transformers';
+import { opener, type Read } from './files.ts';
 import { queryOutputs, type QueryOutputs } from './graph/queries.ts';
 import { readGraph, withOutputs } from './graph/read.ts';
 import type { Loaded, Shape } from './shape.ts';
@@ -46,7 +46,7 @@ export async function queryGraph(
       ...where
     } = typeof source === 'string' || source instanceof Uint8Array ? { model: source } : source,
     read = typeof model === 'string' ? opener(model, where) : undefined,
-    session = sessions.model as object as { readonly config?: { readonly dtype?: string } },
+    session = sessions.model as object as { readonly config?: { readonly dtype?: string; readonly device?: string } },
     { dtype = session.config?.dtype ?? 'fp32', model_file_name: file = 'model' } = where as {
       dtype?: string;
       model_file_name?: string;
@@ -58,13 +58,20 @@ export async function queryGraph(
     changed = withOutputs(bytes, [...new Set(outputs.map(({ name }) => name))], shape.type as 'float32'),
     externalData = await Promise.all(graph.files.map(async (path) => ({ path, data: await needed(read, path) })));
   const made = await (session.constructor as unknown as SessionClass).create(changed, {
+    ...deviceOptions(session.config?.device, shape),
     ...options,
     ...(externalData.length > 0 && { externalData }),
   });
   return { session: Object.assign(made, { config: session.config }), outputs };
 }
 
-type Read = (file: string) => Promise<Uint8Array>;
+/** Where transformers.js runs such a model; names of several devices leave the choice to ONNX Runtime. */
+function deviceOptions(device: string | undefined, { layers }: Shape): object {
+  if (device === undefined || /^(?:auto|gpu|webnn.*)$/.test(device)) return {};
+  const cached = Array.from({ length: layers }, (_, l) => [`present.${l}.key`, `present.${l}.value`]).flat(),
+    onDevice = { preferredOutputLocation: Object.fromEntries(cached.map((name) => [name, 'gpu-buffer'])) };
+  return { executionProviders: [device], ...(device === 'webgpu' && onDevice) };
+}
 
 async function needed(read: Read | undefined, file: string): Promise<Uint8Array> {
   if (!/^[\w.-]+$/.test(file))
@@ -72,32 +79,4 @@ async function needed(read: Read | undefined, file: string): Promise<Uint8Array>
   if (!read)
     throw new KvError('source', `expected a folder or a name, since the graph's tensors lie in ${file}, got bytes`);
   return read(file);
-}
-
-/** Reads files of a model's `onnx` folder: from the disk in Node, a URL, or the hub as transformers.js is set up. */
-function opener(name: string, { subfolder = 'onnx', revision = 'main' }: { readonly [option: string]: unknown }): Read {
-  const inside = [name.replace(/\/$/, ''), subfolder].filter(Boolean).join('/');
-  return async (file) => {
-    const found =
-      (await fromDisk(`${inside}/${file}`)) ??
-      (env.allowLocalModels && env.localModelPath
-        ? await fromDisk(`${env.localModelPath}/${inside}/${file}`)
-        : undefined);
-    if (found) return found;
-    const folder = /^https?:/.test(name)
-        ? `${name.replace(/\/$/, '')}/`
-        : env.remoteHost + env.remotePathTemplate.replace('{model}', name).replace('{revision}', String(revision)),
-      url = `${folder}${String(subfolder)}/${file}`,
-      answer: Response = await env.fetch(url);
-    if (!answer.ok) throw new KvError('source', `expected ${url}, got HTTP status ${answer.status}`);
-    return new Uint8Array(await answer.arrayBuffer());
-  };
-}
-
-async function fromDisk(path: string): Promise<Uint8Array | undefined> {
-  if (typeof process !== 'object' || typeof process.getBuiltinModule !== 'function') return undefined;
-  return process
-    .getBuiltinModule('node:fs/promises')
-    .readFile(path)
-    .catch(() => undefined);
 }

@@ -147,6 +147,7 @@ class Engine {
   /** Inputs of a generation. */
   readonly #asked = new WeakSet<object>();
   #last: Sequence | undefined;
+  readonly #holders = new WeakMap<Tensor, number>();
 
   constructor(inner: Inner, course: Course, running: Running) {
     this.#inner = inner;
@@ -206,9 +207,29 @@ class Engine {
   }
 
   #hold(cache: DynamicCache, sequence: Sequence): void {
-    cache.update(entries(sequence.layers, 'past_key_values'));
+    const before = this.#sequences.get(cache);
+    this.#count(sequence.layers, 1);
+    if (before) this.#count(before.layers, -1);
+    // not `update`, which frees device memory that a fork may hold
+    Object.assign(cache, entries(sequence.layers, 'past_key_values'));
     this.#sequences.set(cache, sequence);
     this.#last = sequence;
+  }
+
+  /** Caches that hold a device's tensors, more or fewer by now; what none holds is freed. */
+  #count(layers: readonly LayerCache[], by: number): void {
+    for (const tensor of layers.flatMap(({ key, value }) => [key, value])) {
+      if (tensor.location !== 'gpu-buffer') continue;
+      const holders = (this.#holders.get(tensor) ?? 0) + by;
+      this.#holders.set(tensor, holders);
+      if (holders <= 0) tensor.dispose();
+    }
+  }
+
+  /** What follows a sequence that is not held, or not yet. */
+  #freeing(before: Sequence, after: Sequence): Sequence {
+    if (after.layers !== before.layers) this.#count(before.layers, 0);
+    return after;
   }
 
   async #evict(cache: DynamicCache, slots: number | undefined): Promise<void> {
@@ -235,8 +256,10 @@ class Engine {
       outputs: Outputs = {};
     for (let from = 0; from < ids.length; from += size) {
       const last = from + size >= ids.length;
-      ({ sequence, outputs } = await this.#feed(sequence, ids.slice(from, from + size), inputs));
-      if (!late || last) sequence = await evicted(sequence, this.#course);
+      const fed = await this.#feed(sequence, ids.slice(from, from + size), inputs);
+      outputs = fed.outputs;
+      sequence = this.#freeing(sequence, fed.sequence);
+      if (!late || last) sequence = this.#freeing(sequence, await evicted(sequence, this.#course));
     }
     return { sequence, outputs };
   }
@@ -245,7 +268,8 @@ class Engine {
     const { cadence } = this.#running,
       fed = await this.#feed({ ...before, step: before.step + 1 }, ids, inputs);
     let sequence = await stepped(fed.sequence, this.#course);
-    if (cadence !== undefined && sequence.step % cadence === 0) sequence = await evicted(sequence, this.#course);
+    if (cadence !== undefined && sequence.step % cadence === 0)
+      sequence = this.#freeing(sequence, await evicted(sequence, this.#course));
     return { sequence, outputs: fed.outputs };
   }
 
@@ -336,6 +360,7 @@ class Engine {
   #fork(cache: object): DynamicCache {
     const sequence = this.#sequence(cache),
       copy = new DynamicCache({ ...(cache as DynamicCache) });
+    this.#count(sequence.layers, 1);
     this.#sequences.set(copy, sequence);
     return copy;
   }

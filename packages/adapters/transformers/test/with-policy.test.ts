@@ -8,7 +8,8 @@ import { policy, policyNames } from '@kv/policies';
 import { topK } from '@kv/selectors-top-k';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { withPolicy, type WithPolicyOptions } from '../src/index.ts';
-import { exported, generated, idsOf, TEXT, type Exported, type Prompted } from './exported.ts';
+import { exported, type Exported } from './exported.ts';
+import { generated, idsOf, TEXT, type Prompted } from './generated.ts';
 
 let ours: HostModel, plain: Exported, mask: Exported;
 beforeAll(async () => {

@@ -1,0 +1,67 @@
+import { KvError } from '@kv/core';
+import { env } from '@huggingface/transformers';
+
+/** Reads a file that stands with a model's graph. @throws KvError naming the address where there is none */
+export type Read = (file: string) => Promise<Uint8Array>;
+
+const isUrl = (name: string): boolean => /^https?:/.test(name);
+
+/** A model's files where transformers.js has them: a folder, its caches, its local models, a URL or the hub. */
+export function opener(name: string, options: { readonly [option: string]: unknown }): Read {
+  const { subfolder = 'onnx', revision = 'main', cache_dir: folder, local_files_only: atHome } = options,
+    model = name.replace(/\/$/, '');
+  return async (file) => {
+    const path = [subfolder, file].filter(Boolean).join('/'),
+      local = `${env.localModelPath.replace(/\/$/, '')}/${model}/${path}`,
+      hub = env.remotePathTemplate
+        .replaceAll('{model}', model)
+        .replaceAll('{revision}', encodeURIComponent(String(revision))),
+      remote = isUrl(model)
+        ? `${model}/${path}`
+        : `${env.remoteHost.replace(/\/$/, '')}/${hub}`.replace(/\/?$/, `/${path}`),
+      places = [
+        async () => fromDisk(`${model}/${path}`),
+        async () => fromFolder(folder ?? env.cacheDir, [model, ...(revision === 'main' ? [] : [revision]), path]),
+        async () => fromCaches([local, remote]),
+        async () => (env.allowLocalModels && !isUrl(model) ? ((await fromDisk(local)) ?? fetched(local)) : undefined),
+        async () => (atHome === true || !(isUrl(model) || env.allowRemoteModels) ? undefined : fetched(remote)),
+      ];
+    for (const place of places) {
+      const bytes = await place();
+      if (bytes) return bytes;
+    }
+    throw new KvError(
+      'source',
+      `expected ${path} of ${model} in its folder, in a cache or at ${remote}, got none there`,
+    );
+  };
+}
+
+/** Of Node's disk; elsewhere there is none. */
+async function fromDisk(path: string): Promise<Uint8Array | undefined> {
+  if (typeof process !== 'object' || typeof process.getBuiltinModule !== 'function') return undefined;
+  return process
+    .getBuiltinModule('node:fs/promises')
+    .readFile(path)
+    .catch(() => undefined);
+}
+
+const fromFolder = async (folder: unknown, path: readonly unknown[]): Promise<Uint8Array | undefined> =>
+  env.useFSCache && typeof folder === 'string' ? fromDisk([folder.replace(/\/$/, ''), ...path].join('/')) : undefined;
+
+/** Of the browser's cache, or one of one's own. */
+async function fromCaches(keys: readonly string[]): Promise<Uint8Array | undefined> {
+  const browser = env.useBrowserCache && typeof caches === 'object' ? await caches.open(env.cacheKey) : undefined;
+  for (const cache of [env.useCustomCache ? env.customCache : undefined, browser])
+    for (const key of cache ? keys : []) {
+      const hit: unknown = await cache?.match(key).catch(() => undefined);
+      if (typeof hit === 'string') return fromDisk(hit);
+      if (hit) return new Uint8Array(await (hit as Response).arrayBuffer());
+    }
+  return undefined;
+}
+
+async function fetched(url: string): Promise<Uint8Array | undefined> {
+  const answer = (await env.fetch(url).catch(() => undefined)) as Response | undefined;
+  return answer?.ok ? new Uint8Array(await answer.arrayBuffer()) : undefined;
+}
