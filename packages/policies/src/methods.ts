@@ -12,6 +12,7 @@ import {
   withDefault,
   zScore,
 } from '@kv/core';
+import type { Settled } from '@kv/core';
 import { adaKV } from '@kv/allocators-ada-kv';
 import {
   cake as cakeBudgets,
@@ -465,24 +466,56 @@ export const crystalcacheBreath = method(
     ),
 );
 
+/** Transactional Attention's options: weights of eq. 3, what always stays, and when it evicts. */
+const transactional = {
+  ...sponsorship.options,
+  ...protectedPartition.options,
+  sinks: withDefault(mandatory.options.sinks, 1),
+  recent: withDefault(mandatory.options.recent, 2),
+  beta: number(0.5, 'Weight of recency R.'),
+  gamma: number(0.3, 'Weight of structure S.'),
+  lambda: number(0.1, 'Weight of frequency F, which counts against a token.'),
+  every: {
+    ...cadence.options.every,
+    says: 'An event every so many generated tokens: 1 is algorithm 1, at most K after every token; left out, it evicts once, after the prompt.',
+  },
+};
+type Transactional = Settled<typeof transactional>;
+/** What sponsorship takes of them. */
+const sponsoring = ({ reach, strength, decay, anchors }: Transactional) => ({ reach, strength, decay, anchors });
+/** The utility's terms that read no attention, and the voucher among them. */
+const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: ReturnType<typeof sponsorship>) =>
+  [
+    [beta, recency()],
+    [gamma, structure({ anchors })],
+    [-lambda, frequency()],
+    [1, voucher],
+  ] as const;
+/** Top-k by a utility beside a pool for what anchors sponsor. */
+const byUtility = (
+  utility: ReturnType<typeof weighted>,
+  voucher: ReturnType<typeof sponsorship>,
+  { sinks, recent, slots, every }: Transactional,
+) => {
+  const once = compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK());
+  return every === undefined ? once : compose(once, cadence({ every }));
+};
 /**
  * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
  *
  * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
- * TA-Learned by `anchors`. Reads no attention.
+ * TA-Learned by `anchors`; algorithm 1 with `every: 1`. Reads no attention.
  */
 export const taFast = method(
   'taFast',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 3',
     says: 'Values after anchors such as `password:` are sponsored.',
-    options: { ...sponsorship.options, ...protectedPartition.options },
+    options: transactional,
   },
-  ({ slots, ...o }) => {
-    const { anchors } = o;
-    const voucher = sponsorship(o);
-    const utility = weighted([0.5, recency()], [0.3, structure({ anchors })], [-0.1, frequency()], [1, voucher]);
-    return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
+  (o) => {
+    const voucher = sponsorship(sponsoring(o));
+    return byUtility(weighted(...plainTerms(o, voucher)), voucher, o);
   },
 );
 /**
@@ -497,20 +530,21 @@ export const fullTa = method(
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 1',
     says: 'Attention, recency, structure, past attention and frequency beside the vouchers.',
-    options: { ...sponsorship.options, ...protectedPartition.options, ...pension.options },
+    options: {
+      ...transactional,
+      ...pension.options,
+      alpha: number(1, 'Weight of accumulated attention A.'),
+      delta: number(0.2, 'Weight of past attention P.'),
+    },
   },
-  ({ slots, rate, ...o }) => {
-    const { anchors } = o;
-    const voucher = sponsorship(o);
-    const attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' }));
-    const utility = weighted(
-      [1, attention],
-      [0.5, recency()],
-      [0.3, structure({ anchors })],
-      [0.2, pension({ rate })],
-      [-0.1, frequency()],
-      [1, voucher],
+  ({ alpha: weight, delta, rate, ...o }) => {
+    const voucher = sponsorship(sponsoring(o)),
+      attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' })),
+      [recent, formed, frequent, vouching] = plainTerms(o, voucher);
+    return byUtility(
+      weighted([weight, attention], recent, formed, [delta, pension({ rate })], frequent, vouching),
+      voucher,
+      o,
     );
-    return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
   },
 );
