@@ -175,6 +175,7 @@ export {
   minMax,
   normalize,
   perLayer,
+  perModel,
   pool,
   reduceHeads,
   softmax,

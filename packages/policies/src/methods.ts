@@ -5,6 +5,7 @@ import {
   mandatory,
   method,
   number,
+  perModel,
   reduceHeads,
   rerotate,
   view,
@@ -12,7 +13,7 @@ import {
   withDefault,
   zScore,
 } from '@kv/core';
-import type { Settled } from '@kv/core';
+import type { Piece, Settled } from '@kv/core';
 import { adaKV } from '@kv/allocators-ada-kv';
 import {
   cake as cakeBudgets,
@@ -49,6 +50,10 @@ import { breath, clip, crystallization, saliency, sentences, trunks } from '@kv/
 // method: policy text gives it topK.
 
 const sourceOf = ({ description: { source } }: { readonly description: { readonly source: string } }): string => source;
+
+/** A policy, with an event every so many generated tokens where that is asked for. */
+const recompressed = (policy: Piece<'start', 'kept'>, every: number | undefined): Piece<'start', 'kept'> =>
+  every === undefined ? policy : compose(policy, cadence({ every }));
 
 /** The full cache: evicts nothing. The unit of `compose` under a name. */
 export const full = method('full', { source: 'the unit of compose', says: 'Full cache: evicts nothing.' }, () => ({
@@ -325,25 +330,35 @@ export const triattention = method(
   },
   (o) => compose(kinship(o), standardised, largest, topK()),
 );
-/** Set-conditioned diversity on its paper's base scorer, TriAttention; scores by layer and KV head. */
+const recompressing = {
+  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
+};
+/**
+ * Set-conditioned diversity on its paper's base scorer: TriAttention's largest score of a token over all layers and
+ * query heads, one kept set for the whole model.
+ *
+ * @remarks Section 4.1. `lambda: 0` is that base; the paper recompresses while it generates: `every`.
+ */
 export const alphaTriattention = method(
   'alphaTriattention',
   {
     source: sourceOf(diversity),
-    says: 'TriAttention, each pick less its likeness to what is kept.',
-    options: { lambda: diversity.options.lambda, ...kinship.options },
+    says: 'TriAttention for the whole model, each pick less its likeness to what is kept.',
+    options: { lambda: diversity.options.lambda, ...kinship.options, ...recompressing },
   },
-  ({ lambda, ...o }) => compose(kinship(o), standardised, largest, diversity({ lambda })),
+  ({ lambda, every, ...o }) =>
+    recompressed(compose(kinship(o), standardised, perModel(), diversity({ lambda })), every),
 );
-/** SnapKV's weights in standard deviations, then set-conditioned diversity. */
+/** SnapKV's weights in standard deviations, then set-conditioned diversity; `lambda: 0` is SnapKV. */
 export const alpha = method(
   'alpha',
   {
     source: sourceOf(diversity),
     says: 'SnapKV, each pick less its likeness to what is kept.',
-    options: { lambda: diversity.options.lambda, ...snapkv.options },
+    options: { lambda: diversity.options.lambda, ...snapkv.options, ...recompressing },
   },
-  ({ lambda, ...o }) => compose(snapkv(o), standardised, diversity({ lambda })),
+  ({ lambda, every, ...o }) =>
+    recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
 );
 
 /** Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. */
@@ -496,10 +511,8 @@ const byUtility = (
   utility: ReturnType<typeof weighted>,
   voucher: ReturnType<typeof sponsorship>,
   { sinks, recent, slots, every }: Transactional,
-) => {
-  const once = compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK());
-  return every === undefined ? once : compose(once, cadence({ every }));
-};
+) =>
+  recompressed(compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK()), every);
 /**
  * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
  *

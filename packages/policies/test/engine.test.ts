@@ -229,6 +229,23 @@ test.each(['taFast', 'fullTa'])(
   },
 );
 
+test('alpha as its paper has it: one kept set for the whole model, again while decoding; lambda = 0 is the base', async () => {
+  const keptBy = async (policy: string, maxNewTokens = 0) =>
+    (await generate(model, { ids: golden.ids, policy: parsePolicy(policy), budget: 40, maxNewTokens })).report;
+  for (const policy of ['alphaTriattention', 'alphaTriattention(every=4)']) {
+    const { kept, counts } = await keptBy(policy, 9),
+      sets = kept.flat();
+    for (const set of sets) expect(set).toEqual(sets[0]);
+    expect([sets[0].length, counts.events]).toEqual([40, policy.includes('every') ? 3 : 1]);
+  }
+  for (const [policy, plain] of [
+    ['alpha(lambda=0,window=16)', 'snapkv(window=16)'],
+    ['alphaTriattention(lambda=0)', '@kv/scorers-triattention:triattention ∘ zScore ∘ perModel ∘ topK'],
+  ])
+    expect((await keptBy(policy)).kept).toEqual((await keptBy(plain)).kept);
+  expect((await keptBy('alphaTriattention')).kept).not.toEqual((await keptBy('alphaTriattention(lambda=0)')).kept);
+});
+
 test('the weights of the utility, what always stays, and a pool of 16 + 0 are options', () => {
   expect(parsePolicy('taFast(beta=1,gamma=0.6,lambda=0.2,sinks=2,recent=4,slots=0)').label).toBe(
     'weighted(1*recency,0.6*structure,-0.2*frequency,1*sponsorship) ∘ mandatory(sinks=2,recent=4) ∘ protectedPartition(sponsorship,slots=0) ∘ topK',
