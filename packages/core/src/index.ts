@@ -134,6 +134,7 @@ export {
   minMax,
   normalize,
   perLayer,
+  perModel,
   pool,
   reduceHeads,
   softmax,

@@ -1,3 +1,4 @@
+import { LOWEST } from './cpu/reduce.ts';
 import { kernel } from './kernel.ts';
 import { normaliser, shaper, transform, weightTransform } from './kinds.ts';
 import type { Place } from './kinds.ts';
@@ -81,6 +82,43 @@ export const perLayer: Factory<{}, Shaper<'perLayer'>> = shaper(
   'perLayer',
   { source, says: 'One row of scores for all heads of a layer.', needs: [positions] },
   (ctx) => layerMean(ctx, ctx.scores),
+);
+
+const joining = { kind: oneOf(['max', 'mean'], 'max', 'What stands for the rows of all layers.') };
+/**
+ * One score a token for the whole model: over all layers and rows that hold its position. Where every layer holds the
+ * same tokens they keep the same ones.
+ */
+export const perModel: Factory<typeof joining, Shaper<'perModel'>> = shaper(
+  'perModel',
+  {
+    source,
+    says: 'One score a token for every layer and head.',
+    options: joining,
+    needs: [positions],
+    across: (layers, { kind }) => {
+      const [{ ops }] = layers,
+        count = Math.max(...layers.map(({ at }) => at.length));
+      const byPosition = (rows: 'max' | 'sum', x: Tensor, p: Tensor): Tensor => ops.groupSlots(rows, x, p, count);
+      const held = layers.map(({ scores, positions: p }) => byPosition('sum', ops.fill(scores, 1), p));
+      if (kind === 'max')
+        return layers
+          .map(({ scores, positions: p }, i) =>
+            ops.reduce('max', ops.where(held[i], byPosition('max', scores, p), LOWEST), 'rows'),
+          )
+          .reduce((a, b) => ops.max(a, b));
+      const total = (tables: readonly Tensor[]): Tensor =>
+        tables.map((table) => ops.reduce('sum', table, 'rows')).reduce((a, b) => ops.add(a, b));
+      return ops.div(
+        total(layers.map(({ scores, positions: p }) => byPosition('sum', scores, p))),
+        ops.max(total(held), 1),
+      );
+    },
+  },
+  ({ ops, at, positions: p, shared }) => {
+    const rows = ops.take(shared, p);
+    return at.aligned ? ops.reduce('max', rows, 'rows') : rows;
+  },
 );
 
 const forcing = {

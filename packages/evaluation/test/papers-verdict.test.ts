@@ -159,13 +159,49 @@ describe('a contrast', () => {
         (_, i): Readonly<Record<string, Numbers>> => ({
           'a @ 8': { hit: i < 25 ? 1 : 0 },
           'b @ 8': { hit: 0 },
-          'c @ 8': { hit: i >= 50 || i < 20 ? 1 : 0 },
+          'c @ 8': { hit: i >= 50 || i < 2 ? 1 : 0 },
         }),
       );
     const found = shrinkage([contrast(), contrast({ a: C })], all);
     expect(found).toMatchObject({ contrast: { a: A }, a: { mean: 0.5 }, b: { mean: 0 }, verdict: 'held' });
     expect(found.difference).toBeCloseTo(0.5, 12);
     expect(() => shrinkage([contrast()], all.slice(0, 50))).toThrow('shrinkage: expected more than 50 prompts, got 50');
+  });
+});
+
+describe('the interval of shrinkage', () => {
+  const C = { policy: 'c', budget: 8 };
+  const gains = (a: (i: number) => number, c: (i: number) => number, n = 150): Readonly<Record<string, Numbers>>[] =>
+    Array.from({ length: n }, (_, i) => ({ 'a @ 8': { hit: a(i) }, 'b @ 8': { hit: 0 }, 'c @ 8': { hit: c(i) } }));
+  it('is empty where every prompt gains the same: prompts of one part never stand for those of the other', () => {
+    const always = shrinkage(
+      [contrast()],
+      gains(
+        () => 1,
+        () => 0,
+      ),
+    );
+    expect([always.difference, always.low, always.high]).toEqual([0, 0, 0]);
+    const half = shrinkage(
+      [contrast()],
+      gains(
+        (i) => (i < 50 ? 1 : 0.5),
+        () => 0,
+      ),
+    );
+    expect([half.difference, half.low, half.high]).toEqual([0.5, 0.5, 0.5]);
+  });
+  it('knows that the arm was chosen: of two that are nearly as good either may be', () => {
+    const found = shrinkage(
+      [contrast(), contrast({ a: C })],
+      gains(
+        (i) => (i >= 50 || i < 26 ? 1 : 0),
+        (i) => (i >= 25 && i < 50 ? 1 : 0),
+      ),
+    );
+    expect([found.contrast.a, found.difference]).toEqual([A, 26 / 50 - 1]);
+    expect(found.low).toBeLessThan(-0.2);
+    expect(found.high).toBeGreaterThan(0.5);
   });
 });
 

@@ -15,6 +15,8 @@ describe.each([
   core.reduceHeads(),
   core.reduceHeads({ kind: 'sum' }),
   core.perLayer(),
+  core.perModel(),
+  core.perModel({ kind: 'mean' }),
   core.mandatory({ sinks: 2, recent: 1 }),
 ])('$label', (piece) => laws.each(laws.transformLaws(piece), test));
 describe('sum', () => laws.each(laws.sumLaws(core.sum as laws.Combination), test));

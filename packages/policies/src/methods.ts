@@ -5,6 +5,7 @@ import {
   mandatory,
   method,
   number,
+  perModel,
   reduceHeads,
   rerotate,
   view,
@@ -12,6 +13,7 @@ import {
   withDefault,
   zScore,
 } from '@kv/core';
+import type { Piece, Settled } from '@kv/core';
 import { adaKV } from '@kv/allocators-ada-kv';
 import {
   cake as cakeBudgets,
@@ -48,6 +50,10 @@ import { breath, clip, crystallization, saliency, sentences, trunks } from '@kv/
 // method: policy text gives it topK.
 
 const sourceOf = ({ description: { source } }: { readonly description: { readonly source: string } }): string => source;
+
+/** A policy, with an event every so many generated tokens where that is asked for. */
+const recompressed = (policy: Piece<'start', 'kept'>, every: number | undefined): Piece<'start', 'kept'> =>
+  every === undefined ? policy : compose(policy, cadence({ every }));
 
 /** The full cache: evicts nothing. The unit of `compose` under a name. */
 export const full = method('full', { source: 'the unit of compose', says: 'Full cache: evicts nothing.' }, () => ({
@@ -324,25 +330,35 @@ export const triattention = method(
   },
   (o) => compose(kinship(o), standardised, largest, topK()),
 );
-/** Set-conditioned diversity on its paper's base scorer, TriAttention; scores by layer and KV head. */
+const recompressing = {
+  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
+};
+/**
+ * Set-conditioned diversity on its paper's base scorer: TriAttention's largest score of a token over all layers and
+ * query heads, one kept set for the whole model.
+ *
+ * @remarks Section 4.1. `lambda: 0` is that base; the paper recompresses while it generates: `every`.
+ */
 export const alphaTriattention = method(
   'alphaTriattention',
   {
     source: sourceOf(diversity),
-    says: 'TriAttention, each pick less its likeness to what is kept.',
-    options: { lambda: diversity.options.lambda, ...kinship.options },
+    says: 'TriAttention for the whole model, each pick less its likeness to what is kept.',
+    options: { lambda: diversity.options.lambda, ...kinship.options, ...recompressing },
   },
-  ({ lambda, ...o }) => compose(kinship(o), standardised, largest, diversity({ lambda })),
+  ({ lambda, every, ...o }) =>
+    recompressed(compose(kinship(o), standardised, perModel(), diversity({ lambda })), every),
 );
-/** SnapKV's weights in standard deviations, then set-conditioned diversity. */
+/** SnapKV's weights in standard deviations, then set-conditioned diversity; `lambda: 0` is SnapKV. */
 export const alpha = method(
   'alpha',
   {
     source: sourceOf(diversity),
     says: 'SnapKV, each pick less its likeness to what is kept.',
-    options: { lambda: diversity.options.lambda, ...snapkv.options },
+    options: { lambda: diversity.options.lambda, ...snapkv.options, ...recompressing },
   },
-  ({ lambda, ...o }) => compose(snapkv(o), standardised, diversity({ lambda })),
+  ({ lambda, every, ...o }) =>
+    recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
 );
 
 /** Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. */
@@ -465,24 +481,54 @@ export const crystalcacheBreath = method(
     ),
 );
 
+/** Transactional Attention's options: weights of eq. 3, what always stays, and when it evicts. */
+const transactional = {
+  ...sponsorship.options,
+  ...protectedPartition.options,
+  sinks: withDefault(mandatory.options.sinks, 1),
+  recent: withDefault(mandatory.options.recent, 2),
+  beta: number(0.5, 'Weight of recency R.'),
+  gamma: number(0.3, 'Weight of structure S.'),
+  lambda: number(0.1, 'Weight of frequency F, which counts against a token.'),
+  every: {
+    ...cadence.options.every,
+    says: 'An event every so many generated tokens: 1 is algorithm 1, at most K after every token; left out, it evicts once, after the prompt.',
+  },
+};
+type Transactional = Settled<typeof transactional>;
+/** What sponsorship takes of them. */
+const sponsoring = ({ reach, strength, decay, anchors }: Transactional) => ({ reach, strength, decay, anchors });
+/** The utility's terms that read no attention, and the voucher among them. */
+const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: ReturnType<typeof sponsorship>) =>
+  [
+    [beta, recency()],
+    [gamma, structure({ anchors })],
+    [-lambda, frequency()],
+    [1, voucher],
+  ] as const;
+/** Top-k by a utility beside a pool for what anchors sponsor. */
+const byUtility = (
+  utility: ReturnType<typeof weighted>,
+  voucher: ReturnType<typeof sponsorship>,
+  { sinks, recent, slots, every }: Transactional,
+) =>
+  recompressed(compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK()), every);
 /**
  * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
  *
  * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
- * TA-Learned by `anchors`. Reads no attention.
+ * TA-Learned by `anchors`; algorithm 1 with `every: 1`. Reads no attention.
  */
 export const taFast = method(
   'taFast',
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 3',
     says: 'Values after anchors such as `password:` are sponsored.',
-    options: { ...sponsorship.options, ...protectedPartition.options },
+    options: transactional,
   },
-  ({ slots, ...o }) => {
-    const { anchors } = o;
-    const voucher = sponsorship(o);
-    const utility = weighted([0.5, recency()], [0.3, structure({ anchors })], [-0.1, frequency()], [1, voucher]);
-    return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
+  (o) => {
+    const voucher = sponsorship(sponsoring(o));
+    return byUtility(weighted(...plainTerms(o, voucher)), voucher, o);
   },
 );
 /**
@@ -497,20 +543,21 @@ export const fullTa = method(
   {
     source: 'Basu 2026, arXiv:2604.11288, eq. 1',
     says: 'Attention, recency, structure, past attention and frequency beside the vouchers.',
-    options: { ...sponsorship.options, ...protectedPartition.options, ...pension.options },
+    options: {
+      ...transactional,
+      ...pension.options,
+      alpha: number(1, 'Weight of accumulated attention A.'),
+      delta: number(0.2, 'Weight of past attention P.'),
+    },
   },
-  ({ slots, rate, ...o }) => {
-    const { anchors } = o;
-    const voucher = sponsorship(o);
-    const attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' }));
-    const utility = weighted(
-      [1, attention],
-      [0.5, recency()],
-      [0.3, structure({ anchors })],
-      [0.2, pension({ rate })],
-      [-0.1, frequency()],
-      [1, voucher],
+  ({ alpha: weight, delta, rate, ...o }) => {
+    const voucher = sponsorship(sponsoring(o)),
+      attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' })),
+      [recent, formed, frequent, vouching] = plainTerms(o, voucher);
+    return byUtility(
+      weighted([weight, attention], recent, formed, [delta, pension({ rate })], frequent, vouching),
+      voucher,
+      o,
     );
-    return compose(utility, mandatory({ sinks: 1, recent: 2 }), protectedPartition(voucher, { slots }), topK());
   },
 );

@@ -188,6 +188,73 @@ test("the embedded model's own detector: the value of a code survives at a budge
   expect(value.length).toBeGreaterThan(3);
 });
 
+test.each(['taFast', 'fullTa'])(
+  '%s(every=1) is algorithm 1: at most K slots after every generated token, budgets B_i 0.9^t 0.8^(j - i)',
+  async (name) => {
+    const own = await loadModel('embedded'),
+      text = `${'The river was still and the water was cold. '.repeat(4)}The code is: 7KQ2M9XP. ${'He went down the road and did not look back. '.repeat(6)}`,
+      { ids } = own.tokenizer.encode(text);
+    /** Most slots of a head after each token, and what vouchers are worth in layer 0, by position. */
+    const ran = async (policy: string) => {
+      const sequence = new Sequence(own),
+        most: number[] = [],
+        worth: Map<number, number>[] = [];
+      const note = async (): Promise<void> => {
+        const kept = sequence.kept();
+        most.push(Math.max(...kept.flat().map((set) => set.length)));
+        const [row] = await sequence.scores(compose(sponsorship(), topK()), 0);
+        worth.push(new Map(kept[0][0].map((position, i) => [position, row[i]])));
+      };
+      await sequence.prefill(ids, { policy: parsePolicy(policy), budget: 16 });
+      const { every } = sequence.policy.hooks('cadence')[0] ?? {};
+      await note();
+      for (let t = 0; t < 20; t++) {
+        await sequence.step(await sequence.next(), every);
+        await note();
+      }
+      sequence.destroy();
+      return { most, worth };
+    };
+    const { most, worth } = await ran(`${name}(every=1)`);
+    expect(most).toEqual(most.map(() => 16));
+    expect((await ran(name)).most.at(-1)).toBe(36);
+    const sponsored = [...worth[0]].filter(([, value]) => value > 0);
+    expect(sponsored.length).toBeGreaterThanOrEqual(4);
+    const steps = sponsored.map(([, value]) => Math.log(value / 15) / Math.log(0.8)); // j - i
+    for (const step of steps) expect(step).toBeCloseTo(Math.round(step), 4);
+    expect(Math.min(...steps)).toBeCloseTo(1, 4);
+    for (const [t, at] of worth.entries())
+      for (const [position, value] of sponsored)
+        if (at.has(position)) expect(at.get(position)! / (value * 0.9 ** t)).toBeCloseTo(1, 4); // has it
+    expect(worth.at(-1)!.has(sponsored[0][0])).toBe(true); // 20 tokens later
+    own.destroy();
+  },
+);
+
+test('alpha as its paper has it: one kept set for the whole model, again while decoding; lambda = 0 is the base', async () => {
+  const keptBy = async (policy: string, maxNewTokens = 0) =>
+    (await generate(model, { ids: golden.ids, policy: parsePolicy(policy), budget: 40, maxNewTokens })).report;
+  for (const policy of ['alphaTriattention', 'alphaTriattention(every=4)']) {
+    const { kept, counts } = await keptBy(policy, 9),
+      sets = kept.flat();
+    for (const set of sets) expect(set).toEqual(sets[0]);
+    expect([sets[0].length, counts.events]).toEqual([40, policy.includes('every') ? 3 : 1]);
+  }
+  for (const [policy, plain] of [
+    ['alpha(lambda=0,window=16)', 'snapkv(window=16)'],
+    ['alphaTriattention(lambda=0)', '@kv/scorers-triattention:triattention ∘ zScore ∘ perModel ∘ topK'],
+  ])
+    expect((await keptBy(policy)).kept).toEqual((await keptBy(plain)).kept);
+  expect((await keptBy('alphaTriattention')).kept).not.toEqual((await keptBy('alphaTriattention(lambda=0)')).kept);
+});
+
+test('the weights of the utility, what always stays, and a pool of 16 + 0 are options', () => {
+  expect(parsePolicy('taFast(beta=1,gamma=0.6,lambda=0.2,sinks=2,recent=4,slots=0)').label).toBe(
+    'weighted(1*recency,0.6*structure,-0.2*frequency,1*sponsorship) ∘ mandatory(sinks=2,recent=4) ∘ protectedPartition(sponsorship,slots=0) ∘ topK',
+  );
+  expect(parsePolicy('fullTa(alpha=0.5,delta=0.1)').label).toContain('weighted(0.5*h2o(recent=0)');
+});
+
 test('the breath cycle in a long generation: the cache comes back to its budget at every breath, sinks may go, and a static graph keeps other slots', async () => {
   const run = async (gain: number) =>
     (

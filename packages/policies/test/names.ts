@@ -112,6 +112,7 @@ export const PIECES: readonly string[] = [
   'softmax',
   'log1p',
   'perLayer',
+  'perModel',
   'reduceHeads',
   'mandatory',
   'clip',

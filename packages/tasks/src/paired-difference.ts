@@ -1,4 +1,4 @@
-import { random } from './random.ts';
+import { random, type Random } from './random.ts';
 
 export interface PairedDifference {
   /** Mean of all differences: every cluster weighs as much as it has members. */
@@ -37,22 +37,39 @@ export function pairedDifference(
   if (size === 0) throw new RangeError('pairedDifference: expected at least one difference, got none');
   if (!(level > 0 && level < 1))
     throw new RangeError(`pairedDifference: expected a level between 0 and 1, got ${level}`);
-  const { below } = random(seed);
-  const means = Float64Array.from({ length: resamples }, () => {
-    let sum = 0,
-      members = 0;
-    for (let i = 0; i < clusters.length; i++) {
-      const drawn = below(clusters.length);
-      sum += sums[drawn];
-      members += clusters[drawn].length;
-    }
-    return members === 0 ? 0 : sum / members;
-  }).sort();
-  const tail = (sign: 1 | -1): number => (means.filter((m) => sign * m >= -TIE).length + 1) / (resamples + 1);
   return {
     difference: sums.reduce((a, b) => a + b, 0) / size,
-    low: quantile(means, (1 - level) / 2),
-    high: quantile(means, (1 + level) / 2),
+    ...bootstrap(
+      ({ below }) => {
+        let sum = 0,
+          members = 0;
+        for (let i = 0; i < clusters.length; i++) {
+          const drawn = below(clusters.length);
+          sum += sums[drawn];
+          members += clusters[drawn].length;
+        }
+        return members === 0 ? 0 : sum / members;
+      },
+      { resamples, seed, level },
+    ),
+  };
+}
+
+/**
+ * What a statistic is over resamples: `drawn` draws one from the data and computes it there.
+ * @throws RangeError for a level outside (0, 1)
+ */
+export function bootstrap(
+  drawn: (random: Random) => number,
+  { resamples = 10_000, seed = 0, level = 0.95 }: BootstrapOptions = {},
+): Omit<PairedDifference, 'difference'> {
+  if (!(level > 0 && level < 1)) throw new RangeError(`bootstrap: expected a level between 0 and 1, got ${level}`);
+  const source = random(seed),
+    all = Float64Array.from({ length: resamples }, () => drawn(source)).sort(),
+    tail = (sign: 1 | -1): number => (all.filter((x) => sign * x >= -TIE).length + 1) / (resamples + 1);
+  return {
+    low: quantile(all, (1 - level) / 2),
+    high: quantile(all, (1 + level) / 2),
     p: Math.min(1, 2 * Math.min(tail(1), tail(-1))),
   };
 }

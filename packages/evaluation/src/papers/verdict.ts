@@ -1,4 +1,4 @@
-import { mcnemar, pairedDifference, wilson } from '@kv/tasks';
+import { bootstrap, mcnemar, pairedDifference, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { mean, sum } from '../numbers.ts';
 import type { ByArm } from './jobs.ts';
@@ -144,7 +144,8 @@ export const SCREENED = 50;
 
 /**
  * The best of several arms against the same `b`, on the first prompts: its gain there minus its gain on all others, as
- * one contrast.
+ * one contrast. The bootstrap draws the first prompts and the others each among themselves, and chooses the best arm
+ * anew.
  * @throws RangeError unless more than SCREENED prompts are there
  */
 export function shrinkage(contrasts: readonly Contrast[], trials: readonly ByArm[]): Measured {
@@ -154,19 +155,28 @@ export function shrinkage(contrasts: readonly Contrast[], trials: readonly ByArm
     const { metric, a, b } = contrast,
       sign = metrics[metric].better === 'higher' ? 1 : -1,
       gains = trials.map((trial) => sign * (trial[armKey(a)][metric]! - trial[armKey(b!)][metric]!)); // arms were run
-    return { contrast, gains, first: sum(gains.slice(0, SCREENED)) };
+    return { contrast, first: gains.slice(0, SCREENED), others: gains.slice(SCREENED) };
   });
-  const { contrast, gains } = tried.reduce((best, one) => (one.first > best.first ? one : best)),
-    { difference, low, high, p } = pairedDifference(
-      gains.map((gain, i) => [gain * (i < SCREENED ? n / SCREENED : -n / (n - SCREENED))]),
-      BOOTSTRAP,
-    );
+  const best = <A extends { readonly gain: number }>(arms: readonly A[]): A =>
+    arms.reduce((so, arm) => (arm.gain > so.gain ? arm : so));
+  const over = (of: readonly number[], places: readonly number[]): number => mean(places.map((i) => of[i])),
+    whole = (of: readonly number[]): number[] => of.map((_, i) => i),
+    chosen = (one: readonly number[], two: readonly number[]) => {
+      const arm = best(tried.map((each) => ({ ...each, gain: over(each.first, one) })));
+      return { ...arm, left: over(arm.others, two) };
+    };
+  const { contrast, first, others, gain, left } = chosen(whole(tried[0].first), whole(tried[0].others)),
+    { low, high, p } = bootstrap(({ below }) => {
+      const [one, two] = [first, others].map((of) => of.map(() => below(of.length))),
+        drawn = chosen(one, two);
+      return drawn.gain - drawn.left;
+    }, BOOTSTRAP);
   return {
     contrast,
     n,
-    a: { arm: contrast.a, mean: mean(gains.slice(0, SCREENED)) },
-    b: { arm: contrast.a, mean: mean(gains.slice(SCREENED)) },
-    difference,
+    a: { arm: contrast.a, mean: gain },
+    b: { arm: contrast.a, mean: left },
+    difference: gain - left,
     low,
     high,
     p,

@@ -1,4 +1,4 @@
-import { as, count, keys, LOWEST, number, oneOf, positions, queries, state, whole, wrapSelect } from '@kv/core';
+import { as, count, keys, LOWEST, maybe, number, oneOf, positions, queries, state, whole, wrapSelect } from '@kv/core';
 import type { Ops, State, Tensor } from '@kv/core';
 import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
 
@@ -22,7 +22,7 @@ const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
  *
  * @remarks PrHS, section IV-A, eq. 12 and 13, per query head, on queries after RoPE, or, as in table VII, on keys after
  * RoPE; only sets of queries that retrieved are reused, the most recent first. Of the middle (neither sinks nor local
- * window) of a reused set, the ⌊k / 3⌋ strongest bring their ±r neighbours. Rows that reuse run neither scorer nor
+ * window) of a reused set, the m strongest, ⌊k / 3⌋ unless said, bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor
  * selector: `dots` reads no key for them.
  */
 export const cis = wrapSelect(
@@ -38,7 +38,8 @@ export const cis = wrapSelect(
         'queries',
         'What is compared of two tokens: their queries, or the keys of their KV head.',
       ),
-      dilation: whole(1, 'slots', 'Neighbours on either side that the strongest third of a reused set brings.'),
+      dilation: whole(1, 'slots', 'Neighbours on either side that the strongest of a reused set bring.'),
+      strongest: maybe(whole(0, 'slots', 'How many of a reused set bring them, m; left out, a third of it.')),
       sinks: whole(4, 'positions', 'First positions, always visible.'),
       local: whole(32, 'slots', 'Last slots, always visible; the window moves with the query.'),
     },
@@ -52,7 +53,7 @@ export const cis = wrapSelect(
       ...fieldsOf(block),
     ],
   },
-  (ctx, { block, threshold, compare, dilation, sinks, local }) => {
+  (ctx, { block, threshold, compare, dilation, strongest, sinks, local }) => {
     const { ops, at, positions: p, newest, retrieving, inner } = ctx;
     const now = at.step % block;
     const query = compare === 'keys' ? keyOf(ops, newest, p, at.queryHeads) : newest; // [H, 1, d]
@@ -63,8 +64,8 @@ export const cis = wrapSelect(
     const fixed = ops.max(ops.add(none, ops.less(p, sinks)), ops.lastSlots(none, local));
     const got = ops.mark(kept, none);
     const middle = ops.mul(got, ops.not(fixed));
-    const third = ops.map('floor', ops.div(ops.sum(middle), 3));
-    const strong = ops.mul(middle, ops.less(ops.rank(ops.where(middle, scores, LOWEST), 'row'), third));
+    const most = strongest ?? ops.map('floor', ops.div(ops.sum(middle), 3));
+    const strong = ops.mul(middle, ops.less(ops.rank(ops.where(middle, scores, LOWEST), 'row'), most));
     const fields = fieldsOf(block);
     const held = fields.map((f) => (now === 0 ? ops.mul(ctx[f.as], 0) : ctx[f.as])); // [H, N]
     const codes = held

@@ -14,6 +14,8 @@ export interface Settings {
   readonly block: number;
   readonly threshold: number;
   readonly dilation: number;
+  /** A third of the middle unless said. */
+  readonly strongest?: number | undefined;
   readonly sinks: number;
   readonly local: number;
   readonly budget: number;
@@ -34,7 +36,7 @@ export function cisOracle(
   keys: readonly (readonly number[])[],
   sizes: readonly number[],
   first: number,
-  { block, threshold, dilation, sinks, local, budget, compare }: Settings,
+  { block, threshold, dilation, strongest, sinks, local, budget, compare }: Settings,
 ): { seen: number[][]; retrieved: number } {
   let entries: Entry[] = [],
     retrieved = 0;
@@ -53,7 +55,7 @@ export function cisOracle(
       .at(-1);
     if (like) {
       const set = new Set([...fixed, ...like.middle]);
-      for (const p of like.middle.slice(0, Math.floor(like.middle.length / 3)))
+      for (const p of like.middle.slice(0, strongest ?? Math.floor(like.middle.length / 3)))
         for (let q = p - dilation; q <= p + dilation; q++) if (q >= 0 && q < n) set.add(q);
       return [...set].sort((a, b) => a - b);
     }

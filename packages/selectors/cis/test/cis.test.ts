@@ -164,6 +164,7 @@ const cases = fc.record({
   block: fc.constantFrom(1, 2, 4, 8, 14),
   threshold: fc.constantFrom(-1, 0, 0.5, 0.8, 0.97, 1.5),
   dilation: fc.nat(2),
+  strongest: fc.option(fc.nat(9), { nil: undefined }),
   sinks: fc.nat(3),
   local: fc.integer({ min: 1, max: 5 }),
   middle: fc.nat(9),
@@ -266,6 +267,7 @@ test.each([
   ['compare', () => cis({ compare: 'states' as never })],
   ['threshold', () => cis({ threshold: Number.NaN })],
   ['dilation', () => cis({ dilation: -1 })],
+  ['strongest', () => cis({ strongest: -1 })],
   ['sinks', () => cis({ sinks: 0.5 })],
   ['local', () => cis({ local: -2 })],
 ])('%s is checked', (option, make) => {

@@ -1,0 +1,92 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { attentionLast, compile, compose, cpu, emptyDraft, perModel, readCpu, runSteps, scorer } from '@kv/core';
+import { numbers } from '../ops/arrays.ts';
+import { layer } from './engine.ts';
+
+const { ops } = cpu;
+const scored = scorer('scored', { needs: [attentionLast] }, ({ attention }) => attention);
+const cases = fc.record({
+  layers: fc.integer({ min: 1, max: 4 }),
+  heads: fc.integer({ min: 1, max: 3 }),
+  group: fc.integer({ min: 1, max: 3 }),
+  slots: fc.integer({ min: 1, max: 8 }),
+  aligned: fc.boolean(),
+  seed: fc.nat(2 ** 30),
+});
+
+test.each(['max', 'mean'] as const)(
+  'perModel(kind=%s): of every token, over all rows of all layers that hold it, in float64',
+  (kind) =>
+    fc.assert(
+      fc.property(cases, ({ layers, heads, group, slots, aligned, seed }) => {
+        const next = numbers(seed),
+          length = slots + 3;
+        const positionsOf = (n: number): number[] =>
+          Array.from({ length }, (_, p) => [next(), p] as const)
+            .sort((a, b) => a[0] - b[0])
+            .slice(0, n)
+            .map(([, p]) => p)
+            .sort((a, b) => a - b);
+        const model = Array.from({ length: layers }, () => {
+          const one = positionsOf(slots),
+            held = Array.from({ length: heads }, () =>
+              aligned ? one : positionsOf(1 + Math.floor(((next() + 1) / 2) * slots * 0.999)),
+            ),
+            scores = Array.from({ length: heads * group }, () => Array.from({ length: slots }, () => next()));
+          return { held, scores };
+        });
+        const places = model.map(({ held, scores }, l) => {
+          const lengths = held.map((p) => p.length);
+          const ragged = (each: number) =>
+            aligned
+              ? undefined
+              : ops.from(
+                  {
+                    data: Uint32Array.from(lengths.flatMap((n) => new Array<number>(each).fill(n))),
+                    shape: [heads * each],
+                  },
+                  'u32',
+                );
+          return layer(
+            {
+              'attention.last': ops.from(
+                { data: Float32Array.from(scores.flat()), shape: [heads * group, slots] },
+                'f32',
+                ragged(group),
+              ),
+              positions: ops.from(
+                {
+                  data: Uint32Array.from(held.flatMap((p) => [...p, ...new Array<number>(slots - p.length).fill(0)])),
+                  shape: [heads, slots],
+                },
+                'u32',
+                ragged(1),
+              ),
+            },
+            { layer: l, layers, kvHeads: heads, queryHeads: heads * group, slots, length, aligned, selectRows: heads },
+          );
+        });
+        const drafts = runSteps(
+          compile(compose(scored(), perModel({ kind }))).steps,
+          places,
+          ops,
+          places.map((place) => emptyDraft(place, ops)),
+        );
+        const known = new Map<number, number[]>();
+        for (const { held, scores } of model)
+          for (const [h, row] of scores.entries())
+            for (const [i, p] of held[Math.floor(h / group)].entries()) known.set(p, [...(known.get(p) ?? []), row[i]]);
+        for (const [l, { held }] of model.entries()) {
+          const { data, shape } = readCpu(drafts[l].scores!); // steps score
+          expect(shape[0]).toBe(aligned ? 1 : heads);
+          for (let r = 0; r < shape[0]; r++)
+            for (const [i, p] of held[r].entries()) {
+              const all = known.get(p)!, // from the same heads
+                want = kind === 'max' ? Math.max(...all) : all.reduce((a, b) => a + b, 0) / all.length;
+              expect(Math.abs(data[r * slots + i] - want)).toBeLessThan(1e-6);
+            }
+        }
+      }),
+    ),
+);
