@@ -8,6 +8,7 @@ export type {
   Atom,
   CadenceHook,
   Cell,
+  Check,
   CompactHook,
   Draft,
   FreezeHook,
@@ -29,6 +30,9 @@ export { compose, id } from './compose.ts';
 export { factory, isFactory, method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
+export { expectObject, guarded } from './boundary.ts';
+export { replacements, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
+export type { HookPlace, Replaced, Replacements } from './hook-boundary.ts';
 export { kernel } from './kernel.ts';
 export type { Kernel, Products } from './kernel.ts';
 export {
@@ -119,7 +123,17 @@ export type {
   WeightTransform,
 } from './piece.ts';
 export { windowSignal } from './host-signals.ts';
-export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, signalReader, union } from './run.ts';
+export {
+  compile,
+  emptyDraft,
+  expectPromises,
+  planBudgets,
+  runEvent,
+  runSteps,
+  settle,
+  signalReader,
+  union,
+} from './run.ts';
 export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export {
   as,

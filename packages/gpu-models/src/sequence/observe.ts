@@ -1,4 +1,4 @@
-import { compile, id, KvError, signalKey } from '@kv/core';
+import { compile, id, KvError, runProvider, signalKey } from '@kv/core';
 import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { makeRoom } from '@kv/models';
@@ -23,7 +23,8 @@ export async function providedOnDevice(
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const engine = providerEngine(memory, signal, commands, onPass);
-    for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await signal.provide(engine, l));
+    for (const [i, l] of layers.entries())
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
   }
   return out;
 }

@@ -1,3 +1,4 @@
+import { runFreeze } from '@kv/core';
 import type { At, Compiled } from '@kv/core';
 import type { Projection } from './decoder.ts';
 
@@ -9,7 +10,7 @@ export function liveRows(policy: Compiled, at: At, positions: Uint32Array, keep:
   const hook = policy.hooks('freeze')[0];
   const all = Uint32Array.from(positions, (_, i) => i);
   if (!hook) return all;
-  const { sinks, below } = hook.run(at);
+  const { sinks, below } = runFreeze(hook, at);
   return all.filter((i) => positions[i] < sinks || positions[i] >= Math.min(below, at.promptLength - keep));
 }
 

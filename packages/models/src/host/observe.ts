@@ -1,4 +1,4 @@
-import { signalKey } from '@kv/core';
+import { runProvider, signalKey } from '@kv/core';
 import type { AnySignal, Compiled, ProviderEngine, Tensor } from '@kv/core';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { makeRoom } from '../sequence/room.ts';
@@ -20,7 +20,8 @@ export async function provided(
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const engine = providerEngine(memory, signal, onPass);
-    for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await signal.provide(engine, l));
+    for (const [i, l] of layers.entries())
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
   }
   if (policy.needs.some((signal) => signal.hidden)) memory.hidden?.seen();
   return out;
