@@ -77,6 +77,12 @@ export interface Check {
   readonly layer: number;
   /** Such as 'finite and at least 0'. */
   readonly want: string;
+  /** Of which numbers. @defaultValue 'scores' */
+  readonly what?: string;
+  /** Numbers in a row of what was checked. @defaultValue the slots */
+  readonly columns?: number | undefined;
+  /** About what happens after slots were chosen: told when all else is well. */
+  readonly late?: boolean;
 }
 
 /** One layer in an event. */
@@ -154,6 +160,8 @@ export interface Visible {
     readonly forced?: Tensor | undefined;
     readonly active?: Tensor | undefined;
   };
+  /** What was promised of the numbers that it was chosen by: read where that costs nothing. */
+  readonly checks?: readonly Check[];
 }
 /** Hides slots for one step and evicts nothing; views intersect; the current token is always visible. */
 export interface ViewHook extends AtomBase {

@@ -1,14 +1,17 @@
-import type { At, Cell, Draft, Plan, Step } from './atoms.ts';
+import type { At, Cell, Check, Draft, Plan, Step } from './atoms.ts';
 import { KvError } from './errors.ts';
 import { forcersOf } from './forced.ts';
+import type { Ops } from './maths.ts';
 import { shown } from './option.ts';
+import type { AnySignal } from './signals.ts';
 import { isState } from './state.ts';
+import type { State } from './state.ts';
 import type { DType, Tensor } from './tensor.ts';
 
 // What stands between an engine and the pieces of others: whatever a piece returns is a draft that the next step can
 // read, or one error that names the piece and the layer. Everything here is known on the host, in O(1) a step.
 
-const where = (name: string, layer: number): string => `${name}, layer ${layer}`;
+export const where = (name: string, layer?: number): string => (layer === undefined ? name : `${name}, layer ${layer}`);
 
 /** What came in the place of something else, as an error shows it. */
 export const promised = (x: unknown): string =>
@@ -17,140 +20,191 @@ export const promised = (x: unknown): string =>
     : shown(x);
 
 /** Runs what a piece brought. Whatever it throws becomes one error in its name. */
-export function guarded<T>(name: string, layer: number, run: () => T): T {
+export function guarded<T>(name: string, layer: number | undefined, run: () => T): T {
   try {
     return run();
   } catch (cause) {
-    const at = KvError.is(cause) ? (cause as KvError).at : '';
-    if (KvError.is(cause) && !/^(?:ops\b|cpu$|gpu$|event$)/.test(at)) throw cause;
-    const said = cause instanceof Error ? cause.message : `threw ${shown(cause)}, expected an Error`;
-    throw new KvError(where(name, layer), said);
+    throw inNameOf(name, layer, cause);
   }
 }
+/** The error of a piece: its sentence as it is, anything else with its name and layer. */
+export function inNameOf(name: string, layer: number | undefined, cause: unknown): KvError {
+  if (KvError.is(cause) && !/^(?:ops\b|cpu$|gpu$|event$|trace$)/.test(cause.at)) return cause;
+  const said = cause instanceof Error ? cause.message : `threw ${shown(cause)}, expected an Error`;
+  return new KvError(where(name, layer), said);
+}
 
+/** Who gives something, and on what it has to live. */
+export interface From {
+  readonly name: string;
+  readonly layer: number;
+  readonly ops: Ops;
+}
 interface Shape {
   /** How many rows there may be. */
   readonly rows: readonly number[];
+  /** Absent: any number. */
   readonly columns?: number;
+  /** Of rank 3, with so many channels. */
+  readonly channels?: number;
   readonly dtype: DType;
 }
-/** @throws KvError for anything but a tensor of that shape. */
-export function expectTensor(
-  name: string,
-  layer: number,
-  what: string,
-  x: unknown,
-  { rows, columns, dtype }: Shape,
-): void {
-  const want = `${what} as ${dtype} [${[...new Set(rows)].join(' | ')}, ${columns ?? 'n'}]`;
-  const refuse = (got: string): KvError => new KvError(where(name, layer), `expected ${want}, got ${got}`);
-  if (typeof x !== 'object' || x === null || !('shape' in x) || !('dtype' in x) || !Array.isArray(x.shape))
-    throw refuse(promised(x));
-  const { shape, dtype: type } = x as Tensor;
+const isTensor = (x: unknown): x is Tensor =>
+  typeof x === 'object' && x !== null && 'shape' in x && 'dtype' in x && Array.isArray(x.shape);
+const said = ({ dtype, shape }: Tensor): string => `${String(dtype)} [${shape.map(String).join(', ')}]`;
+/** Whether lengths stand for the rows of a tensor, or for groups of them. */
+const fits = (lengths: Tensor, [rows]: readonly number[]): boolean =>
+  lengths.shape.length === 1 && (rows === lengths.shape[0] || rows % lengths.shape[0] === 0);
+/** @throws KvError for anything but a tensor of that shape, of this backend, that is still there. */
+export function expectTensor({ name, layer, ops }: From, what: string, x: unknown, want: Shape): void {
+  const { rows, columns, channels, dtype } = want,
+    sizes = [[...new Set(rows)].join(' | '), columns ?? 'n', channels ?? []].flat().join(', '),
+    refuse = (got: string): KvError =>
+      new KvError(where(name, layer), `expected ${what} as ${dtype} [${sizes}], got ${got}`);
+  if (!isTensor(x)) throw refuse(promised(x));
+  const { shape, dtype: type, lengths } = x;
   if (
-    shape.length !== 2 ||
+    shape.length !== (channels === undefined ? 2 : 3) ||
     !rows.includes(shape[0]) ||
     (columns !== undefined && shape[1] !== columns) ||
+    (channels !== undefined && shape[2] !== channels) ||
     type !== dtype
   )
-    throw refuse(`${type} [${shape.join(', ')}]`);
+    throw refuse(said(x));
+  if (lengths !== undefined && !(isTensor(lengths) && lengths.dtype === 'u32' && fits(lengths, shape)))
+    throw refuse(`one with lengths ${isTensor(lengths) ? said(lengths) : shown(lengths)}`);
+  guarded(name, layer, () => ops.own(x));
+}
+/** @throws KvError for anything but an object, such as a promise. */
+export function expectObject(
+  { name, layer }: Pick<From, 'name'> & { readonly layer?: number },
+  what: string,
+  x: unknown,
+): asserts x is object {
+  if (typeof x !== 'object' || x === null || 'then' in x)
+    throw new KvError(where(name, layer), `expected ${what}, got ${promised(x)}`);
+}
+
+/** Rows and columns that a state may be written with. */
+function stateSizes({ state: { kind, rows, width = 1, dtype = 'f32' } }: State, at: At): Shape {
+  const count = { query: at.queryHeads, kv: at.kvHeads, layer: 1, model: 1 }[rows],
+    columns = { slot: at.slots, sequence: width, position: undefined, unit: undefined }[kind];
+  return { rows: [count], dtype, ...(columns !== undefined && { columns }) };
+}
+/** @throws KvError for new state that is none of the states declared, or of another shape. */
+export function expectState(
+  from: From,
+  at: At,
+  needs: readonly AnySignal[],
+  state: unknown,
+  before: Draft['state'] = new Map(),
+): void {
+  expectObject(from, 'new state by signal id, in a Map', state);
+  if (!(state instanceof Map))
+    throw new KvError(where(from.name, from.layer), `expected new state by signal id, in a Map, got ${shown(state)}`);
+  for (const [id, tensor] of state as ReadonlyMap<unknown, unknown>) {
+    if (tensor !== undefined && before.get(id as string) === tensor) continue;
+    const signal = needs.find((s): s is State => isState(s) && s.id === id);
+    if (!signal)
+      throw new KvError(where(from.name, from.layer), `expected states that it declares, got one for ${shown(id)}`);
+    expectTensor(from, `the state '${signal.as}'`, tensor, stateSizes(signal, at));
+  }
 }
 
 /** Rows that scores and masks of a layer may have. */
-const rowsOf = ({ queryHeads, kvHeads, selectRows }: At): readonly number[] => [1, kvHeads, queryHeads, selectRows];
-const own = <K extends keyof Draft>(before: Draft, after: Draft, key: K): Draft[K] | undefined =>
-  after[key] === before[key] ? undefined : after[key];
+export const rowsOf = ({ queryHeads, kvHeads, selectRows }: At): readonly number[] => [
+  ...new Set([1, kvHeads, queryHeads, selectRows]),
+];
+/** Rows that kept slots may have. */
+export const keptRows = ({ selectRows }: At): readonly number[] => [...new Set([1, selectRows])];
+/** Whether a step left something of its own. */
+const own = (before: Draft, after: Draft, key: keyof Draft): boolean =>
+  after[key] !== undefined && after[key] !== before[key];
 
-/** What a step made of a draft, with the promise about its scores as a check. @throws KvError naming piece and layer. */
-function checked(
-  { name, weights, needs, kind, sizes, approximate, forcers = [{ name, options: {} }] }: Step,
-  { at, ops, draft }: Cell,
-  made: unknown,
-): Draft {
-  const { layer, slots } = at;
+/** What a step made of a draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
+function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], made: unknown): Draft {
+  const { name, weights, needs, kind, sizes, approximate, forcers = [{ name, options: {} }] } = step,
+    { layer, slots } = at,
+    from = { name, layer, ops },
+    refuse = (want: string, got: unknown): KvError =>
+      new KvError(where(name, layer), `expected ${want}, got ${promised(got)}`);
   if (typeof made !== 'object' || made === null || !('budgets' in made) || !('state' in made))
-    throw new KvError(where(name, layer), `expected a draft, got ${promised(made)}`);
-  const after = made as Draft;
-  const rows = rowsOf(at);
+    throw refuse('a draft', made);
+  const after = made as Draft,
+    rows = rowsOf(at),
+    { units, scores, unitScores } = after;
   for (const [key, what] of [
     ['scores', 'scores'],
     ['forced', 'a mask'],
     ['banned', 'a mask'],
   ] as const)
-    if (own(draft, after, key)) expectTensor(name, layer, what, after[key], { rows, columns: slots, dtype: 'f32' });
+    if (own(draft, after, key)) expectTensor(from, what, after[key], { rows, columns: slots, dtype: 'f32' });
   if (own(draft, after, 'budgets'))
-    expectTensor(name, layer, 'budgets', after.budgets, {
-      rows: [1, draft.budgets.shape[0]],
-      columns: 1,
-      dtype: 'f32',
-    });
-  if (own(draft, after, 'units') && after.units) {
-    const { of, count } = after.units;
-    expectTensor(name, layer, 'units', of, { rows, columns: slots, dtype: 'u32' });
-    if (!Number.isSafeInteger(count) || count < 0)
-      throw new KvError(where(name, layer), `expected a whole number of units, got ${shown(count)}`);
+    expectTensor(from, 'budgets', after.budgets, { rows: [1, draft.budgets.shape[0]], columns: 1, dtype: 'f32' });
+  if (own(draft, after, 'units')) {
+    expectObject(from, 'units', units);
+    expectTensor(from, 'units', units.of, { rows, columns: slots, dtype: 'u32' });
+    if (!Number.isSafeInteger(units.count) || units.count < 0) throw refuse('a whole number of units', units.count);
   }
   if (own(draft, after, 'unitScores'))
-    expectTensor(name, layer, 'unit scores', after.unitScores, {
-      rows,
-      columns: after.units?.count ?? 0,
-      dtype: 'f32',
-    });
-  if (own(draft, after, 'kept')) expectTensor(name, layer, 'kept slots', after.kept, { rows, dtype: 'u32' });
-  if ((kind === 'scorer' || kind === 'transform') && !after.scores)
-    throw new KvError(where(name, layer), `expected scores, got ${promised(after.scores)}`);
-  if (kind === 'selector' && !after.kept)
-    throw new KvError(where(name, layer), `expected kept slots, got ${shown(after.kept)}`);
-  for (const [id, tensor] of after.state)
-    if (
-      draft.state.get(id) !== tensor &&
-      !(
-        needs.some((s) => isState(s) && s.id === id) &&
-        typeof tensor === 'object' &&
-        tensor !== null &&
-        'dtype' in tensor
-      )
-    )
-      throw new KvError(
-        where(name, layer),
-        `expected a tensor for a state that it declares, got ${shown(tensor)} for '${id}'`,
-      );
-  const { scores } = after;
-  const want = weights ? 'finite and at least 0' : 'finite';
-  const checks =
-    scores && scores !== draft.scores
-      ? [
-          ...after.checks,
-          { bad: guarded(name, layer, () => ops.firstBad(scores, weights ? 0 : undefined)), piece: name, layer, want },
-        ]
-      : after.checks;
-  return {
+    expectTensor(from, 'unit scores', unitScores, { rows, columns: units?.count ?? 0, dtype: 'f32' });
+  if (own(draft, after, 'kept')) expectTensor(from, 'kept slots', after.kept, { rows: keptRows(at), dtype: 'u32' });
+  if ((kind === 'scorer' || kind === 'transform') && !scores) throw refuse('scores', scores);
+  if (kind === 'unit' && !unitScores) throw refuse('unit scores', unitScores);
+  if (kind === 'selector' && !after.kept) throw refuse('kept slots', after.kept);
+  expectState(from, at, needs, after.state, before);
+  if (!Array.isArray(after.checks) || draft.checks.some((check, i) => after.checks[i] !== check))
+    throw refuse('the checks of the pieces before it, and others behind them', after.checks);
+  const promise = (x: Tensor, atLeast: number | undefined, rest: Pick<Check, 'want' | 'what'>): Check => ({
+    ...rest,
+    bad: guarded(name, layer, () => ops.firstBad(x, atLeast)),
+    columns: x.shape[1],
+    piece: name,
+    layer,
+  });
+  const checks: Check[] = [];
+  if (scores && scores !== draft.scores)
+    checks.push(promise(scores, weights ? 0 : undefined, { want: weights ? 'finite and at least 0' : 'finite' }));
+  if (units && units !== draft.units)
+    checks.push(
+      promise(
+        guarded(name, layer, () => ops.sub(units.count - 1, units.of)),
+        0,
+        { what: 'units', want: `below ${units.count}` },
+      ),
+    );
+  if (unitScores && unitScores !== draft.unitScores)
+    checks.push(promise(unitScores, undefined, { what: 'unit scores', want: 'finite' }));
+  return Object.freeze({
     ...after,
-    checks,
+    checks: Object.freeze([...after.checks, ...checks]),
     ...(after.forced && after.forced !== draft.forced && { forcedBy: forcersOf(after, { forcedBy: forcers }) ?? [] }),
     ...(after.budgets !== draft.budgets && { allottedBy: { name, bounded: !sizes && !approximate } }),
     ...(after.kept !== draft.kept && { selectedBy: name }),
-  };
+  });
 }
 
 /** Runs a step over the cells of its layers, and checks what came of it. */
 export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
-  const layer = cells[0]?.at.layer ?? 0;
+  const layer = cells[0]?.at.layer ?? 0,
+    before = cells.map(({ draft }) => new Map(draft.state));
   const made: unknown = guarded(step.name, layer, () => step.run(cells));
   if (!Array.isArray(made) || made.length !== cells.length)
     throw new KvError(
       where(step.name, layer),
-      `expected a draft for each of ${cells.length} layers, got ${Array.isArray(made) ? made.length : shown(made)}`,
+      `expected a draft for each of ${cells.length} layers, got ${Array.isArray(made) ? made.length : promised(made)}`,
     );
-  return cells.map((cell, i) => checked(step, cell, made[i]));
+  return cells.map((cell, i) => guarded(step.name, cell.at.layer, () => checked(step, cell, before[i], made[i])));
 }
 
 /** What an allocator made of budgets on the host. @throws KvError naming it, for anything but budgets within the total. */
 export function checkedPlan({ name, sizes, approximate }: Step, before: Plan, made: unknown): Plan {
   const refuse = (sentence: string): KvError => new KvError(name, sentence);
   if (typeof made !== 'object' || made === null || !('budgets' in made))
-    throw refuse(`expected budgets, got ${shown(made)}`);
+    throw refuse(`expected budgets, got ${promised(made)}`);
   const { budgets, notes = before.notes } = made as Plan;
+  if (!Array.isArray(notes) || notes.some((note) => typeof note !== 'string'))
+    throw refuse(`expected notes as an array of sentences, got ${shown(notes)}`);
   const fits =
     Array.isArray(budgets) &&
     budgets.length === before.lengths.length &&
@@ -159,8 +213,8 @@ export function checkedPlan({ name, sizes, approximate }: Step, before: Plan, ma
     throw refuse(
       `expected budgets of ${before.lengths.length} layers with ${before.lengths[0]?.length ?? 0} heads, got another shape`,
     );
-  const bad = budgets.flat().find((b) => !Number.isSafeInteger(b) || b < 0);
-  if (bad !== undefined) throw refuse(`expected whole numbers of slots, got ${shown(bad)}`);
+  for (const b of budgets.flat())
+    if (!Number.isSafeInteger(b) || b < 0) throw refuse(`expected whole numbers of slots, got ${promised(b)}`);
   const total = (all: Plan['budgets']): number => all.flat().reduce((a, b) => a + b, 0);
   if (!sizes && !approximate && total(budgets) > total(before.budgets))
     throw refuse(`expected at most the ${total(before.budgets)} slots that were asked for, got ${total(budgets)}`);
@@ -180,7 +234,7 @@ export function checkedBudgets(draft: Draft, layer: number, budgets: readonly nu
 /** Kept slots of one row as they were read. @throws KvError naming who selected them. */
 export function checkedSlots(draft: Draft, { layer, slots }: At, kept: ArrayLike<number>): void {
   for (let i = 0; i < kept.length; i++)
-    if (kept[i] >= slots || (i > 0 && kept[i] <= kept[i - 1]))
+    if (!(kept[i] < slots) || (i > 0 && kept[i] <= kept[i - 1]))
       throw new KvError(
         where(draft.selectedBy ?? 'event', layer),
         `expected ascending slots below ${slots}, got ${kept[i]}${i > 0 ? ` after ${kept[i - 1]}` : ''}`,

@@ -4,6 +4,7 @@ export type {
   Atom,
   CadenceHook,
   Cell,
+  Check,
   CompactHook,
   Draft,
   FreezeHook,
@@ -16,14 +17,17 @@ export type {
   Visible,
   WrapSelectHook,
 } from './atoms.ts';
+export { expectObject, guarded } from './boundary.ts';
 export { isFactory } from './declare.ts';
+export { replacements, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
+export type { HookPlace, Replaced, Replacements } from './hook-boundary.ts';
 export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
 export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 export type { Arg, Call } from './policy-calls.ts';
 export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
 export { isPiece, otherProtocol } from './piece.ts';
-export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
+export { compile, emptyDraft, expectPromises, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
 export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';

@@ -1,4 +1,5 @@
 import type { At, Atom, Cell, Inner, Reach, ViewHook, Visible } from './atoms.ts';
+import { expectObject } from './boundary.ts';
 import { factory } from './declare.ts';
 import type { About, Factory } from './declare.ts';
 import { context, ofOptions, stateOf } from './kinds.ts';
@@ -60,7 +61,7 @@ export const onStep = <const N extends string, const S extends readonly AnySigna
     at: 'step',
     ...by,
     reach: declared.reach ?? 'layer',
-    run: (cells) => cells.map((cell) => stateOf(EMPTY, by, run(read<S>(cell, by), o))),
+    run: (cells) => cells.map((cell) => stateOf(EMPTY, by, cell.at, run(read<S>(cell, by), o))),
   }));
 
 /** Declares what hides slots from a query and evicts nothing. */
@@ -124,8 +125,9 @@ export const wrapSelect = <const N extends string, const S extends readonly AnyS
     at: 'wrapSelect',
     ...by,
     run(cell) {
-      const { kept, state } = run({ ...read<S>(cell, by), inner: (active?: Tensor) => cell.inner(active) }, o);
-      return { kept, state: stateOf(EMPTY, by, state) };
+      const made = run({ ...read<S>(cell, by), inner: (active?: Tensor) => cell.inner(active) }, o);
+      expectObject({ name, layer: cell.at.layer }, 'kept slots', made);
+      return { kept: made.kept, state: stateOf(EMPTY, by, cell.at, made.state) };
     },
   }));
 

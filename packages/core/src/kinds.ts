@@ -2,7 +2,7 @@ import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from './atoms.ts
 import { factory } from './declare.ts';
 import { forcerOf, forcersOf } from './forced.ts';
 import type { About, Factory } from './declare.ts';
-import { promised } from './boundary.ts';
+import { expectObject } from './boundary.ts';
 import { KvError } from './errors.ts';
 import type { Mask, Ops } from './maths.ts';
 import type { Options, Settled } from './option.ts';
@@ -219,7 +219,13 @@ const joined = ({ ops, draft }: Cell, { forced = 0, banned = 0 }: NewMasks): Par
     banned: ops.union(draft.banned ?? 0, banned) || undefined,
   }) as Partial<Draft>;
 /** New state by signal id, beside what the draft holds. */
-export function stateOf(state: Draft['state'], { name, needs }: By, next: NewState['state'] = {}): Draft['state'] {
+export function stateOf(
+  state: Draft['state'],
+  { name, needs }: By,
+  { layer }: At,
+  next: NewState['state'] = {},
+): Draft['state'] {
+  expectObject({ name, layer }, 'new state by name', next);
   const own = Object.entries(next).map(([as, tensor]) => {
     const signal = needs.find((s) => isState(s) && s.as === as);
     if (!signal)
@@ -237,15 +243,19 @@ export function stateOf(state: Draft['state'], { name, needs }: By, next: NewSta
   return new Map([...state, ...own]);
 }
 /** What an equation gave, as an object; a tensor alone stands for `key`. */
-function fields<R extends object>(by: By, { at }: Cell, key: string, result: R | Tensor): Exclude<R, Tensor> {
-  if (typeof result !== 'object' || result === null || 'then' in result)
-    throw new KvError(`${by.name}, layer ${at.layer}`, `expected ${key}, got ${promised(result)}`);
+function fields<R extends object>(
+  { name }: By,
+  { at: { layer } }: Cell,
+  key: string,
+  result: R | Tensor,
+): Exclude<R, Tensor> {
+  expectObject({ name, layer }, key, result);
   return (isTensor(result) ? { [key]: result } : result) as Exclude<R, Tensor>;
 }
 const leaveScores = (cell: Cell, result: Scores, by: By): Draft => {
   const { scores, state, ...masks } = fields(by, cell, 'scores', result);
   const { draft } = cell;
-  return draftOf({ ...draft, scores, ...joined(cell, masks), state: stateOf(draft.state, by, state) });
+  return draftOf({ ...draft, scores, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
 };
 const leaveUnits = (cell: Cell, result: Cut, by: By): Draft => {
   const { units, scores } = fields(by, cell, 'units', result);
@@ -255,12 +265,12 @@ const leaveUnitScores = (cell: Cell, result: UnitScores, by: By): Draft => {
   const { unitScores, release, state } = fields(by, cell, 'unitScores', result);
   const { draft } = cell;
   const forced = release ? undefined : draft.forced;
-  return draftOf({ ...draft, unitScores, forced, state: stateOf(draft.state, by, state) });
+  return draftOf({ ...draft, unitScores, forced, state: stateOf(draft.state, by, cell.at, state) });
 };
 export const leaveBudgets = (cell: Cell, result: Allotted, by: By): Draft => {
   const { draft } = cell;
   const { budgets = draft.budgets, state, ...masks } = fields(by, cell, 'budgets', result);
-  return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, state) });
+  return draftOf({ ...draft, budgets, ...joined(cell, masks), state: stateOf(draft.state, by, cell.at, state) });
 };
 const leaveKept = ({ draft }: Cell, kept: Tensor): Draft => ({ ...draft, kept });
 /** A draft with the masks, state and checks of another one of the same cell. */

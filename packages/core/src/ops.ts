@@ -117,5 +117,8 @@ export interface Primitives {
   /** Another view on the same rows: `[1, rows * n]` has no ragged rows left; only for dense tensors. */
   reshape(x: Tensor, shape: readonly number[]): Tensor;
 
+  /** The same tensor. @throws KvError for one of another backend, or one that was given back. */
+  own(x: Tensor): Tensor;
+
   kernel(kernel: Kernel, inputs: Readonly<Record<string, Tensor>>, params?: Readonly<Record<string, number>>): Tensor;
 }

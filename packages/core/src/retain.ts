@@ -1,14 +1,14 @@
-import type { At, Cell, Draft } from './atoms.ts';
-import { guarded } from './boundary.ts';
+import type { At, Draft } from './atoms.ts';
 import { slotsOf } from './budget.ts';
 import type { Budget } from './budget.ts';
 import { cpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
+import { runStepHook } from './hook-boundary.ts';
 import { countedPositions, isArray, sharers, stateArray, windowSignal } from './host-signals.ts';
 import type { Backend } from './backend.ts';
 import { shown } from './option.ts';
 import type { Piece, Policy } from './piece.ts';
-import { compile, emptyDraft, planBudgets, runEvent, settle, signalReader, union } from './run.ts';
+import { compile, planBudgets, runEvent, settle, union } from './run.ts';
 import type { Compiled, EventLayer } from './run.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal, Tokens } from './signals.ts';
@@ -290,15 +290,10 @@ export async function advance(
   let state: RetainedState = cache.state ?? new Map();
   for (const hook of compiled.hooks('step')) {
     const { layers } = hostOf({ ...cache, state }, backend, compiled.label, hook.needs, 0, false);
-    const cells = (hook.reach === 'model' ? layers.slice(0, 1) : layers).map(
-      (layer): Cell => ({
-        at: layer.at,
-        ops: backend.ops,
-        draft: emptyDraft(layer, backend.ops),
-        read: signalReader(hook, layer),
-      }),
+    const written = runStepHook(
+      hook,
+      (hook.reach === 'model' ? layers.slice(0, 1) : layers).map(({ at, read }) => ({ at, read, ops: backend.ops })),
     );
-    const written = guarded(hook.name, 0, () => hook.run(cells));
     state = new Map([...state, ...(await statesAfter(hook.needs, written, backend))]);
   }
   return state;

@@ -1,12 +1,24 @@
 import { apportion } from './apportion.ts';
-import { checkedBudgets, checkedPlan, checkedSlots, guarded, runStep } from './boundary.ts';
+import {
+  checkedBudgets,
+  checkedPlan,
+  checkedSlots,
+  expectObject,
+  expectState,
+  expectTensor,
+  guarded,
+  keptRows,
+  runStep,
+} from './boundary.ts';
 import { KvError } from './errors.ts';
 import { wayOut } from './forced.ts';
-import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
+import type { At, Cell, Check, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
 import type { Piece, Policy } from './piece.ts';
-import { isPiece } from './piece.ts';
+import { isPiece, otherProtocol } from './piece.ts';
+import { shown } from './option.ts';
+import { expectAtoms, REACH } from './policy-boundary.ts';
 import { sameSignal, signalKey } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -36,20 +48,22 @@ export interface Compiled {
   wayOut(slots: number, budget: number): string;
 }
 
-const REACH: readonly Reach[] = ['head', 'layer', 'model'];
-
 /** Signals of several lists, each once, in order. */
 export const union = (...lists: readonly (readonly AnySignal[])[]): readonly AnySignal[] =>
   lists.flat().filter((s, i, all) => all.findIndex((t) => sameSignal(s, t)) === i);
 
 export function compile(policy: Piece | Policy): Compiled {
   if (!isPiece(policy))
-    throw new KvError('policy', `expected a piece ({ protocol: 1, atoms, ... }), got ${typeof policy}`);
+    throw new KvError(
+      'policy',
+      otherProtocol(policy, 'the policy') ?? `expected a piece ({ protocol: 1, atoms, ... }), got ${shown(policy)}`,
+    );
+  expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');
   const floor = (slots: number, budget: number): number =>
     Math.min(
       slots,
-      steps.reduce((sum, s) => sum + s.floor(slots, budget), 0),
+      steps.reduce((sum, s) => sum + floorOf(s, slots, budget), 0),
     );
   return {
     label: policy.label,
@@ -65,9 +79,16 @@ export function compile(policy: Piece | Policy): Compiled {
     wayOut: (slots, budget) =>
       wayOut(
         floor(slots, budget),
-        steps.flatMap((s) => (s.floor(slots, budget) > 0 ? (s.forcers ?? [{ name: s.name, options: {} }]) : [])),
+        steps.flatMap((s) => (floorOf(s, slots, budget) > 0 ? (s.forcers ?? [{ name: s.name, options: {} }]) : [])),
       ),
   };
+}
+
+function floorOf(step: Step, slots: number, budget: number): number {
+  const floor: unknown = guarded(step.name, 0, () => step.floor(slots, budget));
+  if (!Number.isSafeInteger(floor) || (floor as number) < 0)
+    throw new KvError(step.name, `expected a whole number of slots as its floor, got ${shown(floor)}`);
+  return floor as number;
 }
 
 /**
@@ -102,10 +123,11 @@ export function planBudgets(policy: Compiled, budget: number, lengths: readonly 
       );
     const before = plan;
     const { plan: allot } = step;
+    const given = { ...before, budgets: frozen(before.budgets), lengths: frozen(before.lengths) };
     plan = checkedPlan(
       step,
       before,
-      guarded(step.name, 0, () => allot(before)),
+      guarded(step.name, 0, () => allot(given)),
     );
   }
   if (!scored)
@@ -125,6 +147,10 @@ export function planBudgets(policy: Compiled, budget: number, lengths: readonly 
   let at = 0;
   return { ...plan, budgets: lengths.map((heads) => all.slice(at, (at += heads.length))) };
 }
+
+/** A copy that an allocator cannot change. */
+const frozen = (rows: readonly (readonly number[])[]): readonly (readonly number[])[] =>
+  Object.freeze(rows.map((row) => Object.freeze([...row])));
 
 /** One layer of an event, as an engine gives it. */
 export interface EventLayer {
@@ -175,11 +201,12 @@ export function runSteps(
 }
 
 /** The draft an event starts from. */
-export const emptyDraft = (layer: EventLayer, ops: Ops): Draft => ({
-  budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }),
-  state: new Map(),
-  checks: [],
-});
+export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
+  Object.freeze({
+    budgets: ops.from({ data: Float32Array.from(layer.budgets), shape: [layer.budgets.length, 1] }),
+    state: new Map(),
+    checks: Object.freeze([]),
+  });
 
 /**
  * Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around all steps: rows that it
@@ -201,10 +228,16 @@ export function runEvent(
         throw new KvError(wrap.name, `expected a policy that scores and selects inside it`);
       return { kept: done.kept, scores: done.scores };
     };
-    const { kept, state } = guarded(wrap.name, layer.at.layer, () =>
-      wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner }),
-    );
-    return { ...done, kept, state: new Map([...done.state, ...(state ?? [])]) };
+    const { at } = layer,
+      from = { name: wrap.name, layer: at.layer, ops };
+    return guarded(wrap.name, at.layer, () => {
+      const made: unknown = wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner });
+      expectObject(from, 'kept slots', made);
+      const { kept, state = new Map() } = made as ReturnType<WrapSelectHook['run']>;
+      expectTensor(from, 'kept slots', kept, { rows: keptRows(at), dtype: 'u32' });
+      expectState(from, at, wrap.needs, state);
+      return { ...done, kept, state: new Map([...done.state, ...state]) };
+    });
   });
 }
 
@@ -225,15 +258,11 @@ export const toRead = (drafts: readonly Draft[]): readonly Tensor[] => [
 
 /** What drafts decided, once they were read; `open` ones need no kept slots. @throws KvError, see `settle` */
 export function settled(layers: readonly EventLayer[], drafts: readonly Draft[], read: Read, open = false): Settled {
-  const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ ...c, slots: layers[i].at.slots })));
-  for (const [i, { piece, layer, want, slots }] of checks.entries()) {
-    const [bad] = read[i].data;
-    if (bad > 0)
-      throw new KvError(
-        `${piece}, layer ${layer}`,
-        `scores must be ${want}, got another number in row ${Math.floor((bad - 1) / slots)}, slot ${(bad - 1) % slots}`,
-      );
-  }
+  const checks = drafts.flatMap((d, i) => d.checks.map((c) => ({ columns: layers[i].at.slots, ...c })));
+  expectPromises(
+    checks.filter(({ late }) => !late),
+    read.filter((_, i) => i < checks.length && !checks[i].late),
+  );
   const budgets = drafts.map((_, i) => Array.from(read[checks.length + i].data));
   for (const [i, draft] of drafts.entries()) checkedBudgets(draft, layers[i].at.layer, budgets[i]);
   checkedTotal(layers, drafts, budgets);
@@ -251,17 +280,43 @@ export function settled(layers: readonly EventLayer[], drafts: readonly Draft[],
       const row = Math.floor((g * rows) / at.selectRows);
       const count = lengths ? lengths[row] : slots;
       const limit = budgets[i][Math.floor((g * budgets[i].length) / at.selectRows)];
-      if (count > limit)
+      if (count > slots)
+        throw new KvError(
+          `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
+          `expected at most ${slots} kept slots in row ${row}, got ${count}`,
+        );
+      if (count > limit && draft.forced)
         throw new KvError(
           'budget',
           `layer ${at.layer}, head ${g}: ${count} slots are forced, but the budget is ${limit}: ${wayOut(count, draft.forcedBy)}`,
+        );
+      if (count > limit)
+        throw new KvError(
+          `${draft.selectedBy ?? 'event'}, layer ${at.layer}`,
+          `expected at most the ${limit} slots of its budget in head ${g}, got ${count}`,
         );
       const set = (data as Uint32Array).slice(row * slots, row * slots + count);
       checkedSlots(draft, at, set);
       return set;
     });
   });
+  expectPromises(
+    checks.filter(({ late }) => late),
+    read.filter((_, i) => i < checks.length && checks[i].late),
+  );
   return { kept, budgets };
+}
+
+/** @throws KvError for the first promise that its numbers, once they were read, do not keep. */
+export function expectPromises(checks: readonly Check[], read: Read): void {
+  for (const [i, { piece, layer, want, what = 'scores', columns = 1 }] of checks.entries()) {
+    const [bad] = read[i].data;
+    if (bad > 0)
+      throw new KvError(
+        `${piece}, layer ${layer}`,
+        `${what} must be ${want}, got another number in row ${Math.floor((bad - 1) / columns)}, slot ${(bad - 1) % columns}`,
+      );
+  }
 }
 
 /** Allocators that read scores share out what was asked for, and no more. */

@@ -58,6 +58,19 @@ describe('a needle table', () => {
     expect(table?.rows).toHaveLength(4);
     expect(await run()).toEqual(table);
   });
+  it('does not take results with other files beside the model for its own', async () => {
+    const filesWith = async (text: string | undefined): Promise<readonly string[]> => {
+      const sidecar: Model['sidecar'] = async () => (text === undefined ? undefined : new TextEncoder().encode(text)),
+        { settings } = await needleTable({ ...model, sidecar }, { ...small, policies: ['qfilter'] });
+      return (settings as NeedleTable['settings']).code;
+    };
+    const [one, other, none] = [await filesWith('one'), await filesWith('other'), await filesWith(undefined)];
+    expect(one).toEqual([expect.stringMatching(/^\S+\.safetensors [0-9a-f]{16}$/)]);
+    expect([none, await filesWith('one')]).toEqual([[], one]);
+    expect(other).not.toEqual(one);
+    const { settings } = await paperStudy({ ...model, sidecar: async () => Uint8Array.of(1) }, planOf('3'), {});
+    expect((settings as { readonly code: readonly string[] }).code.length).toBeGreaterThan(0);
+  });
   it('refuses before it runs what cannot be run', async () => {
     await expect(needleTable(model, { ...small, tokens: 1000 })).rejects.toThrow(/^tokens: expected at most 244, /);
     await expect(needleTable(model, { ...small, policies: ['snapkv(window=64)'], budgets: [8] })).rejects.toThrow(

@@ -38,6 +38,8 @@ export interface Recording {
   make(shape: readonly number[], dtype?: DType, lengths?: Tensor): Tensor;
   upload(data: Float32Array | Uint32Array, shape: readonly number[], lengths?: Tensor): Tensor;
   record(dispatch: Dispatch): void;
+  /** The same tensor. @throws KvError for one of another backend, or of a scope that has ended */
+  own(x: Tensor): Tensor;
 }
 
 /** Workgroups of a shader over tensors. */
@@ -145,6 +147,13 @@ export function recording(
   return {
     own,
     g: {
+      own(x) {
+        if (x.lengths) own(x.lengths);
+        const { shape, memory } = own(x);
+        if (!(4 * sizeOf(shape) <= memory.wanted))
+          throw new KvError('gpu', `expected a tensor of at least its shape [${shape}], got ${memory.wanted} bytes`);
+        return x;
+      },
       make: (shape, dtype = 'f32', lengths) => made(shape, dtype, lengths),
       upload(data, shape, lengths) {
         const tensor = made(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths, recorder.waits); // another one's commands need not be submitted first

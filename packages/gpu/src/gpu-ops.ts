@@ -22,6 +22,7 @@ export function gpuOps(g: Recording): Ops {
       const { data, shape } = readCpu(cpu.ops.from(array, dtype)); // checked and row-major
       return g.upload(data, shape, lengths);
     },
+    own: (x) => g.own(x),
     reshape(x, shape) {
       if (sizeOf(shape) !== sizeOf(x.shape))
         throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);

@@ -14,6 +14,8 @@ export interface Ledger {
 export interface Memory {
   readonly buffer: GPUBuffer;
   readonly bytes: number;
+  /** Of them those that were asked for. */
+  readonly wanted: number;
   readonly kind: Kind;
   /** The pool that owns it: the device, for telling tensors of two devices apart. */
   readonly pool: Pool;
@@ -71,14 +73,14 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
       if (found >= 0) {
         const [memory] = idle.splice(found, 1) as [Memory];
         waiting -= bytes;
-        return { ...memory, alive: true };
+        return { ...memory, wanted, alive: true };
       }
       const buffer = device.createBuffer({ size: bytes, usage: USAGE[kind] });
       all.add(buffer);
       ledger.allocated += bytes;
       ledger.buffers++;
       ledger.peak = Math.max(ledger.peak, ledger.allocated);
-      return { buffer, bytes, kind, pool, alive: true, use: { batch: -1 } };
+      return { buffer, bytes, wanted, kind, pool, alive: true, use: { batch: -1 } };
     },
     give(memory) {
       if (!memory.alive) return;

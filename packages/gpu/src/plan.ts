@@ -28,6 +28,7 @@ export function planOps(): { readonly ops: Ops; readonly cost: Cost } {
       data,
       ...(lengths && { lengths }),
     }),
+    own: (x) => x,
     record({ bound, groups, bytes = bytesOf(bound), operations }) {
       if (groups === 0) return;
       cost.dispatches++;

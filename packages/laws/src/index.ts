@@ -9,6 +9,8 @@ export { composeLaws, composition } from './compose.ts';
 export type { Compose } from './compose.ts';
 export { engine, engineLaws } from './engine.ts';
 export type { EngineHost, EngineOptions, EngineSequence } from './engine.ts';
+export { hostileCases, judgeHostile } from './hostile/cases.ts';
+export type { HostileCase, HostileOptions } from './hostile/cases.ts';
 export { kernel, kernelLaws, SIZES } from './kernel.ts';
 export type { KernelInputs, KernelOptions, KernelSize } from './kernel.ts';
 export { claim, each, law, suite } from './law.ts';

@@ -1,4 +1,4 @@
-import { isState, planBudgets, runEvent, signalKey } from '@kv/core/engine';
+import { isState, planBudgets, replacements, runEvent, signalKey } from '@kv/core/engine';
 import type { AnySignal, At, DenseArray, Ops, Tensor } from '@kv/core';
 import type { Compiled, EventLayer } from '@kv/core/engine';
 import { sumRows } from '@kv/models/engine';
@@ -42,19 +42,16 @@ export function recordEvent(
     };
     return { at, budgets: budgets[layer], read };
   });
-  return (policy.reach === 'model' ? [made] : made.map((layer) => [layer])).flatMap((group) =>
-    runEvent(policy, group, ops).map((draft, i): Left => {
-      const { at, read } = group[i],
-        replaced = policy.hooks('compact').map((hook) =>
-          // a policy that compacts ends in a selector
-          hook.run({ at, ops, draft, kept: draft.kept!, read: <V>(signal: AnySignal) => read(signal) as V }),
-        );
-      return {
+  return (policy.reach === 'model' ? [made] : made.map((layer) => [layer])).flatMap((group) => {
+    const left = replacements(policy, group, runEvent(policy, group, ops), ops);
+    if ('error' in left) throw left.error;
+    return left.drafts.map(
+      (draft, i): Left => ({
         draft,
-        replaced: replaced.flatMap(({ keys, values }) => [...(keys ? [keys] : []), ...(values ? [values] : [])]),
-      };
-    }),
-  );
+        replaced: left.made[i].flatMap(({ keys, values }) => [keys, values].filter((x) => x !== undefined)),
+      }),
+    );
+  });
 }
 
 /** Numbers of the shape that an engine would give. */

@@ -23,7 +23,7 @@ export interface Answered {
 
 declare global {
   /** Called by the test. */
-  var answer: (asked: Asked) => Promise<Answered>;
+  var adapted: (asked: Asked) => Promise<Answered>;
 }
 
 /** A generation, one more event of its cache, and a fork that does not see it. */
@@ -72,5 +72,5 @@ if (typeof document === 'object') {
   env.localModelPath = '/';
   const { wasm } = env.backends.onnx;
   if (wasm) wasm.wasmPaths = `${here}ort/`;
-  globalThis.answer = (asked) => answered('model', asked);
+  globalThis.adapted = (asked) => answered('model', asked);
 }

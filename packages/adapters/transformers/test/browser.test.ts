@@ -76,8 +76,8 @@ describe.skipIf(!existsSync(executablePath) && process.env.KV_REQUIRE_GPU !== '1
           complaints: string[] = [];
         tab.on('pageerror', (error) => complaints.push(String(error)));
         await tab.goto(url);
-        await tab.waitForFunction(() => typeof globalThis.answer === 'function');
-        const got: Answered = await tab.evaluate((all) => globalThis.answer(all), { ...asked, device });
+        await tab.waitForFunction(() => typeof globalThis.adapted === 'function');
+        const got: Answered = await tab.evaluate((all) => globalThis.adapted(all), { ...asked, device });
         await tab.close();
         expect(complaints).toEqual([]);
         const sets = got.kept.flat().map((row) => new Set(row)),

@@ -5,7 +5,7 @@ import { withMaths } from '../maths.ts';
 import type { Ops } from '../maths.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
 import type { Tensor } from '../tensor.ts';
-import { commonRows, cpuTensor, dense, dims, fromHost, raggedAs, zeros } from './dense.ts';
+import { commonRows, cpuTensor, dense, dims, expectExtent, fromHost, raggedAs, zeros } from './dense.ts';
 import type { CpuTensor } from './dense.ts';
 import { elementsOf } from './elementwise.ts';
 import type { Kind } from './elementwise.ts';
@@ -92,6 +92,11 @@ export function hostOps(by: () => Vectors): Ops {
       if (sizeOf(shape) !== sizeOf(x.shape))
         throw new KvError('ops.reshape', `[${x.shape}] has ${sizeOf(x.shape)} elements, [${shape}] ${sizeOf(shape)}`);
       return cpuTensor(dense(c(x)).data, shape);
+    },
+    own: (x) => {
+      maybe(x.lengths);
+      expectExtent(c(x));
+      return x;
     },
     kernel(kernel, inputs, params = {}) {
       const shapes: Record<string, readonly number[]> = {},

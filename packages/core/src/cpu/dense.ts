@@ -40,6 +40,17 @@ export function zeros(shape: readonly number[], dtype: DType = 'f32', lengths?: 
   return cpuTensor(data, shape, lengths);
 }
 
+/** Where the last number of a shape lies; -1 where it has none. */
+const lastOf = (shape: readonly number[], stride: readonly number[], offset: number): number =>
+  sizeOf(shape) === 0 ? -1 : offset + shape.reduce((at, size, i) => at + (size - 1) * stride[i], 0);
+
+/** @throws KvError for a tensor whose shape reaches beyond its numbers. */
+export function expectExtent({ data, shape, stride, offset, lengths }: CpuTensor): void {
+  if (!(lastOf(shape, stride, offset) < data.length))
+    throw new KvError('cpu', `expected a tensor of at least its shape [${shape}], got ${data.length} numbers`);
+  if (lengths) expectExtent(lengths);
+}
+
 /**
  * Any host array as a tensor; typed arrays of the right kind are used in place. @throws KvError when data and shape
  * disagree.
@@ -48,7 +59,7 @@ export function fromHost(array: HostArray, dtype: DType | undefined, lengths?: C
   const { data, shape } = array;
   const stride = array.stride ?? rowMajor(shape),
     offset = array.offset ?? 0;
-  const last = sizeOf(shape) === 0 ? -1 : offset + shape.reduce((at, size, i) => at + (size - 1) * stride[i], 0);
+  const last = lastOf(shape, stride, offset);
   if (shape.length < 1 || shape.length > 3 || !shape.every((s) => Number.isInteger(s) && s >= 0))
     throw new KvError('ops.from', `shape must be 1 to 3 whole numbers, got [${shape}]`);
   if (last >= data.length)

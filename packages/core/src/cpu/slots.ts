@@ -169,8 +169,10 @@ export function mark(kept: CpuTensor, like: CpuTensor): CpuTensor {
     out = zeros([rows, slots], 'f32', raggedAs(rows, like));
   for (let r = 0; r < rows; r++) {
     const row = rowOf(kept, r, rows);
-    for (let i = 0, n = validSlots(kept, row); i < n; i++)
-      out.data[r * slots + kept.data[kept.offset + row * kept.stride[0] + i * (kept.stride[1] ?? 1)]] = 1;
+    for (let i = 0, n = validSlots(kept, row); i < n; i++) {
+      const slot = kept.data[kept.offset + row * kept.stride[0] + i * (kept.stride[1] ?? 1)];
+      if (slot < slots) out.data[r * slots + slot] = 1;
+    }
   }
   return out;
 }

@@ -428,7 +428,7 @@ describe('planBudgets', () => {
   });
   test('compile of what is no piece', () =>
     expect(() => compile(topK as unknown as Piece)).toThrow(
-      'policy: expected a piece ({ protocol: 1, atoms, ... }), got function',
+      'policy: expected a piece ({ protocol: 1, atoms, ... }), got the function topK',
     ));
   test('positions is a signal of its own name', () => expect(signalKey(positions)).toBe('positions'));
 });

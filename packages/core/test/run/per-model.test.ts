@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { attentionLast, compile, compose, cpu, emptyDraft, perModel, readCpu, runSteps, scorer } from '@kv/core';
+import { attentionLast, compose, cpu, perModel, readCpu, scorer } from '@kv/core';
+import { compile, emptyDraft, runSteps } from '@kv/core/engine';
 import { numbers } from '../ops/arrays.ts';
 import { layer } from './engine.ts';
 

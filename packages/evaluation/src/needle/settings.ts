@@ -58,7 +58,10 @@ export const needleDefaults: NeedleOptions = {
 
 /** Everything that a result depends on. */
 export interface NeedleSettings extends NeedleOptions {
-  /** What the policies are made of: packages with their versions, modules with a digest of their files. */
+  /**
+   * What the policies are made of: packages with their versions, modules with a digest of their files; and files beside
+   * the model that they read, with a digest of each.
+   */
   readonly code: readonly string[];
   readonly model: string;
   /** What names the model's weights. */

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import { compile } from '@kv/core/engine';
-import type { Policy, ProviderEngine } from '@kv/core';
+import type { Policy } from '@kv/core';
+import { askFiles } from '../beside.ts';
 import { policyOf } from '../policies.ts';
 import type { Names } from '../policies.ts';
 import type { Subject } from '../subject.ts';
@@ -77,9 +77,8 @@ async function excuseOf(
 
 /** What a policy says of a file that it reads beside the model, where that is not there or of another model. */
 async function missingFile(policy: Policy, { sidecar }: Pick<Subject, 'sidecar'>): Promise<string | undefined> {
-  const engine = { artifact: sidecar, hiddenNumbers: async () => new Float32Array() } as unknown as ProviderEngine;
   try {
-    for (const { cost, provide } of compile(policy).needs) if (cost === 'artifact') await provide?.(engine, 0);
+    await askFiles(policy, sidecar);
     return undefined;
   } catch (cause) {
     if (KvError.is(cause)) return cause.message;

@@ -8,6 +8,8 @@ import { sum } from '../numbers.ts';
 import type { Naming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
 import { carried } from './carries.ts';
+import { filesOf } from '../beside.ts';
+import { policyOf } from '../policies.ts';
 import { contrastsOf, jobsOf, known, policiesOf } from './jobs.ts';
 import type { PaperJob, PaperResult } from './jobs.ts';
 import { outcomeOf } from './outcome.ts';
@@ -69,11 +71,12 @@ export async function paperStudy(
 ): Promise<Experiment<PaperJob, PaperResult, Study>> {
   const { n, seed = plan.seed, names, code } = options,
     kind = kindOf(subject),
+    policies = await Promise.all([...new Set(policiesOf(plan))].map((text) => policyOf(text, names))),
     settings = {
       weights: subject.fingerprint,
       engine: subject.engine,
       seed,
-      code: (await code?.(policiesOf(plan))) ?? [],
+      code: [...((await code?.(policiesOf(plan))) ?? []), ...(await filesOf(policies, subject))],
     },
     book = await heldOutBook(),
     carrier = {

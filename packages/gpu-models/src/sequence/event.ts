@@ -1,6 +1,6 @@
-import { isState, runEvent, settle } from '@kv/core/engine';
+import { isState, replacements, runEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Plan, Tensor } from '@kv/core';
-import type { Compiled, Draft, EventLayer } from '@kv/core/engine';
+import type { Compiled, Draft, EventLayer, Replaced } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult } from '@kv/models';
 import type { EventTimes } from '@kv/models/engine';
@@ -46,21 +46,24 @@ export async function runOnDevice(
     started = performance.now(),
     places = subjects.map((subject) => placeOf(subject, plan)),
     drafts = runEvent(policy, places, scope.ops);
+  const replaced = replacements(policy, places, drafts, scope.ops);
   times.score += performance.now() - started;
-  const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i], draft: drafts[i] }));
-  return settled(scope, recorded, times, (slots, confirm) =>
-    stage.change(async () => {
+  const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i], draft: replaced.drafts[i] }));
+  return settled(scope, recorded, times, (slots, confirm) => {
+    if ('error' in replaced) throw replaced.error;
+    return stage.change(async () => {
       for (const [i, subject] of subjects.entries())
         compact(
           policy,
           subject,
           drafts[i],
+          replaced.made[i],
           stage,
           slots[i].map(({ length }) => length),
         );
       confirm();
-    }),
-  );
+    });
+  });
 }
 
 /**
@@ -77,11 +80,13 @@ export function recordOnDevice(
   const { scope, times } = stage,
     started = performance.now(),
     place = placeOf(subject, plan),
-    [draft] = runEvent(policy, [place], scope.ops);
+    drafts = runEvent(policy, [place], scope.ops),
+    replaced = replacements(policy, [place], drafts, scope.ops);
   times.score += performance.now() - started;
-  compact(policy, subject, draft, stage, place.budgets);
+  if ('error' in replaced) throw replaced.error;
+  compact(policy, subject, drafts[0], replaced.made[0], stage, place.budgets);
   const copy = (x: Tensor): Tensor => copied(commands, x),
-    { budgets, checks, kept, state } = draft;
+    { budgets, checks, kept, state } = replaced.drafts[0];
   return {
     layer: subject.layer,
     place,
@@ -134,15 +139,19 @@ export const bounded = ({ steps }: Compiled): boolean =>
 
 function compact(
   policy: Compiled,
-  subject: Subject,
+  { layer }: Subject,
   draft: Draft,
-  { scope, shared }: Stage,
+  made: readonly Replaced[],
+  { scope: { commands }, shared }: Stage,
   counts: readonly number[],
 ): void {
-  const { layer } = subject;
-  replace(policy, subject, draft, scope);
+  const { cache } = layer;
+  for (const { keys, values } of made) {
+    if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);
+    if (values) encodeSlots(commands, values, cache.values, values.shape[1]);
+  }
   writeStates(policy.needs, draft.state, layer.states, shared);
-  if (draft.kept) layer.keep(selection(draft.kept, scope.commands), counts);
+  if (draft.kept) layer.keep(selection(draft.kept, commands), counts);
 }
 
 const selection = (kept: Tensor, commands: Commands): Selection => ({
@@ -160,25 +169,5 @@ export function writeStates(
   for (const [id, values] of state) {
     const signal = needs.find((s) => isState(s) && s.id === id);
     if (signal && isState(signal)) (signal.state.rows === 'model' ? shared : own).write(signal, values);
-  }
-}
-
-/** Keys and values that the policy puts into the place of what there was, before compaction. */
-function replace(
-  policy: Compiled,
-  { at, layer: { cache }, read }: Subject,
-  draft: Draft,
-  { ops, commands }: Scope,
-): void {
-  for (const hook of policy.hooks('compact')) {
-    const { keys, values } = hook.run({
-      at,
-      ops,
-      draft,
-      kept: draft.kept!, // a policy that compacts ends in a selector
-      read: <V>(signal: AnySignal) => read(signal) as V,
-    });
-    if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);
-    if (values) encodeSlots(commands, values, cache.values, values.shape[1]);
   }
 }

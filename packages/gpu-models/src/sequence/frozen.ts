@@ -1,3 +1,4 @@
+import { runFreeze } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import type { Course } from '@kv/models/engine';
@@ -18,7 +19,7 @@ export interface Live {
 export function liveRows(memory: DeviceState, course: Course, l: number, { at, m }: Part): Live | undefined {
   const [hook] = course.policy.hooks('freeze');
   if (!hook || l === 0 || m === 0) return undefined;
-  const { sinks, below } = hook.run(memory.at(l, course)),
+  const { sinks, below } = runFreeze(hook, memory.at(l, course)),
     cut = Math.min(below, memory.promptLength - (memory.layers[l].ring?.window ?? 1)),
     first = at[0];
   const before = Math.min(m, Math.max(0, sinks - first)),

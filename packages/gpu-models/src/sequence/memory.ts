@@ -1,7 +1,5 @@
-import { KvError } from '@kv/core';
-import { sameSignal, signalKey } from '@kv/core/engine';
-import type { AnySignal, Plan, Signal } from '@kv/core';
-import type { Cell } from '@kv/core/engine';
+import { runStepHook, signalKey } from '@kv/core/engine';
+import type { AnySignal, Plan } from '@kv/core';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
 import { SequenceMemory, watchOf } from '@kv/models/engine';
 import type { EventResult, MemoryOptions } from '@kv/models';
@@ -188,7 +186,10 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     await this.#gpu.scope((scope) => {
       for (const hook of hooks) {
         const layers = hook.reach === 'model' ? [0] : [...this.layers.keys()];
-        const states = hook.run(layers.map((l) => this.#cell(course, l, hook, scope)));
+        const states = runStepHook(
+          hook,
+          layers.map((l) => ({ at: this.at(l, course), ops: scope.ops, read: this.reader(l, scope) })),
+        );
         for (const [i, state] of states.entries())
           writeStates(hook.needs, state, this.layers[layers[i]].states, this.shared);
       }
@@ -293,25 +294,5 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
 
   #stage(scope: Scope, times: EventTimes): Stage {
     return { scope, shared: this.shared, times, change: (run) => this.change('an event', run) };
-  }
-
-  /** A layer as a step hook sees it. */
-  #cell(
-    course: Course,
-    layer: number,
-    { label, needs }: { readonly label: string; readonly needs: readonly AnySignal[] },
-    scope: Scope,
-  ): Cell {
-    const read = this.reader(layer, scope);
-    return {
-      at: this.at(layer, course),
-      ops: scope.ops,
-      draft: { budgets: scope.ops.from({ data: [0], shape: [1, 1] }), state: new Map(), checks: [] },
-      read<V>(signal: Signal<string, V>): V {
-        if (!needs.some((s) => sameSignal(s, signal)))
-          throw new KvError(label, `reads the signal ${signalKey(signal)}, which it does not declare`);
-        return read(signal) as V;
-      },
-    };
   }
 }

@@ -1,5 +1,5 @@
 import { id, KvError } from '@kv/core';
-import { compile, signalKey } from '@kv/core/engine';
+import { compile, runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Commands } from '@kv/gpu';
@@ -25,7 +25,8 @@ export async function providedOnDevice(
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const engine = providerEngine(memory, signal, commands, onPass);
-    for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await signal.provide(engine, l));
+    for (const [i, l] of layers.entries())
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
   }
   return out;
 }

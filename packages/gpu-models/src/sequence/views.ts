@@ -1,3 +1,4 @@
+import { runView } from '@kv/core/engine';
 import type { AnySignal, At, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Scope } from '@kv/gpu';
@@ -24,17 +25,7 @@ export function hiddenNow(
   let all: Tensor | undefined;
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;
-    const {
-      mask,
-      sinks = 0,
-      lower,
-      state,
-    } = hook.run({
-      at,
-      ops,
-      read: <V>(signal: AnySignal) => read(signal) as V,
-      draft: { budgets: ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] },
-    });
+    const { mask, sinks = 0, lower, state } = runView(hook, { at, ops, read });
     if (state) write(hook.needs, state);
     if (mask) all = all ? ops.mul(all, mask) : mask;
     if (lower) bounds.push({ lower, sinks });

@@ -1,6 +1,6 @@
-import { isState, runEvent, settle } from '@kv/core/engine';
+import { isState, replacements, runEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
-import type { Compiled, Draft, EventLayer } from '@kv/core/engine';
+import type { Compiled, Draft, EventLayer, Replaced } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
@@ -37,12 +37,14 @@ export async function runSubjects(
   const started = performance.now();
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer] }));
   const drafts = runEvent(policy, layers, backend.ops);
+  const replaced = replacements(policy, layers, drafts, backend.ops);
   const scored = performance.now();
-  const settled = await settle(backend, layers, drafts);
+  const settled = await settle(backend, layers, replaced.drafts);
+  if ('error' in replaced) throw replaced.error;
   const read = performance.now();
   await change(async () => {
     for (const [i, subject] of subjects.entries()) {
-      await compactHooks(policy, subject, drafts[i], backend);
+      await replace(replaced.made[i], subject.memory, backend);
       await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
       subject.memory.keep(settled.kept[i], room);
     }
@@ -80,23 +82,12 @@ export async function writeState(
   }
 }
 
-async function compactHooks(
-  policy: Compiled,
-  { at, memory, read }: Subject,
-  draft: Draft,
-  backend: Backend,
-): Promise<void> {
-  for (const hook of policy.hooks('compact')) {
-    const { keys, values } = hook.run({
-      at,
-      ops: backend.ops,
-      draft,
-      kept: draft.kept!, // a policy that compacts ends in a selector
-      read: <V>(signal: AnySignal) => read(signal) as V,
-    });
+/** Puts keys and values into the place of those that there are. */
+async function replace(made: readonly Replaced[], { cache }: LayerMemory, backend: Backend): Promise<void> {
+  for (const { keys, values } of made)
     for (const [tensor, target] of [
-      [keys, memory.cache.keys],
-      [values, memory.cache.values],
+      [keys, cache.keys],
+      [values, cache.values],
     ] as const) {
       if (!tensor) continue;
       const {
@@ -104,10 +95,6 @@ async function compactHooks(
         shape: [heads = 0, slots = 0, dim = 0],
       } = (await backend.read([tensor]))[0];
       for (let g = 0; g < heads; g++)
-        target.set(
-          data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array,
-          g * memory.cache.capacity * dim,
-        );
+        target.set(data.subarray(g * slots * dim, (g + 1) * slots * dim) as Float32Array, g * cache.capacity * dim);
     }
-  }
 }

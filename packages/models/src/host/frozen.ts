@@ -1,3 +1,4 @@
+import { runFreeze } from '@kv/core/engine';
 import type { At } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Projection } from './decoder.ts';
@@ -10,7 +11,7 @@ export function liveRows(policy: Compiled, at: At, positions: Uint32Array, keep:
   const hook = policy.hooks('freeze')[0];
   const all = Uint32Array.from(positions, (_, i) => i);
   if (!hook) return all;
-  const { sinks, below } = hook.run(at);
+  const { sinks, below } = runFreeze(hook, at);
   return all.filter((i) => positions[i] < sinks || positions[i] >= Math.min(below, at.promptLength - keep));
 }
 

@@ -1,4 +1,4 @@
-import { signalKey } from '@kv/core/engine';
+import { runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { layerAttention } from '../attention/layer-attention.ts';
@@ -21,7 +21,8 @@ export async function provided(
   for (const signal of policy.needs) {
     if (!signal.provide) continue;
     const engine = providerEngine(memory, signal, onPass);
-    for (const [i, l] of layers.entries()) out[i].set(signalKey(signal), await signal.provide(engine, l));
+    for (const [i, l] of layers.entries())
+      out[i].set(signalKey(signal), await runProvider(signal, engine, l, memory.signal));
   }
   if (policy.needs.some((signal) => signal.hidden)) memory.hidden?.seen();
   return out;

@@ -1,8 +1,10 @@
+import { expectObject, guarded, runFreeze } from '@kv/core/engine';
 import { evicts, mostOf } from '../sequence/course.ts';
 import type { Course } from '../sequence/course.ts';
 import type { DecodeOptions, Finish } from './options.ts';
 import { waits } from './sequence.ts';
 import type { Bytes, Sequence } from './sequence.ts';
+import type { Observer } from '../sequence/observer.ts';
 
 /** What a run kept, held and spent. */
 export interface Report {
@@ -59,7 +61,7 @@ export function report(
     finish,
     ...(sequence.observer &&
       observing && {
-        certificates: sequence.observer.conclude({
+        certificates: concluded(sequence.observer, {
           heads: sequence.model.config.queryHeads,
           layers: sequence.model.config.layers,
           steps: counts.steps,
@@ -68,6 +70,13 @@ export function report(
         }),
       }),
   };
+}
+
+/** @throws KvError for an observer that fails, or concludes no object. */
+function concluded(observer: Observer, run: Parameters<Observer['conclude']>[0]): object {
+  const said: unknown = guarded('observer', undefined, () => observer.conclude(run));
+  expectObject({ name: 'observer' }, 'an object as its conclusion', said);
+  return said;
 }
 
 const named = ({ policy: { label } }: Course): string => (label === '' ? 'full' : label);
@@ -80,7 +89,7 @@ function frozen(sequence: Sequence): number[] {
     hook = prompt.policy.hooks('freeze')[0],
     { memory } = sequence;
   return Array.from({ length: layers }, (_, layer) => {
-    const { sinks, below } = hook?.run(memory.at(layer, prompt)) ?? { sinks: 0, below: 0 };
+    const { sinks, below } = hook ? runFreeze(hook, memory.at(layer, prompt)) : { sinks: 0, below: 0 };
     return layer === 0 || !hook?.copies ? 0 : Math.max(0, Math.min(below, promptLength - 1) - sinks);
   });
 }

@@ -1,4 +1,5 @@
 import { attentionLast, keys, queries } from '@kv/core';
+import { guarded } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { SequenceMemory } from '../sequence/sequence-memory.ts';
 import type { Observer, ObservedRow } from '../sequence/observer.ts';
@@ -129,7 +130,7 @@ function show(
     const g = Math.floor((head * held.length) / heads),
       positions = held[g],
       by = chose(head, positions.length);
-    observer.row({
+    const row: ObservedRow = {
       ...place,
       head,
       weights: data.slice(head * slots, head * slots + positions.length),
@@ -139,7 +140,8 @@ function show(
       keyNorm: largest[g],
       state: (id) => memory.stateOf(place.layer, id, head),
       ...(by && { by }),
-    });
+    };
+    guarded('observer', place.layer, () => observer.row(row));
   }
 }
 

@@ -1,3 +1,4 @@
+import { expectPromises, runView } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Visible } from '../attention/visible.ts';
@@ -30,23 +31,19 @@ export async function visibleNow(
   const out: Chosen[] = [];
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;
-    const { mask, sinks, lower, state, chosen } = hook.run({
-      at,
-      ops: backend.ops,
-      read: <V>(signal: AnySignal) => read(signal) as V,
-      draft: { budgets: backend.ops.from({ data: [at.budget], shape: [1, 1] }), state: new Map(), checks: [] },
-    });
+    const { mask, sinks, lower, state, chosen, checks = [] } = runView(hook, { at, ops: backend.ops, read });
+    const by = judged && chosen ? [chosen.scores, chosen.forced, chosen.active] : [],
+      wanted = [...checks.map(({ bad }) => bad), ...[mask, ...by].filter((x) => x !== undefined)],
+      values = new Map((await backend.read(wanted)).map((value, i) => [wanted[i], value]));
+    expectPromises(
+      checks,
+      wanted.slice(0, checks.length).map((x) => values.get(x)!), // read above
+    );
     if (state) await write(hook.needs, state);
-    const [scores, forced, active] =
-      judged && chosen
-        ? await Promise.all(
-            [chosen.scores, chosen.forced, chosen.active].map(
-              async (x) => x && ((await backend.read([x]))[0].data as Float32Array),
-            ),
-          )
-        : [];
+    const [scores, forced, active] = by.map((x) => x && (values.get(x)?.data as Float32Array)),
+      hides = mask && values.get(mask)?.data;
     out.push({
-      ...(mask && { mask: Uint8Array.from((await backend.read([mask]))[0].data, (x) => (x === 0 ? 0 : 1)) }),
+      ...(hides && { mask: Uint8Array.from(hides, (x) => (x === 0 ? 0 : 1)) }),
       ...(sinks !== undefined && { sinks }),
       ...(lower && { lower }),
       ...(scores && { by: { scores, forced, active } }),

@@ -1,0 +1,25 @@
+import { cpu } from '@kv/core';
+import { hostileCases } from '@kv/laws';
+import { hostilePieces } from '@kv/model-testing/hostile-pieces';
+import { loadModel, Sequence } from '@kv/models';
+import { expect } from 'vitest';
+import { gpuRuntime } from '../src/index.ts';
+import { gpuTests } from './device.ts';
+import { fixture } from './sequences.ts';
+
+const gpuTest = await gpuTests();
+const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
+const cases = hostileCases({ foreign: cpu.ops.from({ data: [1], shape: [1, 1] }), ends: true });
+
+/** A test for each time at which a piece is asked: one model for all of its cases. */
+for (const when of new Set(cases.map((one) => one.when)))
+  gpuTest(`a sequence on a device and a piece that gives what it must not: ${when}`, async (gpu) => {
+    const model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) }),
+      table = await hostilePieces(() => new Sequence(model), IDS),
+      failed: string[] = [];
+    for (const one of cases.filter((c) => c.when === when))
+      await table.run(one).catch((error: unknown) => failed.push(`${one.name}: ${String(error)}`));
+    await table.end();
+    model.destroy();
+    expect(failed).toEqual([]);
+  });

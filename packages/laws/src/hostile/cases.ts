@@ -1,0 +1,96 @@
+import { KvError } from '@kv/core';
+import type { Policy, Tensor } from '@kv/core';
+import { changes, givers } from './givers.ts';
+import type { Give, Giver, When } from './givers.ts';
+import { anything, lifetimes, tensors } from './wrong.ts';
+import type { Wrong } from './wrong.ts';
+
+/** A piece that gives an engine what it must not. */
+export interface HostileCase {
+  /** Which piece, what it gives, and what is wrong with it. */
+  readonly name: string;
+  readonly when: When;
+  /** Anew for each run; what it throws already is as good as what the engine says. */
+  policy(): Policy;
+  /** It is at fault at the second event or token only. */
+  readonly late: boolean;
+  /** Why nothing has to be said; absent where one sentence is owed. */
+  readonly harmless?: string;
+}
+export interface HostileOptions {
+  /** A tensor that another backend made. */
+  readonly foreign: Tensor;
+  /** Tensors live until an event ends, as on a device. @defaultValue false */
+  readonly ends?: boolean;
+}
+
+const HELD = 'where tensors are never given back, an old one is as good as a new one';
+
+/** Every wrong shape, type, number and lifetime, in every place where a piece or hook gives something to an engine. */
+export function hostileCases({ foreign, ends = false }: HostileOptions): readonly HostileCase[] {
+  const all = ({ takes, when, wide = false, numbers = [] }: Giver): readonly Wrong[] => [
+    ...anything.filter(({ name }) => when !== 'policy' || !name.startsWith('throws')), // nothing of it runs
+    ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
+    ...numbers,
+  ];
+  const cases = givers.flatMap((giver) => {
+    const left = new Set(Object.keys(giver.harmless ?? {})),
+      made = all(giver).map((wrong): HostileCase => {
+        left.delete(wrong.name);
+        const harmless = giver.harmless?.[wrong.name] ?? (wrong.late && !ends ? HELD : undefined);
+        return {
+          name: `${giver.name}: ${wrong.name}`,
+          when: giver.when,
+          late: wrong.late ?? false,
+          policy: () => giver.policy(giving(wrong)),
+          ...(harmless !== undefined && { harmless }),
+        };
+      });
+    if (left.size > 0) throw new RangeError(`${giver.name}: nothing is called ${[...left].join(', ')}`);
+    return made;
+  });
+  return [
+    ...cases,
+    ...changes.map(
+      ([name, policy]): HostileCase => ({ name: `changes in place: ${name}`, when: 'event', late: false, policy }),
+    ),
+  ];
+}
+
+/** Gives what is wrong in the last layer, so that the others have been through by then. */
+function giving(wrong: Wrong): Give {
+  let before: unknown;
+  return ((good, where) => {
+    if (where.at && where.at.layer < where.at.layers - 1) return good;
+    if (!wrong.late) return wrong.of(good, where);
+    const given = before ?? good;
+    before ??= good;
+    return wrong.of(given, where);
+  }) as Give;
+}
+
+/** @throws RangeError unless an engine said what it owes of a case, in one sentence. */
+export function judgeHostile({ name, when, harmless }: HostileCase, error: unknown): void {
+  const wrong = (want: string): RangeError =>
+    new RangeError(`${name}: expected ${want}, got ${error === undefined ? 'nothing' : String(error)}`);
+  if (harmless !== undefined) {
+    if (error !== undefined) throw wrong(`no error, since ${harmless}`);
+    return;
+  }
+  if (!KvError.is(error)) throw wrong('one KvError');
+  const { message } = error;
+  if (/[\r\n]/.test(message)) throw wrong('one line');
+  if (!BY[when].test(message)) throw wrong(`the piece and its layer, ${String(BY[when])}`);
+  if (!/expected |must be |read only|not extensible|enough/.test(message)) throw wrong('what was expected');
+}
+const PIECE = /^hostile(?:, layer \d+)?: /;
+/** Who is named: the piece, with the layer that it was asked for, if it was. */
+const BY: Readonly<Record<When, RegExp>> = {
+  policy: /^(?:policy|event|retain|plain(?:, layer \d+)?): /,
+  event: PIECE,
+  provider: PIECE,
+  compact: PIECE,
+  step: PIECE,
+  decode: PIECE,
+  prefill: PIECE,
+};

@@ -1,0 +1,621 @@
+import {
+  allocator,
+  allocatorBy,
+  compose,
+  freeze,
+  hide,
+  normaliser,
+  onCompact,
+  onStep,
+  keys,
+  scoreAllocator,
+  scorer,
+  selector,
+  shaper,
+  state,
+  transform,
+  unit,
+  unitSelector,
+  unitTransform,
+  values,
+  view,
+  weigher,
+  weightAllocator,
+  weightSelector,
+  weightTransform,
+  wrapSelect,
+} from '@kv/core';
+import type { At, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
+import type { Atom, Cell, Draft } from '@kv/core/engine';
+import { content, counts, slots, spoilt } from './wrong.ts';
+import type { Where, Wrong } from './wrong.ts';
+
+/** Gives the good thing, or what stands in its place. */
+export type Give = (good: unknown, where: Where) => never;
+/** When a piece is asked, and what a failure leaves behind. */
+export type When =
+  /** Before anything runs: the sequence stays as it was. */
+  | 'policy'
+  /** In an event, before anything is compacted: the sequence stays as it was. */
+  | 'event'
+  /** The same, in an engine that has providers. */
+  | 'provider'
+  /** The same, in an engine that compacts. */
+  | 'compact'
+  /** Behind a token: the sequence breaks off. */
+  | 'step'
+  /** While a token or a prompt passes: the sequence breaks off. */
+  | 'decode'
+  | 'prefill';
+/** A place where a piece gives something to an engine. */
+export interface Giver {
+  readonly name: string;
+  readonly when: When;
+  readonly takes: 'tensor' | 'anything';
+  /** A tensor may have any number of columns. @defaultValue false */
+  readonly wide?: boolean;
+  /** Numbers that it might hold. @defaultValue none */
+  readonly numbers?: readonly Wrong[];
+  /** What is no fault here, by the name of what is wrong, and why. */
+  readonly harmless?: Readonly<Record<string, string>>;
+  policy(give: Give): Policy;
+}
+
+const even = ({ ops, at }: Where, rows = at.kvHeads, columns = at.slots): Tensor =>
+  ops.from({
+    data: Float32Array.from({ length: rows * columns }, (_, i) => 1 + ((i * 7) % columns)),
+    shape: [rows, columns],
+  });
+const zeros = (ops: Ops, shape: readonly number[], dtype?: 'u32'): Tensor =>
+  ops.from({ data: new Float32Array(shape.reduce((a, b) => a * b, 1)), shape }, dtype);
+const maskOf = ({ ops, at }: Where): Tensor => zeros(ops, [1, at.slots]);
+const first = ({ ops, at }: Where, n: number): Tensor =>
+  ops.from(
+    { data: Uint32Array.from({ length: at.selectRows * n }, (_, i) => i % n), shape: [at.selectRows, n] },
+    'u32',
+  );
+
+const plain = scorer('plain', {}, (ctx) => even(ctx))();
+const weights = weigher('weights', {}, (ctx) => even(ctx))();
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
+const byUnits = unitSelector('byUnits', {}, ({ ops, at, budgets, scores }) => ops.select(scores, budgets) ?? at)();
+const halves = ({ ops, at }: Where) => ({
+  of: ops.from(
+    { data: Uint32Array.from({ length: at.slots }, (_, i) => (2 * i < at.slots ? 0 : 1)), shape: [1, at.slots] },
+    'u32',
+  ),
+  count: 2,
+});
+const cut = unit('cut', {}, (ctx) => ({ units: halves(ctx), scores: even(ctx, 1, 2) }))();
+const kept = state('kept', { kind: 'slot', rows: 'kv' });
+const inner: Policy = compose(plain, topK);
+
+const MASK = 'anything but 0 marks a slot';
+const OWN = 'numbers of a piece are its own: what scores are made of them is checked';
+const NOTHING = 'nothing is as good as saying so';
+const masks = { NaN: MASK, Infinity: MASK, '-Infinity': MASK, 'a negative number': MASK };
+const owned = { NaN: OWN, Infinity: OWN, '-Infinity': OWN, 'a negative number': OWN };
+const optional = { undefined: NOTHING };
+const LESS = 'a piece may keep less than it may';
+const CLAMPED = 'a place that is no whole position stands for the next one that is, and one outside for the nearest';
+const places = { Infinity: CLAMPED, '-Infinity': CLAMPED, '-1': CLAMPED, '1.5': CLAMPED };
+const EMPTY = 'an empty object changes nothing';
+
+const scoring = (name: string, policy: (give: Give) => Policy, atLeast0: boolean): Giver => ({
+  name: `${name}, scores`,
+  when: 'event',
+  takes: 'tensor',
+  numbers: atLeast0 ? spoilt : content(NaN, Infinity, -Infinity),
+  policy,
+});
+const budgets = (name: string, policy: (give: Give) => Policy): Giver => ({
+  name: `${name}, budgets`,
+  when: 'event',
+  takes: 'tensor',
+  numbers: [...spoilt, ...content(1.5, 1e9)],
+  harmless: optional,
+  policy,
+});
+const keeping = (name: string, policy: (give: Give) => Policy): Giver => ({
+  name: `${name}, kept slots`,
+  when: 'event',
+  takes: 'tensor',
+  wide: true,
+  numbers: slots,
+  harmless: { 'no slots': LESS },
+  policy,
+});
+
+/** A step as it may be written without our declarations. */
+function raw(change: (draft: Draft, where: Where) => unknown): Policy {
+  const atoms = plain.atoms.map((atom): Atom => {
+    if (atom.at !== 'event') return atom;
+    const run = (cells: readonly Cell[]): readonly Draft[] =>
+      atom.run(cells).map((draft, i) => change(draft, cells[i]) as Draft);
+    return { ...atom, name: 'hostile', label: 'hostile', run };
+  });
+  return compose({ ...plain, name: 'hostile', label: 'hostile', atoms } as Scorer, topK);
+}
+/** The atoms of a policy with one that was changed. */
+function malformed(field: string, give: Give): Policy {
+  const [atom, ...rest] = inner.atoms;
+  return {
+    ...inner,
+    atoms: [{ ...atom, [field]: give(atom[field as 'name'], {} as Where) }, ...rest],
+  } as Policy;
+}
+
+/** Every kind of piece and hook, in every place where it gives something. */
+export const givers: readonly Giver[] = [
+  scoring('scorer', (give) => compose(scorer('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), false),
+  scoring('weigher', (give) => compose(weigher('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), true),
+  scoring(
+    'transform',
+    (give) => compose(plain, transform('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK),
+    false,
+  ),
+  scoring('shaper', (give) => compose(plain, shaper('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), false),
+  scoring(
+    'normaliser',
+    (give) => compose(plain, normaliser('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK),
+    true,
+  ),
+  scoring(
+    'weight transform',
+    (give) => compose(weights, weightTransform('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK),
+    true,
+  ),
+  ...(['forced', 'banned'] as const).map(
+    (mask): Giver => ({
+      name: `scorer, ${mask} slots`,
+      when: 'event',
+      takes: 'tensor',
+      numbers: spoilt,
+      harmless: { ...optional, null: NOTHING, ...masks },
+      policy: (give) =>
+        compose(scorer('hostile', {}, (ctx) => ({ scores: even(ctx), [mask]: give(maskOf(ctx), ctx) }))(), topK),
+    }),
+  ),
+  {
+    name: 'scorer, a state',
+    when: 'event',
+    takes: 'tensor',
+    numbers: spoilt,
+    harmless: owned,
+    policy: (give) =>
+      compose(
+        scorer('hostile', { needs: [kept] }, (ctx) => ({ scores: even(ctx), state: { kept: give(even(ctx), ctx) } }))(),
+        topK,
+      ),
+  },
+  {
+    name: 'scorer, all states',
+    when: 'event',
+    takes: 'anything',
+    harmless: { ...optional, 'an empty object': EMPTY, 'an empty array': EMPTY },
+    policy: (give) =>
+      compose(
+        scorer('hostile', { needs: [kept] }, (ctx) => ({ scores: even(ctx), state: give({ kept: even(ctx) }, ctx) }))(),
+        topK,
+      ),
+  },
+  {
+    name: 'scorer, a floor',
+    when: 'event',
+    takes: 'anything',
+    numbers: counts,
+    harmless: { ...optional, null: NOTHING, 'a number': 'it is one' },
+    policy: (give) => compose(scorer('hostile', { floor: () => give(0, {} as Where) }, (ctx) => even(ctx))(), topK),
+  },
+  {
+    name: 'unit, units of slots',
+    when: 'event',
+    takes: 'tensor',
+    numbers: content(2),
+    policy: (give) =>
+      compose(
+        plain,
+        unit('hostile', {}, (ctx) => ({
+          units: { ...halves(ctx), of: give(halves(ctx).of, ctx) },
+          scores: even(ctx, 1, 2),
+        }))(),
+        byUnits,
+      ),
+  },
+  {
+    name: 'unit, how many units',
+    when: 'event',
+    takes: 'anything',
+    numbers: counts,
+    policy: (give) =>
+      compose(
+        plain,
+        unit('hostile', {}, (ctx) => ({ units: { ...halves(ctx), count: give(2, ctx) }, scores: even(ctx, 1, 2) }))(),
+        byUnits,
+      ),
+  },
+  {
+    name: 'unit, units',
+    when: 'event',
+    takes: 'anything',
+    policy: (give) =>
+      compose(
+        plain,
+        unit('hostile', {}, (ctx) => ({ units: give(halves(ctx), ctx), scores: even(ctx, 1, 2) }))(),
+        byUnits,
+      ),
+  },
+  {
+    name: 'unit, scores of units',
+    when: 'event',
+    takes: 'tensor',
+    numbers: content(NaN, Infinity, -Infinity),
+    policy: (give) =>
+      compose(
+        plain,
+        unit('hostile', {}, (ctx) => ({ units: halves(ctx), scores: give(even(ctx, 1, 2), ctx) }))(),
+        byUnits,
+      ),
+  },
+  {
+    name: 'unit transform, scores of units',
+    when: 'event',
+    takes: 'tensor',
+    numbers: content(NaN, Infinity, -Infinity),
+    policy: (give) => compose(plain, cut, unitTransform('hostile', {}, (ctx) => give(even(ctx, 1, 2), ctx))(), byUnits),
+  },
+  budgets('score allocator', (give) =>
+    compose(plain, scoreAllocator('hostile', {}, (ctx) => ({ budgets: give(ctx.budgets, ctx) }))(), topK),
+  ),
+  budgets('weight allocator', (give) =>
+    compose(weights, weightAllocator('hostile', {}, (ctx) => ({ budgets: give(ctx.budgets, ctx) }))(), topK),
+  ),
+  budgets('allocator by a scorer', (give) =>
+    compose(plain, allocatorBy('hostile', {}, (ctx) => ({ budgets: give(ctx.budgets, ctx) }))(plain), topK),
+  ),
+  {
+    name: 'score allocator, all that it leaves',
+    when: 'event',
+    takes: 'anything',
+    harmless: { 'an empty object': EMPTY, 'an empty array': EMPTY, 'a typed array': EMPTY },
+    policy: (give) =>
+      compose(plain, scoreAllocator('hostile', {}, (ctx) => give({ budgets: ctx.budgets }, ctx))(), topK),
+  },
+  {
+    name: 'allocator, a plan',
+    when: 'event',
+    takes: 'anything',
+    policy: (give) => compose(plain, allocator('hostile', {}, (plan) => give(plan, {} as Where))(), topK),
+  },
+  {
+    name: 'allocator, a budget',
+    when: 'event',
+    takes: 'anything',
+    numbers: [...counts, { name: '1e9', of: () => 1e9 }],
+    policy: (give) =>
+      compose(
+        plain,
+        allocator('hostile', {}, ({ budgets: [[, ...heads], ...rest], ...plan }) => ({
+          ...plan,
+          budgets: [[give(1, {} as Where), ...heads], ...rest],
+        }))(),
+        topK,
+      ),
+  },
+  {
+    name: 'allocator, budgets of a layer',
+    when: 'event',
+    takes: 'anything',
+    policy: (give) =>
+      compose(
+        plain,
+        allocator('hostile', {}, ({ budgets: [layer, ...rest], ...plan }) => ({
+          ...plan,
+          budgets: [give(layer, {} as Where), ...rest],
+        }))(),
+        topK,
+      ),
+  },
+  {
+    name: 'allocator, notes',
+    when: 'event',
+    takes: 'anything',
+    harmless: { ...optional, 'an empty array': NOTHING },
+    policy: (give) =>
+      compose(plain, allocator('hostile', {}, (plan) => ({ ...plan, notes: give([], {} as Where) }))(), topK),
+  },
+  keeping('selector', (give) =>
+    compose(plain, selector('hostile', {}, (ctx) => give(first(ctx, ctx.at.budget), ctx))()),
+  ),
+  keeping('weight selector', (give) =>
+    compose(weights, weightSelector('hostile', {}, (ctx) => give(first(ctx, ctx.at.budget), ctx))()),
+  ),
+  keeping('unit selector', (give) =>
+    compose(plain, cut, unitSelector('hostile', {}, (ctx) => give(first(ctx, ctx.at.budget), ctx))()),
+  ),
+  ...(
+    [
+      ['keys', keys],
+      ['values', values],
+    ] as const
+  ).map(
+    ([name, signal]): Giver => ({
+      name: `compaction, ${name}`,
+      when: 'compact',
+      takes: 'tensor',
+      numbers: spoilt,
+      harmless: { ...optional, 'a negative number': 'keys and values may be negative' },
+      policy: (give) =>
+        compose(
+          inner,
+          onCompact('hostile', { needs: [signal] }, (ctx) => ({
+            [name]: give(ctx.ops.mul((ctx as unknown as Record<string, Tensor>)[signal.as], 1), ctx),
+          }))(),
+        ),
+    }),
+  ),
+  {
+    name: 'compaction, all that it leaves',
+    when: 'compact',
+    takes: 'anything',
+    harmless: { 'an empty object': EMPTY },
+    policy: (give) => compose(inner, onCompact('hostile', {}, (ctx) => give({}, ctx))()),
+  },
+  {
+    name: 'view, a mask',
+    when: 'decode',
+    takes: 'tensor',
+    numbers: spoilt,
+    harmless: { ...optional, ...masks },
+    policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => ({ mask: give(even(ctx), ctx) }))() as Policy,
+  },
+  {
+    name: 'view, sinks',
+    when: 'decode',
+    takes: 'anything',
+    numbers: counts,
+    harmless: { ...optional, ...places, 'a number': 'it is one' },
+    policy: (give) =>
+      hide('hostile', { during: 'decode' }, (ctx) => ({ sinks: give(1, ctx), lower: () => 2 }))() as Policy,
+  },
+  {
+    name: 'view, the first visible position',
+    when: 'decode',
+    takes: 'anything',
+    numbers: counts,
+    harmless: { ...places, 'a number': 'it is one' },
+    policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => ({ lower: () => give(2, ctx) }))() as Policy,
+  },
+  {
+    name: 'view, a function of positions',
+    when: 'decode',
+    takes: 'anything',
+    harmless: optional,
+    policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => ({ lower: give(() => 2, ctx) }))() as Policy,
+  },
+  {
+    name: 'view, states',
+    when: 'decode',
+    takes: 'anything',
+    harmless: optional,
+    policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => ({ state: give(new Map(), ctx) }))() as Policy,
+  },
+  {
+    name: 'view, what it chose by',
+    when: 'decode',
+    takes: 'anything',
+    harmless: optional,
+    policy: (give) =>
+      hide('hostile', { during: 'decode' }, (ctx) => ({ chosen: give({ scores: even(ctx) }, ctx) }))() as Policy,
+  },
+  {
+    name: 'view, all that it leaves',
+    when: 'decode',
+    takes: 'anything',
+    harmless: { 'an empty object': EMPTY, 'an empty array': EMPTY, 'a typed array': EMPTY },
+    policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => give({}, ctx))() as Policy,
+  },
+  {
+    name: 'view of a policy, kept slots',
+    when: 'decode',
+    takes: 'tensor',
+    wide: true,
+    policy: (give) =>
+      view(compose(plain, selector('hostile', {}, (ctx) => give(first(ctx, 2), ctx))()), { budget: 2 }) as Policy,
+  },
+  {
+    name: 'wrapped selection, kept slots',
+    when: 'decode',
+    takes: 'tensor',
+    wide: true,
+    policy: (give) =>
+      view(compose(inner, wrapSelect('hostile', {}, (ctx) => ({ kept: give(first(ctx, 2), ctx) }))()), {
+        budget: 2,
+        rows: 'kv',
+      }) as Policy,
+  },
+  {
+    name: 'wrapped selection, states',
+    when: 'decode',
+    takes: 'anything',
+    harmless: { ...optional, 'an empty object': EMPTY, 'an empty array': EMPTY },
+    policy: (give) =>
+      view(compose(inner, wrapSelect('hostile', {}, (ctx) => ({ kept: first(ctx, 2), state: give({}, ctx) }))()), {
+        budget: 2,
+        rows: 'kv',
+      }) as Policy,
+  },
+  {
+    name: 'wrapped selection, all that it leaves',
+    when: 'decode',
+    takes: 'anything',
+    policy: (give) =>
+      view(compose(inner, wrapSelect('hostile', {}, (ctx) => give({ kept: first(ctx, 2) }, ctx))()), {
+        budget: 2,
+        rows: 'kv',
+      }) as Policy,
+  },
+  ...(['sinks', 'below'] as const).map(
+    (name): Giver => ({
+      name: `freeze, ${name}`,
+      when: 'prefill',
+      takes: 'anything',
+      numbers: counts,
+      harmless: { ...places, 'a number': 'it is one' },
+      policy: (give) =>
+        freeze('hostile', {}, (at) => ({ sinks: 1, below: 2, [name]: give(2, { at } as Where) }))() as Policy,
+    }),
+  ),
+  {
+    name: 'freeze, all that it leaves',
+    when: 'prefill',
+    takes: 'anything',
+    policy: (give) => freeze('hostile', {}, (at) => give({ sinks: 1, below: 2 }, { at } as Where))() as Policy,
+  },
+  {
+    name: 'step hook, a state',
+    when: 'step',
+    takes: 'tensor',
+    numbers: spoilt,
+    harmless: owned,
+    policy: (give) => {
+      const after = onStep('hostile', { needs: [kept] }, (ctx) => ({ kept: give(even(ctx), ctx) }));
+      return compose(plain, topK, after()) as Policy;
+    },
+  },
+  {
+    name: 'step hook, all states',
+    when: 'step',
+    takes: 'anything',
+    harmless: { ...optional, 'an empty object': EMPTY, 'an empty array': EMPTY },
+    policy: (give) =>
+      compose(plain, topK, onStep('hostile', { needs: [kept] }, (ctx) => give({ kept: even(ctx) }, ctx))()) as Policy,
+  },
+  {
+    name: 'provider, a value',
+    when: 'provider',
+    takes: 'anything',
+    harmless: {
+      'a number': 'a provider may give anything: the piece that reads it is asked',
+      'a string': 'the same',
+      true: 'the same',
+      'an empty array': 'the same',
+      'an empty object': 'the same',
+      'a function': 'the same',
+      'a typed array': 'the same',
+      'a promise': 'engines wait for providers',
+    },
+    policy: (give) => {
+      const signal: Signal<'given'> = {
+        id: 'hostile',
+        as: 'given',
+        cost: 'pass',
+        provide: async (_, layer) => give(5, { at: { layer, layers: 2 } as At } as Where),
+      };
+      return compose(scorer('plain', { needs: [signal] }, (ctx) => even(ctx))(), topK);
+    },
+  },
+  {
+    name: 'step by hand, a draft',
+    when: 'event',
+    takes: 'anything',
+    policy: (give) => raw((draft, where) => give(draft, where)),
+  },
+  {
+    name: 'step by hand, checks of its own',
+    when: 'event',
+    takes: 'anything',
+    harmless: { 'an empty array': NOTHING },
+    policy: (give) => raw(({ checks, ...draft }, where) => ({ ...draft, checks: give(checks, where) })),
+  },
+  {
+    name: 'step by hand, states',
+    when: 'event',
+    takes: 'anything',
+    policy: (give) => raw(({ state: all, ...draft }, where) => ({ ...draft, state: give(all, where) })),
+  },
+  ...['at', 'name', 'label', 'needs', 'kind', 'reach', 'floor', 'run'].map(
+    (field): Giver => ({
+      name: `an atom, its ${field}`,
+      when: 'policy',
+      takes: 'anything',
+      harmless: {
+        ...(field === 'name' || field === 'label' ? { 'a string': 'it is one' } : {}),
+        ...(field === 'needs' ? { 'an empty array': 'it reads nothing' } : {}),
+      },
+      policy: (give) => malformed(field, give),
+    }),
+  ),
+  {
+    name: 'a policy, its atoms',
+    when: 'policy',
+    takes: 'anything',
+    policy: (give) => ({ ...inner, atoms: give(inner.atoms, {} as Where) }) as Policy,
+  },
+  {
+    name: 'a policy',
+    when: 'policy',
+    takes: 'anything',
+    policy: (give) => give(inner, {} as Where) as Policy,
+  },
+];
+/** What changes in place what it may only read. */
+export const changes: readonly (readonly [name: string, policy: () => Policy])[] = [
+  ['the scores of a draft', () => raw((draft) => Object.assign(draft, { scores: undefined }))],
+  [
+    'the states of a draft',
+    () =>
+      raw((draft, { ops }) => ({
+        ...draft,
+        state: draft.state instanceof Map && draft.state.set('junk', zeros(ops, [1, 1])),
+      })),
+  ],
+  ['a draft that it is given', () => changing((cell) => Object.assign(cell.draft, { budgets: undefined }))],
+  [
+    'the states of a draft that it is given',
+    () => changing((cell) => (cell.draft.state as Map<string, unknown>).set('junk', 5)),
+  ],
+  ['the checks of a draft that it is given', () => changing((cell) => (cell.draft.checks as unknown[]).push({}))],
+  [
+    'the budgets of a plan',
+    () =>
+      compose(
+        plain,
+        allocator('hostile', {}, (plan) => {
+          (plan.budgets[0] as number[])[0] = 1e9;
+          return plan;
+        })(),
+        topK,
+      ),
+  ],
+  [
+    'the lengths of a plan',
+    () =>
+      compose(
+        plain,
+        allocator('hostile', {}, (plan) => {
+          (plan.lengths[0] as number[])[0] = 1e9;
+          return plan;
+        })(),
+        topK,
+      ),
+  ],
+];
+function changing(change: (cell: Cell) => unknown): Policy {
+  const shape: Piece = plain;
+  const atoms = shape.atoms.map(
+    (atom): Atom =>
+      atom.at === 'event'
+        ? {
+            ...atom,
+            name: 'hostile',
+            label: 'hostile',
+            run: (cells: readonly Cell[]): readonly Draft[] => {
+              cells.forEach(change);
+              return atom.run(cells);
+            },
+          }
+        : atom,
+  );
+  return compose({ ...plain, name: 'hostile', label: 'hostile', atoms } as Scorer, topK);
+}

@@ -1,0 +1,49 @@
+import { advance, cpu, retain } from '@kv/core';
+import { traceOps } from '@kv/core/engine';
+import type { Backend, Cache, HostArray, Policy } from '@kv/core';
+import { describe, expect, test } from 'vitest';
+import { hostileCases, judgeHostile } from '../src/index.ts';
+import type { HostileCase } from '../src/index.ts';
+
+const array = (...shape: readonly number[]): HostArray => ({
+  data: Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => Math.sin(i + 1)),
+  shape,
+});
+const layer = { keys: array(2, 8, 4), values: array(2, 8, 4) };
+const cache: Cache = { queryHeads: 4, layers: [layer, layer] };
+const numbers = (): unknown => JSON.stringify(cache, (_, x: unknown) => (x instanceof Float32Array ? [...x] : x));
+
+/** What `retain`, or `advance` behind it, says. */
+async function said({ policy: make, when, late }: HostileCase, backend: Backend): Promise<unknown> {
+  try {
+    const policy: Policy = make();
+    for (const _ of late ? [1, 2] : [1])
+      if (when === 'step') await advance(policy, cache, { backend });
+      else {
+        const { slots, budgets } = await retain(policy, cache, { budget: 3, backend });
+        for (const [l, heads] of slots.entries())
+          for (const [g, row] of heads.entries()) {
+            expect(row.length).toBeLessThanOrEqual(budgets[l][g]);
+            expect([...row]).toEqual([...new Set(row)].sort((a, b) => a - b));
+          }
+      }
+    return undefined;
+  } catch (error) {
+    return error ?? new Error('threw nothing');
+  }
+}
+
+describe.each([
+  ['the host', cpu],
+  ['handles that nobody can look into', traceOps().backend],
+] as const)('retain() on %s', (_, backend) => {
+  const foreign = { ...traceOps().ops.from({ data: [1], shape: [1, 1] }), memory: {} },
+    cases = hostileCases({ foreign: { shape: foreign.shape, dtype: foreign.dtype } }).filter(({ when }) =>
+      ['policy', 'event', 'step'].includes(when),
+    ),
+    before = numbers();
+  test.each(cases.map((one) => [one.name, one] as const))('%s', async (_name, one) => {
+    judgeHostile(one, await said(one, backend));
+    expect(numbers()).toBe(before);
+  });
+});

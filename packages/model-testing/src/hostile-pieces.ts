@@ -1,0 +1,93 @@
+import type { Policy } from '@kv/core';
+import { judgeHostile } from '@kv/laws';
+import type { HostileCase } from '@kv/laws';
+import { expect } from 'vitest';
+
+/** What is asked of a sequence. */
+interface Sequence {
+  prefill(ids: readonly number[], options?: { readonly policy?: Policy }): Promise<void>;
+  evict(policy: Policy, budget: number): Promise<void>;
+  decodeUnder(policy: Policy, budget?: number): void;
+  step(token: number): Promise<void>;
+  fork(): Sequence;
+  kept(): number[][][];
+  readLogits(): Promise<readonly Float32Array[]>;
+  bytes(): { readonly allocated: number; readonly live: number };
+  destroy(): void;
+}
+
+/** Whether a failure leaves the sequence as it was. */
+const untouched = (when: HostileCase['when']): boolean => !['prefill', 'decode', 'step'].includes(when);
+
+/**
+ * Runs cases of hostile pieces on sequences of an engine: what it says, and what it leaves. `end` looks whether a
+ * sequence that had to stay as it was goes on as if nothing had been.
+ */
+export async function hostilePieces(
+  open: () => Sequence,
+  ids: readonly number[],
+): Promise<{ run(one: HostileCase): Promise<void>; end(): Promise<void> }> {
+  const base = open();
+  await base.prefill(ids);
+  const next = async (sequence: Sequence): Promise<readonly number[]> => {
+      await sequence.step(1);
+      return (await sequence.readLogits()).flatMap((row) => [...row]);
+    },
+    other = base.fork(),
+    want = await next(other);
+  other.destroy();
+  const calm = base.fork(); // all that leaves a sequence as it was happens to this one
+
+  const ask = async (sequence: Sequence, when: HostileCase['when'], policy: Policy): Promise<void> => {
+    if (when === 'prefill') return sequence.prefill(ids, { policy });
+    if (when !== 'decode' && when !== 'step') return sequence.evict(policy, 4);
+    sequence.decodeUnder(policy, 4);
+    return sequence.step(1);
+  };
+  /** What the engine says, once the piece is at fault; by then `late` ones were asked before, by another sequence. */
+  async function said(sequence: Sequence, { policy: make, when, late }: HostileCase): Promise<unknown> {
+    const policy = make();
+    if (late) {
+      const first = base.fork();
+      await ask(first, when, policy);
+      first.destroy();
+    }
+    const before = untouched(when) && sequence.kept();
+    try {
+      await ask(sequence, when, policy);
+      return undefined;
+    } catch (error) {
+      if (before) expect(sequence.kept(), 'what it holds').toEqual(before);
+      return error ?? new Error('threw nothing');
+    }
+  }
+
+  return {
+    async run(one) {
+      const { when, harmless, late } = one;
+      if (harmless === undefined && untouched(when)) return judgeHostile(one, await said(calm, one));
+      const sequence = when === 'prefill' ? open() : base.fork();
+      try {
+        judgeHostile(one, await said(sequence, one));
+        if (harmless === undefined)
+          await expect(sequence.step(1)).rejects.toThrow(/^sequence: .*broke off in the middle of a (?:block|step): /);
+        else {
+          for (const heads of sequence.kept())
+            for (const row of heads) expect(row).toEqual([...new Set(row)].sort((a, b) => a - b));
+          if (!late) expect((await next(sequence)).length).toBe(want.length);
+        }
+      } finally {
+        sequence.destroy();
+      }
+      expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    },
+    async end() {
+      try {
+        expect(await next(calm)).toEqual(want);
+      } finally {
+        for (const sequence of [calm, base]) sequence.destroy();
+      }
+      for (const sequence of [calm, base]) expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import { traceOps } from '@kv/core/engine';
+import { hostileCases } from '@kv/laws';
+import { hostilePieces } from '@kv/model-testing/hostile-pieces';
+import { afterAll, describe, expect, test } from 'vitest';
+import { generate, loadModel, Sequence } from '../../src/index.ts';
+import type { Observer } from '../../src/index.ts';
+import { fixture } from '../fixture.ts';
+import { compose, KvError } from '@kv/core';
+import { knorm } from '@kv/scorers-knorm';
+import { topK } from '@kv/selectors-top-k';
+
+const IDS = Array.from({ length: 12 }, (_, i) => (i * 37 + 11) % 64);
+const model = await loadModel(fixture('llama')),
+  table = await hostilePieces(() => new Sequence(model), IDS),
+  cases = hostileCases({ foreign: traceOps().ops.from({ data: [1], shape: [1, 1] }) });
+afterAll(() => table.end());
+
+describe('a sequence on the host and a piece that gives what it must not', () => {
+  test.each(cases.map((one) => [one.name, one] as const))('%s', (_, one) => table.run(one));
+});
+
+describe('an observer', () => {
+  const fails: readonly (readonly [
+    name: string,
+    observer: Partial<Record<keyof Observer, () => unknown>>,
+    sentence: RegExp,
+  ])[] = [
+    [
+      'that throws an error',
+      {
+        row: () => {
+          throw new Error('enough');
+        },
+      },
+      /^observer, layer 0: enough$/,
+    ],
+    [
+      'that throws a string',
+      {
+        row: () => {
+          throw 'enough';
+        },
+      },
+      /^observer, layer 0: threw 'enough', expected an Error$/,
+    ],
+    [
+      'that throws nothing',
+      {
+        row: () => {
+          throw undefined;
+        },
+      },
+      /^observer, layer 0: threw undefined, expected an Error$/,
+    ],
+    [
+      'whose conclusion throws',
+      {
+        conclude: () => {
+          throw new Error('enough');
+        },
+      },
+      /^observer: enough$/,
+    ],
+    ...[undefined, null, 5, 'text', Promise.resolve({})].map(
+      (x) =>
+        [
+          `that concludes ${x instanceof Promise ? 'a promise' : String(x)}`,
+          { conclude: () => x },
+          /^observer: expected an object as its conclusion, got /,
+        ] as const,
+    ),
+  ];
+  test.each(fails)('%s is told by one sentence', async (_, wrong, sentence) => {
+    const certify = { row: () => {}, conclude: () => ({}), ...wrong } as Observer,
+      error: unknown = await generate(model, {
+        ids: IDS,
+        policy: compose(knorm(), topK()),
+        budget: 4,
+        maxNewTokens: 2,
+        certify,
+      }).then(
+        () => undefined,
+        (cause: unknown) => cause,
+      );
+    expect(KvError.is(error)).toBe(true);
+    expect((error as Error).message).toMatch(sentence);
+  });
+});
