@@ -1,6 +1,6 @@
 import { isState, runEvent, settle } from '@kv/core/engine';
-import type { AnySignal, At, Plan, Tensor } from '@kv/core';
-import type { Compiled, Draft, EventLayer } from '@kv/core/engine';
+import type { AnySignal, At, Plan, Tensor, Draft } from '@kv/core';
+import type { Compiled, EventLayer } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult } from '@kv/models';
 import type { EventTimes } from '@kv/models/engine';

@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { sameSignal, signalKey } from '@kv/core/engine';
-import type { AnySignal, Plan, Signal } from '@kv/core';
-import type { Cell } from '@kv/core/engine';
+import type { AnySignal, Plan, Signal, Cell } from '@kv/core';
 import type { Gpu, OpenScope, Scope } from '@kv/gpu';
 import { SequenceMemory, watchOf } from '@kv/models/engine';
 import type { EventResult, MemoryOptions } from '@kv/models';

@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { sameSignal, signalKey } from '@kv/core/engine';
-import type { Signal } from '@kv/core';
-import type { Cell } from '@kv/core/engine';
+import type { Signal, Cell } from '@kv/core';
 import type { Course } from '../sequence/course.ts';
 import { writeState } from './event.ts';
 import type { HostState } from './host-state.ts';
