@@ -1,33 +1,15 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
-export type {
-  Atom,
-  CadenceHook,
-  Cell,
-  CompactHook,
-  Draft,
-  FreezeHook,
-  Hook,
-  Inner,
-  Kind,
-  Step,
-  StepHook,
-  ViewHook,
-  Visible,
-  WrapSelectHook,
-} from './atoms.ts';
 export { isFactory } from './declare.ts';
 export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
 export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 export type { Arg, Call } from './policy-calls.ts';
-export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
 export { isPiece, otherProtocol } from './piece.ts';
 export { compile, emptyDraft, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
 export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';
 export { sizeOf, takesLengths } from './tensor.ts';
-export type { DType } from './tensor.ts';
 export { traceOps } from './trace.ts';
 export type { Trace } from './trace.ts';

@@ -5,7 +5,7 @@ import type { At, Cell, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } 
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
 import type { Piece, Policy } from './piece.ts';
-import { isPiece } from './piece.ts';
+import { isPiece, PROTOCOL } from './piece.ts';
 import { sameSignal, signalKey } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -39,7 +39,7 @@ export const union = (...lists: readonly (readonly AnySignal[])[]): readonly Any
 
 export function compile(policy: Piece | Policy): Compiled {
   if (!isPiece(policy))
-    throw new KvError('policy', `expected a piece ({ protocol: 1, atoms, ... }), got ${typeof policy}`);
+    throw new KvError('policy', `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${typeof policy}`);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');
   return {
     label: policy.label,
