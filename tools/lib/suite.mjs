@@ -5,20 +5,28 @@ import { install } from './install.mjs';
 import { packageFolders } from './manifests.mjs';
 import { env, root, run } from './process.mjs';
 
+export const builds = [
+  'every package builds, JavaScript and declarations',
+  'turbo',
+  'run',
+  'build',
+  'types',
+  '--output-logs=errors-only',
+];
 /** Commands that pass or fail as a whole; each counts as one test. */
-const checks = [
+const everything = [
   ['sources are formatted and lint clean', 'biome', 'ci', '--error-on-warnings', '--max-diagnostics=50'],
-  ['every package builds, JavaScript and declarations', 'turbo', 'run', 'build', 'types', '--output-logs=errors-only'],
+  builds,
   ['sources and tests have no type errors', 'tsc', '-b'],
   ['no unused file, export or dependency', 'knip', '--no-progress', '--no-config-hints'],
   ['no duplicate code', 'jscpd', '--config', '.jscpd.json'],
 ];
 
 /**
- * Installs, runs the checks and vitest with `args`, prints `N passed, N failed` as the last line and ends the process.
+ * Installs, runs `checks` and vitest with `args`, prints `N passed, N failed` as the last line and ends the process.
  * @param {readonly string[]} args
  */
-export async function suite(args) {
+export async function suite(args, checks = everything) {
   // what an interrupted run of tools/test/new.test.ts left behind
   for (const folder of packageFolders().filter((path) => path.endsWith('/zz-trial')))
     rmSync(folder, { recursive: true });

@@ -58,6 +58,18 @@ test('new pieces have no type errors', async () => {
   expect(code, output).toBe(0);
 });
 
+test('new pieces build, and kv lists them', async () => {
+  for (const folder of folders) {
+    const { code, output } = await run('npm', ['--prefix', folder, 'run', '--silent', 'build']);
+    expect(code, output).toBe(0);
+  }
+  const { output } = await run('node', ['apps/cli/dist/bin.js', 'pieces', '--json']);
+  const listed = (JSON.parse(output) as readonly { readonly package: string }[]).map((entry) => entry.package);
+  expect(listed.filter((from) => from.includes(name))).toEqual(
+    families.map((family: string) => `@kv/${family}-${name}@0.0.0`),
+  );
+});
+
 test('the workspace with its new pieces keeps its direction: core <- pieces <- policies <- apps', async () => {
   expect(await violations(root)).toEqual([]);
 });

@@ -1,6 +1,6 @@
 import { KvError } from './errors.ts';
 import { mergeHooks } from './atoms.ts';
-import { HAS, isPiece, NEEDS, otherProtocol, PHASES } from './piece.ts';
+import { HAS, isPiece, NEEDS, otherProtocol, PHASES, PROTOCOL } from './piece.ts';
 import type { AnyPiece, Checked, Fold, Id, Phase, Piece } from './piece.ts';
 
 const common = (a: readonly Phase[], b: readonly Phase[]): Phase[] => a.filter((p) => b.includes(p));
@@ -8,7 +8,7 @@ const out = (a: Piece): readonly Phase[] => (a.to === 'same' ? a.from : [a.to]);
 const named = (a: string, b: string): string => (a === '' ? b : b === '' ? a : `${a} ∘ ${b}`);
 
 /** The unit of `compose`. */
-export const id: Id = { protocol: 1, from: PHASES, to: 'same', name: '', label: '', atoms: [] };
+export const id: Id = { protocol: PROTOCOL, from: PHASES, to: 'same', name: '', label: '', atoms: [] };
 
 function why(a: Piece, b: Piece): string {
   if (b.from.length === 1 && b.from[0] === 'start') {
@@ -29,7 +29,7 @@ function join(a: Piece, b: Piece): Piece {
   if (!fits) throw new KvError('compose', why(a, b));
   const name = named(a.name, b.name);
   return {
-    protocol: 1,
+    protocol: PROTOCOL,
     name,
     label: named(a.label, b.label),
     from: a.to === 'same' ? common(a.from, b.from) : a.from,
@@ -57,7 +57,7 @@ export function compose<const P extends readonly AnyPiece[]>(
     if (!isPiece(piece))
       throw new KvError(
         'compose',
-        `argument ${i + 1} must be a piece ({ protocol: 1, atoms, ... }), got ${describe(piece)}`,
+        `argument ${i + 1} must be a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${describe(piece)}`,
       );
     acc = join(acc, piece);
   }

@@ -1,7 +1,7 @@
 import { KvError } from './errors.ts';
 import { print, settle, shown } from './option.ts';
 import type { Chosen, Made, Options, Settled } from './option.ts';
-import { isPiece } from './piece.ts';
+import { isPiece, PROTOCOL } from './piece.ts';
 import type { Phase, Piece } from './piece.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal } from './signals.ts';
@@ -13,7 +13,7 @@ export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selecto
 
 /** A piece as data: labels, texts, forms, tables and lists follow from it. */
 export interface Description<O extends Options = Options> {
-  readonly protocol: 1;
+  readonly protocol: typeof PROTOCOL;
   readonly name: string;
   readonly kind: PieceKind | (string & {});
   /** The paper and its equation, or where else it comes from. */
@@ -42,7 +42,7 @@ export type AnyFactory = ((...args: any[]) => unknown) & { readonly description:
 /** Recognised by its description, never by class: two copies of core agree. Reads properties and calls nothing. */
 export function isFactory(x: unknown): x is AnyFactory {
   const description: unknown = typeof x === 'function' && 'description' in x ? x.description : undefined;
-  return typeof description === 'object' && description !== null && (description as Description).protocol === 1;
+  return typeof description === 'object' && description !== null && (description as Description).protocol === PROTOCOL;
 }
 
 /** What a declaration says beside its name. */
@@ -104,7 +104,7 @@ export function factory<O extends Options, P extends Made | Piece, I extends rea
     return new KvError(name, `expected ${WANTED[takes]}, got ${got}`);
   };
   const description: Description<O> = {
-    protocol: 1,
+    protocol: PROTOCOL,
     name,
     kind,
     source,

@@ -1,22 +1,5 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
-export type {
-  Atom,
-  CadenceHook,
-  Cell,
-  Check,
-  CompactHook,
-  Draft,
-  FreezeHook,
-  Hook,
-  Inner,
-  Kind,
-  Step,
-  StepHook,
-  ViewHook,
-  Visible,
-  WrapSelectHook,
-} from './atoms.ts';
 export { expectObject, guarded } from './boundary.ts';
 export { isFactory } from './declare.ts';
 export { replacements, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
@@ -25,13 +8,11 @@ export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
 export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 export type { Arg, Call } from './policy-calls.ts';
-export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';
 export { isPiece, otherProtocol } from './piece.ts';
 export { compile, emptyDraft, expectPromises, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
 export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';
 export { sizeOf, takesLengths } from './tensor.ts';
-export type { DType } from './tensor.ts';
 export { traceOps } from './trace.ts';
 export type { Trace } from './trace.ts';

@@ -6,7 +6,7 @@ import { context, ofOptions, stateOf } from './kinds.ts';
 import type { By, Place, Reads } from './kinds.ts';
 import { count, maybe } from './option.ts';
 import type { Options, Settled } from './option.ts';
-import { PHASES } from './piece.ts';
+import { PHASES, PROTOCOL } from './piece.ts';
 import type { Hooked } from './piece.ts';
 import type { AnySignal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -34,7 +34,7 @@ function hook<N extends string, O extends Options, S extends readonly AnySignal[
     (o, label) => {
       const beside = (declared.beside?.(o) ?? []).flatMap(({ atoms }) => atoms);
       return {
-        protocol: 1,
+        protocol: PROTOCOL,
         from: PHASES,
         to: 'same',
         name,

@@ -2,7 +2,26 @@ export { apply, applyOn } from './apply.ts';
 export { besideModel } from './beside-model.ts';
 export type { BesideModel } from './beside-model.ts';
 export type { Applied, Inputs, Plain } from './apply.ts';
-export type { At, Plan, Reach, Units } from './atoms.ts';
+export type {
+  At,
+  Atom,
+  CadenceHook,
+  Cell,
+  CompactHook,
+  Draft,
+  FreezeHook,
+  Hook,
+  Inner,
+  Kind,
+  Plan,
+  Reach,
+  Step,
+  StepHook,
+  Units,
+  ViewHook,
+  Visible,
+  WrapSelectHook,
+} from './atoms.ts';
 export { slotsOf } from './budget.ts';
 export type { Budget } from './budget.ts';
 export { compose, id } from './compose.ts';
@@ -125,7 +144,7 @@ export { state } from './state.ts';
 export type { State, StateSpec } from './state.ts';
 export { readTensorFile, tensorFile } from './tensor-file.ts';
 export type { FileTensor, TensorFile } from './tensor-file.ts';
-export type { DenseArray, HostArray, Tensor } from './tensor.ts';
+export type { DType, DenseArray, HostArray, Tensor } from './tensor.ts';
 export {
   layerMean,
   log1p,
@@ -141,5 +160,6 @@ export {
   zScore,
 } from './transforms.ts';
 export { advance, retain } from './retain.ts';
-export type { Cache, CacheLayer, CompactArray, Retained, RetainedState, RetainOptions } from './retain.ts';
+export type { Cache, CacheLayer, CompactArray, RetainOptions, Retained, RetainedState } from './retain.ts';
 export { view } from './view.ts';
+export type { Axis, Binary, Operand, PoolOptions, Primitives, Reduction, Unary } from './ops.ts';

@@ -6,6 +6,7 @@ import { expectObject } from './boundary.ts';
 import { KvError } from './errors.ts';
 import type { Mask, Ops } from './maths.ts';
 import type { Options, Settled } from './option.ts';
+import { PROTOCOL } from './piece.ts';
 import type { Hooked, Phase, Piece, Scored } from './piece.ts';
 import { isState } from './state.ts';
 import type { AnySignal, Signal } from './signals.ts';
@@ -154,7 +155,7 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
     },
   };
   return {
-    protocol: 1,
+    protocol: PROTOCOL,
     from: sort.from,
     to: sort.to,
     name,
@@ -385,5 +386,5 @@ export const allocator = <const N extends string, O extends Options = {}>(
       plan: (p) => plan(p, o),
       run: (cells) => cells.map((c) => c.draft),
     };
-    return { protocol: 1, from: PLANNED, to: 'same', name, label, atoms: [step] } as never;
+    return { protocol: PROTOCOL, from: PLANNED, to: 'same', name, label, atoms: [step] } as never;
   });

@@ -9,6 +9,7 @@ import { LATER, leaveBudgets, merged, onBudgetRows } from './kinds.ts';
 import type { Allotted, Place, WithRows } from './kinds.ts';
 import type { Ops } from './maths.ts';
 import type { Options, Settled } from './option.ts';
+import { PROTOCOL } from './piece.ts';
 import type { Piece, Scored } from './piece.ts';
 import { union } from './run.ts';
 import type { Tensor } from './tensor.ts';
@@ -77,7 +78,14 @@ function combined(name: string, label: string, terms: readonly Term[], keepsWeig
     },
   };
   const weights = keepsWeights && terms.every(([, { to }]) => to === 'weights');
-  return { protocol: 1, from: ['start'], to: weights ? 'weights' : 'scores', name, label, atoms: [step, ...hooks] };
+  return {
+    protocol: PROTOCOL,
+    from: ['start'],
+    to: weights ? 'weights' : 'scores',
+    name,
+    label,
+    atoms: [step, ...hooks],
+  };
 }
 /** Any number of scorers as one. */
 type Combiner<N extends string> = (<const P extends readonly AnyScorer[]>(...scorers: P) => Joined<P, N>) &
@@ -175,7 +183,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
           });
         },
       };
-      return { protocol: 1, from: LATER, to: 'same', name, label, atoms: [step, ...hooks] } as never;
+      return { protocol: PROTOCOL, from: LATER, to: 'same', name, label, atoms: [step, ...hooks] } as never;
     },
   );
 }

@@ -1,5 +1,8 @@
 import type { Atom } from './atoms.ts';
 
+/** The protocol of pieces that this core speaks: cores of one protocol run each other's pieces. */
+export const PROTOCOL = 1;
+
 /** What a draft holds so far. Weights are scores of at least 0. */
 export type Phase = 'start' | 'scores' | 'weights' | 'units' | 'kept';
 export type Scored = 'scores' | 'weights';
@@ -10,7 +13,7 @@ export const PHASES: readonly Phase[] = ['start', 'scores', 'weights', 'units', 
  * class.
  */
 export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase | 'same', N extends string = string> {
-  readonly protocol: 1;
+  readonly protocol: typeof PROTOCOL;
   readonly from: readonly F[];
   readonly to: T;
   /** Names of the parts without options: `snapkv ∘ caote`. */
@@ -107,8 +110,6 @@ export type Fold<P extends readonly unknown[], Acc extends AnyPiece = Id> = numb
     ? Fold<R, Join<Acc, H>>
     : Acc;
 
-/** The protocol of pieces that this core speaks: cores of one protocol run each other's pieces. */
-export const PROTOCOL = 1;
 export const isPiece = (value: unknown): value is Piece =>
   typeof value === 'object' &&
   value !== null &&

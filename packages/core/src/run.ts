@@ -16,7 +16,7 @@ import type { At, Cell, Check, Draft, Hook, Inner, Plan, Reach, Step, WrapSelect
 import type { Ops } from './maths.ts';
 import type { Backend } from './backend.ts';
 import type { Piece, Policy } from './piece.ts';
-import { isPiece, otherProtocol } from './piece.ts';
+import { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 import { shown } from './option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
 import { sameSignal, signalKey } from './signals.ts';
@@ -56,7 +56,8 @@ export function compile(policy: Piece | Policy): Compiled {
   if (!isPiece(policy))
     throw new KvError(
       'policy',
-      otherProtocol(policy, 'the policy') ?? `expected a piece ({ protocol: 1, atoms, ... }), got ${shown(policy)}`,
+      otherProtocol(policy, 'the policy') ??
+        `expected a piece ({ protocol: ${PROTOCOL}, atoms, ... }), got ${shown(policy)}`,
     );
   expectAtoms(policy, policy.atoms);
   const steps = policy.atoms.filter((a): a is Step => a.at === 'event');

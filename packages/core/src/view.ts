@@ -3,7 +3,7 @@ import { factory } from './declare.ts';
 import type { Factory } from './declare.ts';
 import { KvError } from './errors.ts';
 import { count, oneOf } from './option.ts';
-import { PHASES } from './piece.ts';
+import { PHASES, PROTOCOL } from './piece.ts';
 import type { Piece, View } from './piece.ts';
 import { compile, runEvent, union } from './run.ts';
 import { positions, signalKey } from './signals.ts';
@@ -34,7 +34,7 @@ export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start',
     const needs = union([positions], inner.needs, wrap?.needs ?? []);
     const placed = (at: At): At => ({ ...at, selectRows: rows === 'query' ? at.queryHeads : at.kvHeads, budget });
     return {
-      protocol: 1,
+      protocol: PROTOCOL,
       from: PHASES,
       to: 'same',
       name: 'view',

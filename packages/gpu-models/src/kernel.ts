@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
-import type { Tensor } from '@kv/core';
-import type { DType } from '@kv/core/engine';
+import type { Tensor, DType } from '@kv/core';
 import { bits, shaderText } from '@kv/gpu';
 import type { Commands, Shader } from '@kv/gpu';
 

@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { sizeOf } from '@kv/core/engine';
-import type { Tensor } from '@kv/core';
-import type { DType } from '@kv/core/engine';
+import type { Tensor, DType } from '@kv/core';
 import type { Memory, Pool } from './memory.ts';
 import type { Pipelines } from './pipelines.ts';
 import { UNIFORM_BYTES } from './recorder.ts';

@@ -1,4 +1,4 @@
-import type { DType } from '@kv/core/engine';
+import type { DType } from '@kv/core';
 
 /** A compute shader, and which of its storage bindings it writes. */
 export interface Shader {

@@ -1,5 +1,4 @@
-import type { Tensor } from '@kv/core';
-import type { DType } from '@kv/core/engine';
+import type { Tensor, DType } from '@kv/core';
 import { shaderText } from './shader-text.ts';
 import type { Shader } from './shader-text.ts';
 

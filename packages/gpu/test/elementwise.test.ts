@@ -1,6 +1,5 @@
 import { cpu } from '@kv/core';
-import type { Ops, Tensor } from '@kv/core';
-import type { Binary, Unary } from '@kv/core/engine';
+import type { Ops, Tensor, Binary, Unary } from '@kv/core';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
 import { everywhere, exact, same, tensor, ulp, ulps } from './differential.ts';

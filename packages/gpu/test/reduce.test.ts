@@ -1,5 +1,4 @@
-import type { Ops, Tensor } from '@kv/core';
-import type { Reduction } from '@kv/core/engine';
+import type { Ops, Tensor, Reduction } from '@kv/core';
 import { gpuTests } from './device.ts';
 import { everywhere, exact, same, sums, tensor, ulp } from './differential.ts';
 import type { Case, Tolerance } from './differential.ts';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
-import type { Backend, Piece, Scored } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { Backend, Piece, Scored, Draft } from '@kv/core';
 import { agree, equal } from './compare.ts';
 import { suite, TOLERANCE } from './law.ts';
 import type { Claim, Claims, LawOptions, Suite } from './law.ts';

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
-import type { Piece } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { Piece, Draft } from '@kv/core';
 import { same } from './compare.ts';
 import { claim, TOLERANCE } from './law.ts';
 import type { Claim } from './law.ts';

@@ -1,5 +1,7 @@
 export { allocator, allocatorLaws } from './allocator.ts';
 export type { AllocatorOptions, AnyAllocator } from './allocator.ts';
+export { application, applyLaws } from './apply.ts';
+export type { Apply } from './apply.ts';
 export { backend, backendLaws } from './backend.ts';
 export type { BackendOptions } from './backend.ts';
 export { max, maxLaws, sum, sumLaws, weighted, weightedLaws } from './combination.ts';

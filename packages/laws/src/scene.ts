@@ -133,6 +133,37 @@ export function scene(spec: SceneSpec, pad = 0): Scene {
   });
   return { spec, layers };
 }
+/** The same cache in a view that selects for each query head by itself. */
+export const inView = ({ spec, layers }: Scene): Scene => ({
+  spec,
+  layers: layers.map((layer) => ({ ...layer, at: { ...layer.at, selectRows: layer.at.queryHeads } })),
+});
+
+/** The same cache with a KV head for each query head. Aligned scenes only. */
+export function byQueryHead({ spec, layers }: Scene): Scene {
+  const { kvHeads, group } = spec,
+    heads = kvHeads * group;
+  const repeated = <A extends Float32Array | Uint32Array>(from: A): A => {
+    const to = new (from.constructor as new (length: number) => A)(from.length * group),
+      size = from.length / kvHeads;
+    for (let h = 0; h < heads; h++) {
+      const g = Math.floor(h / group);
+      to.set(from.subarray(g * size, (g + 1) * size), h * size);
+    }
+    return to;
+  };
+  return {
+    spec: { ...spec, kvHeads: heads, group: 1 },
+    layers: layers.map((layer) => ({
+      ...layer,
+      lengths: new Array<number>(heads).fill(spec.slots),
+      keys: repeated(layer.keys),
+      values: repeated(layer.values),
+      positions: repeated(layer.positions),
+      at: { ...layer.at, kvHeads: heads, selectRows: heads },
+    })),
+  };
+}
 const row = (size: number, numbers: readonly number[], pad: number): number[] => [
   ...numbers,
   ...new Array<number>(size - numbers.length).fill(pad),

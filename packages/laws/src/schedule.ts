@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { cpu } from '@kv/core';
-import type { At, Piece } from '@kv/core';
-import type { FreezeHook, ViewHook } from '@kv/core/engine';
+import type { At, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 

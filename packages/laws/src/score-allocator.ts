@@ -1,11 +1,11 @@
 import fc from 'fast-check';
 import { compile } from '@kv/core/engine';
-import type { Piece } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { Piece, Draft } from '@kv/core';
 import { equal } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
+import { byQueryHead, inView, scene } from './scene.ts';
 import { realise, selectSpecs } from './selection.ts';
 import type { Row, SelectCase } from './selection.ts';
 import { onCpu, rowsOf } from './stage.ts';
@@ -89,6 +89,17 @@ export const scoreAllocator = {
   cap: shares(({ budget, row }) =>
     claim(!(budget > row.n), () => `a head of ${row.n} slots got a budget of ${budget}`),
   ),
+  /** In a view of query rows a query head gets what it would get if it were a KV head with the same cache. */
+  rows: (piece, options = {}) =>
+    fc.property(selectSpecs(piece), ({ spec: { kvHeads, group, ...sizes }, ...rest }) => {
+      const cache = scene({ ...sizes, kvHeads, group, ragged: false }),
+        heads = byQueryHead(cache),
+        { given } = fitting(realise({ ...rest, spec: heads.spec })),
+        budgets = [inView(cache), heads].map((on) =>
+          onCpu(piece, on, options, given).map((draft, l) => Array.from(rowsOf(draft.budgets, on.layers[l]).data)),
+        );
+      equal(budgets[0], budgets[1], 'budgets of query rows');
+    }),
   /** What was forced stays forced, and the budget of its head covers all forced slots. */
   forced: shares(({ budget, forced, row }) => {
     claim(

@@ -1,7 +1,6 @@
 import fc from 'fast-check';
 import { compile, isState } from '@kv/core/engine';
-import type { Piece, Tensor } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { Piece, Tensor, Draft } from '@kv/core';
 import { agree, all } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import type { Case } from './device.ts';

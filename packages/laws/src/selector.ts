@@ -1,6 +1,5 @@
 import fc from 'fast-check';
-import type { Piece, Scored } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { Piece, Scored, Draft } from '@kv/core';
 import { equal } from './compare.ts';
 import { deviceClaims } from './device.ts';
 import { claim, suite } from './law.ts';

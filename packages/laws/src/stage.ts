@@ -1,7 +1,7 @@
 import { cpu, KvError, readCpu } from '@kv/core';
 import { compile, isState, runSteps, signalKey, emptyDraft, traceOps } from '@kv/core/engine';
-import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor } from '@kv/core';
-import type { Draft, EventLayer } from '@kv/core/engine';
+import type { AnySignal, Backend, Embeddings, Ops, Piece, StateSpec, Tensor, Draft } from '@kv/core';
+import type { EventLayer } from '@kv/core/engine';
 import { claim } from './law.ts';
 import type { LawOptions } from './law.ts';
 import { random, vectors } from './random.ts';

@@ -59,3 +59,10 @@ describe.each([
   core.weighted([2, norm], [-1, window]),
   core.sum(),
 ])('$label', (piece) => laws.each(laws.scorerLaws(piece), test));
+
+describe('apply', () => laws.each(laws.applyLaws(core.apply), test));
+describe('applyOn', () =>
+  laws.each(
+    laws.applyLaws((piece, inputs) => core.applyOn(core.cpu, piece, inputs)),
+    test,
+  ));

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { allocators } from './mutants/allocator.ts';
+import { applications } from './mutants/apply.ts';
 import { backends } from './mutants/backend.ts';
 import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
@@ -29,6 +30,7 @@ const fields = [
   backends,
   compositions,
   engines,
+  applications,
 ];
 
 /** Rows are mutants, columns laws; `x` where the law catches the mutant. */

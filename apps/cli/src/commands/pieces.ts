@@ -20,9 +20,9 @@ export const piecesCommand = (terminal: Terminal): Command =>
     .action(async (name: string | undefined, { json }: { readonly json?: true }) => {
       const { stdout, stderr, cwd } = terminal;
       const all = await installed(cwd);
+      for (const sentence of all.failed) stderr.write(`${sentence}\n`);
       const listed = name === undefined ? entries(all.known) : named(all, name);
       const width = lineWidth(stdout);
-      for (const sentence of all.failed) stderr.write(`${sentence}\n`);
       if (json)
         stdout.write(
           `${JSON.stringify(

@@ -1,6 +1,5 @@
 import { isState, sizeOf } from '@kv/core/engine';
-import type { AnySignal, State, Tensor } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { AnySignal, State, Tensor, Draft } from '@kv/core';
 import { asksSeen, statisticOf, sumRows, watchOf, windowOf } from '@kv/models/engine';
 import type { Cost } from '@kv/gpu';
 import type { ModelConfig } from '@kv/models';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { KvError } from '@kv/core';
+import { KvError, PROTOCOL } from '@kv/core';
 import { isFactory, isPiece } from '@kv/core/engine';
 import type { AnyFactory } from '@kv/core';
 
@@ -43,11 +43,11 @@ function undeclared(name: string, policy: unknown): AnyFactory {
     if (isPiece(made)) return made;
     throw new KvError(
       name,
-      `expected a piece or policy ({ protocol: 1, atoms, … }), got ${made === null ? 'null' : typeof made}`,
+      `expected a piece or policy ({ protocol: ${PROTOCOL}, atoms, … }), got ${made === null ? 'null' : typeof made}`,
     );
   };
   const description = {
-    protocol: 1,
+    protocol: PROTOCOL,
     name,
     kind: 'method',
     source: name,

@@ -34,14 +34,14 @@ interface Composite {
   readonly slots: number;
 }
 
-function compositeOf({ ops, at: { kvHeads, slots }, scores, forced, banned }: Place & WithRows): Composite {
+function compositeOf({ ops, at: { slots }, scores, forced, banned }: Place & WithRows): Composite {
   const must = ops.max(ops.fill(scores, 0), forced);
   const free = ops.sub(1, ops.mul(ops.sub(1, must), banned));
   const best = ops.kernel(byRank, { x: scores, rank: ops.rank(ops.masked(scores, { forced, banned }), 'row') });
   const most = (x: Tensor): Tensor => ops.reduce('max', ops.sum(x), 'rows');
   const index = ops.from({ data: Float32Array.from({ length: slots }, (_, i) => i), shape: [1, slots] });
   const has = ops.less(index, ops.sum(free));
-  const dense = (x: Tensor): Tensor => ops.reduce('sum', ops.reshape(ops.where(has, x, 0), [kvHeads, slots]), 'rows');
+  const dense = (x: Tensor): Tensor => ops.reduce('sum', ops.reshape(ops.where(has, x, 0), scores.shape), 'rows');
   return {
     scores: ops.div(dense(best), ops.max(1, dense(ops.fill(best, 1)))),
     forced: most(must),

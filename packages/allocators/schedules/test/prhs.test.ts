@@ -1,8 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cpu } from '@kv/core';
-import type { At, Piece } from '@kv/core';
-import type { FreezeHook, ViewHook } from '@kv/core/engine';
+import type { At, Piece, FreezeHook, ViewHook } from '@kv/core';
 import { each, scheduleLaws } from '@kv/laws';
 import { etf, psaw } from '../src/index.ts';
 import { boundOracle } from './prhs.oracle.ts';

@@ -1,7 +1,7 @@
 import ndarray from 'ndarray';
 import type { NdArray } from 'ndarray';
 import nops from 'ndarray-ops';
-import type { Axis, Binary, Reduction, Unary } from '@kv/core/engine';
+import type { Axis, Binary, Reduction, Unary } from '@kv/core';
 
 /** An array of 1 to 3 axes and the valid slots of each row, all of them where absent. */
 export interface Rows {

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { cpu } from '@kv/core';
+import type { Axis, Binary, Reduction, Unary } from '@kv/core';
 import { inner } from '@kv/core/shared';
-import type { Axis, Binary, Reduction, Unary } from '@kv/core/engine';
 import { agree, lengthsOf } from './agree.ts';
 import { dims, nd, rows, size, specs, tensor } from './arrays.ts';
 import type { Spec } from './arrays.ts';

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { attentionLast, compose, readCpu, state, view, onStep, scorer, weigher, wrapSelect } from '@kv/core';
 import { compile, runEvent } from '@kv/core/engine';
-import type { Tensor } from '@kv/core';
-import type { ViewHook } from '@kv/core/engine';
+import type { Tensor, ViewHook } from '@kv/core';
 import { topK } from '../compose/pieces.ts';
 import { at, layer, matrix, ops } from './engine.ts';
 

@@ -28,7 +28,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
   const prompt = promptOf(model, settings, sentences, job);
   return job.alone === undefined
     ? runPrompt(bench, job, prompt, policies, ways)
-    : runAlone(bench, job, prompt, policies, ways[job.alone]);
+    : runAlone(bench, job.id, job.alone, prompt, policies, ways[job.alone]);
 }
 
 export const promptOf = (
@@ -114,7 +114,8 @@ async function answer(
  */
 const runAlone = (
   { model, settings }: NeedleBench,
-  { id, alone }: NeedleJob,
+  id: string,
+  way: number,
   prompt: Needle,
   policies: readonly Policy[],
   { policy, budget, mode }: Way,
@@ -124,7 +125,7 @@ const runAlone = (
     if (mode === 'agnostic') await sequence.append(prompt.questionIds);
     await answer(sequence, prompt, settings);
     const { meanDecode, live, peak } = sequence.bytes();
-    return { id, way: alone!, mean: meanDecode || live, peak };
+    return { id, way, mean: meanDecode || live, peak };
   });
 
 /** How many rows hold each position, a byte each, base64. */

@@ -70,6 +70,7 @@ function continued(
     for (const [i, token] of after.entries()) {
       await sequence.step(token, arm.budget === undefined ? undefined : every);
       slots.push(slotsNow(sequence));
+      // a step leaves the logits of its token
       if (i + 1 < follow) nll += surprise(sequence.logits.at(-1)!, after[i + 1]);
     }
     return {

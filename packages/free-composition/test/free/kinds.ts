@@ -1,7 +1,6 @@
 import { cadence, entries } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { AnyFactory, AnyScorer, Description, Phase, Piece } from '@kv/core';
-import type { Atom } from '@kv/core/engine';
+import type { AnyFactory, AnyScorer, Description, Phase, Piece, Atom } from '@kv/core';
 import { catalogue } from '@kv/policies';
 
 /** One choice of a kind: a piece, or none. */

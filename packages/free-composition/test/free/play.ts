@@ -1,7 +1,7 @@
 import { attentionMax, cpu } from '@kv/core';
 import { compile, planBudgets, runEvent, settle, signalKey } from '@kv/core/engine';
-import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor } from '@kv/core';
-import type { Draft, EventLayer } from '@kv/core/engine';
+import type { AnySignal, Backend, Ops, Piece, Policy, ProviderEngine, Tensor, Draft } from '@kv/core';
+import type { EventLayer } from '@kv/core/engine';
 import { stage } from '@kv/laws';
 import type { Layer, Scene } from '@kv/laws';
 import { filesBeside } from './beside.ts';

@@ -1,6 +1,7 @@
 import { isState, replacements, runEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Plan, Tensor } from '@kv/core';
-import type { Compiled, Draft, EventLayer, Replaced } from '@kv/core/engine';
+import type { Draft } from '@kv/core';
+import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult } from '@kv/models';
 import type { EventTimes } from '@kv/models/engine';

@@ -1,4 +1,4 @@
-import type { Binary, Unary } from '@kv/core/engine';
+import type { Binary, Unary } from '@kv/core';
 import type { KernelDef } from '../shader.ts';
 import { IS_NAN } from './fold.wgsl.ts';
 

@@ -1,4 +1,4 @@
-import type { Reduction } from '@kv/core/engine';
+import type { Reduction } from '@kv/core';
 import { THREADS } from '../shader.ts';
 import type { KernelDef } from '../shader.ts';
 

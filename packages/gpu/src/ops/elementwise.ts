@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Tensor } from '@kv/core';
-import type { Binary, Operand, Primitives } from '@kv/core/engine';
+import type { Tensor, Binary, Operand, Primitives } from '@kv/core';
 import { BINARY, elementwise, FUNCTIONS, ODDS, UNARY, WHERE } from '../kernels/elementwise.wgsl.ts';
 import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';

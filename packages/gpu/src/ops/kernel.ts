@@ -1,7 +1,6 @@
 import { KvError } from '@kv/core';
 import { sizeOf, takesLengths } from '@kv/core/engine';
-import type { Kernel, Tensor } from '@kv/core';
-import type { DType, Primitives } from '@kv/core/engine';
+import type { Kernel, Tensor, DType, Primitives } from '@kv/core';
 import type { Recording } from '../encode.ts';
 import { THREADS } from '../shader.ts';
 import { bits, shaderText } from '../shader-text.ts';

@@ -1,4 +1,4 @@
-import type { Primitives } from '@kv/core/engine';
+import type { Primitives } from '@kv/core';
 import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { LOCAL, rankLocal, rankPairs, rankPlaces, rankStep } from '../kernels/rank.wgsl.ts';

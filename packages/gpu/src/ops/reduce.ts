@@ -1,6 +1,5 @@
 import { KvError } from '@kv/core';
-import type { Tensor } from '@kv/core';
-import type { Primitives, Reduction } from '@kv/core/engine';
+import type { Tensor, Primitives, Reduction } from '@kv/core';
 import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';
 import { alongChannels } from '../kernels/along-channels.wgsl.ts';

@@ -1,5 +1,5 @@
 import { KvError, LOWEST } from '@kv/core';
-import type { Primitives } from '@kv/core/engine';
+import type { Primitives } from '@kv/core';
 import { bits } from '../shader-text.ts';
 import { run } from '../encode.ts';
 import type { Recording } from '../encode.ts';

@@ -26,7 +26,7 @@ import {
   wrapSelect,
 } from '@kv/core';
 import type { At, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
-import type { Atom, Cell, Draft } from '@kv/core/engine';
+import type { Atom, Cell, Draft } from '@kv/core';
 import { content, counts, slots, spoilt } from './wrong.ts';
 import type { Where, Wrong } from './wrong.ts';
 

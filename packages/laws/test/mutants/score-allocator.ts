@@ -69,6 +69,7 @@ export const scoreAllocators: Field = field('score allocator', scoreAllocator, {
       'overfills',
       move('overfills', 1, spare(1), ({ b, n }) => b === n),
     ),
+    rows: made('sees KV heads', shift, ({ at }) => (at.selectRows === at.kvHeads ? 1 : 0)),
     forced: made(
       'starves',
       move('starves', 1, ({ b, forced }) => b > 0 && b <= forced, room(1)),

@@ -1,6 +1,5 @@
 import { normaliser, onStep } from '@kv/core';
-import type { Normaliser, Ops, Tensor, Scores } from '@kv/core';
-import type { Step } from '@kv/core/engine';
+import type { Normaliser, Ops, Tensor, Scores, Step } from '@kv/core';
 import { transform } from '../../src/transform.ts';
 import { field, memory, peek, withPadding } from './field.ts';
 import type { Field } from './field.ts';

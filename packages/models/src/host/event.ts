@@ -1,6 +1,6 @@
 import { isState, replacements, runEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
-import type { Compiled, Draft, EventLayer, Replaced } from '@kv/core/engine';
+import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';

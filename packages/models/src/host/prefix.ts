@@ -101,7 +101,7 @@ export function createPrefixStore(
   };
   const shrink = (most: number): void => {
     while (kept.length > 0 && bytes() > most) {
-      kept.shift()!.destroy();
+      kept.shift()?.destroy();
       counts.dropped++;
     }
   };

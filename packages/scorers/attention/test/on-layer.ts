@@ -1,7 +1,6 @@
 import { cpu, readCpu } from '@kv/core';
 import { compile, emptyDraft, runSteps } from '@kv/core/engine';
-import type { AnySignal, Piece, Tensor } from '@kv/core';
-import type { Draft } from '@kv/core/engine';
+import type { AnySignal, Piece, Tensor, Draft } from '@kv/core';
 import type { Layer } from '@kv/laws';
 
 const { ops } = cpu;

@@ -2,8 +2,7 @@ import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { apply, cpu, readCpu } from '@kv/core';
 import { compile, isState } from '@kv/core/engine';
-import type { Tensor } from '@kv/core';
-import type { Cell } from '@kv/core/engine';
+import type { Tensor, Cell } from '@kv/core';
 import { detector, learnRank, pension, ranker, recency, sponsorship, structure } from '../src/index.ts';
 import { vouchersOracle } from './sponsorship.oracle.ts';
 

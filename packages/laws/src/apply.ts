@@ -1,0 +1,127 @@
+import fc from 'fast-check';
+import {
+  allocator,
+  attentionLast,
+  attentionWindow,
+  compose,
+  keys,
+  KvError,
+  mandatory,
+  retain,
+  selector,
+  sum,
+  values,
+  weigher,
+} from '@kv/core';
+import type { Applied, DenseArray, Inputs, Piece } from '@kv/core';
+import { claim, lawsOf } from './law.ts';
+import type { Claim, Claims } from './law.ts';
+import { random, vectors } from './random.ts';
+
+/** What runs a piece on plain arrays of one layer, as core's `apply` and `applyOn` do. */
+export type Apply = (piece: Piece, inputs: Inputs) => Applied | Promise<Applied>;
+
+const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks))();
+const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
+  ops.add(ops.norm(k), ops.mul(ops.norm(v), 3)),
+)();
+const noted = allocator('noted', {}, (plan) => ({ ...plan, notes: [...plan.notes, 'as they were'] }))();
+/** Two signals that pieces read by one name. */
+const signals = [attentionLast, attentionWindow(2)] as const;
+const both = sum(
+  weigher('last', { needs: [signals[0]] }, ({ attention }) => attention)(),
+  weigher('window', { needs: [signals[1]] }, ({ attention }) => attention)(),
+);
+
+interface Case {
+  readonly budget: number;
+  readonly sinks: number;
+  readonly recent: number;
+  readonly keys: DenseArray;
+  readonly values: DenseArray;
+  /** Weights of one row for each of `signals`. */
+  readonly rows: readonly (readonly number[])[];
+}
+const cases: fc.Arbitrary<Case> = fc
+  .record({
+    heads: fc.integer({ min: 1, max: 3 }),
+    slots: fc.integer({ min: 1, max: 8 }),
+    budget: fc.integer({ min: 1, max: 8 }),
+    sinks: fc.nat(4),
+    recent: fc.nat(4),
+    seed: fc.nat(0xffff),
+  })
+  .map(({ heads, slots, seed, ...rest }) => {
+    const next = random(seed),
+      array = (): DenseArray => ({
+        data: Float32Array.from(vectors('spread', heads * slots, 2, next)),
+        shape: [heads, slots, 2],
+      }),
+      row = (): number[] => Array.from({ length: slots }, () => Math.round(next() * 8));
+    return { ...rest, keys: array(), values: array(), rows: [row(), row()] };
+  });
+const text = (x: unknown): string => JSON.stringify(x);
+/** What comes of a call: its result, or the sentence that refuses it. */
+const outcome = async (run: () => Applied | Promise<Applied>): Promise<Applied | KvError> => {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof KvError) return error;
+    throw error;
+  }
+};
+type Property = Claim<Apply>;
+const property =
+  (judge: (apply: Apply, c: Case) => Promise<void>): Property =>
+  (apply) =>
+    fc.asyncProperty(cases, (c) => judge(apply, c));
+
+/** Claims about what runs pieces on plain arrays. */
+export const application = {
+  /** Of given keys and values it keeps what `retain` keeps. */
+  kept: property(async (apply, { budget, keys: k, values: v }) => {
+    const policy = compose(norms, topK),
+      { kept } = await apply(policy, { keys: k, values: v, budget }),
+      { slots } = await retain(policy, { layers: [{ keys: k, values: v }], queryHeads: k.shape[0] }, { budget }),
+      want = slots[0].map((row) => Array.from(row));
+    claim(text(kept) === text(want), () => `expected the slots ${text(want)}, got ${text(kept)}`);
+  }),
+  /** What must stay stays, and more of it than the budget is refused: a budget is never exceeded. */
+  forced: property(async (apply, { budget, sinks, recent, keys: k, values: v }) => {
+    const [, n] = k.shape,
+      must = Array.from({ length: n }, (_, i) => i).filter((i) => i < sinks || i >= n - recent),
+      got = await outcome(() =>
+        apply(compose(norms, mandatory({ sinks, recent }), topK), { keys: k, values: v, budget }),
+      ),
+      fits = must.length <= budget;
+    claim(got instanceof KvError !== fits, () =>
+      got instanceof KvError
+        ? `expected ${must.length} forced slots to fit a budget of ${budget}, got '${got.message}'`
+        : `expected ${must.length} forced slots to be refused at a budget of ${budget}, got ${text(got.kept)}`,
+    );
+    for (const row of got instanceof KvError ? [] : (got.kept ?? []))
+      claim(
+        row.length <= budget && must.every((i) => row.includes(i)),
+        () => `expected ${text(must)} to stay and ${budget} slots at most, got ${text(row)}`,
+      );
+  }),
+  /** What an allocator says of its budgets is told. */
+  told: property(async (apply, { budget, keys: k, values: v }) => {
+    const { notes } = await apply(compose(norms, noted, topK), { keys: k, values: v, budget });
+    claim(text(notes) === text(['as they were']), () => `expected what the allocator said, got ${text(notes)}`);
+  }),
+  /** One array is not taken for two signals that are read by its name; each is, under its own. */
+  apart: property(async (apply, { rows: [last, window] }) => {
+    const one = await outcome(() => apply(both, { attention: [last] }));
+    claim(one instanceof KvError, () => `expected one array for two signals to be refused, got ${text(one)}`);
+    const { scores } = await apply(both, { 'attention.last': [last], 'attention.window(w=2)': [window] }),
+      want = last.map((x, i) => x + window[i]);
+    claim(
+      text(Array.from(scores?.data ?? [])) === text(want),
+      () => `expected the sums ${text(want)}, got ${text(scores)}`,
+    );
+  }),
+} satisfies Claims<Apply>;
+
+/** The laws of what runs pieces on plain arrays. */
+export const applyLaws = lawsOf(application);
