@@ -1,7 +1,7 @@
 // @kv/models against node-llama-cpp on the same GGUF and the same prompt, turn by turn on one machine.
 //   node bench/peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
-//     [--tokens 512,1024] [--out peers]
-// --tokens runs the full cache alone, at these lengths.
+//     [--tokens 512,1024 [--budget 512]] [--out peers]
+// --tokens takes these lengths for the four rows, with the full cache and, where --budget is given, with it too.
 // Turns stand --pause seconds apart, for a machine that others share.
 // FILE is any prose of 4,097 tokens, by default shared/data/text/tom-sawyer.txt beside the repository.
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
@@ -31,10 +31,12 @@ const {
     peer: { type: 'string' },
     pause: { type: 'string', default: '0' },
     tokens: { type: 'string' },
+    budget: { type: 'string' },
     out: { type: 'string', default: 'peers' },
   },
 });
 if (path === undefined) throw new Error('expected the path of a .gguf file');
+if (values.budget !== undefined && values.tokens === undefined) throw new Error('expected --tokens beside --budget');
 const model = resolve(path),
   threads = Number(values.threads ?? availableParallelism()),
   turns = Number(values.turns);
@@ -101,12 +103,15 @@ function worker(file, config) {
 const ours = worker('ours.mjs', { model, threads, exact: false }),
   peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
 const full = (tokens) => ({ name: `${tokens.toLocaleString('en')} tokens`, tokens });
-const cases = values.tokens?.split(',').map((tokens) => full(Number(tokens))) ?? [
-  full(1024),
-  { name: '1,024 tokens, budget 512', tokens: 1024, budget: 512 },
-  full(4096),
-  { name: '4,096 tokens, budget 512', tokens: 4096, budget: 512 },
-];
+const within = (tokens, budget) => ({ name: `${full(tokens).name}, budget ${budget}`, tokens, budget });
+const cases = (values.tokens ?? '1024,4096')
+  .split(',')
+  .map(Number)
+  .flatMap((tokens) =>
+    values.tokens !== undefined && values.budget === undefined
+      ? [full(tokens)]
+      : [full(tokens), within(tokens, Number(values.budget ?? 512))],
+  );
 const ids = await ours.ask({ encode: text, count: 4096 + 1 });
 if (ids.length < 4097) throw new Error(`expected a text of 4,097 tokens, got ${ids.length}`);
 

@@ -77,7 +77,7 @@ async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
 }
 
 /** The folder of an installed package, looked for upwards from another. */
-function installed(name: string, from: string): string | undefined {
+export function installed(name: string, from: string): string | undefined {
   const folder = join(from, 'node_modules', name),
     above = dirname(from);
   if (existsSync(join(folder, 'package.json'))) return realpathSync(folder);

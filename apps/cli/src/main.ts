@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import { Command, CommanderError } from 'commander';
+import { benchCommand } from './commands/bench.ts';
 import { calibrateCommand } from './commands/calibrate.ts';
 import { chatCommand } from './commands/chat.ts';
 import { explainCommand } from './commands/explain.ts';
@@ -37,6 +38,7 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
     piecesCommand,
     explainCommand,
     papersCommand,
+    benchCommand,
     calibrateCommand,
     exportCommand,
   ])

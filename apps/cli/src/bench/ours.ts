@@ -1,0 +1,69 @@
+import type { Policy } from '@kv/core';
+import { generate, loadModel, Sequence } from '@kv/models';
+import type { Budget, Model } from '@kv/models';
+import { openRuntime } from '../engine.ts';
+import type { EngineChoice } from '../engine.ts';
+import { BLOCK, speedOf, speeds } from './measured.ts';
+import type { Job, Measured } from './measured.ts';
+
+export interface Events {
+  readonly policies: readonly { readonly name: string; readonly policy: Policy }[];
+  readonly budget: Budget;
+}
+
+/** An engine of this project. Nothing for one that turns out to be one of those in `known`. */
+export async function measureOurs(
+  choice: EngineChoice,
+  path: string,
+  cwd: string,
+  job: Job,
+  { policies, budget }: Events,
+  known: ReadonlySet<string>,
+): Promise<Measured | undefined> {
+  const before = process.memoryUsage.rss(),
+    runtime = await openRuntime(choice, cwd, job.threads);
+  let model: Model | undefined;
+  try {
+    model = await loadModel(path, { runtime, signal: job.signal });
+    const { engine } = model;
+    if (known.has(engine)) return undefined;
+    let cache = 0;
+    const speed = await speeds(job, async (ids) => {
+      const start = performance.now(),
+        at: number[] = [];
+      // one token more than there are steps: the first ends the prefill
+      const generation = generate(model!, { ids, block: BLOCK, maxNewTokens: job.decode + 1, signal: job.signal }); // set above
+      for await (const _ of generation) at.push(performance.now());
+      job.signal.throwIfAborted();
+      cache = Math.max(cache, (await generation).report.bytes.peak);
+      return speedOf(ids.length, start, at);
+    });
+    const events: Measured['events'][number][] = [];
+    for (const { name, policy } of policies) {
+      const turns: Measured['events'][number]['turns'][number][] = [];
+      for (let turn = 0; turn < job.turns; turn++) turns.push(await event(model, policy, budget, job));
+      events.push({ policy: name, turns });
+    }
+    return { name: choice, engine, speed, events, memory: { cache, process: process.memoryUsage.rss() - before } };
+  } finally {
+    model?.destroy();
+    runtime.close();
+  }
+}
+
+async function event(
+  model: Model,
+  policy: Policy,
+  budget: Budget,
+  { prompts: [ids], signal }: Job,
+): Promise<Measured['events'][number]['turns'][number]> {
+  const sequence = new Sequence(model);
+  try {
+    await sequence.prefill(ids, { policy, budget, signal });
+    const { prefill, score, settle, compact } = sequence.times,
+      ms = score + settle + compact;
+    return { ms, share: ms / (prefill - ms) };
+  } finally {
+    sequence.destroy();
+  }
+}

@@ -1,0 +1,244 @@
+import { availableParallelism, cpus } from 'node:os';
+import { basename } from 'node:path';
+import { KvError } from '@kv/core';
+import { bytesText } from '@kv/evaluation';
+import { openCheckpoint } from '@kv/models';
+import type { Budget } from '@kv/models';
+import { Command } from 'commander';
+import { measureOurs } from '../bench/ours.ts';
+import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
+import type { Job, Measured } from '../bench/measured.ts';
+import { columns } from '../columns.ts';
+import { hasGpu } from '../device.ts';
+import type { EngineChoice } from '../engine.ts';
+import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
+import { budget, list, oneOf, whole } from '../option-values.ts';
+import { plain } from '../plain.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { readText } from '../run/questions.ts';
+import type { Terminal } from '../terminal.ts';
+
+const ENGINES = ['fast', 'wasm', 'exact', 'webgpu', 'peer'] as const;
+type Name = (typeof ENGINES)[number];
+
+/** Policies whose event is measured. */
+const POLICIES = ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'attendedSentences'];
+/** Lengths of prompts, as far as the model's context has room. */
+const LENGTHS = [1024, 4096];
+
+interface BenchOptions {
+  readonly tokens?: readonly number[];
+  readonly decode: number;
+  readonly turns: number;
+  readonly engines: readonly Name[];
+  readonly policies: readonly string[];
+  readonly budget: Budget;
+  readonly threads?: number;
+  readonly peer?: string;
+  readonly text?: string;
+  readonly json?: true;
+}
+
+/** An engine that was left out, and why. */
+interface Skipped {
+  readonly name: Name;
+  readonly why: string;
+}
+
+/** `kv bench`: what each engine that is installed here takes over a model. */
+export const benchCommand = (terminal: Terminal): Command =>
+  new Command('bench')
+    .description('Measure prefill, decoding, the event of several policies and memory of each engine installed here.')
+    .argument('<model>', MODEL_HELP)
+    .option(
+      '--tokens <lengths>',
+      `lengths of prompts, between commas (by default ${LENGTHS.join(',')}, as far as the context has room)`,
+      list('--tokens', whole('--tokens', { min: 64 })),
+    )
+    .option('--decode <n>', 'tokens that are generated behind each', whole('--decode', { min: 1 }), 48)
+    .option('--turns <n>', 'how often each is measured', whole('--turns', { min: 1 }), 3)
+    .option(
+      '--engines <names>',
+      `which of ${ENGINES.join(',')}; those that are not installed here are named and left out`,
+      list('--engines', oneOf('--engines', ENGINES)),
+      ENGINES,
+    )
+    .option(
+      '--policies <policies>',
+      "policies whose event is measured at the first length, as 'kv run --policy' takes them",
+      list('--policies', (text) => text),
+      POLICIES,
+    )
+    .option('--budget <slots>', 'what their events keep', budget('--budget'), '25%')
+    .option(
+      '--threads <n>',
+      'threads on the CPU (by default as many as there are)',
+      whole('--threads', { min: 1, max: 1024 }),
+    )
+    .option('--peer <folder>', `where ${PEER} is installed, if not in the working folder or above`)
+    .option('--text <file>', 'prose for the prompts (by default made-up sentences)')
+    .option('--json', 'print one object')
+    .action((model: string, options: BenchOptions) => bench(model, options, terminal));
+
+async function bench(model: string, options: BenchOptions, terminal: Terminal): Promise<void> {
+  const { cwd, signal, stderr, stdout } = terminal,
+    { decode, turns, threads } = options,
+    policies = await Promise.all(
+      options.policies.map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
+    ),
+    peer = findPeer(cwd, options.peer),
+    path = await resolveModel(model, terminal),
+    job: Job = { prompts: await prompts(path, options, terminal), decode, turns, threads, signal };
+  const measured: Measured[] = [],
+    skipped: Skipped[] = [];
+  for (const name of options.engines) {
+    const why = await missing(name, path, peer, cwd);
+    if (why !== undefined) {
+      skipped.push({ name, why });
+      continue;
+    }
+    stderr.write(`${name}: measuring\n`);
+    const done =
+      name === 'peer'
+        ? await measurePeer(peer!, checkpointPath(path), job) // not missing
+        : await measureOurs(
+            engineOf(name),
+            path,
+            cwd,
+            job,
+            { policies, budget: options.budget },
+            new Set(measured.map(({ engine }) => engine)),
+          );
+    if (done) measured.push({ ...done, name });
+    else skipped.push({ name, why: 'is an engine above here' });
+  }
+  const machine = {
+    model: basename(model),
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: availableParallelism(),
+    node: process.version,
+    turns,
+  };
+  stdout.write(
+    options.json
+      ? `${JSON.stringify({ ...machine, engines: measured, skipped })}\n`
+      : sheet(machine, measured, skipped),
+  );
+}
+
+const engineOf = (name: Exclude<Name, 'peer'>): EngineChoice => (name === 'webgpu' ? 'webgpu-resident' : name);
+
+/** Why an engine cannot run here, where it cannot. */
+async function missing(name: Name, path: string, peer: string | undefined, cwd: string): Promise<string | undefined> {
+  if (name === 'webgpu' && !(await hasGpu(cwd))) return 'no @kv/gpu-models, or no hardware adapter';
+  if (name !== 'peer') return undefined;
+  if (peer === undefined) return `${PEER} is not installed (--peer names a folder where it is)`;
+  return checkpointPath(path).endsWith('.gguf') ? undefined : 'reads .gguf files alone';
+}
+
+/** Prompts of the lengths asked for, shortest first. */
+async function prompts(
+  path: string,
+  { tokens, decode, text }: BenchOptions,
+  { cwd, signal }: Terminal,
+): Promise<Job['prompts']> {
+  const { config, tokenizer, close } = await openCheckpoint(checkpointPath(path), { signal });
+  await close();
+  const most = config.maxPositions - decode - 1,
+    fitting = LENGTHS.filter((length) => length <= most),
+    lengths = tokens ?? (fitting.length > 0 ? fitting : [most]),
+    longest = Math.max(...lengths);
+  if (longest > most || most < 1)
+    throw new KvError(
+      '--tokens',
+      `expected lengths of at most ${Math.max(0, most)}, which leave room for ${decode + 1} more in the context of ${config.maxPositions}, got ${longest}`,
+    );
+  const prose = text === undefined ? sentences(longest) : readText(text, cwd),
+    { ids } = tokenizer.encode(prose);
+  if (ids.length < longest)
+    throw new KvError('--text', `expected a text of at least ${longest} tokens, got ${ids.length}`);
+  return lengths.toSorted((a, b) => a - b).map((length) => ids.slice(0, length));
+}
+
+const WORDS =
+  'the river was wide and a boy told his old friend that rain would come before they saw any light again'.split(' ');
+
+/** At least so many tokens of sentences: every word is one at least. */
+function sentences(tokens: number): string {
+  const out: string[] = [];
+  let state = 1;
+  for (let word = 0; word < tokens; word++) {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    out.push(WORDS[Math.floor((state / 2 ** 32) * WORDS.length)] + (state % 11 === 0 ? '.' : ''));
+  }
+  return out.join(' ');
+}
+
+/** The middle of some numbers, and between what they lie. */
+function spread(numbers: readonly number[], digits: number): string {
+  const all = numbers.toSorted((a, b) => a - b),
+    [least, middle, most] = [all[0], all[Math.floor(all.length / 2)], all[all.length - 1]];
+  const text = middle.toFixed(digits);
+  return all.length === 1 ? text : `${text} (${least.toFixed(digits)}-${most.toFixed(digits)})`;
+}
+
+function sheet(
+  {
+    model,
+    cpu,
+    cores,
+    node,
+    turns,
+  }: Readonly<Record<'model' | 'cpu' | 'node', string>> & {
+    readonly cores: number;
+    readonly turns: number;
+  },
+  measured: readonly Measured[],
+  skipped: readonly Skipped[],
+): string {
+  const speeds = measured.flatMap(({ name, speed }) =>
+    speed.map(({ tokens, turns }) => [
+      name,
+      String(tokens),
+      spread(
+        turns.map(({ prefill }) => prefill),
+        0,
+      ),
+      spread(
+        turns.map(({ decode }) => decode),
+        1,
+      ),
+    ]),
+  );
+  const events = measured.flatMap(({ name, events }) =>
+    events.map(({ policy, turns }) => [
+      name,
+      policy,
+      spread(
+        turns.map(({ share }) => 100 * share),
+        2,
+      ),
+      spread(
+        turns.map(({ ms }) => ms),
+        1,
+      ),
+    ]),
+  );
+  const memory = measured.map(({ name, memory: { cache, process } }) => [
+    name,
+    cache === undefined ? '' : bytesText(cache),
+    bytesText(Math.max(0, process)),
+  ]);
+  const tables = [
+    columns([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3])),
+    ...(events.length === 0
+      ? []
+      : [columns([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]))]),
+    columns([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2])),
+    [
+      ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),
+      ...skipped.map(({ name, why }) => `${name} left out: ${why}`),
+    ].join('\n'),
+  ];
+  return `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns, one engine after the other, which uses memory again that the one before gave back\n\n${tables.join('\n\n')}\n`;
+}
