@@ -70,11 +70,12 @@ async function show() {
   try {
     const answer = await fetch('/status', { headers: key() });
     if (!answer.ok) return;
-    const { model, engine, policy, prompts, memory } = await answer.json();
+    const { model, engine, policy, prompts, memory, weights } = await answer.json();
     const rows = {
       Model: model, Engine: engine, Policy: policy,
       Running: prompts.answering + ' answered, ' + prompts.reading + ' read, ' + prompts.waiting + ' waiting',
       Memory: bytes(memory.promised) + ' promised of ' + bytes(memory.limit) + ', ' + bytes(memory.prefixes) + ' of prefixes',
+      ...(weights === undefined ? {} : { Weights: bytes(weights) + ' beside it' }),
     };
     at('state').replaceChildren(...Object.entries(rows).flatMap(([name, value]) => {
       const [dt, dd] = [document.createElement('dt'), document.createElement('dd')];
