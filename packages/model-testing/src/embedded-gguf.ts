@@ -1,5 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { dirname, resolve } from 'node:path';
 import { readTensorFile } from '@kv/core';
 import { bool, f32, i32, join, kind, list, string, u32, writeGguf, type Value } from './gguf-file.ts';
 
@@ -37,8 +38,8 @@ const LAYER: Readonly<Record<string, string>> = {
 
 /** Writes `@kv/model-embedded` as a GGUF file of f32, as llama.cpp's converter would (5 MB). */
 export function writeEmbeddedGguf(path: string): string {
-  const read = (file: string): Uint8Array =>
-      readFileSync(createRequire(import.meta.url).resolve(`@kv/model-embedded/${file}`)),
+  const folder = dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json')),
+    read = (file: string): Uint8Array => readFileSync(resolve(folder, file)),
     json = (file: string): unknown => JSON.parse(new TextDecoder().decode(read(file))),
     config = json('config.json') as Config,
     names = new Map([

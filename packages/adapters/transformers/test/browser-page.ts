@@ -12,6 +12,8 @@ export interface Asked {
 }
 /** What they answer, as plain numbers. */
 export interface Answered {
+  /** What the model writes without a policy. */
+  readonly alone: readonly number[];
   readonly tokens: readonly number[];
   /** The likeliest token after another one, for a fork of the cache and for the cache after one more event. */
   readonly next: readonly number[];
@@ -23,7 +25,7 @@ export interface Answered {
 
 declare global {
   /** Called by the test. */
-  var adapted: (asked: Asked) => Promise<Answered>;
+  var underPolicy: (asked: Asked) => Promise<Answered>;
 }
 
 /** A generation, one more event of its cache, and a fork that does not see it. */
@@ -57,6 +59,7 @@ export async function answered(folder: string, { text, policy, device, block }: 
       return (logits.data as Float32Array).indexOf(Math.max(...(logits.data as Float32Array)));
     };
   return {
+    alone: await generated(model, inputs, { max_new_tokens: 10 }),
     tokens: await generated(kept, inputs, { max_new_tokens: 10 }),
     next: [await next(fork), await next(cache)],
     kept: stats.kept,
@@ -72,5 +75,5 @@ if (typeof document === 'object') {
   env.localModelPath = '/';
   const { wasm } = env.backends.onnx;
   if (wasm) wasm.wasmPaths = `${here}ort/`;
-  globalThis.adapted = (asked) => answered('model', asked);
+  globalThis.underPolicy = (asked) => answered('model', asked);
 }
