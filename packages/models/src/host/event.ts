@@ -1,5 +1,5 @@
 import { isState, replacements, runEvent, settle } from '@kv/core';
-import type { AnySignal, At, Backend, Compiled, Draft, EventLayer, Plan, Replaced, State } from '@kv/core';
+import type { AnySignal, At, Backend, Compiled, EventLayer, Plan, Replaced, State } from '@kv/core';
 import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
 import type { StateStore } from './store.ts';
