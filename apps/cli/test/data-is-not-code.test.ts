@@ -63,3 +63,46 @@ it.each([
   expect(code).toBe(0);
   expect(existsSync(ran)).toBe(false);
 });
+
+it('a request names the catalogue and what --pieces names, and runs no other code', async () => {
+  const hostile = [
+    './evil.mjs',
+    '"./evil.mjs" ∘ topK',
+    'sum(knorm,"./evil.mjs") ∘ topK',
+    pathToFileURL(join(cwd, 'evil.mjs')).href,
+    join(cwd, 'evil.mjs'),
+    'evil',
+    'evil:anything ∘ topK',
+    'data:text/javascript,throw 1',
+  ];
+  const asked = async (address: string): Promise<readonly unknown[]> => {
+    const all: unknown[] = [];
+    for (const path of ['completions', 'chat/completions'])
+      for (const policy of ['streaming', ...hostile]) {
+        const answer = await fetch(`${address}/v1/${path}`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify({
+            ...(path === 'completions' ? { prompt: 'x' } : { messages: [{ role: 'user', content: 'x' }] }),
+            ...{ policy, budget: 24, max_tokens: 1 },
+          }),
+        });
+        const { error } = (await answer.json()) as { readonly error?: { readonly param: string } };
+        all.push([policy, answer.status, error?.param]);
+      }
+    return all;
+  };
+  let address: string | undefined, answered: Promise<readonly unknown[]> | undefined;
+  const { code } = await kv(['serve', '--model', model, '--memory', '64MB', '--port', '0', '--device', 'cpu'], {
+    cwd,
+    onWrite: (text, interrupt) => {
+      address ??= /"address":"([^"]+)"/.exec(text)?.[1];
+      if (address !== undefined) answered ??= asked(address).finally(interrupt);
+    },
+  });
+  expect(code).toBe(0);
+  const once = [['streaming', 200, undefined], ...hostile.map((policy) => [policy, 400, 'policy'])];
+  expect((await answered)?.slice(0, once.length)).toEqual(once);
+  expect((await answered)?.slice(once.length + 1)).toEqual(once.slice(1));
+  expect(existsSync(ran)).toBe(false);
+});

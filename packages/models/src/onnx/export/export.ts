@@ -55,35 +55,93 @@ async function write(
   folder: string,
   { forms, positions, attention, inside }: Required<ExportOptions>,
 ): Promise<readonly string[]> {
-  const { join } = builtin('node:path'),
-    { mkdirSync, writeFileSync, renameSync } = builtin('node:fs'),
-    written: string[] = [],
-    external: Record<string, number> = {};
-  mkdirSync(join(folder, 'onnx'), { recursive: true });
-  const put = (file: string, content: string | Uint8Array): void => {
-    const part = join(folder, `${file}.part`);
-    writeFileSync(part, content);
-    renameSync(part, join(folder, file));
-    written.push(file);
-  };
-  for (const form of forms) {
-    const file = FILES[form],
-      beside = weightBytes(checkpoint.config, form) > inside ? besideFiles(join(folder, 'onnx'), file) : undefined;
-    try {
-      put(
-        `onnx/${file}`,
-        await decoderGraph(checkpoint.config, checkpoint.weights, { form, positions, attention, store: beside?.store }),
-      );
-    } finally {
-      beside?.close();
+  const { mkdirSync } = builtin('node:fs'),
+    external: Record<string, number> = {},
+    parts = partsIn(folder);
+  mkdirSync(`${folder}/onnx`, { recursive: true });
+  try {
+    for (const form of forms) {
+      const file = FILES[form],
+        beside = weightBytes(checkpoint.config, form) > inside ? besideFiles(parts, file) : undefined,
+        graph = await decoderGraph(checkpoint.config, checkpoint.weights, {
+          form,
+          positions,
+          attention,
+          store: beside?.store,
+        });
+      parts.put(`onnx/${file}`, graph);
+      if (beside) external[file] = beside.names.length;
     }
-    if (!beside) continue;
-    external[file] = beside.names.length;
-    written.push(...beside.names.map((other) => `onnx/${other}`));
+    for (const [file, text] of await checkpoint.hubFiles())
+      parts.put(file, file === 'config.json' ? withExternal(text, external) : text);
+    return parts.move();
+  } finally {
+    parts.drop();
   }
-  for (const [file, text] of await checkpoint.hubFiles())
-    put(file, file === 'config.json' ? withExternal(text, external) : text);
-  return written;
+}
+
+/** Files of a folder that are written beside their places, and moved there when all of them are whole. */
+interface Parts {
+  /** Begins a file. */
+  begin(name: string): void;
+  /** Adds to the file that was begun last. */
+  add(bytes: Uint8Array): void;
+  put(name: string, content: string | Uint8Array): void;
+  /** All of them, in their places. */
+  move(): readonly string[];
+  /** Lets go of what is not in its place. */
+  drop(): void;
+}
+function partsIn(folder: string): Parts {
+  const { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } = builtin('node:fs'),
+    names: string[] = [],
+    part = (name: string): string => `${folder}/${name}.part`;
+  let file: number | undefined;
+  const end = (): void => {
+    if (file === undefined) return;
+    const whole = file;
+    file = undefined;
+    try {
+      fsyncSync(whole);
+    } finally {
+      closeSync(whole);
+    }
+  };
+  const begin = (name: string): void => {
+    end();
+    file = openSync(part(name), 'w');
+    names.push(name);
+  };
+  const add = (bytes: Uint8Array): void => {
+    // a file was begun
+    for (let done = 0; done < bytes.length; )
+      done += writeSync(file!, bytes, done, Math.min(bytes.length - done, 2 ** 30));
+  };
+  return {
+    begin,
+    add,
+    put(name, content) {
+      begin(name);
+      add(typeof content === 'string' ? new TextEncoder().encode(content) : content);
+    },
+    move() {
+      end();
+      const moved = [...names];
+      for (const name of moved) {
+        renameSync(part(name), `${folder}/${name}`);
+        names.shift();
+      }
+      return moved;
+    },
+    drop() {
+      try {
+        end();
+        for (const name of names) rmSync(part(name), { force: true });
+      } catch {
+        // a disk that fails keeps the parts; the next export takes their places
+      }
+    },
+  };
 }
 
 /** config.json with what transformers.js must know of files beside models, and nothing that an older one said of it. */
@@ -96,33 +154,25 @@ function withExternal(text: string, external: Readonly<Record<string, number>>):
 
 /** Files `FILE_data`, `FILE_data_1`, ... that take tensors one after the other. */
 function besideFiles(
-  folder: string,
+  parts: Parts,
   model: string,
-): { readonly names: readonly string[]; store(bytes: Uint8Array): Stored | undefined; close(): void } {
-  const { closeSync, openSync, writeSync } = builtin('node:fs'),
-    { join } = builtin('node:path'),
-    names: string[] = [];
-  let to: number | undefined,
-    size = 0;
-  const close = (): void => {
-    if (to !== undefined) closeSync(to);
-    to = undefined;
-  };
+): { readonly names: readonly string[]; store(bytes: Uint8Array): Stored | undefined } {
+  const names: string[] = [];
+  let size = 0;
   return {
     names,
-    close,
     store(bytes) {
       if (bytes.length < 1024) return undefined;
-      if (to === undefined || size + bytes.length > MOST_BESIDE) {
-        close();
+      if (names.length === 0 || size + bytes.length > MOST_BESIDE) {
         names.push(`${model}_data${names.length === 0 ? '' : `_${names.length}`}`);
-        to = openSync(join(folder, names[names.length - 1]), 'w');
+        parts.begin(`onnx/${names[names.length - 1]}`);
         size = 0;
       }
-      const offset = size;
-      for (let done = 0; done < bytes.length; )
-        done += writeSync(to, bytes, done, Math.min(bytes.length - done, 2 ** 30), offset + done);
-      size += bytes.length + (-bytes.length & 63);
+      const offset = size,
+        rest = -bytes.length & 63;
+      parts.add(bytes);
+      parts.add(new Uint8Array(rest));
+      size += bytes.length + rest;
       return { file: names[names.length - 1], offset, length: bytes.length };
     },
   };
@@ -145,6 +195,9 @@ async function writable<T>(folder: string, run: () => Promise<T>): Promise<T> {
   } catch (cause) {
     const { code, syscall } = cause as NodeJS.ErrnoException;
     if (code === undefined || syscall === undefined) throw cause;
-    throw new KvError(folder, `expected a folder that can be written, got ${code}`);
+    throw new KvError(
+      folder,
+      `expected a folder that can be written, got ${code}: each file there is whole, make room or choose another place and export again`,
+    );
   }
 }
