@@ -27,7 +27,7 @@ export function boxed(text: string): string | undefined {
  */
 export function sameMath(a: string, b: string): boolean {
   const [x, y] = [plainMath(a), plainMath(b)];
-  return x === y || (valueOf(x) !== undefined && valueOf(x) === valueOf(y));
+  return x === y || (numberOf(x) !== undefined && numberOf(x) === numberOf(y));
 }
 
 const plainMath = (text: string): string =>
@@ -43,7 +43,7 @@ const plainMath = (text: string): string =>
     .replace(/\.$/, '');
 
 /** Of a number or a fraction of two. */
-function valueOf(text: string): number | undefined {
+function numberOf(text: string): number | undefined {
   const [, sign, over, under] =
     /^(-?)\\frac\{(-?\d+)\}\{(-?\d+)\}$/.exec(text) ?? /^(-?)(\d+)\/(\d+)$/.exec(text) ?? [];
   if (over !== undefined) return ((sign === '-' ? -1 : 1) * Number(over)) / Number(under);
