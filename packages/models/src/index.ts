@@ -24,6 +24,7 @@ export { configFromGguf } from './checkpoint/gguf-config.ts';
 export { openCheckpoint } from './checkpoint/load.ts';
 export type { Checkpoint, OpenOptions } from './checkpoint/load.ts';
 export type { DownloadOptions } from './checkpoint/download.ts';
+export { parseJson } from './checkpoint/json.ts';
 export { readGguf } from './checkpoint/gguf.ts';
 export type { GgufFile } from './checkpoint/gguf.ts';
 export type { GgufMetadata, GgufValue } from './checkpoint/gguf-metadata.ts';
