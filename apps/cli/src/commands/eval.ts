@@ -1,6 +1,5 @@
 import { resolve } from 'node:path';
 import {
-  cellExperiment,
   checkWritable,
   generatingOf,
   readSweep,
@@ -12,11 +11,9 @@ import {
 } from '@kv/evaluation';
 import type { CellResult, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
+import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
-import { deviceOption } from '../device.ts';
-import { chooseEngine, engineOption } from '../engine.ts';
-import { machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { plain } from '../plain.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -27,12 +24,9 @@ interface Flags {
 
 /** `kv eval`: policies x models x tasks x budgets x seeds. */
 export const evalCommand = (terminal: Terminal): Command =>
-  new Command('eval')
+  onMachine(new Command('eval'))
     .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
     .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
-    .option(...engineOption('exact'))
-    .option(...deviceOption)
-    .option(...workersOption)
     .option('--csv <file>', 'write the rows as CSV')
     .option('--json <file>', 'write rows and samples as JSON')
     .action(async (file: string, { csv, json }: Flags, command: Command) => {
@@ -40,31 +34,18 @@ export const evalCommand = (terminal: Terminal): Command =>
         path = resolve(cwd, file),
         sweep = readSweep(path, plain(file));
       for (const out of [csv, json]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
-      const machine = machineOf(command, await chooseEngine(command, cwd, false)),
-        naming = namingOf(terminal),
+      const bench = await cellBench(command, terminal),
         rows: SweepRow[] = [],
         samples: Record<string, readonly CellResult[]> = {};
       for (const model of sweep.models) {
-        const found = await subjectOf(model, machine, terminal),
+        const found = await bench.subject(model),
           tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
         const came = await sweepModel(
           model,
           sweep,
           tasks,
-          async (cells) => {
-            const options = { name: 'cells', tasks, generating: generatingOf(sweep), policies: sweep.policies, cells },
-              ran = await run(
-                await cellExperiment(found.subject, options, naming),
-                found.path,
-                machine,
-                undefined,
-                terminal,
-                true,
-              );
-            if (!ran) throw new Error('stopped');
-            return ran.result;
-          },
-          naming.names,
+          (cells) => bench.answers(found, { tasks, generating: generatingOf(sweep), policies: sweep.policies, cells }),
+          bench.naming.names,
         );
         rows.push(...came.rows);
         samples[model] = came.samples;

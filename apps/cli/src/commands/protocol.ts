@@ -1,7 +1,6 @@
 import { relative, resolve } from 'node:path';
 import {
   branch,
-  cellExperiment,
   confirm,
   generatingOf,
   openLedger,
@@ -14,11 +13,9 @@ import {
 } from '@kv/evaluation';
 import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
 import { Command } from 'commander';
+import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
-import { deviceOption } from '../device.ts';
-import { chooseEngine, engineOption } from '../engine.ts';
-import { machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { plain } from '../plain.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -35,12 +32,6 @@ export const protocolCommand = (terminal: Terminal): Command => {
       stdout.write(`${JSON.stringify(value, undefined, 1)}\n`);
     },
     at = (file: string): [path: string, called: string] => [resolve(cwd, file), plain(file)];
-  const running = (command: Command): Command =>
-    command
-      .option(...engineOption('exact'))
-      .option(...deviceOption)
-      .option(...workersOption);
-
   const split = new Command('split')
     .description('Split ids by md5 mod 5: 0 and 1 to choose on (dev), the others to confirm on.')
     .requiredOption('--ids <file>', 'a JSON array of ids')
@@ -51,7 +42,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       else stdout.write(`dev: ${dev.length}\nconfirm: ${held.length}\n`);
     });
 
-  const probing = running(new Command('probe'))
+  const probing = onMachine(new Command('probe'))
     .description('Try every weight of a plan on ids to choose on, at the mean cache of its base.')
     .argument('<plan>', 'a JSON file: tasks, models, budgets, base, candidate, lambdas')
     .option('--ids <file>', 'only these ids, a JSON array; one to confirm on is refused')
@@ -64,7 +55,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       else stdout.write(probeText(found));
     });
 
-  const confirming = running(new Command('confirm'))
+  const confirming = onMachine(new Command('confirm'))
     .description('Run the chosen weight of a plan on ids to confirm on: once, written with its hash.')
     .argument('<plan>', 'the plan that was probed')
     .option(...json)
@@ -92,38 +83,27 @@ export const protocolCommand = (terminal: Terminal): Command => {
   const ledgerOf = ({ confirm: ids }: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), ids);
 
   async function bedOf({ plan, problems }: Protocolled, command: Command): Promise<Bed> {
-    const machine = machineOf(command, await chooseEngine(command, cwd, false)),
-      naming = namingOf(terminal),
-      found = new Map<string, ReturnType<typeof subjectOf>>();
-    const subject = (name: string): ReturnType<typeof subjectOf> => {
+    const bench = await cellBench(command, terminal),
+      found = new Map<string, ReturnType<typeof bench.subject>>();
+    const subject = (name: string): ReturnType<typeof bench.subject> => {
       const source = plan.models.find((one) => one.name === name)!.model, // of the plan
-        known = found.get(name) ?? subjectOf(source, machine, terminal);
+        known = found.get(name) ?? bench.subject(source);
       found.set(name, known);
       return known;
     };
     return {
-      names: naming.names,
+      names: bench.naming.names,
       identity: async (name) => {
         const { fingerprint, engine } = (await subject(name)).subject;
         return `${fingerprint} on ${engine}`;
       },
-      run: async (name, cells) => {
-        const { path, subject: model } = await subject(name),
-          experiment = await cellExperiment(
-            model,
-            {
-              name: 'cells',
-              tasks: { [TASK]: problems },
-              generating: generatingOf(plan),
-              policies: [plan.base, plan.candidate.replaceAll('{lambda}', '1')],
-              cells,
-            },
-            naming,
-          ),
-          ran = await run(experiment, path, machine, undefined, terminal, true);
-        if (!ran) throw new Error('stopped');
-        return ran.result;
-      },
+      run: async (name, cells) =>
+        bench.answers(await subject(name), {
+          tasks: { [TASK]: problems },
+          generating: generatingOf(plan),
+          policies: [plan.base, plan.candidate.replaceAll('{lambda}', '1')],
+          cells,
+        }),
     };
   }
 
