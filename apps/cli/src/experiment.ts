@@ -84,13 +84,14 @@ export interface Ran<T> {
   readonly seconds: number | undefined;
 }
 
-/** Runs an experiment in threads, with its results in `.kv`; nothing where Ctrl-C came first, and that is said. */
+/** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there); nothing where Ctrl-C came first, and that is said. */
 export async function run<J, R, T>(
   experiment: Experiment<J, R, T>,
   path: string,
   { engine, workers }: Machine,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
+  quiet = false,
 ): Promise<Ran<T> | undefined> {
   const what = experiment.work.kind,
     started = performance.now(),
@@ -113,7 +114,10 @@ export async function run<J, R, T>(
       found = done;
       file = jobs.path;
       const known = relative(cwd, file);
-      if (done === total && total > 0) stderr.write(`${what}: all results are in ${known}; --fresh measures again\n`);
+      if (quiet) {
+        // one of several runs over one file
+      } else if (done === total && total > 0)
+        stderr.write(`${what}: all results are in ${known}; --fresh measures again\n`);
       else if (done > 0) stderr.write(`${what}: continues ${known}\n`);
       if (done < total) progress = startProgress(what, stderr, total, done);
     },

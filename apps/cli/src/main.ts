@@ -4,11 +4,13 @@ import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { calibrateCommand } from './commands/calibrate.ts';
 import { chatCommand } from './commands/chat.ts';
+import { evalCommand } from './commands/eval.ts';
 import { explainCommand } from './commands/explain.ts';
 import { exportCommand } from './commands/export.ts';
 import { needleCommand } from './commands/needle.ts';
 import { papersCommand } from './commands/papers.ts';
 import { piecesCommand } from './commands/pieces.ts';
+import { protocolCommand } from './commands/protocol.ts';
 import { runCommand } from './commands/run.ts';
 import { serveCommand } from './commands/serve.ts';
 import { oneSentence } from './one-sentence.ts';
@@ -39,11 +41,13 @@ export async function main(argv: readonly string[], terminal: Terminal): Promise
     explainCommand,
     papersCommand,
     benchCommand,
+    protocolCommand,
+    evalCommand,
     calibrateCommand,
     exportCommand,
   ])
     program.addCommand(command(terminal));
-  for (const command of [program, ...program.commands]) {
+  for (const command of [program, ...program.commands.flatMap((one) => [one, ...one.commands])]) {
     command.exitOverride().configureOutput({ writeOut: (text) => terminal.stdout.write(text), writeErr: () => {} });
   }
   try {

@@ -23,3 +23,5 @@ export { grade, graderNames, postprocess } from './graders.ts';
 export type { Grade, GraderName } from './graders.ts';
 export { interpolate } from './interpolate.ts';
 export type { Problem } from './problem.ts';
+export { generated, generatedTasks } from './generated.ts';
+export type { GeneratedOptions, GeneratedTask } from './generated.ts';

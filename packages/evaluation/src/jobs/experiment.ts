@@ -1,3 +1,4 @@
+import type { CellWork } from '../cells/run-cell.ts';
 import type { NeedleSettings } from '../needle/settings.ts';
 import type { Plan } from '../papers/types.ts';
 import { runPool } from './pool.ts';
@@ -7,6 +8,7 @@ import { openStore } from './store.ts';
 /** What jobs are about, as plain data that a thread can be handed. */
 export type Work =
   | { readonly kind: 'needle'; readonly settings: NeedleSettings }
+  | ({ readonly kind: 'cells' } & CellWork)
   | { readonly kind: 'papers'; readonly plan: Plan; readonly seed: number; readonly embedded: boolean };
 
 /** A table or a study as jobs, each with a result that JSON can hold. */

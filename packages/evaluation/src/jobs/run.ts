@@ -1,4 +1,6 @@
 import { heldOutBook, sentencesOf } from '@kv/tasks';
+import { cellRunner } from '../cells/run-cell.ts';
+import type { Cell } from '../cells/types.ts';
 import { runJob } from '../needle/run-job.ts';
 import type { NeedleJob } from '../needle/settings.ts';
 import type { PaperJob } from '../papers/jobs.ts';
@@ -10,6 +12,10 @@ import type { Runner } from './pool.ts';
 
 /** Runs the jobs of some work. */
 export async function runOf(work: Work, bench: Bench): Promise<(job: unknown) => Promise<unknown>> {
+  if (work.kind === 'cells') {
+    const run = cellRunner(bench, work);
+    return (job) => run(job as Cell);
+  }
   const book = await heldOutBook(),
     sentences = sentencesOf(book);
   if (work.kind === 'needle')

@@ -1,0 +1,88 @@
+import { resolve } from 'node:path';
+import {
+  checkWritable,
+  generatingOf,
+  readSweep,
+  sweepCsv,
+  sweepJson,
+  sweepModel,
+  sweepTasks,
+  writeWhole,
+} from '@kv/evaluation';
+import type { CellResult, SweepRow } from '@kv/evaluation';
+import { Command } from 'commander';
+import { cellBench, onMachine } from '../cells.ts';
+import { colors as pc } from '../colors.ts';
+import { columns } from '../columns.ts';
+import { plain } from '../plain.ts';
+import type { Terminal } from '../terminal.ts';
+
+interface Flags {
+  readonly csv?: string;
+  readonly json?: string;
+}
+
+/** `kv eval`: policies x models x tasks x budgets x seeds. */
+export const evalCommand = (terminal: Terminal): Command =>
+  onMachine(new Command('eval'))
+    .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
+    .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
+    .option('--csv <file>', 'write the rows as CSV')
+    .option('--json <file>', 'write rows and samples as JSON')
+    .action(async (file: string, { csv, json }: Flags, command: Command) => {
+      const { cwd, stdout } = terminal,
+        path = resolve(cwd, file),
+        sweep = readSweep(path, plain(file));
+      for (const out of [csv, json]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+      const bench = await cellBench(command, terminal),
+        rows: SweepRow[] = [],
+        samples: Record<string, readonly CellResult[]> = {};
+      for (const model of sweep.models) {
+        const found = await bench.subject(model),
+          tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
+        const came = await sweepModel(
+          model,
+          sweep,
+          tasks,
+          (cells) => bench.answers(found, { tasks, generating: generatingOf(sweep), policies: sweep.policies, cells }),
+          bench.naming.names,
+        );
+        rows.push(...came.rows);
+        samples[model] = came.samples;
+      }
+      stdout.write(`${sweepText(rows)}\n`);
+      if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
+      if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson({ format: 1, rows, samples }), plain(json));
+    });
+
+const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
+
+function sweepText(rows: readonly SweepRow[]): string {
+  const head = [
+    'model',
+    'task',
+    'policy',
+    'budget',
+    'right',
+    'Wilson 95 %',
+    'unparsed',
+    'mean slots',
+    'peak',
+    'n',
+    'shortfall',
+  ];
+  const lines = rows.map(({ model, task, policy, budget = 'all', slots, matched, interval, ...row }) => [
+    plain(model),
+    plain(task),
+    policy,
+    `${budget}${slots === undefined || slots === budget ? '' : ` as ${slots}`}${matched === false ? ' (not matched)' : ''}`,
+    percent(row.accuracy),
+    interval ? `${percent(interval.low)} to ${percent(interval.high)}` : '',
+    percent(row.unparsed),
+    row.meanSlots.toFixed(1),
+    String(row.peakSlots),
+    String(row.samples),
+    percent(row.shortfall),
+  ]);
+  return columns([head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]));
+}

@@ -1,0 +1,180 @@
+import { relative, resolve } from 'node:path';
+import {
+  branch,
+  confirm,
+  generatingOf,
+  openLedger,
+  probe,
+  readIds,
+  readProtocol,
+  splitIds,
+  TASK,
+  tuningIds,
+} from '@kv/evaluation';
+import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
+import { Command } from 'commander';
+import { cellBench, onMachine } from '../cells.ts';
+import { colors as pc } from '../colors.ts';
+import { columns } from '../columns.ts';
+import { plain } from '../plain.ts';
+import type { Terminal } from '../terminal.ts';
+
+interface Flags {
+  readonly ids?: string;
+  readonly json?: true;
+}
+
+/** `kv protocol`: a weight chosen on one part of the problems and confirmed, once, on the other. */
+export const protocolCommand = (terminal: Terminal): Command => {
+  const { cwd, stdout, stderr } = terminal,
+    json = ['--json', 'print JSON'] as const,
+    print = (value: unknown): void => {
+      stdout.write(`${JSON.stringify(value, undefined, 1)}\n`);
+    },
+    at = (file: string): [path: string, called: string] => [resolve(cwd, file), plain(file)];
+  const split = new Command('split')
+    .description('Split ids by md5 mod 5: 0 and 1 to choose on (dev), the others to confirm on.')
+    .requiredOption('--ids <file>', 'a JSON array of ids')
+    .option(...json)
+    .action(({ ids, json: asJson }: Flags & { ids: string }) => {
+      const { dev, confirm: held } = splitIds(readIds(...at(ids)));
+      if (asJson) print({ dev, confirm: held });
+      else stdout.write(`dev: ${dev.length}\nconfirm: ${held.length}\n`);
+    });
+
+  const probing = onMachine(new Command('probe'))
+    .description('Try every weight of a plan on ids to choose on, at the mean cache of its base.')
+    .argument('<plan>', 'a JSON file: tasks, models, budgets, base, candidate, lambdas')
+    .option('--ids <file>', 'only these ids, a JSON array; one to confirm on is refused')
+    .option(...json)
+    .action(async (plan: string, { ids, json: asJson }: Flags, command: Command) => {
+      const protocol = readProtocol(...at(plan)),
+        asked = ids === undefined ? protocol.dev : tuningIds(readIds(...at(ids)), protocol, plain(ids)),
+        found = await probe(protocol, asked, await bedOf(protocol, command), ledgerOf(protocol));
+      if (asJson) print(found);
+      else stdout.write(probeText(found));
+    });
+
+  const confirming = onMachine(new Command('confirm'))
+    .description('Run the chosen weight of a plan on ids to confirm on: once, written with its hash.')
+    .argument('<plan>', 'the plan that was probed')
+    .option(...json)
+    .action(async (plan: string, { json: asJson }: Flags, command: Command) => {
+      const protocol = readProtocol(...at(plan)),
+        ledger = ledgerOf(protocol),
+        found = await confirm(protocol, await bedOf(protocol, command), ledger);
+      if (found.look > 1)
+        stderr.write(`confirm: look ${found.look} at these ids, which ${relative(cwd, ledger.path)} remembers\n`);
+      if (asJson) print(found);
+      else stdout.write(confirmText(found));
+    });
+
+  const deciding = new Command('branch')
+    .description('Say which branch of the rule the confirmation of a plan comes to.')
+    .argument('<plan>', 'the plan that was confirmed')
+    .option(...json)
+    .action((plan: string, { json: asJson }: Flags) => {
+      const protocol = readProtocol(...at(plan)),
+        found = branch(protocol, ledgerOf(protocol));
+      if (asJson) print(found);
+      else stdout.write(branchText(found));
+    });
+
+  const ledgerOf = ({ confirm: ids }: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), ids);
+
+  async function bedOf({ plan, problems }: Protocolled, command: Command): Promise<Bed> {
+    const bench = await cellBench(command, terminal),
+      found = new Map<string, ReturnType<typeof bench.subject>>();
+    const subject = (name: string): ReturnType<typeof bench.subject> => {
+      const source = plan.models.find((one) => one.name === name)!.model, // of the plan
+        known = found.get(name) ?? bench.subject(source);
+      found.set(name, known);
+      return known;
+    };
+    return {
+      names: bench.naming.names,
+      identity: async (name) => {
+        const { fingerprint, engine } = (await subject(name)).subject;
+        return `${fingerprint} on ${engine}`;
+      },
+      run: async (name, cells) =>
+        bench.answers(await subject(name), {
+          tasks: { [TASK]: problems },
+          generating: generatingOf(plan),
+          policies: [plan.base, plan.candidate.replaceAll('{lambda}', '1')],
+          cells,
+        }),
+    };
+  }
+
+  return [split, probing, confirming, deciding].reduce(
+    (command, step) => command.addCommand(step),
+    new Command('protocol').description(
+      'Choose a weight on one part of the problems and confirm it, once, on the other, at equal mean cache.',
+    ),
+  );
+};
+
+const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(2)}`;
+const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  columns([head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)));
+const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): readonly string[] => [
+  `${(100 * accuracy).toFixed(1)} %`,
+  `${(100 * unparsed).toFixed(1)} %`,
+  meanSlots.toFixed(1),
+  String(peakSlots),
+];
+const ARM = ['right', 'unparsed', 'mean slots', 'peak'] as const;
+
+function probeText({ ids, lambda, gains, cells }: ProbeOutcome): string {
+  const rows = cells.flatMap(({ model, budget, base, arms }) => [
+    [plain(model), String(budget), 'base', ...armCells(base), ''],
+    ...arms.map((arm) => [
+      plain(model),
+      `${arm.slots}${arm.matched ? '' : ' (not matched)'}`,
+      String(arm.lambda),
+      ...armCells(arm),
+      points(arm.gain),
+    ]),
+  ]);
+  const means = gains.map(({ lambda: at, gain }) => `${at}: ${points(gain)}`).join(', ');
+  return `${table(['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${ids} ids: ${means}\nlambda: ${lambda}\n`;
+}
+
+function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome): string {
+  const rows = cells.flatMap(({ model, budget, base, candidate, matched, difference, low, high, p, bonferroni }) => [
+    [plain(model), String(budget), 'base', ...armCells(base), '', '', '', ''],
+    [
+      plain(model),
+      `${candidate.budget}${matched ? '' : ' (not matched)'}`,
+      'candidate',
+      ...armCells(candidate),
+      points(difference),
+      `[${points(low)}, ${points(high)}]`,
+      p.toFixed(4),
+      bonferroni.toFixed(4),
+    ],
+  ]);
+  return `${table(['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n`;
+}
+
+const branchText = ({
+  branch: letter,
+  primaryGains,
+  secondMeanPositive,
+  noSecondLoss,
+  noLoss,
+  passed,
+  config,
+  lambda,
+  looks,
+}: ReturnType<typeof branch>): string => {
+  const yes = (is: boolean): string => (is ? 'yes' : 'no');
+  return `branch ${pc.bold(letter)}
+a primary cell gains, p < .05: ${yes(primaryGains)}
+second cells gain on average: ${yes(secondMeanPositive)}
+no second cell loses, p < .05: ${yes(noSecondLoss)} (no cell at all: ${yes(noLoss)})
+cells that gain after Bonferroni: ${passed}
+lambda ${lambda}; configuration ${config}; looks at these ids: ${looks}
+`;
+};

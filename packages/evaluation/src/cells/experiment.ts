@@ -1,0 +1,78 @@
+import { compile, KvError } from '@kv/core';
+import type { Budget } from '@kv/models';
+import type { Experiment } from '../jobs/experiment.ts';
+import { digest } from '../jobs/store.ts';
+import { policyOf } from '../policies.ts';
+import type { Naming } from '../policies.ts';
+import type { Subject } from '../subject.ts';
+import { cellId } from './types.ts';
+import type { Cell, CellResult } from './types.ts';
+import type { CellWork } from './run-cell.ts';
+
+export interface CellOptions extends CellWork {
+  /** Begins the name of the file of results. */
+  readonly name: string;
+  /** All that any cell of this file may have, so that cells of several runs share it. */
+  readonly policies: readonly string[];
+  readonly cells: readonly Cell[];
+}
+
+/**
+ * Cells as an experiment: results of the same weights, problems and options share a file, whatever cells are asked for.
+ * What cannot fit the model's context is refused here.
+ * @throws KvError in one sentence
+ */
+export async function cellExperiment(
+  { name: model, engine, fingerprint, config, tokenizer }: Subject,
+  { name, tasks, generating, policies, cells }: CellOptions,
+  { code }: Pick<Naming, 'code'> = {},
+): Promise<Experiment<Cell, CellResult, readonly CellResult[]>> {
+  const asked = new Set(cells.map(({ task, problem }) => JSON.stringify([task, problem])));
+  for (const [task, problems] of Object.entries(tasks))
+    for (const { id, context, question, newTokens } of problems) {
+      if (!asked.has(JSON.stringify([task, id]))) continue;
+      if (generating.mode === 'agnostic' && (context === '' || question === ''))
+        throw new KvError(
+          task,
+          `expected a context and a question in problem ${JSON.stringify(id)}, since the question comes after the eviction`,
+        );
+      const length = tokenizer.encode(context + question).ids.length,
+        answer = generating.newTokens ?? newTokens;
+      if (length + answer > config.maxPositions)
+        throw new KvError(
+          task,
+          `expected problems that fit the ${config.maxPositions} tokens of ${model}, got ${length} and ${answer} for the answer in problem ${JSON.stringify(id)}`,
+        );
+    }
+  const byId = new Map(cells.map((cell) => [cellId(cell), cell]));
+  return {
+    name,
+    settings: { weights: fingerprint, engine, tasks: digest(tasks), generating, code: (await code?.(policies)) ?? [] },
+    work: { kind: 'cells', tasks, generating },
+    left: (results) => {
+      const known = new Set(results.map(({ id }) => id));
+      return [...byId].flatMap(([id, cell]) => (known.has(id) ? [] : [cell]));
+    },
+    conclude: (results) => {
+      const known = new Map(results.map((result) => [result.id, result]));
+      return [...byId.keys()].map((id) => known.get(id)!); // it ends when none is left
+    },
+  };
+}
+
+/** Every policy at every budget, one that evicts nothing once, on problems with seeds. */
+export async function cellsOf(
+  ways: readonly { readonly policy: string; readonly budgets: readonly Budget[] }[],
+  problems: readonly { readonly task: string; readonly id: string }[],
+  seeds: readonly number[],
+  names: Naming['names'],
+): Promise<readonly Cell[]> {
+  const all = await Promise.all(
+    ways.map(async ({ policy, budgets }) =>
+      compile(await policyOf(policy, names)).evicts ? budgets.map((budget) => ({ policy, budget })) : [{ policy }],
+    ),
+  );
+  return problems.flatMap(({ task, id: problem }) =>
+    seeds.flatMap((seed) => all.flat().map((way): Cell => ({ task, problem, seed, ...way }))),
+  );
+}

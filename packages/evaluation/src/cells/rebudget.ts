@@ -1,0 +1,34 @@
+/** A budget whose mean cache was measured. */
+export interface Rebudgeted {
+  readonly budget: number;
+  readonly mean: number;
+  /** Whether the mean is within the share that was asked for. */
+  readonly matched: boolean;
+}
+
+const ROUNDS = 12;
+
+/**
+ * The number of slots at which a policy's mean cache is nearest to `target`: each next one is in proportion to the
+ * last, until the mean is within a share of the target, or neighbours on both sides are known.
+ */
+export async function rebudget(
+  target: number,
+  start: number,
+  within: number,
+  measure: (budget: number) => Promise<number>,
+): Promise<Rebudgeted> {
+  const tried = new Map<number, number>(),
+    off = (budget: number): number => Math.abs(tried.get(budget)! - target); // asked of tried ones
+  let budget = Math.max(1, Math.round(start));
+  for (let round = 0; round < ROUNDS && !tried.has(budget); round++) {
+    const mean = await measure(budget);
+    tried.set(budget, mean);
+    if (Math.abs(mean - target) <= within * target) break;
+    const next = Math.max(1, Math.round((budget * target) / mean));
+    // rounding, or a mean that moves less than its budget, would stay: the nearest in the right direction is tried
+    budget = tried.has(next) ? Math.max(1, budget + Math.sign(target - mean)) : next;
+  }
+  const best = [...tried.keys()].reduce((a, b) => (off(b) < off(a) ? b : a));
+  return { budget: best, mean: tried.get(best)!, matched: off(best) <= within * target };
+}

@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { compile } from '@kv/core';
+import { decode, Sequence } from '@kv/models';
+import { grade } from '@kv/tasks';
+import type { Problem } from '@kv/tasks';
+import { mean } from '../numbers.ts';
+import { policyOf } from '../policies.ts';
+import { slotsNow, using } from '../sequences.ts';
+import type { Bench } from '../subject.ts';
+import { cellId } from './types.ts';
+import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
+
+/** What the cells of a run share. */
+export interface CellWork {
+  readonly tasks: Tasks;
+  readonly generating: GeneratingOptions;
+}
+
+/** Runs cells: each by itself, over a cache of its own. */
+export function cellRunner(bench: Bench, { tasks, generating }: CellWork): (cell: Cell) => Promise<CellResult> {
+  const problems = new Map(
+    Object.entries(tasks).map(([task, all]) => [task, new Map(all.map((one) => [one.id, one]))] as const),
+  );
+  return (cell) => {
+    const problem = problems.get(cell.task)?.get(cell.problem);
+    if (!problem) throw new Error(`cell: expected a problem of its task, got ${cellId(cell)}`);
+    return runCell(bench, problem, generating, cell);
+  };
+}
+
+async function runCell(
+  { model, names }: Bench,
+  problem: Problem,
+  { mode = 'aware', every, block, newTokens = problem.newTokens, temperature = 0, topP = 1 }: GeneratingOptions,
+  cell: Cell,
+): Promise<CellResult> {
+  const policy = await policyOf(cell.policy, names, cell.seed),
+    { evicts } = compile(policy),
+    { encode } = model.tokenizer,
+    { context, question, stop } = problem;
+  return using(new Sequence(model), async (sequence) => {
+    await sequence.prefill(encode(mode === 'aware' ? context + question : context).ids, {
+      policy,
+      budget: cell.budget,
+      block: evicts ? block : undefined,
+    });
+    if (mode === 'agnostic') await sequence.append(encode(question, { special: false }).ids);
+    const slots = [slotsNow(sequence)];
+    let answer = '',
+      tokens = 0;
+    for await (const chunk of decode(sequence, {
+      maxNewTokens: newTokens,
+      stop,
+      temperature,
+      topP,
+      seed: seedOf(cell),
+      every: evicts ? every : undefined,
+    })) {
+      answer += chunk.text;
+      if (chunk.token === undefined) continue;
+      tokens++;
+      slots.push(slotsNow(sequence));
+    }
+    const { meanDecode, live, peak } = sequence.bytes();
+    return {
+      id: cellId(cell),
+      ...cell,
+      answer,
+      ...grade(answer, problem),
+      tokens,
+      slots: { mean: mean(slots), peak: sequence.mostSlots },
+      bytes: { mean: meanDecode || live, peak },
+    };
+  });
+}
+
+/** All policies draw the same numbers for a problem. */
+const seedOf = ({ seed, task, problem }: Cell): number =>
+  createHash('sha256')
+    .update(JSON.stringify([seed, task, problem]))
+    .digest()
+    .readUInt32LE(0);

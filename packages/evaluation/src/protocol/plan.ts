@@ -1,0 +1,94 @@
+import { dirname, resolve } from 'node:path';
+import { KvError } from '@kv/core';
+import type { Problem } from '@kv/tasks';
+import Type from 'typebox';
+import type { Static } from 'typebox';
+import { Generating } from '../cells/types.ts';
+import { readProblems } from '../files/problems.ts';
+import { readJson } from '../files/read-json.ts';
+import { digest } from '../jobs/store.ts';
+import { splitIds } from './split.ts';
+
+const name = Type.String({ minLength: 1, maxLength: 10_000 });
+/** What is asked, written before anything is run. */
+const Protocol = Type.Object(
+  {
+    /** The file of problems, from the plan's folder. */
+    tasks: name,
+    /** The rule for branches asks of primary and of second models apart. */
+    models: Type.Array(
+      Type.Object(
+        { name, model: name, role: Type.Union([Type.Literal('primary'), Type.Literal('second')]) },
+        { additionalProperties: false },
+      ),
+      { minItems: 1 },
+    ),
+    budgets: Type.Array(Type.Integer({ minimum: 1 }), { minItems: 1, uniqueItems: true }),
+    /** The policy to improve on. */
+    base: name,
+    /** The other, with {lambda} in it. */
+    candidate: name,
+    lambdas: Type.Array(Type.Number({ minimum: 0 }), { minItems: 1, uniqueItems: true }),
+    /** The probe takes the first. */
+    seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
+    /** Share of the base's mean cache within which the candidate's has to be. */
+    within: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
+    ...Generating,
+  },
+  { additionalProperties: false },
+);
+export type ProtocolPlan = Static<typeof Protocol>;
+
+/** A plan with the problems that it names. */
+export interface Protocolled {
+  readonly plan: ProtocolPlan & Required<Pick<ProtocolPlan, 'seeds' | 'within'>>;
+  readonly problems: readonly Problem[];
+  readonly dev: readonly string[];
+  readonly confirm: readonly string[];
+  /** Of the plan and of what its problems say. */
+  readonly hash: string;
+}
+
+/** Reads a plan and its problems. @throws KvError in one sentence */
+export function readProtocol(path: string, called: string): Protocolled {
+  const read = readJson(path, called, Protocol),
+    plan = { seeds: [0, 1, 2], within: 0.01, ...read },
+    names = plan.models.map((one) => one.name);
+  if (!plan.candidate.includes('{lambda}'))
+    throw new KvError(called, `candidate must hold {lambda}, got ${JSON.stringify(plan.candidate.slice(0, 80))}`);
+  if (new Set(names).size < names.length)
+    throw new KvError(called, `models must have different names, got ${names.join(', ')}`);
+  const problems = readProblems(resolve(dirname(path), plan.tasks), plan.tasks),
+    { dev, confirm } = splitIds(problems.map(({ id }) => id));
+  if (dev.length === 0 || confirm.length === 0)
+    throw new KvError(
+      plan.tasks,
+      `expected ids on both sides of the split, got ${dev.length} to choose on and ${confirm.length} to confirm on`,
+    );
+  return { plan, problems, dev, confirm, hash: digest({ ...plan, tasks: problems }) };
+}
+
+/** The candidate at a weight. */
+export const candidateAt = ({ candidate }: Pick<ProtocolPlan, 'candidate'>, lambda: number): string =>
+  candidate.replaceAll('{lambda}', String(lambda));
+
+/**
+ * Ids that a tuning command was given. @throws KvError for one to confirm on, or one that the plan does not have
+ */
+export function tuningIds(
+  ids: readonly string[],
+  { dev, confirm }: Pick<Protocolled, 'dev' | 'confirm'>,
+  from: string,
+): readonly string[] {
+  const [known, held] = [new Set(dev), new Set(confirm)];
+  for (const id of ids) {
+    if (held.has(id))
+      throw new KvError(
+        from,
+        `expected ids to choose on alone, got ${JSON.stringify(id.slice(0, 80))}, which is one to confirm on`,
+      );
+    if (!known.has(id))
+      throw new KvError(from, `expected ids of the plan's problems, got ${JSON.stringify(id.slice(0, 80))}`);
+  }
+  return ids;
+}

@@ -1,0 +1,29 @@
+import { createHash } from 'node:crypto';
+import { KvError } from '@kv/core';
+import Type from 'typebox';
+import { readJson } from '../files/read-json.ts';
+
+/** Ids to choose on, and ids to confirm on. */
+export interface Split {
+  readonly dev: readonly string[];
+  readonly confirm: readonly string[];
+}
+
+/** Whether an id is one to choose on: md5's hex digest, read as one integer, mod 5, is 0 or 1. */
+export const isDev = (id: string): boolean => BigInt(`0x${createHash('md5').update(id).digest('hex')}`) % 5n < 2n;
+
+/** Splits ids in their order. @remarks Seed 003, section 4.2: MATH-500 becomes 201 and 299. */
+export const splitIds = (ids: readonly string[]): Split => ({
+  dev: ids.filter(isDev),
+  confirm: ids.filter((id) => !isDev(id)),
+});
+
+/** Ids of a file, a JSON array of texts. @throws KvError for another file, an empty id or one that is there twice */
+export function readIds(path: string, name: string): readonly string[] {
+  const ids = readJson(path, name, Type.Array(Type.String({ minLength: 1 }))),
+    seen = new Set<string>(),
+    twice = ids.find((id) => seen.size === seen.add(id).size);
+  if (twice !== undefined)
+    throw new KvError(name, `expected each id once, got ${JSON.stringify(twice.slice(0, 80))} twice`);
+  return ids;
+}

@@ -1,0 +1,135 @@
+import { bonferroni, pairedDifference } from '@kv/tasks';
+import type { CellResult } from '../cells/types.ts';
+import { mean } from '../numbers.ts';
+
+/** Mean gains this near to the best are ties. */
+const TIE = 0.005;
+
+/** The weight with the largest mean gain; of those within half a point of it the smallest. */
+export function chosenLambda(gains: readonly { readonly lambda: number; readonly gain: number }[]): number {
+  const best = Math.max(...gains.map(({ gain }) => gain));
+  // in floating point 0.75 and 0.25 points are not always half a point apart
+  return Math.min(...gains.filter(({ gain }) => gain >= best - TIE - 1e-12).map(({ lambda }) => lambda));
+}
+
+/** What one policy came to on some problems. */
+export interface ArmSummary {
+  readonly accuracy: number;
+  /** Share of answers without the form that was asked for. */
+  readonly unparsed: number;
+  /** Slots of a layer and KV head over the whole generation, mean of all samples. */
+  readonly meanSlots: number;
+  readonly peakSlots: number;
+  readonly peakBytes: number;
+}
+export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
+  accuracy: mean(results.map(({ score }) => score)),
+  unparsed: mean(results.map(({ parsed }) => (parsed ? 0 : 1))),
+  meanSlots: mean(results.map(({ slots }) => slots.mean)),
+  peakSlots: results.reduce((most, { slots }) => Math.max(most, slots.peak), 0),
+  peakBytes: results.reduce((most, { bytes }) => Math.max(most, bytes.peak), 0),
+});
+
+/** Differences of the samples of each problem, the same seed of both arms. @throws Error where one has no pair */
+export function pairedByProblem(
+  method: readonly CellResult[],
+  base: readonly CellResult[],
+): readonly (readonly number[])[] {
+  const key = ({ task, problem, seed }: CellResult): string => JSON.stringify([task, problem, seed]),
+    scores = new Map(base.map((result) => [key(result), result.score])),
+    clusters = new Map<string, number[]>();
+  for (const result of method) {
+    const of = JSON.stringify([result.task, result.problem]),
+      score = scores.get(key(result));
+    if (score === undefined) throw new Error(`paired: expected a base for ${key(result)}`);
+    clusters.set(of, [...(clusters.get(of) ?? []), result.score - score]);
+  }
+  return [...clusters.values()];
+}
+
+export type Role = 'primary' | 'second';
+/** One model at one budget. */
+export interface ConfirmCell {
+  readonly model: string;
+  readonly role: Role;
+  readonly budget: number;
+  readonly problems: number;
+  readonly base: ArmSummary;
+  readonly candidate: ArmSummary & { readonly budget: number };
+  /** Whether the mean caches agree on these problems. */
+  readonly matched: boolean;
+  /** Candidate less base, a share. */
+  readonly difference: number;
+  readonly low: number;
+  readonly high: number;
+  /** Two-sided. */
+  readonly p: number;
+  /** Times the number of cells that were declared. */
+  readonly bonferroni: number;
+}
+
+/** What is known of a cell before its statistics. */
+export interface Sampled extends Pick<ConfirmCell, 'model' | 'role' | 'budget'> {
+  readonly candidateBudget: number;
+  readonly base: readonly CellResult[];
+  readonly candidate: readonly CellResult[];
+}
+
+/** Cluster bootstrap of 10,000 over the problems of each cell, and Bonferroni over all of them. */
+export function confirmCells(sampled: readonly Sampled[], within: number): readonly ConfirmCell[] {
+  const cells = sampled.map(({ model, role, budget, candidateBudget, base, candidate }) => {
+    const clusters = pairedByProblem(candidate, base),
+      [a, b] = [armSummary(base), armSummary(candidate)];
+    return {
+      model,
+      role,
+      budget,
+      problems: clusters.length,
+      base: a,
+      candidate: { budget: candidateBudget, ...b },
+      matched: Math.abs(b.meanSlots - a.meanSlots) <= within * a.meanSlots,
+      ...pairedDifference(clusters, { resamples: 10_000 }),
+    };
+  });
+  const adjusted = bonferroni(cells.map(({ p }) => p));
+  return cells.map((cell, i) => ({ ...cell, bonferroni: adjusted[i] }));
+}
+
+/** The branch of the rule that was fixed before, with each condition. */
+export interface Decision {
+  readonly branch: 'A' | 'B' | 'C';
+  /** At least one primary cell gains, at p < .05. */
+  readonly primaryGains: boolean;
+  /** The mean difference of second cells is above 0; false without any. */
+  readonly secondMeanPositive: boolean;
+  /** No second cell loses, at p < .05. */
+  readonly noSecondLoss: boolean;
+  /** The stricter guard, over all cells. */
+  readonly noLoss: boolean;
+  /** Cells that gain after Bonferroni. */
+  readonly passed: number;
+}
+
+const LEVEL = 0.05;
+
+/**
+ * A: a primary cell gains, second cells gain on average and none loses; B: the first alone; C: not even that.
+ *
+ * @remarks Seed 003, section 4.2, where Qwen is primary and Llama second.
+ */
+export function decide(cells: readonly Pick<ConfirmCell, 'role' | 'difference' | 'p' | 'bonferroni'>[]): Decision {
+  const of = (role: Role): typeof cells => cells.filter((cell) => cell.role === role),
+    loses = ({ difference, p }: (typeof cells)[number]): boolean => difference < 0 && p < LEVEL,
+    second = of('second'),
+    primaryGains = of('primary').some(({ difference, p }) => difference > 0 && p < LEVEL),
+    secondMeanPositive = mean(second.map(({ difference }) => difference)) > 0,
+    noSecondLoss = !second.some(loses);
+  return {
+    branch: !primaryGains ? 'C' : secondMeanPositive && noSecondLoss ? 'A' : 'B',
+    primaryGains,
+    secondMeanPositive,
+    noSecondLoss,
+    noLoss: !cells.some(loses),
+    passed: cells.filter((cell) => cell.difference > 0 && cell.bonferroni < LEVEL).length,
+  };
+}

@@ -1,0 +1,160 @@
+import { KvError } from '@kv/core';
+import { cellsOf } from '../cells/experiment.ts';
+import { rebudget } from '../cells/rebudget.ts';
+import type { Cell, CellResult } from '../cells/types.ts';
+import { digest } from '../jobs/store.ts';
+import { mean } from '../numbers.ts';
+import type { Naming } from '../policies.ts';
+import type { Ledger } from './ledger.ts';
+import { candidateAt } from './plan.ts';
+import type { Protocolled } from './plan.ts';
+import { armSummary, chosenLambda, confirmCells, decide } from './statistics.ts';
+import type { ArmSummary, ConfirmCell, Decision } from './statistics.ts';
+
+/** The name of the one task of a plan. */
+export const TASK = 'problems';
+
+/** What answers: a model by its name in the plan. */
+export interface Bed extends Pick<Naming, 'names'> {
+  /** What names a model's weights, and what runs it. */
+  readonly identity: (model: string) => Promise<string>;
+  readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
+}
+
+interface Probed extends ArmSummary {
+  readonly lambda: number;
+  /** Slots at which its mean cache is the base's. */
+  readonly slots: number;
+  readonly matched: boolean;
+  readonly gain: number;
+}
+/** What ids to choose on said. */
+export interface ProbeOutcome {
+  readonly plan: string;
+  /** How many of them. */
+  readonly ids: number;
+  readonly lambda: number;
+  /** Mean over cells. */
+  readonly gains: readonly { readonly lambda: number; readonly gain: number }[];
+  readonly cells: readonly {
+    readonly model: string;
+    readonly budget: number;
+    readonly base: ArmSummary;
+    readonly arms: readonly Probed[];
+  }[];
+}
+
+/** What ids to confirm on said: written once. */
+export interface ConfirmOutcome {
+  readonly plan: string;
+  /** Of plan, weight, budgets, models and engines. */
+  readonly config: string;
+  /** The first look at these ids is 1. */
+  readonly look: number;
+  readonly lambda: number;
+  readonly ids: number;
+  readonly seeds: readonly number[];
+  readonly cells: readonly ConfirmCell[];
+}
+
+/** Every weight on ids to choose on, at the base's mean cache. */
+export async function probe(
+  { plan, hash }: Protocolled,
+  ids: readonly string[],
+  { names, run }: Bed,
+  ledger: Ledger,
+): Promise<ProbeOutcome> {
+  const problems = ids.map((id) => ({ task: TASK, id })),
+    answers = async (model: string, policy: string, budget: number): Promise<readonly CellResult[]> =>
+      run(model, await cellsOf([{ policy, budgets: [budget] }], problems, plan.seeds.slice(0, 1), names));
+  const cells: ProbeOutcome['cells'][number][] = [];
+  for (const { name: model } of plan.models)
+    for (const budget of plan.budgets) {
+      const base = armSummary(await answers(model, plan.base, budget)),
+        arms: Probed[] = [];
+      for (const lambda of plan.lambdas) {
+        const policy = candidateAt(plan, lambda),
+          at = async (slots: number): Promise<ArmSummary> => armSummary(await answers(model, policy, slots)),
+          found = await rebudget(base.meanSlots, budget, plan.within, async (slots) => (await at(slots)).meanSlots),
+          summary = await at(found.budget); // known already
+        arms.push({
+          lambda,
+          slots: found.budget,
+          matched: found.matched,
+          gain: summary.accuracy - base.accuracy,
+          ...summary,
+        });
+      }
+      cells.push({ model, budget, base, arms });
+    }
+  const gains = plan.lambdas.map((lambda, i) => ({ lambda, gain: mean(cells.map(({ arms }) => arms[i].gain)) })),
+    outcome = { plan: hash, ids: ids.length, lambda: chosenLambda(gains), gains, cells };
+  ledger.add({ kind: 'probe', probe: outcome });
+  return outcome;
+}
+
+/**
+ * The chosen weight on ids to confirm on, which is run and written once; asked for again, what was written is told with
+ * the number of this look.
+ * @throws KvError before a probe
+ */
+export async function confirm(
+  { plan, hash, confirm: ids }: Protocolled,
+  { names, identity, run }: Bed,
+  ledger: Ledger,
+): Promise<ConfirmOutcome> {
+  const probed = ledger.probed(hash);
+  if (!probed)
+    throw new KvError('confirm', `expected a probe of this plan (${hash}) before, got none: run kv protocol probe`);
+  const { lambda, cells } = probed,
+    slots = cells.map(({ arms }) => arms.find((arm) => arm.lambda === lambda)!.slots), // the probe has all weights
+    identities = await Promise.all(plan.models.map(({ name }) => identity(name))),
+    config = digest({ hash, lambda, slots, identities }),
+    written = ledger.confirmed(hash, config);
+  if (written) {
+    ledger.add({ kind: 'again', config });
+    return { ...written, look: ledger.looks() };
+  }
+  if (!ledger.begun(config)) ledger.add({ kind: 'begun', config });
+  const look = ledger.looks(),
+    problems = ids.map((id) => ({ task: TASK, id })),
+    sampled = [];
+  for (const [i, { model, budget }] of cells.entries()) {
+    const answers = async (policy: string, at: number): Promise<readonly CellResult[]> =>
+      run(model, await cellsOf([{ policy, budgets: [at] }], problems, plan.seeds, names));
+    sampled.push({
+      model,
+      role: plan.models.find(({ name }) => name === model)!.role, // the probe asked the plan's models
+      budget,
+      candidateBudget: slots[i],
+      base: await answers(plan.base, budget),
+      candidate: await answers(candidateAt(plan, lambda), slots[i]),
+    });
+  }
+  const outcome = {
+    plan: hash,
+    config,
+    look,
+    lambda,
+    ids: ids.length,
+    seeds: plan.seeds,
+    cells: confirmCells(sampled, plan.within),
+  };
+  ledger.add({ kind: 'confirm', confirm: outcome });
+  return outcome;
+}
+
+/** The branch that a plan's newest confirmation comes to. @throws KvError before one */
+export function branch(
+  { hash }: Protocolled,
+  ledger: Ledger,
+): Decision & Pick<ConfirmOutcome, 'config' | 'lambda'> & { readonly looks: number } {
+  const confirmed = ledger.confirmed(hash);
+  if (!confirmed)
+    throw new KvError(
+      'branch',
+      `expected a confirmation of this plan (${hash}) before, got none: run kv protocol confirm`,
+    );
+  const { config, lambda, cells } = confirmed;
+  return { ...decide(cells), config, lambda, looks: ledger.looks() };
+}

@@ -1,0 +1,100 @@
+import { dirname, resolve } from 'node:path';
+import { KvError } from '@kv/core';
+import type { Budget } from '@kv/models';
+import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
+import { generated, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
+import Type from 'typebox';
+import type { Static } from 'typebox';
+import { Generating } from '../cells/types.ts';
+import { readProblems } from '../files/problems.ts';
+import { readJson } from '../files/read-json.ts';
+
+const name = Type.String({ minLength: 1, maxLength: 10_000 });
+/** Policies, models, tasks, budgets and seeds: every one with every other. */
+const SweepFile = Type.Object(
+  {
+    models: Type.Array(name, { minItems: 1, uniqueItems: true }),
+    policies: Type.Array(name, { minItems: 1, uniqueItems: true }),
+    /** Files of problems, or problems that are made for each model. */
+    tasks: Type.Array(
+      Type.Union([
+        name,
+        Type.Object(
+          {
+            task: Type.Union(generatedTasks.map((task) => Type.Literal(task))),
+            tokens: Type.Integer({ minimum: 1, maximum: 2 ** 24 }),
+            problems: Type.Integer({ minimum: 1, maximum: 100_000 }),
+            seed: Type.Optional(Type.Integer({ minimum: 0 })),
+          },
+          { additionalProperties: false },
+        ),
+      ]),
+      { minItems: 1 },
+    ),
+    /** Slots a layer and KV head, or shares such as "25%". */
+    budgets: Type.Array(Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: '^\\d+(\\.\\d+)?%$' })]), {
+      minItems: 1,
+      uniqueItems: true,
+    }),
+    seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
+    /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
+    match: Type.Optional(
+      Type.Object(
+        { policy: name, within: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })) },
+        { additionalProperties: false },
+      ),
+    ),
+    ...Generating,
+  },
+  { additionalProperties: false },
+);
+export type Sweep = Omit<Static<typeof SweepFile>, 'budgets'> & { readonly budgets: readonly Budget[] };
+
+/** Reads a sweep. @throws KvError in one sentence */
+export function readSweep(path: string, called: string): Sweep {
+  const sweep = readJson(path, called, SweepFile),
+    { match, policies, budgets } = sweep;
+  if (match && !policies.includes(match.policy))
+    throw new KvError(called, `match.policy must be one of policies, got ${JSON.stringify(match.policy.slice(0, 80))}`);
+  if (match && budgets.some((budget) => typeof budget === 'string'))
+    throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
+  return sweep as Sweep; // its shares match the pattern of budgets
+}
+
+/** The problems of a sweep's tasks, by the task's name; those that are made fit this tokenizer. */
+export async function sweepTasks(
+  { tasks }: Sweep,
+  path: string,
+  encode: Encode,
+): Promise<Readonly<Record<string, readonly Problem[]>>> {
+  const sentences = sentencesOf(await heldOutBook()),
+    found: Record<string, readonly Problem[]> = {};
+  for (const task of tasks) {
+    const called = nameOf(task);
+    if (Object.hasOwn(found, called)) throw new KvError('tasks', `expected each task once, got ${called} twice`);
+    found[called] =
+      typeof task === 'string'
+        ? readProblems(resolve(dirname(path), task), task)
+        : made(called, () =>
+            generated(task.task as GeneratedTask, {
+              encode,
+              sentences,
+              tokens: task.tokens,
+              problems: task.problems,
+              seed: task.seed ?? 0,
+            }),
+          );
+  }
+  return found;
+}
+
+const nameOf = (task: Sweep['tasks'][number]): string =>
+  typeof task === 'string' ? task : `${task.task}@${task.tokens}/${task.seed ?? 0}`;
+
+function made(called: string, make: () => readonly Problem[]): readonly Problem[] {
+  try {
+    return make();
+  } catch (cause) {
+    throw cause instanceof RangeError ? new KvError(called, cause.message) : cause;
+  }
+}

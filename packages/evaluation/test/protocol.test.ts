@@ -1,0 +1,345 @@
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeTinyModel } from '@kv/model-testing';
+import { loadModel } from '@kv/models';
+import type { Model } from '@kv/models';
+import fc from 'fast-check';
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  branch,
+  cellExperiment,
+  chosenLambda,
+  confirm,
+  confirmCells,
+  decide,
+  here,
+  openLedger,
+  probe,
+  readIds,
+  readProblems,
+  readProtocol,
+  rebudget,
+  runExperiment,
+  splitIds,
+  TASK,
+  tuningIds,
+} from '../src/index.ts';
+import type { Bed, CellResult, Protocolled } from '../src/index.ts';
+import { folder } from './folder.ts';
+import { sharedText } from './shared.ts';
+
+/** The ids of MATH-500, by subject. */
+const subjects = JSON.parse(readFileSync(new URL('./data/math-500.json', import.meta.url), 'utf8')) as Record<
+    string,
+    number[]
+  >,
+  math = Object.entries(subjects).flatMap(([subject, all]) => all.map((n) => `test/${subject}/${n}.json`));
+
+const file = (text: string, name = 'file.json'): string => {
+  const path = join(folder(), name);
+  writeFileSync(path, text);
+  return path;
+};
+
+describe('the split', () => {
+  it("is the paper's: 201 and 299 of MATH-500", () => {
+    const { dev, confirm: held } = splitIds(math);
+    expect([math.length, dev.length, held.length]).toEqual([500, 201, 299]);
+    // md5('a') = …772661, whose last digit mod 5 alone would not tell: 0x0cc175b9c0f1b6a831c399e269772661 mod 5 = 3
+    expect(splitIds(['a', 'b', 'c'])).toEqual({
+      dev: ['a', 'b', 'c'].filter((id) =>
+        [0n, 1n].includes(
+          BigInt(
+            `0x${{ a: '0cc175b9c0f1b6a831c399e269772661', b: '92eb5ffee6ae2fec3ad71c777531578f', c: '4a8a08f09d37b73795649038408b5f33' }[id]}`,
+          ) % 5n,
+        ),
+      ),
+      confirm: ['a', 'b', 'c'].filter((id) =>
+        [2n, 3n, 4n].includes(
+          BigInt(
+            `0x${{ a: '0cc175b9c0f1b6a831c399e269772661', b: '92eb5ffee6ae2fec3ad71c777531578f', c: '4a8a08f09d37b73795649038408b5f33' }[id]}`,
+          ) % 5n,
+        ),
+      ),
+    });
+  });
+  it('parts any ids, in their order, each alike wherever it stands', () =>
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.string()), (ids) => {
+        const { dev, confirm: held } = splitIds(ids);
+        expect([...dev, ...held].sort()).toEqual([...ids].sort());
+        expect(splitIds([...ids].reverse()).dev).toEqual([...dev].reverse());
+      }),
+    ));
+  it('reads ids of hostile files in one sentence', () => {
+    for (const [text, said] of [
+      ['', 'ids: expected JSON, got Unexpected end of JSON input'],
+      ['{"a": 1}', 'ids: it must be array, got {"a":1}'],
+      ['["a", 7]', 'ids: 1 must be string, got 7'],
+      ['["a", ""]', 'ids: 1 must not have fewer than 1 characters, got ""'],
+      ['["a", "b", "a"]', 'ids: expected each id once, got "a" twice'],
+      ['['.repeat(100), 'ids: expected at most 64 levels of lists and objects, got more'],
+    ] as const)
+      expect(() => readIds(file(text), 'ids')).toThrow(said);
+    expect(() => readIds('/nowhere/ids', 'ids')).toThrow('ids: expected a file that can be read, got ENOENT');
+  });
+});
+
+describe('the rules', () => {
+  it('choose a weight as the paper did: the largest mean gain, ties within half a point to the smaller', () => {
+    const of = (...gains: number[]): number =>
+      chosenLambda([0.5, 1, 1.5].map((lambda, i) => ({ lambda, gain: gains[i] / 100 })));
+    expect(of(0.75, -0.5, 0.43)).toBe(0.5);
+    expect(of(0.3, 0.1, 0.8)).toBe(0.5);
+    expect(of(0.29, 0.1, 0.8)).toBe(1.5);
+    expect(of(-3, -1, -1.2)).toBe(1);
+  });
+  const cell = (role: 'primary' | 'second', points: number, p: number) => ({
+    role,
+    difference: points / 100,
+    p,
+    bonferroni: Math.min(1, 4 * p),
+  });
+  const table2 = [
+    cell('primary', 1.56, 0.2),
+    cell('primary', 4.79, 0.0022),
+    cell('second', 2.23, 0.0054),
+    cell('second', -0.22, 0.86),
+  ];
+  it("reads branch A from the paper's table 2, with two cells past Bonferroni", () =>
+    expect(decide(table2)).toEqual({
+      branch: 'A',
+      primaryGains: true,
+      secondMeanPositive: true,
+      noSecondLoss: true,
+      noLoss: true,
+      passed: 2,
+    }));
+  it('come to B where second models do not follow, and C without a primary gain', () => {
+    expect(decide([...table2.slice(0, 3), cell('second', -0.5, 0.04)]).branch).toBe('B');
+    expect(decide([...table2.slice(0, 2), cell('second', -0.5, 0.4)]).branch).toBe('B');
+    expect(decide(table2.slice(0, 2)).branch).toBe('B');
+    expect(decide([table2[0], ...table2.slice(2)]).branch).toBe('C');
+    expect(decide([cell('primary', -4, 0.001), table2[1], ...table2.slice(2)])).toMatchObject({
+      branch: 'A',
+      noLoss: false,
+    });
+  });
+});
+
+describe('equal mean cache', () => {
+  it('is met by a budget within 1 %, or the nearest is told', async () => {
+    let measured = 0;
+    const mean = async (budget: number): Promise<number> => {
+      measured++;
+      return 0.7 * budget + 30;
+    };
+    expect(await rebudget(100, 128, 0.01, mean)).toEqual({ budget: 101, mean: 0.7 * 101 + 30, matched: true });
+    expect(measured).toBeLessThan(9);
+    expect(await rebudget(100, 100, 0.01, async () => 150)).toMatchObject({ mean: 150, matched: false });
+    expect(await rebudget(100, 10, 0.01, async (budget) => (budget < 20 ? 50 : 120))).toMatchObject({
+      mean: 120,
+      matched: false,
+    });
+  });
+});
+
+describe('samples of a cell', () => {
+  const result = (problem: string, seed: number, score: number): CellResult => ({
+    id: '',
+    task: TASK,
+    problem,
+    policy: 'x',
+    seed,
+    answer: '',
+    score,
+    parsed: score > 0,
+    tokens: 1,
+    slots: { mean: 100, peak: 120 },
+    bytes: { mean: 1, peak: 2 },
+  });
+  it('are paired by seed and clustered by problem, as the exact vectors are', () => {
+    const { exact_cluster_bootstrap: vectors } = JSON.parse(sharedText('data/conformance/stats_vectors.json')) as {
+      exact_cluster_bootstrap: {
+        clusters: number[][];
+        delta: number;
+        p_two_sided_percentile: number;
+        ci95_percentile_linear: [number, number];
+      }[];
+    };
+    for (const {
+      clusters,
+      delta,
+      p_two_sided_percentile: p,
+      ci95_percentile_linear: [low, high],
+    } of vectors) {
+      const all = clusters.flatMap((cluster, i) =>
+        cluster.map((difference, seed) => ({ problem: String(i), seed, difference })),
+      );
+      const [cell] = confirmCells(
+        [
+          {
+            model: 'm',
+            role: 'primary',
+            budget: 64,
+            candidateBudget: 65,
+            base: all.map(({ problem, seed }) => result(problem, seed, 0)).reverse(),
+            candidate: all.map(({ problem, seed, difference }) => result(problem, seed, difference)),
+          },
+        ],
+        0.01,
+      );
+      expect(cell).toMatchObject({ problems: clusters.length, matched: true });
+      expect(cell.difference).toBeCloseTo(delta, 12);
+      expect(Math.abs(cell.p - p)).toBeLessThan(0.015);
+      expect(cell.p).toBeGreaterThan(0);
+      expect(Math.abs(cell.low - low)).toBeLessThan(0.03);
+      expect(Math.abs(cell.high - high)).toBeLessThan(0.03);
+    }
+  });
+});
+
+describe('problems of files', () => {
+  it('are read as benchmarks publish them', () => {
+    const shared = (path: string): ReturnType<typeof readProblems> => readProblems(file(sharedText(path)), path);
+    const gsm8k = shared('data/tasks/gsm8k_test.jsonl'),
+      lines = shared('data/tasks/longeval_lines_50.jsonl');
+    expect(gsm8k).toHaveLength(1319);
+    expect(gsm8k[0]).toMatchObject({ id: 'gsm8k/0', answers: ['#### 18'], grader: 'number' });
+    expect(lines).toHaveLength(50);
+    for (const { context, question, answers } of lines) {
+      const [, key] = /in line (\S+)\? I need/.exec(question) ?? [];
+      expect(context).toContain(`line ${key}: REGISTER_CONTENT is <${answers[0]}>`);
+    }
+    const [math500] = readProblems(
+      file('[{"problem": "1+1", "answer": "2", "unique_id": "test/x/1.json", "level": 1}]'),
+      'f',
+    );
+    expect(math500).toMatchObject({ id: 'test/x/1.json', grader: 'boxed', answers: ['2'] });
+  });
+  it('are refused in one sentence', () => {
+    for (const [text, said] of [
+      ['', 'f: expected problems, got an empty file'],
+      ['[]', 'f: expected at least one problem, got none'],
+      ['{"id": "a"}\n{"id": 3.5, "answer": "x"}', 'f, line 1: expected answer or answers, got neither'],
+      ['{"id": "a", "answer": "b"}', 'f, line 1: expected a context or a question, got neither'],
+      [
+        '{"id": "a", "question": "q", "answer": "b"}\n\n{"id": "a", "question": "q", "answer": "b"}',
+        'f: expected each id once, got "a" twice',
+      ],
+      ['{"id": "a", "question": "q", "answer": "b", "newTokens": 0}', 'f, line 1: newTokens must be >= 1, got 0'],
+      ['{"id": "a", "question": "q", "answer": 7}', 'f, line 1: answer must be string, got 7'],
+      ['[null]', 'f, row 1: it must be object, got null'],
+      ['{"id": "a"', 'f, line 1: expected JSON, got'],
+    ] as const)
+      expect(() => readProblems(file(text), 'f'), text).toThrow(said);
+  });
+});
+
+describe('a plan', () => {
+  let model: Model;
+  beforeAll(async () => {
+    model = await loadModel(writeTinyModel(join(folder(), 'tiny')));
+  });
+  const problems = Array.from({ length: 12 }, (_, i) => ({
+    id: `p/${i}`,
+    context: `${'Some words stand here. '.repeat(6)}The number is ${i}.`,
+    question: ' The number is',
+    answer: String(i),
+    newTokens: 6,
+  }));
+  const plan = {
+    tasks: 'problems.json',
+    models: [
+      { name: 'one', model: 'tiny', role: 'primary' },
+      { name: 'two', model: 'tiny', role: 'second' },
+    ],
+    budgets: [24],
+    base: 'snapkv(window=8)',
+    candidate: 'snapkv(window=8) ∘ zScore ∘ diversity(lambda={lambda})',
+    lambdas: [0.5, 1],
+    seeds: [0, 1],
+    temperature: 0.8,
+    every: 4,
+  };
+  const written = (change: object = {}, rows: unknown = problems): Protocolled => {
+    const into = folder();
+    writeFileSync(join(into, 'problems.json'), JSON.stringify(rows));
+    writeFileSync(join(into, 'plan.json'), JSON.stringify({ ...plan, ...change }));
+    return readProtocol(join(into, 'plan.json'), 'plan.json');
+  };
+  /** The tiny model, with what was asked of it. */
+  function bed(kept: string, asked: string[] = []): Bed {
+    return {
+      identity: async () => model.fingerprint,
+      run: async (_, cells) => {
+        const all = written(),
+          experiment = await cellExperiment(model, {
+            name: 'cells',
+            tasks: { [TASK]: all.problems },
+            generating: { temperature: 0.8, every: 4 },
+            policies: [],
+            cells,
+          });
+        asked.push(...experiment.left([]).map(({ problem }) => problem));
+        return (await runExperiment(experiment, { start: here({ model }), folder: kept }))!; // nothing aborts it
+      },
+    };
+  }
+
+  it('is probed on ids to choose on, confirmed once on the others, and a second look is counted', async () => {
+    const kept = folder(),
+      protocol = written(),
+      ledger = openLedger(kept, protocol.confirm),
+      tuned: string[] = [],
+      held: string[] = [];
+    await expect(confirm(protocol, bed(kept), ledger)).rejects.toThrow('confirm: expected a probe of this plan');
+    expect(() => branch(protocol, ledger)).toThrow('branch: expected a confirmation of this plan');
+    const probed = await probe(protocol, protocol.dev, bed(kept, tuned), ledger);
+    expect(new Set(tuned)).toEqual(new Set(protocol.dev));
+    expect(plan.lambdas).toContain(probed.lambda);
+    for (const { base, arms } of probed.cells)
+      for (const { matched, meanSlots } of arms) expect(Math.abs(meanSlots / base.meanSlots - 1) <= 0.01).toBe(matched);
+    const confirmed = await confirm(protocol, bed(kept, held), ledger);
+    expect(new Set(held)).toEqual(new Set(protocol.confirm));
+    expect(confirmed).toMatchObject({ look: 1, lambda: probed.lambda, ids: protocol.confirm.length, seeds: [0, 1] });
+    expect(confirmed.cells.map(({ problems: n }) => n)).toEqual([protocol.confirm.length, protocol.confirm.length]);
+
+    const again: string[] = [],
+      reopened = openLedger(kept, protocol.confirm);
+    expect(await confirm(protocol, bed(kept, again), reopened)).toEqual({ ...confirmed, look: 2 });
+    expect(again).toEqual([]);
+    expect(branch(protocol, openLedger(kept, protocol.confirm))).toMatchObject({ config: confirmed.config, looks: 2 });
+    // another plan on the same ids is one more look at them
+    const other = written({ lambdas: [1] }),
+      shared = openLedger(kept, other.confirm);
+    await probe(other, other.dev, bed(kept), shared);
+    expect((await confirm(other, bed(kept), shared)).look).toBe(3);
+    // equal input, equal bytes
+    const fresh = folder(),
+      anew = openLedger(fresh, protocol.confirm);
+    expect(JSON.stringify(await probe(protocol, protocol.dev, bed(fresh), anew))).toBe(JSON.stringify(probed));
+    expect(JSON.stringify(await confirm(protocol, bed(fresh), anew))).toBe(JSON.stringify(confirmed));
+    expect(readdirSync(fresh).filter((name) => name.startsWith('protocol-'))).toHaveLength(1);
+  });
+  it('refuses ids to confirm on, and strange ones, where a weight is chosen', () => {
+    const protocol = written();
+    expect(tuningIds(protocol.dev, protocol, 'ids')).toEqual(protocol.dev);
+    expect(() => tuningIds([protocol.dev[0], protocol.confirm[0]], protocol, 'ids')).toThrow(
+      `ids: expected ids to choose on alone, got "${protocol.confirm[0]}", which is one to confirm on`,
+    );
+    expect(() => tuningIds(['q'], protocol, 'ids')).toThrow(`ids: expected ids of the plan's problems, got "q"`);
+  });
+  it('is refused in one sentence where it is no plan', () => {
+    for (const [change, said] of [
+      [{ candidate: 'knorm' }, 'plan.json: candidate must hold {lambda}, got "knorm"'],
+      [{ budgets: [] }, 'plan.json: budgets must not have fewer than 1 items, got []'],
+      [{ budgets: [1.5] }, 'plan.json: budgets.0 must be integer, got 1.5'],
+      [{ seed: 1 }, 'plan.json: seed is no field that is known, got 1'],
+      [{ models: [plan.models[0], plan.models[0]] }, 'plan.json: models must have different names, got one, one'],
+      [{ tasks: 'others.json' }, 'others.json: expected a file that can be read, got ENOENT'],
+    ] as const)
+      expect(() => written(change)).toThrow(said);
+    expect(() => written({}, problems.slice(0, 1))).toThrow('problems.json: expected ids on both sides of the split');
+  });
+});

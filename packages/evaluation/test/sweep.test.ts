@@ -1,0 +1,160 @@
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { writeTinyModel } from '@kv/model-testing';
+import { loadModel } from '@kv/models';
+import type { Model } from '@kv/models';
+import { beforeAll, describe, expect, it } from 'vitest';
+import {
+  cellExperiment,
+  generatingOf,
+  here,
+  readSweep,
+  runExperiment,
+  sweepCsv,
+  sweepJson,
+  sweepModel,
+  sweepTasks,
+} from '../src/index.ts';
+import type { SweepRow } from '../src/index.ts';
+import { folder } from './folder.ts';
+
+let model: Model;
+beforeAll(async () => {
+  model = await loadModel(writeTinyModel(join(folder(), 'tiny')));
+});
+const problems = Array.from({ length: 4 }, (_, i) => ({
+  id: `p/${i}`,
+  context: `${'Some words stand here. '.repeat(6)}The number is ${i}.`,
+  question: ' The number is',
+  answer: String(i),
+  newTokens: 5,
+}));
+const sweep = {
+  models: ['tiny'],
+  policies: ['full', 'streaming', 'snapkv(window=8)'],
+  tasks: ['problems.jsonl'],
+  budgets: [24, 48],
+  every: 2,
+};
+const written = (change: object = {}): string => {
+  const into = folder();
+  writeFileSync(join(into, 'problems.jsonl'), problems.map((row) => JSON.stringify(row)).join('\n'));
+  writeFileSync(join(into, 'sweep.json'), JSON.stringify({ ...sweep, ...change }));
+  return join(into, 'sweep.json');
+};
+
+/** A sweep with its results in a folder, and how many cells were run. */
+async function swept(
+  path: string,
+  kept: string,
+): Promise<{ json: string; csv: string; rows: readonly SweepRow[]; ran: number }> {
+  const read = readSweep(path, 'sweep.json'),
+    tasks = await sweepTasks(read, path, model.tokenizer.encode);
+  let ran = 0;
+  const { rows, samples } = await sweepModel(
+    'tiny',
+    read,
+    tasks,
+    async (cells) => {
+      const options = { name: 'cells', tasks, generating: generatingOf(read), policies: read.policies, cells };
+      return (await runExperiment(await cellExperiment(model, options), {
+        start: here({ model }),
+        size: 2,
+        folder: kept,
+        onResult: () => ran++,
+      }))!; // nothing aborts it
+    },
+    undefined,
+  );
+  return { json: sweepJson({ format: 1, rows, samples: { tiny: samples } }), csv: sweepCsv(rows), rows, ran };
+}
+
+describe('a sweep', () => {
+  it('has every policy at every budget, the full cache once, and the same bytes again', async () => {
+    const path = written(),
+      kept = folder(),
+      first = await swept(path, kept);
+    expect(first.rows.map(({ policy, budget, samples }) => [policy, budget, samples])).toEqual([
+      ['full', undefined, 4],
+      ['streaming', 24, 4],
+      ['streaming', 48, 4],
+      ['snapkv(window=8)', 24, 4],
+      ['snapkv(window=8)', 48, 4],
+    ]);
+    expect(first.ran).toBe(20);
+    const [full, ...others] = first.rows;
+    for (const { peakSlots, meanSlots, budget } of others) {
+      expect(meanSlots).toBeLessThan(full.meanSlots);
+      expect(meanSlots).toBeLessThanOrEqual(Number(budget) + 2);
+      expect(peakSlots).toBeGreaterThanOrEqual(Math.floor(meanSlots));
+    }
+    expect(await swept(path, kept)).toEqual({ ...first, ran: 0 });
+    expect(await swept(path, folder())).toEqual(first);
+    expect(first.csv.split('\r\n')).toHaveLength(1 + 5 + 1);
+    expect(first.csv).toContain('tiny,problems.jsonl,full,,,4,');
+  });
+  it('loses no cell and counts none twice wherever its store was cut or spoiled', async () => {
+    const path = written({ policies: ['streaming'], budgets: [24] }),
+      kept = folder(),
+      whole = await swept(path, kept),
+      store = join(kept, readdirSync(kept)[0]),
+      bytes = readFileSync(store);
+    expect(whole.ran).toBe(4);
+    for (const share of [0, 0.01, 0.3, 0.5, 0.77, 0.999]) {
+      writeFileSync(store, bytes.subarray(0, Math.floor(share * bytes.length)));
+      const again = await swept(path, kept);
+      expect({ ...again, ran: 4 }, String(share)).toEqual(whole);
+      expect(again.ran).toBeGreaterThan(0);
+      expect(readFileSync(store, 'utf8').trim().split('\n')).toHaveLength(1 + 4);
+    }
+    const lines = bytes.toString('utf8').trim().split('\n');
+    // a line twice, and one whose answer was changed
+    writeFileSync(store, `${[...lines, lines[1], lines[2].replace('"score"', '"Score"')].join('\n')}\n`);
+    expect(await swept(path, kept)).toEqual({ ...whole, ran: 0 });
+    writeFileSync(store, `${lines.with(2, lines[2].replace('"tokens":', '"tokens":1')).join('\n')}\n`);
+    expect(await swept(path, kept)).toEqual({ ...whole, ran: 1 });
+  });
+  it('re-budgets until mean caches agree, and reports what is short of the curve', async () => {
+    const { rows } = await swept(written({ match: { policy: 'streaming', within: 0.05 } }), folder());
+    for (const { policy, matched, slots, meanSlots, shortfall, budget, accuracy } of rows) {
+      if (budget === undefined) continue;
+      const same = rows.find((row) => row.policy === 'streaming' && row.budget === budget)!;
+      expect(matched).toBe(Math.abs(meanSlots - same.meanSlots) <= 0.05 * same.meanSlots);
+      expect(Number.isInteger(slots)).toBe(true);
+      if (policy === 'streaming') expect([slots, shortfall]).toEqual([budget, 0]);
+      else if (shortfall !== undefined && matched) expect(Math.abs(shortfall - accuracy)).toBeLessThanOrEqual(1);
+    }
+  });
+  it('makes problems for the tokenizer of its model', async () => {
+    const made = [{ task: 'niah_single_1', tokens: 900, problems: 2 }],
+      path = written({ tasks: made }),
+      tasks = await sweepTasks(readSweep(path, 's'), path, model.tokenizer.encode),
+      [[called, [one]]] = Object.entries(tasks);
+    expect(called).toBe('niah_single_1@900/0');
+    const length = model.tokenizer.encode(one.context + one.question).ids.length + one.newTokens;
+    expect(length).toBeLessThanOrEqual(900);
+    await expect(
+      sweepTasks(readSweep(written({ tasks: [...made, ...made] }), 's'), path, model.tokenizer.encode),
+    ).rejects.toThrow('tasks: expected each task once, got niah_single_1@900/0 twice');
+    await expect(
+      sweepTasks(readSweep(written({ tasks: [{ ...made[0], tokens: 9 }] }), 's'), path, model.tokenizer.encode),
+    ).rejects.toThrow('niah_single_1@9/0: niah_noise: tokens must be at least');
+  });
+  it('is refused in one sentence where it cannot be run', async () => {
+    for (const [change, said] of [
+      [{ budgets: ['a quarter'] }, 's: budgets.0 must'],
+      [{ policies: [] }, 's: policies must not have fewer than 1 items, got []'],
+      [{ tasks: [{ task: 'niah', tokens: 9, problems: 1 }] }, 's: tasks.0'],
+      [{ match: { policy: 'knorm' } }, 's: match.policy must be one of policies, got "knorm"'],
+      [
+        { match: { policy: 'full' }, budgets: ['25%'] },
+        's: budgets must be numbers of slots beside match, got a share',
+      ],
+      [{ typo: 1 }, 's: typo is no field that is known, got 1'],
+    ] as const)
+      expect(() => readSweep(written(change), 's'), JSON.stringify(change)).toThrow(said);
+    await expect(swept(written({ newTokens: 60_000 }), folder())).rejects.toThrow(
+      /^problems.jsonl: expected problems that fit the \d+ tokens of /,
+    );
+  });
+});

@@ -1,0 +1,40 @@
+import type { Encode } from './haystack.ts';
+
+/** A text of a size, and what is asked of it. */
+export interface Sized {
+  readonly context: string;
+  readonly question: string;
+}
+
+/**
+ * The largest size, of `least` to `most`, whose text, question and answer fit `tokens`: doubled until one does not, then halved between.
+ * @throws RangeError where not even the least fits
+ */
+export function fit<T extends Sized>(
+  what: string,
+  encode: Encode,
+  room: { readonly tokens: number; readonly newTokens: number; readonly least?: number; readonly most?: number },
+  build: (size: number) => T,
+): T {
+  const { tokens, newTokens, least = 1, most = 2 ** 24 } = room,
+    length = ({ context, question }: T): number => encode(context + question).ids.length + newTokens;
+  let low = least,
+    best = build(low),
+    high = Math.min(2 * low, most + 1);
+  if (length(best) > tokens)
+    throw new RangeError(
+      `${what}: tokens must be at least ${length(best)}, which its shortest text and answer take, got ${tokens}`,
+    );
+  for (let next = best; high <= most; high = Math.min(2 * high, most + 1)) {
+    next = build(high);
+    if (length(next) > tokens) break;
+    [low, best] = [high, next];
+  }
+  while (high - low > 1) {
+    const middle = Math.floor((low + high) / 2),
+      next = build(middle);
+    if (length(next) <= tokens) [low, best] = [middle, next];
+    else high = middle;
+  }
+  return best;
+}

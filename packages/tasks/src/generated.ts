@@ -1,0 +1,56 @@
+import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
+import { keyValue, lines } from './generators/records.ts';
+import { cwe, fwe, needles, vt } from './generators/ruler.ts';
+import type { NeedleArgs } from './generators/ruler.ts';
+import type { Made, Material } from './material.ts';
+import type { Problem } from './problem.ts';
+import { random } from './random.ts';
+
+type Generator = (material: Material) => Made;
+
+const niah = (args: Partial<NeedleArgs> = {}): Generator =>
+  needles({ haystack: 'essay', keys: 'words', values: 'numbers', k: 1, v: 1, q: 1, ...args });
+
+/** RULER's eleven synthetic tasks, as its own configuration has them, and what anchors, formats and records ask. */
+const generators = {
+  niah_single_1: niah({ haystack: 'noise' }),
+  niah_single_2: niah(),
+  niah_single_3: niah({ values: 'uuids' }),
+  niah_multikey_1: niah({ k: 4 }),
+  niah_multikey_2: niah({ haystack: 'needle' }),
+  niah_multikey_3: niah({ haystack: 'needle', keys: 'uuids', values: 'uuids' }),
+  niah_multivalue: niah({ v: 4 }),
+  niah_multiquery: niah({ q: 4 }),
+  vt,
+  cwe,
+  fwe,
+  longeval: lines,
+  keyvalue: keyValue,
+  association_high: association('high'),
+  association_low: association('low'),
+  tool_12: credentials(12),
+  tool_32: credentials(32),
+  formats,
+  confusers_5: confusers(5),
+  confusers_10: confusers(10),
+  slots,
+  anchors,
+} satisfies Readonly<Record<string, Generator>>;
+
+export type GeneratedTask = keyof typeof generators;
+export const generatedTasks = Object.keys(generators) as readonly GeneratedTask[];
+
+export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' | 'tokens'> {
+  readonly problems: number;
+  readonly seed: number | string;
+}
+
+/**
+ * Problems of a task: the same options, the same problems; the first of many are those of few.
+ * @throws RangeError for a length in which the task has no room
+ */
+export const generated = (task: GeneratedTask, { problems, seed, ...material }: GeneratedOptions): readonly Problem[] =>
+  Array.from({ length: problems }, (_, trial) => ({
+    id: `${task}/${seed}/${trial}`,
+    ...generators[task]({ ...material, trial, draw: random(`${task}/${seed}/${trial}`) }),
+  }));

@@ -1,0 +1,122 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { generated, generatedTasks, grade, heldOutBook, sentencesOf } from '../src/index.ts';
+import type { GeneratedTask, Problem } from '../src/index.ts';
+
+/** A token a word or mark, a digit or a letter of long words: near what real tokenizers make. */
+const encode = (text: string): { ids: readonly number[]; offsets: readonly (readonly [number, number])[] } => {
+  const found = [...text.matchAll(/[A-Za-z]{1,4}|\d|[^A-Za-z\d]/g)];
+  return { ids: found.map((_, i) => i), offsets: found.map(({ index, 0: piece }) => [index, index + piece.length]) };
+};
+const shared = process.env.KV_SHARED ?? new URL('../../../../shared', import.meta.url).pathname;
+
+let sentences: readonly string[];
+beforeAll(async () => {
+  sentences = sentencesOf(await heldOutBook());
+});
+const made = (task: GeneratedTask, problems = 4, seed = 1, tokens = 1800): readonly Problem[] =>
+  generated(task, { encode, sentences, tokens, problems, seed });
+
+describe('generated tasks', () => {
+  it.each(generatedTasks)('%s fills its length, holds its answers, and grades them', (task) => {
+    const all = made(task);
+    expect(made(task)).toEqual(all);
+    expect(made(task, 2)).toEqual(all.slice(0, 2));
+    expect(made(task, 4, 2).map(({ context }) => context)).not.toEqual(all.map(({ context }) => context));
+    expect(new Set(all.map(({ id }) => id)).size).toBe(4);
+    for (const problem of all) {
+      const { context, question, answers, newTokens, stop = [] } = problem,
+        length = encode(context + question).ids.length + newTokens;
+      expect(length).toBeLessThanOrEqual(1800);
+      expect(length, context.slice(-300)).toBeGreaterThan(1800 * 0.8);
+      for (const answer of answers) {
+        expect(context).toContain(answer);
+        expect(
+          stop.some((end) => answer.includes(end)),
+          answer,
+        ).toBe(false);
+      }
+      expect(grade(` ${answers.join(', ')}`, problem)).toEqual({ score: 1, parsed: true });
+      expect(grade(' nothing of it', problem).score).toBe(0);
+    }
+  });
+  it.each(['niah_single_1', 'niah_single_3', 'niah_multikey_3', 'confusers_10', 'longeval', 'keyvalue'] as const)(
+    '%s holds its value once',
+    (task) => {
+      for (const { context, answers } of made(task)) expect(context.split(answers[0])).toHaveLength(2);
+    },
+  );
+  it('stand at the depths that turn with the problems', () => {
+    const shares = made('tool_32', 5, 3, 4000).map(
+      ({ context, answers }) => context.indexOf(answers[0]) / context.length,
+    );
+    shares.forEach((share, i) => expect(Math.abs(share - [0.1, 0.3, 0.5, 0.7, 0.9][i])).toBeLessThan(0.08));
+  });
+  it('refuse a length without room in one sentence', () =>
+    expect(() => made('slots', 1, 1, 60)).toThrow(
+      /^slots: tokens must be at least \d+, which its shortest text and answer take, got 60$/,
+    ));
+});
+
+describe('RULER', () => {
+  const config = `${shared}/data/conformance/ruler_synthetic.yaml`;
+  it.runIf(existsSync(config))('has the eleven synthetic tasks of its own configuration, with their numbers', () => {
+    const blocks = readFileSync(config, 'utf8')
+      .split(/\n(?=\w)/)
+      .flatMap((block) => {
+        const [, name] = /^(\w+):\n/.exec(block) ?? [];
+        return name === undefined || name.startsWith('qa_')
+          ? []
+          : [
+              [
+                name,
+                Object.fromEntries([...block.matchAll(/^ {4}(\w+): (\S+)/gm)].map(([, key, value]) => [key, value])),
+              ] as const,
+            ];
+      });
+    expect(blocks.map(([name]) => name)).toEqual(generatedTasks.slice(0, 11));
+    for (const [name, args] of blocks.filter(([key]) => key.startsWith('niah'))) {
+      const [{ context, question, answers }] = made(name as GeneratedTask);
+      expect(answers).toHaveLength(Number(args.num_needle_v) * Number(args.num_needle_q));
+      const facts = context.match(/One of the special magic (\w+) for (\S+) is: (\S+)\./g) ?? [];
+      expect(facts[0]).toContain(`magic ${args.type_needle_v} for `);
+      const keys = Math.max(Number(args.num_needle_k), Number(args.num_needle_q)) * Number(args.num_needle_v);
+      if (args.type_haystack === 'needle') expect(facts.length).toBeGreaterThan(10);
+      else expect(facts).toHaveLength(keys);
+      expect(context.includes('The grass is green.')).toBe(args.type_haystack === 'noise');
+      expect(question).toMatch(
+        answers.length === 1 ? /^What is the special magic \w+[^s] for / : /^What are all the special magic \w+s for /,
+      );
+    }
+  });
+  it('tracks variables by their own assignments', () => {
+    for (const { context, question, answers } of made('vt')) {
+      const [, value] = /assigned the value (\d+) in the text above/.exec(question) ?? [],
+        held = new Map([...context.matchAll(/VAR ([A-Z]+) = (?:VAR )?(\w+)/g)].map(([, name, from]) => [name, from]));
+      const root = (name: string): string => (held.has(name) ? root(held.get(name) as string) : name);
+      expect([...held.keys()].filter((name) => root(name) === value).sort()).toEqual([...answers].sort());
+    }
+  });
+  it('counts words as it asks for them', () => {
+    const counts = (text: string): [string, number][] => {
+      const all = new Map<string, number>();
+      for (const word of text.match(/[a-z]+/g) ?? []) all.set(word, (all.get(word) ?? 0) + 1);
+      return [...all].sort((a, b) => b[1] - a[1]);
+    };
+    for (const { context, answers } of made('cwe', 2, 1, 3000)) {
+      const list = context.slice(context.lastIndexOf('Memorize the ones that appear most often.\n') + 42);
+      expect(
+        counts(list)
+          .slice(0, 10)
+          .map(([word]) => word)
+          .sort(),
+      ).toEqual([...answers].sort());
+    }
+    for (const { context, answers } of made('fwe', 2))
+      expect(
+        counts(context.split('coded words. ').at(-1) as string)
+          .slice(0, 3)
+          .map(([word]) => word),
+      ).toEqual(answers);
+  });
+});
