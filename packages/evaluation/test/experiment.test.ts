@@ -4,7 +4,7 @@ import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { here, needleTable, paperStudy, planOf, runExperiment } from '../src/index.ts';
+import { here, needleColumns, needleReport, needleTable, paperStudy, planOf, runExperiment } from '../src/index.ts';
 import type { NeedleOptions, NeedleTable } from '../src/index.ts';
 import { folder } from './folder.ts';
 
@@ -61,9 +61,30 @@ describe('a needle table', () => {
   it('refuses before it runs what cannot be run', async () => {
     await expect(needleTable(model, { ...small, tokens: 1000 })).rejects.toThrow(/^tokens: expected at most 244, /);
     await expect(needleTable(model, { ...small, policies: ['snapkv(window=64)'], budgets: [8] })).rejects.toThrow(
-      /^budgets: expected at least 64 slots, which '.*' forces in every head, got 8 \(8 slots\)$/,
+      /^budgets: expected at least 64 slots, which '.*' forces in every head, got 8$/,
     );
     await expect(needleTable(model, { ...small, policies: ['snapkw'] })).rejects.toThrow(/snapkv/);
+  });
+  it('leaves out a cell that cannot fit, and says so in the table and the report', async () => {
+    const asked = { ...small, policies: ['streaming', 'snapkv(window=64)'], budgets: [8, 80] },
+      table = await runExperiment(await needleTable(model, asked), { start: here({ model }) }),
+      [, cut] = table?.rows.filter(({ way }) => way.budget === 8) ?? [];
+    expect(cut).toMatchObject({ policy: 'snapkv(window=64)', way: { forced: 64 }, accuracy: { n: 0 } });
+    expect(
+      table?.rows.filter(({ way: { forced } }) => forced === undefined).every(({ accuracy }) => accuracy.n > 0),
+    ).toBe(true);
+    expect(cut && needleColumns.map(([, cell]) => cell(cut))).toEqual([
+      'snapkv(window=64)',
+      '8',
+      '-',
+      'no room',
+      '-',
+      '-',
+      '-',
+      '-',
+      '-',
+    ]);
+    expect(table && needleReport(table)).toContain('title="64 slots are forced in every head">no room</td>');
   });
   it('passes on what the first failing job throws', async () => {
     const broken = { ...model, memory: () => expect.fail('no memory') };

@@ -1,6 +1,4 @@
 import { compile, KvError } from '@kv/core';
-import type { Compiled } from '@kv/core';
-import { slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { policyOf } from '../policies.ts';
@@ -22,9 +20,6 @@ export interface NeedleTable {
   readonly results: readonly NeedleResult[];
 }
 
-/** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
-const QUESTION = 32;
-
 /**
  * Facts hidden in a book: which policy still lets the model answer at which budget. All that can be checked before a
  * run is checked here.
@@ -36,7 +31,7 @@ export async function needleTable(
   { names, code }: Naming = {},
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
   const { policies: asked, ...rest } = { ...needleDefaults, ...options },
-    { tokens, budgets, asking } = rest,
+    { tokens, asking } = rest,
     // the full cache is what the others are compared with
     policies = [...new Set(['full', ...asked])];
   const settings: NeedleSettings = {
@@ -48,19 +43,15 @@ export async function needleTable(
     ...rest,
   };
   const compiled = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names))));
-  for (const policy of compiled)
-    for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
   const most = config.maxPositions - answerRules[asking].newTokens;
   if (tokens > most)
     throw new KvError(
       'tokens',
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
-  const ways = waysOf(
-      settings,
-      compiled.map(({ evicts }) => evicts),
-    ),
+  const ways = waysOf(settings, compiled),
     jobs = jobsOf(settings, ways);
+  checkFits(ways, policies);
   try {
     promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
   } catch (cause) {
@@ -79,11 +70,13 @@ export async function needleTable(
   };
 }
 
-function checkFloor(policy: Compiled, slots: number, budget: string): void {
-  const floor = policy.floor(Number.MAX_SAFE_INTEGER, slots);
-  if (policy.evicts && floor > slots)
-    throw new KvError(
-      'budgets',
-      `expected at least ${floor} slots, which '${policy.label}' forces in every head, got ${budget} (${slots} slots)`,
-    );
+/** Ways that do not fit are left out of a table, but for one where no other is left. */
+function checkFits(ways: readonly Way[], policies: readonly string[]): void {
+  const cut = ways.filter(({ budget }) => budget !== undefined),
+    [first] = cut;
+  if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;
+  throw new KvError(
+    'budgets',
+    `expected at least ${first.forced} slots, which '${policies[first.policy]}' forces in every head, got ${String(first.budget)}`,
+  );
 }
