@@ -1,40 +1,26 @@
 import { execFile } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { transformSync } from 'esbuild';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import { runServer } from 'verdaccio';
 import { root } from '../lib/process.mjs';
+import { startRegistry } from './registry.ts';
+import type { TestRegistry } from './registry.ts';
 
 const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-registry-'));
-const env = {
-  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
-  npm_config_cache: join(folder, 'cache'),
-};
-let server: Server;
+let registry: TestRegistry, env: NodeJS.ProcessEnv;
 
-/** A registry on the loopback that knows nothing but what is published to it. */
 beforeAll(async () => {
-  server = await runServer({
-    self_path: folder,
-    storage: join(folder, 'storage'),
-    uplinks: {},
-    packages: { '**': { access: '$all', publish: '$all' } },
-    log: { type: 'stdout', format: 'pretty', level: 'fatal' },
-  } as never);
-  await new Promise<void>((listening) => void server.listen(0, '127.0.0.1', listening));
-  const { port } = server.address() as AddressInfo;
-  writeFileSync(join(folder, '.npmrc'), `registry=http://127.0.0.1:${port}/\n//127.0.0.1:${port}/:_authToken=anyone\n`);
+  registry = await startRegistry(folder);
+  ({ env } = registry);
   writeFileSync(join(folder, 'package.json'), '{ "private": true, "type": "module" }\n');
 });
 
 afterAll(async () => {
-  await new Promise((closed) => server.close(closed));
+  await registry.stop();
   rmSync(folder, { recursive: true });
 });
 

@@ -15,6 +15,6 @@ export const completionCommand = (terminal: Terminal): Command =>
         terminal.stdout.write(completionScript(shell, command.parent?.commands ?? [], policyNames));
       }),
     ['source <(kv completion bash)', 'in this bash; a line of ~/.bashrc does it for all'],
-    ['kv completion zsh > "${fpath[1]}/_kv"', 'for every zsh to come'],
+    ['kv completion zsh > ~/.zfunc/_kv', 'for every zsh to come, with ~/.zfunc in its fpath'],
     ['kv completion fish > ~/.config/fish/completions/kv.fish', 'for every fish to come'],
   );
