@@ -89,7 +89,10 @@ const resolving = {
 const options = {
   tsPreCompilationDeps: 'specify',
   doNotFollow: { path: 'node_modules' },
-  exclude: { path: ['/(dist|node_modules/[.])', '^packages/[^/]+/kernel/'] }, // AssemblyScript,
+  exclude: {
+    // packages/*/kernel is AssemblyScript
+    path: ['/(dist|node_modules/[.]|[.]generated)', '^packages/[^/]+/kernel/', '^packages/create-piece/templates/'],
+  },
   validate: true,
   ruleSet: { forbidden: rules },
 };

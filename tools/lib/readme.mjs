@@ -35,6 +35,10 @@ export async function runExample(folder, code) {
     target: 'node20',
     conditions: ['@kv/source'],
     logLevel: 'silent',
+    // packages of CommonJS ask for Node's modules by `require`
+    banner: {
+      js: "import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);",
+    },
     plugins: [inPlace],
   });
   const scratch = mkdtempSync(join(tmpdir(), 'kv-example-'));

@@ -6,7 +6,9 @@ import { describe, expect, inject, test } from 'vitest';
 import { size } from '../sizes.mjs';
 
 const packed = inject('packed');
-const modules = packed.filter(({ name }) => !['@kv/cli', '@kv/detector-smollm2', '@kv/model-embedded'].includes(name));
+const modules = packed.filter(
+  ({ name }) => !['@kv/cli', '@kv/create-piece', '@kv/detector-smollm2', '@kv/model-embedded'].includes(name),
+);
 
 describe.each(packed)('$name', ({ tarball }) => {
   test('is published in good shape (publint)', async () => {

@@ -11,8 +11,12 @@ const uncontrolled = (cell: string): string =>
 /** Width of a text on a terminal, colours not counted. */
 const width = (text: string): number => [...stripVTControlCharacters(text)].length;
 
-/** Rows as aligned columns with two spaces between them; the columns in `right` are flush right. */
-export function columns(cells: readonly (readonly string[])[], right: ReadonlySet<number> = new Set()): string {
+/** Rows as aligned columns with a gap of spaces between them; the columns in `right` are flush right. */
+export function columns(
+  cells: readonly (readonly string[])[],
+  right: ReadonlySet<number> = new Set(),
+  gap = '  ',
+): string {
   const rows = cells.map((row) => row.map(uncontrolled));
   const widths = (rows[0] ?? []).map((_, c) => Math.max(...rows.map((row) => width(row[c] ?? ''))));
   return rows
@@ -23,10 +27,35 @@ export function columns(cells: readonly (readonly string[])[], right: ReadonlySe
             space = ' '.repeat(most - width(text));
           return right.has(c) ? space + text : text + space;
         })
-        .join('  ')
+        .join(gap)
         .trimEnd(),
     )
     .join('\n');
+}
+
+const widest = (text: string): number => Math.max(...text.split('\n').map(width));
+/** A row as lines: each cell of it as its own lines, beside empty cells. */
+const stacked = (cells: readonly (readonly string[])[]): readonly (readonly string[])[] =>
+  Array.from({ length: Math.max(...cells.map(({ length }) => length)) }, (_, line) =>
+    cells.map((lines) => lines[line] ?? ''),
+  );
+
+/**
+ * The same within `most` characters, where that can be: titles stand with a word a line, then the first column in lines
+ * of what is left, then columns closer together.
+ */
+export function fitted(rows: readonly (readonly string[])[], right: ReadonlySet<number>, most: number): string {
+  const whole = columns(rows, right),
+    [head = [], ...body] = rows;
+  if (widest(whole) <= most) return whole;
+  const titles = stacked(head.map((title) => wrap(uncontrolled(title), 1 + Math.max(...title.split(' ').map(width)))));
+  const others = widest(columns([...titles, ...body].map(([, ...cells]) => ['', ...cells])));
+  const gap = others + 12 > most ? ' ' : '  ',
+    first = Math.max(12, most - others + (gap === ' ' ? head.length - 1 : 0));
+  const named = body.flatMap(([name = '', ...cells]) =>
+    stacked([wrap(uncontrolled(name).replace(/([,|∘])(?=\S)/g, '$1 '), first), ...cells.map((cell) => [cell])]),
+  );
+  return columns([...titles, ...named], right, gap);
 }
 
 /** Words in lines of at most `most` characters; a longer word is cut. */

@@ -37,6 +37,19 @@ export async function hasGpu(cwd: string): Promise<boolean> {
   return gpu?.software === false;
 }
 
+/** The adapter of this machine; a sentence about what is missing. */
+export async function adapterOf(cwd: string): Promise<Pick<Gpu, 'name' | 'software'> | string> {
+  const packages = await gpuPackages(cwd);
+  if (packages === undefined) return `none looked for: npm install ${NAME} webgpu`;
+  try {
+    const gpu = await packages.openGpu();
+    gpu.destroy();
+    return { name: gpu.name, software: gpu.software };
+  } catch (cause) {
+    return `none: ${cause instanceof Error ? cause.message : String(cause)}`;
+  }
+}
+
 /** What gives back the device that something runs on. */
 export interface Closing {
   close(): void;

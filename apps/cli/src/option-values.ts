@@ -94,6 +94,11 @@ export const list =
     return [...new Set(parts.map(parse))];
   };
 
+/** A list that may be given again. */
+export const lists =
+  <T>(option: string, parse: Parse<T>): ((text: string, all?: readonly T[]) => readonly T[]) =>
+  (text, all = []) => [...new Set([...all, ...list(option, parse)(text)])];
+
 /** Splits at a separator that stands outside brackets and double quotes. */
 function splitOutside(text: string, separator: string): readonly string[] {
   const parts: string[] = [];

@@ -201,8 +201,67 @@ describe('a bad input is one sentence on stderr, exit code 2 and nothing on stdo
     expect(await kv(['ruun'], { cwd })).toEqual({
       code: 2,
       stdout: '',
-      stderr: "kv: unknown command 'ruun' (Did you mean run?)\n",
+      stderr:
+        "kv: unknown command 'ruun' (Did you mean run?); the commands are needle, run, chat, serve, pieces, explain, papers, calibrate, export, doctor, completion\n",
     }));
+  it.each(['run', 'chat', 'serve'])('for a budget of kv %s that no policy was named to keep', async (command) => {
+    const prompt = command === 'run' ? ['--prompt', TEXT] : [],
+      asked = [command, '--model', model, ...prompt, '--budget', '32'];
+    expect(await kv(asked, { cwd, lines: [] })).toEqual({
+      code: 2,
+      stdout: '',
+      stderr:
+        "--policy: expected the policy that keeps a budget of 32, such as --policy 'snapkv(window=16)' ('kv pieces' lists them), got none\n",
+    });
+  });
+});
+
+describe('the last line of kv run', () => {
+  const last = async (...args: string[]): Promise<string> =>
+    (await run('--prompt', TEXT, '--max-new-tokens', '4', ...args)).stderr.trim();
+  const read = TEXT.length + 1;
+  it('says what was kept and dropped, by which policy', async () => {
+    expect(await last('--policy', 'knorm', '--budget', '20')).toMatch(
+      new RegExp(
+        `^kept 20 of ${read} tokens a layer and KV head, dropped ${read - 20} \\(knorm ∘ topK\\), .* in the end$`,
+      ),
+    );
+    expect(await last('--policy', 'pyramidal(window=4,kernel=1)', '--budget', '20')).toMatch(
+      new RegExp(`^kept 20\\.0 \\(\\d+ to \\d+\\) of ${read} tokens`),
+    );
+    expect(await last()).toMatch(new RegExp(`^kept all ${read} tokens of the prompt \\(full\\), `));
+    expect(await last('--policy', 'knorm', '--budget', '20', '--cadence', '2')).toMatch(
+      `kept 20 of ${read + 2} tokens`,
+    );
+  });
+  it('is left out where nothing but errors is wanted, and where an object is', async () => {
+    expect(await last('--quiet')).toBe('');
+    expect(await last('--json')).toBe('');
+    const { engine, stderr } = await run('-q', '--prompt', TEXT, '--policy', 'nope');
+    expect([engine, stderr]).toEqual([undefined, expect.stringMatching(/^policy: expected/)]);
+  });
+});
+
+describe('help', () => {
+  const commands = async (): Promise<readonly string[]> =>
+    [...(await kv([])).stdout.matchAll(/^ {2}([a-z]+) \[options\]/gm)].map(([, name = '']) => name);
+  it('has examples for every command, which are commands and options that there are', async () => {
+    expect((await commands()).length).toBeGreaterThan(9);
+    for (const name of await commands()) {
+      const { code, stdout } = await kv([name, '--help']);
+      const [options = '', examples] = stdout.split('\nExamples:\n');
+      expect([code, examples], name).toEqual([0, expect.stringContaining('  $ ')]);
+      for (const [, asked, rest = ''] of (examples ?? '').matchAll(/\bkv ([a-z]+)(.*)$/gm))
+        for (const [flag] of rest.matchAll(/ --[a-z-]+/g))
+          if (asked === name) expect(options, `${name}: ${flag}`).toContain(flag);
+    }
+  });
+  it('tells exit codes, and fits the terminal', async () => {
+    const { stdout } = await kv(['--help'], { columns: 60 });
+    expect(stdout).toMatch(/Exit codes:\n {2}0 {4}done\n[^]*\n {2}130 /);
+    const [usage = ''] = (await kv(['run', '--help'], { columns: 60 })).stdout.split('\nExamples:');
+    expect(Math.max(...usage.split('\n').map((line) => line.length))).toBeLessThanOrEqual(60);
+  });
 });
 
 describe('kv', () => {

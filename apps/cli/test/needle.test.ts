@@ -34,3 +34,23 @@ it('the needle table has a line for every way, with its interval, bytes and spee
   expect(lines[2]).toMatch(/^ +50% +50 % .* - +- +-$/);
   expect(lines[3]).toMatch(/^streaming +24 /);
 });
+
+it.each([80, 92])(
+  'fits a terminal of %i characters: a long policy stands in several lines, and what cannot fit is told below',
+  (most) => {
+    const long = 'snapkvCaote(window=16,kernel=17,pooling=max)',
+      settings = { ...needleDefaults, modes: ['aware'] as const, model: 'm', weights: 'w', engine: 'e', code: [] },
+      rows = [
+        row('full', { way: { policy: 0, mode: 'aware' } }),
+        row(long, {}),
+        row(long, { way: { policy: 1, mode: 'aware', budget: 8, forced: 16 }, memory: undefined, speed: undefined }),
+      ];
+    const lines = needleText({ settings, rows, ways: [], results: [] }, most)
+      .replace(/\u001b\[\d+m/g, '')
+      .split('\n');
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(most);
+    expect(lines.join('').replace(/ /g, '')).toContain('snapkvCaote');
+    expect(lines.find((line) => line.includes(' 8 '))).toMatch(/^ +8 +- +no room +-/);
+    expect(lines.join(' ')).toContain(`no room: ${long} forces 16 slots in every head, more than 8; not run.`);
+  },
+);

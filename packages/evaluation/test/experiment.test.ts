@@ -4,7 +4,7 @@ import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { here, needleTable, paperStudy, planOf, runExperiment } from '../src/index.ts';
+import { here, needleColumns, needleReport, needleTable, paperStudy, planOf, runExperiment } from '../src/index.ts';
 import type { NeedleOptions, NeedleTable } from '../src/index.ts';
 import { folder } from './folder.ts';
 
@@ -77,6 +77,27 @@ describe('a needle table', () => {
       /^budgets: 8 \(8 slots\) are fewer than '.*' forces in every head: expected a budget of at least 64, or less in window, as snapkv\(window=64\) forces them$/,
     );
     await expect(needleTable(model, { ...small, policies: ['snapkw'] })).rejects.toThrow(/snapkv/);
+  });
+  it('leaves out a cell that cannot fit, and says so in the table and the report', async () => {
+    const asked = { ...small, policies: ['streaming', 'snapkv(window=64)'], budgets: [8, 80] },
+      table = await runExperiment(await needleTable(model, asked), { start: here({ model }) }),
+      [, cut] = table?.rows.filter(({ way }) => way.budget === 8) ?? [];
+    expect(cut).toMatchObject({ policy: 'snapkv(window=64)', way: { forced: 64 }, accuracy: { n: 0 } });
+    expect(
+      table?.rows.filter(({ way: { forced } }) => forced === undefined).every(({ accuracy }) => accuracy.n > 0),
+    ).toBe(true);
+    expect(cut && needleColumns.map(([, cell]) => cell(cut))).toEqual([
+      'snapkv(window=64)',
+      '8',
+      '-',
+      'no room',
+      '-',
+      '-',
+      '-',
+      '-',
+      '-',
+    ]);
+    expect(table && needleReport(table)).toContain('title="64 slots are forced in every head">no room</td>');
   });
   it('passes on what the first failing job throws', async () => {
     const broken = { ...model, memory: () => expect.fail('no memory') };

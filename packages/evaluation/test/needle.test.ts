@@ -13,7 +13,7 @@ import type { NeedleResult, PromptResult } from '../src/needle/results.ts';
 import { runJob } from '../src/needle/run-job.ts';
 import type { NeedleBench } from '../src/needle/run-job.ts';
 import { jobsOf, waysOf } from '../src/needle/settings.ts';
-import type { NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
+import type { Keeps, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
 import { summarise } from '../src/needle/summary.ts';
 import { retained } from '../src/sequences.ts';
 import { folder } from './folder.ts';
@@ -34,7 +34,8 @@ const settings: NeedleSettings = {
   asking: 'cued',
   distractors: 0,
 };
-const ways = waysOf(settings, [false, true, true]),
+const keeps = (evicts: boolean): Keeps => ({ evicts, floor: () => 0 });
+const ways = waysOf(settings, [keeps(false), keeps(true), keeps(true)]),
   jobs = jobsOf(settings, ways);
 const never = new AbortController().signal;
 let bench: NeedleBench, results: NeedleResult[];
@@ -61,6 +62,12 @@ describe('an experiment', () => {
     expect(prompts()).toHaveLength(4);
     for (const { outcomes } of prompts()) expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
     expect(results.filter(isAlone)).toHaveLength(ways.length);
+  });
+  it('answers every prompt before it runs a way alone for its memory', () => {
+    expect(jobs.map(({ alone }) => alone === undefined)).toEqual([
+      ...Array.from({ length: 4 }, () => true),
+      ...ways.map(() => false),
+    ]);
   });
   it('keeps the whole value under full, and under streaming where it is recent, not where it is early', () => {
     for (const { outcomes, depth } of prompts())

@@ -6,6 +6,7 @@ import { watchLayers } from '@kv/models/engine';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption } from '../engine.ts';
+import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { whole } from '../option-values.ts';
 import { constantLines } from '../run/certificate-lines.ts';
@@ -22,21 +23,28 @@ interface CalibrateOptions {
 
 /** `kv calibrate`: the constants of design-time bounds, fitted on a text. */
 export const calibrateCommand = (terminal: Terminal): Command =>
-  new Command('calibrate')
-    .description("Fit the constants of the bounds of PSAW and ETF on a text, for 'kv run --certify --constants'.")
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(...engineOption('exact'))
-    .option(...deviceOption)
-    .requiredOption('--text <file>', 'a plain text, like what the model will read')
-    .option(
-      '--tokens <n>',
-      'its first so many tokens, at most what the model has room for',
-      whole('--tokens', { min: 16 }),
-      4096,
-    )
-    .option('--sinks <n>', 'first positions, which the fading of attention leaves out', whole('--sinks'), 4)
-    .option('--out <file>', 'where the constants go; without it they are printed as JSON')
-    .action((options: CalibrateOptions, command: Command) => calibrate(options, command, terminal));
+  withExamples(
+    new Command('calibrate')
+      .description("Fit the constants of the bounds of PSAW and ETF on a text, for 'kv run --certify --constants'.")
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(...engineOption('exact'))
+      .option(...deviceOption)
+      .requiredOption('--text <file>', 'a plain text, like what the model will read')
+      .option(
+        '--tokens <n>',
+        'its first so many tokens, at most what the model has room for',
+        whole('--tokens', { min: 16 }),
+        4096,
+      )
+      .option('--sinks <n>', 'first positions, which the fading of attention leaves out', whole('--sinks'), 4)
+      .option('--out <file>', 'where the constants go; without it they are printed as JSON')
+      .action((options: CalibrateOptions, command: Command) => calibrate(options, command, terminal)),
+    ['kv calibrate --text book.txt --out c.json', 'fits the constants on a text'],
+    [
+      "kv run --prompt-file p.txt --policy 'psaw' --certify --constants c.json",
+      'reports the bounds beside what was dropped',
+    ],
+  );
 
 async function calibrate(
   { text, tokens, sinks, out }: CalibrateOptions,

@@ -10,10 +10,11 @@ import { repl } from '../chat/repl.ts';
 import { lineTurns, templateTurns, type Turns } from '../chat/turns.ts';
 import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
+import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { number, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
-import { policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
+import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
@@ -35,39 +36,49 @@ interface ChatOptions {
 
 /** `kv chat`: a conversation over a cache of fixed size. */
 export const chatCommand = (terminal: Terminal): Command =>
-  new Command('chat')
-    .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(...engineOption('fast'))
-    .option(...deviceOption)
-    .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
-    .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
-    .option(
-      '--block <tokens>',
-      'feed a long turn in blocks of so many tokens, each followed by an eviction',
-      whole('--block', { min: 1 }),
-    )
-    .option(
-      '--cadence <tokens>',
-      'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
-      whole('--cadence', { min: 1 }),
-    )
-    .option('--system <text>', 'what stands before the first turn')
-    .option('--load <file>', 'go on with a saved conversation')
-    .option('--save <file>', 'save the conversation at the end')
-    .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
-    .option(
-      '--temperature <t>',
-      'sample instead of taking the likeliest token; 0 is greedy',
-      number('--temperature', { min: 0 }),
-    )
-    .option(
-      '--top-p <p>',
-      'sample from the smallest set of tokens with this probability',
-      number('--top-p', { above: 0, max: 1 }),
-    )
-    .option('--seed <n>', 'seed of the sampling', whole('--seed'))
-    .action((options: ChatOptions, command: Command) => chat(options, command, terminal));
+  withExamples(
+    new Command('chat')
+      .description("Talk with a model while a policy keeps the cache at its budget, past the model's context too.")
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(...engineOption('fast'))
+      .option(...deviceOption)
+      .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
+      .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
+      .option(
+        '--block <tokens>',
+        'feed a long turn in blocks of so many tokens, each followed by an eviction',
+        whole('--block', { min: 1 }),
+      )
+      .option(
+        '--cadence <tokens>',
+        'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
+        whole('--cadence', { min: 1 }),
+      )
+      .option('--system <text>', 'what stands before the first turn')
+      .option('--load <file>', 'go on with a saved conversation')
+      .option('--save <file>', 'save the conversation at the end')
+      .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
+      .option(
+        '--temperature <t>',
+        'sample instead of taking the likeliest token; 0 is greedy',
+        number('--temperature', { min: 0 }),
+      )
+      .option(
+        '--top-p <p>',
+        'sample from the smallest set of tokens with this probability',
+        number('--top-p', { above: 0, max: 1 }),
+      )
+      .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+      .action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
+    [
+      "kv chat --model HuggingFaceTB/SmolLM2-135M-Instruct --policy 'snapkv(window=16)' --budget 512",
+      'a conversation past the context of the model, in 512 slots',
+    ],
+    [
+      'kv chat --policy streaming --budget 64 --save talk.safetensors',
+      "keeps it for 'kv chat --load talk.safetensors'",
+    ],
+  );
 
 async function chat(options: ChatOptions, command: Command, terminal: Terminal): Promise<void> {
   const { input, cwd } = terminal,
@@ -75,6 +86,7 @@ async function chat(options: ChatOptions, command: Command, terminal: Terminal):
   if (!input) throw new KvError('chat', 'expected an input to read turns from, got none');
   if (system !== undefined && load !== undefined)
     throw new KvError('--system', 'expected no --load beside it, since a saved conversation has begun already');
+  if (load === undefined) checkPolicyNamed(command);
   checkCacheFile(options.save, cwd);
   const given = options.policy === undefined ? undefined : await resolvePolicy(options.policy, { cwd });
   await withModel(command, terminal, given === undefined || residentOn(compile(given)), (model) =>

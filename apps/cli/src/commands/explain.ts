@@ -5,14 +5,16 @@ import { openCheckpoint } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { columns, countText } from '../columns.ts';
+import { countText, wrapped } from '../columns.ts';
 import { deviceRows, deviceTable } from '../explain/device-table.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { SHAPES } from '../explain/shapes.ts';
+import { withExamples } from '../help.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, oneOf, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
 interface ExplainOptions {
@@ -25,34 +27,40 @@ interface ExplainOptions {
 
 /** `kv explain`: what a policy will read, keep and cost. */
 export const explainCommand = (terminal: Terminal): Command =>
-  new Command('explain')
-    .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
-    .argument(
-      '<policy>',
-      "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU",
-    )
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(
-      '--shape <name>',
-      `the shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}`,
-      oneOf('--shape', Object.keys(SHAPES)),
-    )
-    .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
-    .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
-    .option('--json', 'print one object')
-    .action(async (policy: string, options: ExplainOptions) => {
-      const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape],
-        slots = slotsOf(options.budget, options.length);
-      if (policy === 'all') {
-        const rows = deviceRows(config, options.length, slots);
-        terminal.stdout.write(options.json ? `${JSON.stringify(rows)}\n` : `${deviceTable(rows, config.layers)}\n`);
-        return;
-      }
-      const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
-      terminal.stdout.write(
-        options.json ? `${JSON.stringify(prediction)}\n` : `${sheet(prediction, options.length)}\n`,
-      );
-    });
+  withExamples(
+    new Command('explain')
+      .description('Say what a policy needs, keeps and costs on a prompt of some length, before running it.')
+      .argument(
+        '<policy>',
+        "a policy as 'kv run --policy' takes it, or 'all': a table of what every policy of the catalogue costs on a GPU",
+      )
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(
+        '--shape <name>',
+        `the shape of a model instead of one: ${Object.keys(SHAPES).join(' or ')}`,
+        oneOf('--shape', Object.keys(SHAPES)),
+      )
+      .option('--length <tokens>', 'tokens of the prompt', whole('--length', { min: 1 }), 512)
+      .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budget('--budget'), '25%')
+      .option('--json', 'print one object')
+      .action(async (policy: string, options: ExplainOptions) => {
+        const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape],
+          slots = slotsOf(options.budget, options.length);
+        if (policy === 'all') {
+          const rows = deviceRows(config, options.length, slots);
+          terminal.stdout.write(options.json ? `${JSON.stringify(rows)}\n` : `${deviceTable(rows, config.layers)}\n`);
+          return;
+        }
+        const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
+        terminal.stdout.write(
+          options.json
+            ? `${JSON.stringify(prediction)}\n`
+            : `${sheet(prediction, options.length, lineWidth(terminal.stdout))}\n`,
+        );
+      }),
+    ['kv explain h2o --length 4096 --budget 25%', 'what h2o reads, keeps and costs'],
+    ['kv explain all --shape llama-3.2-1b', 'every policy on a GPU, without a model'],
+  );
 
 async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
   const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)), {
@@ -62,7 +70,7 @@ async function configOf(model: string, terminal: Terminal): Promise<ModelConfig>
   return config;
 }
 
-function sheet(p: Prediction, length: number): string {
+function sheet(p: Prediction, length: number, width: number): string {
   const { bytes, multiplyAdds: work, operations } = p;
   const share = (part: number, whole: number): string => `${((100 * part) / whole).toFixed(1)} %`;
   const calls = Object.entries(operations).sort((a, b) => b[1] - a[1]);
@@ -94,7 +102,10 @@ function sheet(p: Prediction, length: number): string {
         : `${calls.reduce((sum, [, n]) => sum + n, 0)} operations over all layers: ${calls.map(([name, n]) => `${n} ${name}`).join(', ')}`,
     ],
   ];
-  return columns(rows.map(([name, text]) => [pc.dim(name), text]));
+  return wrapped(
+    rows.map(([name, text]) => [pc.dim(name), text]),
+    width,
+  );
 }
 
 /** What score, selection and compaction take of prefill, and running sums of a token. */

@@ -13,18 +13,22 @@ import {
 import type { Mode, NeedleOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { columns } from '../columns.ts';
+import { fitted, wrap } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
 import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { budget, list, number, oneOf, whole } from '../option-values.ts';
+import { budget, list, lists, number, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { duration } from '../progress.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-interface Flags extends Omit<NeedleOptions, 'modes'> {
+interface Flags extends Omit<NeedleOptions, 'modes' | 'policies'> {
+  readonly policies?: readonly string[];
+  readonly policy?: readonly string[];
   readonly model: string;
   readonly mode: Mode | 'both';
   readonly out?: string;
@@ -33,69 +37,83 @@ interface Flags extends Omit<NeedleOptions, 'modes'> {
 
 /** `kv needle`: which policy still lets the model answer at which budget. */
 export const needleCommand = (terminal: Terminal): Command => {
-  return new Command('needle')
-    .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(...engineOption('exact'))
-    .option(...deviceOption)
-    .option(
-      '--policies <list>',
-      "policies as 'kv run --policy' takes them, between commas",
-      list('--policies', (text) => text),
-      needleDefaults.policies,
-    )
-    .option(
-      '--budgets <list>',
-      'slots per layer and KV head, or shares of the prompt, between commas',
-      list('--budgets', budget('--budgets')),
-      needleDefaults.budgets,
-    )
-    .option(
-      '--depths <list>',
-      'where the fact stands, 0 (first) to 1 (last), between commas',
-      list('--depths', number('--depths', { min: 0, max: 1 })),
-      needleDefaults.depths,
-    )
-    .option(
-      '--prompts <n>',
-      'prompts for every policy, budget, depth and mode',
-      whole('--prompts', { min: 1 }),
-      needleDefaults.prompts,
-    )
-    .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), needleDefaults.tokens)
-    .option(
-      '--mode <mode>',
-      'aware (question in the prompt), agnostic (question after the eviction) or both',
-      oneOf('--mode', [...needleDefaults.modes, 'both']),
-      'both',
-    )
-    .option(
-      '--form <form>',
-      'code (8 characters), number (7 digits) or both in turn',
-      oneOf('--form', ['code', 'number', 'both']),
-      needleDefaults.form,
-    )
-    .option(
-      '--asking <form>',
-      'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)',
-      oneOf('--asking', ['cued', 'free']),
-      needleDefaults.asking,
-    )
-    .option(
-      '--distractors <n>',
-      'other facts of the same form in the text',
-      whole('--distractors', { max: 16 }),
-      needleDefaults.distractors,
-    )
-    .option('--seed <n>', 'other prompts', whole('--seed'), needleDefaults.seed)
-    .option(...workersOption)
-    .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
-    .option('--fresh', 'forget the results of earlier runs with these settings')
-    .action((flags: Flags, command: Command) => flagged(command, () => needle(flags, command)));
+  return withExamples(
+    new Command('needle')
+      .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(...engineOption('exact'))
+      .option(...deviceOption)
+      .option(
+        '--policies <list>',
+        `policies as 'kv run --policy' takes them, between commas (default: ${needleDefaults.policies.join(', ')})`,
+        lists('--policies', (text) => text),
+      )
+      .option(
+        '--policy <policy>',
+        'the same (both may be given again)',
+        lists('--policy', (text) => text),
+      )
+      .option(
+        '--budgets <list>',
+        'slots per layer and KV head, or shares of the prompt, between commas',
+        list('--budgets', budget('--budgets')),
+        needleDefaults.budgets,
+      )
+      .option(
+        '--depths <list>',
+        'where the fact stands, 0 (first) to 1 (last), between commas',
+        list('--depths', number('--depths', { min: 0, max: 1 })),
+        needleDefaults.depths,
+      )
+      .option(
+        '--prompts <n>',
+        'prompts for every policy, budget, depth and mode',
+        whole('--prompts', { min: 1 }),
+        needleDefaults.prompts,
+      )
+      .option('--tokens <n>', 'length of every prompt', whole('--tokens', { min: 64 }), needleDefaults.tokens)
+      .option(
+        '--mode <mode>',
+        'aware (question in the prompt), agnostic (question after the eviction) or both',
+        oneOf('--mode', [...needleDefaults.modes, 'both']),
+        'both',
+      )
+      .option(
+        '--form <form>',
+        'code (8 characters), number (7 digits) or both in turn',
+        oneOf('--form', ['code', 'number', 'both']),
+        needleDefaults.form,
+      )
+      .option(
+        '--asking <form>',
+        'cued (the prompt ends before the value) or free (it ends in a question, and the answer has to name the value)',
+        oneOf('--asking', ['cued', 'free']),
+        needleDefaults.asking,
+      )
+      .option(
+        '--distractors <n>',
+        'other facts of the same form in the text',
+        whole('--distractors', { max: 16 }),
+        needleDefaults.distractors,
+      )
+      .option('--seed <n>', 'other prompts', whole('--seed'), needleDefaults.seed)
+      .option(...workersOption)
+      .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')
+      .option('--fresh', 'forget the results of earlier runs with these settings')
+      .action((flags: Flags, command: Command) => flagged(command, () => needle(flags, command))),
+    ['kv needle', 'policies x budgets x depths on the embedded model; Ctrl-C and go on later'],
+    [
+      "kv needle --policy 'snapkv(window=16)' --policy tova --budgets 32,25% --prompts 10",
+      'two policies, and the full cache beside them',
+    ],
+    ['kv needle --model model.gguf --tokens 1024 --mode aware', 'a checkpoint of yours'],
+  );
 
   async function needle(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
-      { model, policies, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors, fresh } = flags;
+      { model, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors, fresh } = flags,
+      named = [...(flags.policies ?? []), ...(flags.policy ?? [])],
+      policies = named.length > 0 ? [...new Set(named)] : needleDefaults.policies;
     if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
     const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
       machine = machineOf(command, await chooseEngine(command, cwd, compiled.every(residentOn))),
@@ -111,21 +129,23 @@ export const needleCommand = (terminal: Terminal): Command => {
       seconds = ran.seconds === undefined ? '' : ` in ${duration(ran.seconds)}`;
     writeWhole(out, needleReport(ran.result), called);
     stdout.write(
-      `${needleText(ran.result)}\n\n${prompts * depths.length} prompts of ${tokens} tokens, ${prompts} at each of ${depths.length} depths${seconds}, on ${engine}\nreport: ${plain(called)}\n`,
+      `${needleText(ran.result, lineWidth(stdout))}\n\n${prompts * depths.length} prompts of ${tokens} tokens, ${prompts} at each of ${depths.length} depths${seconds}, on ${engine}\nreport: ${plain(called)}\n`,
     );
   }
 };
 
-/** The rows as a table for a terminal, one block a mode, and what its columns say. */
-export function needleText({ settings, rows }: NeedleTable): string {
+/** The rows as a table for a terminal of this width, one block a mode, and what its columns say. */
+export function needleText({ settings, rows }: NeedleTable, width = 100): string {
   const head = needleColumns.map(([title]) => pc.dim(title)),
     right = new Set(head.keys());
   right.delete(0);
   const blocks = settings.modes.map((mode) => {
     const ofMode = rows.filter(({ way }) => way.mode === mode);
-    return `${pc.bold(modeTitles[mode])}\n${columns([head, ...ofMode.map((row, i) => line(row, ofMode[i - 1]))], right)}`;
+    const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
+    return `${pc.bold(wrap(modeTitles[mode], width).join('\n'))}\n${fitted([head, ...cells], right, width)}`;
   });
-  return `${blocks.join('\n\n')}\n\n${pc.dim(needleLegend)}`;
+  const legend = [needleLegend, ...unfit(rows)].join('\n').split('\n');
+  return `${blocks.join('\n\n')}\n\n${legend.map((text) => pc.dim(wrap(text, width).join('\n'))).join('\n')}`;
 }
 
 function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {
@@ -133,6 +153,17 @@ function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {
     tint = share >= 0.9 ? pc.green : share < 0.4 ? pc.red : pc.yellow;
   return needleColumns.map(([title, cell]) => {
     if (title === 'policy' && above?.policy === row.policy) return '';
-    return title === 'right' ? tint(cell(row)) : cell(row);
+    return title === 'right' && row.way.forced === undefined ? tint(cell(row)) : cell(row);
   });
 }
+
+/** A sentence for every way that cannot be, whatever the mode. */
+const unfit = (rows: readonly NeedleRow[]): readonly string[] => [
+  ...new Set(
+    rows.flatMap(({ policy, way: { forced, budget } }) =>
+      forced === undefined
+        ? []
+        : [`no room: ${plain(policy)} forces ${forced} slots in every head, more than ${budget}; not run.`],
+    ),
+  ),
+];

@@ -20,6 +20,7 @@ import { columns } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
 import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
 import type { Terminal } from '../terminal.ts';
@@ -39,34 +40,38 @@ interface Flags {
 
 /** `kv papers`: what each paper promised, measured here. */
 export const papersCommand = (terminal: Terminal): Command => {
-  return new Command('papers')
-    .description('Rerun what the papers promised, from plans that were fixed before, and say what held.')
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(
-      '--plan <name>',
-      '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint) (default: 1 on the embedded model, else 3)',
-      oneOf('--plan', planNames),
-    )
-    .option(...engineOption('exact'))
-    .option(...deviceOption)
-    .option(
-      '--paper <list>',
-      `only rows of these papers: ${paperNames.join(', ')}`,
-      list('--paper', oneOf('--paper', paperNames)),
-    )
-    .option(
-      '--row <list>',
-      'only these rows, as --list names them',
-      list('--row', (text) => text),
-    )
-    .option('--n <n>', "prompts of every task (default: the plan's)", whole('--n', { min: 2, max: 10_000 }))
-    .option('--seed <n>', "other prompts than the plan's: development", whole('--seed'))
-    .option(...workersOption)
-    .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
-    .option('--list', 'print the plan and run nothing')
-    .option('--json', 'with --list: the whole plan as JSON')
-    .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
-    .action((flags: Flags, command: Command) => flagged(command, () => papers(flags, command)));
+  return withExamples(
+    new Command('papers')
+      .description('Rerun what the papers promised, from plans that were fixed before, and say what held.')
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(
+        '--plan <name>',
+        '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint) (default: 1 on the embedded model, else 3)',
+        oneOf('--plan', planNames),
+      )
+      .option(...engineOption('exact'))
+      .option(...deviceOption)
+      .option(
+        '--paper <list>',
+        `only rows of these papers: ${paperNames.join(', ')}`,
+        list('--paper', oneOf('--paper', paperNames)),
+      )
+      .option(
+        '--row <list>',
+        'only these rows, as --list names them',
+        list('--row', (text) => text),
+      )
+      .option('--n <n>', "prompts of every task (default: the plan's)", whole('--n', { min: 2, max: 10_000 }))
+      .option('--seed <n>', "other prompts than the plan's: development", whole('--seed'))
+      .option(...workersOption)
+      .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
+      .option('--list', 'print the plan and run nothing')
+      .option('--json', 'with --list: the whole plan as JSON')
+      .option('--fresh', 'forget the results of earlier runs on this model and these prompts')
+      .action((flags: Flags, command: Command) => flagged(command, () => papers(flags, command))),
+    ['kv papers --list', 'what each paper promised, and how it is asked'],
+    ['kv papers --row caote-h2o --n 20', 'one row on few prompts'],
+  );
 
   async function papers(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,

@@ -3,6 +3,7 @@ import type { Description, Entry, Option } from '@kv/core';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { wrap, wrapped } from '../columns.ts';
+import { withExamples } from '../help.ts';
 import { installed } from '../policy/installed.ts';
 import type { Installed } from '../policy/installed.ts';
 import { lineWidth } from '../terminal.ts';
@@ -10,30 +11,35 @@ import type { Terminal } from '../terminal.ts';
 
 /** `kv pieces`: everything that is installed. */
 export const piecesCommand = (terminal: Terminal): Command =>
-  new Command('pieces')
-    .description('List the methods and pieces that are installed, or say all about one of them.')
-    .argument('[name]', 'one name: its options with defaults and meaning, what it reads, takes and leaves')
-    .option(
-      '--json',
-      'print an array of {name, kind, about, source, package, needs, takes, from, to, options, details}',
-    )
-    .action(async (name: string | undefined, { json }: { readonly json?: true }) => {
-      const { stdout, stderr, cwd } = terminal;
-      const all = await installed(cwd);
-      for (const sentence of all.failed) stderr.write(`${sentence}\n`);
-      const listed = name === undefined ? entries(all.known) : named(all, name);
-      const width = lineWidth(stdout);
-      if (json)
-        stdout.write(
-          `${JSON.stringify(
-            listed.map((entry) => record(entry, all)),
-            null,
-            1,
-          )}\n`,
-        );
-      else if (name === undefined) stdout.write(`${list(listed, all, width)}\n`);
-      else stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
-    });
+  withExamples(
+    new Command('pieces')
+      .description('List the methods and pieces that are installed, or say all about one of them.')
+      .argument('[name]', 'one name: its options with defaults and meaning, what it reads, takes and leaves')
+      .option(
+        '--json',
+        'print an array of {name, kind, about, source, package, needs, takes, from, to, options, details}',
+      )
+      .action(async (name: string | undefined, { json }: { readonly json?: true }) => {
+        const { stdout, stderr, cwd } = terminal;
+        const all = await installed(cwd);
+        for (const sentence of all.failed) stderr.write(`${sentence}\n`);
+        const listed = name === undefined ? entries(all.known) : named(all, name);
+        const width = lineWidth(stdout);
+        if (json)
+          stdout.write(
+            `${JSON.stringify(
+              listed.map((entry) => record(entry, all)),
+              null,
+              1,
+            )}\n`,
+          );
+        else if (name === undefined) stdout.write(`${list(listed, all, width)}\n`);
+        else stdout.write(`${listed.map((entry) => details(entry, all, width)).join('\n\n')}\n`);
+      }),
+    ['kv pieces', 'everything that is installed'],
+    ['kv pieces snapkv', 'its options with defaults and meaning'],
+    ['kv pieces --json', 'all of it for a program'],
+  );
 
 /** Everything of a name: a method may stand beside a piece. */
 function named({ known }: Installed, name: string): readonly Entry[] {

@@ -7,11 +7,13 @@ import type { Budget, Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
+import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { budget, number, whole } from '../option-values.ts';
-import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
+import { keptLine } from '../run/kept-line.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -49,65 +51,79 @@ const again = (text: string, all: readonly string[] = []): readonly string[] => 
 
 /** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
 export const runCommand = (terminal: Terminal): Command =>
-  new Command('run')
-    .description('Answer a prompt while a policy keeps the cache at its budget.')
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option(...engineOption('fast'))
-    .option(...deviceOption)
-    .option('--prompt <text>', 'the prompt')
-    .option('--prompt-file <file>', 'a file with the prompt')
-    .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
-    .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
-    .option('--document <file>', 'a text that is read and compacted once, for every --question')
-    .option('--question <text>', 'what follows the document, as it stands (may be given again)', again)
-    .option('--save-cache <file>', "write the document's compacted cache")
-    .option('--load-cache <file>', 'answer over a saved cache instead of a document')
-    .option(
-      '--policy <policy>',
-      "a name that 'kv pieces' lists, with options such as snapkv(window=16,kernel=5); or a module that exports 'policy'",
-      'full',
-    )
-    .option(
-      '--budget <slots>',
-      'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
-      budget('--budget'),
-    )
-    .option(
-      '--block <tokens>',
-      'prefill in blocks of so many tokens, each followed by an eviction',
-      whole('--block', { min: 1 }),
-    )
-    .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
-    .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
-    .option(
-      '--decode-budget <slots>',
-      'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget',
-      budget('--decode-budget'),
-    )
-    .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
-    .option('--stop <text>', 'end the answer before this text (may be given again)', again)
-    .option(
-      '--temperature <t>',
-      'sample instead of taking the likeliest token; 0 is greedy',
-      number('--temperature', { min: 0 }),
-    )
-    .option(
-      '--top-p <p>',
-      'sample from the smallest set of tokens with this probability',
-      number('--top-p', { above: 0, max: 1 }),
-    )
-    .option('--seed <n>', 'seed of the sampling', whole('--seed'))
-    .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
-    .option(
-      '--certify',
-      'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)',
-    )
-    .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
-    .option(
-      '--json',
-      'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})',
-    )
-    .action((options: RunOptions, command: Command) => run(options, command, terminal));
+  withExamples(
+    new Command('run')
+      .description('Answer a prompt while a policy keeps the cache at its budget.')
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(...engineOption('fast'))
+      .option(...deviceOption)
+      .option('--prompt <text>', 'the prompt')
+      .option('--prompt-file <file>', 'a file with the prompt')
+      .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
+      .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
+      .option('--document <file>', 'a text that is read and compacted once, for every --question')
+      .option('--question <text>', 'what follows the document, as it stands (may be given again)', again)
+      .option('--save-cache <file>', "write the document's compacted cache")
+      .option('--load-cache <file>', 'answer over a saved cache instead of a document')
+      .option(
+        '--policy <policy>',
+        "a name that 'kv pieces' lists, with options such as snapkv(window=16,kernel=5); or a module that exports 'policy'",
+        'full',
+      )
+      .option(
+        '--budget <slots>',
+        'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
+        budget('--budget'),
+      )
+      .option(
+        '--block <tokens>',
+        'prefill in blocks of so many tokens, each followed by an eviction',
+        whole('--block', { min: 1 }),
+      )
+      .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+      .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
+      .option(
+        '--decode-budget <slots>',
+        'slots that its evictions leave, or the share of all tokens so far; without it the slots of --budget',
+        budget('--decode-budget'),
+      )
+      .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
+      .option('--stop <text>', 'end the answer before this text (may be given again)', again)
+      .option(
+        '--temperature <t>',
+        'sample instead of taking the likeliest token; 0 is greedy',
+        number('--temperature', { min: 0 }),
+      )
+      .option(
+        '--top-p <p>',
+        'sample from the smallest set of tokens with this probability',
+        number('--top-p', { above: 0, max: 1 }),
+      )
+      .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+      .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
+      .option(
+        '--certify',
+        'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)',
+      )
+      .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
+      .option(
+        '--json',
+        'print one object {text, tokens, kept, bytes, times, policy, engine} instead of the text (over a document {answers, kept, bytes, policy})',
+      )
+      .action((options: RunOptions, command: Command) => run(options, command, terminal)),
+    [
+      `kv run --prompt "The code is: XK7M9P2Q. The code is:" --policy 'snapkv(window=4)' --budget 50% --stop .`,
+      'an answer over half of the prompt',
+    ],
+    [
+      'kv run --document book.txt --question Who? --question When? --policy h2o --budget 256',
+      'the document is read and cut once',
+    ],
+    [
+      'kv run --prompt-file p.txt --policy ./mine.mjs --budget 25% --json',
+      'a policy of yours, the outcome as one object',
+    ],
+  );
 
 async function run(options: RunOptions, command: Command, terminal: Terminal): Promise<void> {
   const { stdout, signal, cwd } = terminal;
@@ -140,6 +156,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       ? undefined
       : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
   checkCacheFile(saveCache, cwd);
+  checkPolicyNamed(command);
   const policy = await resolvePolicy(options.policy, { cwd });
   if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined)
     throw new KvError(
@@ -158,11 +175,12 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
         { ...decoding, ...keeping, document, loadCache, saveCache, questions, json: options.json },
         terminal,
       );
+    const ids = read(model);
     const generation = generate(model, {
       ...decoding,
       ...keeping,
       ...under,
-      ids: read(model),
+      ids,
       stopAtEos: options.promptIds === undefined,
       logits,
       signal,
@@ -174,10 +192,10 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     });
     if (!options.json) {
       for await (const { text } of generation) stdout.write(shownOn(stdout, text));
-      if (!signal.aborted)
-        stdout.write(
-          `\n${options.certify ? certificateLines((await generation).report.certificates as Certificates) : ''}`,
-        );
+      if (signal.aborted) return;
+      const { report } = await generation;
+      stdout.write(`\n${options.certify ? certificateLines(report.certificates as Certificates) : ''}`);
+      terminal.stderr.write(`${keptLine(report, ids.length, cadence)}\n`);
       return;
     }
     const generated = await generation;

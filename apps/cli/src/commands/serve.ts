@@ -8,10 +8,11 @@ import { createServer, readKeys } from '@kv/server';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
+import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { budget, bytes, whole } from '../option-values.ts';
 import { packagePieces } from '../policy/installed.ts';
-import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
@@ -37,52 +38,60 @@ interface ServeOptions {
 
 /** `kv serve`: a server with the OpenAI protocol. `onStop` is called when a signal is its ordinary end. */
 export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
-  new Command('serve')
-    .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
-    .option('--model <name>', MODEL_HELP, 'embedded')
-    .option('--name <name>', 'what /v1/models calls it (by default the last part of --model)')
-    .option(...engineOption('wasm'))
-    .option(...deviceOption)
-    .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
-    .option(
-      '--budget <slots>',
-      'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
-      budget('--budget'),
-    )
-    .option(
-      '--block <tokens>',
-      'evict after so many tokens of a prompt, not only at its end',
-      whole('--block', { min: 1 }),
-    )
-    .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
-    .option(
-      '--pieces <package>',
-      'a package whose pieces requests may name beside the catalogue (may be given again)',
-      again,
-    )
-    .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or cadence')
-    .option(
-      '--memory <bytes>',
-      'bytes of all caches, prefixes and scratch, such as 512MB; weights come beside it',
-      bytes('--memory'),
-      2 ** 31,
-    )
-    .option('--queue <n>', 'prompts that may wait; more get 429', whole('--queue'), 64)
-    .option('--running <n>', 'answers that are generated at once', whole('--running', { min: 1, max: 1024 }), 32)
-    .option(
-      '--max-tokens <n>',
-      "the longest answer (by default the model's context)",
-      whole('--max-tokens', { min: 1 }),
-    )
-    .option('--host <address>', 'where to listen; without --api-key-file only loopback', '127.0.0.1')
-    .option('--port <n>', 'the port; 0 is any that is free', whole('--port', { max: 65535 }), 8080)
-    .option('--api-key-file <file>', 'keys, one a line, of which every request must bring one')
-    .option('--grace <seconds>', 'how long a signal lets answers go on', whole('--grace'), 10)
-    .action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop));
+  withExamples(
+    new Command('serve')
+      .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option('--name <name>', 'what /v1/models calls it (by default the last part of --model)')
+      .option(...engineOption('wasm'))
+      .option(...deviceOption)
+      .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
+      .option(
+        '--budget <slots>',
+        'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
+        budget('--budget'),
+      )
+      .option(
+        '--block <tokens>',
+        'evict after so many tokens of a prompt, not only at its end',
+        whole('--block', { min: 1 }),
+      )
+      .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+      .option(
+        '--pieces <package>',
+        'a package whose pieces requests may name beside the catalogue (may be given again)',
+        again,
+      )
+      .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or cadence')
+      .option(
+        '--memory <bytes>',
+        'bytes of all caches, prefixes and scratch, such as 512MB; weights come beside it',
+        bytes('--memory'),
+        2 ** 31,
+      )
+      .option('--queue <n>', 'prompts that may wait; more get 429', whole('--queue'), 64)
+      .option('--running <n>', 'answers that are generated at once', whole('--running', { min: 1, max: 1024 }), 32)
+      .option(
+        '--max-tokens <n>',
+        "the longest answer (by default the model's context)",
+        whole('--max-tokens', { min: 1 }),
+      )
+      .option('--host <address>', 'where to listen; without --api-key-file only loopback', '127.0.0.1')
+      .option('--port <n>', 'the port; 0 is any that is free', whole('--port', { max: 65535 }), 8080)
+      .option('--api-key-file <file>', 'keys, one a line, of which every request must bring one')
+      .option('--grace <seconds>', 'how long a signal lets answers go on', whole('--grace'), 10)
+      .action((options: ServeOptions, command: Command) => serve(options, command, terminal, onStop)),
+    [
+      "kv serve --model model.gguf --policy 'snapkv(window=16)' --budget 25% --memory 2GB",
+      'the OpenAI protocol at http://127.0.0.1:8080/v1',
+    ],
+    ['kv serve --host 0.0.0.0 --api-key-file keys.txt --fixed-policy', 'for others, with a key a line'],
+  );
 
 const again = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
 
 async function serve(options: ServeOptions, command: Command, terminal: Terminal, onStop: () => void): Promise<void> {
+  checkPolicyNamed(command);
   const { cwd } = terminal,
     policy = await resolvePolicy(options.policy, { cwd }),
     keys =

@@ -2,7 +2,9 @@ import { KvError, parsePolicy } from '@kv/core';
 import { didYouMean, policyCalls } from '@kv/core/engine';
 import type { AnyFactory, Policy, Registry } from '@kv/core';
 import type { Arg, Call } from '@kv/core/engine';
+import type { Budget } from '@kv/models';
 import { catalogue } from '@kv/policies';
+import type { Command } from 'commander';
 import { installed } from './installed.ts';
 import { looksLikePath, policyModule } from './policy-module.ts';
 
@@ -14,6 +16,16 @@ import { looksLikePath, policyModule } from './policy-module.ts';
  */
 export async function resolvePolicy(text: string, { cwd }: { readonly cwd: string }): Promise<Policy> {
   return parsePolicy(text, await named(text, cwd));
+}
+
+/** @throws KvError for a budget that nobody was told to keep: without a policy all stays */
+export function checkPolicyNamed(command: Command): void {
+  const { budget, loadCache } = command.opts<{ budget?: Budget; loadCache?: string }>();
+  if (budget === undefined || loadCache !== undefined || command.getOptionValueSource('policy') === 'cli') return;
+  throw new KvError(
+    '--policy',
+    `expected the policy that keeps a budget of ${budget}, such as --policy 'snapkv(window=16)' ('kv pieces' lists them), got none`,
+  );
 }
 
 /**

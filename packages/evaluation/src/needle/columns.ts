@@ -10,14 +10,20 @@ export const modeTitles: Readonly<Record<Mode, string>> = {
 export const intervalText = ({ interval: { low, high } }: Accuracy): string =>
   `${(100 * low).toFixed(0)}-${(100 * high).toFixed(0)} %`;
 
+/** A cell of a way that was run. */
+const run =
+  (cell: (row: NeedleRow) => string) =>
+  (row: NeedleRow): string =>
+    row.way.forced === undefined ? cell(row) : '-';
+
 /** The columns of a printed table: title, and cell of a row. */
 export const needleColumns: readonly (readonly [title: string, cell: (row: NeedleRow) => string])[] = [
   ['policy', ({ policy }) => policy],
   ['budget', ({ way: { budget = 'all' } }) => String(budget)],
-  ['right', ({ accuracy: { share } }) => percent(share)],
-  ['Wilson 95 %', ({ accuracy }) => intervalText(accuracy)],
-  ['value kept', ({ retained }) => percent(retained)],
-  ['somewhere', ({ somewhere }) => percent(somewhere)],
+  ['right', run(({ accuracy: { share } }) => percent(share))],
+  ['Wilson 95 %', (row) => (row.way.forced === undefined ? intervalText(row.accuracy) : 'no room')],
+  ['value kept', run(({ retained }) => percent(retained))],
+  ['somewhere', run(({ somewhere }) => percent(somewhere))],
   ['cache, mean', ({ memory }) => (memory ? bytesText(memory.mean) : '-')],
   ['cache, peak', ({ memory }) => (memory ? bytesText(memory.peak) : '-')],
   ['tokens/s', ({ speed }) => (speed === undefined ? '-' : `${speed.toFixed(2)}x`)],

@@ -23,7 +23,7 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
   const policies = await Promise.all(settings.policies.map((text) => policyOf(text, names, job.trial)));
   const ways = waysOf(
     settings,
-    policies.map((policy) => compile(policy).evicts),
+    policies.map((policy) => compile(policy)),
   );
   const prompt = promptOf(model, settings, sentences, job);
   return job.alone === undefined
@@ -66,8 +66,8 @@ async function runPrompt(
   for (const mode of settings.modes)
     await using(new Sequence(model), async (whole) => {
       await whole.prefill(firstPart(prompt, mode), { policies });
-      for (const [way, { policy, budget, mode: asked }] of ways.entries())
-        if (asked === mode)
+      for (const [way, { policy, budget, mode: asked, forced }] of ways.entries())
+        if (asked === mode && forced === undefined)
           await using(whole.fork(), async (fork) => {
             await fork.evict(policies[policy], budget ?? '100%');
             const held = retained(fork.kept(), valueTokens);

@@ -1,3 +1,4 @@
+import { slotsOf } from '@kv/models';
 import type { Budget } from '@kv/models';
 import type { Asking, NeedleForm } from '@kv/tasks';
 
@@ -76,14 +77,34 @@ export interface Way {
   /** Undefined where nothing is evicted. */
   readonly budget?: Budget;
   readonly mode: Mode;
+  /** Slots that the policy forces in every head, where they are more than the budget: this way is not run. */
+  readonly forced?: number;
 }
 
-/** Every way of the settings, in the order in which results list them; `evicts` says so for each policy. */
-export const waysOf = ({ policies, budgets, modes }: NeedleSettings, evicts: readonly boolean[]): readonly Way[] =>
+/** What ways depend on of a compiled policy. */
+export interface Keeps {
+  readonly evicts: boolean;
+  floor(length: number, budget: number): number;
+}
+
+/** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
+const QUESTION = 32;
+
+/** Every way of the settings, in the order in which results list them; `compiled` are its policies. */
+export const waysOf = (
+  { policies, budgets, modes, tokens }: NeedleSettings,
+  compiled: readonly Keeps[],
+): readonly Way[] =>
   modes.flatMap((mode) =>
-    policies.flatMap((_, policy) =>
-      evicts[policy] ? budgets.map((budget): Way => ({ policy, budget, mode })) : [{ policy, mode }],
-    ),
+    policies.flatMap((_, policy): readonly Way[] => {
+      const { evicts, floor } = compiled[policy];
+      if (!evicts) return [{ policy, mode }];
+      return budgets.map((budget) => {
+        const slots = slotsOf(budget, tokens - QUESTION),
+          least = floor(Number.MAX_SAFE_INTEGER, slots);
+        return { policy, budget, mode, ...(least > slots && { forced: least }) };
+      });
+    }),
   );
 
 /** One prompt in all ways, or one way by itself on one prompt, for its memory. */
@@ -98,8 +119,8 @@ export interface NeedleJob {
 }
 
 /**
- * Jobs in an order in which the first ones already show everything: the example, every way alone, then one depth after
- * another.
+ * Jobs in an order in which the first ones already answer: the example, one depth after another, and at last every way
+ * alone, for its memory.
  */
 export function jobsOf({ depths, prompts }: NeedleSettings, ways: readonly Way[]): readonly NeedleJob[] {
   const middle = depths[Math.floor(depths.length / 2)];
@@ -107,6 +128,8 @@ export function jobsOf({ depths, prompts }: NeedleSettings, ways: readonly Way[]
     depths.map((depth): NeedleJob => ({ id: `prompt/${depth}/${trial}`, depth, trial })),
   ).flat();
   const example: NeedleJob = { id: `prompt/${middle}/0`, depth: middle, trial: 0, example: true };
-  const alone = ways.map((_, way): NeedleJob => ({ id: `alone/${way}`, depth: middle, trial: 0, alone: way }));
-  return [example, ...alone, ...all.filter(({ id }) => id !== example.id)];
+  const alone = ways.flatMap(({ forced }, way): readonly NeedleJob[] =>
+    forced === undefined ? [{ id: `alone/${way}`, depth: middle, trial: 0, alone: way }] : [],
+  );
+  return [example, ...all.filter(({ id }) => id !== example.id), ...alone];
 }

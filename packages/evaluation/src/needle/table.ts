@@ -3,7 +3,6 @@ import { compile } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
-import { filesOf } from '../beside.ts';
 import type { Experiment } from '../jobs/experiment.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
@@ -24,46 +23,38 @@ export interface NeedleTable {
   readonly results: readonly NeedleResult[];
 }
 
-/** Tokens of the longest question: a share of the document is a little less than one of the prompt. */
-const QUESTION = 32;
-
 /**
  * Facts hidden in a book: which policy still lets the model answer at which budget. All that can be checked before a
  * run is checked here.
  * @throws KvError in one sentence
  */
 export async function needleTable(
-  { name, engine, fingerprint, config, tokenizer, sidecar }: Subject,
+  { name, engine, fingerprint, config, tokenizer }: Subject,
   options: Partial<NeedleOptions> = {},
   { names, code }: Naming = {},
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
   const { policies: asked, ...rest } = { ...needleDefaults, ...options },
-    { tokens, budgets, asking } = rest,
+    { tokens, asking } = rest,
     // the full cache is what the others are compared with
     policies = [...new Set(['full', ...asked])];
-  const read = await Promise.all(policies.map((text) => policyOf(text, names))),
-    compiled = read.map(compile);
   const settings: NeedleSettings = {
     model: name,
     weights: fingerprint,
     engine,
     policies,
-    code: [...((await code?.(policies)) ?? []), ...(await filesOf(read, { sidecar }))],
+    code: (await code?.(policies)) ?? [],
     ...rest,
   };
-  for (const policy of compiled)
-    for (const budget of budgets) checkFloor(policy, slotsOf(budget, tokens - QUESTION), String(budget));
+  const compiled = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names))));
   const most = config.maxPositions - answerRules[asking].newTokens;
   if (tokens > most)
     throw new KvError(
       'tokens',
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
-  const ways = waysOf(
-      settings,
-      compiled.map(({ evicts }) => evicts),
-    ),
+  const ways = waysOf(settings, compiled),
     jobs = jobsOf(settings, ways);
+  checkFits(ways, compiled, tokens);
   try {
     promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
   } catch (cause) {
@@ -82,11 +73,15 @@ export async function needleTable(
   };
 }
 
-function checkFloor(policy: Compiled, slots: number, budget: string): void {
-  const floor = policy.floor(Number.MAX_SAFE_INTEGER, slots);
-  if (policy.evicts && floor > slots)
-    throw new KvError(
-      'budgets',
-      `${budget} (${slots} slots) are fewer than '${policy.called}' forces in every head: ${policy.wayOut(Number.MAX_SAFE_INTEGER, slots)}`,
-    );
+/** Ways that do not fit are left out of a table, but for one where no other is left. */
+function checkFits(ways: readonly Way[], compiled: readonly Compiled[], tokens: number): void {
+  const cut = ways.flatMap((way) => (way.budget === undefined ? [] : [{ ...way, budget: way.budget }])),
+    [first] = cut;
+  if (first?.forced === undefined || cut.some(({ forced }) => forced === undefined)) return;
+  const policy = compiled[first.policy],
+    slots = slotsOf(first.budget, tokens);
+  throw new KvError(
+    'budgets',
+    `${String(first.budget)} (${slots} slots) are fewer than '${policy.called}' forces in every head: ${policy.wayOut(Number.MAX_SAFE_INTEGER, slots)}`,
+  );
 }

@@ -11,8 +11,8 @@ export function depthPanels({ settings: { modes, policies, depths }, rows }: Nee
       const lines = rows
         .filter(({ way }) => way.mode === mode && way.policy === policy)
         .map(
-          ({ way: { budget = 'all' }, byDepth }) =>
-            `<tr><th scope="row">${budget}</th>${byDepth.map(cell).join('')}</tr>`,
+          ({ way: { budget = 'all', forced }, byDepth }) =>
+            `<tr><th scope="row">${budget}</th>${forced === undefined ? byDepth.map(cell).join('') : `<td colspan="${depths.length}" title="${forced} slots are forced in every head">no room</td>`}</tr>`,
         );
       return `<figure data-mode="${mode}"><figcaption>${caption(name)}</figcaption><table class="panel" width="${48 * depths.length + 52}"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
     });

@@ -52,7 +52,7 @@ ${resultTable(table)}</section>
 
 function lead({ settings: { model, tokens, prompts, depths, modes, policies }, rows }: NeedleTable): string {
   const say = (mode: Mode, when: string): string => {
-    const cut = rows.filter(({ way }) => way.mode === mode && way.budget !== undefined),
+    const cut = rows.filter(({ way }) => way.mode === mode && way.budget !== undefined && way.forced === undefined),
       [best, next] = [...cut].sort(
         (a, b) => b.accuracy.share - a.accuracy.share || (a.memory?.mean ?? 0) - (b.memory?.mean ?? 0),
       );

@@ -11,6 +11,11 @@ export const script = `
     const whole = ways.every((way) => way[0] !== policy || way[1] === null);
     choose('budget').disabled = whole;
     const way = ways.findIndex((w) => w[0] === policy && w[2] === mode && (whole || w[1] === budget));
+    if (ways[way][3] !== null) {
+      for (const span of spans) span.style.setProperty('--k', '0');
+      choose('said').textContent = 'Not run: this policy forces ' + ways[way][3] + ' slots in every head, more than the budget.';
+      return;
+    }
     const counts = Uint8Array.from(atob(kept[way]), (c) => c.charCodeAt(0));
     for (const span of spans) {
       const count = counts[Number(span.dataset.t)];

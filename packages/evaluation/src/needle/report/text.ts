@@ -9,7 +9,7 @@ export function keptText({ settings, ways }: NeedleTable, { value, outcomes }: P
   const answers = ways
     .map((_, way) => outcomes.find((outcome) => outcome.way === way))
     .map((outcome) => ({ text: outcome?.answer.trim() ?? '', hit: outcome?.hit ?? false }));
-  const cut = ways.filter(({ budget }) => budget !== undefined);
+  const cut = ways.filter(({ budget, forced }) => budget !== undefined && forced === undefined);
   const first = cut.find(({ policy }) => settings.policies[policy].startsWith('snapkv')) ?? cut[0] ?? ways[0];
   const select = (id: string, label: string, items: readonly (readonly [string, string])[], chosen: string): string =>
     `<span><label for="${id}">${label}</label> <select id="${id}">${items
@@ -41,7 +41,7 @@ ${select(
 </form>
 <p id="said" role="status" aria-live="polite"></p>
 <p class="text" id="kept">${tokens(example)}</p>
-<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, ways: ways.map(({ policy, budget, mode }) => [policy, budget === undefined ? null : String(budget), mode]) })}</script>`;
+<script type="application/json" id="data">${inlineJson({ rows, kept, answers, value, valueTokens, ways: ways.map(({ policy, budget, mode, forced }) => [policy, budget === undefined ? null : String(budget), mode, forced ?? null]) })}</script>`;
 }
 
 /** A span for every token; a space before a word belongs to its token. */

@@ -1,0 +1,20 @@
+import { policyNames } from '@kv/policies';
+import { Command } from 'commander';
+import { completionScript, SHELLS } from '../completion.ts';
+import { withExamples } from '../help.ts';
+import { oneOf } from '../option-values.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** `kv completion`: what a shell sources to complete commands, options and names of policies. */
+export const completionCommand = (terminal: Terminal): Command =>
+  withExamples(
+    new Command('completion')
+      .description('Print a script with which a shell completes commands, options and names of policies.')
+      .argument('<shell>', SHELLS.join(', '), oneOf('shell', SHELLS))
+      .action((shell: (typeof SHELLS)[number], _: object, command: Command) => {
+        terminal.stdout.write(completionScript(shell, command.parent?.commands ?? [], policyNames));
+      }),
+    ['source <(kv completion bash)', 'in this bash; a line of ~/.bashrc does it for all'],
+    ['kv completion zsh > ~/.zfunc/_kv', 'for every zsh to come, with ~/.zfunc in its fpath'],
+    ['kv completion fish > ~/.config/fish/completions/kv.fish', 'for every fish to come'],
+  );

@@ -1,0 +1,166 @@
+import { availableParallelism, totalmem } from 'node:os';
+import { dirname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { bytesText } from '@kv/evaluation';
+import { cachedModels } from '@kv/hub';
+import { loadModel } from '@kv/models';
+import { Command } from 'commander';
+import { colors as pc } from '../colors.ts';
+import { columns, wrapped } from '../columns.ts';
+import { adapterOf } from '../device.ts';
+import { openRuntime } from '../engine.ts';
+import type { EngineChoice } from '../engine.ts';
+import { speedOf } from '../doctor/speed.ts';
+import type { Speed } from '../doctor/speed.ts';
+import { withExamples } from '../help.ts';
+import { MODEL_HELP, resolveModel } from '../model-source.ts';
+import { plain } from '../plain.ts';
+import { installed, versionOf } from '../policy/installed.ts';
+import { lineWidth } from '../terminal.ts';
+import type { Terminal } from '../terminal.ts';
+
+/** How a person asks for each engine. */
+const ENGINES: readonly (readonly [flag: string, choice: EngineChoice])[] = [
+  ['--engine exact', 'exact'],
+  ['--engine fast', 'fast'],
+  ['--engine wasm', 'wasm'],
+  ['--device webgpu', 'webgpu-resident'],
+];
+/** What kv takes where it is installed, and what it is for. */
+const BESIDE: readonly (readonly [name: string, gain: string])[] = [
+  ['onnxruntime-node', '--engine exact on ONNX Runtime'],
+  ['@kv/gpu-models', '--device webgpu'],
+  ['webgpu', '--device webgpu in Node'],
+];
+
+interface Engine extends Partial<Speed> {
+  readonly flag: string;
+  /** What runs; a sentence where nothing does. */
+  readonly engine: string;
+}
+interface Findings {
+  readonly machine: Readonly<Record<'kv' | 'node' | 'platform' | 'cores' | 'memory', string>>;
+  readonly model: string;
+  readonly engines: readonly Engine[];
+  readonly adapter: Awaited<ReturnType<typeof adapterOf>>;
+  readonly models: Awaited<ReturnType<typeof cachedModels>>;
+  /** Versions by name; undefined where a package that kv would take is not here. */
+  readonly packages: Readonly<Record<string, string | undefined>>;
+  readonly failed: readonly string[];
+}
+
+/** `kv doctor`: what is here, and how fast it is. */
+export const doctorCommand = (terminal: Terminal): Command =>
+  withExamples(
+    new Command('doctor')
+      .description('Say what engines, adapters, models and packages are here, and how fast each engine is.')
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option('--json', 'print one object {machine, model, engines, adapter, models, packages, failed}')
+      .action(async ({ model, json }: { readonly model: string; readonly json?: true }) => {
+        const { stdout } = terminal,
+          findings = await examine(model, terminal);
+        stdout.write(json ? `${JSON.stringify(findings, undefined, 1)}\n` : `${told(findings, lineWidth(stdout))}\n`);
+      }),
+    ['kv doctor', 'with speeds of the embedded model'],
+    ['kv doctor --model model.gguf', 'with those of a checkpoint'],
+  );
+
+async function examine(model: string, terminal: Terminal): Promise<Findings> {
+  const { cwd } = terminal,
+    here = dirname(fileURLToPath(import.meta.url)),
+    adapter = await adapterOf(cwd),
+    path = await resolveModel(model, terminal),
+    engines: Engine[] = [];
+  for (const [flag, choice] of ENGINES) {
+    terminal.signal.throwIfAborted();
+    engines.push({
+      flag,
+      ...(choice === 'webgpu-resident' && typeof adapter === 'string'
+        ? { engine: adapter }
+        : await measured(choice, path, terminal)),
+    });
+  }
+  const { versions, failed } = await installed(cwd);
+  return {
+    machine: {
+      kv: versionOf('@kv/core', here) ?? '0.0.0',
+      node: process.version,
+      platform: `${process.platform} ${process.arch}`,
+      cores: String(availableParallelism()),
+      memory: bytesText(totalmem()),
+    },
+    model,
+    engines,
+    adapter,
+    models: await cachedModels(),
+    packages: {
+      ...Object.fromEntries(BESIDE.map(([name]) => [name, versionOf(name, cwd) ?? versionOf(name, here)])),
+      ...Object.fromEntries(versions),
+    },
+    failed,
+  };
+}
+
+async function measured(choice: EngineChoice, path: string, { cwd, signal }: Terminal): Promise<Omit<Engine, 'flag'>> {
+  const runtime = await openRuntime(choice, cwd);
+  try {
+    const model = await loadModel(path, { runtime, signal });
+    return { engine: model.engine, ...(await speedOf(model, signal)) };
+  } finally {
+    runtime.close();
+  }
+}
+
+function told({ machine, model, engines, adapter, models, packages, failed }: Findings, width: number): string {
+  const rate = (tokens: number | undefined): string => (tokens === undefined ? '-' : tokens.toPrecision(3)),
+    section = (title: string, text: string): string => `${pc.bold(title)}\n${text}`,
+    tokens = engines.find(({ promptTokens }) => promptTokens !== undefined)?.promptTokens ?? 0,
+    beside = new Set(BESIDE.map(([name]) => name)),
+    pieces = Object.entries(packages).filter(([name]) => !beside.has(name)),
+    others = pieces.filter(([name]) => !name.startsWith('@kv/'));
+  return [
+    `kv ${machine.kv} on Node ${machine.node}, ${machine.platform}, ${machine.cores} cores, ${machine.memory} of memory`,
+    section(
+      `Engines, tokens/s on ${plain(model)}: a prompt of ${tokens} tokens, then an answer`,
+      [
+        columns(
+          engines
+            .filter(({ prefill }) => prefill !== undefined)
+            .map(({ flag, engine, prefill, decode }) => [flag, rate(prefill), rate(decode), plain(engine)]),
+          new Set([1, 2]),
+        ),
+        ...engines.filter(({ prefill }) => prefill === undefined).map(({ flag, engine }) => `${flag}  ${engine}`),
+      ].join('\n'),
+    ),
+    section(
+      'Adapter',
+      typeof adapter === 'string'
+        ? adapter
+        : `${plain(adapter.name)}${adapter.software ? ', a software adapter, which --device auto passes over' : ''}`,
+    ),
+    section(
+      `Models: embedded, and in ${plain(models.folder)}`,
+      models.models.length === 0
+        ? 'none; --model org/name downloads one'
+        : columns(
+            models.models.map(({ name, bytes }) => [plain(name), bytesText(bytes)]),
+            new Set([1]),
+          ),
+    ),
+    section(
+      `Packages: ${pieces.length} with pieces, ${others.length} of them by others`,
+      wrapped(
+        [
+          ...others.map(([name, version = '']) => [`${name}@${version}`, "pieces, listed by 'kv pieces'"]),
+          ...BESIDE.map(([name, gain]) =>
+            packages[name] === undefined
+              ? [name, `not here; npm install ${name} for ${gain}`]
+              : [`${name}@${packages[name]}`, gain],
+          ),
+        ],
+        width,
+      ),
+    ),
+    ...(failed.length > 0 ? [section('Not usable', failed.map(plain).join('\n'))] : []),
+  ].join('\n\n');
+}

@@ -1,0 +1,36 @@
+import { join } from 'node:path';
+import { writeTinyModel } from '@kv/model-testing';
+import { expect, it } from 'vitest';
+import { folder, kv } from './terminal.ts';
+
+interface Engine {
+  readonly flag: string;
+  readonly engine: string;
+  readonly prefill?: number;
+  readonly decode?: number;
+}
+
+it('kv doctor says what is here, and how fast every engine that is here runs', async () => {
+  const cwd = folder(),
+    model = writeTinyModel(join(cwd, 'tiny'));
+  const { code, stdout } = await kv(['doctor', '--model', model, '--json'], { cwd });
+  const found = JSON.parse(stdout) as { engines: Engine[]; packages: Record<string, string>; machine: object };
+  expect(code).toBe(0);
+  expect(found.engines.map(({ flag }) => flag)).toEqual([
+    '--engine exact',
+    '--engine fast',
+    '--engine wasm',
+    '--device webgpu',
+  ]);
+  for (const { engine, prefill, decode } of found.engines.slice(0, 3)) {
+    expect(engine).toMatch(/onnxruntime|wasm/i);
+    expect([prefill, decode].every((rate) => rate !== undefined && rate > 0)).toBe(true);
+  }
+  expect(found.packages).toMatchObject({ '@kv/scorers-attention': expect.stringMatching(/^\d+\./) as string });
+  expect(found.machine).toMatchObject({ node: process.version });
+
+  const told = await kv(['doctor', '--model', model], { cwd, columns: 80 });
+  expect(told.code).toBe(0);
+  for (const part of ['Engines', '--engine fast', 'Adapter', 'Models', 'Packages', 'onnxruntime-node'])
+    expect(told.stdout).toContain(part);
+});

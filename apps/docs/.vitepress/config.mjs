@@ -1,0 +1,48 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { defineConfig } from 'vitepress';
+
+const generated = fileURLToPath(new URL('../.generated/', import.meta.url));
+const { sidebar } = JSON.parse(readFileSync(`${generated}site.json`, 'utf8'));
+
+export default defineConfig({
+  title: 'kv',
+  description: 'KV-cache retention as an algebra: compose, prove, run and compare policies.',
+  lang: 'en',
+  srcDir: '.generated',
+  outDir: 'dist',
+  cleanUrls: false,
+  lastUpdated: false,
+  // prose and docstrings are text: what looks like a tag in them is none
+  // sets of an equation stand in braces, so attributes begin otherwise
+  markdown: {
+    html: false,
+    attrs: { leftDelimiter: '{:', rightDelimiter: '}' },
+    config: (markdown) => void markdown.use(noTemplates),
+  },
+  // its own build, put beside the pages
+  ignoreDeadLinks: [/^\/playground\//],
+  vite: { build: { chunkSizeWarningLimit: 5000 } },
+  themeConfig: {
+    nav: [
+      { text: 'Start', link: '/start' },
+      { text: 'Algebra', link: '/docs/algebra' },
+      { text: 'Pieces', link: '/pieces/' },
+      { text: 'Guides', link: '/guides/choosing' },
+      { text: 'Evidence', link: '/docs/evidence' },
+      { text: 'API', link: '/api/' },
+      { text: 'Playground', link: '/playground/index.html', target: '_self' },
+    ],
+    sidebar,
+    outline: [2, 3],
+    search: { provider: 'local' },
+  },
+});
+
+/** Two braces in prose are no expression of Vue's. */
+function noTemplates(markdown) {
+  const { text } = markdown.renderer.rules;
+  const escaped = (html) => html.replaceAll('{{', '&#123;&#123;').replaceAll('}}', '&#125;&#125;');
+  markdown.renderer.rules.text = (tokens, index, ...rest) =>
+    escaped(text ? text(tokens, index, ...rest) : markdown.utils.escapeHtml(tokens[index].content));
+}

@@ -1,0 +1,31 @@
+/** A conversation past the model's context, over a cache of fixed size: it is cut after every turn. */
+import { loadModel, Sequence } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
+
+const model = await loadModel('embedded');
+const policy = parsePolicy('streaming');
+const talk = 'The boys walked on in silence. '.repeat(40);
+const turns = [...Array.from({ length: 12 }, () => talk), `The secret code is: XK7M9P2Q. ${talk}The secret code is:`];
+
+const sequence = new Sequence(model);
+for (const turn of turns) {
+  await sequence.append(model.tokenizer.encode(turn, { special: false }).ids);
+  if (turn === turns.at(-1)) break;
+  await sequence.evict(policy, 96);
+}
+const tokens = [];
+for (let i = 0; i < 12; i++) {
+  const id = await sequence.next();
+  tokens.push(id);
+  await sequence.step(id);
+}
+console.log(`the model has room for ${model.config.maxPositions} tokens, the conversation has ${sequence.length}`);
+console.log(`The secret code is:${model.tokenizer.decode(tokens).split('.')[0]}`);
+await sequence.evict(policy, 96);
+console.log(`${sequence.kept()[0][0].length} slots kept`);
+sequence.destroy();
+
+// prints:
+// the model has room for 4096 tokens, the conversation has 7333
+// The secret code is: XK7M9P2Q
+// 96 slots kept

@@ -1,0 +1,70 @@
+import { cpSync, mkdtempSync, readFileSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+
+const bin = join(import.meta.dirname, '../src/bin.mjs');
+const folder = mkdtempSync(join(tmpdir(), 'kv-create-'));
+const run = (...args: string[]): { status: number | null; stdout: string; stderr: string } =>
+  spawnSync(process.execPath, [bin, ...args], { cwd: folder, encoding: 'utf8' });
+
+test.each([
+  [[], /^create-piece: expected one NAME, got 0; --help says more\n$/],
+  [['a', 'b'], /^create-piece: expected one NAME, got 2;/],
+  [
+    ['MyPiece'],
+    /^create-piece: the name must be lower-case words joined by '-', after a scope or not, got "MyPiece"\n$/,
+  ],
+  [['../x'], /^create-piece: the name must be /],
+  [
+    ['x', '--kind', 'decoder'],
+    /^create-piece: --kind must be one of allocators, policies, scorers, .*, got "decoder"\n$/,
+  ],
+  [['x'], /^create-piece: @kv\/core must have a version, which only the published package knows: /],
+  [['x', '--knd', 'y'], /^create-piece: Unknown option '--knd'/],
+])('%j is one sentence, and nothing is written', (args, sentence) => {
+  const { status, stdout, stderr } = run(...args);
+  expect([status, stdout, stderr.split('\n').length]).toEqual([2, '', 2]);
+  expect(stderr).toMatch(sentence);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test('help has examples', () =>
+  expect(run('--help')).toMatchObject({
+    status: 0,
+    stdout: expect.stringContaining('$ npm create @kv/piece kv-mine') as string,
+  }));
+
+test('every template fills every word, and its manifest is one that kv finds', async () => {
+  // as pnpm publishes it: with versions in the place of what only the workspace knows
+  const published = join(folder, 'published');
+  for (const part of ['package.json', 'src', 'templates'])
+    cpSync(join(import.meta.dirname, '..', part), join(published, part), { recursive: true });
+  const manifest = JSON.parse(readFileSync(join(published, 'package.json'), 'utf8')) as { devDependencies: object };
+  for (const name of Object.keys(manifest.devDependencies))
+    Object.assign(manifest.devDependencies, { [name]: '1.2.3' });
+  writeFileSync(join(published, 'package.json'), JSON.stringify(manifest));
+  const { createOutside, kinds } = (await import(join(published, 'src/create.mjs'))) as {
+    createOutside(cwd: string, name: string, kind: string): string;
+    kinds: readonly string[];
+  };
+  expect(kinds).toEqual(['allocators', 'policies', 'scorers', 'selectors', 'transforms', 'units']);
+  for (const kind of kinds) {
+    const at = join(folder, createOutside(folder, `@me/kv-my-${kind}`, kind));
+    const files = readdirSync(at, { recursive: true, encoding: 'utf8' }).filter((name) =>
+      statSync(join(at, name)).isFile(),
+    );
+    for (const file of files)
+      expect(file + readFileSync(join(at, file), 'utf8'), file).not.toMatch(/__[a-z]+(:[^_]+)?__|workspace:|catalog:/);
+    expect(files).toEqual(
+      expect.arrayContaining(['.gitignore', 'CHANGELOG.md', 'LICENSE', 'README.md', 'tsconfig.json']),
+    );
+    const { name, kv, keywords, devDependencies } = JSON.parse(
+      readFileSync(join(at, 'package.json'), 'utf8'),
+    ) as Record<string, unknown>;
+    expect([name, kv, keywords]).toEqual([`@me/kv-my-${kind}`, { pieces: true }, ['kv-piece', 'kv-cache']]);
+    expect(devDependencies).toMatchObject({ '@kv/laws': '^1.2.3', vitest: '^1.2.3' });
+    expect(() => createOutside(folder, `kv-my-${kind}`, kind)).toThrow(`kv-my-${kind} must be free, but it exists`);
+  }
+});

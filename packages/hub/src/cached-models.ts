@@ -1,0 +1,46 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { cacheFolder } from './environment.ts';
+import type { Environment } from './environment.ts';
+
+/** A model that `fetchModel` finds without network. */
+export interface CachedModel {
+  /** `org/name`, or `org/name/file.gguf`. */
+  readonly name: string;
+  /** Of its weights. */
+  readonly bytes: number;
+}
+
+const none = (): readonly string[] => [];
+const names = (folder: string): Promise<readonly string[]> => readdir(folder).catch(none);
+
+/** What the cache of huggingface_hub holds, by name; nothing where there is no cache. */
+export async function cachedModels(
+  env: Environment = process.env,
+): Promise<{ readonly folder: string; readonly models: readonly CachedModel[] }> {
+  const folder = cacheFolder(env),
+    models = new Map<string, CachedModel>();
+  for (const repo of await names(folder)) {
+    const [, org, name] = /^models--([^-].*?)--(.+)$/.exec(repo) ?? [];
+    if (org === undefined || name === undefined) continue;
+    const snapshots = join(folder, repo, 'snapshots');
+    for (const commit of await names(snapshots))
+      for (const found of await modelsOf(`${org}/${name}`, join(snapshots, commit))) models.set(found.name, found);
+  }
+  return { folder, models: [...models.values()].sort((a, b) => a.name.localeCompare(b.name)) };
+}
+
+/** A link of a snapshot leads to a blob only where its download is complete. */
+async function modelsOf(repo: string, snapshot: string): Promise<readonly CachedModel[]> {
+  const files: { readonly path: string; readonly bytes: number }[] = [];
+  for (const path of await readdir(snapshot, { recursive: true }).catch(none)) {
+    const found = await stat(join(snapshot, path)).catch(() => undefined);
+    if (found?.isFile()) files.push({ path: path.replaceAll('\\', '/'), bytes: found.size });
+  }
+  const shards = files.filter(({ path }) => /^model.*\.safetensors$/.test(path)),
+    whole = shards.length > 0 && files.some(({ path }) => path === 'config.json');
+  return [
+    ...(whole ? [{ name: repo, bytes: shards.reduce((sum, { bytes }) => sum + bytes, 0) }] : []),
+    ...files.filter(({ path }) => /\.gguf$/i.test(path)).map(({ path, bytes }) => ({ name: `${repo}/${path}`, bytes })),
+  ];
+}

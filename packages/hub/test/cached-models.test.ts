@@ -1,0 +1,33 @@
+import { mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, it } from 'vitest';
+import { cachedModels } from '../src/index.ts';
+
+it('lists complete checkpoints and GGUF files of the cache, and nothing half-downloaded', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'kv-cached-'));
+  const repo = (name: string, files: Record<string, number>): void => {
+    const snapshot = join(folder, name, 'snapshots', '0'.repeat(40));
+    for (const [path, bytes] of Object.entries(files)) {
+      mkdirSync(join(snapshot, path, '..'), { recursive: true });
+      writeFileSync(join(snapshot, path), Buffer.alloc(bytes));
+    }
+  };
+  repo('models--org--b-name', {
+    'config.json': 2,
+    'model-00001-of-2.safetensors': 30,
+    'model-00002-of-2.safetensors': 4,
+  });
+  repo('models--org--a', { 'sub/x.Q4_K_M.gguf': 7 });
+  repo('models--org--torn', { 'config.json': 2 });
+  symlinkSync('../../blobs/none', join(folder, 'models--org--torn/snapshots', '0'.repeat(40), 'model.safetensors'));
+  repo('datasets--org--d', { 'model.safetensors': 3, 'config.json': 1 });
+  expect(await cachedModels({ HF_HUB_CACHE: folder })).toEqual({
+    folder,
+    models: [
+      { name: 'org/a/sub/x.Q4_K_M.gguf', bytes: 7 },
+      { name: 'org/b-name', bytes: 34 },
+    ],
+  });
+  expect((await cachedModels({ HF_HUB_CACHE: join(folder, 'none') })).models).toEqual([]);
+});

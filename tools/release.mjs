@@ -1,0 +1,48 @@
+/**
+ * `npm run release`: versions, build, checks, publish, from a clean clone. With `-- --dry-run` nothing is committed,
+ * tagged or published, and versions stay. Other arguments go to `pnpm publish`, such as `--registry URL`, `--tag next`.
+ */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { install } from './lib/install.mjs';
+import { manifest, published } from './lib/manifests.mjs';
+import { fail, root, run } from './lib/process.mjs';
+import { dirty, unbuilt } from './lib/release.mjs';
+
+const args = process.argv.slice(2),
+  dryRun = args.includes('--dry-run');
+
+/** Its output. Ends the process where it fails. */
+async function step(says, command, ...rest) {
+  if (says !== '') console.error(`release: ${says}`);
+  const { code, output } = await run(command, rest);
+  if (code !== 0)
+    fail(`${output}release: '${command} ${rest.join(' ')}' failed, and nothing was published: see above.`);
+  return output;
+}
+const status = () => step('', 'git', 'status', '--porcelain');
+
+const why = dirty(await status());
+if (why !== undefined) fail(`release: ${why}`, 2);
+
+await install('all');
+const waiting = readdirSync(join(root, '.changeset')).filter((name) => name.endsWith('.md') && name !== 'README.md');
+if (dryRun) console.error(`release: ${waiting.length} changesets would make versions`);
+else if (waiting.length > 0) {
+  await step(`versions from ${waiting.length} changesets`, 'changeset', 'version');
+  await step('the lock file', 'npx', '-y', manifest(root).packageManager, 'install', '--lockfile-only');
+}
+
+await step('build', 'turbo', 'run', 'build', 'types', '--output-logs=errors-only');
+await step('checks', process.execPath, 'tools/check.mjs');
+const missing = published().flatMap(({ folder, manifest }) => unbuilt(join(root, folder), manifest));
+if (missing.length > 0) fail(`release: ${missing.join('; ')}`, 2);
+
+if (!dryRun && dirty(await status()) !== undefined) {
+  await step('commit', 'git', 'add', '-A');
+  await step('', 'git', 'commit', '-m', 'Release');
+}
+// what the registry has already is left out, so that the same command goes on after a failure
+const said = await step('publish', 'pnpm', '-r', 'publish', '--no-git-checks', '--access', 'public', ...args);
+console.log(said.trim());
+if (!dryRun) console.log((await step('tags', 'changeset', 'tag')).trim());

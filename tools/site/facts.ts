@@ -1,0 +1,168 @@
+/** What pages say of every piece and method, as JSON in the file `KV_FACTS`: from declarations, predictions and runs. */
+import { writeFileSync } from 'node:fs';
+import { predict } from '../../apps/cli/src/explain/predict.ts';
+import { compile, entries, parsePolicy } from '../../packages/core/src/index.ts';
+import type { Description, Policy } from '../../packages/core/src/index.ts';
+import { generate, loadModel, slotsOf } from '../../packages/models/src/index.ts';
+import { catalogue } from '../../packages/policies/src/index.ts';
+
+const prompt = `${'The boys walked on in silence. '.repeat(12)}The secret code is: XK7M9P2Q. ${'The river was wide. '.repeat(12)}The secret code is:`;
+const BUDGET = 48;
+const [LENGTH, SHARE] = [512, '25%'] as const;
+
+const model = await loadModel('embedded');
+const { ids, offsets } = model.tokenizer.encode(prompt);
+const from = prompt.indexOf('XK7M9P2Q');
+const isSecret = offsets.map(([start, end]) => start < from + 8 && end > from);
+
+const all = entries(catalogue).map(({ factory, package: at }) => ({ ...factory.description, package: at }));
+const ofKind = (kind: string): readonly Description[] => all.filter((piece) => piece.kind === kind);
+
+/** A call with windows that leave room below a small budget. */
+function call({ name, takes, options }: Description): string {
+  const args = {
+    nothing: [],
+    scorer: ['knorm'],
+    scorers: ['knorm', 'recency'],
+    terms: ['0.5*knorm', '0.5*recency'],
+    policy: ['snapkv(window=16)'],
+  }[takes];
+  const all = [...args, ...('window' in options ? ['window=16'] : [])];
+  return all.length === 0 ? name : `${name}(${all.join(',')})`;
+}
+
+const parsed = (text: string): Policy | undefined => {
+  try {
+    const policy = parsePolicy(text, catalogue);
+    compile(policy);
+    return policy;
+  } catch {
+    return undefined; // it does not compose
+  }
+};
+const examples = (piece: Description): readonly string[] => {
+  const own = call(piece);
+  return piece.kind === 'method'
+    ? [own]
+    : [
+        `${own} | topK`,
+        `snapkv(window=16) | ${own} | topK`,
+        `snapkv(window=16) | ${own}`,
+        `snapkv(window=16) | topK | ${own}`,
+      ];
+};
+
+/** Names that compose with a piece, by kind. */
+function beside(piece: Description): Readonly<Record<string, readonly string[]>> {
+  const own = call(piece);
+  const places: Readonly<Record<string, (other: string) => readonly string[]>> =
+    piece.kind === 'method'
+      ? {}
+      : piece.kind === 'scorer'
+        ? {
+            transform: (other) => [`${own} | ${other} | topK`],
+            allocator: (other) => [`${own} | ${other} | topK`],
+            unit: (other) => [`${own} | ${other} | topK`],
+            selector: (other) => [`${own} | ${other}`],
+          }
+        : { scorer: (other) => [`${other} | ${own} | topK`, `${other} | ${own}`, `${other} | topK | ${own}`] };
+  return Object.fromEntries(
+    Object.entries(places).map(([kind, texts]) => [
+      kind,
+      ofKind(kind)
+        .filter((other) => texts(call(other)).some(parsed))
+        .map(({ name }) => name)
+        .sort(),
+    ]),
+  );
+}
+
+async function facts(piece: (typeof all)[number]): Promise<object> {
+  const { name, kind, says, source, signals, takes, from: after, to: leaves, options } = piece;
+  const told = {
+    ...{ name, kind, says, source, signals, takes, after, leaves, package: piece.package },
+    options: Object.entries(options).map(([key, { default: value, as, form, says: meaning }]) => ({
+      key,
+      value: String(
+        as ?? (typeof value === 'object' && value !== null && 'label' in value ? value.label : (value ?? '')),
+      ),
+      want: form.want,
+      says: meaning,
+    })),
+    beside: beside(piece),
+  };
+  const example = examples(piece).find(parsed),
+    policy = example === undefined ? undefined : parsed(example);
+  if (example === undefined || policy === undefined) return told;
+  return { ...told, example, cost: costOf(policy), ...(await kept(policy)) };
+}
+
+function costOf(policy: Policy): object | undefined {
+  try {
+    const { passes, multiplyAdds, bytes, device, when } = predict(
+      compile(policy),
+      model.config,
+      LENGTH,
+      slotsOf(SHARE, LENGTH),
+    );
+    return {
+      when,
+      passes,
+      passShare: multiplyAdds.passes / multiplyAdds.prefill,
+      bytes,
+      eventShare: device.shares.operations,
+      length: LENGTH,
+      budget: SHARE,
+    };
+  } catch {
+    return undefined; // it forces more than the budget
+  }
+}
+
+async function kept(policy: Policy): Promise<{ svg?: string; answer?: string; asked?: number; label?: string }> {
+  try {
+    const { text, report } = await generate(model, { prompt, policy, budget: BUDGET, maxNewTokens: 12, stop: ['.'] });
+    return {
+      svg: drawing(report.kept, policy.label),
+      answer: text.trim(),
+      asked: BUDGET,
+      label: policy.label || 'full',
+    };
+  } catch {
+    return {}; // it asks for what a prompt alone does not have
+  }
+}
+
+/** A row a layer, first layer above; runs of equal tokens are one rectangle. */
+function drawing(kept: readonly (readonly (readonly number[])[])[], label: string): string {
+  const [cell, high] = [3, 12],
+    shapes: string[] = [];
+  for (const [layer, heads] of kept.entries()) {
+    const sets = heads.map((slots) => new Set(slots)),
+      shades = ids.map(
+        (_, i) =>
+          `${isSecret[i] ? '#e8590c' : '#1c7ed6'} ${(sets.filter((set) => set.has(i)).length / sets.length).toFixed(2)}`,
+      );
+    for (let start = 0; start < shades.length; ) {
+      let end = start;
+      while (shades[end] === shades[start] && end < shades.length) end++;
+      const [color, share] = shades[start].split(' ');
+      if (Number(share) > 0)
+        shapes.push(
+          `<rect x="${start * cell}" y="${layer * high}" width="${(end - start) * cell}" height="${high - 1}" fill="${color}" fill-opacity="${share}"/>`,
+        );
+      start = end;
+    }
+  }
+  const [width, height] = [ids.length * cell, kept.length * high],
+    first = isSecret.indexOf(true) * cell,
+    long = isSecret.filter(Boolean).length * cell;
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}"><title>What ${label.replace(/[<>&]/g, '')} keeps</title><rect width="100%" height="100%" fill="#f1f3f5"/><rect x="${first}" width="${long}" height="100%" fill="#ffd8a8"/>${shapes.join('')}</svg>\n`;
+}
+
+const pieces: object[] = [];
+for (const piece of all) pieces.push(await facts(piece));
+writeFileSync(
+  process.env.KV_FACTS ?? 'facts.json',
+  JSON.stringify({ tokens: ids.length, layers: model.config.layers, heads: model.config.kvHeads, pieces }),
+);

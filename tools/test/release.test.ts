@@ -1,0 +1,41 @@
+import { execFileSync, spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { published } from '../lib/manifests.mjs';
+import { root } from '../lib/process.mjs';
+import { dirty, unbuilt } from '../lib/release.mjs';
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+describe('a release', () => {
+  test('of a clone with a change or a new file is refused, before anything is done', () => {
+    const clone = join(folder, 'clone');
+    execFileSync('git', ['clone', '--quiet', '--depth', '1', `file://${root}`, clone]);
+    for (const file of ['release.mjs', 'lib/release.mjs', 'lib/manifests.mjs'])
+      execFileSync('cp', [join(root, 'tools', file), join(clone, 'tools', file)]);
+    writeFileSync(join(clone, 'README.md'), 'changed');
+    writeFileSync(join(clone, 'new.txt'), 'new');
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['tools/release.mjs'], {
+      cwd: clone,
+      encoding: 'utf8',
+    });
+    expect([status, stdout]).toEqual([2, '']);
+    expect(stderr).toMatch(
+      /^release: a release must come from a clean clone, but README\.md is changed or not committed and \d more\n$/,
+    );
+  });
+  test('of a package that was not built is refused', () => {
+    // another test has pieces on trial
+    const built = published().filter(({ folder: from }) => !from.endsWith('/zz-trial'));
+    for (const { folder: from, manifest } of built) expect(unbuilt(join(root, from), manifest)).toEqual([]);
+    const manifest = { name: 'a', exports: { '.': { '@kv/source': './src/a.ts', default: './dist/index.js' } } };
+    expect(unbuilt(folder, manifest)).toEqual(['a must be built, but ./dist/index.js is not there']);
+    expect(unbuilt(folder, { name: 'b', bin: { b: './dist/bin.js' } })).toEqual([
+      'b must be built, but ./dist/bin.js is not there',
+    ]);
+  });
+  test('of a clean clone is not', () => expect(dirty('')).toBeUndefined());
+});

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest';
+import { asPage } from '../site/links.mjs';
+import { pageOf, piecePage, programPage } from '../site/pages.mjs';
+
+const pages = new Map([
+  ['README.md', 'start.md'],
+  ['docs/algebra.md', 'docs/algebra.md'],
+  ['packages/core/README.md', 'packages/core/index.md'],
+]);
+const page = (text: string, file = 'README.md', at = 'start.md'): string =>
+  asPage(text, file, at, pages, (path) => path === 'docs/kept.svg');
+
+test('a link of the repository leads to the page of the site, wherever it stands', () => {
+  expect(page('[a](docs/algebra.md#x) [b](packages/core) [c](packages/core#an-engine)')).toBe(
+    '[a](./docs/algebra.md#x) [b](./packages/core/index.md) [c](./packages/core/index.md#an-engine)',
+  );
+  expect(page('[home](../README.md) [`@kv/core`](../packages/core/)', 'docs/algebra.md', 'docs/algebra.md')).toBe(
+    '[home](../start.md) [`@kv/core`](../packages/core/index.md)',
+  );
+  expect(page('![kept](docs/kept.svg) [here](#words)')).toBe('![kept](/docs/kept.svg) [here](#words)');
+});
+
+test('a link to what the site does not have is its text; code, addresses and comments are left, left and dropped', () => {
+  expect(page('see [the plan](studies/plan.json) and [x](https://a.b/c)')).toBe('see the plan and [x](https://a.b/c)');
+  expect(page('```js\nf([a](b))\n```\n')).toBe('```js\nf([a](b))\n```\n');
+  expect(page('<!-- begin pieces (npm run readmes) -->\na\n')).toBe('a\n');
+});
+
+test('a program stands with what it prints', () => {
+  const text = programPage('T', 'L', 'examples/a.mjs', '// prints:\n// one\n// two\nconsole.log(1);\n');
+  expect(text).toContain('```js\nconsole.log(1);\n```');
+  expect(text).toContain('It prints\n\n```text\none\ntwo\n```');
+});
+
+test('a page of a piece has what it declares, and links to what composes with it', () => {
+  const piece = {
+    ...{ name: 'caote', kind: 'transform', says: 'S.', source: 'Who, eq. 6', package: '@kv/scorers-caote' },
+    ...{ signals: ['values'], takes: 'nothing', after: ['weights'], leaves: 'weights' },
+    options: [{ key: 'square', value: 'false', want: 'true or false', says: 'a|b' }],
+    beside: { scorer: ['snapkv'] },
+  };
+  const snapkv = { name: 'snapkv', kind: 'scorer' };
+  const text = piecePage(piece, {
+    tokens: 9,
+    layers: 1,
+    heads: 1,
+    pieces: [snapkv],
+    readme: 'packages/x/',
+    equation: 'c = 1',
+  });
+  for (const part of [
+    '# caote',
+    '| reads | `values` |',
+    '## Equation\n\nc = 1',
+    '| `square` | `false` | a\\|b (true or false) |',
+  ])
+    expect(text).toContain(part);
+  expect(text).toContain(`[\`snapkv\`](/${pageOf(snapkv)})`);
+  expect(text).not.toContain('What it keeps');
+});

@@ -1,0 +1,150 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { startRegistry } from './registry.ts';
+import type { TestRegistry } from './registry.ts';
+
+const exec = promisify(execFile);
+const folder = mkdtempSync(join(tmpdir(), 'kv-third-'));
+let registry: TestRegistry;
+
+/** Runs a command; what it printed to stdout. */
+const run = async (cwd: string, command: string, ...args: string[]): Promise<string> => {
+  try {
+    return (await exec(command, args, { cwd, env: registry.env, maxBuffer: 2 ** 26 })).stdout;
+  } catch (cause) {
+    const { stdout = '', stderr = '' } = cause as { stdout?: string; stderr?: string };
+    throw new Error(`${command} ${args.join(' ')} failed in ${cwd}:\n${stdout}\n${stderr}`);
+  }
+};
+const folderOf = (name: string, files: Readonly<Record<string, string>> = {}): string => {
+  const path = join(folder, name);
+  for (const [file, text] of Object.entries({ 'package.json': '{ "private": true, "type": "module" }', ...files })) {
+    mkdirSync(dirname(join(path, file)), { recursive: true });
+    writeFileSync(join(path, file), text);
+  }
+  registry.use(path);
+  return path;
+};
+
+beforeAll(async () => {
+  registry = await startRegistry(folder, { others: true });
+  for (const { tarball } of inject('packed')) await registry.publish(tarball);
+}, 300_000);
+afterAll(async () => {
+  await registry.stop();
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
+});
+
+describe('a package by somebody else', () => {
+  test('is made by npm create, passes its tests and is published', { timeout: 600_000 }, async () => {
+    const made = folderOf('made');
+    await run(made, 'npm', 'create', '--yes', '@kv/piece', '@me/kv-long', '--', '--kind', 'policy');
+    await run(made, 'npm', 'create', '--yes', '@kv/piece', 'kv-far');
+    for (const [name, top] of [
+      ['kv-long', '@me/kv-long'],
+      ['kv-far', 'kv-far'],
+    ] as const) {
+      const own = join(made, name);
+      registry.use(own);
+      await run(own, 'npm', 'install');
+      await run(own, 'npm', 'publish');
+      const [packed] = JSON.parse(await run(own, 'npm', 'pack', '--dry-run', '--json', '--ignore-scripts')) as [
+        { name: string; files: { path: string }[] },
+      ];
+      expect(packed.name).toBe(top);
+      expect(packed.files.map(({ path }) => path)).toEqual(
+        expect.arrayContaining(['README.md', 'CHANGELOG.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts']),
+      );
+      const manifest = JSON.parse(readFileSync(join(own, 'package.json'), 'utf8')) as { keywords: string[] };
+      expect(manifest.keywords).toContain('kv-piece');
+    }
+  });
+
+  test('is installed, listed by kv pieces, and nested in the text of a policy', { timeout: 600_000 }, async () => {
+    const cwd = folderOf('user');
+    await run(cwd, 'npm', 'install', '@kv/cli', '@me/kv-long', 'kv-far');
+    const pieces = await run(cwd, 'npx', 'kv', 'pieces');
+    for (const [name, from] of [
+      ['long', '@me/kv-long'],
+      ['longNorm', '@me/kv-long'],
+      ['far', 'kv-far'],
+    ] as const)
+      expect(pieces.replace(/\s+/g, ' ')).toMatch(new RegExp(`\\b${name} \\w+ [^()]*\\(${from}@0\\.1\\.0\\)`));
+    const kept = async (policy: string): Promise<{ policy: string; kept: number[][][] }> =>
+      JSON.parse(
+        await run(
+          cwd,
+          'npx',
+          'kv',
+          'run',
+          '--prompt',
+          'The wide river was wide.',
+          '--policy',
+          policy,
+          '--budget',
+          '3',
+          '--max-new-tokens',
+          '1',
+          '--json',
+        ),
+      ) as { policy: string; kept: number[][][] };
+    for (const policy of ['long', 'far', 'weighted(0.5*far,1*recency) | topK', 'sum(longNorm,knorm) | longTop']) {
+      const ran = await kept(policy);
+      expect(
+        ran.kept.flat().every((slots) => slots.length === 3),
+        policy,
+      ).toBe(true);
+    }
+    expect((await kept('long')).kept).toEqual((await kept('far | topK')).kept);
+  });
+
+  test('has types for node16 and bundlers, strict and without skipLibCheck, and Vite bundles it', {
+    timeout: 600_000,
+  }, async () => {
+    const cwd = folderOf('typed', {
+      'app.ts': `import { apply, compose } from '@kv/core';
+import { long } from '@me/kv-long';
+import { far } from 'kv-far';
+import { topK } from '@kv/selectors-top-k';
+const values = { data: [3, 4, 0, 0, 1, 0], shape: [1, 3, 2] };
+const same: readonly (readonly number[])[] | undefined = apply(compose(far(), topK()), { values, budget: 2 }).kept;
+document.title = JSON.stringify([same, apply(long(), { values, budget: 2 }).kept]);
+// @ts-expect-error it has no such option
+far({ windw: 3 });
+`,
+      'index.html': '<!doctype html><title>x</title><script type="module" src="/app.ts"></script>',
+    });
+    await run(cwd, 'npm', 'install', '@kv/core', '@kv/selectors-top-k', '@me/kv-long', 'kv-far');
+    const tsc = resolve(import.meta.dirname, '../../node_modules/.bin/tsc');
+    for (const [module, moduleResolution] of [
+      ['node16', 'node16'],
+      ['nodenext', 'nodenext'],
+      ['esnext', 'bundler'],
+    ]) {
+      const compilerOptions = { module, moduleResolution, strict: true, skipLibCheck: false, noEmit: true, types: [] };
+      const lib = ['es2023', 'dom'];
+      writeFileSync(
+        join(cwd, 'tsconfig.json'),
+        JSON.stringify({ compilerOptions: { ...compilerOptions, target: 'es2022', lib }, files: ['app.ts'] }),
+      );
+      await run(cwd, tsc, '-p', '.');
+    }
+    await run(cwd, 'npm', 'install', `vite@${registry.version('vite')}`);
+    await run(cwd, 'npx', 'vite', 'build');
+    const [script = ''] = readdirSync(join(cwd, 'dist/assets')).filter((name) => name.endsWith('.js'));
+    const bundle = join(cwd, 'dist/assets', script);
+    const { stdout } = await exec(process.execPath, [
+      '--input-type=module',
+      '--eval',
+      `globalThis.document = { createElement: () => ({ relList: { supports: () => true } }), title: '' };
+globalThis.window = globalThis;
+try { await import(${JSON.stringify(bundle)}); } catch (error) { console.error(error.message); }
+console.log(document.title);`,
+    ]);
+    expect(stdout.trim()).toBe('[[[0,2]],[[0,2]]]');
+  });
+});
