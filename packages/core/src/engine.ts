@@ -1,6 +1,5 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
-export { isFactory } from './declare.ts';
 export { primitivesOf, withMaths } from './maths.ts';
 export { didYouMean } from './nearest.ts';
 export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
