@@ -1,7 +1,6 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
 export { expectObject, guarded } from './boundary.ts';
-export { isFactory } from './declare.ts';
 export { replacements, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
 export type { HookPlace, Replaced, Replacements } from './hook-boundary.ts';
 export { primitivesOf, withMaths } from './maths.ts';

@@ -25,7 +25,7 @@ export type {
 export { slotsOf } from './budget.ts';
 export type { Budget } from './budget.ts';
 export { compose, id } from './compose.ts';
-export { method, partOf } from './declare.ts';
+export { isFactory, method, partOf } from './declare.ts';
 export type { About, AnyFactory, Description, Factory, Part, Takes } from './declare.ts';
 export { freeze, hide, onCompact, onStep, rerotate, cadence, wrapSelect } from './hooks.ts';
 export { kernel } from './kernel.ts';

@@ -120,4 +120,4 @@ export const scoreAllocator = {
 } satisfies Claims<AnyScoreAllocator, ScoreAllocatorOptions>;
 
 /** The laws of an allocator that reads scores. */
-export const scoreAllocatorLaws = lawsOf(scoreAllocator);
+export const scoreAllocatorLaws = lawsOf<AnyScoreAllocator, ScoreAllocatorOptions>(scoreAllocator);

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { entries, KvError } from '@kv/core';
-import { compile, isFactory } from '@kv/core/engine';
+import { isFactory } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Piece } from '@kv/core';
 import { catalogue, parsePolicy, policy, policyNames } from '../src/index.ts';
 import * as all from '../src/index.ts';

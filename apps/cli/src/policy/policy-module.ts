@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { isAbsolute, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { KvError, PROTOCOL } from '@kv/core';
-import { isFactory, isPiece } from '@kv/core/engine';
+import { isFactory, KvError, PROTOCOL } from '@kv/core';
+import { isPiece } from '@kv/core/engine';
 import type { AnyFactory } from '@kv/core';
 
 /** A path rather than the name of a policy or package. */

@@ -1,6 +1,7 @@
 import { kernel, scoreAllocator as makeAllocator } from '@kv/core';
 import type { Kernel, Place, ScoreAllocator, Tensor, WithRows } from '@kv/core';
 import { scoreAllocator } from '../../src/score-allocator.ts';
+import type { AnyScoreAllocator, ScoreAllocatorOptions } from '../../src/score-allocator.ts';
 import { field, memory, peek, sizes, withPadding } from './field.ts';
 import type { Field } from './field.ts';
 
@@ -59,23 +60,27 @@ const spare =
       b + by <= n;
 const shift = move('shift', 1, spare(1), room(1)),
   known = memory();
-export const scoreAllocators: Field = field('score allocator', scoreAllocator, {
-  good: made('shift', shift),
-  mutants: {
-    shape: made('two columns', move('columns', 1, spare(1), room(1), 2)),
-    whole: made('halves', move('halves', 0.5, spare(0.5), room(0.5))),
-    total: made('loses one', move('loses', 1, spare(1), undefined)),
-    cap: made(
-      'overfills',
-      move('overfills', 1, spare(1), ({ b, n }) => b === n),
-    ),
-    rows: made('sees KV heads', shift, ({ at }) => (at.selectRows === at.kvHeads ? 1 : 0)),
-    forced: made(
-      'starves',
-      move('starves', 1, ({ b, forced }) => b > 0 && b <= forced, room(1)),
-    ),
-    padding: made('sees padding', shift, ({ ops, scores }) => ops.less(withPadding(ops, scores), 1)),
-    pure: made('remembers', shift, ({ scores }) => (known(scores) ? 1 : 0)),
-    traced: made('reads', shift, ({ scores }) => (peek(scores) > 0 ? 1 : 0)),
+export const scoreAllocators: Field = field<keyof typeof scoreAllocator, AnyScoreAllocator, ScoreAllocatorOptions>(
+  'score allocator',
+  scoreAllocator,
+  {
+    good: made('shift', shift),
+    mutants: {
+      shape: made('two columns', move('columns', 1, spare(1), room(1), 2)),
+      whole: made('halves', move('halves', 0.5, spare(0.5), room(0.5))),
+      total: made('loses one', move('loses', 1, spare(1), undefined)),
+      cap: made(
+        'overfills',
+        move('overfills', 1, spare(1), ({ b, n }) => b === n),
+      ),
+      rows: made('sees KV heads', shift, ({ at }) => (at.selectRows === at.kvHeads ? 1 : 0)),
+      forced: made(
+        'starves',
+        move('starves', 1, ({ b, forced }) => b > 0 && b <= forced, room(1)),
+      ),
+      padding: made('sees padding', shift, ({ ops, scores }) => ops.less(withPadding(ops, scores), 1)),
+      pure: made('remembers', shift, ({ scores }) => (known(scores) ? 1 : 0)),
+      traced: made('reads', shift, ({ scores }) => (peek(scores) > 0 ? 1 : 0)),
+    },
   },
-});
+);
