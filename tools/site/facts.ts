@@ -1,7 +1,8 @@
 /** What pages say of every piece and method, as JSON in the file `KV_FACTS`: from declarations, predictions and runs. */
 import { writeFileSync } from 'node:fs';
 import { predict } from '../../apps/cli/src/explain/predict.ts';
-import { compile, entries, parsePolicy } from '../../packages/core/src/index.ts';
+import { compile } from '../../packages/core/src/engine.ts';
+import { entries, parsePolicy } from '../../packages/core/src/index.ts';
 import type { Description, Policy } from '../../packages/core/src/index.ts';
 import { generate, loadModel, slotsOf } from '../../packages/models/src/index.ts';
 import { catalogue } from '../../packages/policies/src/index.ts';

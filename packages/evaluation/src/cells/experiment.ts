@@ -1,4 +1,5 @@
-import { compile, KvError } from '@kv/core';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import type { Experiment } from '../jobs/experiment.ts';
 import { digest } from '../jobs/store.ts';

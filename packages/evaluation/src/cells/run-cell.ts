@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import { decode, Sequence } from '@kv/models';
 import { grade } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';

@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs';
 import { KvError } from '@kv/core';
-import { parseJson } from '@kv/models';
+import { parseJson } from '@kv/models/engine';
 import type { Static, TSchema } from 'typebox';
 import { Errors } from 'typebox/value';
 

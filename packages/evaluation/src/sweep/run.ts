@@ -1,4 +1,4 @@
-import { compile } from '@kv/core';
+import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { interpolate, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
