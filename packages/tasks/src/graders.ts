@@ -1,7 +1,6 @@
 import { boxed, lastNumber, sameMath } from './grading/math.ts';
 import { classification, codeSimilarity, countShare, qaF1, retrieved } from './grading/longbench.ts';
 import { rougeL } from './grading/rouge.ts';
-import type { Problem } from './problem.ts';
 
 /** How right an answer is, and whether there was one to grade. */
 export interface Grade {
@@ -11,7 +10,11 @@ export interface Grade {
   readonly parsed: boolean;
 }
 
-type Asked = Pick<Problem, 'answers' | 'classes'>;
+interface Asked {
+  readonly answers: readonly string[];
+  /** Of a classification: every class. */
+  readonly classes?: readonly string[];
+}
 type Grader = (answer: string, asked: Asked) => Grade;
 
 const best = (answers: readonly string[], score: (truth: string) => number): number =>
@@ -71,7 +74,5 @@ export type GraderName = keyof typeof graders;
 export const graderNames = Object.keys(graders) as readonly GraderName[];
 
 /** Grades the answer to a problem. */
-export const grade = (
-  answer: string,
-  { grader, answers, classes }: Pick<Problem, 'grader' | 'answers' | 'classes'>,
-): Grade => graders[grader](answer, { answers, ...(classes && { classes }) });
+export const grade = (answer: string, { grader, answers, classes }: Asked & { readonly grader: GraderName }): Grade =>
+  graders[grader](answer, { answers, ...(classes && { classes }) });

@@ -1,5 +1,5 @@
 import { digest, openStore } from '../jobs/store.ts';
-import type { ConfirmOutcome, ProbeOutcome } from './steps.ts';
+import type { ConfirmOutcome, ProbeOutcome } from './outcomes.ts';
 
 /** What happened to a set of ids to confirm on, in order. */
 type Entry =

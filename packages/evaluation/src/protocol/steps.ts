@@ -6,10 +6,11 @@ import { digest } from '../jobs/store.ts';
 import { mean } from '../numbers.ts';
 import type { Naming } from '../policies.ts';
 import type { Ledger } from './ledger.ts';
+import type { ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
 import { candidateAt } from './plan.ts';
 import type { Protocolled } from './plan.ts';
 import { armSummary, chosenLambda, confirmCells, decide } from './statistics.ts';
-import type { ArmSummary, ConfirmCell, Decision } from './statistics.ts';
+import type { ArmSummary, Decision } from './statistics.ts';
 
 /** The name of the one task of a plan. */
 export const TASK = 'problems';
@@ -19,42 +20,6 @@ export interface Bed extends Pick<Naming, 'names'> {
   /** What names a model's weights, and what runs it. */
   readonly identity: (model: string) => Promise<string>;
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
-}
-
-interface Probed extends ArmSummary {
-  readonly lambda: number;
-  /** Slots at which its mean cache is the base's. */
-  readonly slots: number;
-  readonly matched: boolean;
-  readonly gain: number;
-}
-/** What ids to choose on said. */
-export interface ProbeOutcome {
-  readonly plan: string;
-  /** How many of them. */
-  readonly ids: number;
-  readonly lambda: number;
-  /** Mean over cells. */
-  readonly gains: readonly { readonly lambda: number; readonly gain: number }[];
-  readonly cells: readonly {
-    readonly model: string;
-    readonly budget: number;
-    readonly base: ArmSummary;
-    readonly arms: readonly Probed[];
-  }[];
-}
-
-/** What ids to confirm on said: written once. */
-export interface ConfirmOutcome {
-  readonly plan: string;
-  /** Of plan, weight, budgets, models and engines. */
-  readonly config: string;
-  /** The first look at these ids is 1. */
-  readonly look: number;
-  readonly lambda: number;
-  readonly ids: number;
-  readonly seeds: readonly number[];
-  readonly cells: readonly ConfirmCell[];
 }
 
 /** Every weight on ids to choose on, at the base's mean cache. */
