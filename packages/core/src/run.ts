@@ -211,13 +211,14 @@ export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
 
 /**
  * Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around all steps: rows that it
- * leaves out need no scores either.
+ * leaves out need no scores either. Its slots have `wrappedRows`: a view may show every query head its own.
  */
 export function runEvent(
   policy: Compiled,
   layers: readonly EventLayer[],
   ops: Ops,
   wrap?: WrapSelectHook,
+  wrappedRows: (at: At) => readonly number[] = keptRows,
 ): readonly Draft[] {
   const start = layers.map((layer) => emptyDraft(layer, ops));
   if (!wrap) return runSteps(policy.steps, layers, ops, start);
@@ -235,7 +236,7 @@ export function runEvent(
       const made: unknown = wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner });
       expectObject(from, 'kept slots', made);
       const { kept, state = new Map() } = made as ReturnType<WrapSelectHook['run']>;
-      expectTensor(from, 'kept slots', kept, { rows: keptRows(at), dtype: 'u32' });
+      expectTensor(from, 'kept slots', kept, { rows: wrappedRows(at), dtype: 'u32' });
       expectState(from, at, wrap.needs, state);
       return { ...done, kept, state: new Map([...done.state, ...state]) };
     });

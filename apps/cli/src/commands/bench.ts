@@ -10,6 +10,7 @@ import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
 import type { Job, Measured } from '../bench/measured.ts';
 import { columns } from '../columns.ts';
 import { hasGpu } from '../device.ts';
+import { withExamples } from '../help.ts';
 import type { EngineChoice } from '../engine.ts';
 import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, list, oneOf, whole } from '../option-values.ts';
@@ -47,38 +48,42 @@ interface Skipped {
 
 /** `kv bench`: what each engine that is installed here takes over a model. */
 export const benchCommand = (terminal: Terminal): Command =>
-  new Command('bench')
-    .description('Measure prefill, decoding, the event of several policies and memory of each engine installed here.')
-    .argument('<model>', MODEL_HELP)
-    .option(
-      '--tokens <lengths>',
-      `lengths of prompts, between commas (by default ${LENGTHS.join(',')}, as far as the context has room)`,
-      list('--tokens', whole('--tokens', { min: 64 })),
-    )
-    .option('--decode <n>', 'tokens that are generated behind each', whole('--decode', { min: 1 }), 48)
-    .option('--turns <n>', 'how often each is measured', whole('--turns', { min: 1 }), 3)
-    .option(
-      '--engines <names>',
-      `which of ${ENGINES.join(',')}; those that are not installed here are named and left out`,
-      list('--engines', oneOf('--engines', ENGINES)),
-      ENGINES,
-    )
-    .option(
-      '--policies <policies>',
-      "policies whose event is measured at the first length, as 'kv run --policy' takes them",
-      list('--policies', (text) => text),
-      POLICIES,
-    )
-    .option('--budget <slots>', 'what their events keep', budget('--budget'), '25%')
-    .option(
-      '--threads <n>',
-      'threads on the CPU (by default as many as there are)',
-      whole('--threads', { min: 1, max: 1024 }),
-    )
-    .option('--peer <folder>', `where ${PEER} is installed, if not in the working folder or above`)
-    .option('--text <file>', 'prose for the prompts (by default made-up sentences)')
-    .option('--json', 'print one object')
-    .action((model: string, options: BenchOptions) => bench(model, options, terminal));
+  withExamples(
+    new Command('bench')
+      .description('Measure prefill, decoding, the event of several policies and memory of each engine installed here.')
+      .argument('<model>', MODEL_HELP)
+      .option(
+        '--tokens <lengths>',
+        `lengths of prompts, between commas (by default ${LENGTHS.join(',')}, as far as the context has room)`,
+        list('--tokens', whole('--tokens', { min: 64 })),
+      )
+      .option('--decode <n>', 'tokens that are generated behind each', whole('--decode', { min: 1 }), 48)
+      .option('--turns <n>', 'how often each is measured', whole('--turns', { min: 1 }), 3)
+      .option(
+        '--engines <names>',
+        `which of ${ENGINES.join(',')}; those that are not installed here are named and left out`,
+        list('--engines', oneOf('--engines', ENGINES)),
+        ENGINES,
+      )
+      .option(
+        '--policies <policies>',
+        "policies whose event is measured at the first length, as 'kv run --policy' takes them",
+        list('--policies', (text) => text),
+        POLICIES,
+      )
+      .option('--budget <slots>', 'what their events keep', budget('--budget'), '25%')
+      .option(
+        '--threads <n>',
+        'threads on the CPU (by default as many as there are)',
+        whole('--threads', { min: 1, max: 1024 }),
+      )
+      .option('--peer <folder>', `where ${PEER} is installed, if not in the working folder or above`)
+      .option('--text <file>', 'prose for the prompts (by default made-up sentences)')
+      .option('--json', 'print one object')
+      .action((model: string, options: BenchOptions) => bench(model, options, terminal)),
+    ['kv bench model.gguf', 'speed, events and memory of each engine installed here'],
+    ['kv bench model.gguf --json --threads 2', 'one object for a program'],
+  );
 
 async function bench(model: string, options: BenchOptions, terminal: Terminal): Promise<void> {
   const { cwd, signal, stderr, stdout } = terminal,

@@ -1,3 +1,4 @@
+import { withExamples } from '../help.ts';
 import { resolve } from 'node:path';
 import {
   checkWritable,
@@ -24,36 +25,41 @@ interface Flags {
 
 /** `kv eval`: policies x models x tasks x budgets x seeds. */
 export const evalCommand = (terminal: Terminal): Command =>
-  onMachine(new Command('eval'))
-    .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
-    .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
-    .option('--csv <file>', 'write the rows as CSV')
-    .option('--json <file>', 'write rows and samples as JSON')
-    .action(async (file: string, { csv, json }: Flags, command: Command) => {
-      const { cwd, stdout } = terminal,
-        path = resolve(cwd, file),
-        sweep = readSweep(path, plain(file));
-      for (const out of [csv, json]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
-      const bench = await cellBench(command, terminal),
-        rows: SweepRow[] = [],
-        samples: Record<string, readonly CellResult[]> = {};
-      for (const model of sweep.models) {
-        const found = await bench.subject(model),
-          tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
-        const came = await sweepModel(
-          model,
-          sweep,
-          tasks,
-          (cells) => bench.answers(found, { tasks, generating: generatingOf(sweep), policies: sweep.policies, cells }),
-          bench.naming.names,
-        );
-        rows.push(...came.rows);
-        samples[model] = came.samples;
-      }
-      stdout.write(`${sweepText(rows)}\n`);
-      if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
-      if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson({ format: 1, rows, samples }), plain(json));
-    });
+  withExamples(
+    onMachine(new Command('eval'))
+      .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
+      .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
+      .option('--csv <file>', 'write the rows as CSV')
+      .option('--json <file>', 'write rows and samples as JSON')
+      .action(async (file: string, { csv, json }: Flags, command: Command) => {
+        const { cwd, stdout } = terminal,
+          path = resolve(cwd, file),
+          sweep = readSweep(path, plain(file));
+        for (const out of [csv, json]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+        const bench = await cellBench(command, terminal),
+          rows: SweepRow[] = [],
+          samples: Record<string, readonly CellResult[]> = {};
+        for (const model of sweep.models) {
+          const found = await bench.subject(model),
+            tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
+          const came = await sweepModel(
+            model,
+            sweep,
+            tasks,
+            (cells) =>
+              bench.answers(found, { tasks, generating: generatingOf(sweep), policies: sweep.policies, cells }),
+            bench.naming.names,
+          );
+          rows.push(...came.rows);
+          samples[model] = came.samples;
+        }
+        stdout.write(`${sweepText(rows)}\n`);
+        if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
+        if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson({ format: 1, rows, samples }), plain(json));
+      }),
+    ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
+    ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
+  );
 
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 

@@ -1,3 +1,4 @@
+import { withExamples } from '../help.ts';
 import { relative, resolve } from 'node:path';
 import {
   branch,
@@ -109,8 +110,13 @@ export const protocolCommand = (terminal: Terminal): Command => {
 
   return [split, probing, confirming, deciding].reduce(
     (command, step) => command.addCommand(step),
-    new Command('protocol').description(
-      'Choose a weight on one part of the problems and confirm it, once, on the other, at equal mean cache.',
+    withExamples(
+      new Command('protocol').description(
+        'Choose a weight on one part of the problems and confirm it, once, on the other, at equal mean cache.',
+      ),
+      ['kv protocol probe plan.json', 'try every weight on the ids to choose on'],
+      ['kv protocol confirm plan.json', 'run the chosen one on the others, once'],
+      ['kv protocol branch plan.json', 'say what that comes to'],
     ),
   );
 };

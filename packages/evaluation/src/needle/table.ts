@@ -3,6 +3,7 @@ import { compile } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import { slotsOf } from '@kv/models';
 import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
+import { filesOf } from '../beside.ts';
 import type { Experiment } from '../jobs/experiment.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
@@ -29,7 +30,7 @@ export interface NeedleTable {
  * @throws KvError in one sentence
  */
 export async function needleTable(
-  { name, engine, fingerprint, config, tokenizer }: Subject,
+  { name, engine, fingerprint, config, tokenizer, sidecar }: Subject,
   options: Partial<NeedleOptions> = {},
   { names, code }: Naming = {},
 ): Promise<Experiment<NeedleJob, NeedleResult, NeedleTable>> {
@@ -37,15 +38,16 @@ export async function needleTable(
     { tokens, asking } = rest,
     // the full cache is what the others are compared with
     policies = [...new Set(['full', ...asked])];
+  const read = await Promise.all(policies.map((text) => policyOf(text, names))),
+    compiled = read.map(compile);
   const settings: NeedleSettings = {
     model: name,
     weights: fingerprint,
     engine,
     policies,
-    code: (await code?.(policies)) ?? [],
+    code: [...((await code?.(policies)) ?? []), ...(await filesOf(read, { sidecar }))],
     ...rest,
   };
-  const compiled = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names))));
   const most = config.maxPositions - answerRules[asking].newTokens;
   if (tokens > most)
     throw new KvError(
