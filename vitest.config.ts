@@ -44,7 +44,7 @@ export default defineConfig({
         test: {
           name: 'packages',
           include: ['packages/**/test/**/*.test.ts', 'apps/**/test/**/*.test.ts'],
-          exclude: ['**/node_modules/**', ...leftOut],
+          exclude: ['**/node_modules/**', 'packages/create-piece/templates/**', ...leftOut],
           setupFiles: ['tools/vitest.setup.ts'],
           sequence: { groupOrder: 0 },
         },

@@ -25,7 +25,9 @@ describe.each(pieces)('the README of $name', ({ name, folder }) => {
 
   test('installs what its examples import, itself among it', () => {
     const line = /^`npm i (.*?)`/m.exec(readFileSync(join(root, folder, 'README.md'), 'utf8'))?.[1] ?? '';
-    const imported = blocks.flatMap((code) => [...code.matchAll(/ from '(.*)';$/gm)].map(([, from = '']) => from));
+    const imported = blocks.flatMap((code) =>
+      [...code.matchAll(/ from '((?:@[^/']+\/)?[^/']+).*';$/gm)].map(([, from = '']) => from),
+    );
     expect(line.split(' ')).toEqual(expect.arrayContaining([...new Set(imported)]));
     expect(line.split(' ')).toContain(name);
   });

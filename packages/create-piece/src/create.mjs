@@ -83,8 +83,13 @@ function write(sources, folder, words) {
     for (const entry of readdirSync(source, { recursive: true, withFileTypes: true })) {
       if (!entry.isFile()) continue;
       const file = join(entry.parentPath, entry.name),
-        // npm leaves a .gitignore out of what it publishes
-        target = join(folder, fill(relative(source, file)).replace(/(^|[/\\])_gitignore$/, '$1.gitignore'));
+        // npm leaves a .gitignore out of what it publishes, and a package.json within a package is taken for one
+        target = join(
+          folder,
+          fill(relative(source, file))
+            .replace(/(^|[/\\])_(?=package\.json$)/, '$1')
+            .replace(/(^|[/\\])_gitignore$/, '$1.gitignore'),
+        );
       mkdirSync(dirname(target), { recursive: true });
       writeFileSync(target, fill(readFileSync(file, 'utf8')));
     }

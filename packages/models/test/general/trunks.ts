@@ -4,6 +4,9 @@ import { selector } from '@kv/core';
  * Whole units from the best down; of the unit that no longer fits, its best tokens (branch dissolution's two levels).
  */
 export const twoLevel = selector('twoLevel', {}, ({ ops, at, scores, units, unitScores, budgets, ...masks }) => {
-  const place = ops.take(ops.rank(unitScores!, 'row'), units!.of);
+  const rows = budgets.shape[0],
+    // units are there: the piece stands behind one that makes them
+    each = unitScores!.shape[0] > rows ? ops.groupRows('mean', unitScores!, rows) : unitScores!,
+    place = ops.take(ops.rank(each, 'row'), units!.of);
   return ops.select(ops.sub(ops.mul(place, -at.slots), ops.rank(scores, 'row')), budgets, masks);
 });
