@@ -12,10 +12,11 @@ import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { number, whole } from '../option-values.ts';
+import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { checkPolicyNamed, policyOfFile, resolvePolicy } from '../policy/resolve-policy.ts';
 import { checkCacheFile } from '../save-cache.ts';
+import { blockOption, cadenceOption, seedOption, temperatureOption, topPOption } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -44,31 +45,19 @@ export const chatCommand = (terminal: Terminal): Command =>
       .option(...deviceOption)
       .option('--policy <policy>', "as for 'kv run'; with --load the policy that the conversation had, else full")
       .option('--budget <slots>', 'slots per layer and KV head', whole('--budget', { min: 1 }))
+      .option(...blockOption('feed a long turn in blocks of so many tokens, each followed by an eviction'))
       .option(
-        '--block <tokens>',
-        'feed a long turn in blocks of so many tokens, each followed by an eviction',
-        whole('--block', { min: 1 }),
-      )
-      .option(
-        '--cadence <tokens>',
-        'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
-        whole('--cadence', { min: 1 }),
+        ...cadenceOption(
+          'evict after so many generated tokens too, not only after each turn (by default only where a long answer needs the room)',
+        ),
       )
       .option('--system <text>', 'what stands before the first turn')
       .option('--load <file>', 'go on with a saved conversation')
       .option('--save <file>', 'save the conversation at the end')
       .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens', { min: 1 }), 256)
-      .option(
-        '--temperature <t>',
-        'sample instead of taking the likeliest token; 0 is greedy',
-        number('--temperature', { min: 0 }),
-      )
-      .option(
-        '--top-p <p>',
-        'sample from the smallest set of tokens with this probability',
-        number('--top-p', { above: 0, max: 1 }),
-      )
-      .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+      .option(...temperatureOption)
+      .option(...topPOption)
+      .option(...seedOption)
       .action((options: ChatOptions, command: Command) => chat(options, command, terminal)),
     [
       "kv chat --model HuggingFaceTB/SmolLM2-135M-Instruct --policy 'snapkv(window=16)' --budget 512",

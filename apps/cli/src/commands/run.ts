@@ -9,7 +9,7 @@ import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { budget, number, whole } from '../option-values.ts';
+import { budget, whole } from '../option-values.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
@@ -17,6 +17,15 @@ import { keptLine } from '../run/kept-line.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
+import {
+  blockOption,
+  budgetOption,
+  cadenceOption,
+  collect,
+  seedOption,
+  temperatureOption,
+  topPOption,
+} from '../shared-options.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -47,8 +56,6 @@ interface RunOptions {
   readonly constants?: string;
 }
 
-const again = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
-
 /** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
 export const runCommand = (terminal: Terminal): Command =>
   withExamples(
@@ -62,7 +69,7 @@ export const runCommand = (terminal: Terminal): Command =>
       .option('--prompt-ids <file>', 'a file with token ids: a JSON array, or numbers between white space')
       .option('--chat', "the prompt is what a person says, in the words of the model's chat template")
       .option('--document <file>', 'a text that is read and compacted once, for every --question')
-      .option('--question <text>', 'what follows the document, as it stands (may be given again)', again)
+      .option('--question <text>', 'what follows the document, as it stands (may be given again)', collect)
       .option('--save-cache <file>', "write the document's compacted cache")
       .option('--load-cache <file>', 'answer over a saved cache instead of a document')
       .option(
@@ -70,17 +77,9 @@ export const runCommand = (terminal: Terminal): Command =>
         "a name that 'kv pieces' lists, with options such as snapkv(window=16,kernel=5); or a module that exports 'policy'",
         'full',
       )
-      .option(
-        '--budget <slots>',
-        'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
-        budget('--budget'),
-      )
-      .option(
-        '--block <tokens>',
-        'prefill in blocks of so many tokens, each followed by an eviction',
-        whole('--block', { min: 1 }),
-      )
-      .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+      .option(...budgetOption)
+      .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
+      .option(...cadenceOption())
       .option('--decode-policy <policy>', 'another policy while tokens are generated; one that evicts wants --cadence')
       .option(
         '--decode-budget <slots>',
@@ -88,18 +87,10 @@ export const runCommand = (terminal: Terminal): Command =>
         budget('--decode-budget'),
       )
       .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 64)
-      .option('--stop <text>', 'end the answer before this text (may be given again)', again)
-      .option(
-        '--temperature <t>',
-        'sample instead of taking the likeliest token; 0 is greedy',
-        number('--temperature', { min: 0 }),
-      )
-      .option(
-        '--top-p <p>',
-        'sample from the smallest set of tokens with this probability',
-        number('--top-p', { above: 0, max: 1 }),
-      )
-      .option('--seed <n>', 'seed of the sampling', whole('--seed'))
+      .option('--stop <text>', 'end the answer before this text (may be given again)', collect)
+      .option(...temperatureOption)
+      .option(...topPOption)
+      .option(...seedOption)
       .option('--logits <n>', 'with --json: the logits of the last n positions', whole('--logits'))
       .option(
         '--certify',

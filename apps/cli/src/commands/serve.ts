@@ -10,10 +10,11 @@ import { deviceOption } from '../device.ts';
 import { engineOption, residentOn } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { budget, bytes, whole } from '../option-values.ts';
+import { bytes, whole } from '../option-values.ts';
 import { packagePieces } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
+import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withModel } from '../with-model.ts';
 
@@ -46,21 +47,13 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       .option(...engineOption('wasm'))
       .option(...deviceOption)
       .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
-      .option(
-        '--budget <slots>',
-        'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
-        budget('--budget'),
-      )
-      .option(
-        '--block <tokens>',
-        'evict after so many tokens of a prompt, not only at its end',
-        whole('--block', { min: 1 }),
-      )
-      .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+      .option(...budgetOption)
+      .option(...blockOption('evict after so many tokens of a prompt, not only at its end'))
+      .option(...cadenceOption())
       .option(
         '--pieces <package>',
         'a package whose pieces requests may name beside the catalogue (may be given again)',
-        again,
+        collect,
       )
       .option('--fixed-policy', 'refuse requests that ask for another policy, budget, block or cadence')
       .option(
@@ -87,8 +80,6 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
     ],
     ['kv serve --host 0.0.0.0 --api-key-file keys.txt --fixed-policy', 'for others, with a key a line'],
   );
-
-const again = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
 
 async function serve(options: ServeOptions, command: Command, terminal: Terminal, onStop: () => void): Promise<void> {
   checkPolicyNamed(command);

@@ -1,0 +1,38 @@
+import type { Budget } from '@kv/models';
+import { budget, number, whole, type Parse } from './option-values.ts';
+
+type OptionOf<T> = [flag: string, help: string, parse: Parse<T>];
+
+/** `--budget` where it may be a share of the prompt. */
+export const budgetOption: OptionOf<Budget> = [
+  '--budget <slots>',
+  'slots per layer and KV head, or the share of the prompt to keep, such as 25%',
+  budget('--budget'),
+];
+
+/** `--block`; what an eviction between the blocks of a prompt means stands in the words of each command. */
+export const blockOption = (help: string): OptionOf<number> => ['--block <tokens>', help, whole('--block', { min: 1 })];
+
+/** `--cadence`, with words of its own where a command has another default. */
+export const cadenceOption = (help = 'evict again after so many generated tokens'): OptionOf<number> => [
+  '--cadence <tokens>',
+  help,
+  whole('--cadence', { min: 1 }),
+];
+
+export const temperatureOption: OptionOf<number> = [
+  '--temperature <t>',
+  'sample instead of taking the likeliest token; 0 is greedy',
+  number('--temperature', { min: 0 }),
+];
+
+export const topPOption: OptionOf<number> = [
+  '--top-p <p>',
+  'sample from the smallest set of tokens with this probability',
+  number('--top-p', { above: 0, max: 1 }),
+];
+
+export const seedOption: OptionOf<number> = ['--seed <n>', 'seed of the sampling', whole('--seed')];
+
+/** Collects an option that may stand more than once. */
+export const collect = (text: string, all: readonly string[] = []): readonly string[] => [...all, text];
