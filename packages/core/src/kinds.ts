@@ -166,8 +166,9 @@ function stepOf<O extends Options, S extends readonly AnySignal[], C, X, R>(
 
 // Drafts in.
 
-const scoresOf = ({ draft: { scores }, at }: Cell): Tensor => {
-  if (!scores) throw new KvError('event', `layer ${at.layer}: expected scores in the draft, got none`);
+/** What runs a step says which piece and layer. */
+const scoresOf = ({ draft: { scores } }: Cell): Tensor => {
+  if (!scores) throw new Error('expected scores of a piece before it, got none');
   return scores;
 };
 const withScores = (cell: Cell): WithScores => {
@@ -204,8 +205,7 @@ export function onBudgetRows(cell: Cell): WithRows {
 }
 const withUnits = (cell: Cell): WithUnits => {
   const { units, unitScores } = cell.draft;
-  if (!units || !unitScores)
-    throw new KvError('event', `layer ${cell.at.layer}: expected units in the draft, got none`);
+  if (!units || !unitScores) throw new Error('expected units of a piece before it, got none');
   return { ...withScores(cell), units, unitScores };
 };
 

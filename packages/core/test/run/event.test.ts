@@ -167,6 +167,10 @@ describe('settle', () => {
     expect(event(last() as Piece, layer({ 'attention.last': matrix([[1, 2, 3, 4]]) }))).rejects.toThrow(
       'layer 0 ended without kept slots, expected a policy that ends in a selector',
     ));
+  test('a selector with no scores before it says what it lacks', async () =>
+    expect(event(compose(topK()), layer({}))).rejects.toThrow(
+      /^topK, layer 0: expected scores of a piece before it, got none$/,
+    ));
   test('one kept row stands for every head', async () => {
     const settled = await event(
       compose(
