@@ -30,11 +30,14 @@ const SILENT = { write: (): void => {} };
 /** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */
 export async function main(argv: readonly string[], outside: Terminal): Promise<number> {
   let stopped = false,
-    quiet = false;
+    asked: { readonly quiet?: true; readonly unredacted?: true } = {};
   const terminal: Terminal = {
     ...outside,
     get stderr() {
-      return quiet ? SILENT : outside.stderr;
+      return asked.quiet ? SILENT : outside.stderr;
+    },
+    get unredacted() {
+      return asked.unredacted === true;
     },
   };
   const program = withExamples(
@@ -49,7 +52,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
   )
     .addHelpText('after', EXIT_HELP)
     .hook('preAction', (_, command) => {
-      quiet = command.opts<{ quiet?: true }>().quiet === true;
+      asked = command.opts<typeof asked>();
     });
   const serve = (terminal: Terminal): Command =>
     serveCommand(terminal, () => {
@@ -71,7 +74,11 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
     doctorCommand,
     completionCommand,
   ])
-    program.addCommand(command(terminal).option('-q, --quiet', 'nothing but errors on stderr'));
+    program.addCommand(
+      command(terminal)
+        .option('-q, --quiet', 'nothing but errors on stderr')
+        .option('--unredacted', "reports, logs and errors show what stands behind keys such as 'password:'"),
+    );
   const { stdout } = outside;
   for (const command of [program, ...program.commands.flatMap((one) => [one, ...one.commands])])
     command
@@ -91,7 +98,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
     await program.parseAsync(argv, { from: 'user' });
     return terminal.signal.aborted && !stopped ? EXIT.interrupted : EXIT.ok;
   } catch (error) {
-    return failed(knownCommands(error, program), outside);
+    return failed(knownCommands(error, program), terminal, outside.stderr);
   }
 }
 
@@ -110,14 +117,14 @@ const isOutOfMemory = (error: unknown): boolean =>
   ((error.name === 'RangeError' && /allocation failed|could not allocate memory/.test(error.message)) ||
     (error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY');
 
-function failed(error: unknown, { stderr, signal, debug }: Terminal): number {
+function failed(error: unknown, { signal, debug, unredacted }: Terminal, stderr: Terminal['stderr']): number {
   if (signal.aborted) return EXIT.interrupted;
   if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
   if (debug) stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
   const expected = KvError.is(error) || error instanceof CommanderError || isOutOfMemory(error);
   if (!debug)
     stderr.write(
-      `${isOutOfMemory(error) ? OUT_OF_MEMORY : oneSentence(error)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
+      `${isOutOfMemory(error) ? OUT_OF_MEMORY : oneSentence(error, unredacted)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
     );
   return expected ? EXIT.input : EXIT.fault;
 }

@@ -3,8 +3,9 @@ import { plain } from './plain.ts';
 import { redactSentence } from './redact.ts';
 
 /** An error as one line: without what moves a cursor, and without values of credentials that it may quote. */
-export function oneSentence(error: unknown): string {
+export function oneSentence(error: unknown, unredacted = false): string {
   const message = error instanceof Error ? error.message : String(error);
   const text = message.replace(/[\r\n]+/g, ' ').trim();
-  return plain(redactSentence(error instanceof CommanderError ? text.replace(/^error: /, 'kv: ') : text));
+  const said = error instanceof CommanderError ? text.replace(/^error: /, 'kv: ') : text;
+  return plain(unredacted ? said : redactSentence(said));
 }

@@ -34,6 +34,8 @@ export interface Terminal {
   readonly cwd: string;
   /** Stack traces instead of sentences. */
   readonly debug: boolean;
+  /** Reports, logs and errors keep the values behind keys such as `password:`. @defaultValue false */
+  readonly unredacted?: boolean;
   /** Absent where nobody can type. */
   readonly input?: Input;
 }

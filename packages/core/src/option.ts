@@ -173,6 +173,8 @@ function fitted(form: Form, x: unknown): unknown {
       return form.fits(x) ? x : NONE;
   }
 }
+/** Whole numbers end before it: devices count in 32 bits. */
+const COUNTED = 2 ** 32;
 function inRange(
   { least, most, open, whole: isWhole, wholeFrom = Infinity, odd: isOdd }: Extract<Form, { sort: 'number' }>,
   x: number,
@@ -183,7 +185,7 @@ function inRange(
     x <= most &&
     !(open === 'least' && x === least) &&
     !(open === 'most' && x === most);
-  return inside && !((isWhole || x >= wholeFrom) && !Number.isInteger(x)) && !(isOdd && x % 2 === 0);
+  return inside && !((isWhole || x >= wholeFrom) && !(Number.isInteger(x) && x < COUNTED)) && !(isOdd && x % 2 === 0);
 }
 
 /** A value as an error shows it. */
@@ -222,7 +224,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
     const x = by[name];
     if (x === undefined) out[name] = option.as === undefined ? option.default : out[option.as];
     else if ((out[name] = fitted(option.form, x)) === NONE)
-      throw new KvError(at, `${name} must be ${option.form.want}, got ${shown(x)}`);
+      throw new KvError(at, `${name} must be ${option.form.want}${Number(x) >= COUNTED ? ' below 2^32' : ''}, got ${shown(x)}`);
   }
   return out as Settled<O>;
 }

@@ -53,7 +53,7 @@ const INSIDE: Readonly<Record<string, string>> = { scorer: 'by', policy: 'of' };
 function made({ name, args = [] }: Call, factory: AnyFactory, known: Registry): unknown {
   const { takes, options } = factory.description;
   const inside: unknown[] = [];
-  const chosen: Record<string, unknown> = {};
+  const chosen = new Map<string, unknown>();
   for (const arg of args) {
     const { key, calls } = arg;
     if (key === undefined || (key === INSIDE[takes] && !Object.hasOwn(options, key))) {
@@ -63,16 +63,16 @@ function made({ name, args = [] }: Call, factory: AnyFactory, known: Registry): 
           `expected options ${Object.keys(options).join(', ') || '(none)'} as option=value, got ${excerpt(printCalls(calls))}`,
         );
       inside.push(takes === 'terms' ? term(name, calls, known) : chain(calls, known));
-    } else if (Object.hasOwn(chosen, key))
+    } else if (chosen.has(key))
       throw new KvError(name, `expected every option once, got ${excerpt(key)} twice`);
-    else chosen[key] = optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, known);
+    else chosen.set(key, optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, known));
   }
   if (takes !== 'scorers' && takes !== 'terms' && inside.length > 1)
     throw new KvError(name, `expected one ${takes}, got ${inside.length}`);
   if ((takes === 'scorer' || takes === 'policy') && inside.length === 0)
     throw new KvError(name, `expected a ${takes} first, got nothing`);
   try {
-    return factory(...inside, ...(Object.keys(chosen).length > 0 ? [chosen] : []));
+    return factory(...inside, ...(chosen.size > 0 ? [Object.fromEntries(chosen)] : []));
   } catch (cause) {
     if (KvError.is(cause)) throw cause;
     const said = cause instanceof Error ? `${cause.name}: ${cause.message}` : shown(cause);

@@ -1,4 +1,5 @@
-import { cpu } from '@kv/core';
+import { compose, cpu, hide } from '@kv/core';
+import type { Policy } from '@kv/core';
 import { hostileCases } from '@kv/laws';
 import { hostilePieces } from '@kv/model-testing/hostile-pieces';
 import { loadModel, Sequence } from '@kv/models';
@@ -23,3 +24,23 @@ for (const when of new Set(cases.map((one) => one.when)))
     model.destroy();
     expect(failed).toEqual([]);
   });
+
+gpuTest('what two views mark by numbers whose product is none stays visible, as on the host', async (gpu) => {
+  const marks = (x: number): Policy =>
+    hide('marks', { during: 'decode' }, ({ ops, at }) => ({
+      mask: ops.fill(ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }), x),
+    }))() as Policy;
+  const logits = async (runtime: object, policy?: Policy): Promise<readonly number[]> => {
+    const model = await loadModel(fixture('llama'), runtime),
+      sequence = new Sequence(model);
+    await sequence.prefill(IDS);
+    if (policy) sequence.decodeUnder(policy);
+    await sequence.step(1);
+    const [row] = await sequence.readLogits();
+    sequence.destroy();
+    model.destroy();
+    return [...row];
+  };
+  const device = { runtime: gpuRuntime(gpu) };
+  expect(await logits(device, compose(marks(1e-30), marks(1e-30)))).toEqual(await logits(device, marks(1)));
+});

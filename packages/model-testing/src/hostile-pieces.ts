@@ -42,7 +42,8 @@ export async function hostilePieces(
     if (when === 'prefill') return sequence.prefill(ids, { policy });
     if (when !== 'decode' && when !== 'step') return sequence.evict(policy, 4);
     sequence.decodeUnder(policy, 4);
-    return sequence.step(1);
+    await sequence.step(1);
+    await sequence.readLogits(); // with which a device reads what views promised
   };
   /** What the engine says, once the piece is at fault; by then `late` ones were asked before, by another sequence. */
   async function said(sequence: Sequence, { policy: make, when, late }: HostileCase): Promise<unknown> {

@@ -29,6 +29,15 @@ describe('hostile texts give a sentence, at once', () => {
   ])('%s', (_, text) => {
     expect(refused(() => parsePolicy(text)).length).toBeLessThan(1000);
   });
+  test('options by names that objects have are options that no piece has', () => {
+    for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty'])
+      for (const value of ['1', '4,window=4', 'topK'])
+        expect(refused(() => parsePolicy(`snapkv(${name}=${value})`))).toMatch(/^snapkv: has no option /);
+  });
+  test.each(['4294967296', '9007199254740993', '1e308'])('a count of %s, which no device counts to', (n) => {
+    for (const call of [`snapkv(window=${n})`, `streaming(sinks=${n})`])
+      expect(refused(() => parsePolicy(call))).toMatch(/ whole number.* below 2\^32, got \d/);
+  });
   test('the deepest and the longest that are read are made, too', () => {
     expect(parsePolicy(deep(32)).to).toBe('kept');
     expect(parsePolicy(`knorm${' ∘ minMax'.repeat(510)} ∘ topK`).to).toBe('kept');

@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import type { Policy, Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
+import { redacted } from '@kv/scorers-sponsorship';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
@@ -63,6 +64,8 @@ export interface ServerOptions {
   readonly keys?: readonly string[] | undefined;
   /** Where log lines go. @defaultValue standard output */
   readonly log?: DestinationStream | undefined;
+  /** Log lines keep the values behind keys such as `password:`. @defaultValue false */
+  readonly unredacted?: boolean;
   readonly limits?: Limits;
 }
 
@@ -87,7 +90,11 @@ export function createServer(options: ServerOptions): Server {
     { queue = 64, running = 32, part = 128, ahead = 256, readerMs = 30_000, requestMs = 600_000 } = limits,
     { bodyBytes = 4 * 2 ** 20, headerBytes = 16 * 2 ** 10, receiveMs = 30_000 } = limits;
   const log = pino(
-    { level: 'info', redact: { paths: ['authorization', '*.authorization', 'headers', '*.headers'], remove: true } },
+    {
+      level: 'info',
+      redact: { paths: ['authorization', '*.authorization', 'headers', '*.headers'], remove: true },
+      hooks: options.unredacted ? {} : { streamWrite: redactedLine },
+    },
     options.log ?? pino.destination(1),
   );
   const metrics = createMetrics((cause) => log.error({ err: cause }, 'a request failed')),
@@ -295,6 +302,9 @@ export function createServer(options: ServerOptions): Server {
     },
   };
 }
+
+/** A line of the log with the values behind keys hidden, in messages and traces too. */
+const redactedLine = (line: string): string => `${JSON.stringify(redacted(JSON.parse(line) as unknown))}\n`;
 
 /** What the operator says must be possible too. @throws KvError */
 function expectPossible(way: () => unknown): void {

@@ -242,6 +242,25 @@ describe('who may ask', () => {
     expect(keyed.lines.length).toBeGreaterThan(8);
     for (const key of keys) expect(JSON.stringify(keyed.lines)).not.toContain(key);
   });
+  test('a log hides what stands behind keys, in addresses and in traces of faults, unless asked', async () => {
+    const model = await embedded(),
+      encode = (): never => {
+        throw new Error('cannot read password: hunter2');
+      };
+    for (const unredacted of [false, true]) {
+      const faulty = await serve({
+        unredacted,
+        model: { ...model, tokenizer: { ...model.tokenizer, encode } } as typeof model,
+      });
+      expect((await faulty.post('/v1/completions', { prompt: 'password: hunter2' })).status).toBe(500);
+      await fetch(`${faulty.url}/v1/models/password=hunter2`);
+      await faulty.server.close();
+      const log = JSON.stringify(faulty.lines);
+      expect(log).toContain('cannot read password: ');
+      expect(log).toContain('/v1/models/password=');
+      expect(log.includes('hunter2')).toBe(unredacted);
+    }
+  });
   test('without keys any key is ignored, only loopback is listened on, and only by its name', async () => {
     expect((await fetch(`${on.url}/v1/models`, { headers: { authorization: 'Bearer anything' } })).status).toBe(200);
     const other = await serve();

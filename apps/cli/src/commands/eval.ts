@@ -16,6 +16,7 @@ import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { columns } from '../columns.ts';
 import { plain } from '../plain.ts';
+import { reporter } from '../redact.ts';
 import type { Terminal } from '../terminal.ts';
 
 interface Flags {
@@ -37,6 +38,7 @@ export const evalCommand = (terminal: Terminal): Command =>
           sweep = readSweep(path, plain(file));
         for (const out of [csv, json]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
         const bench = await cellBench(command, terminal),
+          report = reporter(terminal),
           rows: SweepRow[] = [],
           samples: Record<string, readonly CellResult[]> = {};
         for (const model of sweep.models) {
@@ -51,7 +53,18 @@ export const evalCommand = (terminal: Terminal): Command =>
             bench.naming.names,
           );
           rows.push(...came.rows);
-          samples[model] = came.samples;
+          // what kv made itself is no credential
+          const texts = new Map(
+            sweep.tasks.flatMap((task) =>
+              typeof task === 'string'
+                ? tasks[task].map(({ id, context, question }) => [`${task}\n${id}`, context + question] as const)
+                : [],
+            ),
+          );
+          samples[model] = came.samples.map((sample) => {
+            const read = texts.get(`${sample.task}\n${sample.problem}`);
+            return read === undefined ? sample : { ...sample, answer: report.text(sample.answer, read) };
+          });
         }
         stdout.write(`${sweepText(rows)}\n`);
         if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));

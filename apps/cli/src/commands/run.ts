@@ -14,6 +14,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
 import { keptLine } from '../run/kept-line.ts';
+import { reporter } from '../redact.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -190,7 +191,9 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       return;
     }
     const generated = await generation;
-    if (!signal.aborted) stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
+    if (signal.aborted) return;
+    const shown = reporter(terminal).answer(generated, model.tokenizer.decode(ids));
+    stdout.write(`${JSON.stringify(asJson(shown, model.engine))}\n`);
   });
 }
 

@@ -100,7 +100,7 @@ type Resolved = Pick<Parameters<typeof createServer>[0], 'policy' | 'keys' | 're
 async function listen(
   model: Model,
   options: ServeOptions,
-  { stdout, signal }: Terminal,
+  { stdout, signal, unredacted = false }: Terminal,
   resolved: Resolved,
 ): Promise<void> {
   const { budget, block, cadence, memory, queue, running, maxTokens, host, port, grace } = options,
@@ -114,6 +114,7 @@ async function listen(
     fixedPolicy: options.fixedPolicy === true,
     limits: { queue, running, ...(maxTokens !== undefined && { maxTokens }) },
     log: stdout,
+    unredacted,
   });
   const stopped = new Promise<void>((resolve) => {
     if (signal.aborted) resolve();

@@ -64,11 +64,11 @@ export function openStore<R>({
   };
 }
 
-/** A line that is on the disk, or none of it. */
+/** A line that is on the disk, or none of it; answers may repeat what their prompts hold, so it is the owner’s alone. */
 function append(path: string, value: object): void {
   const json = JSON.stringify(value),
     before = statSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  withFile(path, 'a', 0o644, (file) => {
+  withFile(path, 'a', 0o600, (file) => {
     try {
       writeAll(file, `${json.slice(0, -1)}${json === '{}' ? '' : ','}"crc32":"${sum(json)}"}\n`);
       fsyncSync(file);

@@ -11,7 +11,7 @@ import type { DeviceState } from './device-state.ts';
 import { outputOf } from './output.ts';
 import { embedded, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
-import { hiddenNow, type Hidden } from './views.ts';
+import { hiddenNow, type Hidden, type Promises } from './views.ts';
 
 /** How a block is fed. */
 interface PassOptions extends Omit<FeedOptions, 'evict'> {
@@ -44,6 +44,7 @@ export async function devicePass(
     { commands } = scope;
   try {
     const parts = embedded(memory, commands, ids),
+      checks: Promises[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
       before = freezing?.copies ? new Map<Part, KeysValues>() : undefined;
     const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
@@ -61,6 +62,7 @@ export async function devicePass(
       const hidden = hiddenNow(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
         writeStates(needs, state, layer.states, memory.shared),
       );
+      checks.push(...hidden.checks);
       for (const [i, { part, some, live, q }] of projected.entries()) {
         const a = {
           ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)),
@@ -85,7 +87,7 @@ export async function devicePass(
       if (phase === 'prefill') memory.freeUnreachable(l);
       await afterLayer?.(l);
     }
-    return output(memory, scope, parts, Math.min(rows, ids.length));
+    return output(memory, scope, parts, Math.min(rows, ids.length), checks);
   } catch (error) {
     scope.end();
     throw error;
@@ -152,7 +154,13 @@ const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hid
 ];
 
 /** Records the logits of the last `count` rows. */
-function output(memory: DeviceState, scope: OpenScope, parts: readonly Part[], count: number): Output {
+function output(
+  memory: DeviceState,
+  scope: OpenScope,
+  parts: readonly Part[],
+  count: number,
+  checks: Promises,
+): Output {
   if (count === 0) {
     scope.end();
     return {
@@ -169,5 +177,5 @@ function output(memory: DeviceState, scope: OpenScope, parts: readonly Part[], c
     encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
     left -= some;
   }
-  return outputOf(memory, scope, x, count, memory.length);
+  return outputOf(memory, scope, x, count, memory.length, checks);
 }

@@ -3,6 +3,9 @@ import type { AnySignal, At, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { Scope } from '@kv/gpu';
 
+/** Promises of pieces about numbers that are on the device. */
+export type Promises = NonNullable<ReturnType<typeof runView>['checks']>;
+
 /**
  * What hides slots from queries beside causality and the layer's window: bounds by position, and a mask that is 0 where
  * a slot is hidden.
@@ -10,9 +13,11 @@ import type { Scope } from '@kv/gpu';
 export interface Hidden {
   readonly bounds: readonly { readonly lower: (position: number) => number; readonly sinks: number }[];
   readonly mask?: Tensor;
+  /** Promises about numbers that it was chosen by, read with what the pass gives. */
+  readonly checks: Promises;
 }
 
-/** What the policy's views hide in a layer now: masks stay on the device, joined by their product. */
+/** What the policy's views hide in a layer now: masks stay on the device, joined where all mark. */
 export function hiddenNow(
   policy: Compiled,
   phase: 'prefill' | 'decode',
@@ -21,14 +26,16 @@ export function hiddenNow(
   { ops }: Scope,
   write: (needs: readonly AnySignal[], state: ReadonlyMap<string, Tensor>) => void,
 ): Hidden {
-  const bounds: Hidden['bounds'][number][] = [];
+  const bounds: Hidden['bounds'][number][] = [],
+    promised: Promises[number][] = [];
   let all: Tensor | undefined;
   for (const hook of policy.hooks('view')) {
     if (hook.during !== 'both' && hook.during !== phase) continue;
-    const { mask, sinks = 0, lower, state } = runView(hook, { at, ops, read });
+    const { mask, sinks = 0, lower, state, checks = [] } = runView(hook, { at, ops, read });
     if (state) write(hook.needs, state);
-    if (mask) all = all ? ops.mul(all, mask) : mask;
+    promised.push(...checks);
+    if (mask) all = all ? ops.where(all, mask, 0) : mask; // a product of two marks may be 0 or no number
     if (lower) bounds.push({ lower, sinks });
   }
-  return { bounds, ...(all && { mask: all }) };
+  return { bounds, checks: promised, ...(all && { mask: all }) };
 }

@@ -416,6 +416,14 @@ export const givers: readonly Giver[] = [
     policy: (give) => hide('hostile', { during: 'decode' }, (ctx) => give({}, ctx))() as Policy,
   },
   {
+    name: 'view of a policy, scores',
+    when: 'decode',
+    takes: 'tensor',
+    numbers: content(NaN, Infinity, -Infinity),
+    policy: (give) =>
+      view(compose(scorer('hostile', {}, (ctx) => give(even(ctx), ctx))(), topK), { budget: 2 }) as Policy,
+  },
+  {
     name: 'view of a policy, kept slots',
     when: 'decode',
     takes: 'tensor',

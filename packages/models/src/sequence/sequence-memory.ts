@@ -237,7 +237,7 @@ export abstract class SequenceMemory implements Memory {
   }
 
   /** Runs what must not end in the middle: if it throws, nothing of this memory holds any more. */
-  protected change<T>(what: string, run: () => Promise<T>): Promise<T> {
+  change<T>(what: string, run: () => Promise<T>): Promise<T> {
     return this.#using(async () => {
       try {
         return await run();

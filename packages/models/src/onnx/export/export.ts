@@ -80,22 +80,31 @@ async function write(
   }
 }
 
-/** Files of a folder that are written beside their places, and moved there when all of them are whole. */
+/** Without it no reader takes a folder for a model. */
+const ENTRY = 'config.json';
+
+/**
+ * Files of a folder that are written beside their places, and moved there when all of them are whole: the entry goes
+ * away first and comes last, so that nobody reads old files and new ones together.
+ */
 interface Parts {
   /** Begins a file. */
   begin(name: string): void;
   /** Adds to the file that was begun last. */
   add(bytes: Uint8Array): void;
   put(name: string, content: string | Uint8Array): void;
-  /** All of them, in their places. */
+  /** All of them, in their places, or what was there before. */
   move(): readonly string[];
   /** Lets go of what is not in its place. */
   drop(): void;
 }
 function partsIn(folder: string): Parts {
-  const { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } = builtin('node:fs'),
+  const { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, writeSync } = builtin('node:fs'),
     names: string[] = [],
-    part = (name: string): string => `${folder}/${name}.part`;
+    at = (name: string): string => `${folder}/${name}`,
+    part = (name: string): string => `${at(name)}.part`,
+    old = (name: string): string => `${at(name)}.replaced`,
+    gone = new Set<string>();
   let file: number | undefined;
   const end = (): void => {
     if (file === undefined) return;
@@ -111,6 +120,7 @@ function partsIn(folder: string): Parts {
     end();
     file = openSync(part(name), 'w');
     names.push(name);
+    gone.add(part(name));
   };
   const add = (bytes: Uint8Array): void => {
     // a file was begun
@@ -126,17 +136,26 @@ function partsIn(folder: string): Parts {
     },
     move() {
       end();
-      const moved = [...names];
-      for (const name of moved) {
-        renameSync(part(name), `${folder}/${name}`);
-        names.shift();
+      const moved = [...names].sort((a, b) => Number(b === ENTRY) - Number(a === ENTRY)),
+        done: (readonly [from: string, to: string])[] = [],
+        step = (from: string, to: string): void => {
+          renameSync(from, to);
+          done.push([from, to]);
+        };
+      try {
+        for (const name of moved) if (existsSync(at(name))) step(at(name), old(name));
+        for (const name of moved.toReversed()) step(part(name), at(name));
+      } catch (error) {
+        for (const [from, to] of done.reverse()) renameSync(to, from);
+        throw error;
       }
-      return moved;
+      for (const name of names) gone.add(old(name));
+      return names;
     },
     drop() {
       try {
         end();
-        for (const name of names) rmSync(part(name), { force: true });
+        for (const path of gone) rmSync(path, { force: true });
       } catch {
         // a disk that fails keeps the parts; the next export takes their places
       }
@@ -197,7 +216,7 @@ async function writable<T>(folder: string, run: () => Promise<T>): Promise<T> {
     if (code === undefined || syscall === undefined) throw cause;
     throw new KvError(
       folder,
-      `expected a folder that can be written, got ${code}: each file there is whole, make room or choose another place and export again`,
+      `expected a folder that can be written, got ${code}: what was there before is whole, make room or choose another place and export again`,
     );
   }
 }

@@ -1,0 +1,64 @@
+import { explicitKeys } from './regex.ts';
+
+const HIDDEN = '[redacted]';
+/** What stands after an anchor: its value, in quotes or not, with the scheme of an HTTP header; shorter ones are words. */
+const VALUE = /^[\s"'`\\]{0,64}(?:(?:Bearer|Basic|Token)\s+)?([^\s"'`,;\\]{4,512})/i;
+const USER = /(?<=\b[a-z][a-z0-9+.-]{0,31}:\/\/)[^\s/@]{1,512}(?=@)/gi;
+
+type Span = readonly [from: number, to: number];
+
+/**
+ * A text with the values behind explicit keys hidden, and who an address is asked for by.
+ *
+ * @param before what the text follows, such as the prompt of an answer: a key that ends it counts, and its values are
+ * hidden wherever the text repeats them
+ */
+export function redact(text: string, before = ''): string {
+  if (before === '') return withoutUser(withoutSpans(text, valuesOf(text)));
+  const all = before + text,
+    spans = valuesOf(all),
+    known = spans.filter(([, to]) => to <= before.length).map((span) => bare(all.slice(...span))),
+    after = spans.flatMap(([from, to]): readonly Span[] =>
+      to <= before.length ? [] : [[Math.max(0, from - before.length), to - before.length]],
+    );
+  return withoutUser([...new Set(known)].reduce(withoutValue, withoutSpans(text, after)));
+}
+
+/** A value of JSON with every text in it redacted; names of fields stay. */
+export function redacted<T>(value: T, before = ''): T {
+  if (typeof value === 'string') return redact(value, before) as T;
+  if (Array.isArray(value)) return value.map((one: unknown) => redacted(one, before)) as T;
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([field, one]) => [field, redacted(one as unknown, before)])) as T;
+}
+
+/** Addresses that are asked for by somebody, without whom. */
+export const withoutUser = (text: string): string => text.replace(USER, HIDDEN);
+
+function valuesOf(text: string): readonly Span[] {
+  const spans: Span[] = [];
+  let done = 0;
+  for (const { start, text: anchor } of explicitKeys({ ids: [0], text, offsets: [[0, text.length]] })) {
+    const end = start + anchor.length,
+      value = VALUE.exec(text.slice(end, end + 1024));
+    if (value?.[1] === undefined || end < done) continue;
+    done = end + value[0].length;
+    spans.push([done - value[1].length, done]);
+  }
+  return spans;
+}
+
+function withoutSpans(text: string, spans: readonly Span[]): string {
+  let [out, done] = ['', 0];
+  for (const [from, to] of spans) {
+    out += text.slice(done, from) + HIDDEN;
+    done = to;
+  }
+  return out + text.slice(done);
+}
+
+/** A value without the full stop of its sentence, or the bracket of its object. */
+const bare = (value: string): string => value.replace(/[.!?)\]}>]+$/, '');
+
+const withoutValue = (text: string, value: string): string =>
+  value.length < 4 ? text : text.replaceAll(value, HIDDEN);
