@@ -1,12 +1,21 @@
+const { relative } = require('node:path');
+
 /** pnpm's hooks: what a packed manifest says beside the one in its folder. */
 module.exports = {
   hooks: {
-    /** The published cli brings every piece of the workspace, so that no manifest here lists them. */
-    async beforePacking(packed) {
-      if (packed.name !== '@kv/cli') return packed;
+    /** What all packages have in common stands here alone; the published cli brings every piece of the workspace. */
+    async beforePacking({ files = [], keywords = [], ...packed }, folder) {
       const { piecePackages } = await import('./tools/lib/manifests.mjs');
+      const { repository } = await import('./tools/lib/release.mjs');
       const pieces = piecePackages().map(({ manifest: { name, version } }) => [name, `^${version}`]);
-      return { ...packed, dependencies: { ...packed.dependencies, ...Object.fromEntries(pieces) } };
+      const url = repository();
+      return {
+        ...packed,
+        files: [...files, 'CHANGELOG.md'],
+        keywords: [...new Set([...keywords, 'kv-cache', 'llm', ...(packed.kv?.pieces ? ['kv-piece'] : [])])],
+        ...(url && { repository: { type: 'git', url, directory: relative(__dirname, folder) } }),
+        ...(packed.name === '@kv/cli' && { dependencies: { ...packed.dependencies, ...Object.fromEntries(pieces) } }),
+      };
     },
   },
 };

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { install } from './lib/install.mjs';
 import { manifest, published } from './lib/manifests.mjs';
 import { fail, root, run } from './lib/process.mjs';
-import { dirty, unbuilt } from './lib/release.mjs';
+import { dirty, repository, unbuilt } from './lib/release.mjs';
 
 const args = process.argv.slice(2),
   dryRun = args.includes('--dry-run');
@@ -24,6 +24,11 @@ const status = () => step('', 'git', 'status', '--porcelain');
 
 const why = dirty(await status());
 if (why !== undefined) fail(`release: ${why}`, 2);
+if (repository() === undefined)
+  fail(
+    "release: packages must say where their sources are, but this clone's origin is no public address: set KV_REPOSITORY",
+    2,
+  );
 
 await install('all');
 const waiting = readdirSync(join(root, '.changeset')).filter((name) => name.endsWith('.md') && name !== 'README.md');

@@ -53,12 +53,17 @@ for (const folder of packageFolders().map((path) => relative(root, path)))
   if (folder !== '' && existsSync(join(root, folder, 'README.md')))
     pages.set(`${folder}/README.md`, `${folder}/index.md`);
 cpSync(join(root, 'docs/kept.svg'), join(generated, 'public/docs/kept.svg'), { recursive: true });
+// a README's text is also for npm, where only names of packages lead anywhere
+const places = new Map([
+  ...pages,
+  ...published().map(({ folder, manifest: { name } }) => [name, `${folder}/index.md`]),
+]);
 const hasFile = (file) => existsSync(join(generated, 'public', file));
 /** `<<< FILE` of a guide is a program with what it prints. */
 const withPrograms = (text) =>
   text.replace(/^<<< (\S+)$/gm, (_, file) => programPage('', '', file, read(file)).split('\n\n').slice(2).join('\n\n'));
 for (const [file, page] of pages) {
-  const text = asPage(withPrograms(read(file)), file, page, pages, hasFile);
+  const text = asPage(withPrograms(read(file)), file, page, places, hasFile);
   write(page, file === 'README.md' ? text.replace(/^# .*$/m, '# Start in five minutes') : text);
 }
 
@@ -66,7 +71,7 @@ for (const [file, page] of pages) {
 const readmeOf = new Map(published().map(({ folder, manifest: { name } }) => [name, `${folder}/README.md`]));
 /** What a README says of a piece: its section, or where it has none what stands before the first example. */
 function equationOf(file, name) {
-  const text = asPage(read(file), file, 'pieces/x.md', pages),
+  const text = asPage(read(file), file, 'pieces/x.md', places),
     [, section] = text.split(new RegExp(`^## (?:\\S+, )*\`${name}\`.*$`, 'm'));
   return (section?.split(/^## /m)[0] ?? text.split(/^```|^## |^`npm i |^\| /m)[0].replace(/^# .*$/m, '')).trim();
 }

@@ -41,7 +41,7 @@ const blocks = {
     table(['policy', 'composition', 'what it does', 'source'], factoriesOf(all, '@kv/policies').map(methodRow)),
   /** Scorers of the catalogue that need nothing else, by package. */
   scorers: (all) =>
-    catalogued(all, '../..', ({ kind, takes }) => kind === 'scorer' && takes === 'nothing').map(
+    catalogued(all, undefined, ({ kind, takes }) => kind === 'scorer' && takes === 'nothing').map(
       ([link, names]) => `- ${link}: ${names}`,
     ),
   /** Packages of pieces in the catalogue, a row a family; core and policies have rows of their own. */
@@ -61,14 +61,14 @@ const blocks = {
 
 const factoriesOf = (all, name) => Object.values(all[name] ?? {}).filter(all['@kv/core'].isFactory);
 
-/** Link and names of every package that policy texts know without being told. */
+/** Name (`up` leads to the root: as a link) and pieces of every package that policy texts know without being told. */
 function catalogued(all, up, fits) {
   const known = all['@kv/core'].entries(all['@kv/policies'].catalogue);
   return published().flatMap(({ folder, manifest: { name } }) => {
     const fitting = known.filter((entry) => entry.package === name && fits(entry.factory.description));
     if (fitting.length === 0) return [];
     const names = fitting.map(({ factory }) => factory.description.name).sort();
-    return [[`[${code(name)}](${join(up, folder)})`, names.map(code).join(', ')]];
+    return [[up === undefined ? code(name) : `[${code(name)}](${join(up, folder)})`, names.map(code).join(', ')]];
   });
 }
 
@@ -100,7 +100,7 @@ function methodRow(factory) {
     code(chosen.length > 0 ? `${name}({ ${chosen.join(', ')} })` : `${name}()`),
     factory().label,
     says,
-    /^[a-z]+\//.test(source) ? `[ours](../../${source})` : source,
+    /^[a-z]+\//.test(source) ? `ours: ${code(source)}` : source,
   ];
 }
 

@@ -1,5 +1,7 @@
+import { execFileSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { root } from './process.mjs';
 
 /**
  * What the manifest of a package names and its folder lacks, so that it cannot be published; for one with a build
@@ -23,4 +25,22 @@ export function dirty(status) {
   if (lines.length === 0) return undefined;
   const more = lines.length === 1 ? '' : ` and ${lines.length - 1} more`;
   return `a release must come from a clean clone, but ${lines[0].slice(3)} is changed or not committed${more}`;
+}
+
+/** Where the sources are, for manifests: `KV_REPOSITORY`, or where this clone is from, unless that is no public place. */
+export function repository() {
+  if (process.env.KV_REPOSITORY) return process.env.KV_REPOSITORY;
+  try {
+    return webAddress(
+      execFileSync('git', ['remote', 'get-url', 'origin'], { cwd: root, encoding: 'utf8', stdio: 'pipe' }),
+    );
+  } catch {
+    return undefined; // not a clone, or one without an origin
+  }
+}
+
+/** What git calls a remote, as manifests call it; nothing for a folder. */
+export function webAddress(remote) {
+  const [, host, path] = /^(?:https:\/\/|(?:ssh:\/\/)?git@)([^/:@]+)[/:](.+?)(?:\.git)?\/?$/.exec(remote.trim()) ?? [];
+  return host && `git+https://${host}/${path}.git`;
 }

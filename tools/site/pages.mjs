@@ -125,6 +125,8 @@ export const programPage = (title, lead, file, source) => {
     lead,
     `\`\`\`js\n${source.replace(whole, '').trim()}\n\`\`\``,
     ...(printed ? [`It prints\n\n\`\`\`text\n${printed}\n\`\`\``] : []),
-    `\`npm run -s example -- ${file}\` runs it in a clone; a test compares what it prints.`,
+    ...(file.endsWith('.mjs')
+      ? [`\`npm run -s example -- ${file}\` runs it in a clone; a test compares what it prints.`]
+      : []),
   ].join('\n\n');
 };

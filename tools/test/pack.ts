@@ -17,11 +17,16 @@ declare module 'vitest' {
   }
 }
 
+/** What tests take for the place of the sources. */
+export const REPOSITORY = 'git+https://host.invalid/kv.git';
+
 /** Packs every published package once, as `pnpm publish` would: workspace: and catalog: specifiers become versions. */
 export default async function setup(project: TestProject): Promise<() => void> {
   const folder = mkdtempSync(join(tmpdir(), 'kv-packed-'));
   const packages = published();
-  const { code, output } = await run('pnpm', [
+  const { code, output } = await run('env', [
+    `KV_REPOSITORY=${REPOSITORY}`,
+    'pnpm',
     '-r',
     ...packages.flatMap(({ manifest }) => ['--filter', manifest.name]),
     'pack',

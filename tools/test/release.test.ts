@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
-import { dirty, unbuilt } from '../lib/release.mjs';
+import { dirty, unbuilt, webAddress } from '../lib/release.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -36,6 +36,11 @@ describe('a release', () => {
     expect(unbuilt(folder, { name: 'b', bin: { b: './dist/bin.js' } })).toEqual([
       'b must be built, but ./dist/bin.js is not there',
     ]);
+  });
+  test('says where the sources are, of a clone from a public place', () => {
+    for (const remote of ['git@host.org:a/b.git', 'https://host.org/a/b', 'ssh://git@host.org/a/b.git\n'])
+      expect(webAddress(remote)).toBe('git+https://host.org/a/b.git');
+    for (const remote of ['/srv/b', 'file:///srv/b', 'host:b', '']) expect(webAddress(remote)).toBeUndefined();
   });
   test('of a clean clone is not', () => expect(dirty('')).toBeUndefined());
 });

@@ -6,6 +6,7 @@ const pages = new Map([
   ['README.md', 'start.md'],
   ['docs/algebra.md', 'docs/algebra.md'],
   ['packages/core/README.md', 'packages/core/index.md'],
+  ['@kv/core', 'packages/core/index.md'],
 ]);
 const page = (text: string, file = 'README.md', at = 'start.md'): string =>
   asPage(text, file, at, pages, (path) => path === 'docs/kept.svg');
@@ -18,6 +19,13 @@ test('a link of the repository leads to the page of the site, wherever it stands
     '[home](../start.md) [`@kv/core`](../packages/core/index.md)',
   );
   expect(page('![kept](docs/kept.svg) [here](#words)')).toBe('![kept](/docs/kept.svg) [here](#words)');
+});
+
+test('the name of a package in code leads to its page, once, and not in a program', () => {
+  expect(page('`@kv/core` [`@kv/core`](packages/core) `@kv/none`', 'docs/algebra.md', 'docs/algebra.md')).toBe(
+    '[`@kv/core`](../packages/core/index.md) `@kv/core` `@kv/none`',
+  );
+  expect(page("```js\nimport '`@kv/core`';\n```\n")).toBe("```js\nimport '`@kv/core`';\n```\n");
 });
 
 test('a link to what the site does not have is its text; code, addresses and comments are left, left and dropped', () => {

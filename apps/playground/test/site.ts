@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
 import { preview } from 'vite';
 
-const root = new URL('..', import.meta.url).pathname;
+const playground = new URL('..', import.meta.url).pathname;
 const executablePath = process.env.KV_CHROMIUM ?? '/usr/bin/chromium';
 
 /** Why the page cannot be tried here; in CI (`KV_REQUIRE_GPU=1`) that is a failure. */
@@ -22,8 +22,8 @@ export interface Site {
   remove(): void;
 }
 
-/** Builds the page as it is published and serves it with its headers. */
-export async function serve(): Promise<Site> {
+/** Builds a page as it is published and serves it with its headers. @param root its folder; the playground unless given */
+export async function serve(root: string = playground): Promise<Site> {
   const folder = mkdtempSync(join(tmpdir(), 'kv-playground-')),
     vite = join(dirname(createRequire(import.meta.url).resolve('vite/package.json')), 'bin/vite.js');
   execFileSync(process.execPath, [vite, 'build', '--outDir', folder, '--emptyOutDir', '--logLevel', 'error'], {
