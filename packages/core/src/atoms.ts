@@ -135,6 +135,8 @@ export interface Step extends AtomBase {
   readonly sizes?: boolean;
   /** An allocator whose sum may miss what was asked for. */
   readonly approximate?: boolean;
+  /** An allocator that leaves budgets as they are, and forces or bans slots inside them. */
+  readonly forces?: boolean;
   /** Allocators that need no scores: budgets to budgets, on the host. */
   plan?(plan: Plan): Plan;
 }

@@ -139,6 +139,7 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
     ['banned', 'a mask'],
   ] as const)
     if (own(draft, after, key)) expectTensor(from, what, after[key], { rows, columns: slots, dtype: 'f32' });
+  if (step.forces && after.budgets !== draft.budgets) throw refuse('budgets left as they are', after.budgets);
   if (own(draft, after, 'budgets'))
     expectTensor(from, 'budgets', after.budgets, { rows: [1, draft.budgets.shape[0]], columns: 1, dtype: 'f32' });
   if (own(draft, after, 'units')) {

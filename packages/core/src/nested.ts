@@ -152,7 +152,11 @@ export const weighted: Weighted = factory<{}, Piece, readonly Term[]>(
  */
 export function allocatorBy<const N extends string, O extends Options = {}>(
   name: N,
-  declared: About<O> & { readonly floor?: (options: Settled<O>, slots: number, budget: number) => number },
+  declared: About<O> & {
+    readonly floor?: (options: Settled<O>, slots: number, budget: number) => number;
+    /** It leaves budgets as they are, and forces or bans slots inside them. @defaultValue false */
+    readonly forces?: boolean;
+  },
   run: (ctx: Place & WithRows & { readonly by: Tensor }, options: Settled<O>) => Allotted,
 ): Factory<O, Piece<Scored | 'units', 'same', N>, [by: AnyScorer]> {
   return factory<O, Piece<Scored | 'units', 'same', N>, [by: AnyScorer]>(
@@ -167,6 +171,7 @@ export function allocatorBy<const N extends string, O extends Options = {}>(
         name,
         label,
         ...rest,
+        ...(declared.forces && { forces: true }),
         floor: (n, budget) => floor(n, budget) + (declared.floor?.(o, n, budget) ?? 0),
         forcers: [...rest.forcers, ...(declared.floor ? [forcerOf(name, declared.floor, o)] : [])],
         run(cells) {

@@ -9,10 +9,11 @@ import {
   scorer,
   selector,
   state,
+  tokens,
   values,
   weigher,
 } from '@kv/core';
-import type { Cache, HostArray, Policy, RetainedState } from '@kv/core';
+import type { At, Cache, HostArray, Ops, Piece, Policy, RetainedState, Tensor } from '@kv/core';
 import { claim, lawsOf } from './law.ts';
 import type { Claim, Claims, LawOptions } from './law.ts';
 
@@ -22,7 +23,10 @@ export interface EngineSequence {
   feed(ids: readonly number[]): Promise<void>;
   /** One event under the policy that it was opened with, at so many slots per KV head. */
   evict(budget: number): Promise<void>;
-  /** What it holds now, as core's `retain` reads it: keys, values and positions of every layer, and its length. */
+  /**
+   * What it holds now, as core's `retain` reads it: keys, values and positions of every layer, and its length; of an
+   * engine of texts positions, length and `tokens`.
+   */
   cache(): Promise<Cache>;
   /** A copy that goes its own way. */
   fork(): Promise<EngineSequence>;
@@ -37,6 +41,10 @@ export interface EngineHost {
 export interface EngineOptions extends LawOptions {
   /** Keys are turned when kept slots move together, so that their numbers change. @defaultValue false */
   readonly turns?: boolean | undefined;
+  /** Its keys and values stay inside: policies read tokens and positions. @defaultValue false */
+  readonly texts?: boolean | undefined;
+  /** So many first slots never go: policies force them. @defaultValue 0 */
+  readonly sinks?: number | undefined;
 }
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
@@ -44,23 +52,30 @@ const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.se
 const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
   ops.add(ops.norm(k), ops.norm(v)),
 );
-const byNorms: Policy = compose(norms(), topK());
-const byPlace: Policy = compose(
-  scorer('place', { needs: [positions] }, ({ ops, positions: p }) => {
-    const turns = ops.mul(ops.float(p), 0.37);
-    return ops.sub(turns, ops.map('floor', turns));
-  })(),
-  topK(),
+/** By what is said there. */
+const ids = weigher('ids', { needs: [tokens, positions] }, ({ ops, tokens: { ids: all }, positions: p }) =>
+  ops.take(ops.from({ data: Float32Array.from(all, (id) => (37 * id) % 101), shape: [1, all.length] }), p),
 );
+const place = scorer('place', { needs: [positions] }, ({ ops, positions: p }) => {
+  const turns = ops.mul(ops.float(p), 0.37);
+  return ops.sub(turns, ops.map('floor', turns));
+});
+/** Newer slots first. */
+const order = (ops: Ops, { slots }: At): Tensor =>
+  ops.from({ data: Float32Array.from({ length: slots }, (_, i) => i), shape: [1, slots] });
 /** How often a slot was looked at by an event: what was seen more often stays, which shows what was remembered. */
 const seen = state('seen', { kind: 'slot', rows: 'kv' });
-const byMemory: Policy = compose(
-  scorer('memory', { needs: [keys, seen] }, ({ ops, keys: k, seen: before }) => ({
-    scores: ops.add(ops.mul(before, 1000), ops.norm(k)),
-    state: { seen: ops.add(before, 1) },
-  }))(),
-  topK(),
-);
+const memory = scorer('memory', { needs: [seen] }, ({ ops, at, seen: before }) => ({
+  scores: ops.add(ops.mul(before, 1000), order(ops, at)),
+  state: { seen: ops.add(before, 1) },
+}));
+
+/** A scorer as a policy that this engine takes. */
+const ending = (start: Piece<'start', 'scores' | 'weights'>, { sinks = 0 }: EngineOptions): Policy =>
+  sinks > 0 ? compose(start, mandatory({ sinks }), topK()) : compose(start, topK());
+const byWorth = (options: EngineOptions): Policy => ending(options.texts ? ids() : norms(), options);
+const byPlace = (options: EngineOptions): Policy => ending(place(), options);
+const byMemory = (options: EngineOptions): Policy => ending(memory(), options);
 
 /** Tokens and budgets of one case: after each part of the text an event. */
 interface Case {
@@ -78,8 +93,8 @@ const cases = (vocab: number, parts: number): fc.Arbitrary<Case> =>
 
 /** Positions that a layer's heads hold, in the order of its slots. */
 function held(cache: Cache): number[][][] {
-  return cache.layers.map(({ positions: p, lengths, keys: k }, l) => {
-    claim(p !== undefined && k !== undefined, () => `layer ${l}: expected keys and positions, got a layer without`);
+  return cache.layers.map(({ positions: p, lengths }, l) => {
+    claim(p !== undefined, () => `layer ${l}: expected positions, got a layer without`);
     const { data, shape } = p as HostArray;
     return Array.from({ length: shape[0] }, (_, g) =>
       Array.from({ length: lengths?.[g] ?? shape[1] }, (__, i) => data[g * shape[1] + i]),
@@ -95,11 +110,16 @@ type Judge = (before: Cache, after: Cache, at: Case) => void | Promise<void>;
 type Property = Claim<EngineHost, EngineOptions>;
 /** Judges every event of a case; `judge` is made anew for each. */
 const judged =
-  (policy: Policy, judge: () => Judge, parts = 2): Property =>
-  (host) =>
+  (
+    of: (options: EngineOptions) => Policy,
+    judge: (policy: Policy, options: EngineOptions) => Judge,
+    parts = 2,
+  ): Property =>
+  (host, options = {}) =>
     fc.asyncProperty(cases(host.vocab, parts), async (at) => {
-      const sequence = await host.open(policy),
-        judges = judge();
+      const policy = of(options),
+        sequence = await host.open(policy),
+        judges = judge(policy, options);
       for (const part of at.parts) {
         await sequence.feed(part);
         const before = await sequence.cache();
@@ -109,7 +129,7 @@ const judged =
     });
 
 /** Every position is kept that `retain` keeps of the same cache, with what pieces wrote at the events before. */
-const keeps = (policy: Policy) => (): Judge => {
+const keeps = (policy: Policy): Judge => {
   let remembered: RetainedState = new Map();
   return async (before, after, { budget }) => {
     const want = await retain(policy, { ...before, state: remembered }, { budget }),
@@ -136,20 +156,19 @@ const rows =
 /** Claims about an engine that hosts policies. */
 export const engine = {
   /** Of given keys and values it keeps what `retain` keeps. */
-  kept: judged(byNorms, keeps(byNorms)),
+  kept: judged(byWorth, keeps),
   /** Positions are original ones, whatever was evicted before. */
-  places: judged(byPlace, keeps(byPlace), 3),
+  places: judged(byPlace, keeps, 3),
   /** What pieces write as state is there at the next event, for the slots that were kept. */
-  remembers: judged(byMemory, keeps(byMemory), 3),
-  /** A kept slot's keys and values are those that it had. */
-  numbers: (host, { turns = false } = {}) =>
-    judged(byPlace, () => (before, after) => {
-      for (const name of turns ? (['values'] as const) : (['keys', 'values'] as const)) {
-        const was = vectors(before, name);
-        for (const [place, vector] of vectors(after, name))
-          claim(was.get(place) === vector, () => `${name} of layer, head, position ${place} changed in an event`);
-      }
-    })(host),
+  remembers: judged(byMemory, keeps, 3),
+  /** A kept slot's keys and values, or its token, are those that it had. */
+  numbers: judged(byPlace, (_, { turns = false, texts = false }) => (before, after) => {
+    for (const name of texts ? (['tokens'] as const) : turns ? (['values'] as const) : (['keys', 'values'] as const)) {
+      const was = vectors(before, name);
+      for (const [at, vector] of vectors(after, name))
+        claim(was.get(at) === vector, () => `${name} of layer, head, position ${at} changed in an event`);
+    }
+  }),
   /** Positions ascend in every head. */
   ascending: judged(
     byPlace,
@@ -169,16 +188,16 @@ export const engine = {
   ),
   /** What must stay stays: the first position, and the newest. */
   forced: judged(
-    compose(norms(), mandatory({ sinks: 1, recent: 1 }), topK()),
+    ({ texts }) => compose(texts ? ids() : norms(), mandatory({ sinks: 1, recent: 1 }), topK()),
     rows((row, where, was) => {
       for (const p of [0, Math.max(...was)])
         claim(!was.includes(p) || row.includes(p), () => `${where}: expected position ${p} to stay, got ${text(row)}`);
     }),
   ),
   /** Its length counts all tokens, and a new one stands behind them. */
-  length: (host) =>
+  length: (host, options = {}) =>
     fc.asyncProperty(cases(host.vocab, 2), async ({ parts, budget }) => {
-      const sequence = await host.open(byNorms);
+      const sequence = await host.open(byWorth(options));
       let fed = 0;
       for (const part of parts) {
         await sequence.feed(part);
@@ -189,14 +208,14 @@ export const engine = {
       }
     }),
   /** An event whose piece fails changes nothing, and the next one runs. */
-  whole: (host) =>
+  whole: (host, options = {}) =>
     fc.asyncProperty(cases(host.vocab, 1), async ({ parts: [part], budget }) => {
       let fails = true;
-      const brittle = scorer('brittle', { needs: [keys] }, ({ ops, keys: k, at }) => {
+      const brittle = scorer('brittle', { needs: [positions] }, ({ ops, positions: p, at }) => {
         if (fails && at.layer === at.layers - 1) throw new KvError('brittle', 'expected to be left alone');
-        return ops.norm(k);
+        return ops.float(p);
       });
-      const sequence = await host.open(compose(brittle(), topK()));
+      const sequence = await host.open(ending(brittle(), options));
       await sequence.feed(part);
       const before = numbers(await sequence.cache()),
         error: unknown = await sequence.evict(budget).then(
@@ -209,9 +228,9 @@ export const engine = {
       await sequence.evict(budget);
     }),
   /** What happens to a fork or to its origin does not happen to the other. */
-  forks: (host) =>
+  forks: (host, options = {}) =>
     fc.asyncProperty(cases(host.vocab, 2), fc.boolean(), async ({ parts, budget }, origin) => {
-      const one = await host.open(byPlace);
+      const one = await host.open(byPlace(options));
       await one.feed(parts[0]);
       const two = await one.fork(),
         [moves, rests] = origin ? [one, two] : [two, one],
@@ -224,21 +243,19 @@ export const engine = {
     }),
 } satisfies Claims<EngineHost, EngineOptions>;
 
-/** Vectors of a cache by layer, head and position. */
-function vectors(cache: Cache, name: 'keys' | 'values'): ReadonlyMap<string, string> {
-  const places = held(cache);
+/** Vectors of a cache, or its token ids, by layer, head and position. */
+function vectors(cache: Cache, name: 'keys' | 'values' | 'tokens'): ReadonlyMap<string, string> {
+  const places = held(cache),
+    of = (l: number, g: number, i: number, p: number): unknown => {
+      if (name === 'tokens') return cache.tokens?.ids[p];
+      const { data, shape } = cache.layers[l][name] as HostArray,
+        [, n, d] = shape;
+      return Array.from({ length: d }, (_, c) => data[(g * n + i) * d + c]);
+    };
   return new Map(
-    cache.layers.flatMap((layer, l) => {
-      const x = layer[name];
-      if (!x) return [];
-      const [, n, d] = x.shape;
-      return places[l].flatMap((row, g) =>
-        row.map((p, i): [string, string] => {
-          const at = (g * n + i) * d;
-          return [`${l}, ${g}, ${p}`, text(Array.from({ length: d }, (_, c) => x.data[at + c]))];
-        }),
-      );
-    }),
+    places.flatMap((heads, l) =>
+      heads.flatMap((row, g) => row.map((p, i): [string, string] => [`${l}, ${g}, ${p}`, text(of(l, g, i, p))])),
+    ),
   );
 }
 

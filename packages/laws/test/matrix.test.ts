@@ -4,7 +4,7 @@ import { applications } from './mutants/apply.ts';
 import { backends } from './mutants/backend.ts';
 import { maxima, sums, weightedSums } from './mutants/combination.ts';
 import { compositions } from './mutants/compose.ts';
-import { engines } from './mutants/engine.ts';
+import { engines, wordedEngines } from './mutants/engine.ts';
 import { kernels } from './mutants/kernel.ts';
 import { schedules } from './mutants/schedule.ts';
 import { scoreAllocators } from './mutants/score-allocator.ts';
@@ -30,6 +30,7 @@ const fields = [
   backends,
   compositions,
   engines,
+  wordedEngines,
   applications,
 ];
 

@@ -41,7 +41,7 @@ export function demandsOf(policy: Policy, budget: Budget | undefined, shape: Sha
     refuse(`'${label}' leaves no kept slots, expected a policy that ends in a selector such as topK`);
   if (budget === undefined && !sizes)
     refuse(`'${label}' evicts, so a budget is expected: a number of slots, or a share such as '25%'`);
-  const allotter = steps.find(({ kind, plan }) => kind === 'allocator' && !plan),
+  const allotter = steps.find(({ kind, plan, forces }) => kind === 'allocator' && !plan && !forces),
     uneven = allotter?.name ?? (sizes || planned(compiled, budget ?? 1, shape) ? label : undefined);
   if (uneven !== undefined)
     refuse(

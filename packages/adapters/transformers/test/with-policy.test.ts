@@ -100,7 +100,17 @@ describe('the same kept sets and tokens as @kv/models', () => {
   });
   test('these are the policies of keys, values, positions, tokens and queries', () => {
     expect(ran.length).toBeGreaterThan(30);
-    for (const name of ['snapkv(window=8)', 'tova', 'streaming', 'knorm', 'keydiff', 'sponsorship', 'rarity', 'caote'])
+    for (const name of [
+      'protectedPartition',
+      'snapkv(window=8)',
+      'tova',
+      'streaming',
+      'knorm',
+      'keydiff',
+      'sponsorship',
+      'rarity',
+      'caote',
+    ])
       expect(ran.join('\n')).toContain(name);
   });
 

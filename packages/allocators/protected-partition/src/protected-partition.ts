@@ -16,6 +16,7 @@ export const protectedPartition = allocatorBy(
     says: 'A pool inside the budget for what a second scorer finds.',
     options: { slots: whole(4, 'slots', 'Protected slots of each row, inside the budget.') },
     floor: ({ slots }, n) => Math.min(n, slots),
+    forces: true,
   },
   ({ ops, by, budgets, forced, banned }, { slots }) => {
     const open = ops.mul(ops.less(0, by), ops.not(ops.union(forced, banned))); // [G, n]

@@ -1,133 +1,172 @@
 import { retain } from '@kv/core';
-import type { Cache, Piece, Policy } from '@kv/core';
+import type { Cache, Piece, Policy, Tokens } from '@kv/core';
 import { engine } from '../../src/engine.ts';
 import type { EngineHost, EngineOptions } from '../../src/engine.ts';
 import { NaiveEngine } from '../naive-engine.ts';
 import { field } from './field.ts';
 import type { Field } from './field.ts';
 
-const host = (make: (policy: Policy) => NaiveEngine): EngineHost => ({
+type Engine = typeof NaiveEngine;
+const host = (Made: Engine): EngineHost => ({
   vocab: NaiveEngine.vocab,
-  open: async (policy) => make(policy),
+  open: async (policy) => new Made(policy),
 });
 
-/** An engine whose event is followed by a fault. */
-class Faulty extends NaiveEngine {
-  after(): void {}
-  override async evict(budget: number): Promise<void> {
-    await super.evict(budget);
-    this.after();
+/** An engine that keeps its keys and values to itself. */
+class Worded extends NaiveEngine {
+  ids: readonly number[] = [];
+  override async feed(ids: readonly number[]): Promise<void> {
+    await super.feed(ids);
+    this.ids = [...this.ids, ...ids];
+  }
+  override async cache(): Promise<Cache> {
+    const { layers, ...rest } = await super.cache(),
+      tokens = { ids: this.ids, text: '', offsets: this.ids.map(() => [0, 0] as const) };
+    return { ...rest, tokens, layers: layers.map(({ positions = { data: [], shape: [] } }) => ({ positions })) };
   }
   override async fork(): Promise<NaiveEngine> {
-    const copy = await super.fork();
-    const { policy, slots, state, length } = copy;
-    return Object.assign(new (this.constructor as typeof Faulty)(policy), { slots, state, length });
+    return Object.assign(new Worded(this.policy), await super.fork(), { ids: this.ids });
   }
 }
 
-/** Keeps by keys alone: as if no value had reached the policy. */
-class Valueless extends NaiveEngine {
-  override async evict(budget: number): Promise<void> {
-    const cache = await this.cache(),
-      blank = cache.layers.map((layer) => ({
+/** Keeps what the policy keeps of another cache than its own. */
+const misled = (Base: Engine, as: (cache: Cache, engine: NaiveEngine) => Cache): Engine =>
+  class extends Base {
+    override async evict(budget: number): Promise<void> {
+      const { slots, state } = await retain(this.policy, as(await this.cache(), this), { budget });
+      this.slots = this.slots.map((heads, l) => heads.map((row, g) => Array.from(slots[l][g], (slot) => row[slot])));
+      this.state = state;
+    }
+  };
+/** An engine whose event is followed by a fault. */
+const faulty = <E extends NaiveEngine>(Base: new (policy: Policy) => E, after: (engine: E) => void): Engine =>
+  class Faulty extends (Base as unknown as Engine) {
+    override async evict(budget: number): Promise<void> {
+      await super.evict(budget);
+      after(this as unknown as E);
+    }
+    override async fork(): Promise<NaiveEngine> {
+      return Object.assign(new Faulty(this.policy), await super.fork());
+    }
+  };
+
+const part = ({ ids, offsets, text }: Tokens, places: readonly number[]): Tokens => ({
+  ids: places.map((at) => ids[at]),
+  offsets: places.map((at) => offsets[at]),
+  text,
+});
+
+/** Faults that any engine may have. */
+const mutants = (Base: Engine) => ({
+  /** Counts positions anew after an event, for the policy. */
+  places: misled(Base, (cache, { slots }) => ({
+    ...cache,
+    layers: cache.layers.map(({ positions, ...layer }) => ({
+      ...layer,
+      positions: {
+        data: Uint32Array.from(positions?.data ?? [], (_, i) => i % slots[0][0].length),
+        shape: positions?.shape ?? [],
+      },
+    })),
+    length: slots[0][0].length,
+    // of a token what it is, and not where
+    ...(cache.tokens && {
+      tokens: part(
+        cache.tokens,
+        slots[0][0].map(({ position }) => position),
+      ),
+    }),
+  })),
+  remembers: faulty(Base, (engine) => {
+    engine.state = new Map();
+  }),
+  ascending: faulty(Base, (engine) => {
+    for (const row of engine.slots.flat()) row.reverse();
+  }),
+  /** One slot more than asked for. */
+  budget: class extends Base {
+    override async evict(budget: number): Promise<void> {
+      await super.evict(budget + 1);
+    }
+  },
+  /** Leaves out what forces slots. */
+  forced: class extends Base {
+    constructor(policy: Policy) {
+      const { atoms } = policy,
+        free = atoms.filter((atom) => !('name' in atom && atom.name === 'mandatory'));
+      super({ ...(policy as Piece), atoms: free } as unknown as Policy);
+    }
+  },
+  /** Says after an event that it has seen less than it has. */
+  length: class extends Base {
+    short = 0;
+    override async cache(): Promise<Cache> {
+      return { ...(await super.cache()), length: this.length - this.short };
+    }
+    override async evict(budget: number): Promise<void> {
+      this.short = 0;
+      await super.evict(budget);
+      this.short = 1;
+    }
+  },
+  /** Drops its oldest slot where an event fails. */
+  whole: class extends Base {
+    override async evict(budget: number): Promise<void> {
+      const before = this.slots;
+      try {
+        await super.evict(budget);
+      } catch (error) {
+        this.slots = before.map((heads) => heads.map((row) => row.slice(1)));
+        throw error;
+      }
+    }
+  },
+  forks: class extends Base {
+    override async fork(): Promise<NaiveEngine> {
+      return this;
+    }
+  },
+});
+const hosts = <N extends string>(made: Readonly<Record<N, Engine>>): Record<N, EngineHost> =>
+  Object.fromEntries(Object.entries<Engine>(made).map(([law, Made]) => [law, host(Made)])) as Record<N, EngineHost>;
+
+export const engines: Field = field<keyof typeof engine, EngineHost, EngineOptions>('engine', engine, {
+  good: host(NaiveEngine),
+  mutants: hosts({
+    ...mutants(NaiveEngine),
+    /** As if no value had reached the policy. */
+    kept: misled(NaiveEngine, (cache) => ({
+      ...cache,
+      layers: cache.layers.map((layer) => ({
         ...layer,
         ...(layer.values && { values: { ...layer.values, data: new Float32Array(layer.values.data.length) } }),
       })),
-      { slots, state } = await retain(this.policy, { ...cache, layers: blank }, { budget });
-    this.slots = this.slots.map((heads, l) => heads.map((row, g) => Array.from(slots[l][g], (slot) => row[slot])));
-    this.state = state;
-  }
-}
-/** Counts positions anew after an event, for the policy. */
-class Renumbered extends NaiveEngine {
-  override async evict(budget: number): Promise<void> {
-    const cache = await this.cache(),
-      counted = cache.layers.map(({ positions: _, ...layer }) => layer),
-      { slots, state } = await retain(
-        this.policy,
-        { ...cache, layers: counted, length: this.slots[0][0].length },
-        { budget },
-      );
-    this.slots = this.slots.map((heads, l) => heads.map((row, g) => Array.from(slots[l][g], (slot) => row[slot])));
-    this.state = state;
-  }
-}
-class Forgetful extends Faulty {
-  override after(): void {
-    this.state = new Map();
-  }
-}
-/** The values of a head's first two kept slots change places. */
-class Mixed extends Faulty {
-  override after(): void {
-    for (const row of this.slots.flat())
-      [row[0], row[1]] = [
-        { ...row[0], value: row[1].value },
-        { ...row[1], value: row[0].value },
-      ];
-  }
-}
-class Backwards extends Faulty {
-  override after(): void {
-    for (const row of this.slots.flat()) row.reverse();
-  }
-}
-/** One slot more than asked for. */
-class Generous extends NaiveEngine {
-  override async evict(budget: number): Promise<void> {
-    await super.evict(budget + 1);
-  }
-}
-/** Leaves out what forces slots. */
-class Unforced extends NaiveEngine {
-  constructor(policy: Policy) {
-    const { atoms } = policy,
-      free = atoms.filter((atom) => !('name' in atom && atom.name === 'mandatory'));
-    super({ ...(policy as Piece), atoms: free } as unknown as Policy);
-  }
-}
-/** Says after an event that it has seen less than it has. */
-class Short extends NaiveEngine {
-  short = 0;
-  override async cache(): Promise<Cache> {
-    return { ...(await super.cache()), length: this.length - this.short };
-  }
-  override async evict(budget: number): Promise<void> {
-    this.short = 0;
-    await super.evict(budget);
-    this.short = 1;
-  }
-}
-/** Drops its oldest slot where an event fails. */
-class Eager extends NaiveEngine {
-  override async evict(budget: number): Promise<void> {
-    const before = this.slots;
-    try {
-      await super.evict(budget);
-    } catch (error) {
-      this.slots = before.map((heads) => heads.map((row) => row.slice(1)));
-      throw error;
-    }
-  }
-}
-class Siamese extends NaiveEngine {
-  override async fork(): Promise<NaiveEngine> {
-    return this;
-  }
-}
+    })),
+    /** The values of a head's first two kept slots change places. */
+    numbers: faulty(NaiveEngine, ({ slots }) => {
+      for (const row of slots.flat())
+        [row[0], row[1]] = [
+          { ...row[0], value: row[1].value },
+          { ...row[1], value: row[0].value },
+        ];
+    }),
+  }),
+});
 
-export const engines: Field = field<keyof typeof engine, EngineHost, EngineOptions>('engine', engine, {
-  good: host((policy) => new NaiveEngine(policy)),
-  mutants: {
-    kept: host((policy) => new Valueless(policy)),
-    places: host((policy) => new Renumbered(policy)),
-    remembers: host((policy) => new Forgetful(policy)),
-    numbers: host((policy) => new Mixed(policy)),
-    ascending: host((policy) => new Backwards(policy)),
-    budget: host((policy) => new Generous(policy)),
-    forced: host((policy) => new Unforced(policy)),
-    length: host((policy) => new Short(policy)),
-    whole: host((policy) => new Eager(policy)),
-    forks: host((policy) => new Siamese(policy)),
-  },
+export const wordedEngines: Field = field<keyof typeof engine, EngineHost, EngineOptions>('engine of texts', engine, {
+  good: host(Worded),
+  options: { texts: true },
+  mutants: hosts({
+    ...mutants(Worded),
+    /** As if every token were the same. */
+    kept: misled(Worded, (cache) => ({
+      ...cache,
+      ...(cache.tokens && { tokens: { ...cache.tokens, ids: cache.tokens.ids.map(() => 0) } }),
+    })),
+    /** A kept slot stands for another token than before. */
+    numbers: faulty(Worded, (engine) => {
+      const [[[{ position }]]] = engine.slots;
+      engine.ids = engine.ids.map((id, at) => (at === position ? (id + 1) % NaiveEngine.vocab : id));
+    }),
+  }),
 });
