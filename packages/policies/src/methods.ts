@@ -3,8 +3,11 @@ import {
   compose,
   id,
   mandatory,
+  maybe,
   method,
   number,
+  oneOf,
+  part,
   perModel,
   reduceHeads,
   rerotate,
@@ -31,7 +34,7 @@ import { byEviction, leverage, noncausal } from '@kv/scorers-compactor';
 import { frequency, rarity } from '@kv/scorers-rarity';
 import { kvcompose as reread, kvzip } from '@kv/scorers-reconstruction';
 import { exact, labels, pageBounds } from '@kv/scorers-retrieval';
-import { pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
+import { learnedRank, learnRank, pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
 import { triattention as kinship } from '@kv/scorers-triattention';
 import { defensive, finch as question, importance, redundancy } from '@kv/scorers-window';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
@@ -484,6 +487,9 @@ export const crystalcacheBreath = method(
 /** Transactional Attention's options: weights of eq. 3, what always stays, and when it evicts. */
 const transactional = {
   ...sponsorship.options,
+  rank: maybe(
+    part(learnedRank(), 'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`.'),
+  ),
   ...protectedPartition.options,
   sinks: withDefault(mandatory.options.sinks, 1),
   recent: withDefault(mandatory.options.recent, 2),
@@ -496,10 +502,12 @@ const transactional = {
   },
 };
 type Transactional = Settled<typeof transactional>;
-/** What sponsorship takes of them. */
-const sponsoring = ({ reach, strength, decay, anchors }: Transactional) => ({ reach, strength, decay, anchors });
+/** What vouches: anchors alike, or with `rank` as much as they are sure. */
+const voucherOf = ({ reach, strength, decay, anchors, rank }: Transactional) =>
+  rank === undefined ? sponsorship({ reach, strength, decay, anchors }) : learnRank({ reach, strength, decay, rank });
+type Voucher = ReturnType<typeof voucherOf>;
 /** The utility's terms that read no attention, and the voucher among them. */
-const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: ReturnType<typeof sponsorship>) =>
+const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Voucher) =>
   [
     [beta, recency()],
     [gamma, structure({ anchors })],
@@ -509,7 +517,7 @@ const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Re
 /** Top-k by a utility beside a pool for what anchors sponsor. */
 const byUtility = (
   utility: ReturnType<typeof weighted>,
-  voucher: ReturnType<typeof sponsorship>,
+  voucher: Voucher,
   { sinks, recent, slots, every }: Transactional,
 ) =>
   recompressed(compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK()), every);
@@ -517,7 +525,7 @@ const byUtility = (
  * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
  *
  * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
- * TA-Learned by `anchors`; algorithm 1 with `every: 1`. Reads no attention.
+ * TA-Learned by `anchors`, TA-LearnRank by `rank`; algorithm 1 with `every: 1`. Reads no attention.
  */
 export const taFast = method(
   'taFast',
@@ -527,7 +535,7 @@ export const taFast = method(
     options: transactional,
   },
   (o) => {
-    const voucher = sponsorship(sponsoring(o));
+    const voucher = voucherOf(o);
     return byUtility(weighted(...plainTerms(o, voucher)), voucher, o);
   },
 );
@@ -551,7 +559,7 @@ export const fullTa = method(
     },
   },
   ({ alpha: weight, delta, rate, ...o }) => {
-    const voucher = sponsorship(sponsoring(o)),
+    const voucher = voucherOf(o),
       attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' })),
       [recent, formed, frequent, vouching] = plainTerms(o, voucher);
     return byUtility(
