@@ -58,9 +58,10 @@ const fits = (lengths: Tensor, [rows]: readonly number[]): boolean =>
 /** @throws KvError for anything but a tensor of that shape, of this backend, that is still there. */
 export function expectTensor({ name, layer, ops }: From, what: string, x: unknown, want: Shape): void {
   const { rows, columns, channels, dtype } = want,
-    sizes = [[...new Set(rows)].join(' | '), columns ?? 'n', channels ?? []].flat().join(', '),
-    refuse = (got: string): KvError =>
-      new KvError(where(name, layer), `expected ${what} as ${dtype} [${sizes}], got ${got}`);
+    refuse = (got: string): KvError => {
+      const sizes = [[...new Set(rows)].join(' | '), columns ?? 'n', channels ?? []].flat().join(', ');
+      return new KvError(where(name, layer), `expected ${what} as ${dtype} [${sizes}], got ${got}`);
+    };
   if (!isTensor(x)) throw refuse(promised(x));
   const { shape, dtype: type, lengths } = x;
   if (

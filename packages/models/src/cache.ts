@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import { countBelow } from './cache/count-below.ts';
-import { compactSlots, copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './cache/storage.ts';
+import { copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';
 import type { Slots } from './sequence/snapshot.ts';
@@ -145,14 +145,16 @@ export class LayerCache implements CacheView {
    */
   keep(slots: readonly Uint32Array[], room = 0): void {
     this.#checkKeep(slots);
-    const before = this.liveBytes;
-    slots.forEach((list, g) => {
-      compactSlots(this.#storage, g, list);
-      this.lengths[g] = list.length;
-    });
-    this.#ledger.release(this.#name, before - this.liveBytes);
-    const need = this.length + room;
-    if (this.capacity > 2 * need) this.#resize(need);
+    const [live, allocated] = [this.liveBytes, this.allocatedBytes],
+      need = slots.reduce((most, { length }) => Math.max(most, length), 0) + room,
+      capacity = this.capacity > 2 * need ? need : this.capacity,
+      next = this.#slotBytes * this.heads * capacity,
+      both = capacity < this.capacity && !this.#store.inPlace;
+    if (both) this.#ledger.allocate(this.#name, next);
+    this.#storage = this.#store.pack(this.#storage, slots, capacity);
+    for (const [g, list] of slots.entries()) this.lengths[g] = list.length;
+    this.#ledger.release(this.#name, live - this.liveBytes);
+    this.#ledger.free(this.#name, both ? allocated : allocated - next);
   }
 
   /**

@@ -1,5 +1,17 @@
 import { adaKV } from '@kv/allocators-ada-kv';
-import { compose, id, type Policy } from '@kv/core';
+import {
+  as,
+  attentionAccumulated,
+  attentionLast,
+  attentionMax,
+  attentionWindow,
+  compose,
+  cpu,
+  id,
+  scorer,
+  type Policy,
+  type Tensor,
+} from '@kv/core';
 import { h2o, snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { fileURLToPath } from 'node:url';
@@ -65,6 +77,65 @@ describe.each([...Object.entries(kinds), ...families.map((name) => [`the tiny ${
     );
   },
 );
+
+describe('what an event reads of the last queries', () => {
+  const of = ['squares', 'votes', 'normalized', 'entropy'] as const,
+    needs = [
+      as('last', attentionLast),
+      as('mean', attentionWindow(60)),
+      as('few', attentionWindow(7)),
+      as('max', attentionMax(60)),
+      ...of.map((statistic) => as(statistic, attentionWindow(60, statistic))),
+    ],
+    names = needs.map(({ as }) => as);
+  /** Signals of every event, and passes that host code looked at afterwards. */
+  const read = async (
+    path: string,
+    runtime: Parameters<typeof loadModel>[1],
+    sums: boolean,
+    block: number,
+  ): Promise<readonly (readonly Float32Array[])[]> => {
+    const events: Tensor[][] = [],
+      probe = scorer('probe', { needs: [...needs, ...(sums ? [as('sums', attentionAccumulated)] : [])] }, (ctx) => {
+        const seen = ctx as unknown as Readonly<Record<string, Tensor>>;
+        events.push([...names, ...(sums ? ['sums'] : [])].map((name) => ctx.ops.mul(seen[name], 1)));
+        return seen.mean;
+      }),
+      model = await loadModel(path, runtime),
+      most = Math.min(ids.length, model.config.maxPositions - 40 - 2);
+    await generate(model, {
+      ids: ids.slice(0, most).map((token) => token % model.config.vocab),
+      policy: compose(probe(), topK()),
+      budget: 40,
+      block,
+      maxNewTokens: 1,
+    });
+    model.destroy();
+    return Promise.all(events.map(async (event) => (await cpu.read(event)).map(({ data }) => data as Float32Array)));
+  };
+  test.each(
+    [kinds.llama, fixture('gemma2')].flatMap((path) =>
+      modules.flatMap((fast) => [false, true].map((sums) => [path, fast.form, sums, fast] as const)),
+    ),
+  )('%s, form %i, sums of all beside it %s: is what the plain loops give', async (path, _form, sums, fast) => {
+    for (const block of [300, 70]) {
+      const want = await read(path, { runtime: plain }, sums, block),
+        got = await read(path, { runtime: wasmRuntime(fast, { threads: 2, exact: true }) }, sums, block);
+      expect(got.length).toBe(want.length);
+      expect(want.length).toBeGreaterThan(0);
+      for (const [e, event] of want.entries())
+        for (const [i, data] of event.entries()) {
+          // weights at the edge of a vote may fall on either side of it
+          const most = names[i] === 'votes' ? 60 : data.reduce((top, x) => Math.max(top, Math.abs(x)), 0);
+          expect(got[e][i].length).toBe(data.length);
+          const off = data.reduce((top, x, j) => Math.max(top, Math.abs(x - got[e][i][j])), 0);
+          expect(off, `${names[i] ?? 'sums'} of event ${e}, blocks of ${block}`).toBeLessThan(
+            names[i] === 'votes' ? 1.5 / most : 1e-4 * most + 1e-9,
+          );
+        }
+    }
+  });
+});
 
 test('attention of blocks in 8 bits stays near the plain loops: logits, and the slots that sums of its weights keep', async () => {
   const want = await loadModel(kinds.qwen3, { runtime: plain }),

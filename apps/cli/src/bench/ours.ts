@@ -1,10 +1,11 @@
 import type { Policy } from '@kv/core';
-import { generate, loadModel, Sequence } from '@kv/models';
+import { loadModel, Sequence } from '@kv/models';
 import type { Budget, Model } from '@kv/models';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
-import { BLOCK, speedOf, speeds } from './measured.ts';
+import { BLOCK, speeds } from './measured.ts';
 import type { Job, Measured } from './measured.ts';
+import { timed } from './timed.ts';
 
 export interface Events {
   readonly policies: readonly { readonly name: string; readonly policy: Policy }[];
@@ -29,14 +30,9 @@ export async function measureOurs(
     if (known.has(engine)) return undefined;
     let cache = 0;
     const speed = await speeds(job, async (ids) => {
-      const start = performance.now(),
-        at: number[] = [];
-      // one token more than there are steps: the first ends the prefill
-      const generation = generate(model!, { ids, block: BLOCK, maxNewTokens: job.decode + 1, signal: job.signal }); // set above
-      for await (const _ of generation) at.push(performance.now());
-      job.signal.throwIfAborted();
-      cache = Math.max(cache, (await generation).report.bytes.peak);
-      return speedOf(ids.length, start, at);
+      const { report, ...speed } = await timed(model!, ids, { steps: job.decode, block: BLOCK, signal: job.signal }); // set above
+      cache = Math.max(cache, report.bytes.peak);
+      return speed;
     });
     const events: Measured['events'][number][] = [];
     for (const { name, policy } of policies) {

@@ -10,7 +10,7 @@ import { columns, wrapped } from '../columns.ts';
 import { adapterOf } from '../device.ts';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
-import { speedOf } from '../doctor/speed.ts';
+import { bestSpeed } from '../doctor/speed.ts';
 import type { Speed } from '../doctor/speed.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP, resolveModel } from '../model-source.ts';
@@ -105,7 +105,7 @@ async function measured(choice: EngineChoice, path: string, { cwd, signal }: Ter
   const runtime = await openRuntime(choice, cwd);
   try {
     const model = await loadModel(path, { runtime, signal });
-    return { engine: model.engine, ...(await speedOf(model, signal)) };
+    return { engine: model.engine, ...(await bestSpeed(model, signal)) };
   } finally {
     runtime.close();
   }

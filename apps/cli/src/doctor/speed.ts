@@ -1,11 +1,10 @@
-import { decode, Sequence } from '@kv/models';
 import type { Model } from '@kv/models';
+import { BLOCK, type Speed as Rates } from '../bench/measured.ts';
+import { timed } from '../bench/timed.ts';
 
 /** Tokens a second, of a prompt of `promptTokens` and of what follows it. */
-export interface Speed {
+export interface Speed extends Rates {
   readonly promptTokens: number;
-  readonly prefill: number;
-  readonly decode: number;
 }
 
 const PROMPT = 256;
@@ -15,32 +14,18 @@ const RUNS = 3;
 const ENOUGH = 1500;
 
 /** The best of a few runs: what else a machine does makes it slower, never faster. */
-export async function speedOf(model: Model, signal: AbortSignal): Promise<Speed> {
+export async function bestSpeed(model: Model, signal: AbortSignal): Promise<Speed> {
   const { tokenizer, config } = model,
     text = tokenizer.encode('The boys walked on in silence, and the river was wide. ').ids,
     promptTokens = Math.min(PROMPT, Math.floor(config.maxPositions / 2)),
     ids = Array.from({ length: promptTokens }, (_, i) => text[i % text.length]),
+    steps = Math.min(ANSWER, config.maxPositions - promptTokens - 1),
     began = performance.now();
   const best = { promptTokens, prefill: 0, decode: 0 };
   for (let run = 0; run < RUNS && (run === 0 || performance.now() - began < ENOUGH); run++) {
-    const sequence = new Sequence(model);
-    try {
-      const start = performance.now();
-      await sequence.prefill(ids, { signal });
-      const read = performance.now();
-      let tokens = 0;
-      for await (const { token } of decode(sequence, {
-        maxNewTokens: Math.min(ANSWER, config.maxPositions - promptTokens),
-        stopAtEos: false,
-        signal,
-      }))
-        if (token !== undefined) tokens++;
-      best.prefill = Math.max(best.prefill, (1000 * promptTokens) / (read - start));
-      best.decode = Math.max(best.decode, (1000 * tokens) / (performance.now() - read));
-    } finally {
-      sequence.destroy();
-    }
+    const { prefill, decode } = await timed(model, ids, { steps, block: BLOCK, signal });
+    best.prefill = Math.max(best.prefill, prefill);
+    best.decode = Math.max(best.decode, decode);
   }
-  signal.throwIfAborted();
   return best;
 }

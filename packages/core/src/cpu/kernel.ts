@@ -70,7 +70,9 @@ export interface CpuKernel extends Functions {
 
 function instance(): Functions | undefined {
   if (typeof WebAssembly !== 'object') return undefined;
-  const bytes = Uint8Array.from(atob(kernelBytes), (char) => char.charCodeAt(0));
+  const text = atob(kernelBytes),
+    bytes = new Uint8Array(text.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = text.charCodeAt(i);
   try {
     return new WebAssembly.Instance(new WebAssembly.Module(bytes), {}).exports as unknown as Functions;
   } catch {

@@ -56,6 +56,20 @@ export function append(cache: usize, heads: usize, d: usize, k: usize, ldk: usiz
   }
 }
 
+/**
+ * Rows `slots` (n words, ascending) of `from`, one behind the other to `to`, which may be where they lie. `bytes` of a row:
+ * a multiple of 4.
+ */
+export function gather(from: usize, to: usize, bytes: usize, slots: usize, n: usize): void {
+  for (const end = slots + 4 * n; slots < end; slots += 4) {
+    let p = from + bytes * <usize>load<u32>(slots);
+    const stop = to + bytes;
+    if (p == to) to = stop;
+    for (; to + 16 <= stop; to += 16, p += 16) v128.store(to, v128.load(p));
+    for (; to < stop; to += 4, p += 4) store<u32>(to, load<u32>(p));
+  }
+}
+
 // @ts-ignore: decorator
 @inline
 function across(a: v128, b: v128, c: v128, d: v128): v128 {
@@ -514,29 +528,53 @@ function scores(eight: bool, tall: usize, even: usize, d: usize, qs: usize, keys
   } else gemm(tall, even, d, qs, 4 * ((d + 7) & ~7), keys + s * (d << 2), 32, 32 * d, ss, LINE, false);
 }
 
+/** What is made of weights: `kinds` of src/wasm/sums.ts. */
+const SUM: u32 = 0, MAX: u32 = 1, SQUARES: u32 = 2, VOTES: u32 = 3, NORMALIZED: u32 = 4, ENTROPY: u32 = 5;
+
+/** Row of a block from which on one of its sums counts, and what it makes of weights. `sums`: how many, then both of each. */
+// @ts-ignore: decorator
+@inline
+function sinceOf(sums: usize, i: usize): usize {
+  return load<u32>(sums + 8 * i, 4);
+}
+// @ts-ignore: decorator
+@inline
+function kindOf(sums: usize, i: usize): u32 {
+  return load<u32>(sums + 8 * i, 8);
+}
+
+/** The first row that something is counted of. */
+function firstCounted(sums: usize): usize {
+  let first: usize = sinceOf(sums, 0);
+  for (let i: usize = 1; i < <usize>load<u32>(sums); i++) first = min2(first, sinceOf(sums, i));
+  return first;
+}
+
 /**
  * Attention of m rows whose keys and values have joined the cache: pieces of 32 rows of a query head.
- * q `[m, H * d]` at ldq, out the same at ldo; positions [position, position + m). Unless `shares` is 0, the sums of the
- * rows' weights for every slot go there, `[H, stride]`, and a piece is a query head.
+ * q `[m, H * d]` at ldq, out the same at ldo; positions [position, position + m). Unless `shares` is 0, what `sums` says
+ * of the rows' weights for every slot goes there, `[sums, H, stride]`, and rows that count are one piece a query head.
  */
-export function attendRows(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize): void {
-  const blocks = (m + ROWS - 1) / ROWS, pieces = <i32>(shares ? heads : blocks * heads);
+export function attendRows(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize, sums: usize): void {
+  const blocks = (m + ROWS - 1) / ROWS, plain = shares ? min2(blocks, firstCounted(sums) / ROWS) : blocks, whole = shares ? heads : 0;
+  const pieces = <i32>(whole + plain * heads);
   for (let piece = claim(pieces); piece >= 0; piece = claim(pieces)) {
-    if (shares) {
-      memory.fill(shares + 4 * <usize>piece * stride, 0, 4 * stride);
-      for (let block: usize = 0; block < blocks; block++)
-        rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, shares + 4 * <usize>piece * stride, block, <usize>piece);
+    if (<usize>piece < whole) {
+      const h = <usize>piece;
+      for (let i: usize = 0; i < <usize>load<u32>(sums); i++) memory.fill(shares + 4 * (i * heads + h) * stride, 0, 4 * stride);
+      for (let block = plain; block < blocks; block++)
+        rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, shares, stride, sums, block, h);
       continue;
     }
     // the last rows see most: they come first
-    const block = blocks - 1 - <usize>piece / heads, h = <usize>piece % heads;
-    rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, 0, block, h);
+    const index = <usize>piece - whole, block = plain - 1 - index / heads, h = index % heads;
+    rowsOf(eight, cache, heads, kvHeads, d, m, q, ldq, scale, cap, window, position, packed, out, ldo, scratch, 0, 0, 0, block, h);
   }
 }
 
-function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, block: usize, h: usize): void {
+function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usize, m: usize, q: usize, ldq: usize, scale: f32, cap: f32, window: u32, position: u32, packed: usize, out: usize, ldo: usize, scratch: usize, shares: usize, stride: usize, sums: usize, block: usize, h: usize): void {
   const group = heads / kvHeads, row = d << 2, capacity = capacityOf(cache), g = h / group, ldw = ((d + 31) & ~31) << 2;
-  const qs = scratch, os = qs + ROWS * ldw, ss = os + ROWS * ldw, tops = ss + ROWS * LINE, sums = tops + 4 * ROWS, factors = sums + 4 * ROWS;
+  const qs = scratch, os = qs + ROWS * ldw, ss = os + ROWS * ldw, tops = ss + ROWS * LINE, totals = tops + 4 * ROWS, factors = totals + 4 * ROWS;
   const weights = factors + 4 * ROWS, panel = (SLOTS / 32) * UNPACKED;
   const r0 = block * ROWS, count = min2(ROWS, m - r0), tall = (count + 3) & ~3, n = slotsOf(cache, g), all = n + m;
   let keys = packed;
@@ -548,7 +586,7 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
     for (let i: usize = 0; i < row; i += 16) v128.store(to + i, f32x4.mul(v128.load(from + i), factor));
     if (eight) quantise(os, d, qs + (r & ~3) * d + 4 * (r & 3), qs + ROWS * d + META * ((r & ~3) * (d / 32) + (r & 3)), 4);
     store<f32>(tops + 4 * r, LOWEST);
-    store<f32>(sums + 4 * r, 0);
+    store<f32>(totals + 4 * r, 0);
   }
   memory.fill(os, 0, ROWS * ldw);
   const end = n + r0 + count, start = firstSeen(cache, g, all, position + <u32>r0, window) & ~31;
@@ -559,13 +597,13 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
     for (let r: usize = 0; r < count; r++) {
       const line = ss + r * LINE, before = load<f32>(tops + 4 * r);
       hide(line, cache, g, n, m, s, even, r0 + r, position, window, cap);
-      const top = max(before, largest(line, even)), shrunk = exp1(before - top), sum = load<f32>(sums + 4 * r) * shrunk;
+      const top = max(before, largest(line, even)), shrunk = exp1(before - top), sum = load<f32>(totals + 4 * r) * shrunk;
       store<f32>(tops + 4 * r, top);
       store<f32>(factors + 4 * r, shrunk);
       if (top != before) raised = true;
-      if (eight) store<f32>(sums + 4 * r, sum + weigh8(line, even, top, weights + (r / 16) * panel, r & 15));
+      if (eight) store<f32>(totals + 4 * r, sum + weigh8(line, even, top, weights + (r / 16) * panel, r & 15));
       else if (top == LOWEST) memory.fill(line, 0, 4 * even); // nothing is seen so far
-      else store<f32>(sums + 4 * r, sum + powers(line, even, top));
+      else store<f32>(totals + 4 * r, sum + powers(line, even, top));
     }
     if (eight) {
       if (FORM == 2) {
@@ -582,21 +620,60 @@ function rowsOf(eight: bool, cache: usize, heads: usize, kvHeads: usize, d: usiz
     }
   }
   for (let r: usize = 0; r < count; r++) {
-    const f: f32 = 1 / load<f32>(sums + 4 * r), to = out + (r0 + r) * ldo + h * row;
+    const f: f32 = 1 / load<f32>(totals + 4 * r), to = out + (r0 + r) * ldo + h * row;
     if (eight) for (let i: usize = 0; i < d; i++) store<f32>(to + 4 * i, load<f32>(os + 4 * (i * ROWS + r)) * f);
     else for (let i: usize = 0; i < row; i += 16) v128.store(to + i, f32x4.mul(v128.load(os + r * ldw + i), f32x4.splat(f)));
   }
+  if (!shares) return;
   // the weights once more, now that their sums are known
-  for (let s = start; shares && s < end; s += SLOTS) {
+  const first = firstCounted(sums);
+  for (let s = start; s < end; s += SLOTS) {
     const slots = min2(SLOTS, end - s), even = eight ? (slots + 31) & ~31 : (slots + 7) & ~7;
     scores(eight, tall, even, d, qs, keys, s, ss);
-    for (let r: usize = 0; r < count; r++) {
-      const line = ss + r * LINE, to = shares + 4 * s, f = f32x4.splat(1 / load<f32>(sums + 4 * r));
+    for (let r: usize = first > r0 ? first - r0 : 0; r < count; r++) {
+      const line = ss + r * LINE, top = load<f32>(tops + 4 * r), total = load<f32>(totals + 4 * r);
       hide(line, cache, g, n, m, s, even, r0 + r, position, window, cap);
-      powers(line, even, load<f32>(tops + 4 * r));
-      for (let i: usize = 0; i < even << 2; i += 16) v128.store(to + i, fma(v128.load(line + i), f, v128.load(to + i)));
+      memory.copy(os, line, even << 2); // its outputs are away
+      powers(line, even, top);
+      const seen = <f32>(n + r0 + r + 1 - firstSeen(cache, g, all, position + <u32>(r0 + r), window));
+      for (let i: usize = 0; i < <usize>load<u32>(sums); i++)
+        if (r0 + r >= sinceOf(sums, i)) count4(kindOf(sums, i), line, os, even, top, total, seen, shares + 4 * ((i * heads + h) * stride + s));
     }
   }
+}
+
+/**
+ * Adds what `kind` makes of weights e^(score - top) / total, of a query that sees so many slots, to the sums at `to`; or
+ * takes the larger.
+ */
+function count4(kind: u32, powers: usize, scores: usize, n: usize, top: f32, total: f32, seen: f32, to: usize): void {
+  const one = f32x4.splat(1), mean = f32x4.splat(1 / seen), f = f32x4.splat(kind == NORMALIZED ? (seen - 1) / total : 1 / total);
+  const less = f32x4.splat(kind == ENTROPY ? top + log1(total) : 0);
+  for (let i: usize = 0; i < n << 2; i += 16) {
+    const e = v128.load(powers + i), sum = v128.load(to + i), a = f32x4.mul(e, f);
+    let next = sum;
+    if (kind == SUM || kind == NORMALIZED) next = fma(e, f, sum);
+    else if (kind == MAX) next = f32x4.max(sum, a);
+    else if (kind == SQUARES) next = fma(a, a, sum);
+    else if (kind == VOTES) next = f32x4.add(sum, v128.and(f32x4.gt(a, mean), one));
+    else next = f32x4.sub(sum, f32x4.mul(a, f32x4.sub(v128.load(scores + i), less)));
+    v128.store(to + i, next);
+  }
+}
+
+/** The natural logarithm of x > 0, normal. */
+function log1(x: f32): f32 {
+  const bits = reinterpret<u32>(x);
+  let power = <f64>(<i32>(bits >> 23) - 127), part = <f64>reinterpret<f32>((bits & 0x7fffff) | 0x3f800000);
+  if (part > 1.4142135623730951) {
+    part *= 0.5;
+    power += 1;
+  }
+  // ln((1 + t) / (1 - t)) = 2 (t + t³ / 3 + ...)
+  const t = (part - 1) / (part + 1);
+  let sum: f64 = 0;
+  for (let i = 13; i > 0; i -= 2) sum = sum * t * t + 1 / <f64>i;
+  return <f32>(power * 0.6931471805599453 + 2 * t * sum);
 }
 
 /** The largest weight as a code: all of a byte where the dot takes bytes as unsigned. */

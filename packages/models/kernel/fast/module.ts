@@ -2,7 +2,7 @@
 // The engine `fast` of @kv/models. Rebuild: `node scripts/build-kernel.mjs`. Pointers are byte offsets into the memory
 // that all threads share; there is no allocator: the caller places everything.
 
-export { eights, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
+export { eights, gather, packScratch, packedBytes, partBytes, rowsScratch, tokenScratch } from "./attend";
 export { setWide } from "./forms";
 export { panelBytes } from "./kinds";
 export { SCRATCH, fewFloats, fewProduct, floatProduct, pack, quantise, row, rowProduct, rowsProduct } from "./products";

@@ -20,10 +20,11 @@ const FEW: i32 = 512;
 /**
  * Words of a command: code and its end, what addresses are counted from, rows, caches, angles, position, packed keys, where the
  * last queries of each layer go and how many, where the weights' sums go, and their stride. Where each row has caches of its
- * own: bytes from a row's to the next row's, the last word of which is the row's position.
+ * own: bytes from a row's to the next row's, the last word of which is the row's position. What is summed of blocks, as
+ * `attendRows` reads it.
  */
 let PC: usize = 0, STOP: usize = 0, PLACE: usize = 0, OWN: usize = 0, M: i32 = 0, CACHES: usize = 0, COS: usize = 0, SIN: usize = 0, POSITION: u32 = 0, PACKED: usize = 0,
-  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, APART: usize = 0;
+  QUERIES_AT: usize = 0, WINDOW: usize = 0, SHARES: usize = 0, STRIDE: usize = 0, APART: usize = 0, SUMS: usize = 0;
 /** Rows of an operation that are this thread's. */
 let FROM: usize = 0, TO: usize = 0;
 
@@ -101,7 +102,7 @@ function bend(x: usize, out: usize, width: usize): void {
 
 /** Where a layer's sums of weights go; 0 for nowhere. */
 function sharesOf(layer: usize, heads: usize): usize {
-  return SHARES ? SHARES + layer * 4 * heads * STRIDE : 0;
+  return SHARES ? SHARES + layer * (SUMS ? load<u32>(SUMS) : 1) * 4 * heads * STRIDE : 0;
 }
 
 /** A row's caches of a layer, and its position. */
@@ -215,7 +216,7 @@ function run(): void {
         PC += 28;
         break;
       case ATTEND:
-        attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE);
+        attendRows(<bool>w(14), CACHES + w(1), w(2), w(3), w(4), <usize>M, at(5), w(6), real(7), real(8), <u32>w(9), POSITION, PACKED, at(10), w(11), at(12), sharesOf(w(13), w(2)), STRIDE, SUMS);
         PC += 60;
         break;
       case TOKENS:
@@ -256,6 +257,7 @@ function obey(): bool {
   SHARES = word(13);
   STRIDE = word(14);
   APART = word(15);
+  SUMS = word(16);
   run();
   barrier();
   return true;

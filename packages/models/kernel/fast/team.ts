@@ -1,10 +1,10 @@
 // @ts-nocheck: AssemblyScript, not TypeScript
 // Threads that run the same code over one memory: thread 0 commands, the others serve; barriers and claims of work.
 //
-// The control block, 64 bytes a line: number of the command | its words | arrivals | number of the barrier | sleepers |
+// The control block, 64 bytes a line: number of the command | its words, two lines | arrivals | number of the barrier | sleepers |
 // claims of each thread.
 
-const COMMAND: usize = 0, WORDS: usize = 64, ARRIVED: usize = 128, TURN: usize = 192, SLEEPERS: usize = 256, CLAIMS: usize = 320;
+const COMMAND: usize = 0, WORDS: usize = 64, ARRIVED: usize = 192, TURN: usize = 256, SLEEPERS: usize = 320, CLAIMS: usize = 384;
 
 let CONTROL: usize = 0;
 /** This thread, and how many there are. */

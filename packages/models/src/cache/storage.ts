@@ -38,11 +38,12 @@ function createStorage(heads: number, headDim: number, capacity: number, rebased
 export interface Store {
   /** Storage of numbers that nobody has written yet. */
   create(heads: number, headDim: number, capacity: number, rebased: boolean): Storage;
+  /** Slots (ascending) of each head at the front of room for `capacity`, no more than there was; `from` itself if as many. */
+  pack(from: Storage, kept: readonly Uint32Array[], capacity: number): Storage;
+  /** Whether storage that `pack` gives lies where `from` lay. */
+  readonly inPlace: boolean;
   release(storage: Storage): void;
 }
-
-/** Arrays of this process, which its garbage collector gives back. */
-export const hostStore: Store = { create: createStorage, release() {} };
 
 /** Packs the slots in use, or, with `back`, fills storage from packed ones. */
 export function packSlots(storage: Storage, lengths: Uint32Array, packed: Slots, back = false): void {
@@ -77,23 +78,41 @@ export function copySlots(from: Storage, to: Storage, lengths: Uint32Array): voi
   }
 }
 
-/** Moves the slots (ascending) of one head to its front, run by run. */
-export function compactSlots(
-  { capacity, headDim: d, keys, values, positions, rotations }: Storage,
-  g: number,
-  slots: Uint32Array,
-): void {
-  const base = g * capacity;
-  for (let to = 0; to < slots.length; ) {
-    const first = slots[to];
-    let run = 1;
-    while (to + run < slots.length && slots[to + run] === first + run) run++;
-    if (first !== to) {
-      keys.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
-      values.copyWithin((base + to) * d, (base + first) * d, (base + first + run) * d);
-      for (let i = 0; i < run; i++) positions[base + to + i] = positions[base + first + i];
-      if (rotations) for (let i = 0; i < run; i++) rotations[base + to + i] = rotations[base + first + i];
+/** Moves slots (ascending) of each head to the front of its room in `to`, which may be `from` itself, run by run. */
+function moveSlots(from: Storage, to: Storage, kept: readonly Uint32Array[]): void {
+  const { headDim: d } = from;
+  for (const [g, slots] of kept.entries()) {
+    const [base, start] = [g * from.capacity, g * to.capacity];
+    for (let at = 0; at < slots.length; ) {
+      const first = slots[at];
+      let run = 1;
+      while (at + run < slots.length && slots[at + run] === first + run) run++;
+      for (const [a, b] of [
+        [from.keys, to.keys],
+        [from.values, to.values],
+      ] as const)
+        b.set(a.subarray((base + first) * d, (base + first + run) * d), (start + at) * d);
+      at += run;
     }
-    to += run;
+    moveNumbers(from.positions, to.positions, base, start, slots);
+    if (from.rotations && to.rotations) moveNumbers(from.rotations, to.rotations, base, start, slots);
   }
 }
+
+/** The numbers of slots from `base` on, one behind the other from `start` on. */
+export function moveNumbers(from: Uint32Array, to: Uint32Array, base: number, start: number, slots: Uint32Array): void {
+  for (let i = 0; i < slots.length; i++) to[start + i] = from[base + slots[i]];
+}
+
+/** Arrays of this process, which its garbage collector gives back. */
+export const hostStore: Store = {
+  inPlace: false,
+  create: createStorage,
+  pack(from, kept, capacity) {
+    const { heads, headDim, rotations } = from,
+      to = capacity === from.capacity ? from : createStorage(heads, headDim, capacity, rotations !== undefined);
+    moveSlots(from, to, kept);
+    return to;
+  },
+  release() {},
+};

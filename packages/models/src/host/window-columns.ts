@@ -24,7 +24,8 @@ export class TakenColumns {
   }
 
   /**
-   * Room for `[heads, stride]` of every such signal whose queries are among the newest m, as attention is told of it.
+   * Room for `[heads, stride]` of every such signal whose queries are among the newest m, as attention is told of it:
+   * of those that `able` takes, and where `coming` of the m are not in the ring yet.
    */
   ask(
     { needs }: Compiled,
@@ -32,21 +33,32 @@ export class TakenColumns {
     m: number,
     heads: number,
     stride: number,
+    { coming = 0, able = () => true }: { readonly coming?: number; able?(of: WindowColumns['of']): boolean } = {},
   ): readonly WindowColumns[] {
     this.drop();
     this.#stride = stride;
     for (const signal of needs) {
       const w = windowOf(signal);
       if (w === 0 || signal.id === 'queries' || !ring || w > ring.window) continue;
-      const queries = ring.count(w);
-      if (queries > m) continue;
+      const queries = Math.min(w, ring.count(w) + coming),
+        of = statisticOf(signal);
+      if (queries > m || !able(of)) continue;
       const columns = new Float32Array(heads * stride);
-      this.#columns.set(signalKey(signal), { queries, of: statisticOf(signal), columns });
+      this.#columns.set(signalKey(signal), { queries, of, columns });
       this.#bytes += columns.byteLength;
     }
     this.#ledger.allocate('statistics', this.#bytes);
     this.#ledger.use('statistics', this.#bytes);
+    return this.asked;
+  }
+
+  /** What there is room for. */
+  get asked(): readonly WindowColumns[] {
     return [...this.#columns.values()];
+  }
+  /** Distance between rows. */
+  get stride(): number {
+    return this.#stride;
   }
 
   /** The signal, rows `stride` apart, where it was asked for. */

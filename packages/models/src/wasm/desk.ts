@@ -20,13 +20,14 @@ export class Desk {
   readonly #packed: Room;
   readonly queries: Room;
   readonly #shares: Room;
+  readonly #sums: Room;
 
   /** @param eight whether blocks attend in 8 bits */
   constructor(team: Team, eight: boolean) {
     [this.team, this.#eight] = [team, eight];
     this.work = new Workspace(team);
     [this.#angles, this.#caches, this.#packed] = [new Room(team), new Room(team), new Room(team)];
-    [this.queries, this.#shares] = [new Room(team), new Room(team)];
+    [this.queries, this.#shares, this.#sums] = [new Room(team), new Room(team), new Room(team)];
   }
 
   /** The words of a command that say where things are: what code shares and owns, angles, caches, packed keys. */
@@ -35,7 +36,7 @@ export class Desk {
     rows: number,
     { rotary, cos, sin }: Angles,
     caches: readonly LayerCache[],
-  ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart'> {
+  ): Omit<Command, 'position' | 'queries' | 'window' | 'shares' | 'stride' | 'apart' | 'sums'> {
     const { heap } = this.team,
       half = rows * (rotary / 2),
       angles = heap.floats(this.#angles.at(8 * half + 64), 2 * half);
@@ -58,6 +59,13 @@ export class Desk {
   shares(layers: number, heads: number, slots: number): Pick<Command, 'shares' | 'stride'> {
     const stride = 32 * Math.ceil((slots + 3) / 32);
     return { stride, shares: this.#shares.at(4 * layers * heads * stride) };
+  }
+
+  /** Where the words lie that say what sums count: from which row on, and what of a weight. */
+  sums(counted: readonly (readonly [since: number, kind: number])[]): number {
+    const at = this.#sums.at(4 + 8 * counted.length);
+    this.team.heap.words(at, 1 + 2 * counted.length).set([counted.length, ...counted.flat()]);
+    return at;
   }
 
   #describe(caches: readonly LayerCache[]): number {
@@ -87,7 +95,7 @@ export class Desk {
 
   free(): void {
     this.work.free();
-    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares]) room.free();
+    for (const room of [this.#angles, this.#caches, this.#packed, this.queries, this.#shares, this.#sums]) room.free();
   }
 }
 

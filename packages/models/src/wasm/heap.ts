@@ -7,7 +7,7 @@ const page = 65_536,
 /** What a module keeps for itself below. */
 const reserved = 1024;
 /** Places are multiples of a cache line. */
-const line = 64;
+export const line = 64;
 
 interface Range {
   at: number;

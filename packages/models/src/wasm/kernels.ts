@@ -62,6 +62,8 @@ export interface Kernels {
   /** Whether attention of blocks in 8 bits pays (1), and bytes of n slots of a KV head as it wants them. */
   eights(headDim: number): number;
   packedBytes(eight: number, headDim: number, slots: number): number;
+  /** Rows `slots`, n ascending words, of so many bytes: one behind the other to `to`, which may be where they lie. */
+  gather(from: number, to: number, bytes: number, slots: number, n: number): void;
   controlBytes(threads: number): number;
   join(control: number, me: number, threads: number, spins: number): void;
   spin(times: number): number;

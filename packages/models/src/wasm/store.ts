@@ -1,5 +1,6 @@
-import type { Storage, Store } from '../cache/storage.ts';
-import type { Heap } from './heap.ts';
+import { hostStore, moveNumbers, type Storage, type Store } from '../cache/storage.ts';
+import { line } from './heap.ts';
+import type { Team } from './team.ts';
 
 /** A range of a heap. */
 interface Range {
@@ -11,7 +12,7 @@ interface Range {
  * Caches in a heap, where its threads read and write them; keys, values and positions one behind the other. Storage that
  * nobody released is given back when its keys are collected.
  */
-export function heapStore(heap: Heap): Store {
+export function heapStore({ heap, kernels }: Pick<Team, 'heap' | 'kernels'>): Store {
   const held = new Map<number, Range>();
   const release = (at: number): void => {
     const range = held.get(at);
@@ -20,31 +21,87 @@ export function heapStore(heap: Heap): Store {
     heap.free(range.at, range.bytes);
   };
   const lost = new FinalizationRegistry(release);
-  return {
-    create(heads, headDim, capacity, rebased) {
-      const slots = heads * capacity,
-        size = 4 * slots * headDim,
-        bytes = 2 * size + 4 * slots;
-      const at = slots === 0 ? 0 : heap.allocate(bytes),
-        keys = heap.floats(at, slots * headDim);
-      if (slots > 0) {
-        held.set(at, { at, bytes });
-        lost.register(keys, at, keys);
+  /** Storage at a place that is its own. */
+  const lay = (at: number, heads: number, headDim: number, capacity: number, rebased: boolean): Storage => {
+    const slots = heads * capacity,
+      size = 4 * slots * headDim,
+      keys = heap.floats(at, slots * headDim);
+    if (slots > 0) {
+      held.set(at, { at, bytes: bytesOf(heads, headDim, capacity) });
+      lost.register(keys, at, keys);
+    }
+    return {
+      heads,
+      headDim,
+      capacity,
+      keys,
+      values: heap.floats(at + size, slots * headDim),
+      positions: heap.words(at + 2 * size, slots),
+      ...(rebased && { rotations: new Uint32Array(slots) }),
+    };
+  };
+  const move = (from: Storage, to: Storage, kept: readonly Uint32Array[]): void => {
+    const bytes = 4 * Math.max(0, ...kept.map(({ length }) => length)),
+      places = heap.allocate(bytes);
+    // keys of all heads before values, and those before positions: where storage shrinks they move down
+    for (const [a, b, width] of [
+      [from.keys, to.keys, from.headDim],
+      [from.values, to.values, from.headDim],
+      [from.positions, to.positions, 1],
+    ] as const)
+      for (const [g, slots] of kept.entries()) {
+        heap.words(places, slots.length).set(slots);
+        kernels.gather(
+          a.byteOffset + 4 * width * g * from.capacity,
+          b.byteOffset + 4 * width * g * to.capacity,
+          4 * width,
+          places,
+          slots.length,
+        );
       }
-      return {
+    for (const [g, slots] of kept.entries())
+      if (from.rotations && to.rotations)
+        moveNumbers(from.rotations, to.rotations, g * from.capacity, g * to.capacity, slots);
+    heap.free(places, bytes);
+  };
+  const give = ({ keys }: Storage): void => {
+    if (keys.length === 0) return;
+    lost.unregister(keys);
+    release(keys.byteOffset);
+  };
+  return {
+    inPlace: true,
+    create: (heads, headDim, capacity, rebased) =>
+      lay(
+        heads * capacity === 0 ? 0 : heap.allocate(bytesOf(heads, headDim, capacity)),
         heads,
         headDim,
         capacity,
-        keys,
-        values: heap.floats(at + size, slots * headDim),
-        positions: heap.words(at + 2 * size, slots),
-        ...(rebased && { rotations: new Uint32Array(slots) }),
-      };
-    },
-    release({ keys }: Storage) {
-      if (keys.length === 0) return;
+        rebased,
+      ),
+    pack(from, kept, capacity) {
+      const { heads, headDim, keys, rotations } = from,
+        at = keys.byteOffset,
+        before = bytesOf(heads, headDim, from.capacity),
+        after = bytesOf(heads, headDim, capacity);
+      if (capacity === from.capacity) {
+        move(from, from, kept);
+        return from;
+      }
+      if (capacity === 0) {
+        give(from);
+        return hostStore.create(heads, headDim, 0, rotations !== undefined);
+      }
       lost.unregister(keys);
-      release(keys.byteOffset);
+      const to = lay(at, heads, headDim, capacity, rotations !== undefined);
+      move(from, to, kept);
+      if (after < before) heap.free(at + after, before - after);
+      return to;
     },
+    release: give,
   };
 }
+
+/** Whole lines of a heap. */
+const bytesOf = (heads: number, headDim: number, capacity: number): number =>
+  line * Math.ceil((4 * heads * capacity * (2 * headDim + 1)) / line);

@@ -26,6 +26,8 @@ export interface Command {
   readonly stride: number;
   /** Bytes from a row's caches to the next row's, where each row has its own; their last word is its position. */
   readonly apart: number;
+  /** What sums of weights of blocks count: how many there are, then each one's first row and kind. */
+  readonly sums: number;
 }
 
 /** What the other threads run, in Node and in browsers. */
@@ -104,12 +106,12 @@ export class Team {
   /** Runs code with all threads, and returns when it is done. */
   call(command: Command): void {
     const { code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed } = command,
-      { queries, window, shares, stride, apart } = command;
+      { queries, window, shares, stride, apart, sums } = command;
     this.heap
-      .words(this.#control + 64, 16)
+      .words(this.#control + 64, 17)
       .set([
         ...[code, end, shared, own, ownBytes, rows, caches, cos, sin, position, packed],
-        ...[queries, window, shares, stride, apart],
+        ...[queries, window, shares, stride, apart, sums],
       ]);
     this.kernels.call();
   }

@@ -29,7 +29,7 @@ interface Rider {
   fail(cause: unknown): void;
 }
 
-type TokenOptions = Pick<PassOptions, 'phase' | 'signal' | 'rows'>;
+type TokenOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'eventFollows'>;
 /** A pass of one sequence. */
 type Alone = (memory: Remembering, ids: readonly number[], options: TokenOptions) => Promise<Float32Array[]>;
 
@@ -194,7 +194,7 @@ export class Together {
       queries = window === 0 ? 0 : desk.queries.at(4 * all * m * H * d),
       { shares, stride } = counted ? desk.shares(all * m, H, slots) : { shares: 0, stride: 0 };
     this.#team.call({
-      ...{ ...command, queries, window, shares, stride, position: 0 },
+      ...{ ...command, queries, window, shares, stride, sums: 0, position: 0 },
       code: lines.starts[from],
       end: head ? lines.end : lines.starts[to],
     });

@@ -1,4 +1,5 @@
 import type { Decoder } from '../decoder/decoder.ts';
+import { addColumns, type WindowColumns } from '../attention.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
 import type { PassOptions } from '../host/pass.ts';
 import type { Store } from '../cache/storage.ts';
@@ -54,7 +55,7 @@ export class Whole {
   /** @param exact attention of blocks stays f32, as that of a token always does */
   constructor(team: Team, decoder: Decoder<WasmRunnable>, exact: boolean) {
     [this.team, this.#decoder, this.#placing] = [team, decoder, new Placing(team, false)];
-    this.store = heapStore(team.heap);
+    this.store = heapStore(team);
     const { layers, queryHeads, kvHeads, headDim, attention } = decoder.config,
       { scale, softcap, windows } = attention;
     const eight = !exact && team.kernels.eights(headDim) !== 0;
@@ -83,13 +84,17 @@ export class Whole {
   async pass(
     memory: Remembering,
     ids: readonly number[],
-    { rows, afterLayer, ...options }: Pick<PassOptions, 'phase' | 'signal' | 'rows' | 'afterLayer'>,
+    { rows, afterLayer, course, eventFollows, ...options }: WholeOptions,
   ): Promise<Float32Array[]> {
     const count = Math.min(rows, ids.length),
       positions = Uint32Array.from(ids, (_, i) => memory.length + i),
       desk = this.#desks.pop() ?? new Desk(this.team, this.#eight);
     for (const id of ids) memory.text.push(id);
-    const run = new Run(this.#decoder, desk, memory, positions, this.#pace, () => memory.between(options));
+    const run = new Run(this.#decoder, desk, memory, positions, this.#pace, {
+      between: () => memory.between(options),
+      // an event is asked for what it reads of the last queries, which a token's code counts as weights alone
+      ...((eventFollows || afterLayer) && { follows: course.policy, weights: ids.length === 1 && !afterLayer }),
+    });
     try {
       const all = this.#shapes.length;
       const free = (layer: number): void => {
@@ -205,7 +210,21 @@ export class Whole {
 }
 
 /** Of a command that shows nobody what attention saw. */
-const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0 };
+const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0 };
+
+/** What kernel/fast/attend.ts makes of weights. */
+const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
+
+type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayer' | 'eventFollows'>;
+
+/** What a pass minds beside its tokens. */
+interface Minds {
+  /** Ends it between layers. */
+  between(): Promise<void>;
+  /** The policy of an event that follows, which reads of the last queries the `weights` of a token, or any statistic. */
+  readonly follows?: PassOptions['course']['policy'];
+  readonly weights?: boolean;
+}
 
 /** One pass of one memory. */
 class Run {
@@ -215,7 +234,7 @@ class Run {
   readonly #team: Team;
   readonly #positions: Uint32Array;
   readonly #pace: { one: number; tile: number };
-  readonly #between: () => Promise<void>;
+  readonly #minds: Minds;
   #turn: number = performance.now();
 
   constructor(
@@ -224,26 +243,38 @@ class Run {
     memory: Remembering,
     positions: Uint32Array,
     pace: { one: number; tile: number },
-    between: () => Promise<void>,
+    minds: Minds,
   ) {
     [this.#decoder, this.desk, this.memory, this.#positions, this.#pace] = [decoder, desk, memory, positions, pace];
-    this.#between = between;
+    this.#minds = minds;
     this.#team = desk.team;
   }
 
   /** Makes room in the caches of layers [from, to) for all that passes. */
   open(from: number, to: number): void {
-    for (const { cache, block } of this.memory.layers.slice(from, to)) {
-      cache.room(this.#positions.length);
+    const { follows, weights = false } = this.#minds,
+      m = this.#positions.length,
+      layers = this.memory.layers.slice(from, to);
+    for (const { cache, block, ring, taken } of layers) {
+      cache.room(m);
       block?.fill(0);
+      taken.drop();
+      if (follows)
+        taken.ask(follows, ring, m, this.#decoder.config.queryHeads, cache.length + m, {
+          coming: m,
+          able: (of) => !weights || of === undefined || of === 'max',
+        });
     }
+    // one code is for all layers, of which some may have seen fewer queries
+    if (layers.some(({ taken: { asked } }) => !alikeWindows(asked, layers[0].taken.asked)))
+      for (const { taken } of layers) taken.drop();
   }
 
   /** m rows from row `at` of the pass on, which lie where the first of these layers reads them, through layers [from, to). */
   async layers(lines: Lines, from: number, to: number, at: number, m: number, head = false): Promise<void> {
     const kind = m === 1 ? 'one' : 'tile';
     for (let l = from; l < to; ) {
-      await this.#between();
+      await this.#minds.between();
       const left = to - l,
         some = alike(this.#decoder.config.ropes, l, Math.min(left, Math.max(1, Math.floor(turn / this.#pace[kind])))),
         last = some === left,
@@ -270,37 +301,60 @@ class Run {
     const left = this.#positions.length - at - m,
       widest = Math.max(0, ...layers.map(({ ring }) => ring?.window ?? 0)),
       window = left >= widest ? 0 : Math.min(m, widest),
-      counted = layers.some(({ accumulated, block }) => accumulated || block);
+      counted = layers.some(({ accumulated, block }) => accumulated || block),
+      asked = layers[0].taken.asked,
+      windows = asked.map(({ queries }, i) => ({ i, since: this.#positions.length - queries - at })),
+      // those that look at some of these rows
+      some = windows.filter(({ since }) => since < m),
+      token = lines.layout.rows === 1,
+      sums: (readonly [since: number, kind: number])[] = [
+        ...(counted || (token && some.length > 0) ? [[0, kinds.sum] as const] : []),
+        ...(token ? [] : some.map(({ i, since }) => [Math.max(0, since), kinds[asked[i].of ?? 'sum']] as const)),
+      ];
     const command = desk.command(
       lines,
       m,
       angles,
       memory.layers.map(({ cache }) => cache),
     );
-    for (const { cache, taken } of layers) {
+    for (const { cache } of layers) {
       cache.extend(positions, memory.shift);
-      taken.drop();
       memory.mostSlots = Math.max(memory.mostSlots, cache.length);
     }
     const slots = Math.max(...layers.map(({ cache }) => cache.length)),
       queries = window === 0 ? 0 : desk.queries.at(4 * memory.layers.length * window * H * d),
-      shares = counted ? desk.shares(memory.layers.length, H, slots) : nowhere;
+      shares = sums.length > 0 ? desk.shares(memory.layers.length * sums.length, H, slots) : nowhere;
     this.#team.call({
       ...{ ...command, ...nowhere, ...shares, queries, window },
+      sums: sums.length > 0 ? desk.sums(sums) : 0,
       code: lines.starts[from],
       end: head ? lines.end : lines.starts[to],
       position: positions[0],
     });
     for (let l = from; l < to; l++) {
       for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l] = count[l] + m;
-      remember(this.#team.heap, layers[l - from], config, positions, memory.shift, {
+      const layer = layers[l - from],
+        first = shares.shares + 4 * l * sums.length * H * shares.stride;
+      remember(this.#team.heap, layer, config, positions, memory.shift, {
         queries: queries + 4 * l * window * H * d,
         window,
-        shares: shares.shares + 4 * l * H * shares.stride,
+        shares: first,
         stride: shares.stride,
       });
+      for (const [k, { i }] of some.entries()) {
+        const set = token ? 0 : k + Number(counted),
+          { of, columns } = layer.taken.asked[i],
+          to = { stride: layer.taken.stride, [of === 'max' ? 'columnMax' : 'columnSum']: columns };
+        for (let h = 0; h < H; h++) {
+          const from = this.#team.heap.floats(first + 4 * (set * H + h) * shares.stride, layer.cache.length);
+          addColumns(to, H, h, from, from);
+        }
+      }
     }
     memory.counters.fused += layers.length;
-    if (counted) memory.counters.statistics += layers.length;
+    if (sums.length > 0) memory.counters.statistics += layers.length;
   }
 }
+
+const alikeWindows = (a: readonly WindowColumns[], b: readonly WindowColumns[]): boolean =>
+  a.length === b.length && a.every(({ queries, of }, i) => queries === b[i].queries && of === b[i].of);

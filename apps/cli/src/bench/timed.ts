@@ -1,0 +1,17 @@
+import { generate } from '@kv/models';
+import type { Generated, Model } from '@kv/models';
+import { speedOf, type Speed } from './measured.ts';
+
+/** Reads a prompt and generates `steps` tokens behind the first, which ends the prefill. @throws once it is aborted */
+export async function timed(
+  model: Model,
+  ids: readonly number[],
+  { steps, block, signal }: { readonly steps: number; readonly block: number; readonly signal: AbortSignal },
+): Promise<Speed & Pick<Generated, 'report'>> {
+  const start = performance.now(),
+    at: number[] = [],
+    generation = generate(model, { ids, block, maxNewTokens: steps + 1, signal });
+  for await (const _ of generation) at.push(performance.now());
+  signal.throwIfAborted();
+  return { ...speedOf(ids.length, start, at), report: (await generation).report };
+}
