@@ -52,7 +52,9 @@ for (const name of readdirSync(join(app, 'guides'))) pages.set(`apps/docs/guides
 for (const folder of packageFolders().map((path) => relative(root, path)))
   if (folder !== '' && existsSync(join(root, folder, 'README.md')))
     pages.set(`${folder}/README.md`, `${folder}/index.md`);
-cpSync(join(root, 'docs/kept.svg'), join(generated, 'public/docs/kept.svg'), { recursive: true });
+for (const picture of ['kept', 'architecture'])
+  cpSync(join(root, `docs/${picture}.svg`), join(generated, `public/docs/${picture}.svg`), { recursive: true });
+cpSync(join(root, 'apps/playground/public/icon.svg'), join(generated, 'public/icon.svg'));
 // a README's text is also for npm, where only names of packages lead anywhere
 const places = new Map([
   ...pages,

@@ -2,7 +2,8 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { declared } from '../lib/declared.mjs';
-import { piecePackages } from '../lib/manifests.mjs';
+import { architecture } from '../lib/architecture.mjs';
+import { piecePackages, published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
 import { examples, runExample } from '../lib/readme.mjs';
 import { readmes, refreshed } from '../lib/readme-tables.mjs';
@@ -22,6 +23,11 @@ describe.each(pieces)('the README of $name', ({ folder }) => {
       for (const [, said = ''] of code.matchAll(/\/\/ => (.*)$/gm)) expect(printed).toContain(said);
     }
   });
+});
+
+test('docs/architecture.svg draws what manifests say; if not, run `npm run architecture`', () => {
+  const drawn = architecture(published().filter(({ folder }) => !folder.endsWith('/zz-trial')));
+  expect(readFileSync(join(root, 'docs/architecture.svg'), 'utf8')).toBe(drawn);
 });
 
 describe('tables in READMEs', () => {

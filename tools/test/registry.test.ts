@@ -1,29 +1,23 @@
 import { execFile } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { dirname, join, relative } from 'node:path';
 import { promisify } from 'node:util';
 import { transformSync } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { runServer } from 'verdaccio';
 import { packageFolders } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
+import { startRegistry } from './registry.ts';
+import type { TestRegistry } from './registry.ts';
 
 const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-registry-'));
-const env = {
-  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
-  npm_config_cache: join(folder, 'cache'),
-  YARN_CACHE_FOLDER: join(folder, 'yarn-cache'),
-};
-let server: Server, npmrc: string;
+let registry: TestRegistry, env: NodeJS.ProcessEnv;
 
 /** A project of a user, empty but for where its registry is. */
 function project(): string {
   const at = mkdtempSync(join(folder, 'project-'));
-  writeFileSync(join(at, '.npmrc'), npmrc);
+  registry.use(at);
   writeFileSync(join(at, 'package.json'), '{ "name": "user", "private": true, "type": "module" }\n');
   return at;
 }
@@ -64,7 +58,7 @@ async function publish(
     JSON.stringify({ ...manifest, version, ...(core && { dependencies: { '@kv/core': core } }) }),
   );
   edit?.(file);
-  writeFileSync(file('.npmrc'), npmrc);
+  registry.use(join(at, 'package'));
   await exec('npm', ['publish', '--tag', `of-${version.replaceAll('.', '-')}`], { cwd: join(at, 'package'), env });
 }
 /** A core whose pieces speak protocol 2. */
@@ -77,16 +71,8 @@ function otherProtocol(file: (path: string) => string): void {
 
 /** A registry on the loopback that knows nothing but what is published to it. */
 beforeAll(async () => {
-  server = await runServer({
-    self_path: folder,
-    storage: join(folder, 'storage'),
-    uplinks: {},
-    packages: { '**': { access: '$all', publish: '$all' } },
-    log: { type: 'stdout', format: 'pretty', level: 'fatal' },
-  } as never);
-  await new Promise<void>((listening) => void server.listen(0, '127.0.0.1', listening));
-  const { port } = server.address() as AddressInfo;
-  npmrc = `registry=http://127.0.0.1:${port}/\n//127.0.0.1:${port}/:_authToken=anyone\n`;
+  registry = await startRegistry(folder);
+  env = { ...registry.env, YARN_CACHE_FOLDER: join(folder, 'yarn-cache') };
   await publish('@kv/core', '1.0.0');
   await publish('@kv/core', '1.1.0');
   await publish('@kv/core', '2.0.0', { edit: otherProtocol });
@@ -97,8 +83,8 @@ beforeAll(async () => {
 });
 
 afterAll(async () => {
-  await new Promise((closed) => server.close(closed));
-  rmSync(folder, { recursive: true });
+  await registry.stop();
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
 /** Where each version of core lies in a project that npm installed. */

@@ -1,5 +1,7 @@
 import { stripVTControlCharacters } from 'node:util';
 import { plain } from './plain.ts';
+import { lineWidth } from './terminal.ts';
+import type { Stream } from './terminal.ts';
 
 /** A cell without what moves a cursor, but with the colours and weights that tables have. */
 const uncontrolled = (cell: string): string =>
@@ -40,23 +42,65 @@ const stacked = (cells: readonly (readonly string[])[]): readonly (readonly stri
     cells.map((lines) => lines[line] ?? ''),
   );
 
+/** Characters of a text column below which it is not narrowed. */
+const NARROW = 12;
+
 /**
- * The same within `most` characters, where that can be: titles stand with a word a line, then the first column in lines
- * of what is left, then columns closer together.
+ * The same within `most` characters: titles stand with a word a line, then text columns in lines of their own, the widest
+ * first, then columns closer together; where that is still too wide, each row as lines of a title and a cell.
  */
 export function fitted(rows: readonly (readonly string[])[], right: ReadonlySet<number>, most: number): string {
   const whole = columns(rows, right),
-    [head = [], ...body] = rows;
+    [head = [], ...body] = rows.map((row) => row.map(uncontrolled));
   if (widest(whole) <= most) return whole;
-  const titles = stacked(head.map((title) => wrap(uncontrolled(title), 1 + Math.max(...title.split(' ').map(width)))));
-  const others = widest(columns([...titles, ...body].map(([, ...cells]) => ['', ...cells])));
-  const gap = others + 12 > most ? ' ' : '  ',
-    first = Math.max(12, most - others + (gap === ' ' ? head.length - 1 : 0));
-  const named = body.flatMap(([name = '', ...cells]) =>
-    stacked([wrap(uncontrolled(name).replace(/([,|∘])(?=\S)/g, '$1 '), first), ...cells.map((cell) => [cell])]),
-  );
-  return columns([...titles, ...named], right, gap);
+  const titles = head.map((title) => Math.max(...stripVTControlCharacters(title).split(' ').map(width))),
+    natural = titles.map((title, c) => Math.max(title, ...body.map((row) => width(row[c] ?? '')))),
+    least = natural.map((all, c) => (right.has(c) ? all : Math.max(titles[c], Math.min(all, NARROW))));
+  for (const gap of ['  ', ' ']) {
+    const widths = narrowed(natural, least, most - gap.length * (head.length - 1));
+    if (!widths) continue;
+    const lines = [
+      ...stacked(head.map((title, c) => cellLines(title, titles[c]))),
+      ...body.flatMap((row) => stacked(row.map((cell, c) => cellLines(cell, widths[c])))),
+    ];
+    return columns(lines, right, gap);
+  }
+  return body
+    .map(([name = '', ...cells]) =>
+      [
+        ...cellLines(name, most),
+        ...cells.flatMap((cell, c) =>
+          (cell === '' ? [] : cellLines(`${head[c + 1]}: ${cell}`, most - 2)).map((line) => `  ${line}`),
+        ),
+      ].join('\n'),
+    )
+    .join('\n');
 }
+/** Widths that add up to `room`, taken from the widest columns; nothing where there is too little. */
+function narrowed(natural: readonly number[], least: readonly number[], room: number): readonly number[] | undefined {
+  const widths = [...natural];
+  for (let over = natural.reduce((a, b) => a + b, 0) - room; over > 0; over--) {
+    const spare = widths.map((most, c) => (most > least[c] ? most : 0)),
+      widestOf = spare.indexOf(Math.max(...spare));
+    if (spare[widestOf] === 0) return undefined;
+    widths[widestOf]--;
+  }
+  return widths;
+}
+/** A cell in lines of a column, each in its colour; lists and compositions also break behind their commas and signs. */
+function cellLines(cell: string, most: number): readonly string[] {
+  if (width(cell) <= most) return [cell];
+  const [, tint = '', end = ''] = /^(\x1b\[\d+m).*(\x1b\[\d+m)$/.exec(cell) ?? [],
+    lines = wrap(stripVTControlCharacters(cell).replace(/([,|∘])(?=\S)/g, '$1 '), most);
+  return lines.map((line) => `${tint}${line}${end}`);
+}
+
+/** A table for a stream: within the lines of a terminal, whole where it goes elsewhere. */
+export const tableOn = (
+  stream: Stream,
+  rows: readonly (readonly string[])[],
+  right: ReadonlySet<number> = new Set(),
+): string => (stream.isTTY ? fitted(rows, right, lineWidth(stream)) : columns(rows, right));
 
 /** Words in lines of at most `most` characters; a longer word is cut. */
 export function wrap(text: string, most: number): readonly string[] {

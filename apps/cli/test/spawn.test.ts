@@ -141,19 +141,19 @@ describe.runIf(built)('the built kv', () => {
     const first = await kv(args, cwd, () => lines() > 6);
     expect([first.code, first.stdout]).toEqual([130, '']);
     expect(first.stderr).toMatch(
-      /stopped after \d+ of 64 jobs, which are in \.kv\/needle-\w+\.jsonl; the same command continues/,
+      /stopped after \d+ of 60 jobs, which are in \.kv\/needle-\w+\.jsonl; the same command continues/,
     );
     const kept = lines();
     expect(kept).toBeGreaterThan(6);
     const second = await kv(args, cwd);
     expect(second.code, second.stderr).toBe(0);
-    expect(second.stderr).toContain(`${kept - 1} of 64 jobs are done`);
+    expect(second.stderr).toContain(`${kept - 1} of 60 jobs are done`);
     expect(second.stdout).toMatch(/streaming +50% +0 % +0-6 %/);
     const report = /report: (.*)/.exec(second.stdout)![1];
     expect(readFileSync(join(cwd, report), 'utf8')).toContain('Which policy still finds the needle?');
     const third = await kv(args, cwd);
     expect(third.stderr).toContain('all results are in');
-    expect(lines()).toBe(65);
+    expect(lines()).toBe(61);
   }, 120_000);
   it('gives its threads the folder of a model that it downloads', async () => {
     const cwd = folder(),

@@ -9,6 +9,7 @@ export default defineConfig({
   title: 'kv',
   description: 'KV-cache retention as an algebra: compose, prove, run and compare policies.',
   lang: 'en',
+  head: [['link', { rel: 'icon', type: 'image/svg+xml', href: '/icon.svg' }]],
   srcDir: '.generated',
   outDir: 'dist',
   cleanUrls: false,

@@ -6,7 +6,7 @@ export { serve, threads } from './jobs/thread.ts';
 export { checkWritable, writeWhole } from './jobs/whole-file.ts';
 export { bytesText, modeTitles, needleColumns, needleLegend } from './needle/columns.ts';
 export { needleReport } from './needle/report/report.ts';
-export type { AloneResult, Answer, Example, NeedleResult, PromptResult } from './needle/results.ts';
+export type { Answer, Example, NeedleResult } from './needle/results.ts';
 export { needleDefaults } from './needle/settings.ts';
 export type { Form, Mode, NeedleJob, NeedleOptions, NeedleSettings, Way } from './needle/settings.ts';
 export type { Accuracy, NeedleRow } from './needle/summary.ts';

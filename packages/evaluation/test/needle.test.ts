@@ -1,21 +1,22 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SHAPE, writeTinyModel } from '@kv/model-testing';
-import { loadModel } from '@kv/models';
-import { heldOutBook, sentencesOf } from '@kv/tasks';
+import { compile } from '@kv/core/engine';
+import { loadModel, Sequence } from '@kv/models';
+import { parsePolicy } from '@kv/policies';
+import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runPool } from '../src/jobs/pool.ts';
 import type { Runner } from '../src/jobs/pool.ts';
 import { digest, openStore } from '../src/jobs/store.ts';
 import { needleReport } from '../src/needle/report/report.ts';
-import { isAlone } from '../src/needle/results.ts';
-import type { NeedleResult, PromptResult } from '../src/needle/results.ts';
-import { runJob } from '../src/needle/run-job.ts';
+import type { NeedleResult } from '../src/needle/results.ts';
+import { promptOf, runJob } from '../src/needle/run-job.ts';
 import type { NeedleBench } from '../src/needle/run-job.ts';
 import { jobsOf, waysOf } from '../src/needle/settings.ts';
 import type { Keeps, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
 import { summarise } from '../src/needle/summary.ts';
-import { retained } from '../src/sequences.ts';
+import { greedy, retained } from '../src/sequences.ts';
 import { folder } from './folder.ts';
 
 const settings: NeedleSettings = {
@@ -36,7 +37,7 @@ const settings: NeedleSettings = {
 };
 const keeps = (evicts: boolean): Keeps => ({ evicts, floor: () => 0 });
 const ways = waysOf(settings, [keeps(false), keeps(true), keeps(true)]),
-  jobs = jobsOf(settings, ways);
+  jobs = jobsOf(settings);
 const never = new AbortController().signal;
 let bench: NeedleBench, results: NeedleResult[];
 
@@ -44,7 +45,6 @@ const here = (bench: NeedleBench): Runner<NeedleJob, NeedleResult> => ({
   run: (job) => runJob(bench, job),
   stop: async () => {},
 });
-const prompts = (): PromptResult[] => results.filter((result): result is PromptResult => !isAlone(result));
 
 beforeAll(async () => {
   bench = {
@@ -59,18 +59,11 @@ beforeAll(async () => {
 describe('an experiment', () => {
   it('asks every prompt in every way, full once a mode', () => {
     expect(ways).toHaveLength(2 * (1 + 2 * 2));
-    expect(prompts()).toHaveLength(4);
-    for (const { outcomes } of prompts()) expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
-    expect(results.filter(isAlone)).toHaveLength(ways.length);
-  });
-  it('answers every prompt before it runs a way alone for its memory', () => {
-    expect(jobs.map(({ alone }) => alone === undefined)).toEqual([
-      ...Array.from({ length: 4 }, () => true),
-      ...ways.map(() => false),
-    ]);
+    expect(results).toHaveLength(4);
+    for (const { outcomes } of results) expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
   });
   it('keeps the whole value under full, and under streaming where it is recent, not where it is early', () => {
-    for (const { outcomes, depth } of prompts())
+    for (const { outcomes, depth } of results)
       for (const { way, retained } of outcomes) {
         const { policy, budget } = ways[way];
         if (policy === 0) expect(retained).toBe(1);
@@ -79,18 +72,42 @@ describe('an experiment', () => {
           expect(retained, `streaming ${budget} at ${depth}`).toBe(1);
       }
   });
-  it('holds less while answering from a cut cache, and never more than at its peak', () => {
-    const alone = results.filter(isAlone);
-    for (const { way, mean, peak } of alone) {
-      expect(mean).toBeLessThanOrEqual(peak);
-      if (ways[way].budget !== undefined)
-        expect(mean).toBeLessThan(
-          0.7 * alone.find((other) => ways[other.way].mode === ways[way].mode && ways[other.way].policy === 0)!.mean,
-        );
+  it('prices each way as much as a run of it by itself holds, from the prefill that all share', async () => {
+    const policies = [
+        'full',
+        'streaming',
+        'h2o',
+        'snapkv(window=16)',
+        'tova',
+        'pyramidal(window=16)',
+        'dynamickv',
+        'compactor',
+      ],
+      priced = { ...settings, policies, budgets: ['25%'] as const },
+      read = policies.map((text) => parsePolicy(text)),
+      all = waysOf(priced, read.map(compile)),
+      job = jobs.find(({ id }) => id === 'prompt/0.8/1')!,
+      { outcomes } = await runJob({ ...bench, settings: priced }, job);
+    expect(outcomes).toHaveLength(all.length);
+    const prompt = promptOf(bench.model, priced, bench.sentences, job);
+    for (const { way, mean, peak } of outcomes) {
+      const { policy, budget, mode } = all[way],
+        alone = new Sequence(bench.model);
+      await alone.prefill(mode === 'aware' ? [...prompt.documentIds, ...prompt.questionIds] : prompt.documentIds, {
+        policy: read[policy],
+        budget,
+        forget: true,
+      });
+      if (mode === 'agnostic') await alone.append(prompt.questionIds);
+      await greedy(alone, answerRules.cued);
+      const { meanDecode, live, peak: most } = alone.bytes();
+      expect(mean / (meanDecode || live), `${policies[policy]}, ${mode}, mean`).toBeCloseTo(1, 2);
+      expect(peak / most, `${policies[policy]}, ${mode}, peak`).toBeCloseTo(1, 2);
+      alone.destroy();
     }
   });
   it('draws anew for every trial', () => {
-    const [a, b] = [0, 1].map((trial) => prompts().find((result) => result.trial === trial && result.depth === 0.2)!);
+    const [a, b] = [0, 1].map((trial) => results.find((result) => result.trial === trial && result.depth === 0.2)!);
     expect(a.value).not.toBe(b.value);
     expect(a.value).toMatch(/^[A-Z0-9]{8}$/);
     expect(b.value).toMatch(/^\d{7}$/);
@@ -98,14 +115,14 @@ describe('an experiment', () => {
   it('gives the same prompts and answers again', async () => {
     const job = jobs.find(({ id }) => id === 'prompt/0.8/1')!;
     const answers = (result: NeedleResult): unknown =>
-      (result as PromptResult).outcomes.map(({ answer, hit, retained }) => [answer, hit, retained]);
+      result.outcomes.map(({ answer, hit, retained }) => [answer, hit, retained]);
     expect(answers(await runJob(bench, job))).toEqual(answers(results.find(({ id }) => id === job.id)!));
   });
   it('lets a free answer go on until 32 tokens or the end of the turn, a cued one until 12 or its stop', async () => {
     const job = jobs.find(({ id }) => id === 'prompt/0.8/1')!,
       free = { ...bench, settings: { ...settings, asking: 'free' as const } };
     const tokens = async (of: NeedleBench): Promise<readonly number[]> =>
-      ((await runJob(of, job)) as PromptResult).outcomes.map((outcome) => outcome.tokens);
+      (await runJob(of, job)).outcomes.map((outcome) => outcome.tokens);
     expect(await tokens(free)).toEqual(ways.map(() => 32));
     expect(Math.max(...(await tokens(bench)))).toBeLessThanOrEqual(12);
     const { model } = bench,
@@ -203,7 +220,7 @@ describe('a pool', () => {
     return () => ({
       run: async (job: NeedleJob) => {
         if (++n === at) throw new Error(`no ${job.id}`);
-        return { id: job.id, way: 0, mean: 1, peak: 1 };
+        return { id: job.id, depth: 0, trial: 0, value: '', outcomes: [] };
       },
       stop: async () => {},
     });
@@ -234,11 +251,11 @@ describe('a pool', () => {
 describe('what is printed', () => {
   /** Right answers where the value was kept: the tiny model itself says nothing. */
   const told = (): NeedleResult[] =>
-    results.map((result) =>
-      isAlone(result)
-        ? result
-        : { ...result, outcomes: result.outcomes.map((outcome) => ({ ...outcome, hit: outcome.retained === 1 })) },
-    );
+    results.map((result) => ({
+      ...result,
+      outcomes: result.outcomes.map((outcome) => ({ ...outcome, hit: outcome.retained === 1 })),
+    }));
+
   const rows = (): ReturnType<typeof summarise> => summarise(settings, ways, [...told(), ...told().slice(0, 3)]);
   it('counts every prompt once, by depth too', () => {
     const streaming = rows().find(({ way }) => way.policy === 1 && way.budget === '50%' && way.mode === 'aware')!;
@@ -255,7 +272,7 @@ describe('what is printed', () => {
     expect(html.match(/<table class="panel"/g)).toHaveLength(2 * 3);
     expect(html.match(/<td title="\d of \d right/g)).toHaveLength(ways.length * settings.depths.length);
     expect(html.split('id="numbers"')[1].match(/<tr><th scope="row">/g)).toHaveLength(ways.length);
-    const { example, value } = prompts().find((result) => result.example)!;
+    const { example, value } = results.find((result) => result.example)!;
     const shown = [...html.matchAll(/<span data-t="\d+"(?: class="value")?>(.*?)<\/span>/g)]
       .map(([, text]) => text)
       .join('')

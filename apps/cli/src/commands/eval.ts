@@ -14,10 +14,10 @@ import type { CellResult, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { columns } from '../columns.ts';
+import { tableOn } from '../columns.ts';
 import { plain } from '../plain.ts';
 import { reporter } from '../redact.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Stream, Terminal } from '../terminal.ts';
 
 interface Flags {
   readonly csv?: string;
@@ -66,7 +66,7 @@ export const evalCommand = (terminal: Terminal): Command =>
             return read === undefined ? sample : { ...sample, answer: report.text(sample.answer, read) };
           });
         }
-        stdout.write(`${sweepText(rows)}\n`);
+        stdout.write(`${sweepText(rows, stdout)}\n`);
         if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
         if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson({ format: 1, rows, samples }), plain(json));
       }),
@@ -76,7 +76,7 @@ export const evalCommand = (terminal: Terminal): Command =>
 
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 
-function sweepText(rows: readonly SweepRow[]): string {
+function sweepText(rows: readonly SweepRow[], stdout: Stream): string {
   const head = [
     'model',
     'task',
@@ -103,5 +103,5 @@ function sweepText(rows: readonly SweepRow[]): string {
     String(row.samples),
     percent(row.shortfall),
   ]);
-  return columns([head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]));
+  return tableOn(stdout, [head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]));
 }

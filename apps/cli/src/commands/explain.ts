@@ -5,8 +5,9 @@ import { openCheckpoint } from '@kv/models/engine';
 import type { Budget, ModelConfig } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { countText, wrapped } from '../columns.ts';
-import { deviceRows, deviceTable } from '../explain/device-table.ts';
+import { countText, fitted, wrapped } from '../columns.ts';
+import { deviceCells, deviceRows, deviceTable } from '../explain/device-table.ts';
+import type { DeviceRow } from '../explain/device-table.ts';
 import { predict } from '../explain/predict.ts';
 import type { Prediction } from '../explain/predict.ts';
 import { SHAPES } from '../explain/shapes.ts';
@@ -15,7 +16,7 @@ import { checkpointPath, MODEL_HELP, resolveModel } from '../model-source.ts';
 import { budget, oneOf, whole } from '../option-values.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { lineWidth } from '../terminal.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Stream, Terminal } from '../terminal.ts';
 
 interface ExplainOptions {
   readonly model: string;
@@ -48,7 +49,9 @@ export const explainCommand = (terminal: Terminal): Command =>
           slots = slotsOf(options.budget, options.length);
         if (policy === 'all') {
           const rows = deviceRows(config, options.length, slots);
-          terminal.stdout.write(options.json ? `${JSON.stringify(rows)}\n` : `${deviceTable(rows, config.layers)}\n`);
+          terminal.stdout.write(
+            `${options.json ? JSON.stringify(rows) : allText(rows, config.layers, terminal.stdout)}\n`,
+          );
           return;
         }
         const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
@@ -61,6 +64,13 @@ export const explainCommand = (terminal: Terminal): Command =>
     ['kv explain h2o --length 4096 --budget 25%', 'what h2o reads, keeps and costs'],
     ['kv explain all --shape llama-3.2-1b', 'every policy on a GPU, without a model'],
   );
+
+/** On a terminal within its lines, elsewhere in Markdown. */
+function allText(rows: readonly DeviceRow[], layers: number, stdout: Stream): string {
+  if (!stdout.isTTY) return deviceTable(rows, layers);
+  const [head, ...body] = deviceCells(rows, layers);
+  return fitted([head.map(pc.dim), ...body], new Set([2, 3, 4, 5, 6]), lineWidth(stdout));
+}
 
 async function configOf(model: string, terminal: Terminal): Promise<ModelConfig> {
   const { config, close } = await openCheckpoint(checkpointPath(await resolveModel(model, terminal)), {

@@ -16,14 +16,14 @@ import {
 import type { Paper, PlanName, Study, Verdict } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { columns } from '../columns.ts';
+import { tableOn } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
 import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Stream, Terminal } from '../terminal.ts';
 
 interface Flags {
   readonly model: string;
@@ -92,7 +92,7 @@ export const papersCommand = (terminal: Terminal): Command => {
       study = await paperStudy(subject, plan, { ...asked, n, seed, ...namingOf(terminal) }),
       ran = await run(study, path, machine, fresh, terminal);
     if (!ran) return;
-    stdout.write(`${studyText(ran.result)}\n`);
+    stdout.write(`${studyText(ran.result, stdout)}\n`);
     if (flags.out === undefined) return;
     const files = written(ran.result, commandOf(flags), name === usual ? '' : `-${name}`, resolve(cwd, flags.out));
     stdout.write(`results: ${files.map((file) => relative(cwd, file)).join(', ')}\n`);
@@ -114,12 +114,16 @@ const TINTS: Readonly<Record<Verdict, (text: string) => string>> = {
 };
 
 /** The study for a terminal. */
-export function studyText({ outcomes, excused, label }: Study): string {
+function studyText({ outcomes, excused, label }: Study, stdout: Stream): string {
   const rows = outcomes.map((outcome) => {
     const cells = [outcome.row.id, ...outcomeCells(outcome)];
     return cells.with(-1, TINTS[outcome.verdict](outcome.verdict));
   });
-  const lines = columns([['row', 'promise', 'measured: better by', 'n', 'verdict'].map(pc.dim), ...rows], new Set([3])),
+  const lines = tableOn(
+      stdout,
+      [['row', 'promise', 'measured: better by', 'n', 'verdict'].map(pc.dim), ...rows],
+      new Set([3]),
+    ),
     without = excused.map(({ id, excuse }) => `${id}: ${excuse}`).join('\n');
   return `${label === undefined ? '' : `${pc.yellow(label)}\n`}${lines}${without === '' ? '' : `\n\n${pc.dim(`not run\n${without}`)}`}`;
 }

@@ -16,9 +16,9 @@ import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { columns } from '../columns.ts';
+import { tableOn } from '../columns.ts';
 import { plain } from '../plain.ts';
-import type { Terminal } from '../terminal.ts';
+import type { Stream, Terminal } from '../terminal.ts';
 
 interface Flags {
   readonly ids?: string;
@@ -53,7 +53,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
         asked = ids === undefined ? protocol.dev : tuningIds(readIds(...at(ids)), protocol, plain(ids)),
         found = await probe(protocol, asked, await bedOf(protocol, command), ledgerOf(protocol));
       if (asJson) print(found);
-      else stdout.write(probeText(found));
+      else stdout.write(probeText(found, stdout));
     });
 
   const confirming = onMachine(new Command('confirm'))
@@ -67,7 +67,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       if (found.look > 1)
         stderr.write(`confirm: look ${found.look} at these ids, which ${relative(cwd, ledger.path)} remembers\n`);
       if (asJson) print(found);
-      else stdout.write(confirmText(found));
+      else stdout.write(confirmText(found, stdout));
     });
 
   const deciding = new Command('branch')
@@ -122,8 +122,8 @@ export const protocolCommand = (terminal: Terminal): Command => {
 };
 
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(2)}`;
-const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  columns([head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)));
+const table = (on: Stream, head: readonly string[], rows: readonly (readonly string[])[]): string =>
+  tableOn(on, [head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)));
 const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): readonly string[] => [
   `${(100 * accuracy).toFixed(1)} %`,
   `${(100 * unparsed).toFixed(1)} %`,
@@ -132,7 +132,7 @@ const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): rea
 ];
 const ARM = ['right', 'unparsed', 'mean slots', 'peak'] as const;
 
-function probeText({ ids, lambda, gains, cells }: ProbeOutcome): string {
+function probeText({ ids, lambda, gains, cells }: ProbeOutcome, stdout: Stream): string {
   const rows = cells.flatMap(({ model, budget, base, arms }) => [
     [plain(model), String(budget), 'base', ...armCells(base), ''],
     ...arms.map((arm) => [
@@ -144,10 +144,10 @@ function probeText({ ids, lambda, gains, cells }: ProbeOutcome): string {
     ]),
   ]);
   const means = gains.map(({ lambda: at, gain }) => `${at}: ${points(gain)}`).join(', ');
-  return `${table(['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${ids} ids: ${means}\nlambda: ${lambda}\n`;
+  return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${ids} ids: ${means}\nlambda: ${lambda}\n`;
 }
 
-function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome): string {
+function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome, stdout: Stream): string {
   const rows = cells.flatMap(({ model, budget, base, candidate, matched, difference, low, high, p, bonferroni }) => [
     [plain(model), String(budget), 'base', ...armCells(base), '', '', '', ''],
     [
@@ -161,7 +161,7 @@ function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${table(['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n`;
+  return `${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n`;
 }
 
 const branchText = ({

@@ -58,16 +58,39 @@ export const deviceRows = (config: ModelConfig, length: number, budget: number):
 
 const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`;
 
-/** The rows as a table in Markdown. */
-export function deviceTable(rows: readonly DeviceRow[], layers: number): string {
-  const line = ({ name, kind, device: { score, select, compact, shares, sums } }: DeviceRow): string => {
+/** Titles, and a row of cells a policy. */
+export const deviceCells = (rows: readonly DeviceRow[], layers: number): readonly (readonly string[])[] => [
+  [
+    'policy',
+    'looks at',
+    'dispatches a layer',
+    'MiB: score + select + compact',
+    "of prefill's bytes",
+    'of its operations',
+    'of its time',
+    'rows of running sums',
+    'of the bytes of keys and values: waiting, at once',
+  ],
+  ...rows.map(({ name, kind, device: { score, select, compact, shares, sums } }) => {
     const { dispatches, bytes } = together(score, select, compact),
       mib = (x: number): string => (x / 2 ** 20).toFixed(0);
-    return `| ${name} | ${kind} | ${(dispatches / layers).toFixed(0)} | ${[score, select, compact].map((x) => mib(x.bytes)).join(' + ')} = ${mib(bytes)} | ${percent(shares.bytes)} | ${percent(shares.operations)} | ${percent(shares.time)} | ${sums ? `${sums.rows} | ${percent(sums.waits)}, ${percent(sums.follows)}` : '|'} |`;
-  };
-  return [
-    "| policy | looks at | dispatches a layer | MiB: score + select + compact | of prefill's bytes | of its operations | of its time | rows of running sums | of the bytes of keys and values: waiting, at once |",
-    '| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
-    ...rows.map(line),
-  ].join('\n');
+    return [
+      name,
+      kind,
+      (dispatches / layers).toFixed(0),
+      `${[score, select, compact].map((x) => mib(x.bytes)).join(' + ')} = ${mib(bytes)}`,
+      percent(shares.bytes),
+      percent(shares.operations),
+      percent(shares.time),
+      ...(sums ? [String(sums.rows), `${percent(sums.waits)}, ${percent(sums.follows)}`] : ['', '']),
+    ];
+  }),
+];
+
+/** The same as a table in Markdown. */
+export function deviceTable(rows: readonly DeviceRow[], layers: number): string {
+  const [head, ...body] = deviceCells(rows, layers);
+  return [head, head.map(() => '---'), ...body]
+    .map((cells) => `| ${cells.join(' | ')} |`.replaceAll('  ', ' '))
+    .join('\n');
 }

@@ -31,7 +31,7 @@ export const needleColumns: readonly (readonly [title: string, cell: (row: Needl
 
 /** What the columns say. */
 export const needleLegend = `value kept: layers and KV heads that still hold every token of the value, mean over prompts; somewhere: prompts where at least one does.
-cache: bytes of keys, values, positions and what the policy remembers, of one run by itself: mean while answering, and peak.
+cache: bytes of keys, values, positions and what the policy remembers: mean while answering, over prompts, and peak, with what its event reads of a prompt that passes layer by layer.
 tokens/s: against the full cache on the same prompts.`;
 
 /** 12,345,678 bytes as 11.8 MiB. */

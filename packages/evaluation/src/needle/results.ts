@@ -9,10 +9,13 @@ export interface Answer {
   /** Tokens generated, and milliseconds they took. */
   readonly tokens: number;
   readonly ms: number;
+  /** Bytes of the cache and of what the policy remembers: mean while answering, and the most that such a run holds. */
+  readonly mean: number;
+  readonly peak: number;
 }
 
 /** One prompt in all ways. */
-export interface PromptResult {
+export interface NeedleResult {
   readonly id: string;
   readonly depth: number;
   readonly trial: number;
@@ -20,17 +23,6 @@ export interface PromptResult {
   readonly outcomes: readonly Answer[];
   readonly example?: Example;
 }
-
-/** One way by itself on one prompt: bytes of its cache and of what its policy remembers. */
-export interface AloneResult {
-  readonly id: string;
-  readonly way: number;
-  /** While answering. */
-  readonly mean: number;
-  readonly peak: number;
-}
-export type NeedleResult = PromptResult | AloneResult;
-export const isAlone = (result: NeedleResult): result is AloneResult => 'peak' in result;
 
 /** The text of one prompt and, for each way, how many layers and KV heads kept each token. */
 export interface Example {

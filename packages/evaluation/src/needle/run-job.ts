@@ -1,5 +1,6 @@
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
+import type { Compiled } from '@kv/core/engine';
 import { Sequence } from '@kv/models';
 import { answerRules, needle } from '@kv/tasks';
 import type { Needle } from '@kv/tasks';
@@ -7,28 +8,15 @@ import { policyOf } from '../policies.ts';
 import { greedy, retained, using } from '../sequences.ts';
 import type { Kept } from '../sequences.ts';
 import type { Bench, Subject } from '../subject.ts';
-import type { AloneResult, Answer, NeedleResult, PromptResult } from './results.ts';
+import { peakOf } from './peak.ts';
+import type { Answer, NeedleResult } from './results.ts';
 import { waysOf } from './settings.ts';
-import type { Mode, NeedleJob, NeedleSettings, Way } from './settings.ts';
+import type { Mode, NeedleJob, NeedleSettings } from './settings.ts';
 
 /** What a job needs that all jobs share. */
 export interface NeedleBench extends Bench {
   readonly settings: NeedleSettings;
   readonly sentences: readonly string[];
-}
-
-/** Runs one job; policies that draw at random draw anew for every trial. */
-export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<NeedleResult> {
-  const { settings, names, model, sentences } = bench;
-  const policies = await Promise.all(settings.policies.map((text) => policyOf(text, names, job.trial)));
-  const ways = waysOf(
-    settings,
-    policies.map((policy) => compile(policy)),
-  );
-  const prompt = promptOf(model, settings, sentences, job);
-  return job.alone === undefined
-    ? runPrompt(bench, job, prompt, policies, ways)
-    : runAlone(bench, job.id, job.alone, prompt, policies, ways[job.alone]);
 }
 
 export const promptOf = (
@@ -51,14 +39,17 @@ export const promptOf = (
 const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly number[] =>
   mode === 'aware' ? [...documentIds, ...questionIds] : documentIds;
 
-/** One prefill a mode; every way evicts a fork of it. */
-async function runPrompt(
-  { model, settings }: NeedleBench,
-  { id, depth, trial, example }: NeedleJob,
-  prompt: Needle,
-  policies: readonly Policy[],
-  ways: readonly Way[],
-): Promise<PromptResult> {
+/**
+ * Runs one job: one prefill a mode, and every way evicts, answers and is priced on a fork of it. Policies that draw at
+ * random draw anew for every trial.
+ */
+export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<NeedleResult> {
+  const { settings, names, model, sentences } = bench,
+    { id, depth, trial, example } = job,
+    policies = await Promise.all(settings.policies.map((text) => policyOf(text, names, trial))),
+    compiled = policies.map((policy) => compile(policy)),
+    ways = waysOf(settings, compiled),
+    prompt = promptOf(model, settings, sentences, job);
   const { document, question, documentIds, questionIds, offsets, valueTokens, value } = prompt,
     { layers, kvHeads } = model.config,
     outcomes: Answer[] = [],
@@ -70,10 +61,11 @@ async function runPrompt(
         if (asked === mode && forced === undefined)
           await using(whole.fork(), async (fork) => {
             await fork.evict(policies[policy], budget ?? '100%');
-            const held = retained(fork.kept(), valueTokens);
+            const held = retained(fork.kept(), valueTokens),
+              peak = peakOfFork(whole, fork, compiled[policy]);
             if (mode === 'agnostic') await fork.append(questionIds);
             if (example) kept[way] = countsOf(fork.kept(), documentIds.length + questionIds.length);
-            outcomes.push({ way, ...(await answer(fork, prompt, settings)), retained: held });
+            outcomes.push({ way, ...(await answer(fork, prompt, settings)), retained: held, ...bytesOf(fork, peak) });
           });
     });
   const spans = model.tokenizer.encode(question, { special: false }).offsets;
@@ -101,6 +93,8 @@ async function answer(
   { value }: Needle,
   { asking }: NeedleSettings,
 ): Promise<Pick<Answer, 'answer' | 'hit' | 'tokens' | 'ms'>> {
+  // what only events read, of all policies, is let go, as `kv run` does
+  if ((sequence.policy.hooks('cadence')[0]?.every ?? 0) === 0) sequence.settle();
   const rule = answerRules[asking],
     started = performance.now();
   const { text, tokens } = await greedy(sequence, rule);
@@ -108,25 +102,19 @@ async function answer(
   return { answer: text, hit: rule.right(text, value), tokens: tokens.length, ms };
 }
 
-/**
- * A run that evicts layer by layer as its prompt passes, as `kv run` does: forks of a shared prefill hold what other
- * policies want remembered.
- */
-const runAlone = (
-  { model, settings }: NeedleBench,
-  id: string,
-  way: number,
-  prompt: Needle,
-  policies: readonly Policy[],
-  { policy, budget, mode }: Way,
-): Promise<AloneResult> =>
-  using(new Sequence(model), async (sequence) => {
-    await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy], budget });
-    if (mode === 'agnostic') await sequence.append(prompt.questionIds);
-    await answer(sequence, prompt, settings);
-    const { meanDecode, live, peak } = sequence.bytes();
-    return { id, way, mean: meanDecode || live, peak };
-  });
+const slotsOf = (sequence: Sequence): number[][] => sequence.kept().map((heads) => heads.map(({ length }) => length));
+
+/** @see peakOf */
+function peakOfFork(whole: Sequence, fork: Sequence, policy: Compiled): number {
+  const slots = slotsOf(whole),
+    slotBytes = whole.ledger.entry('cache').live / slots.flat().reduce((a, b) => a + b, 0);
+  return peakOf(policy, whole.model.config, whole.length, { whole: slots, cut: slotsOf(fork), slotBytes });
+}
+/** Mean while answering, and the most at any time; a longer answer may have come to more than the prompt did. */
+function bytesOf(fork: Sequence, peak: number): Pick<Answer, 'mean' | 'peak'> {
+  const { meanDecode, live } = fork.bytes();
+  return { mean: meanDecode || live, peak: Math.max(peak, live) };
+}
 
 /** How many rows hold each position, a byte each, base64. */
 function countsOf(kept: Kept, length: number): string {

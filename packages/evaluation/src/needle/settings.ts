@@ -107,29 +107,21 @@ export const waysOf = (
     }),
   );
 
-/** One prompt in all ways, or one way by itself on one prompt, for its memory. */
+/** One prompt in all ways. */
 export interface NeedleJob {
   readonly id: string;
   readonly depth: number;
   readonly trial: number;
-  /** Run only this way, without sharing its prefill. */
-  readonly alone?: number;
   /** Record what every way kept. */
   readonly example?: true;
 }
 
-/**
- * Jobs in an order in which the first ones already answer: the example, one depth after another, and at last every way
- * alone, for its memory.
- */
-export function jobsOf({ depths, prompts }: NeedleSettings, ways: readonly Way[]): readonly NeedleJob[] {
+/** Jobs in an order in which the first ones already answer: the example, then one depth after another. */
+export function jobsOf({ depths, prompts }: NeedleSettings): readonly NeedleJob[] {
   const middle = depths[Math.floor(depths.length / 2)];
   const all = Array.from({ length: prompts }, (_, trial) =>
     depths.map((depth): NeedleJob => ({ id: `prompt/${depth}/${trial}`, depth, trial })),
   ).flat();
   const example: NeedleJob = { id: `prompt/${middle}/0`, depth: middle, trial: 0, example: true };
-  const alone = ways.flatMap(({ forced }, way): readonly NeedleJob[] =>
-    forced === undefined ? [{ id: `alone/${way}`, depth: middle, trial: 0, alone: way }] : [],
-  );
-  return [example, ...all.filter(({ id }) => id !== example.id), ...alone];
+  return [example, ...all.filter(({ id }) => id !== example.id)];
 }

@@ -1,8 +1,7 @@
 import { wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { mean, sum } from '../numbers.ts';
-import { isAlone } from './results.ts';
-import type { Answer, NeedleResult, PromptResult } from './results.ts';
+import type { Answer, NeedleResult } from './results.ts';
 import type { NeedleSettings, Way } from './settings.ts';
 
 /** Right answers of some prompts. */
@@ -25,7 +24,7 @@ export interface NeedleRow {
   readonly retained: number;
   /** Share of prompts whose whole value is still in some layer and KV head. */
   readonly somewhere: number;
-  /** Bytes of a run by itself: mean while answering, and the most it ever held. */
+  /** Bytes: mean while answering, and the most on any prompt; nothing where nothing was asked. */
   readonly memory: { readonly mean: number; readonly peak: number } | undefined;
   /** Tokens a second against the full cache on the same prompts. */
   readonly speed: number | undefined;
@@ -46,10 +45,8 @@ export function summarise(
   results: readonly NeedleResult[],
 ): readonly NeedleRow[] {
   const once = [...new Map(results.map((result) => [result.id, result])).values()];
-  const prompts = once.filter((result): result is PromptResult => !isAlone(result));
-  const memory = new Map(once.filter(isAlone).map(({ way, mean, peak }) => [way, { mean, peak }]));
   const of = (way: number, depth?: number): readonly Answer[] =>
-    prompts
+    once
       .filter((result) => depth === undefined || result.depth === depth)
       .flatMap(({ outcomes }) => outcomes.filter((outcome) => outcome.way === way));
   return ways.map((way, index): NeedleRow => {
@@ -63,7 +60,10 @@ export function summarise(
       byDepth: depths.map((depth) => accuracy(of(index, depth))),
       retained: mean(answers.map(({ retained }) => retained)) || 0,
       somewhere: mean(answers.map(({ retained }) => Number(retained > 0))) || 0,
-      memory: memory.get(index),
+      memory:
+        answers.length === 0
+          ? undefined
+          : { mean: mean(answers.map((one) => one.mean)), peak: Math.max(...answers.map(({ peak }) => peak)) },
       speed: Number.isFinite(speed) ? speed : undefined,
     };
   });

@@ -55,7 +55,7 @@ export async function needleTable(
       `expected at most ${most}, so that prompt and answer fit the context of ${name}, got ${tokens}`,
     );
   const ways = waysOf(settings, compiled),
-    jobs = jobsOf(settings, ways);
+    jobs = jobsOf(settings);
   checkFits(ways, compiled, tokens);
   try {
     promptOf({ tokenizer }, settings, sentencesOf(await heldOutBook()), jobs[0]);
@@ -65,7 +65,8 @@ export async function needleTable(
   return {
     // free answers have files of another name: older ones of the plain name hold what was right by another rule
     name: asking === 'free' ? 'needle-free' : 'needle',
-    settings,
+    // files of an older kv have runs by themselves for bytes
+    settings: { ...settings, bytes: 'of forks' },
     work: { kind: 'needle', settings },
     left: (results) => {
       const known = new Set(results.map(({ id }) => id));

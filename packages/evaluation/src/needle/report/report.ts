@@ -1,6 +1,4 @@
 import { createHash } from 'node:crypto';
-import { isAlone } from '../results.ts';
-import type { PromptResult } from '../results.ts';
 import type { Mode, NeedleSettings } from '../settings.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml } from './escape.ts';
@@ -19,9 +17,8 @@ const policy = `default-src 'none'; script-src ${allowed(script)}; style-src ${a
 /** The report as one HTML file without external resources. */
 export function needleReport(table: NeedleTable): string {
   const { settings, results } = table;
-  const prompts = results.filter((result): result is PromptResult => !isAlone(result)),
-    shown = prompts.find(({ example }) => example),
-    minutes = prompts.flatMap(({ outcomes }) => outcomes).reduce((sum, { ms }) => sum + ms, 0) / 60_000;
+  const shown = results.find(({ example }) => example),
+    minutes = results.flatMap(({ outcomes }) => outcomes).reduce((sum, { ms }) => sum + ms, 0) / 60_000;
   return `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

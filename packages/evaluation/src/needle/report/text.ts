@@ -1,10 +1,10 @@
 import { modeTitles } from '../columns.ts';
-import type { Example, PromptResult } from '../results.ts';
+import type { Example, NeedleResult } from '../results.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml, inlineJson } from './escape.ts';
 
 /** One text, every token shaded by how many layers and heads kept it, with selectors of policy, budget and mode. */
-export function keptText({ settings, ways }: NeedleTable, { value, outcomes }: PromptResult, example: Example): string {
+export function keptText({ settings, ways }: NeedleTable, { value, outcomes }: NeedleResult, example: Example): string {
   const { rows, kept, valueTokens } = example;
   const answers = ways
     .map((_, way) => outcomes.find((outcome) => outcome.way === way))
