@@ -170,6 +170,15 @@ describe('what uses a model goes on using it', () => {
     expect(kept).toBeInstanceOf(model.constructor);
   });
 
+  test('a model whose policy has a session of its own may be disposed of', async () => {
+    const made = await exported(),
+      options = { ...SETTINGS, policy: policy('snapkv', { window: 8 }), source: made.folder },
+      kept = await withPolicy(made.model, options),
+      tokens = await generated(kept, inputsOf(made), { max_new_tokens: 6 });
+    await made.model.dispose();
+    expect(await generated(kept, inputsOf(made), { max_new_tokens: 6 })).toEqual(tokens);
+  });
+
   test('several stand on one model, at the same time', async () => {
     const under = ['streaming', 'knorm', 'lagkv'].map((name) => policy(name)),
       models = await Promise.all(under.map((p) => withPolicy(plain.model, { policy: p, ...SETTINGS }))),
