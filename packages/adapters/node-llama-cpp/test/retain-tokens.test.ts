@@ -202,6 +202,10 @@ test('what it cannot do is one sentence', async () => {
     [{ policy: streaming, budget: 254 }, 'budget: must leave room in a context of 256 tokens, got 254'],
   ] as const)
     await expect(retainTokens(sequence, options)).rejects.toThrow(sentence);
+  for (const other of [undefined, sequence.context])
+    await expect(retainTokens(other as never, { policy: streaming, budget: 6 })).rejects.toThrow(
+      'retainTokens: expected a sequence of a context, got something without contextTokens',
+    );
   expect(textOf(sequence)).toBe('ABCDEFGHIJKLMNOP');
 });
 

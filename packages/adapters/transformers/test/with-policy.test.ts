@@ -327,6 +327,17 @@ describe('refused before the first token, in one sentence', () => {
     expect((error as Error).message.split('\n')).toHaveLength(1);
   });
 
+  test('what is no model and no tokenizer', async () => {
+    const options = { policy: policy('knorm'), budget: 40 };
+    for (const other of [undefined, plain.tokenizer])
+      await expect(withPolicy(other as never, options)).rejects.toThrow(
+        'withPolicy: expected a model that transformers.js has loaded, got something without config and sessions',
+      );
+    await expect(withPolicy(plain.model, { ...options, tokenizer: {} as never })).rejects.toThrow(
+      'tokenizer: expected a tokenizer of transformers.js, got something without decode',
+    );
+  });
+
   test('more than one sequence, padding, no tokens', async () => {
     const kept = await withPolicy(plain.model, { policy: policy('knorm'), budget: 40 }),
       ones = (dims: number[], fill = 1n): Tensor =>
