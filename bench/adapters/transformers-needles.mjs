@@ -110,8 +110,8 @@ for (let seed = 0; seed < prompts && performance.now() < ends; seed++)
     console.log(seed, way, row.value, JSON.stringify(row.answer), row.seconds.toFixed(1));
   }
 
-const done = Array.from({ length: prompts }, (_, seed) => ways.map((way) => stored.get(key(way, seed)))).filter((rows) =>
-    rows.every(Boolean),
+const done = Array.from({ length: prompts }, (_, seed) => ways.map((way) => stored.get(key(way, seed)))).filter(
+    (rows) => rows.every(Boolean),
   ),
   n = done.length,
   share = (x) => `${(100 * x).toFixed(1)}`;

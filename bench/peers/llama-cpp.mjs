@@ -3,7 +3,7 @@
 //     [--tokens 512,1024 [--budget 512]] [--out peers]
 // --tokens takes these lengths for the four rows, with the full cache and, where --budget is given, with it too.
 // Turns stand --pause seconds apart, for a machine that others share.
-// FILE is any prose of 4,097 tokens, by default shared/data/text/tom-sawyer.txt beside the repository.
+// FILE is any prose of 4,097 tokens, by default the book of @kv/tasks.
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
 // by default). Needs the
 // packages built (npm run bench does it). Each engine lives in its own process, which sleeps while the other one works.
@@ -15,6 +15,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { heldOutBook } from '@kv/tasks';
 import { table } from './table.mjs';
 
 const version = '3.22.1';
@@ -40,10 +41,7 @@ if (values.budget !== undefined && values.tokens === undefined) throw new Error(
 const model = resolve(path),
   threads = Number(values.threads ?? availableParallelism()),
   turns = Number(values.turns);
-const text = readFileSync(
-  values.text ?? join(process.env.KV_SHARED ?? here('../../../shared'), 'data/text/tom-sawyer.txt'),
-  'utf8',
-).slice(0, 40_000);
+const text = (values.text === undefined ? await heldOutBook() : readFileSync(values.text, 'utf8')).slice(0, 40_000);
 
 /** The peer's folder, with it in. */
 function peerFolder() {

@@ -69,8 +69,10 @@ export async function retainTokens(
   return rangesWithout(stays, positions.length);
 }
 
-function expectPlain({ model: { fileInsights } }: LlamaContextSequence): void {
-  const { isRecurrent, isHybrid, swaSize } = fileInsights;
+function expectPlain(sequence: LlamaContextSequence): void {
+  if (!Array.isArray(sequence?.contextTokens))
+    throw new KvError('retainTokens', 'expected a sequence of a context, got something without contextTokens');
+  const { isRecurrent, isHybrid, swaSize } = sequence.model.fileInsights;
   if (isRecurrent || isHybrid || swaSize !== undefined)
     throw new KvError(
       'retainTokens',

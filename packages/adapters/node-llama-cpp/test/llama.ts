@@ -5,15 +5,21 @@ import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
 import type { LlamaContextOptions, LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
 import { afterAll } from 'vitest';
+import { writeHybridGguf } from './hybrid-gguf.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'kv-llama-'));
+export const folder = mkdtempSync(join(tmpdir(), 'kv-llama-'));
 // the process that ends gives the library's memory back: disposing of it sometimes does not come to an end
 afterAll(() => rmSync(folder, { recursive: true }));
 
 /** The embedded model in node-llama-cpp, on the processor that every machine has. */
-export async function embeddedLlama(): Promise<LlamaModel> {
+export const embeddedLlama = (): Promise<LlamaModel> => llamaOf(writeEmbeddedGguf(join(folder, 'embedded.gguf')));
+
+/** A small model with a layer that is not attention. */
+export const hybridLlama = (): Promise<LlamaModel> => llamaOf(writeHybridGguf(join(folder, 'hybrid.gguf')));
+
+export async function llamaOf(modelPath: string): Promise<LlamaModel> {
   const llama = await getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: LlamaLogLevel.error });
-  return llama.loadModel({ modelPath: writeEmbeddedGguf(join(folder, 'embedded.gguf')) });
+  return llama.loadModel({ modelPath });
 }
 
 export async function sequenceOf(

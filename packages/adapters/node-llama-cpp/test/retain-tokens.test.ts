@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import { compose, retain, scorer, state, tokens } from '@kv/core';
 import type { Policy } from '@kv/core';
@@ -8,7 +9,7 @@ import type { LlamaContextSequence, LlamaModel, Token } from 'node-llama-cpp';
 import { beforeAll, expect, test } from 'vitest';
 import { retainTokens } from '../src/index.ts';
 import { tokensOf } from '../src/tokens.ts';
-import { answered, embeddedLlama, sequenceOf, textOf } from './llama.ts';
+import { answered, embeddedLlama, hybridLlama, llamaOf, sequenceOf, textOf } from './llama.ts';
 
 let model: LlamaModel, plain: LlamaContextSequence;
 beforeAll(async () => {
@@ -201,7 +202,28 @@ test('what it cannot do is one sentence', async () => {
     [{ policy: streaming, budget: 254 }, 'budget: must leave room in a context of 256 tokens, got 254'],
   ] as const)
     await expect(retainTokens(sequence, options)).rejects.toThrow(sentence);
+  for (const other of [undefined, sequence.context])
+    await expect(retainTokens(other as never, { policy: streaming, budget: 6 })).rejects.toThrow(
+      'retainTokens: expected a sequence of a context, got something without contextTokens',
+    );
   expect(textOf(sequence)).toBe('ABCDEFGHIJKLMNOP');
+});
+
+test.each([
+  [
+    'windows',
+    () => llamaOf(fileURLToPath(new URL('../../../models/test/fixtures/gemma3/model.gguf', import.meta.url))),
+    'one that sees 8 tokens',
+  ],
+  ['a convolution', hybridLlama, 'one with recurrent layers'],
+])('a model with %s is refused, and holds what it held', async (_, load, kind) => {
+  const sequence = await sequenceOf(await load(), 256),
+    ids = [2, 3, 4, 5, 2, 3, 4, 5] as Token[];
+  await sequence.evaluateWithoutGeneratingNewTokens(ids);
+  await expect(retainTokens(sequence, { policy: streaming, budget: 4 })).rejects.toThrow(
+    `retainTokens: expected a model of plain attention, got ${kind}, whose erased tokens would cost a new evaluation`,
+  );
+  expect(sequence.contextTokens).toEqual(ids);
 });
 
 test('of every policy of the catalogue: kept ranges, or one sentence that names what it reads', async () => {

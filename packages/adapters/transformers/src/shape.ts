@@ -31,10 +31,12 @@ export interface Shape {
 }
 
 /** @throws KvError for a model that is no decoder with a cache of attention alone, or whose layers see windows. */
-export function shapeOf({ config, sessions }: Loaded): Shape {
+export function shapeOf({ config, sessions }: Partial<Loaded> = {}): Shape {
   const refuse = (want: string, got: string): never => {
     throw new KvError('withPolicy', `expected ${want}, got ${got}`);
   };
+  if (typeof config !== 'object' || typeof sessions !== 'object')
+    return refuse('a model that transformers.js has loaded', 'something without config and sessions');
   const kind = String(config.model_type ?? 'a model without model_type');
   if (config.is_encoder_decoder === true || sessions.decoder_model_merged)
     return refuse('a decoder-only model', `${kind}, an encoder-decoder or a model of several parts`);

@@ -88,6 +88,8 @@ export async function withPolicy<M extends object = PreTrainedModel>(
   for (const [name, n] of Object.entries({ block, cadence }))
     if (n !== undefined && !(Number.isInteger(n) && n > 0))
       throw new KvError(name, `must be a positive whole number of tokens, got ${n}`);
+  if (tokenizer !== undefined && typeof tokenizer?.decode !== 'function')
+    throw new KvError('tokenizer', 'expected a tokenizer of transformers.js, got something without decode');
   const inner = model as unknown as Inner,
     shape = shapeOf(inner),
     demands = demandsOf(policy, budget, shape, {

@@ -18,10 +18,16 @@ afterAll(() => {
   for (const folder of made) rmSync(folder, { recursive: true });
 });
 
-/** The embedded model as transformers.js loads it. */
-export async function exported(options: ExportOptions = {}, dtype: 'fp32' | 'q4' = 'fp32'): Promise<Exported> {
+/** An empty folder, which goes after the tests. */
+export function madeFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'kv-adapter-'));
   made.push(folder);
+  return folder;
+}
+
+/** The embedded model as transformers.js loads it. */
+export async function exported(options: ExportOptions = {}, dtype: 'fp32' | 'q4' = 'fp32'): Promise<Exported> {
+  const folder = madeFolder();
   await exportOnnx('embedded', folder, options);
   return {
     folder,

@@ -170,6 +170,15 @@ describe('what uses a model goes on using it', () => {
     expect(kept).toBeInstanceOf(model.constructor);
   });
 
+  test('a model whose policy has a session of its own may be disposed of', async () => {
+    const made = await exported(),
+      options = { ...SETTINGS, policy: policy('snapkv', { window: 8 }), source: made.folder },
+      kept = await withPolicy(made.model, options),
+      tokens = await generated(kept, inputsOf(made), { max_new_tokens: 6 });
+    await made.model.dispose();
+    expect(await generated(kept, inputsOf(made), { max_new_tokens: 6 })).toEqual(tokens);
+  });
+
   test('several stand on one model, at the same time', async () => {
     const under = ['streaming', 'knorm', 'lagkv'].map((name) => policy(name)),
       models = await Promise.all(under.map((p) => withPolicy(plain.model, { policy: p, ...SETTINGS }))),
@@ -316,6 +325,17 @@ describe('refused before the first token, in one sentence', () => {
     expect(error).toMatchObject({ name: 'KvError' });
     expect((error as Error).message).toContain(sentence);
     expect((error as Error).message.split('\n')).toHaveLength(1);
+  });
+
+  test('what is no model and no tokenizer', async () => {
+    const options = { policy: policy('knorm'), budget: 40 };
+    for (const other of [undefined, plain.tokenizer])
+      await expect(withPolicy(other as never, options)).rejects.toThrow(
+        'withPolicy: expected a model that transformers.js has loaded, got something without config and sessions',
+      );
+    await expect(withPolicy(plain.model, { ...options, tokenizer: {} as never })).rejects.toThrow(
+      'tokenizer: expected a tokenizer of transformers.js, got something without decode',
+    );
   });
 
   test('more than one sequence, padding, no tokens', async () => {

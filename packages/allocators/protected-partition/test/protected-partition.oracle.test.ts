@@ -130,3 +130,14 @@ test('the inner scorer brings its needs, hooks, checks and label', () => {
     'slots must be a whole number of slots of at least 0, got 1.5',
   );
 });
+
+test('what says that it only forces leaves budgets as they are', () => {
+  const says = (declared: { readonly forces?: boolean }): ScoreAllocator =>
+    allocatorBy('half', declared, ({ ops, budgets }) => ({ budgets: ops.map('floor', ops.mul(budgets, 0.5)) }))(
+      marks([1, 2, 3, 4]),
+    );
+  expect(run(says({}), [1, 2, 3, 4], 4)).toEqual([2, 3]);
+  expect(() => run(says({ forces: true }), [1, 2, 3, 4], 4)).toThrow(
+    'half, layer 0: expected budgets left as they are',
+  );
+});
