@@ -1,10 +1,18 @@
+import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
 import type { Output } from '@kv/models/engine';
-import { encodeArgmax } from '../operations.ts';
+import { encodeArgmax, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
 import type { DeviceState } from './device-state.ts';
+
+/** Of a pass whose logits nobody wants. */
+export const noOutput: Output = {
+  read: async () => [],
+  next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')),
+  release: () => {},
+};
 
 /**
  * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
@@ -17,14 +25,25 @@ export function outputOf(
       config: { vocab },
     },
   }: DeviceState,
-  { commands, read, end }: OpenScope,
+  scope: OpenScope,
   x: Tensor,
   count: number,
   step: number,
 ): Output {
   decoder.rows.head += count;
-  const [logits] = decoder.head.encode(commands, [x], count) as [Tensor],
-    newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
+  const [logits] = decoder.head.encode(scope.commands, [x], count) as [Tensor];
+  return outputAt({ ...logits, shape: [count, vocab] }, scope, { first: 0, count, step }, scope.end);
+}
+
+/** What may be asked of `count` rows of `logits [rows, vocab]` from row `first` on, until they are released. */
+export function outputAt(
+  logits: Tensor,
+  { commands, read }: OpenScope,
+  { first, count, step }: { readonly first: number; readonly count: number; readonly step: number },
+  release: () => void,
+): Output {
+  const [rows, vocab] = logits.shape,
+    newest = { ...rowsOf(logits, vocab), at: (first + count - 1) * vocab };
   const ask: NonNullable<Output['ask']> = (draw) => {
     const tensor = draw
         ? encodeSample(commands, newest, 1, {
@@ -42,9 +61,11 @@ export function outputOf(
     ask,
     next: async (draw) => ask(draw).id,
     async read() {
-      const { data } = (await read([logits]))[0];
+      const some = rows === count ? logits : commands.make([1, count, vocab]);
+      if (some !== logits) encodeSlots(commands, { ...logits, shape: [1, rows, vocab] }, some, count, first);
+      const { data } = (await read([some]))[0];
       return Array.from({ length: count }, (_, i) => (data as Float32Array).slice(i * vocab, (i + 1) * vocab));
     },
-    release: end,
+    release,
   };
 }
