@@ -7,8 +7,8 @@ import { readRows, type RowView } from './rows.ts';
 import type { DeviceMatrix } from './weights/device-matrix.ts';
 import { octetsOf } from './weights/repack.ts';
 
-/** Rows up to which weights are read once a row; beyond, tiles of 64 rows share them. */
-const FEW_ROWS = 8;
+/** Rows that come out as each does alone, over weights that are read once; beyond, tiles of 64 rows share them. */
+export const FEW_ROWS = 8;
 
 /** Records `residual + (x Wᵀ + bias)` of m rows to `out [m, outputs]`, one dispatch for each part of the weight. */
 export function encodeLinear(
@@ -26,7 +26,7 @@ export function encodeLinear(
     const few = m <= FEW_ROWS;
     dispatch(
       commands,
-      few ? matvec(form, whole, end) : matmul(form, whole, end, half),
+      few ? matvec(form, whole, end, 2 ** Math.ceil(Math.log2(Math.max(1, m)))) : matmul(form, whole, end, half),
       {
         x: readRows(x, m),
         weights,
@@ -47,7 +47,7 @@ export function encodeLinear(
         residual_at: residual?.at ?? 0,
         residual_stride: residual?.stride ?? 0,
       },
-      few ? m * Math.ceil(rows / MATVEC_OUTPUTS) : Math.ceil(m / MATMUL_TILE) * Math.ceil(rows / MATMUL_TILE),
+      few ? Math.ceil(rows / MATVEC_OUTPUTS) : Math.ceil(m / MATMUL_TILE) * Math.ceil(rows / MATMUL_TILE),
     );
   }
 }

@@ -25,6 +25,8 @@ export { Ledger } from './ledger.ts';
 export type { LedgerEntry, LedgerPhase } from './ledger.ts';
 export { StopText } from './host/stop-text.ts';
 export { sidecarFile } from './checkpoint/sidecar.ts';
+export { joined } from './host/batch.ts';
+export { Meeting, Seat } from './host/meeting.ts';
 export { hostDecoder } from './host/decoder.ts';
 export type { HostDecoder, HostRunnable, Projection } from './host/decoder.ts';
 export { hostRunning } from './host/runtime.ts';

@@ -53,7 +53,7 @@ export function aheadOf(memory: DeviceState): Ahead {
           part.x = x;
           for (const count of [rows.qkv, rows.output, rows.gateUp, rows.down]) count[l]++;
         }
-        return outputOf(memory, scope, part.x, 1, position + 1);
+        return outputOf({ memory, scope }, part.x, 1, position + 1);
       } catch (error) {
         scope.end();
         throw error;

@@ -5,6 +5,7 @@ import { SequenceMemory, watchOf } from '@kv/models/engine';
 import type { EventResult, MemoryOptions } from '@kv/models';
 import type {
   Ahead,
+  BatchGroup,
   Course,
   Decoder,
   EventTimes,
@@ -35,6 +36,7 @@ import { devicePass } from './pass.ts';
 import { deviceReader, expectOffered, settleSums } from './signals.ts';
 import { snapshot } from './snapshot.ts';
 import { DeviceStates } from './states.ts';
+import { DeviceSeat, groupOf } from './together.ts';
 
 /** All that one sequence remembers, on the device. */
 export class DeviceMemory extends SequenceMemory implements DeviceState {
@@ -59,6 +61,10 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
     [this.decoder, this.#gpu, this.#scope] = [decoder, gpu, scope];
     this.layers = Array.from({ length: config.layers }, () => new DeviceLayer(config, this.home));
     this.shared = new DeviceStates({ query: config.queryHeads, kv: config.kvHeads, layer: 1, model: 1 }, this.home);
+  }
+
+  get group(): BatchGroup {
+    return groupOf(this.decoder);
   }
 
   get home(): Home {
@@ -140,6 +146,11 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   }
 
   protected async pass(ids: readonly number[], { evict, ...options }: FeedOptions): Promise<FeedResult> {
+    const { place, phase } = options;
+    if (!evict && phase === 'decode' && ids.length === 1 && place instanceof DeviceSeat)
+      return { output: await place.pass(this, ids[0], options) };
+    // the others need not wait for what goes by itself
+    place?.leave();
     if (!evict) return { output: await devicePass(this, ids, options) };
     const { course } = options,
       { policy } = course,
@@ -235,7 +246,7 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
           for (const p of list) used.add(p);
       }
       const positions = Uint32Array.from(used),
-        angles = anglesOf(this, commands, positions),
+        angles = anglesOf([[this, positions]], commands),
         row = new Map(Array.from(positions, (p, i) => [p, i]));
       for (const [l, layer] of layers.entries()) layer.rebase(next, { commands, angles: angles(l), row });
     } finally {

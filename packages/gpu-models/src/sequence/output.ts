@@ -1,40 +1,59 @@
+import { KvError } from '@kv/core';
 import { expectPromises } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { OpenScope } from '@kv/gpu';
 import type { Output } from '@kv/models/engine';
-import { encodeArgmax } from '../operations.ts';
+import { encodeArgmax, encodeSlots } from '../operations.ts';
 import { rowsOf } from '../rows.ts';
 import { encodeSample } from '../sample.ts';
 import type { DeviceState } from './device-state.ts';
 import type { Promises } from './views.ts';
 
+/** Of a pass whose logits nobody wants. */
+export const noOutput: Output = {
+  read: async () => [],
+  next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')),
+  release: () => {},
+};
+
+/** The memory that logits are of, the scope they are recorded in, and what its views promised. */
+interface From {
+  readonly memory: DeviceState;
+  readonly scope: OpenScope;
+  readonly checks?: Promises;
+}
+
 /**
  * Records the logits of hidden states x `[count, D]`, the newest at position `step - 1`, in the scope that they own;
- * what is asked of them is recorded then. Whatever is read of them is read with the checks of the pass; one that fails
- * breaks the memory off.
+ * what is asked of them is recorded then.
  */
-export function outputOf(
-  memory: DeviceState,
-  { commands, read: readAll, end }: OpenScope,
-  x: Tensor,
-  count: number,
-  step: number,
-  checks: Promises = [],
-): Output {
+export function outputOf(from: From, x: Tensor, count: number, step: number): Output {
   const {
-    decoder,
-    model: {
-      config: { vocab },
-    },
-  } = memory;
+    memory: { decoder, model },
+    scope,
+  } = from;
+  decoder.rows.head += count;
+  const [logits] = decoder.head.encode(scope.commands, [x], count) as [Tensor];
+  return outputAt(from, { ...logits, shape: [count, model.config.vocab] }, { first: 0, count, step }, scope.end);
+}
+
+/**
+ * What may be asked of `count` rows of `logits [rows, vocab]` from row `first` on, until they are released. Whatever is
+ * read of them is read with the checks of the pass; one that fails breaks the memory off.
+ */
+export function outputAt(
+  { memory, scope: { commands, read: readAll }, checks = [] }: From,
+  logits: Tensor,
+  { first, count, step }: { readonly first: number; readonly count: number; readonly step: number },
+  release: () => void,
+): Output {
+  const [rows, vocab] = logits.shape,
+    newest = { ...rowsOf(logits, vocab), at: (first + count - 1) * vocab };
   const read = async (tensor: Tensor): Promise<Awaited<ReturnType<OpenScope['read']>>[number]> => {
     const [one, ...found] = await readAll([tensor, ...checks.map(({ bad }) => bad)]);
     if (checks.length > 0) await memory.change('a step', async () => expectPromises(checks, found));
     return one;
   };
-  decoder.rows.head += count;
-  const [logits] = decoder.head.encode(commands, [x], count) as [Tensor],
-    newest = { ...rowsOf(logits, vocab), at: (count - 1) * vocab };
   const ask: NonNullable<Output['ask']> = (draw) => {
     const tensor = draw
         ? encodeSample(commands, newest, 1, {
@@ -52,9 +71,11 @@ export function outputOf(
     ask,
     next: async (draw) => ask(draw).id,
     async read() {
-      const { data } = await read(logits);
+      const some = rows === count ? logits : commands.make([1, count, vocab]);
+      if (some !== logits) encodeSlots(commands, { ...logits, shape: [1, rows, vocab] }, some, count, first);
+      const { data } = await read(some);
       return Array.from({ length: count }, (_, i) => (data as Float32Array).slice(i * vocab, (i + 1) * vocab));
     },
-    release: end,
+    release,
   };
 }

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { expectIds } from '@kv/models/engine';
+import { expectIds, joined } from '@kv/models/engine';
 import { encodeEmbedding, type DeviceAngles } from '../operations.ts';
 import type { DeviceState } from './device-state.ts';
 
@@ -20,21 +20,24 @@ export interface Part {
   x: Tensor;
 }
 
-/** Uploads what layers turn the rows of these positions by, each rope once. */
+/** Uploads what layers turn rows by, each rope once: those of one memory's positions behind those of another's. */
 export function anglesOf(
-  { decoder, model: { config }, rotaryLength }: DeviceState,
+  rows: readonly (readonly [memory: DeviceState, positions: Uint32Array])[],
   commands: Commands,
-  positions: Uint32Array,
 ): Part['angles'] {
-  const known = new Map<unknown, DeviceAngles>();
+  const known = new Map<unknown, DeviceAngles>(),
+    [[{ model }]] = rows,
+    count = rows.reduce((sum, [, { length }]) => sum + length, 0);
   return (layer) => {
-    const rope = config.ropes[layer];
+    const rope = model.config.ropes[layer];
     if (rope.rotary === 0) return undefined;
     const found = known.get(rope);
     if (found !== undefined) return found;
-    const { rotary, cos, sin } = decoder.angles(layer, positions, rotaryLength),
-      shape = [positions.length, rotary / 2],
-      angles = { rotary, cos: commands.upload(cos, shape), sin: commands.upload(sin, shape) };
+    const own = rows.map(([{ decoder, rotaryLength }, positions]) => decoder.angles(layer, positions, rotaryLength)),
+      [{ rotary }] = own,
+      upload = (of: 'cos' | 'sin'): Tensor =>
+        commands.upload(joined(own.map((angles) => angles[of])), [count, rotary / 2]);
+    const angles = { rotary, cos: upload('cos'), sin: upload('sin') };
     known.set(rope, angles);
     return angles;
   };
@@ -50,7 +53,7 @@ export function partOf(memory: DeviceState, commands: Commands, at: Uint32Array,
     turned,
     x,
     positions: commands.upload(at, [m]),
-    angles: anglesOf(memory, commands, turned),
+    angles: anglesOf([[memory, turned]], commands),
   };
 }
 

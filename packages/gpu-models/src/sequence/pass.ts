@@ -1,4 +1,3 @@
-import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { Course, FeedOptions, Output } from '@kv/models/engine';
@@ -8,7 +7,7 @@ import { attendLayer } from './attend.ts';
 import { writeStates } from './event.ts';
 import { liveRows, move, pick, type Live } from './frozen.ts';
 import type { DeviceState } from './device-state.ts';
-import { outputOf } from './output.ts';
+import { noOutput, outputOf } from './output.ts';
 import { embedded, type Part } from './part.ts';
 import { attentionOf } from './signals.ts';
 import { hiddenNow, type Hidden, type Promises } from './views.ts';
@@ -47,51 +46,76 @@ export async function devicePass(
       checks: Promises[number][] = [],
       [freezing] = phase === 'prefill' ? policy.hooks('freeze') : [],
       before = freezing?.copies ? new Map<Part, KeysValues>() : undefined;
-    const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
-      needs.some(({ id }) => id === 'attention.accumulated'),
-    );
     for (const id of ids) memory.text.push(id);
     for (const [l, layer] of memory.layers.entries()) {
       await memory.between({ phase, signal });
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(memory, commands, l, part, freezing && course, before));
-      memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
-      layer.accumulated?.grow(layer.cache.length);
-      layer.block?.grow(layer.cache.length);
-      const hidden = hiddenNow(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
-        writeStates(needs, state, layer.states, memory.shared),
-      );
-      checks.push(...hidden.checks);
+      const attend = attentionIn(memory, scope, l, { phase, course, eventFollows, checks, largest: largest?.[l] });
       for (const [i, { part, some, live, q }] of projected.entries()) {
-        const a = {
-          ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)),
-          ...(hidden.mask && { mask: hidden.mask }),
-        };
-        const attended = attendLayer(commands, layer, a, {
-          at: live.at,
-          first: i === 0,
-          read: eventFollows || readSums,
-          largest: largest?.[l],
-        });
+        const attended = attend(live, q, i === 0);
         const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
         for (const spent of [q, attended, live.x]) commands.free(spent);
         if (some) put(commands, x, part, some);
         else part.x = x;
       }
-      memory.counters.fused++;
-      if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
       decoder.rows.qkv[l] += projected.reduce((n, { live, part }) => n + (before ? live : part).m, 0);
       for (const count of [decoder.rows.output, decoder.rows.gateUp, decoder.rows.down])
         count[l] += projected.reduce((n, { live }) => n + live.m, 0);
       if (phase === 'prefill') memory.freeUnreachable(l);
       await afterLayer?.(l);
     }
-    return output(memory, scope, parts, Math.min(rows, ids.length), checks);
+    return output({ memory, scope, checks }, parts, Math.min(rows, ids.length));
   } catch (error) {
     scope.end();
     throw error;
   }
+}
+
+/** How a layer's part of a pass attends. */
+interface Attending extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows'> {
+  /** Takes what views promise, to be read with what the pass gives. */
+  readonly checks: Promises[number][];
+  /** Becomes the largest weight that each slot receives, `[H, n]`. */
+  readonly largest?: Tensor | undefined;
+}
+
+/**
+ * Of a layer whose cache holds a block's tokens: what records the attention of parts of it, without what views hide, to
+ * rows `[m, H * d]`.
+ */
+export function attentionIn(
+  memory: DeviceState,
+  scope: OpenScope,
+  l: number,
+  { phase, course, eventFollows = false, checks, largest }: Attending,
+): (live: Part, q: Tensor, first: boolean) => Tensor {
+  const layer = memory.layers[l],
+    { policy } = course,
+    { commands } = scope;
+  memory.mostSlots = Math.max(memory.mostSlots, layer.cache.length);
+  layer.accumulated?.grow(layer.cache.length);
+  layer.block?.grow(layer.cache.length);
+  memory.counters.fused++;
+  if (layer.accumulated || layer.block || largest) memory.counters.statistics++;
+  const hidden = hiddenNow(policy, phase, memory.at(l, course), memory.reader(l, scope), scope, (needs, state) =>
+    writeStates(needs, state, layer.states, memory.shared),
+  );
+  checks.push(...hidden.checks);
+  const readSums = [...policy.hooks('view'), ...policy.hooks('step')].some(({ needs }) =>
+    needs.some(({ id }) => id === 'attention.accumulated'),
+  );
+  return (live, q, first) =>
+    attendLayer(
+      commands,
+      layer,
+      {
+        ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)),
+        ...(hidden.mask && { mask: hidden.mask }),
+      },
+      { at: live.at, first, read: eventFollows || readSums, largest },
+    );
 }
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
@@ -154,20 +178,11 @@ const rowsFor = (commands: Commands, { at, positions, m }: Part, { bounds }: Hid
 ];
 
 /** Records the logits of the last `count` rows. */
-function output(
-  memory: DeviceState,
-  scope: OpenScope,
-  parts: readonly Part[],
-  count: number,
-  checks: Promises,
-): Output {
+function output(from: Parameters<typeof outputOf>[0], parts: readonly Part[], count: number): Output {
+  const { memory, scope } = from;
   if (count === 0) {
     scope.end();
-    return {
-      read: async () => [],
-      next: () => Promise.reject(new KvError('sequence', 'expected logits of a row, got none')),
-      release: () => {},
-    };
+    return noOutput;
   }
   const { hidden } = memory.model.config,
     x = scope.commands.make([1, count, hidden]);
@@ -177,5 +192,5 @@ function output(
     encodeSlots(scope.commands, { ...from, shape: [1, m, hidden] }, x, some, m - some, left - some);
     left -= some;
   }
-  return outputOf(memory, scope, x, count, memory.length, checks);
+  return outputOf(from, x, count, memory.length);
 }

@@ -377,6 +377,16 @@ export function rowProduct(w: usize, blocks: usize, x: usize, meta: usize, out: 
 
 // ---- a panel unpacked, for many rows
 
+/** Codes at inputs 4 q and 16 + 4 q and the three behind, of all outputs: whole lines, since two stores to a line go at once. */
+// @ts-ignore: decorator
+@inline
+function eightLines(to: usize, p: usize, q: usize, low: v128, high: v128): void {
+  putCodes(to, q, 0, early(p, q, 0, low, high)); putCodes(to, q, 1, early(p, q, 1, low, high));
+  putCodes(to, q, 2, early(p, q, 2, low, high)); putCodes(to, q, 3, early(p, q, 3, low, high));
+  putCodes(to, q + 4, 0, late(p, q, 0, low, high)); putCodes(to, q + 4, 1, late(p, q, 1, low, high));
+  putCodes(to, q + 4, 2, late(p, q, 2, low, high)); putCodes(to, q + 4, 3, late(p, q, 3, low, high));
+}
+
 /** Blocks [first, first + count) to a byte a code (FORM 0: two); of Q8_0 by digits to two blocks each. */
 export function unpack(panel: usize, first: usize, count: usize, to: usize): void {
   if (KIND <= BF16) return;
@@ -402,11 +412,9 @@ export function unpack(panel: usize, first: usize, count: usize, to: usize): voi
       to = after;
       continue;
     }
+    eightLines(to, p, 0, low, high); eightLines(to, p, 1, low, high);
+    eightLines(to, p, 2, low, high); eightLines(to, p, 3, low, high);
     for (let r: usize = 0; r < 4; r++) {
-      putCodes(to, 0, r, early(p, 0, r, low, high)); putCodes(to, 1, r, early(p, 1, r, low, high));
-      putCodes(to, 2, r, early(p, 2, r, low, high)); putCodes(to, 3, r, early(p, 3, r, low, high));
-      putCodes(to, 4, r, late(p, 0, r, low, high)); putCodes(to, 5, r, late(p, 1, r, low, high));
-      putCodes(to, 6, r, late(p, 2, r, low, high)); putCodes(to, 7, r, late(p, 3, r, low, high));
       v128.store(to + CODES + 16 * r, scales(head, p, r, 0, bits, unit));
       if (HALVED) v128.store(to + CODES + 64 + 16 * r, scales(head, p, r, 1, bits, unit));
       if (MIN) v128.store(to + CODES + 64 + 16 * r, minima(head, p, r, bits, unit));

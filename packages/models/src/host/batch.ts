@@ -108,7 +108,8 @@ class Place extends Seat<Ask> {
   }
 }
 
-function joined(parts: readonly Float32Array[]): Float32Array {
+/** Rows one behind the other. */
+export function joined(parts: readonly Float32Array[]): Float32Array {
   if (parts.length === 1) return parts[0];
   const all = new Float32Array(parts.reduce((n, { length }) => n + length, 0));
   let at = 0;

@@ -317,17 +317,18 @@ export class Scheduler {
   async #step(jobs: readonly Job[]): Promise<void> {
     const started = performance.now(),
       going: { job: Job; choice: Choice }[] = [];
-    for (const job of jobs)
-      for (const choice of job.choices) {
-        try {
-          const said = await choice.next();
-          this.#say(job, choice, said);
-          if (!said.finish) going.push({ job, choice });
-        } catch (cause) {
-          this.#fail(job, cause);
-          break;
-        }
+    const asked = jobs.flatMap((job) => job.choices.map((choice) => ({ job, choice, next: choice.next() })));
+    const nexts = await Promise.allSettled(asked.map(({ next }) => next)); // at once: a device is waited for once
+    for (const [i, next] of nexts.entries()) {
+      const { job, choice } = asked[i];
+      if (job.ended) continue;
+      if (next.status === 'rejected') {
+        this.#fail(job, next.reason);
+        continue;
       }
+      this.#say(job, choice, next.value);
+      if (!next.value.finish) going.push({ job, choice });
+    }
     const alive = going.filter(({ job }) => !job.ended);
     const failures = await stepTogether(
       alive.map(({ job, choice: { sequence, token } }) => ({

@@ -1,0 +1,165 @@
+import type { Tensor } from '@kv/core';
+import type { Commands } from '@kv/gpu';
+import { Meeting, Seat } from '@kv/models/engine';
+import type { BatchGroup, Decoder, FeedOptions, Output } from '@kv/models/engine';
+import type { DeviceRunnable } from '../engine.ts';
+import { FEW_ROWS } from '../linear.ts';
+import { encodeEmbedding, encodeSlots } from '../operations.ts';
+import type { DeviceState } from './device-state.ts';
+import { noOutput, outputAt } from './output.ts';
+import { anglesOf, partOf, type Part } from './part.ts';
+import { attentionIn, devicePass } from './pass.ts';
+import type { Promises } from './views.ts';
+
+/** A token of a sequence that waits for those of others. */
+interface Rider {
+  readonly memory: DeviceState;
+  readonly id: number;
+  readonly options: Omit<FeedOptions, 'evict'>;
+  done(output: Output): void;
+  fail(cause: unknown): void;
+}
+
+/** A sequence's seat where tokens of several pass together. */
+export class DeviceSeat extends Seat<Rider> {
+  readonly #meeting: Meeting<Rider>;
+
+  constructor(meeting: Meeting<Rider>) {
+    super(meeting);
+    this.#meeting = meeting;
+  }
+
+  /** Records the way of a token through every layer once the others are there. */
+  pass(memory: DeviceState, id: number, options: Rider['options']): Promise<Output> {
+    return new Promise((done, fail) => this.#meeting.bring({ memory, id, options, done, fail }));
+  }
+}
+
+const groups = new WeakMap<Decoder<DeviceRunnable>, BatchGroup>();
+
+/** What memories over this decoder may be fed together by. */
+export function groupOf(decoder: Decoder<DeviceRunnable>): BatchGroup {
+  const known = groups.get(decoder);
+  if (known) return known;
+  const group: BatchGroup = {
+    key: decoder,
+    open(count) {
+      const meeting = new Meeting<Rider>(count, (riders) => void passAll(riders));
+      return Array.from({ length: count }, () => new DeviceSeat(meeting));
+    },
+  };
+  groups.set(decoder, group);
+  return group;
+}
+
+/** As many at a time as products take by the kernel of one row. */
+async function passAll(riders: readonly Rider[]): Promise<void> {
+  for (let at = 0; at < riders.length; at += FEW_ROWS) {
+    const some = riders.slice(at, at + FEW_ROWS);
+    try {
+      const [{ memory, id, options, done }] = some;
+      if (some.length === 1) done(await devicePass(memory, [id], options));
+      else await passTogether(some);
+    } catch (cause) {
+      for (const rider of some) rider.fail(cause);
+    }
+  }
+}
+
+/**
+ * Records one token each of several sequences: products take the rows of all of them, and each attends over its own
+ * cache, with its own views and sums. One that fails leaves the others.
+ */
+async function passTogether(riders: readonly Rider[]): Promise<void> {
+  const [{ memory: first }] = riders,
+    { decoder, model } = first,
+    { config } = model,
+    m = riders.length,
+    width = config.queryHeads * config.headDim,
+    scope = first.open(),
+    { commands } = scope,
+    going = new Map(riders.map((rider, r) => [rider, r])),
+    checks = riders.map((): Promises[number][] => []);
+  /** Each that goes on, unless it fails. */
+  const each = async (run: (rider: Rider, r: number) => Promise<void> | void): Promise<void> => {
+    for (const [rider, r] of going)
+      try {
+        await run(rider, r);
+      } catch (cause) {
+        going.delete(rider);
+        rider.fail(cause);
+      }
+  };
+  try {
+    const ids = commands.upload(
+        Uint32Array.from(riders, ({ id }) => id),
+        [m],
+      ),
+      matrix = decoder.head.matrix(decoder.embedding!); // the device's programs give no rows back, so the decoder has it
+    let { tensor: x } = encodeEmbedding(commands, ids, m, matrix, config.embeddingScale);
+    const parts = riders.map(({ memory }): Part => partOf(memory, commands, Uint32Array.of(memory.length), x)),
+      angles = anglesOf(
+        riders.map(({ memory }, r) => [memory, parts[r].turned]),
+        commands,
+      );
+    for (const { memory, id } of riders) memory.text.push(id);
+    for (const [l, { project, finish }] of decoder.layers.entries()) {
+      const all = project.encode(commands, [x], m, angles(l)) as [Tensor, Tensor, Tensor],
+        attended = commands.make([1, m, width]);
+      await each(async ({ memory, options }, r) => {
+        await memory.between(options);
+        const { cache, ring } = memory.layers[l],
+          { positions, at, turned } = parts[r],
+          [q, k, v] = all.map((heads) => rowOf(commands, heads, r));
+        cache.grow(1);
+        cache.append(k, v, positions, at, turned);
+        ring?.push(q, at, turned);
+        const own = attentionIn(memory, scope, l, { ...options, checks: checks[r] })(parts[r], q, true);
+        encodeSlots(commands, { ...own, shape: [1, 1, width] }, attended, 1, 0, r);
+        for (const spent of [q, k, v, own]) commands.free(spent);
+      });
+      const [next] = finish.encode(commands, [x, { ...attended, shape: [m, width] }], m) as [Tensor];
+      for (const spent of [...all, attended, x]) commands.free(spent);
+      x = next;
+      const { qkv, output, gateUp, down } = decoder.rows;
+      for (const count of [qkv, output, gateUp, down]) count[l] += m;
+    }
+    let asked = [...going.keys()].filter(({ options }) => options.rows > 0).length;
+    const release = (): void => {
+      if (--asked === 0) scope.end();
+    };
+    const [logits] = asked > 0 ? (decoder.head.encode(commands, [x], m) as [Tensor]) : [];
+    decoder.rows.head += asked;
+    if (asked === 0) scope.end();
+    for (const [{ memory, options, done }, r] of going) {
+      memory.counters.together = (memory.counters.together ?? 0) + 1;
+      if (options.rows === 0 || !logits) {
+        done(noOutput);
+        continue;
+      }
+      let held = true;
+      done(
+        outputAt(
+          { memory, scope, checks: checks[r] },
+          { ...logits, shape: [m, config.vocab] },
+          { first: r, count: 1, step: memory.length },
+          () => {
+            if (held) release();
+            held = false;
+          },
+        ),
+      );
+    }
+  } catch (cause) {
+    scope.end();
+    throw cause;
+  }
+}
+
+/** Row r of heads `[heads, m, d]`: `[heads, 1, d]`. */
+function rowOf(commands: Commands, heads: Tensor, r: number): Tensor {
+  const [count, , d] = heads.shape,
+    out = commands.make([count, 1, d]);
+  encodeSlots(commands, heads, out, 1, r);
+  return out;
+}
