@@ -25,3 +25,4 @@ export { interpolate } from './interpolate.ts';
 export type { Problem } from './problem.ts';
 export { generated, generatedTasks } from './generated.ts';
 export type { GeneratedOptions, GeneratedTask } from './generated.ts';
+export { TOPICS } from './topics.ts';

@@ -1,4 +1,14 @@
-import { buildHaystack, exactMatch, namesValue, needle, NEEDLE_STOP, random, sentencesOf, tokensOf } from '@kv/tasks';
+import {
+  buildHaystack,
+  exactMatch,
+  namesValue,
+  needle,
+  NEEDLE_STOP,
+  random,
+  sentencesOf,
+  tokensOf,
+  TOPICS,
+} from '@kv/tasks';
 import type { Encode, Needle, Random } from '@kv/tasks';
 import type { Task } from './types.ts';
 
@@ -34,51 +44,7 @@ const FILLER = sentencesOf(
 /** What stands before a fact in a framed document; the paper prints none. */
 const FRAMING = 'Here are the notes of several meetings, in the order in which they were taken.';
 
-/**
- * Topics, facts and mentions of CrystalCache, appendix B.1; the embedded model is asked for its own form of fact about
- * the first two.
- */
-const TOPICS = [
-  {
-    key: 'Aurora',
-    fact: 'The secret code for Project Aurora is {v}.',
-    question: 'What is the secret code for Project Aurora?',
-    high: [
-      "The team discussed Project Aurora's timeline and milestones.",
-      'Progress reports for Project Aurora were reviewed by management.',
-      'The Aurora initiative has been a key focus this quarter.',
-      "Resources were reallocated to support Project Aurora's goals.",
-    ],
-    low: [
-      'Various projects were discussed in the meeting.',
-      'The quarterly review covered several ongoing initiatives.',
-    ],
-  },
-  {
-    key: 'Nightingale',
-    fact: "Agent Nightingale's extraction point is {v}.",
-    question: "What is Agent Nightingale's extraction point?",
-    high: [
-      'Agent Nightingale reported in from the field yesterday.',
-      "The handler confirmed Nightingale's cover remains intact.",
-      "Updates on Nightingale's mission status were classified.",
-      "Nightingale's next check-in is scheduled for tomorrow.",
-    ],
-    low: ['Field agents continued standard operations.', 'Status updates were provided for all active agents.'],
-  },
-  {
-    key: 'Formula',
-    fact: 'The activation temperature for Formula X is {v} degrees.',
-    question: 'What is the activation temperature for Formula X in degrees?',
-    high: [
-      'Formula X showed promising results in the latest trial.',
-      "The researchers adjusted Formula X's concentration levels.",
-      'Testing of Formula X continues in Lab 7.',
-      'Formula X outperformed all other candidate compounds.',
-    ],
-    low: ['Laboratory experiments continued as scheduled.', 'Multiple formulas were tested this week.'],
-  },
-] as const;
+/** The embedded model is asked for its own form of fact, about the first two topics. */
 const OWN = { fact: 'The special magic {k} number is: {v}.', cue: '\nThe special magic {k} number is:' };
 
 export type Asked = Extract<Task, { readonly kind: 'needle' | 'association' | 'credential' }>;

@@ -1,6 +1,7 @@
 import { fit } from '../fit.ts';
 import type { Made, Material } from '../material.ts';
 import type { Random } from '../random.ts';
+import { TOPICS } from '../topics.ts';
 import { between, code, distinct, letters } from '../values.ts';
 
 /** Depths that turn with the problems, as the papers space them. */
@@ -38,24 +39,6 @@ function placed(prose: readonly string[], statements: readonly Hidden[]): string
   }
   return slots.flatMap((texts, i) => [...texts, ...prose.slice(i, i + 1)]).join(' ');
 }
-
-const TOPICS = [
-  {
-    fact: 'The secret code for Project Aurora is {v}.',
-    question: 'What is the secret code for Project Aurora?',
-    name: 'Project Aurora',
-  },
-  {
-    fact: "Agent Nightingale's extraction point is {v}.",
-    question: "What is Agent Nightingale's extraction point?",
-    name: 'Agent Nightingale',
-  },
-  {
-    fact: 'The activation temperature for Formula X is {v} degrees.',
-    question: 'What is the activation temperature for Formula X in degrees?',
-    name: 'Formula X',
-  },
-] as const;
 
 /** CrystalCache, appendix B: a fact at the start, then mentions that name its topic (`high`) or do not (`low`). */
 export const association =
