@@ -3,8 +3,11 @@ import {
   compose,
   id,
   mandatory,
+  maybe,
   method,
   number,
+  oneOf,
+  part,
   perModel,
   reduceHeads,
   rerotate,
@@ -31,9 +34,10 @@ import { byEviction, leverage, noncausal } from '@kv/scorers-compactor';
 import { frequency, rarity } from '@kv/scorers-rarity';
 import { kvcompose as reread, kvzip } from '@kv/scorers-reconstruction';
 import { exact, labels, pageBounds } from '@kv/scorers-retrieval';
-import { pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
+import { learnedRank, learnRank, pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
 import { triattention as kinship } from '@kv/scorers-triattention';
 import { defensive, finch as question, importance, redundancy } from '@kv/scorers-window';
+import { atLeast } from '@kv/allocators-threshold';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { cis, dots } from '@kv/selectors-cis';
 import { diversity } from '@kv/selectors-diversity';
@@ -263,15 +267,20 @@ export const compactor = method(
     options: {
       chunk: noncausal.options.chunk,
       window: noncausal.options.window,
+      blending: maybe(number(0.35, 'Weight of leverage; left out, the share that goes.', { least: 0 })),
       sinks: withDefault(mandatory.options.sinks, 8),
       recent: withDefault(mandatory.options.recent, 4),
     },
   },
-  ({ chunk, window, ...o }) => {
+  ({ chunk, window, blending, ...o }) => {
     const layerwise = zScore({ over: 'layer' });
-    const keys = compose(leverage(), layerwise, byEviction());
+    const keys = compose(leverage(), layerwise);
     const attention = compose(noncausal({ chunk, window }), layerwise);
-    return compose(weighted([1, keys], [1, attention]), mandatory(o), topK());
+    return compose(
+      weighted(blending === undefined ? [1, compose(keys, byEviction())] : [blending, keys], [1, attention]),
+      mandatory(o),
+      topK(),
+    );
   },
 );
 /** R-KV: importance against redundancy. */
@@ -318,6 +327,9 @@ export const finch = method(
   (o) => compose(question(o), topK(), rerotate()),
 );
 
+const recompressing = {
+  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
+};
 const standardised = zScore();
 const largest = reduceHeads({ kind: 'max' });
 /** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
@@ -326,13 +338,23 @@ export const triattention = method(
   {
     source: sourceOf(kinship),
     says: 'Keys that fare well with the queries to come, by calibrated statistics.',
-    options: kinship.options,
+    options: {
+      ...kinship.options,
+      prompt: {
+        ...mandatory.options.prompt,
+        says: 'The prompt stays and only generated tokens go, as its code runs: an event during decoding, or every.',
+      },
+      ...recompressing,
+    },
   },
-  (o) => compose(kinship(o), standardised, largest, topK()),
+  ({ prompt, every, ...o }) => {
+    const scores = compose(kinship(o), standardised, largest);
+    return recompressed(
+      prompt ? compose(scores, mandatory({ sinks: 0, prompt }), topK()) : compose(scores, topK()),
+      every,
+    );
+  },
 );
-const recompressing = {
-  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
-};
 /**
  * Set-conditioned diversity on its paper's base scorer: TriAttention's largest score of a token over all layers and
  * query heads, one kept set for the whole model.
@@ -361,15 +383,24 @@ export const alpha = method(
     recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
 );
 
-/** Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. */
+/**
+ * Quest: every decoded query sees the whole pages whose bound is highest; nothing is evicted.
+ *
+ * @remarks Tang et al. 2024. The authors leave layers 0 and 1 dense: `dense: 2`.
+ */
 export const quest = method(
   'quest',
   {
     source: sourceOf(pageBounds),
     says: 'Hides all but the pages with the highest bounds.',
-    options: { ...pageBounds.options, slots: view.options.budget },
+    options: {
+      ...pageBounds.options,
+      slots: view.options.budget,
+      dense: view.options.dense,
+    },
   },
-  ({ slots, ...o }) => view(compose(pageBounds(o), topK()), { budget: slots }),
+  ({ slots, dense, page }) =>
+    view(compose(pageBounds({ page }), chunks({ size: page, shared: false }), wholeUnits()), { budget: slots, dense }),
 );
 /** Double Sparsity: every decoded query sees the slots whose few heavy channels score highest; nothing is evicted. */
 export const doubleSparsity = method(
@@ -434,29 +465,36 @@ export const cpe = method(
 );
 
 const crystal = {
+  impact: oneOf(
+    ['encoding', 'uniform'],
+    'encoding',
+    'What tokens weigh: saliency and rarity, or, as in the ablation of table 10, all the same.',
+  ),
   alpha: crystallization.options.alpha,
   maxSize: trunks.options.maxSize,
   sinks: mandatory.options.sinks,
   recent: withDefault(mandatory.options.recent, 128),
 };
-/** Encoding impact of tokens, clipped; sinks and recents stay. */
-const impact = (o: { readonly sinks: number; readonly recent: number }) =>
-  compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory(o));
+/** Encoding impact of tokens, clipped; sinks and recents stay, and the budget has room for them (eq. 30). */
+const weighing = ({ impact, sinks, recent }: Settled<typeof crystal>) => {
+  const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency()], [10, rarity()]);
+  return compose(weights, clip(), mandatory({ sinks, recent }), atLeast({ slots: sinks + recent }));
+};
 /**
  * CrystalCache: encoding impact of tokens, trunks of linked sentences, max(centrality, content), branch dissolution.
  *
- * @remarks CrystalCache, algorithm 2, prefill. Keeps up to two slots fewer than the budget. Costs the first layer once
- * more.
+ * @remarks CrystalCache, algorithm 2, prefill. A budget below sinks + recent, 132, is raised to it (eq. 30). Keeps up to
+ * two slots fewer than the budget. Costs the first layer once more.
  */
 export const crystalcache = method(
   'crystalcache',
   {
     source: 'CrystalCache, algorithm 2',
-    says: 'Whole trunks of sentences by centrality or content (recent <= budget).',
+    says: 'Whole trunks of sentences by centrality or content; at least sinks + recent stay.',
     options: crystal,
   },
   ({ alpha, maxSize, ...o }) =>
-    compose(impact(o), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
+    compose(weighing({ alpha, maxSize, ...o }), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
 );
 /**
  * CrystalCache with its breath cycle: every so many generated tokens trunks that matter now pull related ones up, and
@@ -473,7 +511,7 @@ export const crystalcacheBreath = method(
   },
   ({ alpha, maxSize, interval, ...o }) =>
     compose(
-      impact(o),
+      weighing({ alpha, maxSize, ...o }),
       trunks({ maxSize, run: interval }),
       breath({ interval, alpha }),
       branchDissolution(),
@@ -484,6 +522,12 @@ export const crystalcacheBreath = method(
 /** Transactional Attention's options: weights of eq. 3, what always stays, and when it evicts. */
 const transactional = {
   ...sponsorship.options,
+  rank: maybe(
+    part(
+      learnedRank(),
+      'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`.',
+    ),
+  ),
   ...protectedPartition.options,
   sinks: withDefault(mandatory.options.sinks, 1),
   recent: withDefault(mandatory.options.recent, 2),
@@ -496,10 +540,12 @@ const transactional = {
   },
 };
 type Transactional = Settled<typeof transactional>;
-/** What sponsorship takes of them. */
-const sponsoring = ({ reach, strength, decay, anchors }: Transactional) => ({ reach, strength, decay, anchors });
+/** What vouches: anchors alike, or with `rank` as much as they are sure. */
+const voucherOf = ({ reach, strength, decay, anchors, rank }: Transactional) =>
+  rank === undefined ? sponsorship({ reach, strength, decay, anchors }) : learnRank({ reach, strength, decay, rank });
+type Voucher = ReturnType<typeof voucherOf>;
 /** The utility's terms that read no attention, and the voucher among them. */
-const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: ReturnType<typeof sponsorship>) =>
+const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Voucher) =>
   [
     [beta, recency()],
     [gamma, structure({ anchors })],
@@ -509,7 +555,7 @@ const plainTerms = ({ beta, gamma, lambda, anchors }: Transactional, voucher: Re
 /** Top-k by a utility beside a pool for what anchors sponsor. */
 const byUtility = (
   utility: ReturnType<typeof weighted>,
-  voucher: ReturnType<typeof sponsorship>,
+  voucher: Voucher,
   { sinks, recent, slots, every }: Transactional,
 ) =>
   recompressed(compose(utility, mandatory({ sinks, recent }), protectedPartition(voucher, { slots }), topK()), every);
@@ -517,7 +563,7 @@ const byUtility = (
  * TA-Fast: u = 0.5 R + 0.3 S - 0.1 F + V, with K_p slots for what anchors sponsor, the first token and the last two.
  *
  * @remarks Transactional Attention, eq. 3, sections 3.3 and 3.4: TA-Fast-Regex, TA-Fast-Semantic, TA-Fast-Embedding and
- * TA-Learned by `anchors`; algorithm 1 with `every: 1`. Reads no attention.
+ * TA-Learned by `anchors`, TA-LearnRank by `rank`; algorithm 1 with `every: 1`. Reads no attention.
  */
 export const taFast = method(
   'taFast',
@@ -527,7 +573,7 @@ export const taFast = method(
     options: transactional,
   },
   (o) => {
-    const voucher = sponsorship(sponsoring(o));
+    const voucher = voucherOf(o);
     return byUtility(weighted(...plainTerms(o, voucher)), voucher, o);
   },
 );
@@ -551,7 +597,7 @@ export const fullTa = method(
     },
   },
   ({ alpha: weight, delta, rate, ...o }) => {
-    const voucher = sponsorship(sponsoring(o)),
+    const voucher = voucherOf(o),
       attention = compose(h2o({ recent: 0 }), reduceHeads({ kind: 'sum' })),
       [recent, formed, frequent, vouching] = plainTerms(o, voucher);
     return byUtility(

@@ -51,7 +51,7 @@ export const promptOf = (
 const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly number[] =>
   mode === 'aware' ? [...documentIds, ...questionIds] : documentIds;
 
-/** One prefill a mode; every way evicts a fork of it. */
+/** One prefill a mode; every way evicts a fork of it, or in blocks has a prefill of its own. */
 async function runPrompt(
   { model, settings }: NeedleBench,
   { id, depth, trial, example }: NeedleJob,
@@ -65,11 +65,14 @@ async function runPrompt(
     kept: string[] = [];
   for (const mode of settings.modes)
     await using(new Sequence(model), async (whole) => {
-      await whole.prefill(firstPart(prompt, mode), { policies });
+      const { block } = settings,
+        ids = firstPart(prompt, mode);
+      if (block === undefined) await whole.prefill(ids, { policies });
       for (const [way, { policy, budget, mode: asked, forced }] of ways.entries())
         if (asked === mode && forced === undefined)
-          await using(whole.fork(), async (fork) => {
-            await fork.evict(policies[policy], budget ?? '100%');
+          await using(block === undefined ? whole.fork() : new Sequence(model), async (fork) => {
+            if (block === undefined) await fork.evict(policies[policy], budget ?? '100%');
+            else await fork.prefill(ids, blockwise(policies[policy], budget, block));
             const held = retained(fork.kept(), valueTokens);
             if (mode === 'agnostic') await fork.append(questionIds);
             if (example) kept[way] = countsOf(fork.kept(), documentIds.length + questionIds.length);
@@ -108,6 +111,13 @@ async function answer(
   return { answer: text, hit: rule.right(text, value), tokens: tokens.length, ms };
 }
 
+/** What evicts nothing passes in one block. */
+const blockwise = (policy: Policy, budget: Way['budget'], block: number | undefined) => ({
+  policy,
+  budget,
+  block: budget === undefined ? undefined : block,
+});
+
 /**
  * A run that evicts layer by layer as its prompt passes, as `kv run` does: forks of a shared prefill hold what other
  * policies want remembered.
@@ -121,7 +131,7 @@ const runAlone = (
   { policy, budget, mode }: Way,
 ): Promise<AloneResult> =>
   using(new Sequence(model), async (sequence) => {
-    await sequence.prefill(firstPart(prompt, mode), { policy: policies[policy], budget });
+    await sequence.prefill(firstPart(prompt, mode), blockwise(policies[policy], budget, settings.block));
     if (mode === 'agnostic') await sequence.append(prompt.questionIds);
     await answer(sequence, prompt, settings);
     const { meanDecode, live, peak } = sequence.bytes();

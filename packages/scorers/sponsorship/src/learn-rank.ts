@@ -7,7 +7,8 @@ import { vouched, vouchingOptions } from './vouching.ts';
 /**
  * LearnRank: anchors vouch as much as they are sure, V_j = Σ f_i 0.8^(j - i) over i < j <= i + L with f_i > 0.3.
  *
- * @remarks Transactional Attention, eq. 5. Weights on KV rows `[G, n]`. The paper prints no strength: 1 is ours.
+ * @remarks Transactional Attention, eq. 5. Weights on KV rows `[G, n]`. The paper prints no strength: 15, sponsorship's, is ours; with 1 a voucher
+ * falls below recency within three tokens.
  */
 export const learnRank = weigher(
   'learnRank',
@@ -17,7 +18,7 @@ export const learnRank = weigher(
     options: {
       rank: part(learnedRank(), 'How surely each token is an anchor.'),
       above: number(0.3, 'Anchors are tokens above it.', { least: 0, most: 1 }),
-      ...vouchingOptions(1),
+      ...vouchingOptions(15),
     },
     needs: ({ decay, rank }) => [tokens, positions, freshness(decay), ...beside(rank)],
     beside: ({ decay }) => [aging({ decay })],

@@ -10,9 +10,23 @@ const BEFORE = '(?:api|access|secret|private|public|client|auth|bearer|session|r
  */
 const AFTER = String.raw`["'\]\\]*(?:[ \t]+(?:is|was))?[ \t]*(?::(?!:|\/\/)|=(?![=>]))`;
 const names = (name: string): string => `(?:${BEFORE}){0,4}(?:${name})`;
-/** A name with its colon or equals sign; a flag of a command line; an opening tag. */
+/** What a speaker calls a secret whatever it looks like, and words that follow "is" where none is told. */
+const SECRET = 'password|passwd|passphrase|passcode|pwd',
+  NO_VALUE =
+    'an?|the|not|no|now|so|too|very|also|still|never|always|being|been|in|on|at|to|for|from|of|by|as|what|that|this|your|my|our|his|her|their|its|required|needed|wrong|right|correct|incorrect|invalid|valid|expired|missing|empty|weak|strong|secret|safe|stored|kept|used|sent|set|changed|lost|stolen|given|known';
+/** A word that looks like a value: a digit in it, or in quotes. */
+const VALUE = String.raw`(?=["'“‘\`]|[^\s\d]{0,48}\d)`;
+/** Plain speech: "My API key is AB12", "The password is hunter2", "the passphrase was swordfish". */
+const told = (name: string): string =>
+  String.raw`(?<![a-z0-9])(?:${names(name)}[ \t]+(?:is|was)(?=[ \t]+(?:${VALUE}))|${names(SECRET)}[ \t]+(?:is|was)(?=[ \t]+(?!(?:${NO_VALUE})(?![a-z0-9]))\w))`;
+/** A bearer token, and an address that may hold a password: of a database, or with one before its @. */
+const WORN = String.raw`(?<![a-z0-9])bearer(?=[ \t]+[\w.~+/=-]{0,64}[\d._~+/=-]\w)|(?<![a-z0-9])(?:(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sftp|ftp)://|https?://(?=[^\s/@:]{1,64}:[^\s/@]{1,64}@))`;
+/** A name with its colon or equals sign; a flag of a command line; an opening tag; plain speech. */
 const forms = (name: string): RegExp =>
-  new RegExp(String.raw`(?<![a-z0-9])${names(name)}${AFTER}|(?<=^|\s)--?${names(name)}(?=[ \t])|<${names(name)}>`, 'i');
+  new RegExp(
+    String.raw`(?<![a-z0-9])${names(name)}${AFTER}|(?<=^|\s)--?${names(name)}(?=[ \t])|<${names(name)}>|${told(name)}|${WORN}`,
+    'i',
+  );
 
 /** Where the explicit keys of `regex` stand, with their text. */
 export const explicitKeys: Finder = finding(forms(NAME));
@@ -20,8 +34,8 @@ export const explicitKeys: Finder = finding(forms(NAME));
 /**
  * Explicit keys, such as `key:`, `"password":`, `Authorization:`, `session_id=`, `API_KEY =`, `code is:`, `magic X
  * number is:`, `--token`, `<api_key>`; in any case and in JSON (escaped
- * too), YAML, HTTP header, INI, ENV and tool-call form. The anchor is the token of the colon or equals sign, or in
- * which the name ends.
+ * too), YAML, HTTP header, INI, ENV and tool-call form; plain speech, such as `My API key is AB12`, `Bearer abc.def`
+ * and `postgres://`. The anchor is the token in which all this ends, the one before the value.
  *
  * @remarks Transactional Attention, section 3.2, with the patterns written out by us: the paper lists four.
  */
