@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
@@ -19,12 +18,11 @@ import { EXIT_HELP, withExamples } from './help.ts';
 import { oneSentence } from './one-sentence.ts';
 import { lineWidth } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
+import { VERSION } from './version.ts';
 
 /** Exit codes: done, a fault of kv itself, a bad input, interrupted. */
 const EXIT = { ok: 0, fault: 1, input: 2, interrupted: 130 } as const;
 
-const VERSION = (JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')) as { version: string })
-  .version;
 const SILENT = { write: (): void => {} };
 
 /** Runs one command and gives its exit code; what is wrong with the input is one sentence on stderr. */

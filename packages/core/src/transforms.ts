@@ -3,7 +3,7 @@ import { kernel } from './kernel.ts';
 import { normaliser, shaper, transform, weightTransform } from './kinds.ts';
 import type { Place } from './kinds.ts';
 import type { Factory } from './declare.ts';
-import { odd, oneOf, whole } from './option.ts';
+import { flag, odd, oneOf, whole } from './option.ts';
 import { positions } from './signals.ts';
 import type { Tensor } from './tensor.ts';
 import type { Normaliser, Shaper, Transform, WeightTransform } from './piece.ts';
@@ -124,6 +124,7 @@ export const perModel: Factory<typeof joining, Shaper<'perModel'>> = shaper(
 const forcing = {
   sinks: whole(4, 'positions', 'First positions that always stay.'),
   recent: whole(0, 'positions', 'Last positions that always stay.'),
+  prompt: flag(false, 'All of the prompt stays too: only generated tokens go.'),
 };
 /** Forces sinks (the first positions) and recents (the last positions), inside the budget. */
 export const mandatory: Factory<typeof forcing, Shaper<'mandatory'>> = shaper(
@@ -135,9 +136,9 @@ export const mandatory: Factory<typeof forcing, Shaper<'mandatory'>> = shaper(
     floor: ({ sinks, recent }, n) => Math.min(n, sinks + recent),
     needs: [positions],
   },
-  ({ ops, at, scores, positions: p }, { sinks, recent }) => ({
+  ({ ops, at, scores, positions: p }, { sinks, recent, prompt }) => ({
     scores,
-    forced: ops.max(ops.less(p, sinks), ops.atLeast(p, at.length - recent)),
+    forced: ops.max(ops.less(p, prompt ? Math.max(sinks, at.promptLength) : sinks), ops.atLeast(p, at.length - recent)),
   }),
 );
 

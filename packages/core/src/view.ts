@@ -3,7 +3,7 @@ import { rowsOf } from './boundary.ts';
 import { factory } from './declare.ts';
 import type { Factory } from './declare.ts';
 import { KvError } from './errors.ts';
-import { count, oneOf } from './option.ts';
+import { count, oneOf, whole } from './option.ts';
 import { PHASES, PROTOCOL } from './piece.ts';
 import type { Piece, View } from './piece.ts';
 import { compile, runEvent, union } from './run.ts';
@@ -12,6 +12,7 @@ import { positions, signalKey } from './signals.ts';
 const options = {
   budget: count(1024, 'slots', 'Slots visible per row.'),
   rows: oneOf(['query', 'kv'], 'query', 'Whose rows choose.'),
+  dense: whole(0, 'layers', 'First layers in which nothing is hidden.'),
 };
 
 /** Turns any policy that evicts into one that hides: at every decoded token it selects anew, and evicts nothing. */
@@ -19,7 +20,7 @@ export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start',
   'view',
   { source: '@kv/core', says: 'Hides what a policy would evict, at every decoded token.', options },
   { kind: 'hook', takes: 'policy', from: PHASES, to: 'same' },
-  ({ budget, rows }, label, policy) => {
+  ({ budget, rows, dense }, label, policy) => {
     const inner = compile(policy);
     if (!inner.evicts)
       throw new KvError('view', `'${inner.label}' leaves no kept slots, expected a policy that ends in a selector`);
@@ -48,6 +49,7 @@ export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start',
           during: 'decode',
           needs,
           run(cell) {
+            if (cell.at.layer < dense) return {};
             const at = placed(cell.at);
             const budgets = new Array<number>(at.selectRows).fill(Math.min(budget, at.slots));
             const layer = { at, budgets, read: (s: Parameters<typeof cell.read>[0]) => cell.read(s) };

@@ -157,6 +157,7 @@ describe('samples of a cell', () => {
     tokens: 1,
     slots: { mean: 100, peak: 120 },
     bytes: { mean: 1, peak: 2 },
+    evidence: {},
   });
   it('are paired by seed and clustered by problem, as the exact vectors are', () => {
     const { exact_cluster_bootstrap: vectors } = JSON.parse(sharedText('data/conformance/stats_vectors.json')) as {

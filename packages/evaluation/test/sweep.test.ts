@@ -13,6 +13,7 @@ import {
   sweepCsv,
   sweepJson,
   sweepModel,
+  sweepReport,
   sweepTasks,
 } from '../src/index.ts';
 import type { SweepRow } from '../src/index.ts';
@@ -47,7 +48,7 @@ const written = (change: object = {}): string => {
 async function swept(
   path: string,
   kept: string,
-): Promise<{ json: string; csv: string; rows: readonly SweepRow[]; ran: number }> {
+): Promise<{ json: string; csv: string; html: string; rows: readonly SweepRow[]; ran: number }> {
   const read = readSweep(path, 'sweep.json'),
     tasks = await sweepTasks(read, path, model.tokenizer.encode);
   let ran = 0;
@@ -66,7 +67,9 @@ async function swept(
     },
     undefined,
   );
-  return { json: sweepJson({ format: 1, rows, samples: { tiny: samples } }), csv: sweepCsv(rows), rows, ran };
+  const outcome = { format: 1, rows, samples: { tiny: samples } } as const;
+  const html = sweepReport(outcome, { command: 'kv eval <b>', versions: { kv: '1.2.3' }, seeds: [0], hashes: {} });
+  return { json: sweepJson(outcome), csv: sweepCsv(rows), html, rows, ran };
 }
 
 describe('a sweep', () => {

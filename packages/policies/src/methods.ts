@@ -37,6 +37,7 @@ import { exact, labels, pageBounds } from '@kv/scorers-retrieval';
 import { learnedRank, learnRank, pension, recency, sponsorship, structure } from '@kv/scorers-sponsorship';
 import { triattention as kinship } from '@kv/scorers-triattention';
 import { defensive, finch as question, importance, redundancy } from '@kv/scorers-window';
+import { atLeast } from '@kv/allocators-threshold';
 import { branchDissolution } from '@kv/selectors-branch-dissolution';
 import { cis, dots } from '@kv/selectors-cis';
 import { diversity } from '@kv/selectors-diversity';
@@ -266,15 +267,20 @@ export const compactor = method(
     options: {
       chunk: noncausal.options.chunk,
       window: noncausal.options.window,
+      blending: maybe(number(0.35, 'Weight of leverage; left out, the share that goes.', { least: 0 })),
       sinks: withDefault(mandatory.options.sinks, 8),
       recent: withDefault(mandatory.options.recent, 4),
     },
   },
-  ({ chunk, window, ...o }) => {
+  ({ chunk, window, blending, ...o }) => {
     const layerwise = zScore({ over: 'layer' });
-    const keys = compose(leverage(), layerwise, byEviction());
+    const keys = compose(leverage(), layerwise);
     const attention = compose(noncausal({ chunk, window }), layerwise);
-    return compose(weighted([1, keys], [1, attention]), mandatory(o), topK());
+    return compose(
+      weighted(blending === undefined ? [1, compose(keys, byEviction())] : [blending, keys], [1, attention]),
+      mandatory(o),
+      topK(),
+    );
   },
 );
 /** R-KV: importance against redundancy. */
@@ -321,6 +327,9 @@ export const finch = method(
   (o) => compose(question(o), topK(), rerotate()),
 );
 
+const recompressing = {
+  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
+};
 const standardised = zScore();
 const largest = reduceHeads({ kind: 'max' });
 /** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
@@ -329,13 +338,23 @@ export const triattention = method(
   {
     source: sourceOf(kinship),
     says: 'Keys that fare well with the queries to come, by calibrated statistics.',
-    options: kinship.options,
+    options: {
+      ...kinship.options,
+      prompt: {
+        ...mandatory.options.prompt,
+        says: 'The prompt stays and only generated tokens go, as its code runs: an event during decoding, or every.',
+      },
+      ...recompressing,
+    },
   },
-  (o) => compose(kinship(o), standardised, largest, topK()),
+  ({ prompt, every, ...o }) => {
+    const scores = compose(kinship(o), standardised, largest);
+    return recompressed(
+      prompt ? compose(scores, mandatory({ sinks: 0, prompt }), topK()) : compose(scores, topK()),
+      every,
+    );
+  },
 );
-const recompressing = {
-  every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
-};
 /**
  * Set-conditioned diversity on its paper's base scorer: TriAttention's largest score of a token over all layers and
  * query heads, one kept set for the whole model.
@@ -364,15 +383,24 @@ export const alpha = method(
     recompressed(compose(snapkv(o), reduceHeads({ kind: 'mean' }), standardised, diversity({ lambda })), every),
 );
 
-/** Quest: every decoded query sees the pages whose bound is highest; nothing is evicted. */
+/**
+ * Quest: every decoded query sees the whole pages whose bound is highest; nothing is evicted.
+ *
+ * @remarks Tang et al. 2024. The authors leave layers 0 and 1 dense: `dense: 2`.
+ */
 export const quest = method(
   'quest',
   {
     source: sourceOf(pageBounds),
     says: 'Hides all but the pages with the highest bounds.',
-    options: { ...pageBounds.options, slots: view.options.budget },
+    options: {
+      ...pageBounds.options,
+      slots: view.options.budget,
+      dense: view.options.dense,
+    },
   },
-  ({ slots, ...o }) => view(compose(pageBounds(o), topK()), { budget: slots }),
+  ({ slots, dense, page }) =>
+    view(compose(pageBounds({ page }), chunks({ size: page, shared: false }), wholeUnits()), { budget: slots, dense }),
 );
 /** Double Sparsity: every decoded query sees the slots whose few heavy channels score highest; nothing is evicted. */
 export const doubleSparsity = method(
@@ -437,29 +465,36 @@ export const cpe = method(
 );
 
 const crystal = {
+  impact: oneOf(
+    ['encoding', 'uniform'],
+    'encoding',
+    'What tokens weigh: saliency and rarity, or, as in the ablation of table 10, all the same.',
+  ),
   alpha: crystallization.options.alpha,
   maxSize: trunks.options.maxSize,
   sinks: mandatory.options.sinks,
   recent: withDefault(mandatory.options.recent, 128),
 };
-/** Encoding impact of tokens, clipped; sinks and recents stay. */
-const impact = (o: { readonly sinks: number; readonly recent: number }) =>
-  compose(weighted([10, saliency()], [10, rarity()]), clip(), mandatory(o));
+/** Encoding impact of tokens, clipped; sinks and recents stay, and the budget has room for them (eq. 30). */
+const weighing = ({ impact, sinks, recent }: Settled<typeof crystal>) => {
+  const weights = impact === 'uniform' ? weighted([0, rarity()]) : weighted([10, saliency()], [10, rarity()]);
+  return compose(weights, clip(), mandatory({ sinks, recent }), atLeast({ slots: sinks + recent }));
+};
 /**
  * CrystalCache: encoding impact of tokens, trunks of linked sentences, max(centrality, content), branch dissolution.
  *
- * @remarks CrystalCache, algorithm 2, prefill. Keeps up to two slots fewer than the budget. Costs the first layer once
- * more.
+ * @remarks CrystalCache, algorithm 2, prefill. A budget below sinks + recent, 132, is raised to it (eq. 30). Keeps up to
+ * two slots fewer than the budget. Costs the first layer once more.
  */
 export const crystalcache = method(
   'crystalcache',
   {
     source: 'CrystalCache, algorithm 2',
-    says: 'Whole trunks of sentences by centrality or content (recent <= budget).',
+    says: 'Whole trunks of sentences by centrality or content; at least sinks + recent stay.',
     options: crystal,
   },
   ({ alpha, maxSize, ...o }) =>
-    compose(impact(o), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
+    compose(weighing({ alpha, maxSize, ...o }), trunks({ maxSize }), crystallization({ alpha }), branchDissolution()),
 );
 /**
  * CrystalCache with its breath cycle: every so many generated tokens trunks that matter now pull related ones up, and
@@ -476,7 +511,7 @@ export const crystalcacheBreath = method(
   },
   ({ alpha, maxSize, interval, ...o }) =>
     compose(
-      impact(o),
+      weighing({ alpha, maxSize, ...o }),
       trunks({ maxSize, run: interval }),
       breath({ interval, alpha }),
       branchDissolution(),
@@ -488,7 +523,10 @@ export const crystalcacheBreath = method(
 const transactional = {
   ...sponsorship.options,
   rank: maybe(
-    part(learnedRank(), 'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`.'),
+    part(
+      learnedRank(),
+      'TA-LearnRank, eq. 5: how surely each token is an anchor; they vouch as much, in place of `anchors`.',
+    ),
   ),
   ...protectedPartition.options,
   sinks: withDefault(mandatory.options.sinks, 1),

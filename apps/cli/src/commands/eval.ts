@@ -1,4 +1,6 @@
 import { withExamples } from '../help.ts';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import {
   checkWritable,
@@ -7,6 +9,7 @@ import {
   sweepCsv,
   sweepJson,
   sweepModel,
+  sweepReport,
   sweepTasks,
   writeWhole,
 } from '@kv/evaluation';
@@ -18,10 +21,12 @@ import { tableOn } from '../columns.ts';
 import { plain } from '../plain.ts';
 import { reporter } from '../redact.ts';
 import type { Stream, Terminal } from '../terminal.ts';
+import { VERSION } from '../version.ts';
 
 interface Flags {
   readonly csv?: string;
   readonly json?: string;
+  readonly html?: string;
 }
 
 /** `kv eval`: policies x models x tasks x budgets x seeds. */
@@ -32,15 +37,17 @@ export const evalCommand = (terminal: Terminal): Command =>
       .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
       .option('--csv <file>', 'write the rows as CSV')
       .option('--json <file>', 'write rows and samples as JSON')
-      .action(async (file: string, { csv, json }: Flags, command: Command) => {
+      .option('--html <file>', 'write a report that opens offline and prints')
+      .action(async (file: string, { csv, json, html }: Flags, command: Command) => {
         const { cwd, stdout } = terminal,
           path = resolve(cwd, file),
           sweep = readSweep(path, plain(file));
-        for (const out of [csv, json]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+        for (const out of [csv, json, html]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
         const bench = await cellBench(command, terminal),
           report = reporter(terminal),
           rows: SweepRow[] = [],
-          samples: Record<string, readonly CellResult[]> = {};
+          samples: Record<string, readonly CellResult[]> = {},
+          hashes: Record<string, string> = { [`sha256 of ${plain(file)}`]: sha256(readFileSync(path)) };
         for (const model of sweep.models) {
           const found = await bench.subject(model),
             tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
@@ -52,6 +59,9 @@ export const evalCommand = (terminal: Terminal): Command =>
               bench.answers(found, { tasks, generating: generatingOf(sweep), policies: sweep.policies, cells }),
             bench.naming.names,
           );
+          hashes[`weights of ${model}`] = `${found.subject.fingerprint} on ${found.subject.engine}`;
+          for (const [task, problems] of Object.entries(tasks))
+            hashes[`sha256 of the problems of ${task} for ${model}`] = sha256(JSON.stringify(problems));
           rows.push(...came.rows);
           // what kv made itself is no credential
           const texts = new Map(
@@ -68,12 +78,27 @@ export const evalCommand = (terminal: Terminal): Command =>
         }
         stdout.write(`${sweepText(rows, stdout)}\n`);
         if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
-        if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson({ format: 1, rows, samples }), plain(json));
+        const outcome = { format: 1, rows, samples } as const;
+        if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson(outcome), plain(json));
+        if (html !== undefined)
+          writeWhole(
+            resolve(cwd, html),
+            sweepReport(outcome, {
+              command: `kv eval ${plain(file)}`,
+              versions: { kv: VERSION, Node: process.versions.node },
+              seeds: sweep.seeds ?? [0],
+              hashes,
+              redact: (text) => report.text(text, ''),
+            }),
+            plain(html),
+          );
       }),
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
+    ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
   );
 
+const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 
 function sweepText(rows: readonly SweepRow[], stdout: Stream): string {

@@ -96,6 +96,7 @@ export const needleCommand = (terminal: Terminal): Command => {
         whole('--distractors', { max: 16 }),
         needleDefaults.distractors,
       )
+      .option('--block <n>', 'prefill in blocks of so many tokens, an event after each', whole('--block', { min: 1 }))
       .option('--seed <n>', 'other prompts', whole('--seed'), needleDefaults.seed)
       .option(...workersOption)
       .option('--out <file>', 'the HTML report (default: beside the results, in .kv)')

@@ -1,5 +1,5 @@
 /**
- * Ada-KV, slot by slot: forced slots, then each head's own best up to its safeguard, then the best of all heads (ties
+ * Ada-KV, slot by slot: forced slots, then each head's own best up to its safeguard (at least one, if there is any), then the best of all heads (ties
  * to the lower slot, then the lower head) until the layer's slots are spent. Scores `[head][slot]`.
  */
 export function adaKvOracle(
@@ -14,7 +14,11 @@ export function adaKvOracle(
     scores[h].flatMap((s, i) => (taken[h].has(i) ? [] : [{ h, i, s }]));
   scores.forEach((_, h) => {
     for (const { i } of open(h).sort((a, b) => b.s - a.s || a.i - b.i))
-      if (taken[h].size < Math.min(budgets[h], Math.floor(safeguard * Math.max(budgets[h], mean)))) taken[h].add(i);
+      if (
+        taken[h].size <
+        Math.min(budgets[h], Math.max(Number(safeguard > 0), Math.floor(safeguard * Math.max(budgets[h], mean))))
+      )
+        taken[h].add(i);
   });
   let left = budgets.reduce((a, b) => a + b, 0) - taken.reduce((a, t) => a + t.size, 0);
   for (const { h, i } of scores.flatMap((_, h) => open(h)).sort((a, b) => b.s - a.s || a.i - b.i || a.h - b.h))

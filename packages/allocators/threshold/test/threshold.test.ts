@@ -2,12 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { apply, compose, scorer, selector, shaper } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
-import { simlayerkv, threshold } from '../src/index.ts';
+import { atLeast, simlayerkv, threshold } from '../src/index.ts';
 import { lazyOracle, thresholdOracle } from './threshold.oracle.ts';
 
 // they replace the total that they are given
 describe.each(
   [
+    atLeast({ slots: 3 }),
     threshold({ at: 0.4, window: 2 }),
     threshold({ at: -1e9, window: 0 }),
     simlayerkv({ threshold: 0.3, sinks: 1, recent: 2, last: 1 }),
@@ -124,4 +125,16 @@ test.each([
   [() => simlayerkv({ recent: 2, last: 3 }), 'simlayerkv: last must be at most recent, 2, got 3'],
 ])('%s is refused', (make, sentence) => {
   expect(make).toThrow(sentence);
+});
+
+test('atLeast is max(B, n_min), of the slots that there are', () => {
+  fc.assert(
+    fc.property(fc.integer({ min: 1, max: 20 }), fc.nat(20), fc.integer({ min: 1, max: 25 }), (n, asked, least) => {
+      const budget = Math.min(asked, n),
+        scores = [Array.from({ length: n }, (_, i) => i)];
+      expect(apply(atLeast({ slots: least }), { scores, budget }).budgets).toEqual([
+        Math.max(budget, Math.min(n, least)),
+      ]);
+    }),
+  );
 });

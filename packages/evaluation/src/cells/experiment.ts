@@ -10,6 +10,9 @@ import { cellId } from './types.ts';
 import type { Cell, CellResult } from './types.ts';
 import type { CellWork } from './run-cell.ts';
 
+/** Grows when cells say more or mean something else: cells of an older kv are run again. */
+const CELLS = 2;
+
 export interface CellOptions extends CellWork {
   /** Begins the name of the file of results. */
   readonly name: string;
@@ -48,7 +51,14 @@ export async function cellExperiment(
   const byId = new Map(cells.map((cell) => [cellId(cell), cell]));
   return {
     name,
-    settings: { weights: fingerprint, engine, tasks: digest(tasks), generating, code: (await code?.(policies)) ?? [] },
+    settings: {
+      cells: CELLS,
+      weights: fingerprint,
+      engine,
+      tasks: digest(tasks),
+      generating,
+      code: (await code?.(policies)) ?? [],
+    },
     work: { kind: 'cells', tasks, generating },
     left: (results) => {
       const known = new Set(results.map(({ id }) => id));

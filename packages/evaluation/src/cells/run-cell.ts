@@ -7,6 +7,7 @@ import { mean } from '../numbers.ts';
 import { policyOf } from '../policies.ts';
 import { slotsNow, using } from '../sequences.ts';
 import type { Bench } from '../subject.ts';
+import { answerTokens, keptOf, watch } from './evidence.ts';
 import { cellId } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
 
@@ -39,13 +40,16 @@ async function runCell(
     { encode } = model.tokenizer,
     { context, question, stop } = problem;
   return using(new Sequence(model), async (sequence) => {
-    await sequence.prefill(encode(mode === 'aware' ? context + question : context).ids, {
+    const certified = watch(sequence),
+      { ids, offsets } = encode(mode === 'aware' ? context + question : context);
+    await sequence.prefill(ids, {
       policy,
       budget: cell.budget,
       block: evicts ? block : undefined,
     });
     if (mode === 'agnostic') await sequence.append(encode(question, { special: false }).ids);
-    const slots = [slotsNow(sequence)];
+    const slots = [slotsNow(sequence)],
+      kept = keptOf(sequence.kept(), ids.length, answerTokens(problem, offsets));
     let answer = '',
       tokens = 0;
     for await (const chunk of decode(sequence, {
@@ -70,6 +74,7 @@ async function runCell(
       tokens,
       slots: { mean: mean(slots), peak: sequence.mostSlots },
       bytes: { mean: meanDecode || live, peak },
+      evidence: { ...certified(), ...kept },
     };
   });
 }

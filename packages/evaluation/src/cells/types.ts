@@ -2,6 +2,7 @@ import type { Budget } from '@kv/models';
 import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
+import type { Evidence } from './evidence.ts';
 
 /** How answers are generated. */
 export const Generating = {
@@ -57,6 +58,8 @@ export interface CellResult extends Cell {
   readonly slots: Extent;
   /** Of keys, values, positions and what the policy remembers. */
   readonly bytes: Extent;
+  /** What the cache came to: certificates, and what was kept of the prompt. */
+  readonly evidence: Evidence;
 }
 
 /** The options of these among others. */

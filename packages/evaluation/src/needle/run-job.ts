@@ -40,7 +40,8 @@ const firstPart = ({ documentIds, questionIds }: Needle, mode: Mode): readonly n
   mode === 'aware' ? [...documentIds, ...questionIds] : documentIds;
 
 /**
- * Runs one job: one prefill a mode, and every way evicts, answers and is priced on a fork of it. Policies that draw at
+ * Runs one job: one prefill a mode, and every way evicts, answers and is priced on a fork of it, or in blocks on a prefill of its
+ * own. Policies that draw at
  * random draw anew for every trial.
  */
 export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<NeedleResult> {
@@ -56,13 +57,16 @@ export async function runJob(bench: NeedleBench, job: NeedleJob): Promise<Needle
     kept: string[] = [];
   for (const mode of settings.modes)
     await using(new Sequence(model), async (whole) => {
-      await whole.prefill(firstPart(prompt, mode), { policies });
+      const { block } = settings,
+        ids = firstPart(prompt, mode);
+      if (block === undefined) await whole.prefill(ids, { policies });
       for (const [way, { policy, budget, mode: asked, forced }] of ways.entries())
         if (asked === mode && forced === undefined)
-          await using(whole.fork(), async (fork) => {
-            await fork.evict(policies[policy], budget ?? '100%');
+          await using(block === undefined ? whole.fork() : new Sequence(model), async (fork) => {
+            if (block === undefined) await fork.evict(policies[policy], budget ?? '100%');
+            else await fork.prefill(ids, blockwise(policies[policy], budget, block));
             const held = retained(fork.kept(), valueTokens),
-              peak = peakOfFork(whole, fork, compiled[policy]);
+              peak = block === undefined ? peakOfFork(whole, fork, compiled[policy]) : fork.bytes().peak;
             if (mode === 'agnostic') await fork.append(questionIds);
             if (example) kept[way] = countsOf(fork.kept(), documentIds.length + questionIds.length);
             outcomes.push({ way, ...(await answer(fork, prompt, settings)), retained: held, ...bytesOf(fork, peak) });
@@ -115,6 +119,13 @@ function bytesOf(fork: Sequence, peak: number): Pick<Answer, 'mean' | 'peak'> {
   const { meanDecode, live } = fork.bytes();
   return { mean: meanDecode || live, peak: Math.max(peak, live) };
 }
+
+/** What evicts nothing passes in one block. */
+const blockwise = (policy: Policy, budget: Way['budget'], block: number | undefined) => ({
+  policy,
+  budget,
+  block: budget === undefined ? undefined : block,
+});
 
 /** How many rows hold each position, a byte each, base64. */
 function countsOf(kept: Kept, length: number): string {

@@ -27,6 +27,8 @@ export interface NeedleOptions {
   readonly asking: Asking;
   /** Other facts of the same form in the text. */
   readonly distractors: number;
+  /** Prefill in blocks of so many tokens, each followed by an event. @defaultValue one shot */
+  readonly block?: number | undefined;
 }
 
 /**

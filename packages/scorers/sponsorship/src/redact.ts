@@ -29,7 +29,9 @@ export function redacted<T>(value: T, before = ''): T {
   if (typeof value === 'string') return redact(value, before) as T;
   if (Array.isArray(value)) return value.map((one: unknown) => redacted(one, before)) as T;
   if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([field, one]) => [field, redacted(one as unknown, before)])) as T;
+  return Object.fromEntries(
+    Object.entries(value).map(([field, one]) => [field, redacted(one as unknown, before)]),
+  ) as T;
 }
 
 /** Addresses that are asked for by somebody, without whom. */

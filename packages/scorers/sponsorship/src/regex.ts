@@ -18,9 +18,9 @@ const SECRET = 'password|passwd|passphrase|passcode|pwd',
 const VALUE = String.raw`(?=["'“‘\`]|[^\s\d]{0,48}\d)`;
 /** Plain speech: "My API key is AB12", "The password is hunter2", "the passphrase was swordfish". */
 const told = (name: string): string =>
-  String.raw`(?<![a-z0-9])(?:${names(name)}[ \t]+(?:is|was)[ \t]+${VALUE}|${names(SECRET)}[ \t]+(?:is|was)[ \t]+(?!(?:${NO_VALUE})(?![a-z0-9])|\W))`;
+  String.raw`(?<![a-z0-9])(?:${names(name)}[ \t]+(?:is|was)(?=[ \t]+(?:${VALUE}))|${names(SECRET)}[ \t]+(?:is|was)(?=[ \t]+(?!(?:${NO_VALUE})(?![a-z0-9]))\w))`;
 /** A bearer token, and an address that may hold a password: of a database, or with one before its @. */
-const WORN = String.raw`(?<![a-z0-9])bearer[ \t]+(?=[\w.~+/=-]{0,64}[\d._~+/=-]\w)|(?<![a-z0-9])(?:(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sftp|ftp)://|https?://(?=[^\s/@:]{1,64}:[^\s/@]{1,64}@))`;
+const WORN = String.raw`(?<![a-z0-9])bearer(?=[ \t]+[\w.~+/=-]{0,64}[\d._~+/=-]\w)|(?<![a-z0-9])(?:(?:postgres(?:ql)?|mysql|mariadb|mongodb(?:\+srv)?|rediss?|amqps?|mssql|sftp|ftp)://|https?://(?=[^\s/@:]{1,64}:[^\s/@]{1,64}@))`;
 /** A name with its colon or equals sign; a flag of a command line; an opening tag; plain speech. */
 const forms = (name: string): RegExp =>
   new RegExp(

@@ -107,7 +107,7 @@ test('anchors are the tokens with f > 0.5, and vouch as given ones do', async ()
 });
 test('LearnRank vouches by confidence', async () => {
   const f = Float32Array.of(0.9, 0.2, 0.4, 0, 0),
-    { scores } = apply(learnRank(), { tokens: silent(5), confidences: f as object });
+    { scores } = apply(learnRank({ strength: 1 }), { tokens: silent(5), confidences: f as object });
   const want = [0, 0.9 * 0.8, 0.9 * 0.64, 0.9 * 0.512 + 0.4 * 0.8, 0.9 * 0.4096 + 0.4 * 0.64];
   want.forEach((v, i) => expect(scores!.data[i]).toBeCloseTo(v, 6));
 });

@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
-import { matching, regex } from '../src/index.ts';
+import { communication, explicitKeys, matching, regex } from '../src/index.ts';
 
 /** A text cut into words, spaces before them, and single signs. */
 const tokenise = (text: string) => {
@@ -28,6 +29,13 @@ test.each([
   ['  token: abc # yaml', '  token:'],
   ['call_api(key="abc")', 'call_api(key='],
   ['🔑 key: abc', '🔑 key:'],
+  ['My API key is AB12', 'My API key is'],
+  ['The password is hunter2', 'The password is'],
+  ['The passphrase was swordfish.', 'The passphrase was'],
+  ['my pin is 0042', 'my pin is'],
+  ['curl -H Bearer abc.def', 'curl -H Bearer'],
+  ['postgres://anna@db/main', 'postgres://'],
+  ['see https://anna:pw@host/x', 'see https://'],
 ])('%s', (text, until) => {
   expect(found(text)).toEqual([until]);
 });
@@ -41,6 +49,13 @@ test.each([
   'code => 3',
   'tokens spent: 4',
   'password',
+  'The password is required.',
+  'my password was wrong',
+  'The key is a small one',
+  'the bearer of the letter',
+  'Bearer bonds.',
+  'https://example.org/a',
+  'the secret is out',
 ])('nothing in: %s', (text) => {
   expect(found(text)).toEqual([]);
 });
@@ -60,4 +75,15 @@ test('an own pattern; empty matches and a text without tokens find nothing', () 
   expect(detect.run(tokenise('Remember this number 42'))).toEqual([2]);
   expect(matching({ pattern: /x*/ }).run(tokenise('abc'))).toEqual([]);
   expect(regex().run({ ids: [], text: '', offsets: [] })).toEqual([]);
+});
+
+test('false positives in a novel: explicit keys take none of 16 protected slots, communication verbs all of them', () => {
+  const text = readFileSync(new URL('../../../tasks/data/tom-sawyer.txt', import.meta.url), 'utf8'),
+    words = text.split(/\s+/).length,
+    book = tokenise(text);
+  const perThousand = (matches: readonly unknown[]): number => (1000 * matches.length) / words;
+  expect(words).toBeGreaterThan(5000);
+  expect(explicitKeys(book)).toEqual([]);
+  expect(perThousand(communication(book))).toBeCloseTo(11.6, 1);
+  expect(communication(book).length).toBeGreaterThan(16);
 });

@@ -91,8 +91,9 @@ test('LearnRank vouches by how sure an anchor is, above 0.3 only', () => {
       fc.integer({ min: 1, max: 8 }),
       (f, reach) => {
         const sure = f.map(Math.fround),
-          got = apply(learnRank({ rank: ranker('sure', {}, () => () => sure)(), reach }), { tokens: silent(f.length) })
-            .scores!.data;
+          got = apply(learnRank({ strength: 1, rank: ranker('sure', {}, () => () => sure)(), reach }), {
+            tokens: silent(f.length),
+          }).scores!.data;
         vouchersOracle(
           sure.map((x) => (x > 0.3 ? x : 0)),
           reach,

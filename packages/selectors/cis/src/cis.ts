@@ -1,5 +1,20 @@
-import { as, count, keys, LOWEST, maybe, number, oneOf, positions, queries, state, whole, wrapSelect } from '@kv/core';
-import type { Ops, State, Tensor } from '@kv/core';
+import {
+  as,
+  count,
+  keys,
+  LOWEST,
+  maybe,
+  number,
+  oneOf,
+  positions,
+  queries,
+  rope,
+  state,
+  whole,
+  wrapSelect,
+} from '@kv/core';
+import { turn } from '@kv/core/shared';
+import type { AnySignal, Ops, Rope, State, Tensor } from '@kv/core';
 import { decode, matching, newestKey, PER_FIELD, remember } from './history.ts';
 
 const past = state('cis.queries', { kind: 'unit', rows: 'query' });
@@ -20,8 +35,8 @@ const fieldsOf = (block: number): readonly State<`cis.sets.${number}`>[] =>
  * CIS: inside a view, a query whose cosine to an earlier query of its block is above τ reuses the set that one
  * retrieved, dilated; otherwise it retrieves.
  *
- * @remarks PrHS, section IV-A, eq. 12 and 13, per query head, on queries after RoPE, or, as in table VII, on keys after
- * RoPE; only sets of queries that retrieved are reused, the most recent first. Of the middle (neither sinks nor local
+ * @remarks PrHS, section IV-A, eq. 12 and 13, per query head, on queries after RoPE, or before it (eq. 1 and 12 have no rotation), or,
+ * as in table VII, on keys after RoPE; only sets of queries that retrieved are reused, the most recent first. Of the middle (neither sinks nor local
  * window) of a reused set, the m strongest, ⌊k / 3⌋ unless said, bring their ±r neighbours (figure 8). Rows that reuse run neither scorer nor
  * selector: `dots` reads no key for them.
  */
@@ -34,9 +49,9 @@ export const cis = wrapSelect(
       block: count(8, 'steps', 'Decoding steps of a block, within which sets are shared.', { most: 3 * PER_FIELD }),
       threshold: number(0.8, 'Cosine above which a set is reused; above 1 every query retrieves.'),
       compare: oneOf(
-        ['queries', 'keys'],
+        ['queries', 'unrotated', 'keys'],
         'queries',
-        'What is compared of two tokens: their queries, or the keys of their KV head.',
+        'What is compared of two tokens: their queries, the same before rotation, or the keys of their KV head.',
       ),
       dilation: whole(1, 'slots', 'Neighbours on either side that the strongest of a reused set bring.'),
       strongest: maybe(whole(0, 'slots', 'How many of a reused set bring them, m; left out, a third of it.')),
@@ -46,6 +61,7 @@ export const cis = wrapSelect(
     needs: ({ block, compare }) => [
       as('newest', compare === 'keys' ? keys : queries(1)),
       positions,
+      ...(compare === 'unrotated' ? [rope as AnySignal] : []),
       past,
       as('retrieving', stepsOf(block)),
       retrievals,
@@ -56,7 +72,12 @@ export const cis = wrapSelect(
   (ctx, { block, threshold, compare, dilation, strongest, sinks, local }) => {
     const { ops, at, positions: p, newest, retrieving, inner } = ctx;
     const now = at.step % block;
-    const query = compare === 'keys' ? keyOf(ops, newest, p, at.queryHeads) : newest; // [H, 1, d]
+    const query = // [H, 1, d]
+      compare === 'keys'
+        ? keyOf(ops, newest, p, at.queryHeads)
+        : compare === 'unrotated'
+          ? unrotated(ops, newest, (ctx as unknown as { readonly rope: Rope }).rope, at.length - 1) // in its needs
+          : newest;
     const found = ops.kernel(matching, { query, past: ctx['cis.queries'], owned: retrieving }, { now, threshold });
     const active = ops.less(found, 1); // [H, 1]
     const { kept, scores } = inner(active);
@@ -92,6 +113,10 @@ export const cis = wrapSelect(
     };
   },
 );
+
+/** Queries of the token at a position, before they were turned to it, `[H, 1, d]`. */
+const unrotated = (ops: Ops, query: Tensor, turns: Rope, position: number): Tensor =>
+  turn(ops, query, turns, Uint32Array.of(position), ops.from({ data: Uint32Array.of(0), shape: [1, 1] }), true);
 
 /** The newest token's key for each query head, `[H, 1, d]`: that of its KV head. */
 function keyOf(ops: Ops, all: Tensor, p: Tensor, heads: number): Tensor {

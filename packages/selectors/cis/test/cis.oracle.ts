@@ -19,7 +19,7 @@ export interface Settings {
   readonly sinks: number;
   readonly local: number;
   readonly budget: number;
-  readonly compare: 'queries' | 'keys';
+  readonly compare: 'queries' | 'unrotated' | 'keys';
 }
 interface Entry {
   readonly compared: Vector;
@@ -37,6 +37,8 @@ export function cisOracle(
   sizes: readonly number[],
   first: number,
   { block, threshold, dilation, strongest, sinks, local, budget, compare }: Settings,
+  /** The query at a position before rotation. */
+  before: (query: readonly number[], position: number) => readonly number[] = (query) => query,
 ): { seen: number[][]; retrieved: number } {
   let entries: Entry[] = [],
     retrieved = 0;
@@ -44,7 +46,8 @@ export function cisOracle(
     if ((first + i) % block === 0) entries = [];
     const n = sizes[i],
       query = vector(raw),
-      compared = compare === 'keys' ? vector(keys[n - 1]) : query,
+      compared =
+        compare === 'keys' ? vector(keys[n - 1]) : compare === 'unrotated' ? vector(before(raw, n - 1)) : query,
       fixed = Array.from({ length: n }, (_, p) => p).filter((p) => p < sinks || p >= n - local);
     const like = entries
       .filter(

@@ -51,6 +51,12 @@ describe('cis with blocks of several fields', () => {
     test,
   );
 });
+describe('cis before rotation', () => {
+  each(
+    sharingLaws((threshold) => cis({ threshold, compare: 'unrotated', sinks: 1, local: 1, block: 3 }), { runs: 20 }),
+    test,
+  );
+});
 describe('cis by keys', () => {
   each(
     sharingLaws((threshold) => cis({ threshold, compare: 'keys', sinks: 1, local: 1, block: 3 }), { runs: 20 }),
@@ -86,6 +92,16 @@ const noise =
   };
 const H = 2,
   D = 3;
+/** Channels 0 and 1 turn by 0.7 a position, channel 2 stays. */
+const angles = (positions: Uint32Array) => ({
+  cos: Float32Array.from(positions, (p) => Math.cos(0.7 * p)),
+  sin: Float32Array.from(positions, (p) => Math.sin(0.7 * p)),
+});
+/** The same as a product of complex numbers, in float64. */
+const unturned = ([x, y, z]: readonly number[], position: number): number[] => {
+  const by = -0.7 * position;
+  return [x * Math.cos(by) - y * Math.sin(by), x * Math.sin(by) + y * Math.cos(by), z];
+};
 interface Run {
   readonly seen: readonly (readonly (readonly number[])[])[];
   readonly retrieved: readonly number[];
@@ -144,6 +160,7 @@ function decode(
             })) as V;
         }
         if (signal.id === 'queries') return ops.from({ data: Float32Array.from(heads.flat()), shape: [H, 1, D] }) as V;
+        if (signal.id === 'rope') return { rotary: 2, angles } as V;
         if (signal.id === 'positions')
           return ops.from({ data: Uint32Array.from({ length: n }, (_, p) => p), shape: [1, n] }, 'u32') as V;
         return ops.from({ data: Float32Array.from(keys.slice(0, n).flat()), shape: [1, n, D] }) as V;
@@ -159,7 +176,7 @@ function decode(
 }
 
 const cases = fc.record({
-  compare: fc.constantFrom('queries' as const, 'keys' as const),
+  compare: fc.constantFrom('queries' as const, 'unrotated' as const, 'keys' as const),
   block: fc.constantFrom(1, 2, 4, 8, 14),
   threshold: fc.constantFrom(-1, 0, 0.5, 0.8, 0.97, 1.5),
   dilation: fc.nat(2),
@@ -203,6 +220,7 @@ test('agrees with the float64 oracle over blocks of decoding steps', () => {
           sizes,
           first,
           settings,
+          unturned,
         );
         expect(got.seen.map((heads) => heads[h])).toEqual(want.seen);
         expect(got.retrieved[h]).toBe(want.retrieved);

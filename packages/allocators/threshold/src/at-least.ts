@@ -1,0 +1,20 @@
+import { count, scoreAllocator } from '@kv/core';
+
+/**
+ * Budgets of at least so many slots a head, of those that there are: max(B, n_min).
+ *
+ * @remarks CrystalCache, eq. 30, B = max(4 + 128, ⌈β n⌉), where `spec.md` leaves the bound out. The sum exceeds what was
+ * asked for where budgets are smaller.
+ */
+export const atLeast = scoreAllocator(
+  'atLeast',
+  {
+    source: 'CrystalCache, eq. 30',
+    says: 'Every head gets at least so many slots.',
+    options: { slots: count(132, 'slots', 'Slots that every head has room for.') },
+    approximate: true,
+  },
+  ({ ops, scores, budgets }, { slots }) => ({
+    budgets: ops.max(budgets, ops.min(slots, ops.sum(ops.fill(scores, 1)))),
+  }),
+);

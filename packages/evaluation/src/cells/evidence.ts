@@ -1,0 +1,83 @@
+import { certificate } from '@kv/certificates';
+import type { Sequence } from '@kv/models';
+import type { Problem } from '@kv/tasks';
+import { mean } from '../numbers.ts';
+import { retained } from '../sequences.ts';
+import type { Kept } from '../sequences.ts';
+
+/** Parts of the prompt that a map of what was kept has. */
+export const BINS = 32;
+
+/** What became of the cache of a cell, beside its answer. */
+export interface Evidence {
+  /** Where the answer stands in the prompt, 0 to 1; absent where it does not stand there. */
+  readonly depth?: number;
+  /** Share of the pairs of layer and KV head that hold every token of the answer when the answer begins. */
+  readonly answerKept?: number;
+  /** Of the newest query of every event, or else of every view: mass outside the set, and the least that is possible. */
+  readonly dropped?: number;
+  readonly least?: number;
+  /** Share of the set that the best one of its size has too. */
+  readonly overlap?: number;
+  /** Share of the positions that stay, `[layer * KV heads + head][bin]`, a byte each (255 is all), base64. */
+  readonly map?: string;
+}
+
+/** Positions of the tokens that hold the first answer that stands in the prompt, its last occurrence. */
+export function answerTokens(
+  { context, question, answers }: Pick<Problem, 'context' | 'question' | 'answers'>,
+  offsets: readonly (readonly [start: number, end: number])[],
+): readonly number[] {
+  for (const answer of answers.filter((one) => one.trim() !== '')) {
+    const at = context.lastIndexOf(answer);
+    if (at < 0 || question.includes(answer)) continue;
+    const end = at + answer.length;
+    return [...offsets.keys()].filter((i) => offsets[i][0] < end && offsets[i][1] > at);
+  }
+  return [];
+}
+
+/** Looks at a sequence whose cache is on the host; on a device there are no certificates. */
+export function watch(sequence: Sequence): () => Pick<Evidence, 'dropped' | 'least' | 'overlap'> {
+  const found = { event: [], view: [] } as Record<'event' | 'view', ReturnType<typeof certificate>[]>;
+  if (sequence.memory.observing)
+    sequence.observer = {
+      row: ({ at, weights, kept }) => {
+        found[at].push(certificate(weights, kept));
+      },
+      conclude: () => ({}),
+    };
+  return () => {
+    const rows = found.event.length > 0 ? found.event : found.view;
+    return rows.length === 0
+      ? {}
+      : {
+          dropped: mean(rows.map(({ dropped }) => dropped)),
+          least: mean(rows.map(({ best }) => best)),
+          overlap: mean(rows.map(({ overlap }) => overlap)),
+        };
+  };
+}
+
+/** What is kept of a prompt of so many tokens before the answer begins. */
+export const keptOf = (kept: Kept, length: number, answer: readonly number[]): Evidence => ({
+  ...(answer.length > 0 && {
+    depth: answer[0] / Math.max(1, length - 1),
+    answerKept: retained(kept, answer),
+  }),
+  map: mapOf(kept, length),
+});
+
+function mapOf(kept: Kept, length: number): string {
+  const bin = (position: number): number => Math.min(BINS - 1, Math.floor((position * BINS) / Math.max(1, length))),
+    sizes = new Float64Array(BINS);
+  for (let i = 0; i < length; i++) sizes[bin(i)]++;
+  const rows = kept.flat(),
+    bytes = new Uint8Array(rows.length * BINS);
+  for (const [r, row] of rows.entries()) {
+    const counts = new Float64Array(BINS);
+    for (const position of row) if (position < length) counts[bin(position)]++;
+    for (let b = 0; b < BINS; b++) bytes[r * BINS + b] = Math.round((255 * counts[b]) / Math.max(1, sizes[b]));
+  }
+  return Buffer.from(bytes).toString('base64');
+}

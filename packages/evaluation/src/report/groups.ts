@@ -1,0 +1,83 @@
+import type { Budget } from '@kv/models';
+import { pairedDifference, wilson } from '@kv/tasks';
+import type { Interval } from '@kv/tasks';
+import type { CellResult } from '../cells/types.ts';
+import { mean } from '../numbers.ts';
+import { pairedByProblem } from '../protocol/statistics.ts';
+import type { SweepRow } from '../sweep/run.ts';
+import type { SweepOutcome } from '../sweep/write.ts';
+
+/** A row of a sweep with the cells behind it. */
+export interface Group {
+  readonly row: SweepRow;
+  readonly cells: readonly CellResult[];
+  readonly interval: Interval;
+  readonly meanBytes: number;
+}
+
+/** Items by a key, in the order in which keys come. */
+export function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, readonly T[]> {
+  const groups = new Map<string, T[]>();
+  for (const item of items) {
+    const key = keyOf(item);
+    groups.set(key, [...(groups.get(key) ?? []), item]);
+  }
+  return groups;
+}
+
+const clusters = (cells: readonly CellResult[]): readonly (readonly number[])[] =>
+  [...grouped(cells, ({ problem }) => problem).values()].map((some) => some.map(({ score }) => score));
+
+/** Wilson's interval where a problem has one answer that is right or wrong, else the bootstrap over problems. */
+function intervalOf(cells: readonly CellResult[]): Interval {
+  const each = clusters(cells);
+  return each.every(([score, ...more]) => more.length === 0 && (score === 0 || score === 1))
+    ? wilson(cells.filter(({ score }) => score === 1).length, cells.length)
+    : pairedDifference(each);
+}
+
+/** The rows of a sweep, each with its cells. */
+export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
+  rows.map((row) => {
+    const budget: Budget | undefined = row.slots ?? row.budget,
+      cells = samples[row.model].filter(
+        (cell) => cell.task === row.task && cell.policy === row.policy && cell.budget === budget,
+      );
+    return { row, cells, interval: intervalOf(cells), meanBytes: mean(cells.map(({ bytes }) => bytes.mean)) };
+  });
+
+/** The rows that one is compared with: what evicts nothing, of the same model and task. */
+export const wholeOf = (group: Group, all: readonly Group[]): Group | undefined =>
+  all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
+
+/** A row against the full cache, paired by problem. */
+export const against = (group: Group, whole: Group): ReturnType<typeof pairedDifference> =>
+  pairedDifference(pairedByProblem(group.cells, whole.cells));
+
+/** Why answers were wrong, as counts. */
+export interface Failures {
+  readonly wrong: number;
+  /** The full cache is wrong too. */
+  readonly beyond: number;
+  /** The full cache is right, and most heads hold the answer's tokens. */
+  readonly model: number;
+  /** The full cache is right, and most heads have lost some of the answer's tokens. */
+  readonly cache: number;
+  /** The full cache is right, and the answer's words do not stand in the prompt. */
+  readonly unknown: number;
+}
+
+/** Tells "the model failed" from "the cache lost it". */
+export function failures(group: Group, whole: Group | undefined): Failures {
+  const right = new Map(whole?.cells.map(({ problem, seed, score }) => [JSON.stringify([problem, seed]), score])),
+    count = { wrong: 0, beyond: 0, model: 0, cache: 0, unknown: 0 };
+  for (const { problem, seed, score, evidence } of group.cells) {
+    if (score >= 1) continue;
+    count.wrong++;
+    const full = right.get(JSON.stringify([problem, seed]));
+    if (full !== undefined && full < 1) count.beyond++;
+    else if (evidence.answerKept === undefined) count.unknown++;
+    else count[evidence.answerKept > 0.5 ? 'model' : 'cache']++;
+  }
+  return count;
+}

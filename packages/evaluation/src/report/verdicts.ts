@@ -1,0 +1,41 @@
+import { bonferroni } from '@kv/tasks';
+import { bytesText } from '../needle/columns.ts';
+import { escapeHtml } from '../needle/report/escape.ts';
+import { against, wholeOf } from './groups.ts';
+import type { Group } from './groups.ts';
+
+/** Below this many problems a sentence is a screening. */
+const VERDICT = 200;
+const LEVEL = 0.05;
+const percent = (share: number): string => `${(100 * share).toFixed(1)}`;
+const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
+export const between = ({ low, high }: { readonly low: number; readonly high: number }): string =>
+  `[${percent(low)}, ${percent(high)}]`;
+
+/** A sentence a row, intervals in each; p is two-sided, Bonferroni over all sentences that compare. */
+export function verdicts(groups: readonly Group[]): string {
+  const found = groups.map((group) => {
+      const whole = wholeOf(group, groups);
+      return whole && whole !== group ? { group, difference: against(group, whole) } : { group };
+    }),
+    compared = found.flatMap(({ difference }) => (difference ? [difference.p] : [])),
+    adjusted = bonferroni(compared);
+  let next = 0;
+  const items = found.map(({ group: { row, interval, meanBytes, cells }, difference }) => {
+    const n = new Set(cells.map(({ problem }) => problem)).size,
+      kind = n < VERDICT ? 'screening' : 'verdict',
+      way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`} slots`}`,
+      right = `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
+    if (!difference) return `<li>${way} ${right} (${kind}, n = ${n}).</li>`;
+    const p = adjusted[next++],
+      says =
+        p >= LEVEL
+          ? 'undecided against the full cache'
+          : difference.difference > 0
+            ? 'better than the full cache'
+            : 'worse than the full cache';
+    return `<li>${way} ${right}: ${says}, ${points(difference.difference)} points [${points(difference.low)}, ${points(difference.high)}], p = ${difference.p.toFixed(4)}, ${p.toFixed(4)} after Bonferroni (${kind}, n = ${n}).</li>`;
+  });
+  return `<ol class="verdicts">${items.join('\n')}</ol>
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where each problem has one answer that is right or wrong, else 10,000 bootstrap draws of problems; differences are paired by problem. Declared comparisons: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+}

@@ -1,0 +1,106 @@
+import { createHash } from 'node:crypto';
+import { wilson } from '@kv/tasks';
+import { expect, it } from 'vitest';
+import { answerTokens, keptOf } from '../src/cells/evidence.ts';
+import { failures, groupsOf, wholeOf } from '../src/report/groups.ts';
+import { sweepReport } from '../src/index.ts';
+import type { CellResult, Evidence, SweepRow } from '../src/index.ts';
+import type { SweepOutcome } from '../src/sweep/write.ts';
+
+/** A cell of problem i, right or wrong. */
+const cell = (
+  policy: string,
+  budget: number | undefined,
+  i: number,
+  score: number,
+  evidence: Evidence = {},
+): CellResult => ({
+  id: `${policy}/${budget}/${i}`,
+  task: 'numbers <&>',
+  problem: `p${i}`,
+  policy,
+  ...(budget !== undefined && { budget }),
+  seed: 0,
+  answer: '',
+  score,
+  parsed: true,
+  tokens: 1,
+  slots: { mean: 10, peak: 10 },
+  bytes: { mean: 1024 * (budget ?? 64), peak: 2048 * (budget ?? 64) },
+  evidence,
+});
+const row = (policy: string, budget: number | undefined, cells: readonly CellResult[]): SweepRow => ({
+  model: 'm',
+  task: 'numbers <&>',
+  policy,
+  ...(budget !== undefined && { budget }),
+  samples: cells.length,
+  accuracy: cells.reduce((sum, { score }) => sum + score, 0) / cells.length,
+  unparsed: 0,
+  meanSlots: 10,
+  peakSlots: 10,
+  peakBytes: 1,
+});
+const N = 40;
+const full = Array.from({ length: N }, (_, i) => cell('full', undefined, i, Number(i % 10 !== 0)));
+const cut = Array.from({ length: N }, (_, i) =>
+  cell('cut', 16, i, Number(i % 4 === 1), {
+    depth: i / (N - 1),
+    ...(i % 3 !== 0 && { answerKept: i % 3 === 1 ? 1 : 0.25 }),
+    dropped: 0.125,
+    least: 0.0625,
+    overlap: 0.5,
+    map: Buffer.from(new Uint8Array(64).fill(255)).toString('base64'),
+  }),
+);
+const outcome: SweepOutcome = {
+  format: 1,
+  rows: [row('full', undefined, full), row('cut', 16, cut)],
+  samples: { m: [...full, ...cut] },
+};
+const facts = { command: 'kv eval <s>.json', versions: { kv: '9.8.7' }, seeds: [0], hashes: { 'weights of m': 'abc' } };
+
+it('tells the model failed from the cache lost it, as a count by hand does', () => {
+  const groups = groupsOf(outcome),
+    found = failures(groups[1], wholeOf(groups[1], groups));
+  const want = { wrong: 0, beyond: 0, model: 0, cache: 0, unknown: 0 };
+  for (let i = 0; i < N; i++) {
+    if (i % 4 === 1) continue;
+    want.wrong++;
+    want[i % 10 === 0 ? 'beyond' : i % 3 === 0 ? 'unknown' : i % 3 === 1 ? 'model' : 'cache']++;
+  }
+  expect(found).toEqual(want);
+});
+
+it('begins with sentences that hold intervals, and says that few problems are a screening', () => {
+  const html = sweepReport(outcome, facts),
+    { low, high } = wilson(36, 40);
+  expect(html).toContain(
+    `answers 90.0 % [${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}] of numbers &lt;&amp;&gt; on m with 64.0 KiB on average (screening, n = 40)`,
+  );
+  expect(html).toMatch(/cut<\/strong> at 16 slots answers 25\.0 % .*: worse than the full cache, -65\.0 points \[/);
+  expect(html.indexOf('<ol class="verdicts">')).toBeLessThan(html.indexOf('<svg class="chart"'));
+  for (const text of ['kv eval &lt;s&gt;.json', '9.8.7', 'abc', '12.5 %', '6.3 %', '50.0 %'])
+    expect(html).toContain(text);
+});
+
+it('is one file: its own style by its hash, no script, no address, no style of an element', () => {
+  const html = sweepReport(outcome, facts),
+    [, style = ''] = /<style>([^]*)<\/style>/.exec(html) ?? [];
+  expect(html).toContain(`style-src 'sha256-${createHash('sha256').update(style).digest('base64')}'`);
+  expect(html).toContain("default-src 'none'");
+  expect(html).not.toMatch(/<script|\sstyle=|\son\w+=|https?:|url\(/);
+  expect(sweepReport(outcome, facts)).toBe(html);
+});
+
+it('finds the tokens of an answer in the prompt, and maps what heads kept of it', () => {
+  const offsets = Array.from({ length: 32 }, (_, i) => [3 * i, 3 * i + 3] as const),
+    context = 'x'.repeat(45) + '1234' + 'x'.repeat(47);
+  expect(answerTokens({ context, question: '?', answers: ['1234'] }, offsets)).toEqual([15, 16]);
+  expect(answerTokens({ context, question: 'is it 1234?', answers: ['1234'] }, offsets)).toEqual([]);
+  const found = keptOf([[[0, 1, 15, 16], [15]]], 32, [15, 16]);
+  expect(found.depth).toBeCloseTo(15 / 31);
+  expect(found.answerKept).toBe(0.5);
+  const map = Buffer.from(found.map ?? '', 'base64');
+  expect(Array.from(map.keys()).filter((i) => map[i] === 255)).toEqual([0, 1, 15, 16, 32 + 15]);
+});

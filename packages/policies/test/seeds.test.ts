@@ -1,0 +1,165 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { apply, compose, mandatory } from '@kv/core';
+import type { Tokens } from '@kv/core';
+import { generate } from '@kv/models';
+import type { ObservedRow } from '@kv/models';
+import { h2o } from '@kv/scorers-attention';
+import { caote } from '@kv/scorers-caote';
+import { learnRank, ranker } from '@kv/scorers-sponsorship';
+import { topK } from '@kv/selectors-top-k';
+import { compactor, crystalcache, parsePolicy, policy, taFast } from '../src/index.ts';
+import { llamaGolden } from './goldens.ts';
+import { keptOn } from './on-scene.ts';
+
+/** One aligned head of n slots, whose text is sentences of five words. */
+function layerOf(n: number, budget: number) {
+  const words = Array.from({ length: n }, (_, i) => (i % 5 === 4 ? ' end.' : ` w${i}`));
+  let end = 0;
+  const tokens: Tokens = {
+    ids: Array.from({ length: n }, (_, i) => i % 37),
+    text: words.join(''),
+    offsets: words.map((word) => [end, (end += word.length)]),
+  };
+  const numbers = (length: number, by: number): Float32Array =>
+    Float32Array.from({ length }, (_, i) => Math.sin(by * i));
+  return {
+    seed: 1,
+    at: {
+      layer: 0,
+      layers: 1,
+      queryHeads: 1,
+      kvHeads: 1,
+      headDim: 4,
+      step: 0,
+      promptLength: n,
+      length: n,
+      slots: n,
+      aligned: true,
+      budget,
+      selectRows: 1,
+    },
+    lengths: [n],
+    keys: numbers(4 * n, 1.3),
+    values: numbers(4 * n, 0.7),
+    attention: numbers(n, 0.3).map(Math.abs),
+    positions: Uint32Array.from({ length: n }, (_, i) => i),
+    tokens,
+  };
+}
+
+test('seed 001: CAOTE over sums of a block is |o - o without j| of these sums, nothing forced', () => {
+  const cases = fc.array(fc.tuple(fc.integer({ min: 1, max: 64 }), fc.integer({ min: -8, max: 8 })), {
+    minLength: 3,
+    maxLength: 12,
+  });
+  fc.assert(
+    fc.property(cases, (slots) => {
+      const a = slots.map(([weight]) => weight / 64),
+        v = slots.map(([, value]) => value),
+        total = a.reduce((x, y) => x + y, 0),
+        output = (without = -1): number =>
+          a.reduce((sum, w, i) => (i === without ? sum : sum + w * v[i]), 0) / (total - (a[without] ?? 0));
+      const { scores, kept } = apply(compose(h2o({ over: 'block', recent: 0 }), caote(), topK()), {
+        attention: [a],
+        values: { data: Float32Array.from(v), shape: [1, v.length, 1] },
+        budget: 1,
+      });
+      a.forEach((_, j) => expect(scores!.data[j]).toBeCloseTo(Math.abs(output() - output(j)), 3));
+      expect(kept![0]).toHaveLength(1);
+    }),
+  );
+});
+
+test('seed 000, table of decoys: LearnRank vouches Σ 15 f 0.8^(j - i) over the reach, for anchors with f > 0.3', () => {
+  fc.assert(
+    fc.property(fc.array(fc.integer({ min: 0, max: 10 }), { minLength: 2, maxLength: 20 }), (tenths) => {
+      const sure = tenths.map((x) => x / 10),
+        rank = ranker('sure', {}, () => () => sure)(),
+        { tokens } = layerOf(sure.length, 1);
+      const { scores } = apply(learnRank({ rank }), { tokens, budget: 1 });
+      sure.forEach((_, j) => {
+        let want = 0;
+        for (let i = Math.max(0, j - 6); i < j; i++) if (tenths[i] > 3) want += 15 * sure[i] * 0.8 ** (j - i);
+        expect(scores!.data[j]).toBeCloseTo(want, 3);
+      });
+    }),
+  );
+});
+test('seed 000: TA with LearnRank keeps what a sure anchor vouches for, and not what a doubtful one does', () => {
+  const { tokens } = layerOf(60, 16),
+    rank = ranker('two', {}, () => () => tokens.ids.map((_, i) => (i === 20 ? 0.9 : i === 40 ? 0.2 : 0)))();
+  const { kept } = apply(taFast({ rank, reach: 4, slots: 4 }), { tokens, budget: 16 });
+  expect(kept![0]).toEqual(expect.arrayContaining([21, 22, 23, 24]));
+  expect(kept![0]).not.toContain(41);
+});
+
+test('seed 003, base scorer: with the prompt pinned only generated tokens go, the best of them stay', () => {
+  const cases = fc.record({
+    prompt: fc.integer({ min: 1, max: 10 }),
+    later: fc.uniqueArray(fc.integer({ min: 1, max: 99 }), { minLength: 1, maxLength: 12 }),
+    room: fc.nat(12),
+  });
+  fc.assert(
+    fc.property(cases, ({ prompt, later, room }) => {
+      const scores = [[...new Array<number>(prompt).fill(-1), ...later]],
+        length = prompt + later.length,
+        budget = Math.min(length, prompt + room);
+      const { kept } = apply(compose(mandatory({ sinks: 0, prompt: true }), topK()) as never, {
+        scores,
+        budget,
+        at: { promptLength: prompt, length },
+      });
+      const best = [...later.keys()].sort((a, b) => later[b] - later[a]).slice(0, budget - prompt);
+      expect(kept![0]).toEqual([...Array(prompt).keys(), ...best.map((i) => prompt + i)].sort((a, b) => a - b));
+    }),
+  );
+  expect(policy('triattention', { prompt: true, every: 128 }).label).toContain('prompt=true');
+});
+
+test('seed 002, eq. 30: a budget below 132 is raised to it, of a short document all stays', () => {
+  for (const [n, budget] of [
+    [400, 20],
+    [400, 131],
+    [400, 200],
+    [90, 27],
+  ]) {
+    const [kept] = keptOn(crystalcache(), layerOf(n, budget)),
+      b = Math.min(n, Math.max(132, budget));
+    expect(kept.length, `${n} slots, ${budget}`).toBeGreaterThanOrEqual(b - 2);
+    expect(kept.length).toBeLessThanOrEqual(b);
+    expect(kept).toEqual(expect.arrayContaining([0, 3, n - 1, Math.max(0, n - 128)]));
+  }
+});
+test('seed 002, table 10: with uniform weights trunks go by centrality alone', () => {
+  const layer = layerOf(400, 200),
+    louder = { ...layer, tokens: { ...layer.tokens, ids: layer.tokens.ids.map((_, i) => i) } }; // other rarity
+  const uniform = crystalcache({ impact: 'uniform' });
+  expect(keptOn(uniform, layer)).toEqual(keptOn(uniform, louder));
+  expect(keptOn(crystalcache(), layer)).not.toEqual(keptOn(uniform, layer));
+});
+
+test('kvpress: Compactor blends by the share that goes unless a weight is given', () => {
+  const layer = layerOf(80, 20);
+  expect(keptOn(compactor({ blending: 1 - 20 / 80 }), layer)).toEqual(keptOn(compactor(), layer));
+  expect(keptOn(compactor({ blending: 9 }), layer)).not.toEqual(keptOn(compactor(), layer));
+});
+
+test('Quest shows whole pages and leaves its first layers dense', async () => {
+  const { model, ids } = await llamaGolden(),
+    rows: ObservedRow[] = [];
+  await generate(model, {
+    ids,
+    policy: parsePolicy('quest(page=8,slots=20,dense=2)'),
+    maxNewTokens: 4,
+    certify: { row: (row) => rows.push(row), conclude: () => ({}) },
+  });
+  expect(rows.length).toBeGreaterThan(0);
+  for (const { layer, kept, query } of rows) {
+    const earlier = kept.filter((slot) => slot < query),
+      pages = new Map<number, number>();
+    for (const slot of earlier) pages.set(Math.floor(slot / 8), (pages.get(Math.floor(slot / 8)) ?? 0) + 1);
+    if (layer < 2) expect(earlier).toHaveLength(query);
+    else for (const [page, seen] of pages) expect(seen).toBe(Math.min(8, query - 8 * page)); // no page is cut
+  }
+});
