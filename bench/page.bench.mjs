@@ -1,0 +1,109 @@
+/**
+ * The CPU's engine in a page of Chromium beside the same in Node, in turn: tokens a second of a prompt and of what
+ * follows it, and the page's share of Node's. Chromium at /usr/bin/chromium or KV_CHROMIUM; SmolLM2-135M where no model is named.
+ *
+ *   npm run bench page        or, once built:   node bench/page.bench.mjs --model FILE.gguf --tokens 1024 --turns 5
+ */
+import { spawnSync } from 'node:child_process';
+import { createReadStream, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { availableParallelism, cpus, tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { heldOutBook } from '@kv/tasks';
+import { build } from 'tsup';
+import { option } from './lib/option.mjs';
+import { open } from './lib/page-run.mjs';
+
+const here = (path) => fileURLToPath(new URL(path, import.meta.url)),
+  lengths = option('tokens', '1024').split(',').map(Number),
+  turns = Number(option('turns', '5')),
+  decode = Number(option('decode', '32')),
+  threads = Number(option('threads', String(availableParallelism()))),
+  model =
+    option('model') ?? spawnSync(process.execPath, [here('../tools/smollm2.mjs')], { encoding: 'utf8' }).stdout.trim();
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-page-'));
+await build({
+  entry: { page: here('lib/page-run.mjs') },
+  format: 'esm',
+  platform: 'browser',
+  target: 'es2022',
+  outDir: folder,
+  splitting: false,
+  silent: true,
+  config: false,
+  noExternal: [/./],
+  outExtension: () => ({ js: '.js' }),
+});
+// threads share memory where a page is isolated from other sites
+const headers = { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' },
+  server = createServer(({ url }, response) => {
+    if (url === '/') {
+      response.writeHead(200, { ...headers, 'Content-Type': 'text/html' });
+      response.end('<script type="module" src="page.js"></script>');
+      return;
+    }
+    const file = url === '/page.js' ? join(folder, 'page.js') : url === `/${encodeURI(basename(model))}` ? model : '';
+    if (file === '') {
+      response.writeHead(404).end();
+      return;
+    }
+    const type = file === model ? 'application/octet-stream' : 'text/javascript';
+    response.writeHead(200, { ...headers, 'Content-Type': type, 'Content-Length': statSync(file).size });
+    createReadStream(file).pipe(response);
+  });
+await new Promise((up) => server.listen(0, '127.0.0.1', up));
+const address = `http://127.0.0.1:${server.address().port}/`,
+  { chromium } = createRequire(here('../apps/playground/package.json'))('playwright-core'),
+  browser = await chromium.launch({ executablePath: process.env.KV_CHROMIUM ?? '/usr/bin/chromium' });
+try {
+  const page = await browser.newPage();
+  await page.goto(address);
+  await page.waitForFunction(() => typeof globalThis.run === 'function');
+  const node = await open(model, threads),
+    engine = await page.evaluate(
+      ([url, n]) => globalThis.open(url, n),
+      [new URL(basename(model), address).href, threads],
+    ),
+    book = node.encode(await heldOutBook());
+  const inPage = (ids) => page.evaluate(([list, n]) => globalThis.run(list, n), [ids, decode]);
+  console.log(
+    `\n${basename(model)}, ${cpus()[0]?.model}; tokens a second, median (smallest-largest) of ${turns} turns\n\n- Node ${process.version}: ${node.engine}\n- Chromium ${browser.version()}: ${engine}\n`,
+  );
+  console.log(
+    '|  | prefill, page | Node | ratio | decode, page | Node | ratio |\n| --- | --- | --- | --- | --- | --- | --- |',
+  );
+  for (const length of lengths) {
+    const ids = [...book.slice(0, length)],
+      pairs = [];
+    for (const run of [inPage, (x) => node.run(x, decode)]) await run(ids.slice(0, 64));
+    for (let turn = 0; turn < turns; turn++) pairs.push([await inPage(ids), await node.run(ids, decode)]);
+    const cells = ['prefill', 'decode'].flatMap((what) => [
+      spread(
+        pairs.map(([a]) => a[what]),
+        1,
+      ),
+      spread(
+        pairs.map(([, b]) => b[what]),
+        1,
+      ),
+      spread(
+        pairs.map(([a, b]) => a[what] / b[what]),
+        2,
+      ),
+    ]);
+    console.log(`| ${length} tokens | ${cells.join(' | ')} |`);
+  }
+} finally {
+  await browser.close();
+  server.close();
+  rmSync(folder, { recursive: true });
+}
+process.exit(0); // threads of the engine wait for more
+
+function spread(xs, digits) {
+  const sorted = [...xs].sort((a, b) => a - b);
+  return `${sorted[Math.floor(sorted.length / 2)].toFixed(digits)} (${sorted[0].toFixed(digits)}-${sorted.at(-1).toFixed(digits)})`;
+}
