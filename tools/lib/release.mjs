@@ -24,3 +24,12 @@ export function dirty(status) {
   const more = lines.length === 1 ? '' : ` and ${lines.length - 1} more`;
   return `a release must come from a clean clone, but ${lines[0].slice(3)} is changed or not committed${more}`;
 }
+
+/**
+ * Where a run of GitHub's CI may sign what it publishes: what npm wants to know of a package for its statement of
+ * provenance, the repository. Nothing elsewhere.
+ */
+export function provenanceOf({ ACTIONS_ID_TOKEN_REQUEST_URL: signs, GITHUB_SERVER_URL: host, GITHUB_REPOSITORY: of }) {
+  if (!signs || !host || !of) return undefined;
+  return (directory) => ({ type: 'git', url: `git+${host}/${of}.git`, directory });
+}

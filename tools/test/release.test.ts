@@ -1,11 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
-import { dirty, unbuilt } from '../lib/release.mjs';
+import { dirty, provenanceOf, unbuilt } from '../lib/release.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -36,6 +36,18 @@ describe('a release', () => {
     expect(unbuilt(folder, { name: 'b', bin: { b: './dist/bin.js' } })).toEqual([
       'b must be built, but ./dist/bin.js is not there',
     ]);
+  });
+  test('says where a package comes from where CI can sign that, and nowhere else', () => {
+    const ci = { ACTIONS_ID_TOKEN_REQUEST_URL: 'u', GITHUB_SERVER_URL: 'https://host', GITHUB_REPOSITORY: 'a/b' };
+    expect(provenanceOf(ci)?.('packages/core')).toEqual({
+      type: 'git',
+      url: 'git+https://host/a/b.git',
+      directory: 'packages/core',
+    });
+    for (const field of Object.keys(ci)) expect(provenanceOf({ ...ci, [field]: undefined })).toBeUndefined();
+    const workflow = readFileSync(join(root, '.github/workflows/release.yml'), 'utf8');
+    expect(workflow).toMatch(/^ {2}id-token: write$/m);
+    expect(workflow).toMatch(/npm run release/);
   });
   test('of a clean clone is not', () => expect(dirty('')).toBeUndefined());
 });
