@@ -1,13 +1,14 @@
 /**
  * `npm run release`: versions, build, checks, publish, from a clean clone. With `-- --dry-run` nothing is committed,
- * tagged or published, and versions stay. Other arguments go to `pnpm publish`, such as `--registry URL`, `--tag next`.
+ * tagged or published, and versions stay. In GitHub's CI each tarball gets a statement of provenance. Other arguments
+ * go to `pnpm publish`, such as `--registry URL`, `--tag next`.
  */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
 import { manifest, published } from './lib/manifests.mjs';
-import { fail, root, run } from './lib/process.mjs';
-import { dirty, repository, unbuilt } from './lib/release.mjs';
+import { env, fail, root, run } from './lib/process.mjs';
+import { dirty, repository, signs, unbuilt } from './lib/release.mjs';
 
 const args = process.argv.slice(2),
   dryRun = args.includes('--dry-run');
@@ -47,6 +48,7 @@ if (!dryRun && dirty(await status()) !== undefined) {
   await step('commit', 'git', 'add', '-A');
   await step('', 'git', 'commit', '-m', 'Release');
 }
+if (signs(process.env)) env.NPM_CONFIG_PROVENANCE = 'true';
 // what the registry has already is left out, so that the same command goes on after a failure
 const said = await step('publish', 'pnpm', '-r', 'publish', '--no-git-checks', '--access', 'public', ...args);
 console.log(said.trim());

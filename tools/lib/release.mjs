@@ -44,3 +44,6 @@ export function webAddress(remote) {
   const [, host, path] = /^(?:https:\/\/|(?:ssh:\/\/)?git@)([^/:@]+)[/:](.+?)(?:\.git)?\/?$/.exec(remote.trim()) ?? [];
   return host && `git+https://${host}/${path}.git`;
 }
+
+/** Whether this is a run of GitHub's CI that may sign what it publishes. */
+export const signs = ({ ACTIONS_ID_TOKEN_REQUEST_URL: tokens }) => Boolean(tokens);

@@ -1,11 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, describe, expect, test } from 'vitest';
 import { published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
-import { dirty, unbuilt, webAddress } from '../lib/release.mjs';
+import { dirty, signs, unbuilt, webAddress } from '../lib/release.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
 afterAll(() => rmSync(folder, { recursive: true }));
@@ -41,6 +41,12 @@ describe('a release', () => {
     for (const remote of ['git@host.org:a/b.git', 'https://host.org/a/b', 'ssh://git@host.org/a/b.git\n'])
       expect(webAddress(remote)).toBe('git+https://host.org/a/b.git');
     for (const remote of ['/srv/b', 'file:///srv/b', 'host:b', '']) expect(webAddress(remote)).toBeUndefined();
+  });
+  test('is signed where CI can, and nowhere else', () => {
+    expect([{ ACTIONS_ID_TOKEN_REQUEST_URL: 'u' }, {}].map(signs)).toEqual([true, false]);
+    const workflow = readFileSync(join(root, '.github/workflows/release.yml'), 'utf8');
+    expect(workflow).toMatch(/^ {2}id-token: write$/m);
+    expect(workflow).toMatch(/npm run release/);
   });
   test('of a clean clone is not', () => expect(dirty('')).toBeUndefined());
 });

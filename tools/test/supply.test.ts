@@ -1,4 +1,8 @@
+import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
 import { ask, lines, locked } from '../audit.mjs';
 import { billOf, checksums } from '../sbom.mjs';
@@ -23,6 +27,28 @@ test('an advisory is a line; silence is no answer', async () => {
   };
   expect(await ask('https://registry/', { x: ['1.0.0'] }, answering)).toEqual({ x: ['1.0.0'] });
   await expect(ask('https://registry/', {}, async () => new Response('', { status: 405 }))).rejects.toThrow('405');
+});
+
+test.each([
+  [200, '{"pino":[{"severity":"high","title":"T","url":"u","vulnerable_versions":"*"}]}', 1, /^high: pino \*: T \(u\)\n/],
+  [200, '{}', 0, /^audit: 0 advisories about \d+ versions\n$/],
+  [405, '', 2, /^audit: the registry did not answer \(HTTP status 405\): nothing is known about \d+ versions\n$/],
+  [200, 'no JSON', 2, /^audit: the registry did not answer \(.*\): nothing is known/],
+] as const)('a registry that answers %i %s ends the audit with %i', async (status, body, code, says) => {
+  const server = createServer((_, response) => void response.writeHead(status).end(body));
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo,
+    env = { ...process.env, npm_config_registry: `http://127.0.0.1:${port}/` };
+  try {
+    const ended = await new Promise<[unknown, string]>((resolve) =>
+      execFile(process.execPath, [fileURLToPath(new URL('../audit.mjs', import.meta.url))], { env }, (error, out) =>
+        resolve([error?.code ?? 0, out]),
+      ),
+    );
+    expect(ended).toEqual([code, expect.stringMatching(says)]);
+  } finally {
+    server.close();
+  }
 });
 
 test('a bill names each part once, with what needs it', () => {

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { outOfMemory } from '@kv/core/engine';
 import { Command, CommanderError } from 'commander';
 import { benchCommand } from './commands/bench.ts';
 import { calibrateCommand } from './commands/calibrate.ts';
@@ -107,22 +108,15 @@ function knownCommands(error: unknown, { commands }: Command): unknown {
   return new CommanderError(error.exitCode, error.code, `${error.message}; the commands are ${names}`);
 }
 
-const OUT_OF_MEMORY =
-  'memory: expected room for what was asked for, got none: take a smaller model, prompt or budget, fewer workers, or end other programs';
-/** An array, a WebAssembly memory or a thread's heap that did not fit; of a thread only name and message arrive. */
-const isOutOfMemory = (error: unknown): boolean =>
-  error instanceof Error &&
-  ((error.name === 'RangeError' && /allocation failed|could not allocate memory/.test(error.message)) ||
-    (error as NodeJS.ErrnoException).code === 'ERR_WORKER_OUT_OF_MEMORY');
-
-function failed(error: unknown, { signal, debug, unredacted }: Terminal, stderr: Terminal['stderr']): number {
+function failed(cause: unknown, { signal, debug, unredacted }: Terminal, stderr: Terminal['stderr']): number {
+  const error = outOfMemory(cause);
   if (signal.aborted) return EXIT.interrupted;
   if (error instanceof CommanderError && error.exitCode === 0) return EXIT.ok;
   if (debug) stderr.write(`${error instanceof Error ? error.stack : String(error)}\n`);
-  const expected = KvError.is(error) || error instanceof CommanderError || isOutOfMemory(error);
+  const expected = KvError.is(error) || error instanceof CommanderError;
   if (!debug)
     stderr.write(
-      `${isOutOfMemory(error) ? OUT_OF_MEMORY : oneSentence(error, unredacted)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
+      `${oneSentence(error, unredacted)}${expected ? '' : ' (this is a fault of kv: KV_DEBUG=1 shows where)'}\n`,
     );
   return expected ? EXIT.input : EXIT.fault;
 }

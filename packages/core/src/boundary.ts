@@ -1,3 +1,4 @@
+import { outOfMemory } from './out-of-memory.ts';
 import type { At, Cell, Check, Draft, Plan, Step } from './atoms.ts';
 import { KvError } from './errors.ts';
 import { forcersOf } from './forced.ts';
@@ -28,7 +29,8 @@ export function guarded<T>(name: string, layer: number | undefined, run: () => T
   }
 }
 /** The error of a piece: its sentence as it is, anything else with its name and layer. */
-export function inNameOf(name: string, layer: number | undefined, cause: unknown): KvError {
+export function inNameOf(name: string, layer: number | undefined, error: unknown): KvError {
+  const cause = outOfMemory(error);
   if (KvError.is(cause) && !/^(?:ops\b|cpu$|gpu$|event$|trace$)/.test(cause.at)) return cause;
   const said = cause instanceof Error ? cause.message : `threw ${shown(cause)}, expected an Error`;
   return new KvError(where(name, layer), said);

@@ -1,6 +1,7 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
 export { expectObject, guarded } from './boundary.ts';
+export { outOfMemory } from './out-of-memory.ts';
 export { replacements, runFreeze, runProvider, runStepHook, runView } from './hook-boundary.ts';
 export type { HookPlace, Replaced, Replacements } from './hook-boundary.ts';
 export { primitivesOf, withMaths } from './maths.ts';

@@ -156,6 +156,12 @@ describe('a sweep', () => {
       [{ typo: 1 }, 's: typo is no field that is known, got 1'],
     ] as const)
       expect(() => readSweep(written(change), 's'), JSON.stringify(change)).toThrow(said);
+    for (const tasks of [['/dev/zero'], ['.']]) {
+      const path = written({ tasks });
+      await expect(sweepTasks(readSweep(path, 's'), path, model.tokenizer.encode)).rejects.toThrow(
+        `${tasks[0]}: expected a readable file, got none of its kind`,
+      );
+    }
     await expect(swept(written({ newTokens: 60_000 }), folder())).rejects.toThrow(
       /^problems.jsonl: expected problems that fit the \d+ tokens of /,
     );

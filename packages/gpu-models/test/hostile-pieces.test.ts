@@ -26,10 +26,10 @@ for (const when of new Set(cases.map((one) => one.when)))
   });
 
 gpuTest('what two views mark by numbers whose product is none stays visible, as on the host', async (gpu) => {
-  const marks = (x: number): Policy =>
+  const marks = (x: number) =>
     hide('marks', { during: 'decode' }, ({ ops, at }) => ({
       mask: ops.fill(ops.from({ data: new Float32Array(at.slots), shape: [1, at.slots] }), x),
-    }))() as Policy;
+    }))();
   const logits = async (runtime: object, policy?: Policy): Promise<readonly number[]> => {
     const model = await loadModel(fixture('llama'), runtime),
       sequence = new Sequence(model);
@@ -42,5 +42,5 @@ gpuTest('what two views mark by numbers whose product is none stays visible, as 
     return [...row];
   };
   const device = { runtime: gpuRuntime(gpu) };
-  expect(await logits(device, compose(marks(1e-30), marks(1e-30)))).toEqual(await logits(device, marks(1)));
+  expect(await logits(device, compose(marks(1e-30), marks(1e-30)) as Policy)).toEqual(await logits(device, marks(1) as Policy));
 });

@@ -74,7 +74,7 @@ export function createGpu({ name, device, owned, instance, idleBytes, timed }: G
       'gpu',
       event.error.constructor.name === 'GPUOutOfMemoryError'
         ? `a buffer did not fit into the memory of ${name}, where ${pool.ledger.allocated} bytes are allocated (${event.error.message.split('\n')[0]}): open another device, with smaller buffers or fewer`
-        : event.error.message,
+        : `expected a command that ${name} takes, got '${event.error.message.split('\n')[0]}': open another device`,
     );
   };
   device.addEventListener('uncapturederror', onError);

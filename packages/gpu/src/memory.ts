@@ -69,14 +69,15 @@ export function bufferPool(device: GPUDevice, idleBytes: number, beforeDestroy: 
     take(wanted, kind = 'storage', not) {
       const bytes = sizeClass(wanted);
       const found = idle.findLastIndex((m) => m.bytes === bytes && m.kind === kind && !not?.(m));
-      ledger.live += bytes;
       if (found >= 0) {
+        ledger.live += bytes;
         const [memory] = idle.splice(found, 1) as [Memory];
         waiting -= bytes;
         return { ...memory, wanted, alive: true };
       }
       const buffer = device.createBuffer({ size: bytes, usage: USAGE[kind] });
       all.add(buffer);
+      ledger.live += bytes;
       ledger.allocated += bytes;
       ledger.buffers++;
       ledger.peak = Math.max(ledger.peak, ledger.allocated);

@@ -7,14 +7,16 @@ import { bytes, cache, CHECKPOINT, fetchFrom, holds, single } from './model.ts';
 import { startHub } from './server.ts';
 import type { FakeHub } from './server.ts';
 
-type Fault = 'ENOSPC' | 'EIO' | 'EACCES' | 'short';
+/** `kill`: nothing is done any more from then on. */
+type Fault = 'ENOSPC' | 'EIO' | 'EACCES' | 'short' | 'kill';
 const disk = vi.hoisted(() => ({ at: -1, fault: 'EIO', done: 0, struck: false }));
 
 vi.mock('node:fs/promises', async (original) => {
   const actual = await original<typeof promises>();
   /** Whether this operation is the one that fails; throws if it is to. */
   const hits = (name: string): boolean => {
-    if (disk.at < 0 || disk.done++ !== disk.at) return false;
+    const now = disk.done++;
+    if (disk.at < 0 || (disk.fault === 'kill' ? now < disk.at : now !== disk.at)) return false;
     disk.struck = true;
     if (disk.fault === 'short') return true;
     throw Object.assign(new Error(`${disk.fault}: ${name}`), { code: disk.fault, syscall: name });
@@ -50,7 +52,7 @@ beforeAll(async () => {
 });
 afterAll(() => hub.close());
 
-test.each<Fault>(['ENOSPC', 'EIO', 'EACCES', 'short'])(
+test.each<Fault>(['ENOSPC', 'EIO', 'EACCES', 'short', 'kill'])(
   '%s at every operation: a sentence, nothing half-entered, and the next attempt brings it whole',
   async (fault) => {
     let operations = 0;
@@ -64,7 +66,8 @@ test.each<Fault>(['ENOSPC', 'EIO', 'EACCES', 'short'])(
       reached = disk.struck;
       disk.at = -1;
       if (reached) operations++;
-      if (error !== undefined) {
+      if (fault === 'kill') expect(error === undefined).toBe(!reached);
+      else if (error !== undefined) {
         expect(KvError.is(error)).toBe(true);
         expect((error as KvError).message).toMatch(
           /: expected (?:room for the model, got a full disk \(.* next time\)|a cache folder that can be written, got E\w+)$/,

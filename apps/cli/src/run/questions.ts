@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { closeSync, openSync, readSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
@@ -99,11 +99,27 @@ async function documentCache(
   }
 }
 
-/** A file's text. @throws KvError if it cannot be read. */
+/** Bytes of a text that somebody may have meant. */
+const MOST_BYTES = 2 ** 28;
+
+/** A file's text, or a pipe's. @throws KvError if it cannot be read, or does not end. */
 export function readText(file: string, cwd: string): string {
   try {
-    return readFileSync(resolve(cwd, file), 'utf8');
+    const from = openSync(resolve(cwd, file), 'r'),
+      part = Buffer.alloc(2 ** 20),
+      parts: Buffer[] = [];
+    try {
+      for (let all = 0, more = 1; more > 0; all += more) {
+        if (all > MOST_BYTES) throw new KvError(file, `expected a text of at most ${MOST_BYTES} bytes, got more`);
+        more = readSync(from, part);
+        parts.push(Buffer.from(part.subarray(0, more)));
+      }
+    } finally {
+      closeSync(from);
+    }
+    return Buffer.concat(parts).toString('utf8');
   } catch (cause) {
+    if (KvError.is(cause)) throw cause;
     throw new KvError(file, `expected a readable file, got ${(cause as NodeJS.ErrnoException).code ?? String(cause)}`);
   }
 }

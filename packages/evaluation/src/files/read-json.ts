@@ -13,9 +13,9 @@ export function readJson<S extends TSchema>(path: string, name: string, schema: 
   return value;
 }
 
-/** The rows of a JSON array, or of a file with an object a line, each with its place. */
+/** The rows of a JSON array, or of a file with an object a line, each with its place; another file may have named it. */
 export function readRows(path: string, name: string): readonly (readonly [place: string, row: unknown])[] {
-  const bytes = fileBytes(path, name),
+  const bytes = fileBytes(path, name, true),
     first = bytes.find((byte) => !/\s/.test(String.fromCharCode(byte)));
   if (first === undefined) throw new KvError(name, 'expected problems, got an empty file');
   if (first === '['.charCodeAt(0))
@@ -55,9 +55,12 @@ function said(value: unknown, path: string): string {
   return `, got ${text.length > 60 ? `${text.slice(0, 60)}…` : text}`;
 }
 
-function fileBytes(path: string, name: string): Uint8Array {
+/** `regular`: no pipe that nobody writes into, and no device without an end. */
+function fileBytes(path: string, name: string, regular = false): Uint8Array {
   try {
-    const { size } = statSync(path);
+    const is = statSync(path),
+      { size } = is;
+    if (regular && !is.isFile()) throw new KvError(name, 'expected a readable file, got none of its kind');
     if (size > MOST_BYTES) throw new KvError(name, `expected at most ${MOST_BYTES} bytes, got ${size}`);
     return readFileSync(path);
   } catch (error) {

@@ -52,7 +52,13 @@ export function hostileCases({ foreign, ends = false }: HostileOptions): readonl
   return [
     ...cases,
     ...changes.map(
-      ([name, policy]): HostileCase => ({ name: `changes in place: ${name}`, when: 'event', late: false, policy }),
+      ([name, policy, harmless]): HostileCase => ({
+        name: `changes in place: ${name}`,
+        when: 'event',
+        late: false,
+        policy,
+        ...(harmless !== undefined && { harmless }),
+      }),
     ),
   ];
 }

@@ -8,6 +8,7 @@ import {
   onCompact,
   onStep,
   keys,
+  positions,
   scoreAllocator,
   scorer,
   selector,
@@ -567,8 +568,24 @@ export const givers: readonly Giver[] = [
     policy: (give) => give(inner, {} as Where) as Policy,
   },
 ];
-/** What changes in place what it may only read. */
-export const changes: readonly (readonly [name: string, policy: () => Policy])[] = [
+/** What changes in place what it may only read, and why that may be no fault. */
+export const changes: readonly (readonly [name: string, policy: () => Policy, harmless?: string])[] = [
+  [
+    'the positions of slots',
+    () =>
+      compose(
+        scorer('hostile', { needs: [positions] }, (ctx) => {
+          try {
+            (ctx.positions as { data?: Uint32Array }).data?.fill(0);
+          } catch {
+            // not to be looked into
+          }
+          return even(ctx);
+        })(),
+        topK,
+      ),
+    'they are a copy, or where nobody can write',
+  ],
   ['the scores of a draft', () => raw((draft) => Object.assign(draft, { scores: undefined }))],
   [
     'the states of a draft',

@@ -81,7 +81,8 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     case 'values':
       return perHead(cache.values);
     case 'positions':
-      return ops.from({ data: cache.positions, shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
+      // slots are found by them, so that what a piece writes into them must not stay
+      return ops.from({ data: cache.positions.slice(), shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
     case 'tokens':
       return tokens;
     case 'rope':

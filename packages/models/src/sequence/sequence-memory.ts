@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { outOfMemory } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
 import { expectIds } from '../decoder/decoder.ts';
 import { yieldToEvents } from '../host/yield-to-events.ts';
@@ -182,6 +183,7 @@ export abstract class SequenceMemory implements Memory {
         'sequence',
         `expected one that can go on, got one that broke off in the middle of ${this.#broken}`,
       );
+    this.text.expectOwn();
   }
 
   async feed(ids: readonly number[], options: FeedOptions): Promise<FeedResult> {
@@ -242,8 +244,9 @@ export abstract class SequenceMemory implements Memory {
       try {
         return await run();
       } catch (error) {
-        this.#broken ??= `${what}: ${error instanceof Error ? error.message : String(error)}`;
-        throw error;
+        const told = outOfMemory(error);
+        this.#broken ??= `${what}: ${told instanceof Error ? told.message : String(told)}`;
+        throw told;
       }
     });
   }
@@ -253,6 +256,8 @@ export abstract class SequenceMemory implements Memory {
     this.#uses++;
     try {
       return await run();
+    } catch (error) {
+      throw outOfMemory(error);
     } finally {
       if (--this.#uses === 0 && this.#destroyed) this.free();
     }

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { Tokens } from '@kv/core';
 import type { Tokenizer } from '../tokenizer/interface.ts';
 
@@ -9,6 +10,7 @@ export class TokenText implements Tokens {
   readonly #tokenizer: Tokenizer;
   #decoder: ReturnType<Tokenizer['streamDecoder']>;
   #open = 0;
+  #count = 0;
 
   constructor(tokenizer: Tokenizer) {
     this.#tokenizer = tokenizer;
@@ -20,6 +22,7 @@ export class TokenText implements Tokens {
     const start = this.text.length;
     const piece = this.#decoder.push(id);
     this.ids.push(id);
+    this.#count++;
     this.text += piece;
     this.offsets.push([start, this.text.length]);
     if (piece === '') {
@@ -29,6 +32,13 @@ export class TokenText implements Tokens {
     const first = start + (piece.codePointAt(0)! > 0xffff ? 2 : 1); // not empty, see above
     for (; this.#open > 0; this.#open--) this.offsets[this.offsets.length - 1 - this.#open] = [start, first];
     return piece;
+  }
+
+  /** @throws KvError where a piece, which may only read them, has added tokens or taken some away */
+  expectOwn(): void {
+    const { ids, offsets, text } = this;
+    if (ids.length !== this.#count || offsets.length !== this.#count || (offsets.at(-1)?.[1] ?? 0) !== text.length)
+      throw new KvError('tokens', `expected the ${this.#count} that were fed, got others from a piece that changed them`);
   }
 
   /** What an unfinished character leaves, U+FFFD, at the end of a generation; the sequence itself can go on. */
@@ -48,6 +58,7 @@ export class TokenText implements Tokens {
       copy.offsets.push(this.offsets[i]);
     }
     copy.text = this.text;
+    copy.#count = this.#count;
     copy.#open = this.#open;
     for (const id of this.#open > 0 ? this.ids.slice(-this.#open) : []) copy.#decoder.push(id);
     return copy;

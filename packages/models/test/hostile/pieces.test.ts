@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest';
 import { generate, loadModel, Sequence } from '../../src/index.ts';
 import type { Observer } from '../../src/index.ts';
 import { fixture } from '../fixture.ts';
-import { compose, KvError } from '@kv/core';
+import { compose, KvError, scorer, tokens } from '@kv/core';
 import { knorm } from '@kv/scorers-knorm';
 import { topK } from '@kv/selectors-top-k';
 
@@ -17,6 +17,26 @@ afterAll(() => table.end());
 
 describe('a sequence on the host and a piece that gives what it must not', () => {
   test.each(cases.map((one) => [one.name, one] as const))('%s', (_, one) => table.run(one));
+});
+
+test('tokens that a piece takes away or adds are missed at the next call', async () => {
+  for (const change of [
+    (ids: number[]) => void (ids.length = 3),
+    (ids: number[]) => void ids.push(5),
+  ]) {
+    const sequence = new Sequence(model),
+      hostile = scorer('hostile', { needs: [tokens] }, (ctx) => {
+        change(ctx.tokens.ids as number[]);
+        return ctx.ops.from({ data: new Float32Array(ctx.at.slots), shape: [1, ctx.at.slots] });
+      });
+    await sequence.prefill(IDS);
+    await sequence.evict(compose(hostile(), topK()), 4).catch(() => {});
+    await expect(sequence.step(1)).rejects.toThrow(
+      /^tokens: expected the 12 that were fed, got others from a piece that changed them$/,
+    );
+    sequence.destroy();
+    expect(sequence.bytes()).toMatchObject({ allocated: 0, live: 0 });
+  }
 });
 
 describe('an observer', () => {
