@@ -40,7 +40,7 @@ export interface EngineOptions extends LawOptions {
 }
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
-/** By the lengths of keys and values, which two slots seldom share. */
+/** Scores by the lengths of keys and values, which two slots seldom share. */
 const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
   ops.add(ops.norm(k), ops.norm(v)),
 );
@@ -52,7 +52,9 @@ const byPlace: Policy = compose(
   })(),
   topK(),
 );
-/** How often a slot was looked at by an event: what was seen more often stays, which shows what was remembered. */
+/**
+ * Counts the events that a slot has been through and keeps the highest counts, which shows whether state is remembered.
+ */
 const seen = state('seen', { kind: 'slot', rows: 'kv' });
 const byMemory: Policy = compose(
   scorer('memory', { needs: [keys, seen] }, ({ ops, keys: k, seen: before }) => ({
@@ -167,7 +169,7 @@ export const engine = {
       claim(row.length <= budget, () => `${where}: expected ${budget} slots at most, got ${row.length}`),
     ),
   ),
-  /** What must stay stays: the first position, and the newest. */
+  /** Forced slots stay: the first position, and the newest. */
   forced: judged(
     compose(norms(), mandatory({ sinks: 1, recent: 1 }), topK()),
     rows((row, where, was) => {
@@ -208,7 +210,7 @@ export const engine = {
       fails = false;
       await sequence.evict(budget);
     }),
-  /** What happens to a fork or to its origin does not happen to the other. */
+  /** A fork and its origin do not change each other. */
   forks: (host) =>
     fc.asyncProperty(cases(host.vocab, 2), fc.boolean(), async ({ parts, budget }, origin) => {
       const one = await host.open(byPlace);
