@@ -95,12 +95,12 @@ async function facts(piece: (typeof all)[number]): Promise<object> {
   const example = examples(piece).find(parsed),
     policy = example === undefined ? undefined : parsed(example);
   if (example === undefined || policy === undefined) return told;
-  return { ...told, example, cost: costOf(policy), ...(await kept(policy)) };
+  return { ...told, example, cost: await costOf(policy), ...(await kept(policy)) };
 }
 
-function costOf(policy: Policy): object | undefined {
+async function costOf(policy: Policy): Promise<object | undefined> {
   try {
-    const { passes, multiplyAdds, bytes, device, when } = predict(
+    const { passes, multiplyAdds, bytes, device, when } = await predict(
       compile(policy),
       model.config,
       LENGTH,

@@ -2,21 +2,22 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { compile } from '@kv/core/engine';
-import type { Backend } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
-import { planOps } from '@kv/gpu';
+import { openGpu, planGpu } from '@kv/gpu';
+import type { Gpu } from '@kv/gpu';
+import { gpuRuntime, shapeCosts, sum } from '@kv/gpu-models';
+import type { Counting } from '@kv/gpu-models';
 import { loadModel, Sequence } from '@kv/models';
-import type { Model, ModelConfig, Runtime } from '@kv/models';
+import type { Model, ModelConfig } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { greedyOrder } from '@kv/selectors-diversity';
 import { evictionOrder } from '@kv/selectors-joint-eviction';
-import { afterAll, describe, expect, it } from 'vitest';
-import { moves, together } from '../src/explain/around-event.ts';
-import { prefillTraffic } from '../src/explain/device-cost.ts';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { deviceRows, deviceTable } from '../src/explain/device-table.ts';
+import type { DeviceRow } from '../src/explain/device-table.ts';
 import { predict } from '../src/explain/predict.ts';
 import type { Prediction } from '../src/explain/predict.ts';
-import { recordEvent } from '../src/explain/record-event.ts';
+import { provided } from '../src/explain/provided.ts';
 import { SHAPES } from '../src/explain/shapes.ts';
 import { kv } from './terminal.ts';
 
@@ -27,17 +28,10 @@ const packages = new URL('../../../packages/', import.meta.url);
 
 const evicting = policyNames.map((name) => [name, compile(policyOf(name))] as const).filter(([, { evicts }]) => evicts);
 
-/** The part of `@kv/gpu` that is used here, which this package does not install. */
-interface Gpu extends Backend {
-  readonly counters: { readonly dispatches: number; readonly bytes: number };
-  open(): Backend & { end(): void };
-  destroy(): void;
-}
-
 /** A device, or undefined where there is none; with KV_REQUIRE_GPU=1 that is a failure. */
 async function device(): Promise<Gpu | undefined> {
   try {
-    return await ((await import(new URL('gpu/src/index.ts', packages).href)) as { openGpu(): Promise<Gpu> }).openGpu();
+    return await openGpu();
   } catch (error) {
     if (process.env['KV_REQUIRE_GPU'] === '1') throw error;
     return undefined;
@@ -46,39 +40,32 @@ async function device(): Promise<Gpu | undefined> {
 const gpu = await device();
 afterAll(() => gpu?.destroy(), 60_000);
 
-describe.skipIf(!gpu)('the formula', () => {
-  it("gives the dispatches and bytes that @kv/gpu counts, for every policy's event", () => {
-    const small = {
-        layers: 2,
-        queryHeads: 4,
-        kvHeads: 2,
-        headDim: 8,
-        hidden: 32,
-        ffn: 64,
-        vocab: 99,
-        maxPositions: 131_072,
-      } as ModelConfig,
-      wrong: string[] = [];
-    const counted = (policy: Compiled, slots: number, budget: number): readonly number[] => {
-      const before = { ...gpu!.counters },
-        scope = gpu!.open();
-      recordEvent(policy, small, slots, budget, scope.ops);
-      scope.end();
-      return [gpu!.counters.dispatches - before.dispatches, gpu!.counters.bytes - before.bytes];
+const SMALL: ModelConfig = {
+  ...SHAPES['llama-3.2-1b'],
+  ...{ layers: 2, queryHeads: 4, kvHeads: 2, headDim: 8, hidden: 32, ffn: 64, vocab: 99 },
+  ropes: Array(2).fill({ ...SHAPES['llama-3.2-1b'].ropes[0], rotary: 8 }),
+};
+
+describe.skipIf(!gpu)('a plan', () => {
+  it("gives the dispatches and bytes that @kv/gpu counts, for every policy's event", async () => {
+    const costs = async (
+      on: Counting,
+      policy: Compiled,
+      length: number,
+      budget: number,
+    ): Promise<readonly number[]> => {
+      const shape = await shapeCosts(on, SMALL),
+        { score, select, compact } = await shape.event(policy, { length, budget, provided });
+      shape.destroy();
+      return [score, select, compact].flatMap(({ dispatches, bytes }) => [dispatches, bytes]);
     };
     for (const [name, policy] of evicting)
       for (const slots of name === 'adakv' || name === 'fullTa' ? [96, 700] : [96]) {
         // beyond 512 slots sorts take more dispatches
-        const { ops, cost } = planOps(),
-          budget = Math.max(slots / 2, policy.floor(slots, slots / 2));
-        recordEvent(policy, small, slots, budget, ops);
-        const want = counted(policy, slots, budget);
-        if (want[0] !== cost.dispatches || want[1] !== cost.bytes)
-          wrong.push(
-            `${name} at ${slots}: ${cost.dispatches} dispatches and ${cost.bytes} bytes, counted ${want.join(' and ')}`,
-          );
+        const budget = Math.max(slots / 2, policy.floor(slots, slots / 2)),
+          planned = await costs(planGpu(), policy, slots, budget);
+        expect([name, ...(await costs(gpu!, policy, slots, budget))]).toEqual([name, ...planned]);
       }
-    expect(wrong).toEqual([]);
     expect(evicting.length).toBeGreaterThan(30);
   }, 300_000); // software adapters on a busy machine
 });
@@ -94,17 +81,9 @@ async function counted(run: () => Promise<unknown>): Promise<Count> {
 const less = (a: Count, b: Count): Count => [a[0] - b[0], a[1] - b[1]];
 
 describe.skipIf(!gpu)('a model on the device', () => {
-  /** The fixture has biases in every product, which the formula's shapes have not. */
-  const biases = ({ queryHeads: H, kvHeads: G, headDim: d, hidden: D, ffn: F, layers }: ModelConfig): Count => [
-    0,
-    4 * layers * ((H + 2 * G) * d + 2 * D + 2 * F),
-  ];
-  const ids = Array.from({ length: 48 }, (_, i) => (i * 37 + 11) % 64),
+  const ids = Array.from({ length: 100 }, (_, i) => (i * 37 + 11) % 64),
     BUDGET = 16;
   async function onDevice(run: (model: Model) => Promise<void>): Promise<void> {
-    const { gpuRuntime } = (await import(new URL('gpu-models/src/index.ts', packages).href)) as {
-      gpuRuntime(gpu: Gpu): Runtime;
-    };
     const model = await loadModel(fileURLToPath(new URL('models/test/fixtures/llama', packages)), {
       runtime: gpuRuntime(gpu!),
     });
@@ -127,15 +106,15 @@ describe.skipIf(!gpu)('a model on the device', () => {
   };
 
   it(
-    'prefills, scores, selects and compacts with the dispatches and bytes of the formula',
+    'prefills, scores, selects and compacts with the dispatches and bytes of the plan',
     () =>
       onDevice(async (model) => {
         const { config } = model,
           plain = await prefilled(model, {}),
-          n = ids.length;
-        const { dispatches, bytes } = prefillTraffic(config, n),
-          embedding = n + 1.5 * n * config.hidden; // its table is of 16 bits too
-        expect(less(less(plain, [1, 4 * embedding]), biases(config))).toEqual([dispatches, bytes]);
+          n = ids.length,
+          shape = await shapeCosts(planGpu(), config),
+          { dispatches, bytes } = await shape.prefill(n);
+        expect(plain).toEqual([dispatches, bytes]);
         for (const name of [
           'streaming',
           'tova',
@@ -145,7 +124,7 @@ describe.skipIf(!gpu)('a model on the device', () => {
           'sum(h2o,h2o(rows=kv)) ∘ topK',
           'chunkkv',
           'snapkvCaote',
-          'criticalkv',
+          'snapkv(window=8) ∘ criticalkv ∘ topK',
           'snapkvMerge',
           'finch(question=6) ∘ topK',
           'scissorhands',
@@ -154,8 +133,8 @@ describe.skipIf(!gpu)('a model on the device', () => {
           const policy = parsePolicy(name),
             compiled = compile(policy),
             budget = Math.max(BUDGET, compiled.floor(n, BUDGET)),
-            { score, select, compact } = predict(compiled, config, n, budget).device,
-            want = together(score, select, compact);
+            { score, select, compact } = (await predict(compiled, config, n, budget)).device,
+            want = [score, select, compact].reduce(sum);
           const event = less(
             await prefilled(model, { policy, budget }),
             await prefilled(model, { policies: [policy] }),
@@ -167,27 +146,19 @@ describe.skipIf(!gpu)('a model on the device', () => {
   );
 
   it(
-    'adds running sums to a decoded token by the formula',
+    'adds running sums to a decoded token as planned',
     () =>
       onDevice(async (model) => {
-        const { layers, queryHeads: H, kvHeads: G, headDim: d } = model.config,
-          n = ids.length + 3;
         const step = (options: Parameters<Sequence['prefill']>[1]): Promise<Count> =>
           prefilled(model, options, async (sequence) => {
             for (const token of [1, 2]) await sequence.step(token);
             return counted(() => sequence.step(3));
           });
-        const plain = await step({});
-        for (const [policy, rows] of [
-          [policyOf('h2o'), H],
-          [BY_KV_HEAD, G],
-        ] as const) {
-          // so few slots are not split but for the query that is left: its part, and the join of it
-          const { bytes } = moves(
-            2 * rows * n + H * (d + 1) - 1 + 2 * H,
-            H * (d + 2) + H * (d + 1) + H * d + H * (d + 1),
-          );
-          expect(less(await step({ policies: [policy] }), plain)).toEqual([layers, layers * bytes]);
+        const plain = await step({}),
+          shape = await shapeCosts(planGpu(), model.config);
+        for (const policy of [policyOf('h2o'), BY_KV_HEAD]) {
+          const { dispatches, bytes } = (await shape.sums(compile(policy).needs, ids.length + 1)).waits;
+          expect(less(await step({ policies: [policy] }), plain)).toEqual([dispatches, bytes]);
         }
       }),
     300_000,
@@ -223,7 +194,10 @@ const HELD = [
   AT_8192 = ['chunkkv', 'keydiff', 'lagkv', 'cur'];
 
 describe('at the shape of Llama-3.2-1B', () => {
-  const all = new Map(SIZES.map(([n, budget]) => [n, deviceRows(LLAMA_1B, n, budget)]));
+  const all = new Map<number, readonly DeviceRow[]>();
+  beforeAll(async () => {
+    for (const [n, budget] of SIZES) all.set(n, await deviceRows(LLAMA_1B, n, budget));
+  }, 300_000);
   it('score, select and compact of policies of a window or without attention take at most 1 % of the bytes, operations and time of prefill, if they read keys once at most, or twice with keys or values at 8,192 tokens', () => {
     for (const [n, names] of [
       [4096, HELD],
@@ -240,16 +214,16 @@ describe('at the shape of Llama-3.2-1B', () => {
         );
       }
   });
-  it('running sums of one row a KV head move at most 4 % of the bytes of keys and values at d = 64, 2 % at 128; rows of query heads R times that', () => {
+  it('running sums of one row a KV head move at most 4 % of the bytes of keys and values at d = 64, 2 % at 128; rows of query heads R times that', async () => {
     for (const [config, most] of [
       [LLAMA_1B, 0.04],
       [LLAMA_8B, 0.02],
     ] as const)
       for (const [n, budget] of SIZES) {
         for (const name of ['h2o', 'observed']) {
-          const [query, kv] = [undefined, { rows: 'kv' }].map((options) =>
-              predict(compile(policyOf(name, options)), config, n, budget),
-            ) as [Prediction, Prediction],
+          const predicted = (options?: { readonly rows: string }): Promise<Prediction> =>
+            predict(compile(policyOf(name, options)), config, n, budget);
+          const [query, kv] = [await predicted(), await predicted({ rows: 'kv' })],
             sums = kv.device.sums!;
           expect([query.device.sums!.rows, sums.rows]).toEqual([config.queryHeads, config.kvHeads]);
           expect(sums.waits).toBeLessThanOrEqual(most);

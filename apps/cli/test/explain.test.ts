@@ -21,7 +21,7 @@ test.each([
     [named('full'), 40],
   ] as const) {
     const { evicts } = compile(policy),
-      said = predict(compile(policy), model.config, ids.length, budget);
+      said = await predict(compile(policy), model.config, ids.length, budget);
     const { report } = await generate(model, { ids, policy, ...(evicts && { budget }), maxNewTokens: 0 }),
       slots = report.kept.flat().reduce((sum, positions) => sum + positions.length, 0);
     expect(said.budgets).toEqual(report.kept.map((heads) => heads.map((positions) => positions.length)));

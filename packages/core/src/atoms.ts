@@ -101,7 +101,7 @@ export interface Plan {
   readonly lengths: readonly (readonly number[])[];
   /** Slots that the policy's own pieces force in every head. */
   readonly floor: number;
-  /** Said in the report: a fallback, a rounding. */
+  /** Notes for the report, such as a fallback or a rounding. */
   readonly notes: readonly string[];
 }
 
@@ -198,7 +198,7 @@ export interface CadenceHook extends AtomBase {
   readonly block?: number;
   readonly every?: number;
 }
-/** What the policy inside a wrap found: kept slots, and the scores they were chosen by. */
+/** The result of the policy inside a wrap: kept slots, and the scores that chose them. */
 export interface Inner {
   readonly kept: Tensor;
   readonly scores: Tensor;

@@ -14,7 +14,7 @@ import type { DType, Tensor } from './tensor.ts';
 
 export const where = (name: string, layer?: number): string => (layer === undefined ? name : `${name}, layer ${layer}`);
 
-/** What came in the place of something else, as an error shows it. */
+/** A value as errors show it, promises included. */
 export const promised = (x: unknown): string =>
   typeof (x as { then?: unknown } | null | undefined)?.then === 'function'
     ? 'a promise: pieces are synchronous'
@@ -36,7 +36,7 @@ export function inNameOf(name: string, layer: number | undefined, error: unknown
   return new KvError(where(name, layer), said);
 }
 
-/** Who gives something, and on what it has to live. */
+/** The piece and layer that a value comes from, and the backend that it must be on. */
 export interface From {
   readonly name: string;
   readonly layer: number;
@@ -120,7 +120,7 @@ export const rowsOf = ({ queryHeads, kvHeads, selectRows }: At): readonly number
 ];
 /** Rows that kept slots may have. */
 export const keptRows = ({ selectRows }: At): readonly number[] => [...new Set([1, selectRows])];
-/** Whether a step left something of its own. */
+/** Whether a step replaced this field of the draft. */
 const own = (before: Draft, after: Draft, key: keyof Draft): boolean =>
   after[key] !== undefined && after[key] !== before[key];
 

@@ -6,7 +6,7 @@ import type { Phase, Piece } from './piece.ts';
 import { signalKey } from './signals.ts';
 import type { AnySignal } from './signals.ts';
 
-/** What stands inside a piece, before its options. */
+/** The arguments of a piece before its options. */
 export type Takes = 'nothing' | 'scorer' | 'scorers' | 'terms' | 'policy';
 /** The kinds of the algebra; a method is a composition under a name, any other word a part such as a detector. */
 export type PieceKind = 'scorer' | 'transform' | 'unit' | 'allocator' | 'selector' | 'hook' | 'method';
@@ -31,7 +31,7 @@ export interface Description<O extends Options = Options> {
 type Call<O extends Options, P, I extends readonly unknown[]> = [keyof O] extends [never]
   ? (...inside: I) => P
   : (...args: [...inside: I, options?: Chosen<O>]) => P;
-/** A function that makes a piece, and says what it is. */
+/** A function that makes a piece, with the piece's description. */
 export type Factory<O extends Options, P, I extends readonly unknown[] = []> = Call<O, P, I> & {
   readonly description: Description<O>;
   /** For a method that passes them on. */
@@ -51,11 +51,11 @@ export interface About<O extends Options> {
   readonly source?: string;
   readonly says?: string;
   readonly options?: O;
-  /** What no option says alone: a sentence, or nothing where all is well. */
+  /** Checks options against each other: a sentence about what is wrong, or nothing. */
   readonly check?: (options: Settled<O>) => string | false | undefined;
 }
 
-/** What `factory` adds to a declaration. */
+/** What `factory` adds to a declaration: kind, arguments and phases. */
 interface Role {
   readonly kind: Description['kind'];
   readonly takes?: Takes;

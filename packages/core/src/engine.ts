@@ -14,5 +14,5 @@ export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';
 export { sizeOf, takesLengths } from './tensor.ts';
-export { traceOps } from './trace.ts';
+export { namedCalls, traceOps } from './trace.ts';
 export type { Trace } from './trace.ts';

@@ -17,7 +17,7 @@ export function stateShape({ kind, rows, width = 1 }: StateSpec, at: At): readon
   return [count, { slot: at.slots, position: at.length, unit: at.slots, sequence: width }[kind]];
 }
 
-/** State that nobody wrote yet, or that was written before there was more to remember: the rest has its first value. */
+/** State as an array of the size that the layer needs now; entries that were never written have the initial value. */
 export function stateArray(spec: StateSpec, at: At, before?: HostArray): HostArray {
   const [rows, fresh] = stateShape(spec, at);
   const have = before?.shape[1] ?? 0;

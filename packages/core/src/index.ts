@@ -1,6 +1,6 @@
 export { apply, applyOn } from './apply.ts';
-export { besideModel } from './beside-model.ts';
-export type { BesideModel } from './beside-model.ts';
+export { sidecar } from './sidecar.ts';
+export type { Sidecar } from './sidecar.ts';
 export type { Applied, Inputs, Plain } from './apply.ts';
 export type {
   At,

@@ -5,7 +5,7 @@ type Data<T extends DType> = T extends 'u32' ? Uint32Array : Float32Array;
 type Shapes<I extends Types> = { readonly [K in keyof I]: readonly number[] };
 type Params<P extends Types> = { readonly [K in keyof P]: number };
 
-/** What a host computes many vectors by, in f64 sums. Results go to `out`. */
+/** Products of many vectors on the host, summed in f64. Results go to `out`. */
 export interface Products {
   /** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`: `[rows, n]`. */
   dots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
@@ -30,7 +30,7 @@ export interface Kernel<I extends Types = any, P extends Types = any> {
   readonly inputs: I;
   /** Names and types of scalar parameters. */
   readonly params: P;
-  /** `dense`: it has no slots, so that it takes no lengths over although `ragged` names who has them. */
+  /** `dense`: the output has no slots, so it takes no lengths although `ragged` names an input that has them. */
   readonly output: {
     readonly dtype: DType;
     readonly dense?: true;

@@ -46,6 +46,7 @@ export interface WithUnits extends WithScores {
   readonly units: Units;
   readonly unitScores: Tensor;
 }
+/** Unit scores are reduced to the same rows. */
 export interface Selecting extends WithRows {
   readonly units: Units | undefined;
   readonly unitScores: Tensor | undefined;
@@ -175,8 +176,7 @@ const withScores = (cell: Cell): WithScores => {
   const { budgets, forced = 0, banned = 0 } = cell.draft;
   return { scores: scoresOf(cell), budgets, forced, banned };
 };
-const reduced = ({ ops, at }: Cell, kind: 'mean' | 'max', x: Tensor): Tensor =>
-  x.shape[0] > at.selectRows ? ops.groupRows(kind, x, at.selectRows) : x;
+const reduced = ({ ops, at }: Cell, kind: 'mean' | 'max', x: Tensor): Tensor => ops.reduceRows(kind, x, at.selectRows);
 /** Rows as slots are selected: reduced over each group; one row for all heads stays one. */
 export function onSelectRows(cell: Cell): WithRows {
   const { scores, budgets, forced, banned } = withScores(cell);
@@ -295,11 +295,10 @@ const nothing = { read: () => ({}) };
 const written = { read: withScores };
 const selecting = {
   leave: leaveKept,
-  read: (cell: Cell): Selecting => ({
-    ...onSelectRows(cell),
-    units: cell.draft.units,
-    unitScores: cell.draft.unitScores,
-  }),
+  read: (cell: Cell): Selecting => {
+    const { units, unitScores } = cell.draft;
+    return { ...onSelectRows(cell), units, unitScores: unitScores && reduced(cell, 'mean', unitScores) };
+  },
 };
 const SORTS = {
   scorer: { kind: 'scorer', from: START, to: 'scores', ...nothing, ...scores },

@@ -18,7 +18,7 @@ export interface Masks {
 }
 type Types = Readonly<Record<string, DType>>;
 
-/** What a piece computes with: the operations of a backend, and those made of them once for every backend. */
+/** What a piece computes with: a backend's primitives, and operations composed of them for every backend. */
 export interface Ops extends Omit<Primitives, 'where' | 'select' | 'kernel'> {
   /** `a` where `mask` is not 0, else `b`. */
   where(mask: Mask, a: Operand, b: Tensor): Tensor;
@@ -41,6 +41,8 @@ export interface Ops extends Omit<Primitives, 'where' | 'select' | 'kernel'> {
 
   /** `[r, n]` to `[rows, n]`: row h reads row floor(h r / rows), ragged as it is. */
   broadcast(x: Tensor, rows: number): Tensor;
+  /** The rows of each group as one, where there are more than `rows`; else `x`. */
+  reduceRows(kind: 'mean' | 'max' | 'sum', x: Tensor, rows: number): Tensor;
   /** Whole numbers as f32. */
   float(x: Tensor): Tensor;
   /** Sum of each row over its valid slots, `[r, 1]`. */
@@ -80,9 +82,10 @@ fn run(index: u32) {
   },
 });
 
-/** What is made of primitives once, for every backend. */
+/** Operations composed of primitives, the same for every backend. */
 const made = (ops: Ops): Omit<Ops, keyof Primitives> => ({
   broadcast: (x, rows) => (x.shape[0] === rows ? x : ops.kernel(broadcastRows, { x }, { rows })),
+  reduceRows: (kind, x, rows) => (x.shape[0] > rows ? ops.groupRows(kind, x, rows) : x),
   float: (x) => (x.dtype === 'f32' ? x : ops.mul(x, 1)),
   sum: (x) => ops.reduce('sum', x, 'slots'),
   not: ((mask: Mask) => (mask === 0 ? 1 : ops.less(mask, 1))) as Ops['not'],

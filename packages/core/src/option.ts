@@ -231,7 +231,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
 const example = ({ default: value, form }: Option<unknown>): string =>
   value === undefined ? (form.sort === 'number' ? '1' : '…') : shown(value);
 
-/** A value where text writes one: bare where it reads back as itself, else in quotes. */
+/** A value as policy text writes it: bare where it reads back as itself, else in quotes. */
 export function printed(x: unknown): string {
   if (isMade(x)) return x.label;
   if (typeof x !== 'string') return typeof x === 'object' || typeof x === 'function' ? `<${typeof x}>` : String(x);

@@ -20,7 +20,7 @@ export interface Piece<F extends Phase = Phase, T extends Phase | 'same' = Phase
   readonly name: N;
   /** Names with options, readable back: `snapkv(window=32) ∘ caote`. */
   readonly label: string;
-  /** A method's name with options, where the piece is one and nothing more: what a person called it by. */
+  /** A method's name with options, where the piece is that method alone. */
   readonly called?: string;
   readonly atoms: readonly Atom[];
 }

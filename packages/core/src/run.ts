@@ -28,7 +28,7 @@ type HooksOf<A extends Hook['at']> = readonly Extract<Hook, { at: A }>[];
 /** A policy taken apart: what an engine looks at. */
 export interface Compiled {
   readonly label: string;
-  /** What a person called it by: a method's name where it is one, else its label. */
+  /** The name for people: a method's name, else the label. */
   readonly called: string;
   readonly steps: readonly Step[];
   /** Signals of the event, each once. */

@@ -31,7 +31,7 @@ export interface Stretch {
   /** A query's strongest weights may be on any token before it; else on tokens before `first`. */
   readonly inside: boolean;
 }
-/** What is left of a stretch's attention where it was computed: nothing grows with the sequence. */
+/** A stretch's attention, reduced where it was computed: its size does not grow with the sequence. */
 export interface FoldedStretch {
   readonly ops: Ops;
   /**
@@ -39,7 +39,7 @@ export interface FoldedStretch {
    * tokens, `[1, end - first, end - first]`, 0 where a query sees nothing.
    */
   readonly mean?: Tensor;
-  /** What each token of the stretch receives from its queries, `[H, end - first]`. */
+  /** Sum of the weights that each token of the stretch receives from its queries, `[H, end - first]`. */
   readonly received: Tensor;
   /**
    * Of each query the `most` largest mean weights over heads above `above`, ties to the earlier token: token and weight

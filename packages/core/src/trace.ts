@@ -19,6 +19,22 @@ export interface Trace {
   reveal(handle: Tensor): Tensor;
 }
 
+type Call = (...args: unknown[]) => Tensor;
+/** The operations with each primitive replaced. */
+const wrapped = (inner: Ops, change: (name: string, call: Call) => Call): Ops =>
+  withMaths(
+    Object.fromEntries(
+      Object.entries(primitivesOf(inner)).map(([name, call]: [string, Call]) => [name, change(name, call)]),
+    ) as unknown as Primitives,
+  );
+
+/** The same operations; `onCall` hears the name of each primitive one that runs, a piece's kernel as `kernel:ID`. */
+export const namedCalls = (inner: Ops, onCall: (name: string) => void): Ops =>
+  wrapped(inner, (name, call) => (...args) => {
+    onCall(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
+    return call(...args);
+  });
+
 export function traceOps(inner: Ops = cpuOps): Trace {
   const calls: string[] = [];
   const real = new WeakMap<object, Tensor>();
@@ -49,15 +65,11 @@ export function traceOps(inner: Ops = cpuOps): Trace {
     const proto: unknown = Object.getPrototypeOf(x);
     return proto === Object.prototype ? Object.fromEntries(Object.entries(x).map(([k, v]) => [k, open(v)])) : x;
   };
-  const primitives = Object.entries(primitivesOf(inner)).map(([name, call]: [string, (...a: unknown[]) => Tensor]) => [
-    name,
-    (...args: unknown[]) => {
-      calls.push(name === 'kernel' ? `kernel:${(args[0] as Kernel).id}` : name);
-      if (name === 'kernel') return handle(call(args[0], open(args[1]), args[2]));
-      return handle(name === 'from' ? call(args[0], args[1], open(args[2])) : call(...args.map(open)));
-    },
-  ]);
-  const ops = withMaths(Object.fromEntries(primitives) as Primitives);
+  const named = namedCalls(inner, (name) => calls.push(name));
+  const ops = wrapped(named, (name, call) => (...args) => {
+    if (name === 'kernel') return handle(call(args[0], open(args[1]), args[2]));
+    return handle(name === 'from' ? call(args[0], args[1], open(args[2])) : call(...args.map(open)));
+  });
   return {
     ops,
     calls,

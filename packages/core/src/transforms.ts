@@ -74,7 +74,7 @@ const grouping = { kind: oneOf(['mean', 'max', 'sum'], 'mean', 'What stands for 
 export const reduceHeads: Factory<typeof grouping, Shaper<'reduceHeads'>> = shaper(
   'reduceHeads',
   { source, says: 'Joins the query heads of each GQA group.', options: grouping },
-  ({ ops, at, scores }, { kind }) => (scores.shape[0] > at.kvHeads ? ops.groupRows(kind, scores, at.kvHeads) : scores),
+  ({ ops, at, scores }, { kind }) => ops.reduceRows(kind, scores, at.kvHeads),
 );
 
 /** One row a layer: the mean over its heads, aligned by position where heads hold different tokens. */

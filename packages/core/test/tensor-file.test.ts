@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { besideModel, readTensorFile, tensorFile } from '../src/index.ts';
+import { sidecar, readTensorFile, tensorFile } from '../src/index.ts';
 
 const named = fc.dictionary(
   fc.stringMatching(/^[a-z_]{1,8}$/).filter((name) => name !== '__metadata__'),
@@ -85,7 +85,7 @@ describe('a file of tensors', () => {
   test('is read once for all layers of a model, and missed in one sentence', async () => {
     let reads = 0;
     const bytes = new Uint8Array(1),
-      signal = besideModel({
+      signal = sidecar({
         as: 'rows',
         piece: 'mine',
         file: 'rows.bin',

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Tensor } from '@kv/core';
-import type { Commands, Gpu, OpenScope } from '@kv/gpu';
+import type { Commands, Gpu, OpenScope, Recordable } from '@kv/gpu';
 import type { Angles, Attend, Engine, Instruction, Matrix, Program, Runnable } from '@kv/models/engine';
 import { gpuAttend } from './attend.ts';
 import { encodeLinear } from './linear.ts';
@@ -76,20 +76,27 @@ export function gpuEngine(gpu: Gpu, { bindingBytes, attendFrom, half = false }: 
   return {
     name: `webgpu, ${gpu.name}${half ? ', f16' : ''}`,
     attend: gpuAttend(gpu, attendFrom),
-    async prepare(program) {
-      const weights = gpu.open();
-      try {
-        return runnable(gpu, program, weights, (of) => uploadMatrix(weights.commands, of, most, half));
-      } catch (error) {
-        weights.end();
-        throw error;
-      }
-    },
+    prepare: async (program) => prepared(gpu, program, (commands, of) => uploadMatrix(commands, of, most, half)),
   };
 }
 
+/** A program whose matrices `upload` puts on the device. */
+export function prepared(
+  gpu: Recordable,
+  program: Program,
+  upload: (commands: Commands, of: Matrix) => DeviceMatrix,
+): DeviceRunnable {
+  const weights = gpu.open();
+  try {
+    return runnable(gpu, program, weights, (of) => upload(weights.commands, of));
+  } catch (error) {
+    weights.end();
+    throw error;
+  }
+}
+
 function runnable(
-  gpu: Gpu,
+  gpu: Recordable,
   program: Program,
   weights: OpenScope,
   upload: (of: Matrix) => DeviceMatrix,

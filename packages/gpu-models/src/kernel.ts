@@ -22,6 +22,8 @@ export interface KernelDef<B extends string, S extends string> {
   readonly source: string;
   /** Computes in `f16` too: for devices with the feature `shader-f16`. */
   readonly half?: boolean;
+  /** Additions, multiplications, comparisons and functions of a call. @defaultValue none: numbers are moved */
+  operations?(scalars: Readonly<Record<S, number>>): number;
 }
 
 /** A kernel with its whole text. */
@@ -31,6 +33,7 @@ export interface Kernel<B extends string, S extends string> {
   readonly scalars: readonly (readonly [name: S, type: DType])[];
   /** Elements of a workgroup: its threads, or 1 for kernels of whole workgroups. */
   readonly elements: number;
+  readonly operations: KernelDef<B, S>['operations'];
 }
 
 /** Any number of kernels, each made once. */
@@ -53,6 +56,7 @@ export function kernel<B extends string, S extends string>({
   per = 'element',
   source,
   half = false,
+  operations,
 }: KernelDef<B, S>): Kernel<B, S> {
   const bindings = (Object.entries(buffers) as [B, string | readonly [string, 'write']][]).map(([name, type]) => ({
     name,
@@ -65,6 +69,7 @@ export function kernel<B extends string, S extends string>({
     buffers: bindings.map(({ name }) => name),
     scalars: names,
     elements: per === 'element' ? threads : 1,
+    operations,
   };
 }
 
@@ -75,7 +80,7 @@ export function kernel<B extends string, S extends string>({
  */
 export function dispatch<B extends string, S extends string>(
   commands: Commands,
-  { shader, buffers, scalars, elements }: Kernel<B, S>,
+  { shader, buffers, scalars, elements, operations }: Kernel<B, S>,
   given: Readonly<Partial<Record<B, Tensor | undefined>>>,
   values: Readonly<Record<S, number>>,
   count: number,
@@ -89,6 +94,7 @@ export function dispatch<B extends string, S extends string>(
     Uint32Array.from([count, ...scalars.map(([name, type]) => bits(values[name], type))]),
     Math.ceil(count / elements),
     moved,
+    operations && (() => operations(values)),
   );
 }
 

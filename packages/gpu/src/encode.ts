@@ -28,8 +28,16 @@ export interface Commands {
    * Workgroups of a kernel: its buffers in order at group 0, its scalars (at most 64, each of 4 bytes) at group 1.
    *
    * @param bytes that it reads and writes, for the counters. @defaultValue those of the tensors, each once
+   * @param operations additions, multiplications, comparisons and functions, for plans. @defaultValue none
    */
-  dispatch(kernel: Shader, buffers: readonly Tensor[], scalars: Uint32Array, groups: number, bytes?: number): void;
+  dispatch(
+    kernel: Shader,
+    buffers: readonly Tensor[],
+    scalars: Uint32Array,
+    groups: number,
+    bytes?: number,
+    operations?: () => number,
+  ): void;
 }
 
 /** What an operation is written with: a device's commands, or a plan of them. */
@@ -41,6 +49,9 @@ export interface Recording {
   own(x: Tensor): Tensor;
 }
 
+/** What operations and other kernels are recorded with. */
+export type AllCommands = Recording & Omit<Commands, keyof Recording>;
+
 /** Workgroups of a shader over tensors. */
 export interface Dispatch {
   /** Unique among shaders with another text. */
@@ -51,10 +62,23 @@ export interface Dispatch {
   readonly scalars: Uint32Array;
   readonly groups: number;
   /** That it reads and writes. @defaultValue those of the tensors, each once */
-  readonly bytes?: number;
+  readonly bytes?: number | undefined;
   /** Additions, multiplications, comparisons and functions. */
-  readonly operations?: () => number;
+  readonly operations?: (() => number) | undefined;
 }
+
+/** What `Commands.dispatch` records. */
+export const dispatchOf = (
+  ...[kernel, bound, scalars, groups, bytes, operations]: Parameters<Commands['dispatch']>
+): Dispatch => ({
+  key: kernel.id,
+  shader: () => kernel,
+  bound,
+  scalars,
+  groups,
+  bytes,
+  operations,
+});
 
 /** Strides for broadcasting: 0 along axes of size 1. */
 function steps(x: Tensor): [number, number, number] {
@@ -102,7 +126,7 @@ export type Own = (x: Tensor) => GpuTensor;
 export function recording(
   { device, pool, pipelines, recorder }: Shared,
   owned: Set<Memory>,
-): { readonly g: Recording & Omit<Commands, keyof Recording>; readonly own: Own } {
+): { readonly g: AllCommands; readonly own: Own } {
   let blank: Memory | undefined; // stands for inputs and lengths that are not there
   const nothing = (): Memory => {
     if (!blank?.alive) owned.add((blank = pool.take(4)));
@@ -167,8 +191,7 @@ export function recording(
         if (owned.delete(memory)) pool.give(memory);
       },
       record,
-      dispatch: (kernel, bound, scalars, groups, bytes) =>
-        record({ key: kernel.id, shader: () => kernel, bound, scalars, groups, ...(bytes !== undefined && { bytes }) }),
+      dispatch: (...args) => record(dispatchOf(...args)),
     },
   };
 }

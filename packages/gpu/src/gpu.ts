@@ -55,6 +55,9 @@ export interface Gpu extends Backend {
   destroy(): void;
 }
 
+/** What programs and sequences record on: a device, or a plan of one. */
+export type Recordable = Pick<Gpu, 'open' | 'scope' | 'label'>;
+
 export interface GpuParts {
   readonly name: string;
   readonly device: GPUDevice;

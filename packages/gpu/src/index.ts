@@ -1,10 +1,10 @@
 export type { Commands } from './encode.ts';
-export type { Gpu, OpenScope, Scope } from './gpu.ts';
+export type { Gpu, OpenScope, Recordable, Scope } from './gpu.ts';
 export type { Ledger } from './memory.ts';
 export { openGpu } from './open.ts';
 export type { GpuOptions } from './open.ts';
 export type { Counters } from './recorder.ts';
-export { planOps } from './plan.ts';
+export { planGpu } from './plan.ts';
 export type { Cost } from './plan.ts';
 export { bits, shaderText } from './shader-text.ts';
 export type { Shader } from './shader-text.ts';

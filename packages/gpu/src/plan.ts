@@ -1,40 +1,51 @@
-import type { Ops, Tensor } from '@kv/core';
+import { KvError } from '@kv/core';
+import type { Tensor } from '@kv/core';
+import { dispatchOf } from './encode.ts';
+import type { AllCommands, Recording } from './encode.ts';
 import { gpuOps } from './gpu-ops.ts';
+import type { OpenScope, Recordable } from './gpu.ts';
 import { bytesOf } from './tensor.ts';
 
 /** What dispatches take. */
 export interface Cost {
   readonly dispatches: number;
-  /** Of the tensors that dispatches bind, each once a dispatch. */
+  /** Of the tensors that dispatches bind, each once a dispatch, where a kernel does not count more closely. */
   readonly bytes: number;
-  /**
-   * Additions, multiplications, comparisons and functions; of a piece's kernel what it says of itself, else one for
-   * each number that it binds.
-   */
+  /** Additions, multiplications, comparisons and functions, as kernels state them. */
   readonly operations: number;
 }
 
 /**
- * The operations of a device without one: they are recorded as on a device, on shapes alone, and their cost adds up.
- * Nothing is computed.
+ * A device without one: kernels are recorded as on a device, on shapes alone, and their cost adds up in `counters`.
+ * Nothing is computed, so that `read` throws a KvError.
  */
-export function planOps(): { readonly ops: Ops; readonly cost: Cost } {
-  const cost = { dispatches: 0, bytes: 0, operations: 0 };
-  const ops = gpuOps({
+export function planGpu(): Recordable & { readonly counters: Cost } {
+  const counters = { dispatches: 0, bytes: 0, operations: 0 };
+  const record: Recording['record'] = ({ bound, groups, bytes = bytesOf(bound), operations }) => {
+    if (groups === 0) return;
+    counters.dispatches++;
+    counters.bytes += bytes;
+    counters.operations += operations?.() ?? 0;
+  };
+  const commands: AllCommands = {
     make: (shape, dtype = 'f32', lengths): Tensor => ({ shape, dtype, ...(lengths && { lengths }) }),
     upload: (data, shape, lengths): Tensor & { readonly data: ArrayLike<number> } => ({
-      shape,
-      dtype: data instanceof Uint32Array ? 'u32' : 'f32',
+      ...commands.make(shape, data instanceof Uint32Array ? 'u32' : 'f32', lengths),
       data,
-      ...(lengths && { lengths }),
     }),
     own: (x) => x,
-    record({ bound, groups, bytes = bytesOf(bound), operations }) {
-      if (groups === 0) return;
-      cost.dispatches++;
-      cost.bytes += bytes;
-      cost.operations += operations?.() ?? 0;
-    },
-  });
-  return { ops, cost };
+    write() {},
+    free() {},
+    record,
+    dispatch: (...args) => record(dispatchOf(...args)),
+  };
+  const scope: OpenScope = {
+    name: 'plan',
+    ops: gpuOps(commands),
+    commands,
+    read: () => Promise.reject(new KvError('planGpu', 'expected a device to read from, got a plan of one')),
+    keep() {},
+    end() {},
+  };
+  return { counters, open: () => scope, scope: async (run) => run(scope), label: () => '' };
 }

@@ -76,7 +76,7 @@ const property =
   (apply) =>
     fc.asyncProperty(cases, (c) => judge(apply, c));
 
-/** Claims about what runs pieces on plain arrays. */
+/** Claims about functions such as `apply`, which run a piece on plain arrays. */
 export const application = {
   /** Of given keys and values it keeps what `retain` keeps. */
   kept: property(async (apply, { budget, keys: k, values: v }) => {
@@ -86,7 +86,7 @@ export const application = {
       want = slots[0].map((row) => Array.from(row));
     claim(text(kept) === text(want), () => `expected the slots ${text(want)}, got ${text(kept)}`);
   }),
-  /** What must stay stays, and more of it than the budget is refused: a budget is never exceeded. */
+  /** Forced slots stay, and more of them than the budget are refused: no budget is exceeded. */
   forced: property(async (apply, { budget, sinks, recent, keys: k, values: v }) => {
     const [, n] = k.shape,
       must = Array.from({ length: n }, (_, i) => i).filter((i) => i < sinks || i >= n - recent),
@@ -105,7 +105,7 @@ export const application = {
         () => `expected ${text(must)} to stay and ${budget} slots at most, got ${text(row)}`,
       );
   }),
-  /** What an allocator says of its budgets is told. */
+  /** An allocator's notes about its budgets are in the result. */
   told: property(async (apply, { budget, keys: k, values: v }) => {
     const { notes } = await apply(compose(norms, noted, topK), { keys: k, values: v, budget });
     claim(text(notes) === text(['as they were']), () => `expected what the allocator said, got ${text(notes)}`);

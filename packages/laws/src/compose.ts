@@ -81,7 +81,7 @@ const grouped = (compose: Compose, { pieces, cuts: [a, b] }: Chain): readonly Pi
   return [join(x && y ? join(x, y) : (x ?? y), z), join(x, y && z ? join(y, z) : (y ?? z))];
 };
 
-/** Everything that running a piece on a scene shows, as text. */
+/** All results of running a piece on a scene, as text. */
 function seen(piece: Piece, on: Scene): string {
   const from = piece.from.includes('start')
     ? undefined

@@ -56,7 +56,7 @@ export function deviceClaims<P extends Piece, S, C extends Case, R>({ specs, at,
       agree(got, want, 'where host reads throw', 0);
     });
   return {
-    /** What stands beyond a row's valid slots changes nothing. */
+    /** Numbers beyond a row's valid slots change nothing. */
     padding,
     /** The same scores and signals give the same again, and are left as they were. */
     pure,

@@ -48,7 +48,7 @@ export interface EngineOptions extends LawOptions {
 }
 
 const topK = selector('topK', {}, ({ ops, scores, budgets, ...masks }) => ops.select(scores, budgets, masks));
-/** By the lengths of keys and values, which two slots seldom share. */
+/** Scores by the lengths of keys and values, which two slots seldom share. */
 const norms = weigher('norms', { needs: [keys, values] }, ({ ops, keys: k, values: v }) =>
   ops.add(ops.norm(k), ops.norm(v)),
 );
@@ -63,7 +63,9 @@ const place = scorer('place', { needs: [positions] }, ({ ops, positions: p }) =>
 /** Newer slots first. */
 const order = (ops: Ops, { slots }: At): Tensor =>
   ops.from({ data: Float32Array.from({ length: slots }, (_, i) => i), shape: [1, slots] });
-/** How often a slot was looked at by an event: what was seen more often stays, which shows what was remembered. */
+/**
+ * Counts the events that a slot has been through and keeps the highest counts, which shows whether state is remembered.
+ */
 const seen = state('seen', { kind: 'slot', rows: 'kv' });
 const memory = scorer('memory', { needs: [seen] }, ({ ops, at, seen: before }) => ({
   scores: ops.add(ops.mul(before, 1000), order(ops, at)),
@@ -186,7 +188,7 @@ export const engine = {
       claim(row.length <= budget, () => `${where}: expected ${budget} slots at most, got ${row.length}`),
     ),
   ),
-  /** What must stay stays: the first position, and the newest. */
+  /** Forced slots stay: the first position, and the newest. */
   forced: judged(
     ({ texts }) => compose(texts ? ids() : norms(), mandatory({ sinks: 1, recent: 1 }), topK()),
     rows((row, where, was) => {
@@ -227,7 +229,7 @@ export const engine = {
       fails = false;
       await sequence.evict(budget);
     }),
-  /** What happens to a fork or to its origin does not happen to the other. */
+  /** A fork and its origin do not change each other. */
   forks: (host, options = {}) =>
     fc.asyncProperty(cases(host.vocab, 2), fc.boolean(), async ({ parts, budget }, origin) => {
       const one = await host.open(byPlace(options));

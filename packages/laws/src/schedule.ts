@@ -82,7 +82,7 @@ export const schedule = {
     ),
   /** A deeper layer sees no more. */
   depth: grows('in the next layer', (p) => ({ ...p, layer: Math.min(p.layer + 1, p.layers - 1) })),
-  /** What is out of sight stays so: the bound never falls as tokens come. */
+  /** A hidden position stays hidden: the bound never falls as tokens come. */
   time: grows('one token later', (p) => ({ ...p, t: p.t + 1 })),
   /** The first positions stay in sight. */
   sinks: everywhere(({ sinks, below }, _, { sinks: want = 1 }) =>

@@ -15,7 +15,7 @@ export interface SelectSpec {
   readonly banned: number;
   readonly spare: number;
 }
-/** What one KV head is asked. */
+/** One KV head's part of a selection. */
 export interface Row {
   readonly n: number;
   readonly budget: number;

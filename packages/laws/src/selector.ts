@@ -79,11 +79,11 @@ export const selector = {
     { budget: 'all' },
     (s) => ({ ...s, banned: 0 }),
   ),
-  /** What must stay stays. */
+  /** Forced slots stay. */
   forced: rowsAre((set, { forced }) =>
     forced.forEach((yes, i) => claim(!yes || has(set, i), () => `slot ${i} is forced, but kept are ${shown(set)}`)),
   ),
-  /** What must go goes. */
+  /** Banned slots go. */
   banned: rowsAre((set, { banned }) =>
     banned.forEach((yes, i) => claim(!yes || !has(set, i), () => `slot ${i} is banned, but kept are ${shown(set)}`)),
   ),
@@ -110,7 +110,7 @@ export const selector = {
     {},
     (s) => ({ ...s, spec: { ...s.spec, vectors: 'same', weights: 'uniform' }, scores: { ...s.scores, kind: 'ties' } }),
   ),
-  /** What a budget keeps, one slot more keeps too. */
+  /** A budget one slot larger keeps what the smaller one keeps. */
   nested: (piece, options = {}) =>
     fc.property(selectSpecs(piece), (spec) => {
       const small = realise(spec),

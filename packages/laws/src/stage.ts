@@ -14,7 +14,7 @@ export interface Rows {
   readonly data: Float32Array | Uint32Array;
   readonly valid: readonly number[];
 }
-/** What a piece starts from beside its signals, as host numbers of each layer. */
+/** The draft that a piece starts from, as host numbers of each layer. */
 export interface Given {
   readonly rows: number;
   readonly scores?: Float32Array;

@@ -56,6 +56,7 @@ export type { Watch } from './host/watch.ts';
 export type { Linear, LinearFactory } from './linear/linear.ts';
 export { referenceLinear } from './linear/reference.ts';
 export { simdLinear } from './linear/simd.ts';
+export { shapeWeights } from './checkpoint/weights.ts';
 export { createDecoder, expectIds } from './decoder/decoder.ts';
 export type { Decoder, DecoderLayer, RowCounts } from './decoder/decoder.ts';
 export { linearEngine } from './decoder/linear-engine.ts';

@@ -48,13 +48,14 @@ export const explainCommand = (terminal: Terminal): Command =>
         const config = options.shape === undefined ? await configOf(options.model, terminal) : SHAPES[options.shape],
           slots = slotsOf(options.budget, options.length);
         if (policy === 'all') {
-          const rows = deviceRows(config, options.length, slots);
+          const rows = await deviceRows(config, options.length, slots);
           terminal.stdout.write(
             `${options.json ? JSON.stringify(rows) : allText(rows, config.layers, terminal.stdout)}\n`,
           );
           return;
         }
-        const prediction = predict(compile(await resolvePolicy(policy, terminal)), config, options.length, slots);
+        const compiled = compile(await resolvePolicy(policy, terminal)),
+          prediction = await predict(compiled, config, options.length, slots);
         terminal.stdout.write(
           options.json
             ? `${JSON.stringify(prediction)}\n`

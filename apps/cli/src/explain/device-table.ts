@@ -1,11 +1,11 @@
 import { compile } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
+import { sum } from '@kv/gpu-models';
 import { windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 import { policy as policyOf, policyNames } from '@kv/policies';
-import { secondPass, together } from './around-event.ts';
-import { predict } from './predict.ts';
+import { plannedCosts, predict, secondPass } from './predict.ts';
 import type { OnDevice } from './device-cost.ts';
 
 /** What a policy looks at, by which its cost is judged. */
@@ -43,18 +43,21 @@ const WHOLE: ReadonlySet<string> = new Set(['compactor', 'noncausal']);
  * Every evicting policy of the catalogue, as it comes (non-causal attention with a window of the whole prompt), whose
  * forced slots fit into the budget; and those of running sums with sums by KV head.
  */
-export const deviceRows = (config: ModelConfig, length: number, budget: number): readonly DeviceRow[] =>
-  policyNames
-    .flatMap((name): (readonly [string, Policy])[] => [
-      [name, policyOf(name, WHOLE.has(name) ? { window: length } : undefined)],
-      ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
-    ])
-    .flatMap(([name, made]) => {
-      const policy = compile(made);
-      return policy.evicts && policy.floor(length, budget) <= budget
-        ? [{ name, kind: kindOf(policy, length), device: predict(policy, config, length, budget).device }]
-        : [];
-    });
+export async function deviceRows(config: ModelConfig, length: number, budget: number): Promise<readonly DeviceRow[]> {
+  const asked = policyNames.flatMap((name): (readonly [string, Policy])[] => [
+    [name, policyOf(name, WHOLE.has(name) ? { window: length } : undefined)],
+    ...(SUMMED.has(name) ? [[`${name}(rows=kv)`, policyOf(name, { rows: 'kv' })] as const] : []),
+  ]);
+  const rows: DeviceRow[] = [],
+    costs = await plannedCosts(config);
+  for (const [name, made] of asked) {
+    const policy = compile(made);
+    if (!policy.evicts || policy.floor(length, budget) > budget) continue;
+    const { device } = await predict(policy, config, length, budget, costs);
+    rows.push({ name, kind: kindOf(policy, length), device });
+  }
+  return rows;
+}
 
 const percent = (x: number): string => `${(100 * x).toPrecision(2)} %`;
 
@@ -72,7 +75,7 @@ export const deviceCells = (rows: readonly DeviceRow[], layers: number): readonl
     'of the bytes of keys and values: waiting, at once',
   ],
   ...rows.map(({ name, kind, device: { score, select, compact, shares, sums } }) => {
-    const { dispatches, bytes } = together(score, select, compact),
+    const { dispatches, bytes } = [score, select, compact].reduce(sum),
       mib = (x: number): string => (x / 2 ** 20).toFixed(0);
     return [
       name,

@@ -1,10 +1,13 @@
 import { KvError } from '@kv/core';
+import type { AnySignal } from '@kv/core';
 import { isState, planBudgets, signalKey } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
+import { planGpu } from '@kv/gpu';
+import { shapeCosts } from '@kv/gpu-models';
+import type { ShapeCosts } from '@kv/gpu-models';
 import { waits, windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
-import { keptSums, secondPass, stateShape } from './around-event.ts';
-import { onDevice } from './device-cost.ts';
+import { keptSums, onDevice } from './device-cost.ts';
 import type { OnDevice } from './device-cost.ts';
 
 /**
@@ -40,8 +43,17 @@ export interface Prediction {
   readonly device: OnDevice;
 }
 
+/** What a model of this shape would take on a device. */
+export const plannedCosts = (config: ModelConfig): Promise<ShapeCosts> => shapeCosts(planGpu(), config);
+
 /** @throws KvError for a length beyond the context, or a budget below what the policy forces */
-export function predict(policy: Compiled, config: ModelConfig, length: number, budget: number): Prediction {
+export async function predict(
+  policy: Compiled,
+  config: ModelConfig,
+  length: number,
+  budget: number,
+  costs?: ShapeCosts,
+): Promise<Prediction> {
   const { layers: L, queryHeads: H, kvHeads: G, headDim: d, maxPositions } = config,
     held = Array.from({ length: L }, (_, l) => Math.min(length, config.attention.windows[l] ?? Infinity)),
     heldByAll = held.reduce((a, b) => a + b, 0);
@@ -71,15 +83,8 @@ export function predict(policy: Compiled, config: ModelConfig, length: number, b
   const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
   const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
-  const { device, calls } = onDevice(policy, config, {
-    length,
-    budget,
-    budgets,
-    events,
-    waits: wide || policy.steps.some(({ kind, plan: host }) => kind === 'allocator' && !host),
-    needs: policy.needs.filter(({ provide }) => !provide),
-    multiplyAdds: prefill,
-  });
+  const question = { length, budget, events, multiplyAdds: prefill };
+  const { device, calls } = await onDevice(policy, config, question, costs ?? (await plannedCosts(config)));
   return {
     policy: policy.label === '' ? 'full' : policy.label,
     needs: policy.needs.map((signal) => ({ signal: signalKey(signal), cost: signal.cost })),
@@ -135,6 +140,9 @@ function countsOf(names: readonly string[]): Readonly<Record<string, number>> {
 const perToken = ({ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab }: ModelConfig): number =>
   layers * (hidden * headDim * (2 * queryHeads + 2 * kvHeads) + 3 * hidden * ffn) + hidden * vocab;
 
+/** Whether a signal takes another pass over the model. */
+export const secondPass = ({ cost, provide }: AnySignal): boolean => cost === 'pass' && provide !== undefined;
+
 function passesOf({ needs }: Compiled, window: number): readonly string[] {
   const passes: string[] = [];
   if (window > 0)
@@ -146,9 +154,10 @@ function passesOf({ needs }: Compiled, window: number): readonly string[] {
   return passes.length === 0 ? ['none: attention stays on the fused path'] : passes;
 }
 
-function stateBytes({ needs }: Compiled, config: ModelConfig, length: number): number {
+function stateBytes({ needs }: Compiled, { layers, queryHeads, kvHeads }: ModelConfig, length: number): number {
   return needs.filter(isState).reduce((sum, signal) => {
-    const [rows, columns] = stateShape(signal, config, length);
-    return sum + 4 * rows * columns * (signal.state.rows === 'model' ? 1 : config.layers);
+    const { kind, rows, width = 1 } = signal.state,
+      columns = { slot: length, position: length, unit: 1, sequence: width }[kind];
+    return sum + 4 * columns * { query: layers * queryHeads, kv: layers * kvHeads, layer: layers, model: 1 }[rows];
   }, 0);
 }

@@ -1,21 +1,25 @@
+import { parseConfig } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 
-const shape = (
-  layers: number,
-  queryHeads: number,
-  kvHeads: number,
-  headDim: number,
-  hidden: number,
-  ffn: number,
-  vocab: number,
+const llama = (
+  num_hidden_layers: number,
+  head_dim: number,
+  hidden_size: number,
+  intermediate_size: number,
+  tie_word_embeddings: boolean,
 ): ModelConfig =>
-  ({
-    ...{ layers, queryHeads, kvHeads, headDim, hidden, ffn, vocab, maxPositions: 131_072 },
-    attention: { scale: headDim ** -0.5, windows: [] },
-  }) as Partial<ModelConfig> as ModelConfig;
+  parseConfig(
+    {
+      model_type: 'llama',
+      ...{ num_hidden_layers, head_dim, hidden_size, intermediate_size, tie_word_embeddings },
+      ...{ num_attention_heads: 32, num_key_value_heads: 8, vocab_size: 128_256 },
+      ...{ max_position_embeddings: 131_072, rope_theta: 500_000, rms_norm_eps: 1e-5 },
+    },
+    'a shape',
+  );
 
 /** Shapes of known models, for predictions without a file: all that costs depend on. */
 export const SHAPES: Readonly<Record<string, ModelConfig>> = {
-  'llama-3.2-1b': shape(16, 32, 8, 64, 2048, 8192, 128_256),
-  'llama-3.1-8b': shape(32, 32, 8, 128, 4096, 14_336, 128_256),
+  'llama-3.2-1b': llama(16, 64, 2048, 8192, true),
+  'llama-3.1-8b': llama(32, 128, 4096, 14_336, false),
 };

@@ -1,4 +1,4 @@
-import { besideModel, count, KvError, maybe, scoreAllocator, share } from '@kv/core';
+import { count, KvError, maybe, scoreAllocator, share, sidecar } from '@kv/core';
 import { layerBudgets } from './layer-budgets.ts';
 import { numbers, rowsOf } from './numbers.ts';
 
@@ -21,7 +21,7 @@ function ranked(scores: readonly (readonly number[])[]): readonly Heads[] {
   });
   return rows.map((places) => ({ places, of: all.length, layers: rows.length }));
 }
-const headScores = besideModel({
+const headScores = sidecar({
   as: 'headScores',
   piece: 'duoAttention',
   file: HEAD_SCORES_FILE,

@@ -1,4 +1,4 @@
-import { besideModel, KvError, scoreAllocator } from '@kv/core';
+import { KvError, scoreAllocator, sidecar } from '@kv/core';
 import { layerBudgets } from './layer-budgets.ts';
 import { readNpy } from './npy.ts';
 
@@ -11,7 +11,7 @@ interface Curve {
   readonly layers: number;
   readonly lost: readonly (readonly number[])[];
 }
-const budgetCurve = besideModel({
+const budgetCurve = sidecar({
   as: 'budgetCurve',
   piece: 'lukv',
   file: BUDGET_CURVE_FILE,

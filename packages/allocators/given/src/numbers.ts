@@ -2,8 +2,8 @@ import { text } from '@kv/core';
 import type { Option } from '@kv/core';
 
 /**
- * Numbers of layers, or of the KV heads of each layer; as text layers stand between spaces and heads between slashes:
- * `0.5 1/0.25 1`.
+ * One number a layer, or one a KV head of each layer. In text, spaces separate layers and slashes heads: `0.5 1/0.25
+ * 1`.
  */
 export type Numbers = string | readonly (number | readonly number[])[];
 type Rows = readonly (readonly number[])[];

@@ -40,8 +40,8 @@ fn run(index: u32) {
 });
 
 /**
- * Numbers `[1, 1]` next to each other between `low` and `high`: `want` scores of all layers `[R, n]` or more reach the
- * first, which `low` is taken to do, and fewer the second.
+ * Neighbouring numbers a < b from `low` to `high`, each `[1, 1]`: at least `want` scores of all layers `[R, n]` reach
+ * a, fewer reach b. That `want` scores reach `low` is assumed.
  */
 export function borderOfBest(
   ops: Ops,

@@ -63,7 +63,7 @@ fn run(row: u32) {
 
 /**
  * Budgets of every layer by its weight `[1, 1]`: all its KV heads alike, no fewer than are forced, no more than it
- * holds or `most` allows; of heads that hold fewer the others take what those cannot.
+ * holds or `most` allows. What a shorter head cannot hold goes to the others.
  */
 export function layerBudgets(
   layers: readonly (Place & WithRows)[],

@@ -68,7 +68,7 @@ export function elementsOf(at: string, operands: readonly Operand[]): Elements {
 /** The size of an axis of two that broadcast, or -1. An axis of size 0 anywhere leaves nothing to compute. */
 const joined = (a: number, b: number): number => (a === b || b === 1 ? a : a === 1 ? b : -1);
 
-/** By plain loops. */
+/** An elementwise operation by plain loops. */
 export function elementwise(kind: Kind, { out, rows, outer, inner, operands }: Elements): CpuTensor {
   const sources = [0, 1, 2].map((i) => source(operands[i] ?? 0)) as [Source, Source, Source],
     [a, b, c] = sources.map(({ numbers }) => numbers) as [Numbers, Numbers, Numbers],

@@ -23,7 +23,7 @@ export const plainVectors: Vectors = {
 
 let shared: Vectors | undefined;
 
-/** Those of this process: one kernel, since nothing is left in it between calls. */
+/** The operations of this process: one kernel serves all, since it holds nothing between calls. */
 export function vectors(): Vectors {
   if (!shared) {
     const kernel = createKernel();

@@ -1,9 +1,11 @@
 import { kernelBytes } from './kernel-bytes.ts';
 
-/** Type, place, bytes from row to row, whether it steps within one, and the number itself where it is one. */
+/**
+ * Type, address, bytes from row to row, whether it steps within a row, and the value of an operand that is a number.
+ */
 export type KernelOperand = readonly [type: number, at: number, outer: number, inner: number, value: number];
 
-/** The same of one in f32. */
+/** An f32 operand: address and strides. */
 export type Operand4 = readonly [at: number, outer: number, inner: number];
 
 /** The functions of kernel/kernel.ts over one memory; pointers and distances of rows are bytes. */

@@ -27,10 +27,10 @@ const KINDS: readonly Kind[] = [
 const F32 = 0,
   U32 = 1,
   NUMBER = 2;
-/** Numbers of one look at an operand. */
+/** Numbers of an operand that are read at a time. */
 const BLOCK = 32_768;
 
-/** What of an operand stands for one row of the result: `lines` of `width` numbers. */
+/** The part of an operand that one row of the result reads: `lines` of `width` numbers. */
 interface Slab {
   readonly x: Operand;
   readonly type: number;

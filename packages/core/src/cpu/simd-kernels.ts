@@ -83,7 +83,7 @@ export function manyDots(k: CpuKernel, q: Float32Array, x: Float32Array, d: numb
   }
 }
 
-/** By the kernel. */
+/** Products by the WebAssembly kernel. */
 export const simdProducts = (k: CpuKernel): Products => ({
   dots: (q, x, d, out) => (q.length < 3 * d ? fewQueries(k, 'dots', q, x, d, out) : manyDots(k, q, x, d, out)),
   distances: (q, x, d, out) => fewQueries(k, 'distances', q, x, d, out),
@@ -257,7 +257,9 @@ const turns =
     }
   };
 
-/** What computes kernels of this package in the place of their references, for vectors of any sensible length. */
+/**
+ * Faster implementations of this package's kernels, in place of their references, for vectors of any sensible length.
+ */
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],

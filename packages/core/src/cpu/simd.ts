@@ -8,7 +8,7 @@ import { noGroup, outside, take as takeVectors } from './slots.ts';
 import { simdKernels, simdProducts } from './simd-kernels.ts';
 import type { Masks, Vectors } from './vectors.ts';
 
-/** The same by the kernel. */
+/** The same operations by the WebAssembly kernel. */
 export const simdVectors = (k: CpuKernel): Vectors => ({
   grouped: (kind, x, rows) =>
     x.shape.length < 3 && (kind === 'mean' || kind === 'sum' || kind === 'max')

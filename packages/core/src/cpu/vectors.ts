@@ -15,9 +15,9 @@ export interface Vectors {
   grouped(kind: Reduction, x: CpuTensor, rows: number): CpuTensor;
   /** One number for each element. */
   elementwise(kind: Kind, elements: Elements): CpuTensor;
-  /** What many vectors are computed by, here and in references of kernels. */
+  /** Products of many vectors, for operations and for references of kernels. */
   readonly products: Products;
-  /** What computes a kernel. */
+  /** The implementation that computes a kernel. */
   reference(kernel: Kernel): Kernel['ref'];
   /** One axis to size 1; channels are dropped. */
   reduce(kind: Reduction, x: CpuTensor, axis: Exclude<Axis, 'rows'>): CpuTensor;

@@ -56,6 +56,7 @@ export const columnSums: (
     },
     threads: SLOTS,
     per: 'group',
+    operations: ({ heads, last, slots }) => heads * last * slots * (2 * d + (of === 'sum' || of === 'max' ? 4 : 6)),
     source: /* wgsl */ `
 ${seen(kind)}
 ${STAGES}

@@ -37,6 +37,7 @@ export const outputNorms: (
     scalars: { heads: 'u32', kv_heads: 'u32', capacity: 'u32', slots: 'u32', rows: 'u32', octets: 'u32', join: 'u32' },
     threads: 64,
     per: 'group',
+    operations: ({ heads, slots, rows }) => 2 * heads * slots * rows * d,
     source: /* wgsl */ `
 ${TOTAL}
 ${source}

@@ -1,7 +1,7 @@
 import { isState, replacements, runEvent, settle } from '@kv/core/engine';
 import type { AnySignal, At, Plan, Tensor } from '@kv/core';
 import type { Draft } from '@kv/core';
-import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
+import type { Compiled, EventLayer } from '@kv/core/engine';
 import type { Commands, Scope } from '@kv/gpu';
 import type { EventResult } from '@kv/models';
 import type { EventTimes } from '@kv/models/engine';
@@ -31,7 +31,25 @@ export interface Recorded {
   readonly draft: Draft;
 }
 
-const placeOf = ({ at, read }: Subject, plan: Plan): EventLayer => ({ at, read, budgets: plan.budgets[at.layer] });
+/** What a policy decides about some layers, as tensors whose numbers nobody has read. */
+export interface Decision {
+  readonly places: readonly EventLayer[];
+  readonly replaced: ReturnType<typeof replacements>;
+}
+
+/** Records every step of a policy over these layers. */
+export function decide(
+  policy: Compiled,
+  subjects: readonly Subject[],
+  plan: Plan,
+  { scope: { ops }, times }: Stage,
+): Decision {
+  const started = performance.now(),
+    places = subjects.map(({ at, read }): EventLayer => ({ at, read, budgets: plan.budgets[at.layer] })),
+    replaced = replacements(policy, places, runEvent(policy, places, ops), ops);
+  times.score += performance.now() - started;
+  return { places, replaced };
+}
 
 /**
  * One event over these layers: every step is recorded, one read brings checks, budgets and kept slots, then compaction
@@ -44,24 +62,14 @@ export async function runOnDevice(
   stage: Stage,
 ): Promise<EventResult> {
   const { scope, times } = stage,
-    started = performance.now(),
-    places = subjects.map((subject) => placeOf(subject, plan)),
-    drafts = runEvent(policy, places, scope.ops);
-  const replaced = replacements(policy, places, drafts, scope.ops);
-  times.score += performance.now() - started;
+    decision = decide(policy, subjects, plan, stage),
+    { places, replaced } = decision;
   const recorded = subjects.map(({ layer }, i): Recorded => ({ layer, place: places[i], draft: replaced.drafts[i] }));
   return settled(scope, recorded, times, (slots, confirm) => {
     if ('error' in replaced) throw replaced.error;
     return stage.change(async () => {
-      for (const [i, subject] of subjects.entries())
-        compact(
-          policy,
-          subject,
-          drafts[i],
-          replaced.made[i],
-          stage,
-          slots[i].map(({ length }) => length),
-        );
+      const counts = slots.map((lists) => lists.map(({ length }) => length));
+      compact(policy, subjects, decision, stage, counts);
       confirm();
     });
   });
@@ -74,18 +82,15 @@ export async function runOnDevice(
 export function recordOnDevice(
   policy: Compiled,
   subject: Subject,
-  plan: Plan,
+  decision: Decision,
   stage: Stage,
   commands: Commands,
 ): Recorded {
-  const { scope, times } = stage,
-    started = performance.now(),
-    place = placeOf(subject, plan),
-    drafts = runEvent(policy, [place], scope.ops),
-    replaced = replacements(policy, [place], drafts, scope.ops);
-  times.score += performance.now() - started;
-  if ('error' in replaced) throw replaced.error;
-  compact(policy, subject, drafts[0], replaced.made[0], stage, place.budgets);
+  const {
+    places: [place],
+    replaced,
+  } = decision;
+  compact(policy, [subject], decision, stage, [place.budgets]);
   const copy = (x: Tensor): Tensor => copied(commands, x),
     { budgets, checks, kept, state } = replaced.drafts[0];
   return {
@@ -138,21 +143,28 @@ export async function settled(
 export const bounded = ({ steps }: Compiled): boolean =>
   steps.every(({ kind, plan }) => kind !== 'allocator' || plan !== undefined);
 
-function compact(
+/**
+ * Records what was decided: new keys, values and state, then compaction, `counts [layer][kvHead]` slots at most.
+ * @throws what making new keys or values threw
+ */
+export function compact(
   policy: Compiled,
-  { layer }: Subject,
-  draft: Draft,
-  made: readonly Replaced[],
+  subjects: readonly Subject[],
+  { replaced }: Decision,
   { scope: { commands }, shared }: Stage,
-  counts: readonly number[],
+  counts: readonly (readonly number[])[],
 ): void {
-  const { cache } = layer;
-  for (const { keys, values } of made) {
-    if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);
-    if (values) encodeSlots(commands, values, cache.values, values.shape[1]);
+  if ('error' in replaced) throw replaced.error;
+  for (const [i, { layer }] of subjects.entries()) {
+    const { cache } = layer,
+      { kept, state } = replaced.drafts[i];
+    for (const { keys, values } of replaced.made[i]) {
+      if (keys) encodeSlots(commands, keys, cache.keys, keys.shape[1]);
+      if (values) encodeSlots(commands, values, cache.values, values.shape[1]);
+    }
+    writeStates(policy.needs, state, layer.states, shared);
+    if (kept) layer.keep(selection(kept, commands), counts[i]);
   }
-  writeStates(policy.needs, draft.state, layer.states, shared);
-  if (draft.kept) layer.keep(selection(draft.kept, commands), counts);
 }
 
 const selection = (kept: Tensor, commands: Commands): Selection => ({

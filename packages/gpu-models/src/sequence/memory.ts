@@ -1,6 +1,6 @@
 import { runStepHook, signalKey } from '@kv/core/engine';
 import type { AnySignal, Plan } from '@kv/core';
-import type { Gpu, OpenScope, Scope } from '@kv/gpu';
+import type { OpenScope, Recordable, Scope } from '@kv/gpu';
 import { SequenceMemory, watchOf } from '@kv/models/engine';
 import type { EventResult, MemoryOptions } from '@kv/models';
 import type {
@@ -19,6 +19,7 @@ import type { DeviceRunnable } from '../engine.ts';
 import { aheadOf } from './ahead.ts';
 import {
   bounded,
+  decide,
   recordOnDevice,
   runOnDevice,
   settled,
@@ -45,12 +46,12 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
   shared: DeviceStates;
   readonly decoder: Decoder<DeviceRunnable>;
   readonly ahead: Ahead = aheadOf(this);
-  readonly #gpu: Gpu;
+  readonly #gpu: Recordable;
   readonly #scope: OpenScope;
 
   /** @param decoder prepared on the same device */
   constructor(
-    gpu: Gpu,
+    gpu: Recordable,
     decoder: Decoder<DeviceRunnable>,
     model: MemoryModel,
     options?: Pick<MemoryOptions, 'window' | 'signal'>,
@@ -166,14 +167,10 @@ export class DeviceMemory extends SequenceMemory implements DeviceState {
             await this.#timed(() =>
               this.#gpu.scope(async (own) => {
                 const [given] = await providedOnDevice(this, policy, [l], own.commands, () => {});
+                const subject = this.#subject(course, l, own, given),
+                  stage = this.#stage(own, times);
                 waiting.push(
-                  recordOnDevice(
-                    policy,
-                    this.#subject(course, l, own, given),
-                    plan,
-                    this.#stage(own, times),
-                    scope.commands,
-                  ),
+                  recordOnDevice(policy, subject, decide(policy, [subject], plan, stage), stage, scope.commands),
                 );
               }),
             );

@@ -5,16 +5,16 @@ import type { Give, Giver, When } from './givers.ts';
 import { anything, lifetimes, tensors } from './wrong.ts';
 import type { Wrong } from './wrong.ts';
 
-/** A piece that gives an engine what it must not. */
+/** A policy with a piece that returns something faulty. */
 export interface HostileCase {
-  /** Which piece, what it gives, and what is wrong with it. */
+  /** The piece, what it returns, and the fault in it. */
   readonly name: string;
   readonly when: When;
-  /** Anew for each run; what it throws already is as good as what the engine says. */
+  /** Made anew for each run; a KvError that it throws counts like one of the engine. */
   policy(): Policy;
-  /** It is at fault at the second event or token only. */
+  /** The fault appears at the second event or token only. */
   readonly late: boolean;
-  /** Why nothing has to be said; absent where one sentence is owed. */
+  /** Why no error is due; absent where one is. */
   readonly harmless?: string;
 }
 export interface HostileOptions {
@@ -63,7 +63,7 @@ export function hostileCases({ foreign, ends = false }: HostileOptions): readonl
   ];
 }
 
-/** Gives what is wrong in the last layer, so that the others have been through by then. */
+/** Returns the fault in the last layer, after the others have run. */
 function giving(wrong: Wrong): Give {
   let before: unknown;
   return ((good, where) => {
@@ -75,7 +75,7 @@ function giving(wrong: Wrong): Give {
   }) as Give;
 }
 
-/** @throws RangeError unless an engine said what it owes of a case, in one sentence. */
+/** Judges what an engine made of a case. @throws RangeError unless it failed with the one sentence that is due */
 export function judgeHostile({ name, when, harmless }: HostileCase, error: unknown): void {
   const wrong = (want: string): RangeError =>
     new RangeError(`${name}: expected ${want}, got ${error === undefined ? 'nothing' : String(error)}`);
@@ -90,7 +90,7 @@ export function judgeHostile({ name, when, harmless }: HostileCase, error: unkno
   if (!/expected |must be |read only|not extensible|enough/.test(message)) throw wrong('what was expected');
 }
 const PIECE = /^hostile(?:, layer \d+)?: /;
-/** Who is named: the piece, with the layer that it was asked for, if it was. */
+/** What an error must name: the piece, and the layer where there is one. */
 const BY: Readonly<Record<When, RegExp>> = {
   policy: /^(?:policy|event|retain|plain(?:, layer \d+)?): /,
   event: PIECE,

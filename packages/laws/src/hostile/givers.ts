@@ -31,9 +31,9 @@ import type { Atom, Cell, Draft } from '@kv/core';
 import { content, counts, slots, spoilt } from './wrong.ts';
 import type { Where, Wrong } from './wrong.ts';
 
-/** Gives the good thing, or what stands in its place. */
+/** The correct value, or a fault in its place. */
 export type Give = (good: unknown, where: Where) => never;
-/** When a piece is asked, and what a failure leaves behind. */
+/** When a piece runs, and what a failure leaves of the sequence. */
 export type When =
   /** Before anything runs: the sequence stays as it was. */
   | 'policy'
@@ -568,7 +568,7 @@ export const givers: readonly Giver[] = [
     policy: (give) => give(inner, {} as Where) as Policy,
   },
 ];
-/** What changes in place what it may only read, and why that may be no fault. */
+/** Pieces that write to what they may only read, and why that may be no fault. */
 export const changes: readonly (readonly [name: string, policy: () => Policy, harmless?: string])[] = [
   [
     'the positions of slots',

@@ -5,15 +5,15 @@ export interface Where {
   readonly ops: Ops;
   readonly at: At;
 }
-/** Something else than what was asked for. */
+/** A fault: a value in place of the correct one. */
 export interface Wrong {
   readonly name: string;
   /** What is given in the place of `good`; what it throws, the piece throws. */
   of(good: unknown, where: Where): unknown;
-  /** It is given at the second event only, after a good one. */
+  /** It comes at the second event only, after a correct first one. */
   readonly late?: boolean;
 }
-/** What may be given in the place of anything. */
+/** Faults that fit any place. */
 export const anything: readonly Wrong[] = [
   { name: 'undefined', of: () => undefined },
   { name: 'null', of: () => null },
@@ -95,7 +95,7 @@ export const tensors = (columns: boolean): readonly Wrong[] => [
     }),
   },
 ];
-/** Tensors that live elsewhere, or no longer. */
+/** Tensors of another backend, or of a scope that has ended. */
 export function lifetimes(foreign: Tensor): readonly Wrong[] {
   return [
     handle('a tensor of another backend', (good) => ({ ...foreign, shape: good.shape, dtype: good.dtype })),

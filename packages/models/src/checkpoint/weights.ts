@@ -3,7 +3,7 @@ import type { ModelConfig } from './config.ts';
 import { stack, type Matrix } from './matrix.ts';
 import { ggufNames, huggingFaceNames } from './names.ts';
 import type { TensorFile } from './tensor-file.ts';
-import { tensorReader, type Load } from './tensor-reader.ts';
+import { tensorReader, type Load, type TensorReader } from './tensor-reader.ts';
 
 /** Weights before a layer's attention. */
 export interface ProjectWeights {
@@ -58,10 +58,32 @@ export type CheckpointFormat = 'hugging-face' | 'gguf';
  * decoder would ignore;
  * when it is read, one that holds a number that is not finite.
  */
-export function checkpointWeights(
+export const checkpointWeights = (
   file: TensorFile,
   config: ModelConfig,
   format: CheckpointFormat = 'hugging-face',
+): Weights => readWeights(tensorReader(file), config, format);
+
+/** Weights of which there are only the shapes, of 16-bit numbers: for counting what a model of this shape does. */
+export const shapeWeights = (config: ModelConfig): Weights =>
+  readWeights(
+    {
+      matrix: (_, outputs, inputs) => async () => ({
+        outputs,
+        inputs,
+        parts: [{ type: 'F16', rows: outputs, bytes: new Uint8Array() }],
+      }),
+      vector: (_, width) => async () => new Float32Array(width),
+      checkNames() {},
+    },
+    config,
+    'hugging-face',
+  );
+
+function readWeights(
+  { matrix, vector, checkNames }: TensorReader,
+  config: ModelConfig,
+  format: CheckpointFormat,
 ): Weights {
   const { hidden: D, ffn, vocab, headDim: d, queryHeads: H, kvHeads: G, biases, layers: count, tied } = config;
   const { fused, qkNorm, norms, gainsFromOne, interleavedInGguf } = architectures[config.architecture];
@@ -69,7 +91,6 @@ export function checkpointWeights(
     behind = norms !== 'before';
   const gguf = format === 'gguf',
     names = gguf ? ggufNames : huggingFaceNames(config.architecture);
-  const { matrix, vector, checkNames } = tensorReader(file);
   const gain = (name: string, width: number): Load<Float32Array> => {
     const load = vector(`${name}.weight`, width);
     return gainsFromOne && !gguf ? async () => (await load()).map((w) => 1 + w) : load;

@@ -362,7 +362,7 @@ export class Sequence {
         'scores',
         `expected a policy that scores slots, got '${policy.label || 'full'}', which has no scorer`,
       );
-    const rows = scores.shape[0] > at.kvHeads ? ops.groupRows('mean', scores, at.kvHeads) : scores;
+    const rows = ops.reduceRows('mean', scores, at.kvHeads);
     const {
       data,
       shape: [count = 1, slots = 0],

@@ -1,4 +1,4 @@
-import { besideModel, KvError, readTensorFile, tensorFile } from '@kv/core';
+import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
 import { turned } from '@kv/core/shared';
 import type { Signal } from '@kv/core';
 
@@ -71,7 +71,7 @@ export function readQueryStatistics(file: Uint8Array): readonly QueryStatistics[
  * Mean and covariance of a layer's queries before rotation, from `query-statistics.safetensors` beside the model.
  * @throws KvError where the file is missing, or is of another model.
  */
-export const queryStatistics: Signal<'queryStatistics', QueryStatistics> = besideModel({
+export const queryStatistics: Signal<'queryStatistics', QueryStatistics> = sidecar({
   as: 'queryStatistics',
   piece: 'expectedAttentionStats',
   file: QUERY_STATISTICS_FILE,

@@ -1,4 +1,4 @@
-import { besideModel, keys, KvError, readTensorFile, scorer, tensorFile } from '@kv/core';
+import { keys, KvError, readTensorFile, scorer, sidecar, tensorFile } from '@kv/core';
 import type { Signal } from '@kv/core';
 
 /** One layer's filters: a direction for every KV head, `[G, d]`; what keys have along it counts against them. */
@@ -45,7 +45,7 @@ export function readQFilters(file: Uint8Array): readonly QFilters[] {
  * A layer's filters, from `q-filters.safetensors` beside the model. @throws KvError where the file is missing, or is of
  * another model.
  */
-export const qFilters: Signal<'qFilters', QFilters> = besideModel({
+export const qFilters: Signal<'qFilters', QFilters> = sidecar({
   as: 'qFilters',
   piece: 'qfilter',
   file: Q_FILTERS_FILE,

@@ -1,4 +1,4 @@
-import { besideModel, KvError, readTensorFile, tensorFile } from '@kv/core';
+import { KvError, readTensorFile, sidecar, tensorFile } from '@kv/core';
 import type { Signal } from '@kv/core';
 
 /** One layer's queries before rotation, over a calibration text. */
@@ -69,7 +69,7 @@ export function readPreRope(file: Uint8Array): Statistics & Heads {
  *
  * @throws KvError where the file is missing, or is of another model.
  */
-export const preRope: Signal<'preRope', PreRope & Heads> = besideModel({
+export const preRope: Signal<'preRope', PreRope & Heads> = sidecar({
   as: 'preRope',
   piece: 'triattention',
   file: PRE_ROPE_FILE,

@@ -37,11 +37,7 @@ export const branchDissolution = unitSelector(
     const free = ops.mul(ops.not(kept), open);
     const sizes = ops.groupSlots('sum', free, of, each); // [rows, units]
     const excess = ops.max(0, ops.sub(ops.add(ops.sum(free), ops.sum(kept)), budgets));
-    const worth = ops.broadcast(
-      unitScores.shape[0] > rows ? ops.groupRows('mean', unitScores, rows) : unitScores,
-      rows,
-    );
-    const stay = ops.kernel(allowance, { scores: worth, sizes, excess }, { least }); // [rows, units]
+    const stay = ops.kernel(allowance, { scores: ops.broadcast(unitScores, rows), sizes, excess }, { least }); // [rows, units]
     const place = ops.kernel(placeInUnit, { scores: ops.where(free, s, LOWEST), unitOf: of });
     const mask = ops.max(kept, ops.mul(free, ops.less(place, ops.take(stay, of))));
     return ops.select(mask, ops.sum(mask), { active });

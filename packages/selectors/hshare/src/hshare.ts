@@ -21,8 +21,8 @@ const retrievals = state('hshare.retrievals', { kind: 'sequence', rows: 'query' 
  * @remarks HShare, ICLR 2025: sharing over queries, layers and heads, in this order of precedence, greedily by overlap,
  * pairs j < i, i uses j, and neither is i used any more; chains end at their last head or layer. The authors measure
  * overlap over the prompt's queries, a view sees none: here over the first generated tokens, of a sequence's life. At
- * most 128 heads and 128 layers share. Rows that share run neither scorer nor selector where these mind it. Layers leave
- * their sets as lists, budget numbers a query head.
+ * most 128 heads and 128 layers share. Rows that share run neither scorer nor selector where these honour `active`.
+ * Layers leave their sets as lists, budget numbers a query head.
  */
 export const sharedSets = wrapSelect(
   'sharedSets',

@@ -24,8 +24,7 @@ export const wholeUnits = selector(
     if (!units || !unitScores) return ops.select(scores, budgets, { forced, banned, active }); // every slot its own unit
     const { of, count } = units;
     const rows = budgets.shape[0];
-    const each = unitScores.shape[0] > rows ? ops.groupRows('mean', unitScores, rows) : unitScores;
-    const first = ops.where(forced && ops.groupSlots('max', forced, of, count), HIGHEST, each);
+    const first = ops.where(forced && ops.groupSlots('max', forced, of, count), HIGHEST, unitScores);
     const place = ops.take(ops.rank(first, 'row'), of); // 0 = best unit, [rows, n]
     const taken = ops.mark(
       ops.select(ops.mul(place, -1), budgets, { forced, banned, active }),

@@ -1,5 +1,4 @@
 import { number, outputNorms, shaper, share } from '@kv/core';
-import { onKvRows } from './on-kv-rows.ts';
 
 /**
  * CriticalKV: the best ⌊first · B⌋ slots of a head by their scores stay; all others are scored anew, (s + epsilon)
@@ -21,12 +20,11 @@ export const criticalkv = shaper(
     needs: [outputNorms],
     floor: ({ first }, slots, budget) => Math.min(slots, Math.floor(first * budget)),
   },
-  (ctx, { first, epsilon }) => {
-    const { ops, budgets, forced } = ctx;
-    const s = onKvRows(ctx, 'mean', ctx.scores);
-    const size = onKvRows(ctx, 'mean', ctx.outputNorms);
+  ({ ops, at: { kvHeads: G }, scores, outputNorms: norms, budgets, forced }, { first, epsilon }) => {
+    const s = ops.reduceRows('mean', scores, G);
+    const size = ops.reduceRows('mean', norms, G);
     const least = ops.map('floor', ops.mul(budgets, first)); // [G, 1]
-    const best = ops.top(s, least, { forced: forced && onKvRows(ctx, 'max', forced) });
+    const best = ops.top(s, least, { forced: forced && ops.reduceRows('max', forced, G) });
     return { scores: ops.mul(ops.add(s, epsilon), size), forced: best };
   },
 );

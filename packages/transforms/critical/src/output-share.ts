@@ -1,5 +1,4 @@
 import { layerMean, outputNorms, positions, shaper } from '@kv/core';
-import { onKvRows } from './on-kv-rows.ts';
 
 /**
  * Scores times how much more a slot's value weighs in the layer's output through this KV head than through the others:
@@ -19,6 +18,6 @@ export const outputShare = shaper(
     const { ops, at, outputNorms: size } = ctx;
     const norm = ops.groupRows('mean', size, at.kvHeads);
     const mean = layerMean(ctx, norm);
-    return ops.mul(onKvRows(ctx, 'mean', ctx.scores), ops.div(norm, ops.max(mean, 1e-30)));
+    return ops.mul(ops.reduceRows('mean', ctx.scores, at.kvHeads), ops.div(norm, ops.max(mean, 1e-30)));
   },
 );

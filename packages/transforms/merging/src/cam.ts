@@ -38,7 +38,7 @@ export const cam = onCompact(
     const rows = a.shape[0];
     const stays = ops.mark(kept, a);
     const none = ops.fill(a, 0); // [G, n], as long as the cache's rows
-    const reduced = scores && scores.shape[0] > rows ? ops.groupRows('mean', scores, rows) : scores;
+    const reduced = scores && ops.reduceRows('mean', scores, rows);
     const s = reduced ? ops.add(reduced, none) : none;
     const merges = ops.top(s, ops.from({ data: new Float32Array(rows).fill(most), shape: [rows, 1] }), {
       banned: stays,

@@ -37,7 +37,7 @@ export const chunks = unit(
     const { ops, at, scores, positions: p } = ctx;
     const units = cut(ctx, p, each);
     const mean = ops.groupSlots('mean', scores, units.of, units.count); // [rows, chunks]
-    const heads = mean.shape[0] > at.kvHeads ? ops.groupRows('mean', mean, at.kvHeads) : mean;
+    const heads = ops.reduceRows('mean', mean, at.kvHeads);
     return { units, scores: shared ? ops.reduce('sum', heads, 'rows') : mean };
   },
 );

@@ -33,9 +33,8 @@ export const entropyGate = transform(
     const { ops, at, scores, forced, positions: p } = ctx;
     const { of, count: chunks } = cut(ctx, p, each);
     const G = at.kvHeads;
-    const onHeads = (kind: 'mean' | 'max', x: Tensor): Tensor => (x.shape[0] > G ? ops.groupRows(kind, x, G) : x);
     const over = (kind: 'sum' | 'mean' | 'max', x: Tensor): Tensor => ops.groupSlots(kind, x, of, chunks);
-    const best = bestWhere(ops, onHeads('mean', scores), forced && onHeads('max', forced));
+    const best = bestWhere(ops, ops.reduceRows('mean', scores, G), forced && ops.reduceRows('max', forced, G));
     const s = ops.broadcast(ops.mul(layerMean(ctx, best), G), G); // [G, n]
     const members = over('sum', ops.fill(s, 1)); // [G, chunks]
     const mean = over('mean', s);

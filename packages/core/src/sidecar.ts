@@ -1,8 +1,8 @@
 import { KvError } from './errors.ts';
 import type { Signal } from './signals.ts';
 
-/** A file of calibrated numbers beside a model, and the piece that reads it. */
-export interface BesideModel<N extends string, Row> {
+/** A sidecar file: calibrated numbers beside a model, and the piece that reads them. */
+export interface Sidecar<N extends string, Row> {
   readonly as: N;
   readonly piece: string;
   readonly file: string;
@@ -15,18 +15,18 @@ export interface BesideModel<N extends string, Row> {
 }
 
 /**
- * A signal whose value a file beside the model holds, a row for each layer; the file is read once.
+ * A signal that reads a sidecar file, a file beside the model with a row for each layer; it is read once.
  *
  * @throws KvError where the file is missing, or is of a model with fewer layers.
  */
-export function besideModel<const N extends string, Row>({
+export function sidecar<const N extends string, Row>({
   as,
   piece,
   file: name,
   of,
   make,
   read,
-}: BesideModel<N, Row>): Signal<N, Row> {
+}: Sidecar<N, Row>): Signal<N, Row> {
   const known = new WeakMap<Uint8Array, readonly Row[]>();
   return {
     id: as,

@@ -1,0 +1,31 @@
+import type { AnySignal, At, Ops } from '@kv/core';
+
+/** What a provider brings for a signal, from a file beside the model or another pass: zeros of its shape. */
+export function provided(
+  { id }: AnySignal,
+  { layers, queryHeads: H, kvHeads: G, headDim: d, slots: n, length }: At,
+  ops: Ops,
+): unknown {
+  if (id === 'preRope')
+    return {
+      queryHeads: H,
+      headDim: d,
+      half: Math.floor(d / 2),
+      mean: new Float32Array(H * d),
+      size: new Float32Array(H * Math.floor(d / 2)),
+    };
+  if (id === 'confidences') return new Float32Array(length);
+  if (id === 'queryStatistics')
+    return { queryHeads: H, headDim: d, mean: new Float32Array(H * d), covariance: new Float32Array(H * d * d) };
+  if (id === 'headScores') return { places: Array.from({ length: G }, (_, g) => g * layers), of: G * layers, layers };
+  if (id === 'budgetCurve') return { heads: G, layers, lost: [new Array<number>(G).fill(0.5)] };
+  if (id === 'qFilters') return { kvHeads: G, headDim: d, filters: new Float32Array(G * d) };
+  if (id === 'crystalcache.co-attention')
+    return {
+      saliency: new Float32Array(length),
+      from: new Uint32Array(),
+      to: new Uint32Array(),
+      weight: new Float32Array(),
+    };
+  return ops.from({ data: new Float32Array(H * n), shape: [H, n] });
+}

@@ -1,0 +1,178 @@
+import { id } from '@kv/core';
+import type { AnySignal, At, Ops } from '@kv/core';
+import { compile, namedCalls, planBudgets } from '@kv/core/engine';
+import type { Compiled } from '@kv/core/engine';
+import type { Cost, Recordable } from '@kv/gpu';
+import { createDecoder, shapeWeights, waits } from '@kv/models/engine';
+import type { ModelConfig, Tokenizer } from '@kv/models';
+import type { Course, FeedOptions } from '@kv/models/engine';
+import { prepared } from './engine.ts';
+import { bounded, compact, decide, recordOnDevice, type Stage, type Subject } from './sequence/event.ts';
+import { DeviceMemory } from './sequence/memory.ts';
+import { reserveMatrix } from './weights/device-matrix.ts';
+
+/** A device or a plan of one, with what was recorded so far; only plans count operations. */
+export type Counting = Recordable & { readonly counters: Pick<Cost, 'dispatches' | 'bytes'> & Partial<Cost> };
+
+/** A model of which only the shape is known, on a device or a plan of one. */
+export interface ShapeCosts {
+  /** A prompt of n tokens through all layers, without the head. */
+  prefill(n: number): Promise<Cost>;
+  /** What a policy's one event takes behind a prompt. */
+  event(policy: Compiled, options: EventOptions): Promise<EventCosts>;
+  /** What running sums that signals ask for add to a token behind n tokens. */
+  sums(needs: readonly AnySignal[], n: number): Promise<SumCosts>;
+  destroy(): void;
+}
+
+export interface EventOptions {
+  /** Tokens of the prompt. */
+  readonly length: number;
+  /** Slots per KV head that stay. */
+  readonly budget: number;
+  /** What a provider would bring for a signal. */
+  provided(signal: AnySignal, at: At, ops: Ops): unknown;
+}
+
+export interface EventCosts {
+  /** Signals that the event reads. */
+  readonly score: Cost;
+  /** Scores to kept slots. */
+  readonly select: Cost;
+  readonly compact: Cost;
+  /** Operations that the policy's pieces record, by name. */
+  readonly calls: readonly string[];
+}
+
+export interface SumCosts {
+  /** A token that waits for the attention of the next. */
+  readonly waits: Cost;
+  /** A token that an event follows at once, whose scores are stored between two kernels. */
+  readonly follows: Cost;
+}
+
+/**
+ * Records what sequences do with a model of this shape, through the code that runs them on a device. Weights are 16
+ * bits and hold nothing: results mean nothing, what they take is counted.
+ */
+export async function shapeCosts(gpu: Counting, config: ModelConfig): Promise<ShapeCosts> {
+  const decoder = await createDecoder(config, shapeWeights(config), {
+    name: 'shape',
+    prepare: async (program) => prepared(gpu, program, reserveMatrix),
+  });
+  const memory = (needs: readonly AnySignal[] = []): DeviceMemory => {
+    const made = new DeviceMemory(gpu, decoder, {
+      config,
+      tokenizer: letters(config.vocab),
+      sidecar: async () => undefined,
+      embeddings: {
+        width: 1,
+        encode: (text) => Array.from(text, (_, i) => i % 7),
+        rows: (ids) => Float32Array.from(ids),
+      },
+    });
+    made.watch(needs.filter(({ provide }) => !provide));
+    return made;
+  };
+  const nothing: Course = { policy: compile(id) };
+  const prefills = new Map<number, Promise<Cost>>();
+  const now = (): Cost => ({ operations: 0, ...gpu.counters });
+  const since = (before: Cost): Cost => less(now(), before);
+  const feed = async (to: DeviceMemory, n: number, options: Partial<FeedOptions> = {}): Promise<Cost> => {
+    const before = now(),
+      ids = Array.from({ length: n }, (_, i) => i % Math.min(7, config.vocab));
+    const { output } = await to.feed(ids, { phase: 'prefill', course: nothing, rows: 0, ...options });
+    output.release();
+    return since(before);
+  };
+  const using = async <T>(made: DeviceMemory, run: (made: DeviceMemory) => Promise<T>): Promise<T> => {
+    try {
+      return await run(made);
+    } finally {
+      made.destroy();
+    }
+  };
+  /** Four tokens behind n, the last two as if an event followed each. */
+  const steps = (n: number, needs?: readonly AnySignal[]): Promise<Cost[]> =>
+    using(memory(needs), async (made) => {
+      const costs: Cost[] = [];
+      await feed(made, n);
+      for (const eventFollows of [false, false, true, true])
+        costs.push(await feed(made, 1, { phase: 'decode', eventFollows }));
+      return costs;
+    });
+  return {
+    prefill(n) {
+      const cost = prefills.get(n) ?? using(memory(), (made) => feed(made, n));
+      prefills.set(n, cost);
+      return cost;
+    },
+    async sums(needs, n) {
+      const [[, plainWaits, , plainFollows], [, waiting, , following]] = [await steps(n), await steps(n, needs)];
+      return { waits: less(waiting, plainWaits), follows: less(following, plainFollows) };
+    },
+    event: (policy, { length, budget, provided }) =>
+      using(memory(policy.needs), async (made) => {
+        made.prompted(length);
+        await feed(made, length);
+        const plan = planBudgets(policy, budget, made.lengths()),
+          course: Course = { policy, budget: { slots: budget } },
+          layers = Array.from(made.layers.keys()),
+          together = waits(policy),
+          total = { score: NONE, select: NONE, compact: NONE },
+          calls: string[] = [];
+        const spent = <T>(on: keyof typeof total, run: () => T): T => {
+          const before = now(),
+            result = run();
+          total[on] = sum(total[on], since(before));
+          return result;
+        };
+        for (const group of together ? [layers] : layers.map((layer) => [layer]))
+          await gpu.scope(async (own) => {
+            const ops = namedCalls(own.ops, (name) => calls.push(name)),
+              times = { score: 0, settle: 0, compact: 0 },
+              stage: Stage = { scope: { ...own, ops }, shared: made.shared, times, change: (run) => run() };
+            const subjects = group.map((layer): Subject => {
+              const at = made.at(layer, course),
+                read = made.reader(layer, own);
+              return {
+                at,
+                layer: made.layers[layer],
+                read: (signal) => (signal.provide ? provided(signal, at, own.ops) : read(signal)),
+              };
+            });
+            spent('score', () => subjects.forEach(({ read }) => policy.needs.forEach(read)));
+            const decision = spent('select', () => decide(policy, subjects, plan, stage)),
+              counts = group.map((layer) => plan.budgets[layer]);
+            spent('compact', () =>
+              !together && bounded(policy)
+                ? recordOnDevice(policy, subjects[0], decision, stage, own.commands)
+                : compact(policy, subjects, decision, stage, counts),
+            );
+          });
+        return { ...total, calls };
+      }),
+    destroy: () => decoder.destroy(),
+  };
+}
+
+const NONE: Cost = { dispatches: 0, bytes: 0, operations: 0 };
+
+const plus = (a: Cost, b: Cost, sign: 1 | -1): Cost => ({
+  dispatches: a.dispatches + sign * b.dispatches,
+  bytes: a.bytes + sign * b.bytes,
+  operations: a.operations + sign * b.operations,
+});
+/** What two things take together. */
+export const sum = (a: Cost, b: Cost): Cost => plus(a, b, 1);
+const less = (a: Cost, b: Cost): Cost => plus(a, b, -1);
+
+/** Ids are letters: there is text, and each token is one character of it. */
+const letters = (size: number): Tokenizer => ({
+  size,
+  specials: new Map(),
+  encode: (text) => ({ ids: Array.from(text, () => 0), offsets: Array.from(text, (_, i) => [i, i + 1]) }),
+  decode: (ids) => Array.from(ids, () => 'a').join(''),
+  bytesOf: () => Uint8Array.of(97),
+  streamDecoder: () => ({ push: () => 'a', end: () => '' }),
+});
