@@ -46,4 +46,4 @@ export function webAddress(remote) {
 }
 
 /** Whether this is a run of GitHub's CI that may sign what it publishes. */
-export const signs = ({ ACTIONS_ID_TOKEN_REQUEST_URL: tokens }) => Boolean(tokens);
+export const signs = (env) => Boolean(env.ACTIONS_ID_TOKEN_REQUEST_URL);

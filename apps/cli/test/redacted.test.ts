@@ -45,10 +45,9 @@ describe.each<[string, (...more: string[]) => Promise<Ran>, report: (ran: Ran) =
   [
     'kv run --document --json',
     (...more) =>
-      kv(
-        ['run', '--document', 'doc.txt', '--question', QUESTION, '--max-new-tokens', '10', '--json', ...more],
-        { cwd },
-      ),
+      kv(['run', '--document', 'doc.txt', '--question', QUESTION, '--max-new-tokens', '10', '--json', ...more], {
+        cwd,
+      }),
     ({ stdout }) => stdout,
   ],
   [
@@ -76,7 +75,8 @@ test('answers that a sweep goes on from are for their owner alone', () => {
 });
 
 test('an error shows what it quotes where it is asked to', async () => {
-  const asked = (...more: string[]): Promise<Ran> => kv(['run', '--policy', `password:${SECRET}`, '--prompt', 'x', ...more]);
+  const asked = (...more: string[]): Promise<Ran> =>
+    kv(['run', '--policy', `password:${SECRET}`, '--prompt', 'x', ...more]);
   expect((await asked()).stderr).not.toContain(SECRET);
   expect((await asked('--unredacted')).stderr).toContain(SECRET);
 });

@@ -11,7 +11,7 @@ import type { Bench, Subject } from '../subject.ts';
 import { peakOf } from './peak.ts';
 import type { Answer, NeedleResult } from './results.ts';
 import { waysOf } from './settings.ts';
-import type { Mode, NeedleJob, NeedleSettings } from './settings.ts';
+import type { Mode, NeedleJob, NeedleSettings, Way } from './settings.ts';
 
 /** What a job needs that all jobs share. */
 export interface NeedleBench extends Bench {
