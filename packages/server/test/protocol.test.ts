@@ -90,6 +90,34 @@ describe('completions', () => {
   });
 });
 
+describe('text that tokens do not respect', () => {
+  const streamed = async (body: object): Promise<string[]> => {
+    const answer = await fetch(`${on.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...body, stream: true }),
+    });
+    return (await frames(answer)).slice(0, -1).map((frame) => JSON.parse(frame).choices[0].text);
+  };
+  test('a stream says what the whole answer says, and never half a character', async () => {
+    for (const temperature of [0, 2]) {
+      const body = { prompt: '日本語 😀🎉 é 日本語 😀🎉 é', max_tokens: 60, temperature, seed: 7 },
+        parts = await streamed(body),
+        { json } = await completion(body);
+      expect(parts.join('')).toBe(json.choices[0].text);
+      for (const part of parts) expect(part).not.toMatch(/[\ud800-\udbff]$|^[\udc00-\udfff]/);
+    }
+  });
+  test('a stop is found across tokens, and nothing of it is said', async () => {
+    for (const stop of ['M9P', ['7M9', 'zzz']]) {
+      const body = { prompt: text, max_tokens: 12, temperature: 0, stop },
+        { json } = await completion(body);
+      expect(json.choices[0]).toMatchObject({ text: stop === 'M9P' ? ' XK7' : ' XK', finish_reason: 'stop' });
+      expect((await streamed(body)).join('')).toBe(json.choices[0].text);
+    }
+  });
+});
+
 describe('chat', () => {
   test('reads parts, ends at a line without a template, scores tokens', async () => {
     const { json } = await chat({
