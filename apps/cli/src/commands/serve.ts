@@ -44,7 +44,7 @@ export const serveCommand = (terminal: Terminal, onStop: () => void): Command =>
       .description('Answer the OpenAI protocol: many conversations over bounded caches in one memory budget.')
       .option('--model <name>', MODEL_HELP, 'embedded')
       .option('--name <name>', 'what /v1/models calls it (by default the last part of --model)')
-      .option(...engineOption('wasm'))
+      .option(...engineOption('fast'))
       .option(...deviceOption)
       .option('--policy <policy>', "what caches go by unless a request says otherwise, as for 'kv run'", 'full')
       .option(...budgetOption)
