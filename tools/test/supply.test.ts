@@ -30,7 +30,12 @@ test('an advisory is a line; silence is no answer', async () => {
 });
 
 test.each([
-  [200, '{"pino":[{"severity":"high","title":"T","url":"u","vulnerable_versions":"*"}]}', 1, /^high: pino \*: T \(u\)\n/],
+  [
+    200,
+    '{"pino":[{"severity":"high","title":"T","url":"u","vulnerable_versions":"*"}]}',
+    1,
+    /^high: pino \*: T \(u\)\n/,
+  ],
   [200, '{}', 0, /^audit: 0 advisories about \d+ versions\n$/],
   [405, '', 2, /^audit: the registry did not answer \(HTTP status 405\): nothing is known about \d+ versions\n$/],
   [200, 'no JSON', 2, /^audit: the registry did not answer \(.*\): nothing is known/],

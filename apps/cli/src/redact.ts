@@ -16,7 +16,8 @@ export function reporter({ stderr, unredacted }: Terminal): {
   let said = false;
   const text = (text: string, before: string): string => {
     const shown = unredacted ? text : redact(text, before);
-    if (shown !== text && !said) stderr.write("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
+    if (shown !== text && !said)
+      stderr.write("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
     said ||= shown !== text;
     return shown;
   };

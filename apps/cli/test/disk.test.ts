@@ -44,7 +44,9 @@ describe('commands', () => {
         expect(readFileSync(path).equals(old), `${fault} at ${at}`).toBe(true);
         if (reached && fault !== 'kill' && code !== 0) {
           expect(code).toBe(2);
-          expect(stderr).toMatch(/out\/c: expected .*, got .*(?:free some space|try another place|choose another place)/);
+          expect(stderr).toMatch(
+            /out\/c: expected .*, got .*(?:free some space|try another place|choose another place)/,
+          );
         }
       }
     expect(operations).toBeGreaterThan(5 * FAULTS.length);

@@ -224,7 +224,10 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
     const x = by[name];
     if (x === undefined) out[name] = option.as === undefined ? option.default : out[option.as];
     else if ((out[name] = fitted(option.form, x)) === NONE)
-      throw new KvError(at, `${name} must be ${option.form.want}${Number(x) >= COUNTED ? ' below 2^32' : ''}, got ${shown(x)}`);
+      throw new KvError(
+        at,
+        `${name} must be ${option.form.want}${Number(x) >= COUNTED ? ' below 2^32' : ''}, got ${shown(x)}`,
+      );
   }
   return out as Settled<O>;
 }

@@ -63,8 +63,7 @@ function made({ name, args = [] }: Call, factory: AnyFactory, known: Registry): 
           `expected options ${Object.keys(options).join(', ') || '(none)'} as option=value, got ${excerpt(printCalls(calls))}`,
         );
       inside.push(takes === 'terms' ? term(name, calls, known) : chain(calls, known));
-    } else if (chosen.has(key))
-      throw new KvError(name, `expected every option once, got ${excerpt(key)} twice`);
+    } else if (chosen.has(key)) throw new KvError(name, `expected every option once, got ${excerpt(key)} twice`);
     else chosen.set(key, optionValue(name, arg, Object.hasOwn(options, key) ? options[key].form : undefined, known));
   }
   if (takes !== 'scorers' && takes !== 'terms' && inside.length > 1)

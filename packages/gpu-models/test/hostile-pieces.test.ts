@@ -42,5 +42,7 @@ gpuTest('what two views mark by numbers whose product is none stays visible, as 
     return [...row];
   };
   const device = { runtime: gpuRuntime(gpu) };
-  expect(await logits(device, compose(marks(1e-30), marks(1e-30)) as Policy)).toEqual(await logits(device, marks(1) as Policy));
+  expect(await logits(device, compose(marks(1e-30), marks(1e-30)) as Policy)).toEqual(
+    await logits(device, marks(1) as Policy),
+  );
 });

@@ -22,11 +22,7 @@ interface QuestionOptions extends DecodeOptions {
 }
 
 /** Reads a document once, compacts it once, and answers every question over a copy of what is left. */
-export async function answerQuestions(
-  model: Model,
-  options: QuestionOptions,
-  terminal: Terminal,
-): Promise<void> {
+export async function answerQuestions(model: Model, options: QuestionOptions, terminal: Terminal): Promise<void> {
   const { questions, json, saveCache } = options,
     { stdout, signal, cwd } = terminal,
     report = reporter(terminal),

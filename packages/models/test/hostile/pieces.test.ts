@@ -20,10 +20,7 @@ describe('a sequence on the host and a piece that gives what it must not', () =>
 });
 
 test('tokens that a piece takes away or adds are missed at the next call', async () => {
-  for (const change of [
-    (ids: number[]) => void (ids.length = 3),
-    (ids: number[]) => void ids.push(5),
-  ]) {
+  for (const change of [(ids: number[]) => void (ids.length = 3), (ids: number[]) => void ids.push(5)]) {
     const sequence = new Sequence(model),
       hostile = scorer('hostile', { needs: [tokens] }, (ctx) => {
         change(ctx.tokens.ids as number[]);
