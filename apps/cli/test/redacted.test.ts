@@ -74,6 +74,22 @@ test('answers that a sweep goes on from are for their owner alone', () => {
   for (const name of cells) expect(statSync(join(cwd, '.kv', name)).mode & 0o777).toBe(0o600);
 });
 
+test.each([
+  ['hides', []],
+  ['shows, where it is asked to,', ['--unredacted']],
+])('a log %s what stands behind a key', async (_, more) => {
+  let asked: Promise<unknown> | undefined;
+  const { stdout } = await kv(['serve', '--port', '0', '--memory', '64MB', '--device', 'cpu', ...more], {
+    onWrite: (text, interrupt) => {
+      const address = /"address":"([^"]+)"/.exec(text)?.[1];
+      if (address) asked ??= fetch(`${address}/v1/models/password=${SECRET}`).finally(interrupt);
+    },
+  });
+  await asked;
+  expect(stdout).toContain('/v1/models/password=');
+  expect(stdout.includes(SECRET)).toBe(more.length > 0);
+});
+
 test('an error shows what it quotes where it is asked to', async () => {
   const asked = (...more: string[]): Promise<Ran> =>
     kv(['run', '--policy', `password:${SECRET}`, '--prompt', 'x', ...more]);

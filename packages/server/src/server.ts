@@ -2,7 +2,6 @@ import { Readable } from 'node:stream';
 import { KvError } from '@kv/core';
 import type { Policy, Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
-import { redacted } from '@kv/scorers-sponsorship';
 import Fastify, { LogController } from 'fastify';
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import pino from 'pino';
@@ -64,8 +63,8 @@ export interface ServerOptions {
   readonly keys?: readonly string[] | undefined;
   /** Where log lines go. @defaultValue standard output */
   readonly log?: DestinationStream | undefined;
-  /** Log lines keep the values behind keys such as `password:`. @defaultValue false */
-  readonly unredacted?: boolean;
+  /** What log lines show of a text, such as `redact` of `@kv/scorers-sponsorship`. @defaultValue all of it */
+  readonly redact?: ((text: string) => string) | undefined;
   readonly limits?: Limits;
 }
 
@@ -93,7 +92,7 @@ export function createServer(options: ServerOptions): Server {
     {
       level: 'info',
       redact: { paths: ['authorization', '*.authorization', 'headers', '*.headers'], remove: true },
-      hooks: options.unredacted ? {} : { streamWrite: redactedLine },
+      hooks: options.redact ? { streamWrite: redactedLine(options.redact) } : {},
     },
     options.log ?? pino.destination(1),
   );
@@ -303,8 +302,11 @@ export function createServer(options: ServerOptions): Server {
   };
 }
 
-/** A line of the log with the values behind keys hidden, in messages and traces too. */
-const redactedLine = (line: string): string => `${JSON.stringify(redacted(JSON.parse(line) as unknown))}\n`;
+/** Lines of the log with every text in them redacted, messages and traces too. */
+const redactedLine =
+  (redact: (text: string) => string) =>
+  (line: string): string =>
+    `${JSON.stringify(JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? redact(value) : value)))}\n`;
 
 /** What the operator says must be possible too. @throws KvError */
 function expectPossible(way: () => unknown): void {

@@ -4,6 +4,7 @@ import { compile } from '@kv/core/engine';
 import type { Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
 import { catalogue } from '@kv/policies';
+import { redact } from '@kv/scorers-sponsorship';
 import { createServer, readKeys } from '@kv/server';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
@@ -114,7 +115,7 @@ async function listen(
     fixedPolicy: options.fixedPolicy === true,
     limits: { queue, running, ...(maxTokens !== undefined && { maxTokens }) },
     log: stdout,
-    unredacted,
+    ...(!unredacted && { redact }),
   });
   const stopped = new Promise<void>((resolve) => {
     if (signal.aborted) resolve();

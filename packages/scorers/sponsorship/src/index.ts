@@ -9,7 +9,7 @@ export type { Rank, Ranker } from './learned.ts';
 export { learnRank } from './learn-rank.ts';
 export { pension } from './pension.ts';
 export { recency } from './recency.ts';
-export { redact, redacted, withoutUser } from './redact.ts';
+export { redact, withoutUser } from './redact.ts';
 export { explicitKeys, keywords, regex } from './regex.ts';
 export { communication, semantic } from './semantic.ts';
 export { sponsorship } from './sponsorship.ts';

@@ -24,16 +24,6 @@ export function redact(text: string, before = ''): string {
   return withoutUser([...new Set(known)].reduce(withoutValue, withoutSpans(text, after)));
 }
 
-/** A value of JSON with every text in it redacted; names of fields stay. */
-export function redacted<T>(value: T, before = ''): T {
-  if (typeof value === 'string') return redact(value, before) as T;
-  if (Array.isArray(value)) return value.map((one: unknown) => redacted(one, before)) as T;
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(
-    Object.entries(value).map(([field, one]) => [field, redacted(one as unknown, before)]),
-  ) as T;
-}
-
 /** Addresses that are asked for by somebody, without whom. */
 export const withoutUser = (text: string): string => text.replace(USER, HIDDEN);
 
