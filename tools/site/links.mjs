@@ -25,7 +25,7 @@ export function asPage(text, file, page, pageOf, hasFile = (_file) => false) {
             /(!?)\[((?:[^[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)|`(@kv\/[\w-]+)`/g,
             (whole, image, label, link, name) => {
               if (name !== undefined) return pageOf.has(name) ? `[${whole}](${near(pageOf.get(name))})` : whole;
-              if (/^[a-z]+:/.test(link)) return whole;
+              if (/^([a-z]+:|\/)/.test(link)) return whole; // a place of the web, or of the site itself
               const to = target(link);
               return to === undefined ? label : `${image}[${label}](${to})`;
             },

@@ -18,6 +18,7 @@ test('a link of the repository leads to the page of the site, wherever it stands
   expect(page('[home](../README.md) [`@kv/core`](../packages/core/)', 'docs/algebra.md', 'docs/algebra.md')).toBe(
     '[home](../start.md) [`@kv/core`](../packages/core/index.md)',
   );
+  expect(page('[it](/playground/index.html){: target="_self"}')).toBe('[it](/playground/index.html){: target="_self"}');
   expect(page('![kept](docs/kept.svg) [here](#words)')).toBe('![kept](/docs/kept.svg) [here](#words)');
 });
 

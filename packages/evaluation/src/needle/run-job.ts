@@ -1,5 +1,4 @@
 import { compile } from '@kv/core/engine';
-import type { Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { Sequence } from '@kv/models';
 import { answerRules, needle } from '@kv/tasks';
