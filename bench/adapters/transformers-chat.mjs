@@ -133,7 +133,7 @@ ${table([
   }),
 ])}
 
-Of the peak the weights are the larger part; without a cache it is what the model itself takes.
+A policy that reads queries (snapkv) has a session of its own: while that is loaded, the weights are in memory more than once.
 
 \`node bench/adapters/transformers-chat.mjs MODEL.gguf --tokens ${tokens} --budget ${budget} --turns ${turns} --answer ${answer} --threads ${threads} --policies '${ways.slice(1).join('; ')}'\`
 `;
