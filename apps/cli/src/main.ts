@@ -19,6 +19,7 @@ import { EXIT_HELP, withExamples } from './help.ts';
 import { oneSentence } from './one-sentence.ts';
 import { lineWidth } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
+import { traceCommand } from './commands/trace.ts';
 import { VERSION } from './version.ts';
 
 /** Exit codes: done, a fault of kv itself, a bad input, interrupted. */
@@ -64,6 +65,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
     serve,
     piecesCommand,
     explainCommand,
+    traceCommand,
     papersCommand,
     benchCommand,
     protocolCommand,

@@ -95,7 +95,7 @@ it('is one file: its own style by its hash, no script, no address, no style of a
 
 it('finds the tokens of an answer in the prompt, and maps what heads kept of it', () => {
   const offsets = Array.from({ length: 32 }, (_, i) => [3 * i, 3 * i + 3] as const),
-    context = 'x'.repeat(45) + '1234' + 'x'.repeat(47);
+    context = `${'x'.repeat(45)}1234${'x'.repeat(47)}`;
   expect(answerTokens({ context, question: '?', answers: ['1234'] }, offsets)).toEqual([15, 16]);
   expect(answerTokens({ context, question: 'is it 1234?', answers: ['1234'] }, offsets)).toEqual([]);
   const found = keptOf([[[0, 1, 15, 16], [15]]], 32, [15, 16]);

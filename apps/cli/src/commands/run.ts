@@ -3,6 +3,7 @@ import { compile } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
+import { recorder } from '@kv/models/engine';
 import type { Budget, Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
@@ -15,6 +16,7 @@ import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
 import { keptLine } from '../run/kept-line.ts';
 import { reporter } from '../redact.ts';
+import { positionsOf, whyLines } from '../run/why.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -54,6 +56,7 @@ interface RunOptions {
   readonly seed?: number;
   readonly stop?: readonly string[];
   readonly certify?: true;
+  readonly why?: readonly string[];
   readonly constants?: string;
 }
 
@@ -97,6 +100,11 @@ export const runCommand = (terminal: Terminal): Command =>
         '--certify',
         'print, behind the text, what evictions dropped and views hid of the newest attention (with --json: `certificates`)',
       )
+      .option(
+        '--why <token>',
+        'say behind the text why a token, a position or a text, left the cache (may be given again)',
+        again,
+      )
       .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
       .option(
         '--json',
@@ -126,6 +134,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       options.topP === undefined ? '--seed' : '--top-p',
       'expected --temperature beside it, got greedy decoding',
     );
+  if (options.why && (options.json || options.document !== undefined || options.loadCache !== undefined))
+    throw new KvError('--why', 'expected a run over a prompt that prints text, got --json or a document');
   if (options.constants !== undefined && !options.certify)
     throw new KvError('--constants', 'expected --certify beside it, got a run without certificates');
   const fitted = options.constants === undefined ? undefined : readText(options.constants, cwd);
@@ -149,7 +159,9 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
   checkCacheFile(saveCache, cwd);
   checkPolicyNamed(command);
-  const policy = await resolvePolicy(options.policy, { cwd });
+  const named = await resolvePolicy(options.policy, { cwd }),
+    recorded = options.why && recorder(named),
+    policy = recorded?.policy ?? named;
   if (compile(policy).evicts && !compile(policy).sizes && options.budget === undefined)
     throw new KvError(
       '--budget',
@@ -159,7 +171,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const decoding = { every: cadence, maxNewTokens, stop, temperature, topP, seed },
     keeping = { policy, budget: options.budget, block };
   // an observer is shown what the host holds
-  const resident = [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify;
+  const resident =
+    [policy, under.decodePolicy ?? policy].every((p) => residentOn(compile(p))) && !options.certify && !recorded;
   await withModel(command, terminal, resident, async (model) => {
     if (!read)
       return answerQuestions(
@@ -187,6 +200,10 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       if (signal.aborted) return;
       const { report } = await generation;
       stdout.write(`\n${options.certify ? certificateLines(report.certificates as Certificates) : ''}`);
+      const { tokens } = await generation,
+        all = [...ids, ...tokens];
+      for (const asked of options.why ?? [])
+        stdout.write(whyLines(recorded?.events ?? [], positionsOf(asked, all, model), all, model));
       terminal.stderr.write(`${keptLine(report, ids.length, cadence)}\n`);
       return;
     }

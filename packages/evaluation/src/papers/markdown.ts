@@ -1,4 +1,5 @@
 import { percent } from '../numbers.ts';
+import { standing } from '../standing.ts';
 import type { Outcome } from './outcome.ts';
 import type { Study } from './study.ts';
 import { armKey, isPlanned, metrics } from './types.ts';
@@ -22,7 +23,7 @@ function contrastText(measured: Measured): string {
   const { contrast, a, b, p, n, verdict, because } = measured;
   const against = b ? ` against ${arm(contrast, b)}` : '',
     chance = p === undefined ? '' : `, p ${p < 0.001 ? '< .001' : p.toFixed(3)}`;
-  return `${contrast.task}, ${metrics[contrast.metric].says}: ${arm(contrast, a)}${against}; ${gain(measured)}${chance}, n ${n}; wanted: ${wanted(contrast)}: ${verdict}${because === undefined ? '' : ` (${because})`}`;
+  return `${contrast.task}, ${metrics[contrast.metric].says}: ${arm(contrast, a)}${against}; ${gain(measured)}${chance}, n ${n} (${standing(n)}); wanted: ${wanted(contrast)}: ${verdict}${because === undefined ? '' : ` (${because})`}`;
 }
 
 /** What was measured, short: every difference, or the least and greatest of many. */
@@ -38,7 +39,7 @@ function shortly({ measured, because = '' }: Outcome): string {
 export const outcomeCells = (outcome: Outcome): readonly string[] => [
   outcome.row.promise,
   shortly(outcome),
-  String(outcome.n),
+  `${outcome.n}, ${standing(outcome.n)}`,
   outcome.verdict,
 ];
 
@@ -67,7 +68,7 @@ export function studyMarkdown(study: Study, command: string): string {
 
 \`${command}\`, ${date}, ${Math.round(seconds / 60)} minutes of its threads, ${engine}, weights ${weights}, seed ${seed}, plan ${plan}.${label === undefined ? '' : ` **${label}.**`}
 
-"Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Held: the whole interval lies above the threshold of the plan. Not: none of it does.
+"Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Fewer than 200 prompts are a screening, whatever the row says. Held: the whole interval lies above the threshold of the plan. Not: none of it does.
 Undecided: neither, or the task cannot tell (both arms at most 5 % or at least 95 %, the full cache below 50 %, mean caches over decoding more than 5 % apart).
 
 | paper | claim | promise | measured: better by | n | verdict |

@@ -28,7 +28,7 @@ export function depths(groups: readonly Group[]): string {
     return `<figure><figcaption>${escapeHtml(policy)}</figcaption><table class="panel" width="${48 * DEPTHS + 52}"><tbody>${lines.join('')}</tbody><tfoot><tr><th>depth</th>${ticks}</tr></tfoot></table></figure>`;
   });
   return groups.some(({ cells }) => cells.some(({ evidence: { depth } }) => depth !== undefined))
-    ? `<div class="panels">${panels.join('\n')}</div><p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; depth is where the answer stands in the prompt.</p>`
+    ? `<div class="maps">${panels.join('\n')}</div><p class="key"><span class="ramp" aria-hidden="true"></span> 0 to 100 % right; depth is where the answer stands in the prompt.</p>`
     : '<p class="key">No answer stands word for word in its prompt, so there are no depths.</p>';
 }
 

@@ -1,11 +1,10 @@
 import { bonferroni } from '@kv/tasks';
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
+import { standing, VERDICT } from '../standing.ts';
 import { against, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
 
-/** Below this many problems a sentence is a screening. */
-const VERDICT = 200;
 const LEVEL = 0.05;
 const percent = (share: number): string => `${(100 * share).toFixed(1)}`;
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
@@ -23,7 +22,7 @@ export function verdicts(groups: readonly Group[]): string {
   let next = 0;
   const items = found.map(({ group: { row, interval, meanBytes, cells }, difference }) => {
     const n = new Set(cells.map(({ problem }) => problem)).size,
-      kind = n < VERDICT ? 'screening' : 'verdict',
+      kind = standing(n),
       way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`} slots`}`,
       right = `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
     if (!difference) return `<li>${way} ${right} (${kind}, n = ${n}).</li>`;

@@ -1,0 +1,99 @@
+import { resolve } from 'node:path';
+import { KvError } from '@kv/core';
+import { compile } from '@kv/core/engine';
+import { checkWritable, writeWhole } from '@kv/evaluation';
+import { generate } from '@kv/models';
+import { recorder, traceFile } from '@kv/models/engine';
+import type { Budget } from '@kv/models';
+import { Command } from 'commander';
+import { deviceOption } from '../device.ts';
+import { engineOption } from '../engine.ts';
+import { withExamples } from '../help.ts';
+import { MODEL_HELP } from '../model-source.ts';
+import { budget as budgetOf, whole } from '../option-values.ts';
+import { plain } from '../plain.ts';
+import { resolvePolicy } from '../policy/resolve-policy.ts';
+import { promptReader } from '../run/prompt.ts';
+import { positionsOf, whyLines } from '../run/why.ts';
+import type { Terminal } from '../terminal.ts';
+import { withHostModel } from '../with-model.ts';
+
+interface Flags {
+  readonly prompt?: string;
+  readonly promptFile?: string;
+  readonly policy: string;
+  readonly budget?: Budget;
+  readonly block?: number;
+  readonly cadence?: number;
+  readonly maxNewTokens: number;
+  readonly out?: string;
+  readonly why?: readonly string[];
+}
+
+/** `kv trace`: what every step of every eviction scored, masked and kept, and why a token left. */
+export const traceCommand = (terminal: Terminal): Command =>
+  withExamples(
+    new Command('trace')
+      .description('Record the scores, masks and kept sets of every eviction of a run, and say why a token left.')
+      .option('--model <name>', MODEL_HELP, 'embedded')
+      .option(...engineOption('exact'))
+      .option(...deviceOption)
+      .option('--prompt <text>', 'the prompt')
+      .option('--prompt-file <file>', 'a file with the prompt')
+      .requiredOption('--policy <policy>', "a policy that evicts, as 'kv run --policy' takes it")
+      .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budgetOf('--budget'))
+      .option('--block <tokens>', 'prefill in blocks of so many tokens', whole('--block', { min: 1 }))
+      .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+      .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 16)
+      .option('--why <token>', 'a position, or a text of the run (may be given again)', (text, all: string[] = []) => [
+        ...all,
+        text,
+      ])
+      .option('--out <file>', 'write all that was recorded as safetensors')
+      .action((flags: Flags, command: Command) => trace(flags, command, terminal)),
+    [
+      "kv trace --prompt-file book.txt --policy 'snapkv(window=16) | caote | topK' --budget 25% --out trace.safetensors",
+      'scores, masks and kept sets of every step',
+    ],
+    ["kv trace --prompt-file book.txt --policy h2o --budget 64 --why 'XK7M9P2Q'", 'why this text was evicted'],
+  );
+
+async function trace(flags: Flags, command: Command, terminal: Terminal): Promise<void> {
+  const { cwd, stdout, signal } = terminal,
+    { out, why = [], budget, block, cadence, maxNewTokens } = flags;
+  if (out === undefined && why.length === 0)
+    throw new KvError('--out', 'expected a file to write, or --why with a token to explain, got neither');
+  if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+  const read = promptReader({ ...flags, evictsInBlocks: block !== undefined }, cwd),
+    recorded = recorder(await resolvePolicy(flags.policy, { cwd })),
+    { evicts, sizes, label } = compile(recorded.policy);
+  if (!evicts) throw new KvError('--policy', `expected a policy that evicts, got '${label}'`);
+  if (!sizes && budget === undefined)
+    throw new KvError(
+      '--budget',
+      `expected a number of slots or a share such as 25%, since '${label}' evicts, got none`,
+    );
+  await withHostModel(command, terminal, async (model) => {
+    const ids = read(model),
+      { tokens } = await generate(model, {
+        ids,
+        policy: recorded.policy,
+        budget,
+        block,
+        every: cadence,
+        maxNewTokens,
+        signal,
+      });
+    if (signal.aborted) return;
+    const all = [...ids, ...tokens];
+    for (const asked of why) stdout.write(whyLines(recorded.events, positionsOf(asked, all, model), all, model));
+    if (out === undefined) return;
+    const layers = new Set(recorded.events.map(({ layer }) => layer)).size;
+    writeWhole(
+      resolve(cwd, out),
+      traceFile(recorded.events, { policy: label, model: model.name, fingerprint: model.fingerprint }),
+      plain(out),
+    );
+    stdout.write(`${recorded.events.length / Math.max(1, layers)} events of ${layers} layers are in ${plain(out)}\n`);
+  });
+}

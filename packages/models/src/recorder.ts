@@ -1,0 +1,213 @@
+import { KvError, positions, readCpu, tensorFile } from '@kv/core';
+import type { Policy, Step, Tensor } from '@kv/core';
+
+/** The draft of one layer behind one step of an event; rows are query heads, KV heads or one. */
+interface RecordedStep {
+  readonly name: string;
+  /** `[rows][slots]`. */
+  readonly scores?: readonly Float32Array[];
+  /** 1 where a slot must stay, or must go. */
+  readonly forced?: readonly Float32Array[];
+  readonly banned?: readonly Float32Array[];
+  readonly budgets: readonly number[];
+  /** Unit of every slot. */
+  readonly unitOf?: readonly Float32Array[];
+  readonly kept?: readonly Float32Array[];
+}
+/** What one event decided in one layer. */
+export interface RecordedEvent {
+  readonly layer: number;
+  readonly kvHeads: number;
+  /** Tokens generated before it. */
+  readonly step: number;
+  /** Tokens seen so far. */
+  readonly length: number;
+  /** Positions of the slots, `[KV head][slot]`. */
+  readonly positions: readonly Float32Array[];
+  readonly steps: readonly RecordedStep[];
+}
+/** A policy that says what it does, and what it said. */
+export interface Recorder {
+  readonly policy: Policy;
+  readonly events: readonly RecordedEvent[];
+}
+
+function rowsOf(tensor: Tensor): Float32Array[] {
+  const { data, shape, lengths } = readCpu(tensor),
+    [rows = 0, slots = 0] = shape;
+  return Array.from({ length: rows }, (_, r) =>
+    Float32Array.from(data.subarray(r * slots, r * slots + (lengths?.[r] ?? slots))),
+  );
+}
+
+/**
+ * Records every step of every event of a policy: scores, masks, budgets and kept sets of each layer. What it decides
+ * stays the same. On caches of the host.
+ */
+export function recorder(policy: Policy): Recorder {
+  const events: RecordedEvent[] = [],
+    open = new Map<number, RecordedStep[]>(),
+    first = policy.atoms.findIndex(({ at }) => at === 'event');
+  const atoms = policy.atoms.map((atom, i): (typeof policy.atoms)[number] => {
+    if (atom.at !== 'event') return atom;
+    return {
+      ...atom,
+      needs: atom.needs.includes(positions) ? atom.needs : [...atom.needs, positions],
+      run: (cells: Parameters<Step['run']>[0]) => {
+        const drafts = atom.run(cells);
+        for (const [c, { at, read }] of cells.entries()) {
+          if (i === first) {
+            const steps: RecordedStep[] = [];
+            open.set(at.layer, steps);
+            const { layer, kvHeads, step, length } = at;
+            events.push({ layer, kvHeads, step, length, positions: rowsOf(read(positions)), steps });
+          }
+          const { scores, forced, banned, budgets, units, kept } = drafts[c];
+          open.get(at.layer)?.push({
+            name: atom.name,
+            budgets: Array.from(readCpu(budgets).data),
+            ...(scores && { scores: rowsOf(scores) }),
+            ...(forced && { forced: rowsOf(forced) }),
+            ...(banned && { banned: rowsOf(banned) }),
+            ...(units && { unitOf: rowsOf(units.of) }),
+            ...(kept && { kept: rowsOf(kept) }),
+          });
+        }
+        return drafts;
+      },
+    };
+  });
+  return { policy: { ...policy, atoms }, events };
+}
+
+/** The row of a KV head: its own, the mean of its query heads, or the one of the layer. */
+function rowOf(rows: readonly Float32Array[] | undefined, head: number, kvHeads: number): Float32Array | undefined {
+  if (!rows || rows.length <= kvHeads) return rows?.[Math.min(head, rows.length - 1)];
+  const each = rows.length / kvHeads,
+    own = rows.slice(head * each, (head + 1) * each);
+  return own[0].map((_, i) => own.reduce((sum, row) => sum + row[i], 0) / each);
+}
+
+/** How a token fared in one layer and KV head. */
+export interface Fate {
+  readonly layer: number;
+  readonly head: number;
+  /** The event at which it left, as tokens generated before it; absent where it stayed or was never there. */
+  readonly left?: number;
+  /** Whether it is in the cache at the end of what was recorded. */
+  readonly stays: boolean;
+  /** Of the last event that judged it. */
+  readonly why?: {
+    readonly budget: number;
+    readonly slots: number;
+    readonly forced: boolean;
+    readonly banned: boolean;
+    readonly score: number;
+    /** 1 is the best; of slots that are neither forced nor banned, ties to the lower slot. */
+    readonly rank: number;
+    /** Slots that were forced. */
+    readonly mandatory: number;
+    /** The least score of a slot that stayed unforced. */
+    readonly bar: number | undefined;
+    /** Slots of its unit, where units were cut. */
+    readonly unit: number | undefined;
+    /** Its score behind every step that changed it. */
+    readonly steps: readonly (readonly [name: string, score: number])[];
+  };
+}
+
+/** Why a token is, or is no longer, in the cache: every layer and KV head that was recorded. */
+export function fates(events: readonly RecordedEvent[], position: number): readonly Fate[] {
+  const layers = [...new Set(events.map(({ layer }) => layer))].sort((a, b) => a - b);
+  return layers.flatMap((layer) => {
+    const own = events.filter((event) => event.layer === layer);
+    return Array.from({ length: own[0].kvHeads }, (_, head) => fateOf(own, position, layer, head));
+  });
+}
+
+function fateOf(events: readonly RecordedEvent[], position: number, layer: number, head: number): Fate {
+  let fate: Fate = { layer, head, stays: false };
+  for (const event of events) {
+    const slot = event.positions[head].indexOf(position),
+      last = event.steps.at(-1);
+    if (slot < 0 || !last?.kept) continue;
+    const why = judged(event, head, slot);
+    if (!rowOf(last.kept, head, event.kvHeads)?.includes(slot))
+      return { layer, head, left: event.step, stays: false, why };
+    fate = { layer, head, stays: true, why };
+  }
+  return fate;
+}
+
+function judged(
+  { steps, kvHeads, positions: all }: RecordedEvent,
+  head: number,
+  slot: number,
+): NonNullable<Fate['why']> {
+  const last = steps[steps.length - 1],
+    of = (rows: readonly Float32Array[] | undefined): Float32Array | undefined => rowOf(rows, head, kvHeads),
+    [scores, forced, banned, kept, unitOf] = [last.scores, last.forced, last.banned, last.kept, last.unitOf].map(of),
+    n = all[head].length,
+    scoreAt = (i: number): number => scores?.[i] ?? 0,
+    free = Array.from({ length: n }, (_, i) => i).filter((i) => !forced?.[i] && !banned?.[i]),
+    stayed = [...(kept ?? [])].filter((i) => !forced?.[i]);
+  const changes: (readonly [string, number])[] = [];
+  for (const { name, scores: rows } of steps) {
+    const score = of(rows)?.[slot];
+    if (score !== undefined && score !== changes.at(-1)?.[1]) changes.push([name, score]);
+  }
+  return {
+    budget: last.budgets[Math.min(head, last.budgets.length - 1)],
+    slots: n,
+    forced: Boolean(forced?.[slot]),
+    banned: Boolean(banned?.[slot]),
+    score: scoreAt(slot),
+    rank: 1 + free.filter((i) => scoreAt(i) > scoreAt(slot) || (scoreAt(i) === scoreAt(slot) && i < slot)).length,
+    mandatory: n - free.length - (banned?.filter((x) => x !== 0).length ?? 0),
+    bar: stayed.length === 0 ? undefined : Math.min(...stayed.map(scoreAt)),
+    unit: unitOf && unitOf.filter((unit) => unit === unitOf[slot]).length,
+    steps: changes,
+  };
+}
+
+/**
+ * Everything that was recorded as a safetensors file, f32: `event.E.layer.L.positions`, and for every step S of it
+ * `event.E.layer.L.S.NAME.scores`, `.forced`, `.banned`, `.budgets` and `.kept` (1 where a slot stays), rows by slots,
+ * padded with NaN where heads differ in length. E counts the events of a layer.
+ *
+ * @throws KvError where nothing was evicted
+ */
+export function traceFile(events: readonly RecordedEvent[], metadata: Readonly<Record<string, string>>): Uint8Array {
+  if (events.length === 0)
+    throw new KvError('trace', 'expected a policy that evicts within the run, got one without an event');
+  const tensors: Record<string, { shape: readonly number[]; data: Float32Array }> = {},
+    seen = new Map<number, number>();
+  for (const { layer, positions: all, steps } of events) {
+    const count = seen.get(layer) ?? 0,
+      at = `event.${count}.layer.${layer}`;
+    seen.set(layer, count + 1);
+    const put = (name: string, rows: readonly Float32Array[] | undefined): void => {
+      if (!rows) return;
+      const width = Math.max(...rows.map(({ length }) => length)),
+        data = new Float32Array(rows.length * width).fill(NaN);
+      for (const [r, row] of rows.entries()) data.set(row, r * width);
+      tensors[`${at}.${name}`] = { shape: [rows.length, width], data };
+    };
+    put('positions', all);
+    for (const [s, { name, scores, forced, banned, budgets, kept }] of steps.entries()) {
+      put(`${s}.${name}.scores`, scores);
+      put(`${s}.${name}.forced`, forced);
+      put(`${s}.${name}.banned`, banned);
+      put(`${s}.${name}.budgets`, [Float32Array.from(budgets)]);
+      put(
+        `${s}.${name}.kept`,
+        kept?.map((row, r) => {
+          const mask = new Float32Array(all[Math.min(r, all.length - 1)].length);
+          for (const slot of row) mask[slot] = 1;
+          return mask;
+        }),
+      );
+    }
+  }
+  return tensorFile({ tensors, metadata });
+}
