@@ -27,7 +27,7 @@ export const dynamickv = scoreAllocator(
       const top = open
         .map((s) => ops.reduce('max', ops.reduce('max', s, 'slots'), 'rows'))
         .reduce((a, b) => ops.max(a, b));
-      const [low] = borderOfBest(ops, open, want, ops.mul(want, 0), top);
+      const [low] = borderOfBest(ops, open, want, ops.fill(want, 0), top);
       const weights = open.map((s) => ops.reduce('sum', ops.sum(ops.atLeast(s, low)), 'rows'));
       return layerBudgets(layers, weights, window, window + Math.floor(most * Math.max(1, at.budget - window)));
     },

@@ -52,7 +52,7 @@ export function uploadMatrix(
   return { outputs, inputs, parts: made, half };
 }
 
-/** Room for a matrix that is one part of 16-bit numbers, which nobody fills. */
+/** Room for a matrix as one part of 16-bit numbers, which nobody fills. */
 export function reserveMatrix(commands: Commands, { outputs, inputs }: Matrix): DeviceMatrix {
   const weights = commands.make([outputs * OCTET_WORDS.f16 * octetsOf(inputs)], 'u32');
   return { outputs, inputs, parts: [{ form: 'f16', from: 0, rows: outputs, weights, scales: undefined }], half: false };

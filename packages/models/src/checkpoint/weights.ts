@@ -64,15 +64,11 @@ export const checkpointWeights = (
   format: CheckpointFormat = 'hugging-face',
 ): Weights => readWeights(tensorReader(file), config, format);
 
-/** Weights of which there are only the shapes, of 16-bit numbers: for counting what a model of this shape does. */
+/** Weights without numbers, vectors of zeros and matrices of no parts: for counting what a model of this shape does. */
 export const shapeWeights = (config: ModelConfig): Weights =>
   readWeights(
     {
-      matrix: (_, outputs, inputs) => async () => ({
-        outputs,
-        inputs,
-        parts: [{ type: 'F16', rows: outputs, bytes: new Uint8Array() }],
-      }),
+      matrix: (_, outputs, inputs) => async () => ({ outputs, inputs, parts: [] }),
       vector: (_, width) => async () => new Float32Array(width),
       checkNames() {},
     },
