@@ -7,25 +7,14 @@ export function redactSentence(sentence: string): string {
   return at < 0 ? withoutUser(sentence) : withoutUser(sentence.slice(0, at)) + redact(sentence.slice(at));
 }
 
-/** Texts of a report as they may be shown to others, each after what it follows; what is hidden is said once. */
-export function reporter({ stderr, unredacted }: Terminal): {
-  text(text: string, before: string): string;
-  /** An answer; its tokens spell what its text says, and go with it. */
-  answer<T extends { readonly text: string; readonly tokens: readonly number[] }>(answer: T, before: string): T;
-} {
+/** Texts of a report as they may be shown to others, each after what it follows; that some are hidden is said once. */
+export function reporter({ stderr, unredacted }: Terminal): (text: string, before?: string) => string {
   let said = false;
-  const text = (text: string, before: string): string => {
+  return (text, before = '') => {
     const shown = unredacted ? text : redact(text, before);
     if (shown !== text && !said)
       stderr.write("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
     said ||= shown !== text;
     return shown;
-  };
-  return {
-    text,
-    answer(answer, before) {
-      const shown = text(answer.text, before);
-      return shown === answer.text ? answer : { ...answer, text: shown, tokens: [] };
-    },
   };
 }

@@ -1,13 +1,11 @@
 import { readFileSync, statSync, writeFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type * as evaluation from '@kv/evaluation';
-import { beforeAll, describe, expect, test, vi } from 'vitest';
+import { beforeAll, expect, test, vi } from 'vitest';
 import { folder, kv, type Ran } from './terminal.ts';
 
 const SECRET = 'XK7M9P2Q',
-  QUESTION = ' The Paris code is:',
-  DOCUMENT = `The Paris code is: ${SECRET}. The river was wide. The boys walked on.`,
-  PROMPT = DOCUMENT + QUESTION;
+  PROMPT = `The Paris code is: ${SECRET}. The river was wide. The boys walked on. The Paris code is:`;
 /** A thread wants kv built; what it would answer is the prompt's credential. */
 vi.mock('@kv/evaluation', async (original) => ({
   ...(await original<typeof evaluation>()),
@@ -28,7 +26,6 @@ vi.mock('@kv/evaluation', async (original) => ({
 let cwd = '';
 beforeAll(() => {
   cwd = folder();
-  writeFileSync(join(cwd, 'doc.txt'), DOCUMENT);
   writeFileSync(join(cwd, 'tasks.json'), JSON.stringify([{ id: 'a', context: PROMPT, answer: 'no matter' }]));
   writeFileSync(
     join(cwd, 'sweep.json'),
@@ -36,37 +33,29 @@ beforeAll(() => {
   );
 });
 
-describe.each<[string, (...more: string[]) => Promise<Ran>, report: (ran: Ran) => string]>([
-  [
-    'kv run --json',
-    (...more) => kv(['run', '--prompt', PROMPT, '--max-new-tokens', '10', '--json', ...more], { cwd }),
-    ({ stdout }) => stdout,
-  ],
-  [
-    'kv run --document --json',
-    (...more) =>
-      kv(['run', '--document', 'doc.txt', '--question', QUESTION, '--max-new-tokens', '10', '--json', ...more], {
+test('a report of a sweep hides a credential of a prompt that an answer repeats, unless asked', async () => {
+  const report = async (...more: string[]): Promise<[text: string, ran: Ran]> => {
+    const ran = await kv(
+      ['eval', 'sweep.json', '--workers', '1', '--json', 'out.json', '--html', 'out.html', ...more],
+      {
         cwd,
-      }),
-    ({ stdout }) => stdout,
-  ],
-  [
-    'kv eval --json',
-    (...more) => kv(['eval', 'sweep.json', '--workers', '1', '--json', 'out.json', ...more], { cwd }),
-    () => readFileSync(join(cwd, 'out.json'), 'utf8'),
-  ],
-])('%s', (_, command, report) => {
-  test('hides a credential of the prompt that the answer repeats, unless asked', async () => {
-    const shown = await command('--unredacted');
-    expect(shown.code, shown.stderr).toBe(0);
-    expect(report(shown)).toContain(SECRET); // the model does repeat it
-    const hidden = await command();
-    expect(hidden.code).toBe(0);
-    expect(report(hidden) + hidden.stdout + hidden.stderr).not.toContain(SECRET);
-    expect(report(hidden)).toContain('[redacted]');
-    expect(hidden.stderr).toContain("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
-  }, 120_000);
-});
+      },
+    );
+    expect(ran.code, ran.stderr).toBe(0);
+    return [['out.json', 'out.html'].map((file) => readFileSync(join(cwd, file), 'utf8')).join('\n'), ran];
+  };
+  const [shown] = await report('--unredacted');
+  expect(shown).toContain(SECRET); // the model does repeat it
+  const [hidden, { stdout, stderr }] = await report();
+  expect(hidden + stdout + stderr).not.toContain(SECRET);
+  expect(hidden).toContain('[redacted]');
+  expect(stderr).toContain("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
+}, 120_000);
+
+test('an answer is told as it is, as one object too', async () => {
+  const { stdout } = await kv(['run', '--prompt', PROMPT, '--max-new-tokens', '10', '--json'], { cwd });
+  expect((JSON.parse(stdout) as { text: string }).text).toContain(SECRET);
+}, 120_000);
 
 test('answers that a sweep goes on from are for their owner alone', () => {
   const cells = readdirSync(join(cwd, '.kv')).filter((name) => name.endsWith('.jsonl'));

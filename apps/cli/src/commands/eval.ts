@@ -73,7 +73,7 @@ export const evalCommand = (terminal: Terminal): Command =>
           );
           samples[model] = came.samples.map((sample) => {
             const read = texts.get(`${sample.task}\n${sample.problem}`);
-            return read === undefined ? sample : { ...sample, answer: report.text(sample.answer, read) };
+            return read === undefined ? sample : { ...sample, answer: report(sample.answer, read) };
           });
         }
         stdout.write(`${sweepText(rows, stdout)}\n`);
@@ -88,7 +88,7 @@ export const evalCommand = (terminal: Terminal): Command =>
               versions: { kv: VERSION, Node: process.versions.node },
               seeds: sweep.seeds ?? [0],
               hashes,
-              redact: (text) => report.text(text, ''),
+              redact: report,
             }),
             plain(html),
           );

@@ -15,7 +15,6 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
 import { keptLine } from '../run/kept-line.ts';
-import { reporter } from '../redact.ts';
 import { positionsOf, whyLines } from '../run/why.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
@@ -103,7 +102,7 @@ export const runCommand = (terminal: Terminal): Command =>
       .option(
         '--why <token>',
         'say behind the text why a token, a position or a text, left the cache (may be given again)',
-        again,
+        collect,
       )
       .option('--constants <file>', "with --certify: what 'kv calibrate' fitted, for the bounds of PSAW and ETF")
       .option(
@@ -209,8 +208,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
     }
     const generated = await generation;
     if (signal.aborted) return;
-    const shown = reporter(terminal).answer(generated, model.tokenizer.decode(ids));
-    stdout.write(`${JSON.stringify(asJson(shown, model.engine))}\n`);
+    stdout.write(`${JSON.stringify(asJson(generated, model.engine))}\n`);
   });
 }
 

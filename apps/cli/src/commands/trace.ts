@@ -10,11 +10,12 @@ import { deviceOption } from '../device.ts';
 import { engineOption } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { budget as budgetOf, whole } from '../option-values.ts';
+import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { promptReader } from '../run/prompt.ts';
 import { positionsOf, whyLines } from '../run/why.ts';
+import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
 
@@ -41,14 +42,11 @@ export const traceCommand = (terminal: Terminal): Command =>
       .option('--prompt <text>', 'the prompt')
       .option('--prompt-file <file>', 'a file with the prompt')
       .requiredOption('--policy <policy>', "a policy that evicts, as 'kv run --policy' takes it")
-      .option('--budget <slots>', 'slots per layer and KV head, or a share such as 25%', budgetOf('--budget'))
-      .option('--block <tokens>', 'prefill in blocks of so many tokens', whole('--block', { min: 1 }))
-      .option('--cadence <tokens>', 'evict again after so many generated tokens', whole('--cadence', { min: 1 }))
+      .option(...budgetOption)
+      .option(...blockOption('prefill in blocks of so many tokens, each followed by an eviction'))
+      .option(...cadenceOption())
       .option('--max-new-tokens <n>', 'the longest answer', whole('--max-new-tokens'), 16)
-      .option('--why <token>', 'a position, or a text of the run (may be given again)', (text, all: string[] = []) => [
-        ...all,
-        text,
-      ])
+      .option('--why <token>', 'a position, or a text of the run (may be given again)', collect)
       .option('--out <file>', 'write all that was recorded as safetensors')
       .action((flags: Flags, command: Command) => trace(flags, command, terminal)),
     [

@@ -6,7 +6,6 @@ import type { Policy } from '@kv/core';
 import { decode, loadCache, Sequence } from '@kv/models';
 import type { Budget, DecodeOptions, Model } from '@kv/models';
 import { plain } from '../plain.ts';
-import { reporter } from '../redact.ts';
 import { saveCacheFile } from '../save-cache.ts';
 import { shownOn, type Terminal } from '../terminal.ts';
 
@@ -25,7 +24,6 @@ interface QuestionOptions extends DecodeOptions {
 export async function answerQuestions(model: Model, options: QuestionOptions, terminal: Terminal): Promise<void> {
   const { questions, json, saveCache } = options,
     { stdout, signal, cwd } = terminal,
-    report = reporter(terminal),
     base = await documentCache(model, options, cwd, signal);
   try {
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
@@ -41,8 +39,7 @@ export async function answerQuestions(model: Model, options: QuestionOptions, te
         json ? () => {} : (text) => stdout.write(shownOn(stdout, text)),
       );
       if (!json) stdout.write('\n');
-      const read = base.tokens.text;
-      answers.push({ question: report.text(question, read), ...report.answer(answer, read + question) });
+      answers.push({ question, ...answer });
     }
     if (json && !signal.aborted)
       stdout.write(

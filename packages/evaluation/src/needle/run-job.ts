@@ -1,3 +1,4 @@
+import type { Policy } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Compiled } from '@kv/core/engine';
 import { Sequence } from '@kv/models';
