@@ -56,6 +56,7 @@ describe('--device', () => {
     );
   });
   it('webgpu says in one sentence what is not installed', async () => {
+    process.env['KV_GPU_MODELS'] = cwd; // they stand beside kv in a clone that has all
     const { code, stdout, stderr } = await run('--device', 'webgpu');
     expect([code, stdout, stderr.trim()]).toEqual([
       2,
@@ -64,6 +65,7 @@ describe('--device', () => {
     ]);
   });
   it('auto is the CPU where nothing is installed', async () => {
+    process.env['KV_GPU_MODELS'] = cwd;
     expect((JSON.parse((await run()).stdout) as Said).engine).not.toContain('webgpu');
   });
   describe.skipIf(!adapter)('with the GPU packages', () => {

@@ -19,6 +19,7 @@ vi.mock('@kv/evaluation', async (original) => ({
       tokens: 5,
       slots: { mean: 8, peak: 9 },
       bytes: { mean: 8, peak: 9 },
+      evidence: {},
     }),
     stop: async () => {},
   }),

@@ -73,7 +73,7 @@ describe.runIf(built)('the built kv', () => {
     expect([first.code, first.stdout]).toEqual([
       0,
       expect.stringMatching(
-        /development: not the plan's prompts\n.*\npsaw-etf +6\.12; 6\.16 +[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\] +3 +(?:held|not|undecided)\n/,
+        /development: not the plan's prompts\n.*\npsaw-etf +6\.12; 6\.16 +[+-][\d.]+ \[[+-][\d.]+, [+-][\d.]+\] +3, screening +(?:held|not|undecided)\n/,
       ),
     ]);
     const written = JSON.parse(readFileSync(join(cwd, 'out/results-embedded.json'), 'utf8')) as {

@@ -226,7 +226,7 @@ export function settle<O extends Options>(at: string, options: O, chosen: unknow
     else if ((out[name] = fitted(option.form, x)) === NONE)
       throw new KvError(
         at,
-        `${name} must be ${option.form.want}${Number(x) >= COUNTED ? ' below 2^32' : ''}, got ${shown(x)}`,
+        `${name} must be ${option.form.want}${Number.isFinite(Number(x)) && Number(x) >= COUNTED && !option.form.want.includes('2^32') ? ' below 2^32' : ''}, got ${shown(x)}`,
       );
   }
   return out as Settled<O>;

@@ -19,7 +19,8 @@ const setsOf = ({ layers, visible }: Decision): readonly string[] =>
   (visible ?? layers.map((l) => l.kept)).flatMap((rows, l) =>
     rows.map((set, r) => `layer ${l}, row ${r}: ${set.join(' ')}`),
   );
-const TRIES = 40;
+/** Scores that tie exactly across layers leave many choices; only sets that differ cost tries. */
+const TRIES = 400;
 
 test.skipIf(!gpu)(
   'any two choices that types admit keep on the device what they keep on the CPU',

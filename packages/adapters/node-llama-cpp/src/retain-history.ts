@@ -1,4 +1,5 @@
 import { KvError, retain } from '@kv/core';
+import { expectObject } from '@kv/core/engine';
 import type { Policy } from '@kv/core';
 import type { ChatHistoryItem, LLamaChatContextShiftOptions, Token, Tokenizer } from 'node-llama-cpp';
 import { expectTextual } from './demands.ts';
@@ -23,7 +24,9 @@ type History = readonly ChatHistoryItem[];
  * @throws KvError for a policy that reads more than tokens and positions; from the strategy, for a history that does
  * not fit without any sentence.
  */
-export function retainHistory({ policy }: { readonly policy: Policy }): HistoryStrategy {
+export function retainHistory(options: { readonly policy: Policy }): HistoryStrategy {
+  expectObject({ name: 'retainHistory' }, 'options such as { policy }', options);
+  const { policy } = options;
   expectTextual(policy, 'retainHistory');
   return async ({ chatHistory, maxTokensCount, tokenizer, chatWrapper }) => {
     const count = (history: History): number =>

@@ -1,5 +1,5 @@
 import { KvError, retain, slotsOf } from '@kv/core';
-import { compile } from '@kv/core/engine';
+import { compile, expectObject } from '@kv/core/engine';
 import type { Budget, Policy, RetainedState, Tokens } from '@kv/core';
 import type { ContextTokensDeleteRange, LlamaContextSequence, Token, Tokenizer } from 'node-llama-cpp';
 import { expectTextual } from './demands.ts';
@@ -35,8 +35,10 @@ const events = new WeakMap<LlamaContextSequence, readonly [before: Moment, after
  */
 export async function retainTokens(
   sequence: LlamaContextSequence,
-  { policy, budget }: RetainTokensOptions,
+  options: RetainTokensOptions,
 ): Promise<ContextTokensDeleteRange[]> {
+  expectObject({ name: 'retainTokens' }, 'options such as { policy, budget }', options);
+  const { policy, budget } = options;
   expectTextual(policy, 'retainTokens');
   expectPlain(sequence);
   const { label } = compile(policy),

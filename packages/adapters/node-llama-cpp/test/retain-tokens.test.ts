@@ -206,6 +206,9 @@ test('what it cannot do is one sentence', async () => {
     await expect(retainTokens(other as never, { policy: streaming, budget: 6 })).rejects.toThrow(
       'retainTokens: expected a sequence of a context, got something without contextTokens',
     );
+  await expect(retainTokens(sequence, undefined as never)).rejects.toThrow(
+    'retainTokens: expected options such as { policy, budget }, got undefined',
+  );
   expect(textOf(sequence)).toBe('ABCDEFGHIJKLMNOP');
 });
 

@@ -1,4 +1,5 @@
 import { KvError, slotsOf } from '@kv/core';
+import { expectObject } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import { AutoTokenizer, DynamicCache, Tensor } from '@huggingface/transformers';
 import type { PreTrainedModel } from '@huggingface/transformers';
@@ -83,8 +84,10 @@ interface Inner extends Loaded {
  */
 export async function withPolicy<M extends object = PreTrainedModel>(
   model: M,
-  { policy, budget, block, cadence, tokenizer, source, backend }: WithPolicyOptions,
+  options: WithPolicyOptions,
 ): Promise<PolicyModel<M>> {
+  expectObject({ name: 'withPolicy' }, 'options such as { policy, budget }', options);
+  const { policy, budget, block, cadence, tokenizer, source, backend } = options;
   for (const [name, n] of Object.entries({ block, cadence }))
     if (n !== undefined && !(Number.isInteger(n) && n > 0))
       throw new KvError(name, `must be a positive whole number of tokens, got ${n}`);

@@ -327,8 +327,11 @@ describe('refused before the first token, in one sentence', () => {
     expect((error as Error).message.split('\n')).toHaveLength(1);
   });
 
-  test('what is no model and no tokenizer', async () => {
+  test('what is no model, no tokenizer, no options', async () => {
     const options = { policy: policy('knorm'), budget: 40 };
+    await expect(withPolicy(plain.model, undefined as never)).rejects.toThrow(
+      'withPolicy: expected options such as { policy, budget }, got undefined',
+    );
     for (const other of [undefined, plain.tokenizer])
       await expect(withPolicy(other as never, options)).rejects.toThrow(
         'withPolicy: expected a model that transformers.js has loaded, got something without config and sessions',

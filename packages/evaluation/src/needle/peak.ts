@@ -1,5 +1,5 @@
 import type { Compiled } from '@kv/core/engine';
-import { waits, watchOf } from '@kv/models/engine';
+import { waits, watchOf, windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 
 /** Slots of each KV head, `[layer][kvHead]`. */
@@ -7,7 +7,7 @@ type Slots = readonly (readonly number[])[];
 
 /**
  * The most bytes that a run by itself holds whose event brings a prompt from `whole` slots to `cut`, told from the two:
- * layer by layer as the prompt passes, each layer's last queries and sums let go after its event; or of all
+ * layer by layer as the prompt passes, each layer's last queries, what was taken of them, and sums let go after its event; or of all
  * layers at once where the policy waits for the prompt's end. As `kv run` does it.
  */
 export function peakOf(
@@ -20,7 +20,8 @@ export function peakOf(
     { window, accumulated, block } = watchOf(policy.evicts ? policy.needs : []),
     queries = 4 * Math.min(window, length) * (H * d + 1),
     sums = 4 * length * ((accumulated ? { query: H, kv: G }[accumulated] : 0) + (block ? H : 0)),
-    beside = queries + sums;
+    columns = 4 * H * length * policy.needs.filter((need) => need.id !== 'queries' && windowOf(need) > 0).length,
+    beside = queries + sums + (policy.evicts ? columns : 0);
   if (!policy.evicts || waits(policy, false)) return whole.reduce((sum, heads) => sum + bytes(heads) + beside, 0);
   let held = 0,
     most = 0;

@@ -78,8 +78,9 @@ export function judge(row: Row, scene: Scene, { layers, visible: seen }: Decisio
   const asked = scene.spec.layers * scene.spec.kvHeads * roomFor(row, scene);
   claim(planned <= asked, row, scene, () => `planned are ${planned} slots`);
   // what finds the size itself replaces what was asked for; a curve goes by that, not by what was planned of it
+  const least = has('atLeast') ? 2 * scene.spec.layers * scene.spec.kvHeads : 0; // its slots here, in every head
   claim(
-    spent <= (has('lukv') ? asked : planned) || compile(eventOf(row)).sizes,
+    spent <= (has('lukv') ? asked : planned) + least || compile(eventOf(row)).sizes,
     row,
     scene,
     () => `budgets of ${planned} became ${spent}`,

@@ -37,18 +37,20 @@ export class TakenColumns {
   ): readonly WindowColumns[] {
     this.drop();
     this.#stride = stride;
+    const wanted: [key: string, Omit<WindowColumns, 'columns'>][] = [];
     for (const signal of needs) {
       const w = windowOf(signal);
       if (w === 0 || signal.id === 'queries' || !ring || w > ring.window) continue;
       const queries = Math.min(w, ring.count(w) + coming),
         of = statisticOf(signal);
-      if (queries > m || !able(of)) continue;
-      const columns = new Float32Array(heads * stride);
-      this.#columns.set(signalKey(signal), { queries, of, columns });
-      this.#bytes += columns.byteLength;
+      if (queries <= m && able(of)) wanted.push([signalKey(signal), { queries, of }]);
     }
-    this.#ledger.allocate('statistics', this.#bytes);
-    this.#ledger.use('statistics', this.#bytes);
+    const size = heads * stride,
+      bytes = Float32Array.BYTES_PER_ELEMENT * size * new Map(wanted).size;
+    this.#ledger.allocate('statistics', bytes);
+    this.#ledger.use('statistics', bytes);
+    this.#bytes = bytes;
+    for (const [key, rest] of wanted) this.#columns.set(key, { ...rest, columns: new Float32Array(size) });
     return this.asked;
   }
 

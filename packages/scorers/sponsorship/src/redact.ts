@@ -33,7 +33,7 @@ function valuesOf(text: string): readonly Span[] {
   for (const { start, text: anchor } of explicitKeys({ ids: [0], text, offsets: [[0, text.length]] })) {
     const end = start + anchor.length,
       value = VALUE.exec(text.slice(end, end + 1024));
-    if (value?.[1] === undefined || end < done) continue;
+    if (value?.[1] === undefined || end < done || anchor.endsWith('://')) continue; // of an address only its user goes
     done = end + value[0].length;
     spans.push([done - value[1].length, done]);
   }
