@@ -1,14 +1,15 @@
 import type { Cell } from './atoms.ts';
-import { dims, isDense, strides } from './cpu/dense.ts';
+import { dims, strides } from './cpu/dense.ts';
 import type { CpuTensor } from './cpu/dense.ts';
 import { KvError } from './errors.ts';
 import type { Signal } from './signals.ts';
 
 // Tensors that pieces are given are read only. On the host they lie where the engine keeps its numbers, so a sample of
-// them is compared before and after a piece ran, bit by bit: all of `[rows, slots]`, and of `[rows, slots, channels]`
-// one channel of every slot and row, another one for each slot. It does not see a write to other channels alone, a write
-// that leaves the same bits, one through a tensor that the piece was not given in this run, or one after the piece has
-// returned, in a timer or a promise. On a device JavaScript cannot write to them.
+// them is compared before and after a piece ran, bit by bit: of each row 128 slots spread over it (all of a shorter one),
+// and one channel of each. It does not see a write to other slots or channels alone, one that leaves the same bits, one
+// through a tensor that the piece did not read in this run, or one after it has returned, in a timer or a promise. On a
+// device JavaScript cannot write to them.
+const SAMPLES = 128;
 
 /** Whether a value is a tensor whose numbers lie on the host. */
 const onHost = (x: unknown): x is CpuTensor =>
@@ -22,12 +23,13 @@ const onHost = (x: unknown): x is CpuTensor =>
 function sample(x: CpuTensor): Uint32Array {
   const { data, offset } = x,
     bits = new Uint32Array(data.buffer, data.byteOffset, data.length);
-  if (x.shape.length < 3 && isDense(x)) return bits.slice();
   const [rows, slots, channels] = dims(x),
     [a, b, c] = strides(x),
-    out = new Uint32Array(rows * slots);
+    every = Math.max(1, Math.ceil(slots / SAMPLES)),
+    each = Math.ceil(slots / every),
+    out = new Uint32Array(rows * each);
   for (let r = 0, to = 0; r < rows; r++)
-    for (let i = 0; i < slots; i++) out[to++] = bits[offset + r * a + i * b + ((r + i) % channels) * c];
+    for (let k = 0; k < each; k++) out[to++] = bits[offset + r * a + k * every * b + ((r + k) % channels) * c];
   return out;
 }
 function same(before: Uint32Array, now: Uint32Array): boolean {
