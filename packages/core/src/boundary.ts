@@ -4,6 +4,7 @@ import { KvError } from './errors.ts';
 import { forcersOf } from './forced.ts';
 import type { Ops } from './maths.ts';
 import { shown } from './option.ts';
+import { readOnly } from './read-only.ts';
 import type { AnySignal } from './signals.ts';
 import { isState } from './state.ts';
 import type { State } from './state.ts';
@@ -192,7 +193,7 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
 export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
   const layer = cells[0]?.at.layer ?? 0,
     before = cells.map(({ draft }) => new Map(draft.state));
-  const made: unknown = guarded(step.name, layer, () => step.run(cells));
+  const made: unknown = guarded(step.name, layer, () => readOnly(step.name, cells, step.run));
   if (!Array.isArray(made) || made.length !== cells.length)
     throw new KvError(
       where(step.name, layer),

@@ -9,6 +9,7 @@ export { didYouMean } from './nearest.ts';
 export { excerpt, policyCalls, printCalls } from './policy-calls.ts';
 export type { Arg, Call } from './policy-calls.ts';
 export { isPiece, otherProtocol } from './piece.ts';
+export { isOverwritten } from './read-only.ts';
 export { compile, emptyDraft, expectPromises, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
 export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export { sameSignal, signalKey } from './signals.ts';

@@ -4,6 +4,7 @@ import type { From } from './boundary.ts';
 import { KvError } from './errors.ts';
 import type { Ops } from './maths.ts';
 import { shown } from './option.ts';
+import { readOnly } from './read-only.ts';
 import { signalReader } from './run.ts';
 import type { Compiled, EventLayer } from './run.ts';
 import { signalKey } from './signals.ts';
@@ -43,7 +44,7 @@ export function runView(hook: ViewHook, place: HookPlace): Visible {
     from = fromOf(hook, place),
     { name, layer } = from;
   return guarded(name, layer, () => {
-    const seen: unknown = hook.run(cellOf(hook, place));
+    const seen: unknown = readOnly(name, [cellOf(hook, place)], ([cell]) => hook.run(cell));
     expectObject(from, 'what stays visible', seen);
     const { mask, sinks, lower, state, chosen, checks } = seen as Visible,
       slots = { rows: rowsOf(at), columns: at.slots, dtype: 'f32' } as const;
@@ -78,7 +79,13 @@ export function runView(hook: ViewHook, place: HookPlace): Visible {
 /** New state of each place, as a step hook writes it. @throws KvError naming hook and layer */
 export function runStepHook(hook: StepHook, places: readonly HookPlace[]): readonly ReadonlyMap<string, Tensor>[] {
   const layer = places[0]?.at.layer ?? 0,
-    made: unknown = guarded(hook.name, layer, () => hook.run(places.map((place) => cellOf(hook, place))));
+    made: unknown = guarded(hook.name, layer, () =>
+      readOnly(
+        hook.name,
+        places.map((place) => cellOf(hook, place)),
+        hook.run,
+      ),
+    );
   if (!Array.isArray(made) || made.length !== places.length)
     throw new KvError(
       where(hook.name, layer),
@@ -106,7 +113,7 @@ function runCompact(hook: CompactHook, place: HookPlace, draft: Draft): Replaced
     { kept } = draft;
   if (!kept) throw new KvError(where(name, layer), 'expected a policy that ends in a selector, got one without');
   return guarded(name, layer, () => {
-    const made: unknown = hook.run({ ...cellOf(hook, place, draft), kept });
+    const made: unknown = readOnly(name, [{ ...cellOf(hook, place, draft), kept }], ([cell]) => hook.run(cell));
     expectObject(from, 'keys or values', made);
     const { keys, values } = made as Replaced,
       checks: Check[] = [];

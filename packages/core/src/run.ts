@@ -19,6 +19,7 @@ import type { Piece, Policy } from './piece.ts';
 import { isPiece, otherProtocol, PROTOCOL } from './piece.ts';
 import { shown } from './option.ts';
 import { expectAtoms, REACH } from './policy-boundary.ts';
+import { readOnly } from './read-only.ts';
 import { sameSignal, signalKey } from './signals.ts';
 import type { AnySignal, Signal } from './signals.ts';
 import type { Tensor } from './tensor.ts';
@@ -233,7 +234,9 @@ export function runEvent(
     const { at } = layer,
       from = { name: wrap.name, layer: at.layer, ops };
     return guarded(wrap.name, at.layer, () => {
-      const made: unknown = wrap.run({ ...cellOf(layer, ops, start[i], wrap), inner });
+      const made: unknown = readOnly(wrap.name, [{ ...cellOf(layer, ops, start[i], wrap), inner }], ([cell]) =>
+        wrap.run(cell),
+      );
       expectObject(from, 'kept slots', made);
       const { kept, state = new Map() } = made as ReturnType<WrapSelectHook['run']>;
       expectTensor(from, 'kept slots', kept, { rows: wrappedRows(at), dtype: 'u32' });

@@ -46,14 +46,14 @@ export async function hostilePieces(
     await sequence.readLogits(); // with which a device reads what views promised
   };
   /** What the engine says, once the piece is at fault; by then `late` ones were asked before, by another sequence. */
-  async function said(sequence: Sequence, { policy: make, when, late }: HostileCase): Promise<unknown> {
+  async function said(sequence: Sequence, { policy: make, when, late, overwrites }: HostileCase): Promise<unknown> {
     const policy = make();
     if (late) {
       const first = base.fork();
       await ask(first, when, policy);
       first.destroy();
     }
-    const before = untouched(when) && sequence.kept();
+    const before = untouched(when) && !overwrites && sequence.kept();
     try {
       await ask(sequence, when, policy);
       return undefined;
@@ -65,13 +65,15 @@ export async function hostilePieces(
 
   return {
     async run(one) {
-      const { when, harmless, late } = one;
-      if (harmless === undefined && untouched(when)) return judgeHostile(one, await said(calm, one));
+      const { when, harmless, late, overwrites } = one;
+      if (harmless === undefined && untouched(when) && !overwrites) return judgeHostile(one, await said(calm, one));
       const sequence = when === 'prefill' ? open() : base.fork();
       try {
         judgeHostile(one, await said(sequence, one));
         if (harmless === undefined)
-          await expect(sequence.step(1)).rejects.toThrow(/^sequence: .*broke off in the middle of a (?:block|step): /);
+          await expect(sequence.step(1)).rejects.toThrow(
+            /^sequence: .*broke off in the middle of an? (?:block|step|event): /,
+          );
         else {
           for (const heads of sequence.kept())
             for (const row of heads) expect(row).toEqual([...new Set(row)].sort((a, b) => a - b));

@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Policy, Tensor } from '@kv/core';
-import { changes, givers } from './givers.ts';
+import { changes, givers, overwrites } from './givers.ts';
 import type { Give, Giver, When } from './givers.ts';
 import { anything, lifetimes, tensors } from './wrong.ts';
 import type { Wrong } from './wrong.ts';
@@ -16,18 +16,22 @@ export interface HostileCase {
   readonly late: boolean;
   /** Why no error is due; absent where one is. */
   readonly harmless?: string;
+  /** Numbers of the engine are gone, so the sequence breaks off. */
+  readonly overwrites?: true;
 }
 export interface HostileOptions {
   /** A tensor that another backend made. */
   readonly foreign: Tensor;
   /** Tensors live until an event ends, as on a device. @defaultValue false */
   readonly ends?: boolean;
+  /** JavaScript cannot write to the numbers of tensors. @defaultValue `ends` */
+  readonly opaque?: boolean;
 }
 
 const HELD = 'where tensors are never given back, an old one is as good as a new one';
 
 /** Every wrong shape, type, number and lifetime, in every place where a piece or hook gives something to an engine. */
-export function hostileCases({ foreign, ends = false }: HostileOptions): readonly HostileCase[] {
+export function hostileCases({ foreign, ends = false, opaque = ends }: HostileOptions): readonly HostileCase[] {
   const all = ({ takes, when, wide = false, numbers = [] }: Giver): readonly Wrong[] => [
     ...anything.filter(({ name }) => when !== 'policy' || !name.startsWith('throws')), // nothing of it runs
     ...(takes === 'tensor' ? [...tensors(!wide), ...lifetimes(foreign)] : []),
@@ -51,13 +55,21 @@ export function hostileCases({ foreign, ends = false }: HostileOptions): readonl
   });
   return [
     ...cases,
+    ...overwrites.map(
+      ([name, when, policy]): HostileCase => ({
+        name: `writes in place: ${name}`,
+        when,
+        late: false,
+        policy,
+        ...(opaque ? { harmless: 'JavaScript cannot write to these numbers' } : { overwrites: true }),
+      }),
+    ),
     ...changes.map(
-      ([name, policy, harmless]): HostileCase => ({
+      ([name, policy]): HostileCase => ({
         name: `changes in place: ${name}`,
         when: 'event',
         late: false,
         policy,
-        ...(harmless !== undefined && { harmless }),
       }),
     ),
   ];

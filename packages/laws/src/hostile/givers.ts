@@ -4,6 +4,7 @@ import {
   compose,
   freeze,
   hide,
+  kernel,
   normaliser,
   onCompact,
   onStep,
@@ -26,7 +27,7 @@ import {
   weightTransform,
   wrapSelect,
 } from '@kv/core';
-import type { At, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
+import type { AnySignal, At, Ops, Piece, Policy, Scorer, Signal, Tensor } from '@kv/core';
 import type { Atom, Cell, Draft } from '@kv/core';
 import { content, counts, slots, spoilt } from './wrong.ts';
 import type { Where, Wrong } from './wrong.ts';
@@ -568,24 +569,8 @@ export const givers: readonly Giver[] = [
     policy: (give) => give(inner, {} as Where) as Policy,
   },
 ];
-/** Pieces that write to what they may only read, and why that may be no fault. */
-export const changes: readonly (readonly [name: string, policy: () => Policy, harmless?: string])[] = [
-  [
-    'the positions of slots',
-    () =>
-      compose(
-        scorer('hostile', { needs: [positions] }, (ctx) => {
-          try {
-            (ctx.positions as { data?: Uint32Array }).data?.fill(0);
-          } catch {
-            // not to be looked into
-          }
-          return even(ctx);
-        })(),
-        topK,
-      ),
-    'they are a copy, or where nobody can write',
-  ],
+/** Pieces that write to what they may only read. */
+export const changes: readonly (readonly [name: string, policy: () => Policy])[] = [
   ['the scores of a draft', () => raw((draft) => Object.assign(draft, { scores: undefined }))],
   [
     'the states of a draft',
@@ -624,6 +609,119 @@ export const changes: readonly (readonly [name: string, policy: () => Policy, ha
         })(),
         topK,
       ),
+  ],
+];
+
+/** Spoils the numbers of a tensor where they lie on the host. */
+function spoil<T>(x: T): T {
+  try {
+    (x as { readonly data?: Float32Array }).data?.fill(0.125);
+  } catch {
+    // not to be looked into
+  }
+  return x;
+}
+/** A kernel whose reference writes to its input. */
+const spoiling = kernel({
+  id: 'hostile-kernel',
+  inputs: { x: 'f32' },
+  output: { shape: ({ x }) => [x[0], x[1]] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) { output[index] = x[index * x_shape.z]; }`,
+  ref({ x }, _, out) {
+    x.data.fill(0.125);
+    out.fill(1);
+  },
+});
+const spoils = (signal: AnySignal): (() => Policy) => {
+  const piece = scorer('hostile', { needs: [signal] }, (ctx) => {
+    spoil((ctx as unknown as Record<string, Tensor>)[signal.as]);
+    return even(ctx);
+  });
+  return () => compose(piece(), topK);
+};
+/** Pieces that write to tensors that they are given, where those lie on the host. */
+export const overwrites: readonly (readonly [name: string, when: When, policy: () => Policy])[] = [
+  ['keys', 'event', spoils(keys)],
+  ['values', 'event', spoils(values)],
+  ['positions', 'event', spoils(positions)],
+  ['a state', 'event', spoils(kept)],
+  [
+    'keys, and throws',
+    'event',
+    () =>
+      compose(
+        scorer('hostile', { needs: [keys] }, (ctx) => {
+          spoil(ctx.keys);
+          if (Object.hasOwn(ctx.keys, 'data')) throw new Error('enough'); // else nothing was written
+          return even(ctx);
+        })(),
+        topK,
+      ),
+  ],
+  [
+    'keys, by a kernel',
+    'event',
+    () => compose(scorer('hostile', { needs: [keys] }, ({ ops, keys: x }) => ops.kernel(spoiling, { x }))(), topK),
+  ],
+  [
+    'scores',
+    'event',
+    () => compose(plain, transform('hostile', {}, (ctx) => ctx.ops.mul(spoil(ctx.scores), 1))(), topK),
+  ],
+  [
+    'budgets',
+    'event',
+    () => compose(plain, scoreAllocator('hostile', {}, (ctx) => ({ budgets: spoil(ctx.budgets) }))(), topK),
+  ],
+  [
+    'values, at a compaction',
+    'compact',
+    () =>
+      compose(
+        inner,
+        onCompact('hostile', { needs: [values] }, (ctx) => {
+          spoil(ctx.values);
+          return {};
+        })(),
+      ),
+  ],
+  [
+    'keys, in a view',
+    'decode',
+    () =>
+      hide('hostile', { during: 'decode', needs: [keys] }, (ctx) => {
+        spoil(ctx.keys);
+        return {};
+      })() as Policy,
+  ],
+  [
+    'keys, in a wrapped selection',
+    'decode',
+    () =>
+      view(
+        compose(
+          inner,
+          wrapSelect('hostile', { needs: [keys] }, (ctx) => {
+            spoil(ctx.keys);
+            return { kept: first(ctx, 2) };
+          })(),
+        ),
+        { budget: 2, rows: 'kv' },
+      ) as Policy,
+  ],
+  [
+    'a state, in a step hook',
+    'step',
+    () =>
+      compose(
+        plain,
+        topK,
+        onStep('hostile', { needs: [kept] }, (ctx) => {
+          spoil(ctx.kept);
+          return {};
+        })(),
+      ) as Policy,
   ],
 ];
 function changing(change: (cell: Cell) => unknown): Policy {

@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { outOfMemory } from '@kv/core/engine';
+import { isOverwritten, outOfMemory } from '@kv/core/engine';
 import type { AnySignal, At, Backend, Embeddings, Plan } from '@kv/core';
 import { expectIds } from '../decoder/decoder.ts';
 import { yieldToEvents } from '../host/yield-to-events.ts';
@@ -217,7 +217,12 @@ export abstract class SequenceMemory implements Memory {
       await this.change('an event', async () => {
         for (const l of layers) this.freeUnreachable(l); // budgets are of the slots that exist
       });
-      return this.runEvent(...args);
+      try {
+        return await this.runEvent(...args);
+      } catch (error) {
+        if (isOverwritten(error)) this.#broken ??= `an event: ${error.message}`;
+        throw error;
+      }
     });
   }
 
