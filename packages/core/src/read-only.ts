@@ -5,11 +5,11 @@ import { KvError } from './errors.ts';
 import type { Signal } from './signals.ts';
 
 // Tensors that pieces are given are read only. On the host they lie where the engine keeps its numbers, so a sample of
-// them is compared before and after a piece ran, bit by bit: of each row 128 slots spread over it (all of a shorter one),
+// them is compared before and after a piece ran, bit by bit: of each row 16 slots spread over it (all of a shorter one),
 // and one channel of each. It does not see a write to other slots or channels alone, one that leaves the same bits, one
 // through a tensor that the piece did not read in this run, or one after it has returned, in a timer or a promise. On a
 // device JavaScript cannot write to them.
-const SAMPLES = 128;
+const SAMPLES = 16;
 
 /** Whether a value is a tensor whose numbers lie on the host. */
 const onHost = (x: unknown): x is CpuTensor =>
