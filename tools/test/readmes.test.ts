@@ -36,7 +36,8 @@ describe('tables in READMEs', () => {
     all = await declared();
   });
 
-  test.each(readmes())('%s says what the packages declare; if not, run `npm run readmes`', (file) => {
+  // the trial package is that of new.test.ts, which may run beside
+  test.each(readmes().filter((file) => !file.includes('/zz-trial/')))('%s says what the packages declare; if not, run `npm run readmes`', (file) => {
     expect(readFileSync(join(root, file), 'utf8')).toBe(refreshed(file, all));
   });
 
