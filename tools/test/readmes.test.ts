@@ -37,9 +37,12 @@ describe('tables in READMEs', () => {
   });
 
   // the trial package is that of new.test.ts, which may run beside
-  test.each(readmes().filter((file) => !file.includes('/zz-trial/')))('%s says what the packages declare; if not, run `npm run readmes`', (file) => {
-    expect(readFileSync(join(root, file), 'utf8')).toBe(refreshed(file, all));
-  });
+  test.each(readmes().filter((file) => !file.includes('/zz-trial/')))(
+    '%s says what the packages declare; if not, run `npm run readmes`',
+    (file) => {
+      expect(readFileSync(join(root, file), 'utf8')).toBe(refreshed(file, all));
+    },
+  );
 
   test('every package with pieces has one, with every option of every piece', () => {
     for (const { folder, manifest } of piecePackages()) {
