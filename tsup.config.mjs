@@ -21,5 +21,8 @@ export default {
   splitting: false,
   silent: true,
   external: Object.keys(optionalDependencies),
-  ...(!bin && { entry: ['src/**/*.ts'], esbuildPlugins: [byFile] }),
+  // what a command line bundles finds its imports here: an install for it alone links no other package's
+  ...(bin
+    ? { esbuildOptions: (options) => Object.assign(options, { nodePaths: ['node_modules'] }) }
+    : { entry: ['src/**/*.ts'], esbuildPlugins: [byFile] }),
 };
