@@ -10,6 +10,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { policyNames } from '@kv/policies';
+import { median, spread } from './lib/spread.mjs';
 
 const option = (name, fallback) => {
   const at = process.argv.indexOf(`--${name}`);
@@ -33,11 +34,6 @@ function run(args) {
   throw new Error(stderr.split('\n').find((line) => /Error/.test(line)) ?? stderr);
 }
 
-const median = (xs) => [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2)];
-const spread = (xs, digits) =>
-  xs.length === 0
-    ? ''
-    : `${median(xs).toFixed(digits)} (${Math.min(...xs).toFixed(digits)}-${Math.max(...xs).toFixed(digits)})`;
 const event = ({ score, settle, compact }) => score + settle + compact,
   share = (read) => (100 * event(read)) / (read.prefill - event(read));
 

@@ -15,6 +15,7 @@ import { heldOutBook } from '@kv/tasks';
 import { build } from 'tsup';
 import { option } from './lib/option.mjs';
 import { open } from './lib/page-run.mjs';
+import { spread } from './lib/spread.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url)),
   lengths = option('tokens', '1024').split(',').map(Number),
@@ -102,8 +103,3 @@ try {
   rmSync(folder, { recursive: true });
 }
 process.exit(0); // threads of the engine wait for more
-
-function spread(xs, digits) {
-  const sorted = [...xs].sort((a, b) => a - b);
-  return `${sorted[Math.floor(sorted.length / 2)].toFixed(digits)} (${sorted[0].toFixed(digits)}-${sorted.at(-1).toFixed(digits)})`;
-}

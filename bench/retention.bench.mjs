@@ -9,6 +9,7 @@ import { generate, loadModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 import { option } from './lib/option.mjs';
+import { median, spread } from './lib/spread.mjs';
 
 const rounds = Number(option('rounds', '3')),
   lengths = option('tokens', '1024,4000').split(',').map(Number);
@@ -19,9 +20,6 @@ const budget = 256,
 const model = await loadModel('embedded');
 // 4,000 and not 4,096: the answer has to fit the model's context too
 const all = model.tokenizer.encode(await heldOutBook()).ids;
-const median = (xs) => [...xs].sort((a, b) => a - b)[Math.floor(xs.length / 2)];
-const spread = (xs, digits = 2) =>
-  `${median(xs).toFixed(digits)} (${Math.min(...xs).toFixed(digits)}-${Math.max(...xs).toFixed(digits)})`;
 
 console.log(
   `embedded model, budget ${budget}, ${newTokens} new tokens, ${rounds} rounds, all policies in turn in each round: median (lowest-highest)`,

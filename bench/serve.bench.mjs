@@ -17,6 +17,7 @@ import { parseArgs } from 'node:util';
 import { loadModel } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import { createServer } from '@kv/server';
+import { median, spread } from './lib/spread.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -121,8 +122,7 @@ function peerIn(folder) {
 }
 
 const peer = values.peer === undefined ? undefined : peerIn(values.peer),
-  engines = [['kv serve', ours], ...(peer ? [['node-llama-cpp', peer.speed]] : [])],
-  median = (all) => all.toSorted((a, b) => a - b)[Math.floor(all.length / 2)];
+  engines = [['kv serve', ours], ...(peer ? [['node-llama-cpp', peer.speed]] : [])];
 console.log(
   `${model.name} on ${model.engine}, ${tokens} tokens each, ${policy ?? 'full'}${budget ? ` ${budget}` : ''}, Node ${process.versions.node}`,
 );
@@ -140,7 +140,7 @@ for (const length of prompts) {
     const alone = median(all.get(clients[0]));
     for (const [count, each] of all)
       console.log(
-        `${name}, prompt ${length}, ${count} client${count === 1 ? '' : 's'}: ${median(each).toFixed(1)} tokens/s [${Math.min(...each).toFixed(1)}, ${Math.max(...each).toFixed(1)}], ratio ${(median(each) / alone).toFixed(2)}`,
+        `${name}, prompt ${length}, ${count} client${count === 1 ? '' : 's'}: ${spread(each, 1)} tokens/s, ratio ${(median(each) / alone).toFixed(2)}`,
       );
   }
 }

@@ -9,12 +9,10 @@ import { createTokenizer } from '@kv/models/engine';
 import { heldOutBook } from '@kv/tasks';
 import cl100k from 'js-tiktoken/ranks/cl100k_base';
 import gpt2 from 'js-tiktoken/ranks/gpt2';
+import { option } from './lib/option.mjs';
+import { median } from './lib/spread.mjs';
 import { modelOf, splits } from './lib/tiktoken.mjs';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
 const [rounds, characters] = [Number(option('rounds', '5')), Number(option('characters', '400000'))];
 /** Another build of `createTokenizer`, such as an earlier one, to be run in turn with this one. */
 const other = option('other', undefined);
@@ -29,7 +27,6 @@ const models = [
   ['o200k', 'cl100k', [splits.o200k]],
 ];
 const before = other && (await import(other)).createTokenizer;
-const median = (times) => times.toSorted((a, b) => a - b)[times.length >> 1];
 
 console.log(`${text.length} characters, ${rounds} rounds, median (least to most)`);
 for (const [name, vocabulary, expressions] of models) {

@@ -2,7 +2,8 @@ import { openGpu } from '@kv/gpu';
 import { gpuRuntime } from '@kv/gpu-models';
 import { decode, Sequence } from '@kv/models';
 import { policy } from '@kv/policies';
-import { done, median } from './clock.mjs';
+import { median } from '../lib/spread.mjs';
+import { done } from './clock.mjs';
 import { randomModel, sizesOf, weightBytes } from './shapes.mjs';
 
 /** Tokens of a block of prefill, and blocks after which the device is waited for: a clock is looked at then. */

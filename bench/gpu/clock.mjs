@@ -1,4 +1,4 @@
-export const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length / 2)];
+import { median } from '../lib/spread.mjs';
 
 /** Waits until the device has done all that was recorded. */
 export const done = (gpu) => gpu.scope(({ commands, read }) => read([commands.make([1])]));

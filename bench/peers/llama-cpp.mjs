@@ -1,7 +1,8 @@
 // @kv/models against node-llama-cpp on the same GGUF and the same prompt, turn by turn on one machine.
 //   node bench/peers/llama-cpp.mjs MODEL.gguf [--turns 3] [--threads N] [--text FILE] [--peer FOLDER] [--pause 0]
-//     [--tokens 512,1024 [--budget 512]] [--out peers]
+//     [--tokens 512,1024 [--budget 512]] [--out peers] [--without-amx]
 // --tokens takes these lengths for the four rows, with the full cache and, where --budget is given, with it too.
+// --without-amx takes the peer's AMX kernels away: what it reaches on a processor that has no such units.
 // Turns stand --pause seconds apart, for a machine that others share.
 // FILE is any prose of 4,097 tokens, by default the book of @kv/tasks.
 // The peer is no dependency: it is installed, without install scripts, into --peer (a folder in the temporary directory
@@ -9,14 +10,14 @@
 // packages built (npm run bench does it). Each engine lives in its own process, which sleeps while the other one works.
 // Writes bench/results/peers.json and peers.md, or files of the name --out.
 import { fork, execFileSync } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { heldOutBook } from '@kv/tasks';
-import { table } from './table.mjs';
+import { report } from './table.mjs';
 
 const version = '3.22.1';
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
@@ -34,10 +35,12 @@ const {
     tokens: { type: 'string' },
     budget: { type: 'string' },
     out: { type: 'string', default: 'peers' },
+    'without-amx': { type: 'boolean', default: false },
   },
 });
 if (path === undefined) throw new Error('expected the path of a .gguf file');
 if (values.budget !== undefined && values.tokens === undefined) throw new Error('expected --tokens beside --budget');
+const withoutAmx = values['without-amx'];
 const model = resolve(path),
   threads = Number(values.threads ?? availableParallelism()),
   turns = Number(values.turns);
@@ -45,7 +48,7 @@ const text = (values.text === undefined ? await heldOutBook() : readFileSync(val
 
 /** The peer's folder, with it in. */
 function peerFolder() {
-  const folder = values.peer ?? join(tmpdir(), `kv-peer-node-llama-cpp-${version}`);
+  const folder = values.peer ?? join(tmpdir(), `kv-peer-node-llama-cpp-${version}${withoutAmx ? '-without-amx' : ''}`);
   if (!existsSync(join(folder, 'node_modules/node-llama-cpp'))) {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
@@ -72,6 +75,9 @@ function peerFolder() {
       ],
       { stdio: 'inherit' },
     );
+    // it takes the best library that is there and that the processor can run
+    const libraries = join(folder, `node_modules/@node-llama-cpp/${arch}/bins/${arch}`);
+    if (withoutAmx) rmSync(join(libraries, 'libggml-cpu-sapphirerapids.so'), { force: true });
   }
   return folder;
 }
@@ -171,14 +177,14 @@ const info = {
   command: `node bench/peers/llama-cpp.mjs ${path.split(/[\\/]/).at(-1)} ${process.argv.slice(3).join(' ')}`,
   engine,
   file: path.split(/[\\/]/).at(-1),
-  peer: `node-llama-cpp ${version}`,
+  peer: `node-llama-cpp ${version}${withoutAmx ? ' without its AMX kernels' : ''}`,
 };
-const report = table(info, cases, results, logits);
+const page = report(info, cases, results, logits);
 mkdirSync(here('../results'), { recursive: true });
 writeFileSync(
   here(`../results/${values.out}.json`),
   `${JSON.stringify({ info, logits, cases: cases.map((one, i) => ({ ...one, ...results[i] })) }, null, 1)}\n`,
 );
-writeFileSync(here(`../results/${values.out}.md`), report);
-console.log(report);
+writeFileSync(here(`../results/${values.out}.md`), page);
+console.log(page);
 process.exit(0);

@@ -1,12 +1,10 @@
+import { spread } from '../lib/spread.mjs';
+import { table } from '../lib/table.mjs';
+
 /**
  * The results of llama-cpp.mjs as Markdown: medians with the smallest and largest turn, and the ratio within each turn.
  */
-export function table(info, cases, results, logits) {
-  const sorted = (list) => list.toSorted((a, b) => a - b);
-  const spread = (list, digits) => {
-    const all = sorted(list);
-    return `${all[Math.floor(all.length / 2)].toFixed(digits)} (${all[0].toFixed(digits)}-${all.at(-1).toFixed(digits)})`;
-  };
+export function report(info, cases, results, logits) {
   const row = ({ name }, { ours, peer }) => [
     name,
     ...['prefill', 'decode'].flatMap((part) => {
@@ -22,7 +20,6 @@ export function table(info, cases, results, logits) {
       ];
     }),
   ];
-  const line = (cells) => `| ${cells.join(' | ')} |`;
   const agree = Object.entries(logits).map(
     ([name, { relative, top1 }]) =>
       `${name}: largest difference ${(100 * relative).toFixed(2)} % of the largest logit, same first token in ${(100 * top1).toFixed(0)} %`,
@@ -34,9 +31,7 @@ ratios are of the same turn, above 1 is faster than the peer. Ours is ${info.eng
 
     ${info.command}
 
-${line(['', 'prefill, ours', 'peer', 'ratio', 'decode, ours', 'peer', 'ratio'])}
-${line(Array(7).fill('---'))}
-${cases.map((one, i) => line(row(one, results[i]))).join('\n')}
+${table([['', 'prefill, ours', 'peer', 'ratio', 'decode, ours', 'peer', 'ratio'], ...cases.map((one, i) => row(one, results[i]))])}
 
 Logits in the same run, 16 places of a prompt of 256:
 
