@@ -10,22 +10,31 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { policyNames } from '@kv/policies';
+import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
-const option = (name, fallback) => {
-  const at = process.argv.indexOf(`--${name}`);
-  return at < 0 ? fallback : process.argv[at + 1];
-};
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const lengths = option('tokens', '1024,4096').split(',').map(Number),
-  repeat = Number(option('repeat', '3')),
-  rounds = Number(option('rounds', '2')),
-  engine = option('engine', 'fast'),
-  budget = option('budget', '25%'),
-  clock = option('clock', 'thread'),
-  paired = process.argv.includes('--paired'),
-  names = option('only', policyNames.join(',')).split(',');
-const model = option('model') ?? run([here('../tools/smollm2.mjs')]).trim();
+const {
+  tokens: lengths,
+  repeat,
+  rounds,
+  engine,
+  budget,
+  clock,
+  paired,
+  only: names,
+  model = run([here('../tools/smollm2.mjs')]).trim(),
+} = commandLine({
+  model: undefined,
+  tokens: [1024, 4096],
+  repeat: 3,
+  rounds: 2,
+  engine: 'fast',
+  budget: '25%',
+  clock: 'thread',
+  paired: false,
+  only: policyNames,
+});
 
 /** What a script prints. @throws its last line where it fails. */
 function run(args) {

@@ -12,10 +12,9 @@ import { caote, fastCaote } from '@kv/scorers-caote';
 import { jointError, jointEviction } from '@kv/selectors-joint-eviction';
 import { topK } from '@kv/selectors-top-k';
 import { heldOutBook } from '@kv/tasks';
-import { option } from './lib/option.mjs';
+import { commandLine } from './lib/command-line.mjs';
 
-const tokens = Number(option('tokens', '512')),
-  budgets = option('budgets', '480,256,64').split(',').map(Number);
+const { tokens, budgets } = commandLine({ tokens: 512, budgets: [480, 256, 64] });
 const bases = {
   'h2o accumulated': h2o(),
   'h2o block': h2o({ over: 'block' }),

@@ -7,10 +7,9 @@
 import { entries } from '@kv/core';
 import { catalogue, parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
-import { option } from './lib/option.mjs';
+import { commandLine } from './lib/command-line.mjs';
 
-const slots = Number(option('slots', '131072')),
-  names = option('only', policyNames.join()).split(',');
+const { slots, only: names } = commandLine({ slots: 131_072, only: policyNames });
 const before = process.resourceUsage().maxRSS / 1024;
 const layer = layerOf({ slots, kvHeads: 1, group: 2, headDim: 8, budget: 1024 });
 /** Joint eviction looks at every slot for each one that leaves: 32 leave. */

@@ -13,17 +13,18 @@ import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { heldOutBook } from '@kv/tasks';
 import { build } from 'tsup';
-import { option } from './lib/option.mjs';
+import { commandLine } from './lib/command-line.mjs';
 import { open } from './lib/page-run.mjs';
 import { spread } from './lib/spread.mjs';
 
 const here = (path) => fileURLToPath(new URL(path, import.meta.url)),
-  lengths = option('tokens', '1024').split(',').map(Number),
-  turns = Number(option('turns', '5')),
-  decode = Number(option('decode', '32')),
-  threads = Number(option('threads', String(availableParallelism()))),
-  model =
-    option('model') ?? spawnSync(process.execPath, [here('../tools/smollm2.mjs')], { encoding: 'utf8' }).stdout.trim();
+  {
+    tokens: lengths,
+    turns,
+    decode,
+    threads,
+    model = spawnSync(process.execPath, [here('../tools/smollm2.mjs')], { encoding: 'utf8' }).stdout.trim(),
+  } = commandLine({ model: undefined, tokens: [1024], turns: 5, decode: 32, threads: availableParallelism() });
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-page-'));
 await build({

@@ -9,10 +9,10 @@ import { compose, entries, lookUp } from '@kv/core';
 import { attend, LayerCache, Ledger, simdEngine } from '@kv/models/engine';
 import { catalogue } from '@kv/policies';
 import { eventOf, layerOf, signalsOf } from './lib/event.mjs';
-import { option } from './lib/option.mjs';
+import { commandLine } from './lib/command-line.mjs';
 
-const lengths = option('slots', '4096,32768').split(',').map(Number),
-  only = option('only')?.split(',');
+const { slots: lengths, only: names } = commandLine({ slots: [4096, 32_768], only: undefined }),
+  only = names?.split(',');
 const kvHeads = 2,
   group = 4,
   headDim = 64;

@@ -8,11 +8,10 @@
 import { generate, loadModel } from '@kv/models';
 import { policy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
-import { option } from './lib/option.mjs';
+import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
-const rounds = Number(option('rounds', '3')),
-  lengths = option('tokens', '1024,4000').split(',').map(Number);
+const { rounds, tokens: lengths } = commandLine({ rounds: 3, tokens: [1024, 4000] });
 const names = ['full', 'streaming', 'knorm', 'snapkv', 'snapkvCaote', 'tova', 'observed', 'taFast'];
 const budget = 256,
   newTokens = 48;

@@ -7,34 +7,34 @@
  *   node bench/serve-memory.bench.mjs --model MODEL --prompt 600 --tokens 32 --clients 24 --memory 32 --policy 'snapkv(window=16)' \
  *     --budget 25% --block 128 --cadence 16        (memory in MiB)
  */
-import { parseArgs } from 'node:util';
 import { loadModel } from '@kv/models';
 import { catalogue, parsePolicy } from '@kv/policies';
 import { createServer } from '@kv/server';
+import { commandLine } from './lib/command-line.mjs';
 
-const { values } = parseArgs({
-  options: {
-    model: { type: 'string', default: 'embedded' },
-    prompt: { type: 'string', default: '600' },
-    tokens: { type: 'string', default: '32' },
-    clients: { type: 'string', default: '24' },
-    memory: { type: 'string', default: '32' },
-    policy: { type: 'string', default: 'snapkv(window=16)' },
-    budget: { type: 'string', default: '25%' },
-    block: { type: 'string', default: '128' },
-    cadence: { type: 'string', default: '16' },
-  },
+const {
+  model: source,
+  prompt: length,
+  tokens,
+  clients,
+  memory,
+  policy,
+  budget,
+  block,
+  cadence,
+} = commandLine({
+  model: 'embedded',
+  prompt: 600,
+  tokens: 32,
+  clients: 24,
+  memory: 32,
+  policy: 'snapkv(window=16)',
+  budget: '25%',
+  block: 128,
+  cadence: 16,
 });
-const [length, tokens, clients, memory, block, cadence] = [
-  values.prompt,
-  values.tokens,
-  values.clients,
-  values.memory,
-  values.block,
-  values.cadence,
-].map(Number);
 
-const model = await loadModel(values.model);
+const model = await loadModel(source);
 // no end of a text ends an answer, so that every client gets as many tokens
 const endless = { ...model, config: { ...model.config, eosIds: [] } };
 
@@ -85,10 +85,10 @@ console.log(
 const rows = [
   ['full cache', {}],
   [
-    `${values.policy}, ${values.budget}, block ${block}, cadence ${cadence}`,
+    `${policy}, ${budget}, block ${block}, cadence ${cadence}`,
     {
-      policy: parsePolicy(values.policy),
-      budget: values.budget.endsWith('%') ? values.budget : Number(values.budget),
+      policy: parsePolicy(policy),
+      budget: budget.endsWith('%') ? budget : Number(budget),
       ...{ block, cadence },
     },
   ],

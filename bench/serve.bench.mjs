@@ -13,30 +13,33 @@
 import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { loadModel } from '@kv/models';
 import { catalogue } from '@kv/policies';
 import { createServer } from '@kv/server';
+import { commandLine } from './lib/command-line.mjs';
 import { median, spread } from './lib/spread.mjs';
 
-const { values } = parseArgs({
-  options: {
-    model: { type: 'string', default: 'embedded' },
-    prompt: { type: 'string', default: '256' },
-    tokens: { type: 'string', default: '64' },
-    clients: { type: 'string', default: '1,2,4,8' },
-    turns: { type: 'string', default: '3' },
-    policy: { type: 'string' },
-    budget: { type: 'string' },
-    peer: { type: 'string' },
-    threads: { type: 'string' },
-  },
+const {
+  prompt: prompts,
+  clients,
+  tokens,
+  turns,
+  policy,
+  budget,
+  ...asked
+} = commandLine({
+  model: 'embedded',
+  prompt: [256],
+  tokens: 64,
+  clients: [1, 2, 4, 8],
+  turns: 3,
+  policy: undefined,
+  budget: undefined,
+  peer: undefined,
+  threads: availableParallelism(),
 });
-const numbers = (text) => text.split(',').map(Number);
-const [prompts, clients, [tokens], [turns]] = [values.prompt, values.clients, values.tokens, values.turns].map(numbers),
-  { policy, budget } = values;
 
-const model = await loadModel(values.model);
+const model = await loadModel(asked.model);
 // no end of a text ends an answer, so that every client gets as many tokens
 const endless = { ...model, config: { ...model.config, eosIds: [] } };
 const server = createServer({
@@ -100,10 +103,10 @@ async function ours(count, length, seed) {
 
 /** The peer's process; it sleeps while it is not asked. */
 function peerIn(folder) {
-  const threads = Number(values.threads ?? availableParallelism()),
+  const { threads } = asked,
     child = fork(fileURLToPath(new URL('peers/node-llama-cpp-together.mjs', import.meta.url)), [
       JSON.stringify({
-        model: values.model,
+        model: asked.model,
         threads,
         folder,
         sequences: Math.max(...clients),
@@ -121,7 +124,7 @@ function peerIn(folder) {
   };
 }
 
-const peer = values.peer === undefined ? undefined : peerIn(values.peer),
+const peer = asked.peer === undefined ? undefined : peerIn(asked.peer),
   engines = [['kv serve', ours], ...(peer ? [['node-llama-cpp', peer.speed]] : [])];
 console.log(
   `${model.name} on ${model.engine}, ${tokens} tokens each, ${policy ?? 'full'}${budget ? ` ${budget}` : ''}, Node ${process.versions.node}`,

@@ -9,13 +9,12 @@ import { createTokenizer } from '@kv/models/engine';
 import { heldOutBook } from '@kv/tasks';
 import cl100k from 'js-tiktoken/ranks/cl100k_base';
 import gpt2 from 'js-tiktoken/ranks/gpt2';
-import { option } from './lib/option.mjs';
+import { commandLine } from './lib/command-line.mjs';
 import { median } from './lib/spread.mjs';
 import { modelOf, splits } from './lib/tiktoken.mjs';
 
-const [rounds, characters] = [Number(option('rounds', '5')), Number(option('characters', '400000'))];
-/** Another build of `createTokenizer`, such as an earlier one, to be run in turn with this one. */
-const other = option('other', undefined);
+/** `other`: another build of `createTokenizer`, such as an earlier one, to be run in turn with this one. */
+const { rounds, characters, other } = commandLine({ rounds: 5, characters: 400_000, other: undefined });
 const text = (await heldOutBook()).slice(0, characters);
 
 const vocabularies = { gpt2: modelOf(gpt2), cl100k: modelOf(cl100k) };

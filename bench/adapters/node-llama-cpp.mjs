@@ -5,42 +5,42 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { retainHistory, retainTokens } from '@kv/adapters-node-llama-cpp';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 import { getLlama, getModuleVersion, LlamaChatSession } from 'node-llama-cpp';
+import { commandLine } from '../lib/command-line.mjs';
 import { table } from '../lib/table.mjs';
 
 const {
-  values,
-  positionals: [path],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    tokens: { type: 'string', default: '6000' },
-    context: { type: 'string', default: '2048' },
-    budget: { type: 'string', default: '1024' },
-    threads: { type: 'string', default: '1' },
-    codes: { type: 'string', default: '3' },
-    policy: {
-      type: 'string',
-      default:
+    path,
+    tokens,
+    context: contextSize,
+    budget,
+    threads,
+    codes,
+    policy,
+    text: book,
+    out,
+  } = commandLine(
+    {
+      tokens: 6000,
+      context: 2048,
+      budget: 1024,
+      threads: 1,
+      codes: 3,
+      policy:
         'weighted(0.5*recency,1*sponsorship(reach=12)) ∘ mandatory(sinks=4,recent=64) ∘ sentences ∘ wholeUnits(last=fill)',
+      text: undefined,
+      out: undefined,
     },
-    text: { type: 'string' },
-    out: { type: 'string' },
-  },
-});
-if (path === undefined) throw new Error('expected the path of a .gguf file');
-const [tokens, contextSize, budget, threads, codes] = ['tokens', 'context', 'budget', 'threads', 'codes'].map((name) =>
-    Number(values[name]),
+    'the path of a .gguf file',
   ),
-  prose = (values.text === undefined ? await heldOutBook() : readFileSync(values.text, 'utf8')).replace(/\s+/g, ' ');
+  prose = (book === undefined ? await heldOutBook() : readFileSync(book, 'utf8')).replace(/\s+/g, ' ');
 
 const llama = await getLlama({ gpu: false, build: 'never', skipDownload: true, logLevel: 'error' }),
   model = await llama.loadModel({ modelPath: resolve(path) }),
-  under = parsePolicy(values.policy),
+  under = parsePolicy(policy),
   alone = parsePolicy('taFast(reach=12,slots=16)');
 const CODES = ['7F3K9Q2X', 'M4T8W1ZB', 'P9X2L6VC', 'R5N7H3DJ', 'K2B6Y8GS'];
 
@@ -201,5 +201,5 @@ ${results.flatMap((list, c) => list.map(({ code, answer }) => `- ${cases[c][0]},
 \`node bench/adapters/node-llama-cpp.mjs MODEL.gguf --codes ${codes} --threads ${threads}\`
 `;
 console.log(text);
-if (values.out) writeFileSync(values.out, text);
+if (out) writeFileSync(out, text);
 await llama.dispose();

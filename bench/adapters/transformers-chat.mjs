@@ -9,12 +9,12 @@ import { writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
 import { DynamicCache, StoppingCriteria } from '@huggingface/transformers';
 import { withPolicy } from '@kv/adapters-transformers';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook } from '@kv/tasks';
 import { inputsOf, loaded, onnxFolder } from '../lib/onnx.mjs';
+import { commandLine } from '../lib/command-line.mjs';
 import { table } from '../lib/table.mjs';
 
 const seconds = () => {
@@ -67,31 +67,25 @@ async function chat({ folder, way, tokens, budget, turns, answer, threads }) {
 if (process.send) {
   process.once('message', async (asked) => process.send(await chat(asked), () => process.disconnect()));
 } else {
-  const {
-    values,
-    positionals: [path],
-  } = parseArgs({
-    allowPositionals: true,
-    options: {
-      tokens: { type: 'string', default: '8192' },
-      budget: { type: 'string', default: '1024' },
-      turns: { type: 'string', default: '16' },
-      answer: { type: 'string', default: '16' },
-      threads: { type: 'string', default: '1' },
-      policies: { type: 'string', default: 'taFast(reach=12,slots=16); snapkv' },
-      out: { type: 'string' },
-    },
-  });
-  if (path === undefined) throw new Error('expected a .gguf file or the folder of an ONNX export');
-  const [tokens, budget, turns, answer, threads] = ['tokens', 'budget', 'turns', 'answer', 'threads'].map((name) =>
-      Number(values[name]),
+  const { path, policies, out, ...asked } = commandLine(
+      {
+        tokens: 8192,
+        budget: 1024,
+        turns: 16,
+        answer: 16,
+        threads: 1,
+        policies: 'taFast(reach=12,slots=16); snapkv',
+        out: undefined,
+      },
+      'a .gguf file or the folder of an ONNX export',
     ),
+    { tokens, budget, turns, answer, threads } = asked,
     folder = await onnxFolder(path),
-    ways = [undefined, ...values.policies.split(';').map((way) => way.trim())],
+    ways = [undefined, ...policies.split(';').map((way) => way.trim())],
     results = [];
   for (const way of ways) {
     const child = fork(fileURLToPath(import.meta.url));
-    child.send({ folder, way, tokens, budget, turns, answer, threads });
+    child.send({ folder, way, ...asked });
     const [result] = await once(child, 'message');
     await once(child, 'exit');
     results.push(result);
@@ -138,5 +132,5 @@ A policy that reads queries (snapkv) has a session of its own: while that is loa
 \`node bench/adapters/transformers-chat.mjs MODEL.gguf --tokens ${tokens} --budget ${budget} --turns ${turns} --answer ${answer} --threads ${threads} --policies '${ways.slice(1).join('; ')}'\`
 `;
   console.log(text);
-  if (values.out) writeFileSync(values.out, text);
+  if (out) writeFileSync(out, text);
 }

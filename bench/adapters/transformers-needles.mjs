@@ -7,7 +7,6 @@
 import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { cpus, tmpdir } from 'node:os';
 import { basename, dirname, join, resolve } from 'node:path';
-import { parseArgs } from 'node:util';
 import { StoppingCriteria } from '@huggingface/transformers';
 import { withPolicy } from '@kv/adapters-transformers';
 import { createTokenizer } from '@kv/models/engine';
@@ -24,30 +23,34 @@ import {
   wilson,
 } from '@kv/tasks';
 import { inputsOf, loaded, onnxFolder } from '../lib/onnx.mjs';
+import { commandLine } from '../lib/command-line.mjs';
 import { table } from '../lib/table.mjs';
 
 const {
-  values,
-  positionals: [path],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    prompts: { type: 'string', default: '200' },
-    tokens: { type: 'string', default: '256' },
-    budget: { type: 'string', default: '64' },
-    threads: { type: 'string', default: '1' },
-    policies: { type: 'string', default: 'taFast(reach=12,slots=16); snapkv(window=16); keydiff' },
-    store: { type: 'string' },
-    minutes: { type: 'string', default: '600' },
-    out: { type: 'string' },
-  },
-});
-if (path === undefined) throw new Error('expected a .gguf file or the folder of an ONNX export');
-const [prompts, tokens, budget, threads, minutes] = ['prompts', 'tokens', 'budget', 'threads', 'minutes'].map((name) =>
-    Number(values[name]),
+    path,
+    prompts,
+    tokens,
+    budget,
+    threads,
+    policies,
+    minutes,
+    out,
+    store: file,
+  } = commandLine(
+    {
+      prompts: 200,
+      tokens: 256,
+      budget: 64,
+      threads: 1,
+      policies: 'taFast(reach=12,slots=16); snapkv(window=16); keydiff',
+      store: join(tmpdir(), 'kv-transformers-needles.jsonl'),
+      minutes: 600,
+      out: undefined,
+    },
+    'a .gguf file or the folder of an ONNX export',
   ),
-  store = resolve(values.store ?? join(tmpdir(), 'kv-transformers-needles.jsonl')),
-  ways = ['full', ...values.policies.split(';').map((text) => text.trim())],
+  store = resolve(file),
+  ways = ['full', ...policies.split(';').map((text) => text.trim())],
   ends = performance.now() + 60_000 * minutes;
 
 const folder = await onnxFolder(path),
@@ -157,4 +160,4 @@ ${table([
 \`node bench/adapters/transformers-needles.mjs MODEL.gguf --prompts ${prompts} --tokens ${tokens} --budget ${budget} --policies '${ways.slice(1).join('; ')}'\`
 `;
 console.log(text);
-if (values.out) writeFileSync(values.out, text);
+if (out) writeFileSync(out, text);

@@ -15,40 +15,34 @@ import { availableParallelism, cpus, tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
 import { heldOutBook } from '@kv/tasks';
+import { commandLine } from '../lib/command-line.mjs';
 import { report } from './table.mjs';
 
 const version = '3.22.1';
 const here = (path) => fileURLToPath(new URL(path, import.meta.url));
-const {
-  values,
-  positionals: [path],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    turns: { type: 'string', default: '3' },
-    threads: { type: 'string' },
-    text: { type: 'string' },
-    peer: { type: 'string' },
-    pause: { type: 'string', default: '0' },
-    tokens: { type: 'string' },
-    budget: { type: 'string' },
-    out: { type: 'string', default: 'peers' },
-    'without-amx': { type: 'boolean', default: false },
+const { path, turns, pause, out, ...asked } = commandLine(
+  {
+    turns: 3,
+    threads: availableParallelism(),
+    text: undefined,
+    peer: undefined,
+    pause: 0,
+    tokens: undefined,
+    budget: undefined,
+    out: 'peers',
+    'without-amx': false,
   },
-});
-if (path === undefined) throw new Error('expected the path of a .gguf file');
-if (values.budget !== undefined && values.tokens === undefined) throw new Error('expected --tokens beside --budget');
-const withoutAmx = values['without-amx'];
-const model = resolve(path),
-  threads = Number(values.threads ?? availableParallelism()),
-  turns = Number(values.turns);
-const text = (values.text === undefined ? await heldOutBook() : readFileSync(values.text, 'utf8')).slice(0, 40_000);
+  'the path of a .gguf file',
+);
+if (asked.budget !== undefined && asked.tokens === undefined) throw new Error('expected --tokens beside --budget');
+const { threads, 'without-amx': withoutAmx } = asked,
+  model = resolve(path);
+const text = (asked.text === undefined ? await heldOutBook() : readFileSync(asked.text, 'utf8')).slice(0, 40_000);
 
 /** The peer's folder, with it in. */
 function peerFolder() {
-  const folder = values.peer ?? join(tmpdir(), `kv-peer-node-llama-cpp-${version}${withoutAmx ? '-without-amx' : ''}`);
+  const folder = asked.peer ?? join(tmpdir(), `kv-peer-node-llama-cpp-${version}${withoutAmx ? '-without-amx' : ''}`);
   if (!existsSync(join(folder, 'node_modules/node-llama-cpp'))) {
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
@@ -108,13 +102,13 @@ const ours = worker('ours.mjs', { model, threads, exact: false }),
   peer = worker('node-llama-cpp.mjs', { model, threads, folder: peerFolder() });
 const full = (tokens) => ({ name: `${tokens.toLocaleString('en')} tokens`, tokens });
 const within = (tokens, budget) => ({ name: `${full(tokens).name}, budget ${budget}`, tokens, budget });
-const cases = (values.tokens ?? '1024,4096')
+const cases = (asked.tokens ?? '1024,4096')
   .split(',')
   .map(Number)
   .flatMap((tokens) =>
-    values.tokens !== undefined && values.budget === undefined
+    asked.tokens !== undefined && asked.budget === undefined
       ? [full(tokens)]
-      : [full(tokens), within(tokens, Number(values.budget ?? 512))],
+      : [full(tokens), within(tokens, Number(asked.budget ?? 512))],
   );
 const ids = await ours.ask({ encode: text, count: 4096 + 1 });
 if (ids.length < 4097) throw new Error(`expected a text of 4,097 tokens, got ${ids.length}`);
@@ -145,7 +139,7 @@ const logits = {
 
 const results = cases.map(() => ({ ours: [], peer: [] }));
 for (let turn = 0; turn < turns; turn++) {
-  if (turn > 0) await sleep(1000 * Number(values.pause));
+  if (turn > 0) await sleep(1000 * pause);
   for (const [i, { tokens, budget }] of cases.entries())
     for (const [name, engine] of turn % 2 === 0
       ? [
@@ -182,9 +176,9 @@ const info = {
 const page = report(info, cases, results, logits);
 mkdirSync(here('../results'), { recursive: true });
 writeFileSync(
-  here(`../results/${values.out}.json`),
+  here(`../results/${out}.json`),
   `${JSON.stringify({ info, logits, cases: cases.map((one, i) => ({ ...one, ...results[i] })) }, null, 1)}\n`,
 );
-writeFileSync(here(`../results/${values.out}.md`), page);
+writeFileSync(here(`../results/${out}.md`), page);
 console.log(page);
 process.exit(0);

@@ -1,4 +1,3 @@
-import { withExamples } from '../help.ts';
 import { relative, resolve } from 'node:path';
 import {
   branch,
@@ -17,6 +16,7 @@ import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { tableOn } from '../columns.ts';
+import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
 import type { Stream, Terminal } from '../terminal.ts';
 

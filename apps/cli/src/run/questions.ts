@@ -21,9 +21,12 @@ interface QuestionOptions extends DecodeOptions {
 }
 
 /** Reads a document once, compacts it once, and answers every question over a copy of what is left. */
-export async function answerQuestions(model: Model, options: QuestionOptions, terminal: Terminal): Promise<void> {
+export async function answerQuestions(
+  model: Model,
+  options: QuestionOptions,
+  { stdout, signal, cwd }: Terminal,
+): Promise<void> {
   const { questions, json, saveCache } = options,
-    { stdout, signal, cwd } = terminal,
     base = await documentCache(model, options, cwd, signal);
   try {
     if (saveCache !== undefined) await saveCacheFile(base, saveCache, cwd);
