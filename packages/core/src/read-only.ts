@@ -1,5 +1,4 @@
 import type { Cell } from './atoms.ts';
-import { dims, strides } from './cpu/dense.ts';
 import type { CpuTensor } from './cpu/dense.ts';
 import { KvError } from './errors.ts';
 import type { Signal } from './signals.ts';
@@ -19,23 +18,17 @@ const onHost = (x: unknown): x is CpuTensor =>
   'stride' in x &&
   (x.data instanceof Float32Array || x.data instanceof Uint32Array);
 
-/** The bits that are compared. */
-function sample(x: CpuTensor): Uint32Array {
-  const { data, offset } = x,
-    bits = new Uint32Array(data.buffer, data.byteOffset, data.length);
-  const [rows, slots, channels] = dims(x),
-    [a, b, c] = strides(x),
-    every = Math.max(1, Math.ceil(slots / SAMPLES)),
-    each = Math.ceil(slots / every),
-    out = new Uint32Array(rows * each);
-  for (let r = 0, to = 0; r < rows; r++)
-    for (let k = 0; k < each; k++) out[to++] = bits[offset + r * a + k * every * b + ((r + k) % channels) * c];
-  return out;
-}
-function same(before: Uint32Array, now: Uint32Array): boolean {
-  if (before.length !== now.length) return false;
-  for (let i = 0; i < before.length; i++) if (before[i] !== now[i]) return false;
-  return true;
+/** A sum of the bits that are compared, in their order; one that changed always changes it. */
+function sampled({ data, shape, stride, offset }: CpuTensor): number {
+  const bits = data instanceof Uint32Array ? data : new Uint32Array(data.buffer, data.byteOffset, data.length),
+    [rows, slots = 1, channels = 1] = shape,
+    [a, b = 0, c = 0] = stride,
+    every = Math.max(1, Math.ceil(slots / SAMPLES));
+  let sum = 0;
+  for (let r = 0; r < rows; r++)
+    for (let i = 0, at = offset + r * a, k = r; i < slots; i += every, k++)
+      sum = Math.imul(sum ^ bits[at + i * b + (k % channels) * c], 0x9e3779b1);
+  return sum;
 }
 
 /** The error for a piece that wrote to what it was given: the engine's numbers may no longer be what they were. */
@@ -45,51 +38,49 @@ class Overwritten extends KvError {
 /** Whether an error says that a piece wrote to an engine's numbers. */
 export const isOverwritten = (error: unknown): error is KvError => KvError.is(error) && 'overwritten' in error;
 
-/** A cell that remembers what it gave to a piece. */
-interface Watched<C extends Cell> {
-  readonly cell: C;
-  /** @throws KvError naming the piece, if it wrote to a tensor that it was given. */
-  expectSame(name: string): void;
+/** What a piece was given. */
+interface Given {
+  readonly what: string;
+  readonly x: CpuTensor;
+  readonly sum: number;
 }
-function watched<C extends Cell>(cell: C): Watched<C> {
-  const before = new Map<CpuTensor, { readonly what: string; readonly bits: Uint32Array }>(),
-    note = (what: string, x: unknown): void => {
-      if (!onHost(x) || before.has(x)) return;
-      before.set(x, { what, bits: sample(x) });
-      note(`the lengths of ${what}`, x.lengths);
-    },
-    { budgets, scores, forced, banned, units, unitScores, kept, active } = cell.draft,
-    { layer } = cell.at;
-  for (const [what, x] of Object.entries({ budgets, scores, forced, banned, unitScores, kept, active })) note(what, x);
-  note('units', units?.of);
+function note(given: Given[], what: string, x: unknown): void {
+  if (!onHost(x)) return;
+  for (const before of given) if (before.x === x) return;
+  given.push({ what, x, sum: sampled(x) });
+  if (x.lengths) note(given, `the lengths of ${what}`, x.lengths);
+}
+/** A cell that notes down what it gives to a piece. */
+function noting<C extends Cell>(cell: C, given: Given[]): C {
+  const { draft } = cell;
+  for (const what of IN_DRAFT) note(given, what, draft[what]);
+  note(given, 'units', draft.units?.of);
   return {
-    cell: {
-      ...cell,
-      read: <V>(signal: Signal<string, V>): V => {
-        const value = cell.read(signal);
-        note(signal.as, value);
-        return value;
-      },
-    },
-    expectSame: (name) => {
-      for (const [x, { what, bits }] of before)
-        if (!onHost(x) || !same(bits, sample(x)))
-          throw new Overwritten(
-            `${name}, layer ${layer}`,
-            `expected ${what} left as they are, got others in their place`,
-          );
+    ...cell,
+    read: <V>(signal: Signal<string, V>): V => {
+      const value = cell.read(signal);
+      note(given, signal.as, value);
+      return value;
     },
   };
 }
+const IN_DRAFT = ['budgets', 'scores', 'forced', 'banned', 'unitScores', 'kept', 'active'] as const;
+
 /** Runs a piece over cells. @throws KvError naming the piece, if it wrote to a tensor that it was given. */
 export function readOnly<C extends Cell, T>(name: string, cells: readonly C[], run: (cells: readonly C[]) => T): T {
-  const all = cells.map((cell) => watched(cell));
+  const given: Given[][] = cells.map(() => []);
   const expectSame = (): void => {
-    for (const one of all) one.expectSame(name);
+    for (const [i, all] of given.entries())
+      for (const { what, x, sum } of all)
+        if (sampled(x) !== sum)
+          throw new Overwritten(
+            `${name}, layer ${cells[i].at.layer}`,
+            `expected ${what} left as they are, got others in their place`,
+          );
   };
   let made: T;
   try {
-    made = run(all.map(({ cell }) => cell));
+    made = run(cells.map((cell, i) => noting(cell, given[i])));
   } catch (error) {
     if (!isOverwritten(error)) expectSame(); // what a piece inside this one wrote is named already
     throw error;
