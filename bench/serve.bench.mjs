@@ -11,6 +11,7 @@
  * FOLDER is where peers/llama-cpp.mjs installed node-llama-cpp.
  */
 import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
@@ -114,12 +115,11 @@ function peerIn(folder) {
       }),
     ]);
   return {
-    speed: (count, length, seed) =>
-      new Promise((resolve, reject) => {
-        child.once('error', reject);
-        child.once('message', resolve);
-        child.send({ prompts: Array.from({ length: count }, (_, n) => promptOf(length, n, seed)), tokens });
-      }),
+    speed: async (count, length, seed) => {
+      child.send({ prompts: Array.from({ length: count }, (_, n) => promptOf(length, n, seed)), tokens });
+      const [speed] = await once(child, 'message');
+      return speed;
+    },
     end: () => child.kill(),
   };
 }
