@@ -109,7 +109,7 @@ export class Scheduler {
     });
     const room = queue + (this.#waiting.length === 0 ? jobs.length : 0);
     if (this.#waiting.length + jobs.length > room)
-      throw new Refusal(`${this.#waiting.length} prompts wait already: try again later`, {
+      throw new Refusal(`the queue is full, with ${this.#waiting.length} waiting: try again later`, {
         status: 429,
         code: 'queue_full',
         retryAfter: this.#retryAfter(),
