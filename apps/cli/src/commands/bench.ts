@@ -115,7 +115,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
             new Set(measured.map(({ engine }) => engine)),
           );
     if (done) measured.push({ ...done, name });
-    else skipped.push({ name, why: 'is an engine above here' });
+    else skipped.push({ name, why: 'the same as an engine above' });
   }
   const machine = {
     model: basename(model),
@@ -245,5 +245,5 @@ function sheet(
       ...skipped.map(({ name, why }) => `${name} left out: ${why}`),
     ].join('\n'),
   ];
-  return `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns, one engine after the other, which uses memory again that the one before gave back\n\n${tables.join('\n\n')}\n`;
+  return `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns; engines run one after the other, and a later one may reuse memory that an earlier one freed\n\n${tables.join('\n\n')}\n`;
 }
