@@ -59,6 +59,9 @@ interface RunOptions {
   readonly constants?: string;
 }
 
+/** What a prompt comes from. */
+const PROMPT = '--prompt, --prompt-file, --prompt-ids, --document and --load-cache';
+
 /** `kv run`: an answer over a cache kept at a budget, or several over one document's. */
 export const runCommand = (terminal: Terminal): Command =>
   withExamples(
@@ -155,7 +158,10 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
   const over = documentGiven(options),
     read = over
       ? undefined
-      : promptReader({ ...options, evictsInBlocks: block !== undefined && options.budget !== undefined }, cwd);
+      : promptReader(
+          { ...options, from: PROMPT, evictsInBlocks: block !== undefined && options.budget !== undefined },
+          cwd,
+        );
   checkCacheFile(saveCache, cwd);
   checkPolicyNamed(command);
   const named = await resolvePolicy(options.policy, { cwd }),
@@ -262,10 +268,7 @@ function documentGiven({
   if (!over) return false;
   if (chat) throw new KvError('--chat', 'expected a prompt, got a document');
   if ([document, loadCache, prompt, promptFile, promptIds].filter((given) => given !== undefined).length > 1)
-    throw new KvError(
-      'prompt',
-      'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache',
-    );
+    throw new KvError('prompt', `expected exactly one of ${PROMPT}`);
   if (!question && saveCache === undefined)
     throw new KvError('--question', 'expected at least one question, or --save-cache, got neither');
   if (logits !== undefined) throw new KvError('--logits', 'expected a prompt, got a document');

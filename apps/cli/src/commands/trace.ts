@@ -62,7 +62,7 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
   if (out === undefined && why.length === 0)
     throw new KvError('--out', 'expected a file to write, or --why with a token to explain, got neither');
   if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
-  const read = promptReader({ ...flags, evictsInBlocks: block !== undefined }, cwd),
+  const read = promptReader({ ...flags, from: '--prompt and --prompt-file', evictsInBlocks: block !== undefined }, cwd),
     recorded = recorder(await resolvePolicy(flags.policy, { cwd })),
     { evicts, sizes, label } = compile(recorded.policy);
   if (!evicts) throw new KvError('--policy', `expected a policy that evicts, got '${label}'`);

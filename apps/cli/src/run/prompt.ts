@@ -11,18 +11,17 @@ interface PromptOptions {
   readonly chat?: true | undefined;
   /** The prompt may be longer than the model's context. */
   readonly evictsInBlocks: boolean;
+  /** What the command takes a prompt from, as errors name it. */
+  readonly from: string;
 }
 
 /** Reads the prompt now, and encodes it once there is a model. */
 export function promptReader(
-  { prompt, promptFile, promptIds, chat, evictsInBlocks }: PromptOptions,
+  { prompt, promptFile, promptIds, chat, evictsInBlocks, from }: PromptOptions,
   cwd: string,
 ): (model: Model) => readonly number[] {
   if ([prompt, promptFile, promptIds].filter((given) => given !== undefined).length !== 1)
-    throw new KvError(
-      'prompt',
-      'expected exactly one of --prompt, --prompt-file, --prompt-ids, --document and --load-cache',
-    );
+    throw new KvError('prompt', `expected exactly one of ${from}`);
   if (chat && promptIds !== undefined) throw new KvError('--chat', 'expected a prompt of text, got --prompt-ids');
   const text = prompt ?? readText((promptFile ?? promptIds)!, cwd); // one of the three, see above
   const given = promptIds === undefined ? undefined : parseIds(text, promptIds);
