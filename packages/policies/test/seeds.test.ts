@@ -170,6 +170,25 @@ test('seed 003, variant_b: a score plus lambda times the cosine of a value to th
   );
 });
 
+test('kvpress: FINCH in chunks keeps the best of each, and the question where it stands', () => {
+  const policy = parsePolicy('finch(question=4) ∘ chunks(size=8,shared=false) ∘ quota ∘ rerotate');
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.integer({ min: 0, max: 999 }), { minLength: 24, maxLength: 24 }), (a) => {
+      const { kept } = apply(policy, { attention: [a], budget: 12 });
+      // int(8 / 2) of each chunk; the question's scores are padded with the largest, so that it comes first in its own
+      const padded = a.map((x, i) => (i < 20 ? x : 1000 + i));
+      const want = [0, 8, 16].flatMap((from) =>
+        [...Array(8).keys()]
+          .map((i) => from + i)
+          .sort((x, y) => padded[y] - padded[x])
+          .slice(0, 4)
+          .sort((x, y) => x - y),
+      );
+      expect(kept).toEqual([want]);
+    }),
+  );
+});
+
 test('kvpress: Compactor blends by the share that goes unless a weight is given', () => {
   const layer = layerOf(80, 20);
   expect(keptOn(compactor({ blending: 1 - 20 / 80 }), layer)).toEqual(keptOn(compactor(), layer));
