@@ -1,7 +1,8 @@
 /**
  * `node tools/calibrate.mjs MODEL [TEXT] [TOKENS] [FOLDER]`: statistics of a model's queries over a plain text (4,096
  * tokens of Tom Sawyer), beside the model or in a folder of their own: `pre-rope.safetensors` for TriAttention,
- * `query-statistics.safetensors` for expectedAttentionStats, `q-filters.safetensors` for Q-Filters.
+ * `query-statistics.safetensors` for expectedAttentionStats, `q-filters.safetensors` for Q-Filters, and unless one
+ * lies there `full_attention_heads.tsv` for DuoAttention.
  */
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';

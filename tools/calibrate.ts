@@ -1,4 +1,5 @@
-import { readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { HEAD_SCORES_FILE, headScores, headScoresFile } from '@kv/allocators-given';
 import { loadModel } from '@kv/models';
 import { watchLayers } from '@kv/models/engine';
 import { QUERY_STATISTICS_FILE, queryMoments, queryStatisticsFile } from '@kv/scorers-expected-attention';
@@ -18,15 +19,44 @@ const all = Array.from({ length: layers }, () => ({
   sizes: calibration(queryHeads, headDim),
   moments: queryMoments(queryHeads, headDim),
   directions: queryDirections(queryHeads, kvHeads, headDim),
+  means: { queries: queryMoments(queryHeads, headDim, 0), keys: queryMoments(kvHeads, headDim, 0) },
+  angles: [] as { readonly cos: Float32Array; readonly sin: Float32Array; readonly half: number }[],
 }));
+/** Positions that head scores are about, as kvpress has it. */
+const FAR = 500;
 await watchLayers(model, ids, {
   queries: (layer, q, { rotary, cos, sin }) => {
-    const { sizes, moments, directions } = all[layer],
+    const { sizes, moments, directions, means, angles } = all[layer],
       turned = { q, cos, sin, half: rotary / 2 };
+    angles.push({ cos, sin, half: rotary / 2 });
+    means.queries.add(turned);
     sizes.add(turned);
     moments.add(turned);
     directions.add(q);
   },
+  // right after the queries of the same tokens
+  keys: (layer, k) => all[layer].means.keys.add({ q: k, ...all[layer].angles.at(-1)! }),
+});
+/** The first n rows of parts in order. */
+const rows = (parts: readonly Float32Array[], length: number): Float32Array =>
+  Float32Array.from(parts.flatMap((part) => [...part]).slice(0, length));
+const heads = all.map(({ means, angles }) => {
+  const [{ half }] = angles,
+    length = FAR * half;
+  return headScores({
+    queries: means.queries.take().mean,
+    keys: means.keys.take().mean,
+    headDim,
+    cos: rows(
+      angles.map(({ cos }) => cos),
+      length,
+    ),
+    sin: rows(
+      angles.map(({ sin }) => sin),
+      length,
+    ),
+    half,
+  });
 });
 const said = { tokens: String(ids.length), fingerprint: model.fingerprint },
   beside = folder === undefined && /\.gguf$/i.test(name) ? `${name}.` : `${(folder ?? name).replace(/\/+$/, '')}/`;
@@ -49,7 +79,12 @@ for (const [file, bytes] of [
       said,
     ),
   ],
+  [HEAD_SCORES_FILE, headScoresFile(heads)],
 ] as const) {
+  if (file === HEAD_SCORES_FILE && existsSync(`${beside}${file}`)) {
+    console.log(`${beside}${file}: left as it is, since trained scores may lie there`);
+    continue;
+  }
   writeFileSync(`${beside}${file}`, bytes);
   console.log(`${beside}${file}: ${bytes.length} bytes, queries of ${ids.length} tokens in ${layers} layers`);
 }

@@ -99,6 +99,8 @@ export interface Plan {
   readonly budgets: readonly (readonly number[])[];
   /** Slots present, `[L][G]`. */
   readonly lengths: readonly (readonly number[])[];
+  /** Slots a head that were asked for, before a share of the tokens was rounded down to whole ones. */
+  readonly asked?: number;
   /** Slots that the policy's own pieces force in every head. */
   readonly floor: number;
   /** Notes for the report, such as a fallback or a rounding. */

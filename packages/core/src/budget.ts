@@ -5,7 +5,10 @@ import { shown } from './option.ts';
 export type Budget = number | `${number}%`;
 
 /** Slots that a budget means for n tokens. @throws KvError for what is neither a whole number nor a share. */
-export function slotsOf(budget: Budget, n: number): number {
+export const slotsOf = (budget: Budget, n: number): number => Math.max(1, Math.floor(exactSlotsOf(budget, n)));
+
+/** The same before a share is rounded down. @throws KvError for what is neither a whole number nor a share. */
+export function exactSlotsOf(budget: Budget, n: number): number {
   if (typeof budget === 'number') {
     if (Number.isInteger(budget) && budget >= 1) return budget;
     throw new KvError(
@@ -19,5 +22,5 @@ export function slotsOf(budget: Budget, n: number): number {
       'budget',
       `must be a whole number of slots, or a share above 0% and up to 100%, got ${shown(budget)}`,
     );
-  return Math.max(1, Math.floor((n * share) / 100));
+  return (n * share) / 100;
 }

@@ -369,7 +369,7 @@ const PLANNED: readonly Phase[] = ['start', ...LATER];
 /** An allocator that needs no scores: budgets of all layers and heads to budgets, whole numbers on the host. */
 export const allocator = <const N extends string, O extends Options = {}>(
   name: N,
-  declared: About<O>,
+  declared: About<O> & Pick<Declared<O, readonly AnySignal[], unknown, unknown>, 'approximate'>,
   plan: (plan: Plan, options: Settled<O>) => Plan,
 ): Factory<O, Piece<'start' | Scored | 'units', 'same', N>> =>
   factory(name, declared, { kind: 'allocator', from: PLANNED, to: 'same' }, (o, label) => {
@@ -381,6 +381,7 @@ export const allocator = <const N extends string, O extends Options = {}>(
       needs: [],
       reach: 'layer',
       whole: false,
+      ...(declared.approximate && { approximate: true }),
       floor: () => 0,
       plan: (p) => plan(p, o),
       run: (cells) => cells.map((c) => c.draft),

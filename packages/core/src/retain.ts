@@ -1,5 +1,5 @@
 import type { At, Draft } from './atoms.ts';
-import { slotsOf } from './budget.ts';
+import { exactSlotsOf, slotsOf } from './budget.ts';
 import type { Budget } from './budget.ts';
 import { cpu } from './cpu/cpu.ts';
 import { KvError } from './errors.ts';
@@ -250,7 +250,7 @@ export async function retain(
   const alike = heads === 'alike';
   const asked = slotsOf(budget, seen(cache));
   const host = hostOf(cache, backend, compiled.label, compiled.needs, asked, alike);
-  const plan = planBudgets(compiled, asked, host.lengths);
+  const plan = planBudgets(compiled, asked, host.lengths, exactSlotsOf(budget, seen(cache)));
   const layers = host.layers.map(
     (layer, l): EventLayer => ({ ...layer, budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l] }),
   );

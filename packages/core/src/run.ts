@@ -100,14 +100,21 @@ function floorOf(step: Step, slots: number, budget: number): number {
  * @remarks Where an allocator that reads scores will share them out again, what a head is too short for goes to others,
  * of its layer or of the model as that allocator reaches: no slot of the total is lost because earlier events left
  * heads unequal.
+ * @param asked what `budget` was before a share was rounded down
  */
-export function planBudgets(policy: Compiled, budget: number, lengths: readonly (readonly number[])[]): Plan {
+export function planBudgets(
+  policy: Compiled,
+  budget: number,
+  lengths: readonly (readonly number[])[],
+  asked: number = budget,
+): Plan {
   if (!Number.isInteger(budget) || budget < 0)
     throw new KvError('budget', `must be a whole number of slots per layer and KV head, at least 0, got ${budget}`);
   const most = Math.max(0, ...lengths.flat());
   let plan: Plan = {
     budgets: lengths.map((heads) => heads.map(() => budget)),
     lengths,
+    asked,
     floor: policy.floor(most, budget),
     notes: [],
   };

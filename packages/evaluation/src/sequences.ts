@@ -39,6 +39,15 @@ export const slotsNow = (sequence: Sequence): number =>
 /** Positions that are kept: `[layer][kvHead][slot]`. */
 export type Kept = readonly (readonly (readonly number[])[])[];
 
+/** Share of these positions that are kept, over all pairs of layer and KV head. */
+export const keptTokens = (kept: Kept, positions: readonly number[]): number =>
+  mean(
+    kept.flat().flatMap((row) => {
+      const there = new Set(row);
+      return positions.map((position) => Number(there.has(position)));
+    }),
+  );
+
 /** Share of the pairs of layer and KV head that hold every one of these positions. */
 export function retained(kept: Kept, positions: readonly number[]): number {
   const rows = kept.flat().map((row) => new Set(row));

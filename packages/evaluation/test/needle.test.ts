@@ -16,7 +16,7 @@ import type { NeedleBench } from '../src/needle/run-job.ts';
 import { jobsOf, waysOf } from '../src/needle/settings.ts';
 import type { Keeps, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
 import { summarise } from '../src/needle/summary.ts';
-import { greedy, retained } from '../src/sequences.ts';
+import { greedy, keptTokens, retained } from '../src/sequences.ts';
 import { folder } from './folder.ts';
 
 const settings: NeedleSettings = {
@@ -131,19 +131,17 @@ describe('an experiment', () => {
       ways.map(() => 0),
     );
   });
-  it('counts a row as holding the value only if it holds all of it', () =>
-    expect(
-      retained(
-        [
-          [
-            [1, 2, 3],
-            [2, 3],
-          ],
-          [[0, 1, 2, 3, 4], []],
-        ],
-        [1, 2],
-      ),
-    ).toBe(0.5));
+  it('counts a row as holding the value only if it holds all of it, and its tokens one by one', () => {
+    const kept = [
+      [
+        [1, 2, 3],
+        [2, 3],
+      ],
+      [[0, 1, 2, 3, 4], []],
+    ];
+    expect(retained(kept, [1, 2])).toBe(0.5);
+    expect(keptTokens(kept, [1, 2])).toBe(5 / 8);
+  });
 });
 
 describe('the store', () => {

@@ -5,11 +5,14 @@ import { describe, expect, it } from 'vitest';
 import { digest } from '../src/jobs/store.ts';
 import { jobsOf, known, specOf } from '../src/papers/jobs.ts';
 import type { PaperResult } from '../src/papers/jobs.ts';
+import { ENOUGH, powerOf, powerOfRow } from '../src/papers/power.ts';
+import { promptFor } from '../src/papers/prompts.ts';
 import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
 import type { PlanName } from '../src/papers/plans.ts';
 import { armKey, isPlanned, metrics, paperNames } from '../src/papers/types.ts';
 import type { Metric, Plan, Task } from '../src/papers/types.ts';
 import { policyOf } from '../src/policies.ts';
+import { random } from '@kv/tasks';
 import { repository, sharedText } from './shared.ts';
 
 const first = planOf('1');
@@ -25,13 +28,14 @@ const column = (i: number): readonly string[] =>
     .filter((cell) => !/^-+$/.test(cell));
 const study = (name: string): string => readFileSync(join(repository, 'studies/papers', name), 'utf8');
 const GIVES: Readonly<Record<Task['kind'], readonly Metric[]>> = {
-  needle: ['hit', 'retained'],
-  association: ['hit', 'retained'],
-  credential: ['hit', 'retained'],
+  needle: ['hit', 'retained', 'keptTokens'],
+  association: ['hit', 'retained', 'keptTokens'],
+  credential: ['hit', 'retained', 'keptTokens'],
+  generated: ['hit', 'retained', 'keptTokens'],
   continuation: ['nll', 'retrievals', 'keyBytes', 'hiddenMass', 'overlap'],
   prompt: ['nll'],
   ranks: ['spearman', 'spearmanLeast'],
-  costs: ['eventShare', 'stepTime', 'peakBytes'],
+  costs: ['eventShare', 'stepTime', 'turnTime', 'peakBytes'],
 };
 
 describe('the first plan', () => {
@@ -45,7 +49,9 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
   it('asks claims of papers.md, with their promises; that of a checkpoint all of them', () => {
     const claims = column(1),
       promises = column(3);
-    for (const { id, claim, promise } of rows) expect(promise, id).toBe(promises[claims.indexOf(claim)]);
+    for (const { id, claim, promise, table } of rows)
+      if (table === undefined) expect(promise, id).toBe(promises[claims.indexOf(claim)]);
+      else expect(claims, id).not.toContain(claim);
     if (on === 'real') expect([...new Set(rows.map(({ claim }) => claim))]).toEqual(claims);
   });
   it('is valid: known papers, unique ids, an excuse or contrasts with room for a verdict', () => {
@@ -82,11 +88,17 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
     for (const { id, contrasts } of rows.filter(isPlanned))
       for (const { a, b } of contrasts) if (b && b.policy !== 'full') expect(a.budget, id).toEqual(b.budget);
   });
+  it('finds a difference as large as the paper printed with a chance of 80 %, where it printed shares', () => {
+    for (const row of rows.filter(isPlanned))
+      for (const kind of ['embedded', 'real'] as const)
+        expect(powerOfRow(row, kind) ?? 1, `${row.id}, ${kind}`).toBeGreaterThanOrEqual(ENOUGH);
+  });
   it('is what it was when its results were made: its digest stands in it and in them', () => {
     const results = {
       1: ['results-embedded.json'],
       2: ['results-embedded-2.json'],
       3: ['results-SmolLM2-135M-Instruct.Q4_1.json'],
+      4: [],
     };
     const digests = [planText(name), ...results[name].map(study)].map((text) => {
       const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
@@ -96,16 +108,42 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
   });
 });
 
+describe('power', () => {
+  it('is the share of studies whose interval lies above the threshold, arms erring independently', () => {
+    const draw = random('power'),
+      studies = 4000,
+      z = { 1: 1.95996, 4: 2.49771 };
+    for (const [a, b, threshold, n, contrasts] of [
+      [0.7, 0.5, 0, 60, 1],
+      [0.9, 0.4, 0.3, 80, 4],
+      [0.35, 0.05, 0, 24, 1],
+    ] as const) {
+      let found = 0;
+      for (let s = 0; s < studies; s++) {
+        let gain = 0;
+        for (let i = 0; i < n; i++) gain += Number(draw.next() < a) - Number(draw.next() < b);
+        const error = Math.sqrt((a * (1 - a) + b * (1 - b)) / n);
+        if (gain / n - z[contrasts] * error > threshold) found++;
+      }
+      const power = powerOf({ printed: [a, b], threshold }, n, contrasts);
+      expect(Math.abs((power ?? NaN) - found / studies), `${a} against ${b}`).toBeLessThan(0.06);
+    }
+    expect(powerOf({ printed: [1, 0], threshold: 0.5 }, 2, 4)).toBe(1);
+    expect(powerOf({ printed: [1, 1], threshold: 0 }, 200, 1)).toBe(0);
+    expect(powerOf({ threshold: 0 }, 200, 1)).toBeUndefined();
+  });
+});
+
 describe('plans', () => {
   it("have seeds of their own, so that no prompt of one is another's", () =>
     expect(new Set(plans.map(([, { seed }]) => seed)).size).toBe(plans.length));
   it('are for one kind of model, or both', () => {
     expect([planFor('1', 'embedded'), planFor('1', 'real')]).toEqual([first, first]);
     expect(() => planFor('2', 'real')).toThrow(
-      'plan: expected 1 or 3 for a checkpoint, got 2, whose rows are for the embedded model',
+      'plan: expected 1 or 3 or 4 for a checkpoint, got 2, whose rows are for the embedded model',
     );
     expect(() => planFor('3', 'embedded')).toThrow(
-      'plan: expected 1 or 2 for the embedded model, got 3, whose rows are for a checkpoint',
+      'plan: expected 1 or 2 or 4 for the embedded model, got 3, whose rows are for a checkpoint',
     );
   });
 });
@@ -159,5 +197,41 @@ describe('jobs', () => {
         ),
       ),
     ).toEqual([]);
+  });
+});
+
+describe('prompts of tasks of kv eval', () => {
+  const source = {
+    encode: (text: string) => ({
+      ids: Array.from(text, (c) => c.codePointAt(0) ?? 0),
+      offsets: Array.from(text, (_, i): [number, number] => [i, i + 1]),
+      text,
+    }),
+    sentences: ['The rain had stopped by noon.', 'Nobody came to the door.', 'A cart went by.'],
+    embedded: true,
+  };
+  it('hide their answers where the value tokens say, and grade as kv eval does', () => {
+    for (const task of ['formats', 'confusers_10', 'anchors', 'tool_12'] as const)
+      for (const trial of [0, 1, 6]) {
+        const { documentIds, valueTokens, questions } = promptFor(
+          { kind: 'generated', tokens: 900, task },
+          source as never,
+          'seed',
+          trial,
+        );
+        const value = String.fromCodePoint(...valueTokens.map((at) => documentIds[at]));
+        expect(value, task).toMatch(/^[A-Z0-9]{8,12}$/);
+        expect(String.fromCodePoint(...documentIds).split(value)).toHaveLength(2);
+        expect([questions[0].right(value), questions[0].right(value.slice(1))]).toEqual([true, false]);
+        expect(documentIds.length + questions[0].ids.length).toBeLessThanOrEqual(900);
+      }
+  });
+  it('needles of one depth stand there in every prompt', () => {
+    const places = [0, 1, 2].map((trial) => {
+      const task = { kind: 'needle', tokens: 600, mode: 'agnostic', form: 'code', depth: 1 } as const,
+        { documentIds, valueTokens } = promptFor(task, source as never, `seed/${trial}`, trial);
+      return valueTokens[0] / documentIds.length;
+    });
+    for (const place of places) expect(place).toBeGreaterThan(0.95);
   });
 });

@@ -105,6 +105,18 @@ export function windowMean(columns: Float32Array, w: number, of?: 'max' | Window
   return columns;
 }
 
+/** The causal softmax row of every query, `[H, m, n]` f32, n the longest head's slots; 0 beyond what a query sees. */
+export function attentionWeights(options: Omit<AttendOptions, 'stats'>): Float32Array {
+  const { q, queryPositions, cache, counters } = options;
+  if (counters !== undefined) counters.statistics++;
+  const m = queryPositions.length,
+    heads = headCount(q, m, cache, 'attentionWeights'),
+    stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0),
+    weights = new Float32Array(heads * m * stride);
+  rows(options, q, heads, { weights: { stride, rows: weights } });
+  return weights;
+}
+
 /** The softmax row of the last of the w queries alone, `[H, n]` f32. */
 export function lastAttention(options: WindowOptions): Float32Array {
   const { queries, queryPositions, cache } = options;
@@ -120,13 +132,15 @@ interface Wanted {
   /** `[m, H * d]` */
   readonly out?: Float32Array;
   readonly stats?: AttentionStats;
+  /** `[H, m, stride]`: = the weights of each query. */
+  readonly weights?: { readonly stride: number; readonly rows: Float32Array };
 }
 
 function rows(
   { cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common,
   q: Float32Array,
   heads: number,
-  { out, stats }: Wanted,
+  { out, stats, weights }: Wanted,
 ): void {
   const { headDim: d, capacity } = cache;
   const m = queryPositions.length;
@@ -160,6 +174,7 @@ function rows(
             const at = scores.at + r * scores.stride,
               visible = counting ? countVisible(scores.data, at, seen[b + r]) : 0;
             engine.softmax(r, seen[b + r], end);
+            weights?.rows.set(scores.data.subarray(at, at + seen[b + r]), (h * m + b + r) * weights.stride);
             for (const { of, sums } of asking) weighs[of](scores.data, at, seen[b + r], visible, sums);
           }
           if (stats !== undefined) engine.addColumns(count, end, maxima);

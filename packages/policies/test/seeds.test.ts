@@ -139,6 +139,56 @@ test('seed 002, table 10: with uniform weights trunks go by centrality alone', (
   expect(keptOn(crystalcache(), layer)).not.toEqual(keptOn(uniform, layer));
 });
 
+test('seed 003, variant_b: a score plus lambda times the cosine of a value to the mean direction of values', () => {
+  const cases = fc.array(fc.tuple(fc.integer({ min: -8, max: 8 }), fc.integer({ min: 1, max: 8 })), {
+    minLength: 2,
+    maxLength: 12,
+  });
+  fc.assert(
+    fc.property(cases, fc.integer({ min: 0, max: 8 }), (vectors, eighths) => {
+      const lambda = eighths / 8,
+        units = vectors.map((v) => v.map((x) => x / Math.hypot(...v))),
+        mean = [0, 1].map((c) => units.reduce((sum, unit) => sum + unit[c], 0)),
+        prior = parsePolicy(`weighted(1*recency,-${lambda}*keydiff(of=values)) ∘ topK`);
+      const { scores } = apply(prior, {
+        tokens: layerOf(vectors.length, 1).tokens,
+        keys: { data: new Float32Array(2 * vectors.length).fill(1), shape: [1, vectors.length, 2] },
+        values: { data: Float32Array.from(vectors.flat()), shape: [1, vectors.length, 2] },
+        budget: 1,
+      });
+      const { scores: plain } = apply(parsePolicy('recency ∘ topK'), {
+        tokens: layerOf(vectors.length, 1).tokens,
+        budget: 1,
+      });
+      units.forEach((unit, i) =>
+        expect(scores!.data[i]).toBeCloseTo(
+          plain!.data[i] + (lambda * (unit[0] * mean[0] + unit[1] * mean[1])) / Math.hypot(...mean),
+          4,
+        ),
+      );
+    }),
+  );
+});
+
+test('kvpress: FINCH in chunks keeps the best of each, and the question where it stands', () => {
+  const policy = parsePolicy('finch(question=4) ∘ chunks(size=8,shared=false) ∘ quota ∘ rerotate');
+  fc.assert(
+    fc.property(fc.uniqueArray(fc.integer({ min: 0, max: 999 }), { minLength: 24, maxLength: 24 }), (a) => {
+      const { kept } = apply(policy, { attention: [a], budget: 12 });
+      // int(8 / 2) of each chunk; the question's scores are padded with the largest, so that it comes first in its own
+      const padded = a.map((x, i) => (i < 20 ? x : 1000 + i));
+      const want = [0, 8, 16].flatMap((from) =>
+        [...Array(8).keys()]
+          .map((i) => from + i)
+          .sort((x, y) => padded[y] - padded[x])
+          .slice(0, 4)
+          .sort((x, y) => x - y),
+      );
+      expect(kept).toEqual([want]);
+    }),
+  );
+});
+
 test('kvpress: Compactor blends by the share that goes unless a weight is given', () => {
   const layer = layerOf(80, 20);
   expect(keptOn(compactor({ blending: 1 - 20 / 80 }), layer)).toEqual(keptOn(compactor(), layer));

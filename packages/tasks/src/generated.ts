@@ -50,7 +50,14 @@ export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' 
  * @throws RangeError for a length in which the task has no room
  */
 export const generated = (task: GeneratedTask, { problems, seed, ...material }: GeneratedOptions): readonly Problem[] =>
-  Array.from({ length: problems }, (_, trial) => ({
-    id: `${task}/${seed}/${trial}`,
-    ...generators[task]({ ...material, trial, draw: random(`${task}/${seed}/${trial}`) }),
-  }));
+  Array.from({ length: problems }, (_, trial) => generatedProblem(task, trial, { ...material, seed }));
+
+/** One of them. */
+export const generatedProblem = (
+  task: GeneratedTask,
+  trial: number,
+  { seed, ...material }: Omit<GeneratedOptions, 'problems'>,
+): Problem => ({
+  id: `${task}/${seed}/${trial}`,
+  ...generators[task]({ ...material, trial, draw: random(`${task}/${seed}/${trial}`) }),
+});

@@ -23,6 +23,6 @@ export { grade, graderNames, postprocess } from './graders.ts';
 export type { Grade, GraderName } from './graders.ts';
 export { interpolate } from './interpolate.ts';
 export type { Problem } from './problem.ts';
-export { generated, generatedTasks } from './generated.ts';
+export { generated, generatedProblem, generatedTasks } from './generated.ts';
 export type { GeneratedOptions, GeneratedTask } from './generated.ts';
 export { TOPICS } from './topics.ts';

@@ -46,7 +46,7 @@ export const papersCommand = (terminal: Terminal): Command => {
       .option('--model <name>', MODEL_HELP, 'embedded')
       .option(
         '--plan <name>',
-        '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint) (default: 1 on the embedded model, else 3)',
+        '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either) (default: 1 on the embedded model, else 3)',
         oneOf('--plan', planNames),
       )
       .option(...engineOption('exact'))

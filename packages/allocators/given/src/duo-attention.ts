@@ -26,7 +26,7 @@ const headScores = sidecar({
   piece: 'duoAttention',
   file: HEAD_SCORES_FILE,
   of: 'head scores',
-  make: 'the file of that name from the DuoAttention repository, or scores=...',
+  make: 'the file of that name from the DuoAttention repository, node tools/calibrate.mjs MODEL, or scores=...',
   read: (file): readonly Heads[] => {
     const lines = new TextDecoder()
       .decode(file)
@@ -46,7 +46,7 @@ const headScores = sidecar({
  * @remarks Xiao et al. 2024, arXiv:2410.10819. The lowest round(share · heads) scores of the whole model stream; over
  * `streaming(sinks)` they keep sinks and recents, over another scorer its best. Of equal scores those of the first layer
  * and head. Replaces the budgets that were asked for, if any were; forced slots count. Without `scores` it reads the
- * file that DuoAttention publishes, beside the model.
+ * file that DuoAttention publishes, or one of `headScores`, beside the model.
  * @throws KvError at an event if the scores are of other layers or heads than the model's.
  */
 export const duoAttention = scoreAllocator(

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { apply, compose, KvError, scorer, shaper } from '@kv/core';
 import type { Piece, ProviderEngine, Signal } from '@kv/core';
 import { each, scoreAllocatorLaws } from '@kv/laws';
-import { BUDGET_CURVE_FILE, duoAttention, HEAD_SCORES_FILE, lukv } from '../src/index.ts';
+import { BUDGET_CURVE_FILE, duoAttention, HEAD_SCORES_FILE, headScoresFile, lukv } from '../src/index.ts';
 import { curve, streaming } from './given.oracle.ts';
 
 /** An .npy file of f32 or f64. */
@@ -57,7 +57,7 @@ describe('duoAttention', () => {
         fc.integer({ min: 1, max: 12 }),
         async (scores, share, slots) => {
           const want = streaming(scores, share, slots, 9),
-            file = new TextEncoder().encode(`${scores.map((row) => row.join('\t')).join('\n')}\n`),
+            file = headScoresFile(scores),
             options = { share, slots };
           for (const [l, row] of want.entries()) {
             const at = { kvHeads: row.length, queryHeads: row.length, layer: l, layers: scores.length, slots: 9 };

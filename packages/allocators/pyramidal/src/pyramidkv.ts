@@ -5,19 +5,23 @@ import { beta, line } from './line.ts';
  * PyramidKV's budgets as kvpress computes them: the line includes the window, each layer is rounded (half to even) by
  * itself, and where it would leave n >= top >= bottom >= window (or >= what else is forced) the budgets are uniform.
  *
- * @remarks The sum may miss the total by the rounding. The report says when the rule fell back.
+ * @remarks A share of the tokens is rounded in the layers and not before, as kvpress does: the sum may miss the total by
+ * half a slot a layer. The report says when the rule fell back.
  */
 export const pyramidkv = allocator(
   'pyramidkv',
   {
     source: "Cai et al. 2024, arXiv:2406.02069, kvpress's rule",
     says: "PyramidKV's line as kvpress rounds it.",
+    approximate: true,
     options: { window: whole(64, 'slots', "The scorer's observation window, for the rule's last check only."), beta },
   },
   (plan, { window, beta: steepness }) => {
     const layers = plan.budgets.length;
     const flat = plan.budgets.flat();
-    const mean = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length);
+    const whole = flat.reduce((a, b) => a + b, 0) / Math.max(1, flat.length);
+    const { asked = whole } = plan;
+    const mean = flat.every((b) => b === Math.floor(asked)) ? asked : whole; // nothing shared it out before
     const slots = Math.min(...plan.lengths.flat());
     const caps = layers < 2 ? [] : line(mean, slots - window, steepness, layers);
     const top = caps[0] ?? -1;
@@ -26,6 +30,7 @@ export const pyramidkv = allocator(
     if (!(slots >= top && top >= bottom && bottom >= least))
       return {
         ...plan,
+        budgets: mean === asked ? plan.budgets.map((heads) => heads.map(() => halfToEven(mean))) : plan.budgets,
         notes: [
           ...plan.notes,
           `pyramidkv: uniform budgets, the line from ${top} to ${bottom} leaves ${slots} >= top >= bottom >= ${least}`,

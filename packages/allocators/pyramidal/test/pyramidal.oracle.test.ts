@@ -156,6 +156,22 @@ describe('pyramidkv', () => {
     );
   });
 
+  test("is kvpress' rule for a share of the tokens, which is rounded in the layers and not before", () => {
+    fc.assert(
+      fc.property(cases, fc.integer({ min: 1, max: 99 }), ({ window, slots, layers, beta }, percent) => {
+        const asked = (slots * percent) / 100,
+          policy = compile(compose(forcing(window), pyramidkv({ window, beta }))),
+          lengths = Array.from({ length: layers }, () => [slots]);
+        fc.pre(asked >= 1);
+        const { budgets } = planBudgets(policy, Math.floor(asked), lengths, asked);
+        expect(budgets.flat()).toEqual(kvpress(asked, window, slots, layers, beta).map((b) => Math.min(b, slots)));
+      }),
+    );
+    // 35 % of 250 tokens, rounded down before, would be 87 slots a layer
+    const policy = compile(compose(forcing(16), pyramidkv({ window: 16, beta: 20 })));
+    expect(planBudgets(policy, 87, [[250], [250]], 87.5).budgets.flat()).toEqual([88, 88]);
+  });
+
   test("the goldens' budgets: 240 slots, 4 layers, window 16", () => {
     const given = { window: 16, slots: 240, layers: 4, beta: 20 };
     expect(

@@ -53,7 +53,7 @@ export function filled(targets: readonly number[], caps: readonly number[], tota
   return raised(low);
 }
 
-/** kvpress' budgets of each layer: the line is of whole budgets, and Python rounds half to even. */
+/** kvpress' budgets of each layer: `mean` is n (1 - ratio) as it is, and Python rounds half to even. */
 export function kvpress(mean: number, window: number, slots: number, layers: number, beta: number): number[] {
   let least = mean / beta,
     most = mean * 2 - least;
@@ -61,8 +61,8 @@ export function kvpress(mean: number, window: number, slots: number, layers: num
     most = slots - window;
     least = mean * 2 - most;
   }
-  if (layers < 2 || !(slots >= most && most >= least && least >= window)) return new Array<number>(layers).fill(mean);
-  return Array.from(descending(most, least, layers).data, (x) =>
-    Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x),
-  );
+  const round = (x: number): number => (Math.abs(x % 1) === 0.5 ? 2 * Math.round(x / 2) : Math.round(x));
+  if (layers < 2 || !(slots >= most && most >= least && least >= window))
+    return new Array<number>(layers).fill(round(mean));
+  return Array.from(descending(most, least, layers).data, round);
 }

@@ -1,6 +1,6 @@
 import type { Sequence } from '@kv/models';
 import { mean } from '../numbers.ts';
-import { greedy, retained, slotsNow, using } from '../sequences.ts';
+import { greedy, keptTokens, retained, slotsNow, using } from '../sequences.ts';
 import type { ByArm } from './jobs.ts';
 import type { Asked, Prompt } from './prompts.ts';
 import { forEach } from './tried.ts';
@@ -16,11 +16,14 @@ export function answered(
   const aware = task.kind === 'needle' && task.mode === 'aware',
     right: (readonly number[] | undefined)[] = [];
   const ids = aware ? [...documentIds, ...questions[0].ids] : documentIds;
-  return forEach(bench, ids, {}, tried, async (sequence, { arm }) => {
-    const held = retained(sequence.kept(), valueTokens),
+  const block = task.kind === 'needle' ? task.block : undefined;
+  return forEach(bench, ids, { block }, tried, async (sequence, { arm }) => {
+    const kept = sequence.kept(),
+      held = { retained: retained(kept, valueTokens), keptTokens: keptTokens(kept, valueTokens) },
       slots: number[] = [];
-    // calls are a form that the embedded model was never trained on
-    if (bench.embedded && task.kind === 'credential') return { retained: held, slots: slotsNow(sequence) };
+    // forms that the embedded model was never trained on
+    if (bench.embedded && (task.kind === 'credential' || task.kind === 'generated'))
+      return { ...held, slots: slotsNow(sequence) };
     let hit = 1;
     for (const [i, question] of questions.entries())
       await using(sequence.fork(), async (fork) => {
@@ -34,7 +37,7 @@ export function answered(
         if (!question.right(text)) hit = 0;
         else if (question.stop && arm.policy === 'full') right[i] = tokens;
       });
-    return { hit, retained: held, slots: mean(slots) };
+    return { hit, ...held, slots: mean(slots) };
   });
 }
 

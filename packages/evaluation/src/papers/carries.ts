@@ -4,7 +4,9 @@ import { askFiles } from '../beside.ts';
 import { policyOf } from '../policies.ts';
 import type { Names } from '../policies.ts';
 import type { Subject } from '../subject.ts';
+import { percent } from '../numbers.ts';
 import { contrastsOf, promptsOf } from './jobs.ts';
+import { ENOUGH, powerOfRow } from './power.ts';
 import { isAsked, promptFor } from './prompts.ts';
 import { isPlanned, kindOf } from './types.ts';
 import type { Plan, Planned, Row, Task } from './types.ts';
@@ -37,8 +39,8 @@ export const carried = (
   Promise.all(
     rows.map(async (row): Promise<Row> => {
       const excuse = isPlanned(row) && (await excuseOf(row, plan, carrier, asked)),
-        { id, paper, claim, promise } = row;
-      return excuse ? { id, paper, claim, promise, excuse } : row;
+        { id, paper, claim, table, promise } = row;
+      return excuse ? { id, paper, claim, ...(table !== undefined && { table }), promise, excuse } : row;
     }),
   );
 
@@ -51,7 +53,10 @@ async function excuseOf(
   const { config, tokenizer } = subject,
     kind = kindOf(subject),
     contrasts = contrastsOf(row, kind),
-    n = promptsOf(row, kind, asked);
+    n = promptsOf(row, kind, asked),
+    power = asked === undefined ? powerOfRow(row, kind) : undefined;
+  if (power !== undefined && power < ENOUGH)
+    return `a difference as large as the paper's would be found with a chance of ${percent(power)} on ${n} prompts, which is below ${percent(ENOUGH)}`;
   for (const name of new Set(contrasts.map(({ task }) => task))) {
     const task = tasks[name],
       length = lengthOf(task);

@@ -3,7 +3,8 @@ import { standing } from '../standing.ts';
 import type { Outcome } from './outcome.ts';
 import type { Study } from './study.ts';
 import { armKey, isPlanned, metrics } from './types.ts';
-import type { Contrast, Kind, Row } from './types.ts';
+import type { Contrast, Kind, Planned, Row } from './types.ts';
+import { powerOfRow } from './power.ts';
 import type { ArmMean, Measured } from './verdict.ts';
 
 const number = (value: number): string =>
@@ -85,14 +86,20 @@ ${outcomes.map(details).join('\n\n')}
 `;
 }
 
+function powerText(row: Planned, kind: Kind): string {
+  const power = powerOfRow(row, kind);
+  return power === undefined ? '' : `, power ${power.toFixed(2)}`;
+}
+
 /** What a plan asks of a row, or why it does not; `on` is the only kind of model that the plan is for. */
 export function rowText(row: Row, on?: Kind): string {
-  const head = `${row.paper}: ${row.claim}\n  promise: ${row.promise}\n`;
+  const head = `${row.paper}: ${row.claim}${row.table === undefined ? '' : ` (${row.table})`}\n  promise: ${row.promise}\n`;
   if (!isPlanned(row)) return `${head}  not run: ${row.excuse}`;
   const { n, differs, contrasts } = row,
     lines = contrasts.map((contrast) => {
       const { task, metric, a, b, on: only } = contrast;
       return `  ${task}: ${metrics[metric].says} of ${armKey(a)} ${wanted(contrast, b && ` than ${armKey(b)}`)}${only === undefined ? '' : ` (${only})`}`;
     });
-  return `${head}  n ${on === undefined ? `${n.embedded} (${n.real} on a checkpoint)` : n[on]}; ${differs}\n${lines.join('\n')}`;
+  const [embedded, real] = (['embedded', 'real'] as const).map((kind) => `${n[kind]}${powerText(row, kind)}`);
+  return `${head}  n ${on === undefined ? `${embedded} (${real} on a checkpoint)` : { embedded, real }[on]}; ${differs}\n${lines.join('\n')}`;
 }

@@ -1,6 +1,8 @@
 import {
   buildHaystack,
   exactMatch,
+  generatedProblem,
+  grade,
   namesValue,
   needle,
   NEEDLE_STOP,
@@ -47,20 +49,21 @@ const FRAMING = 'Here are the notes of several meetings, in the order in which t
 /** The embedded model is asked for its own form of fact, about the first two topics. */
 const OWN = { fact: 'The special magic {k} number is: {v}.', cue: '\nThe special magic {k} number is:' };
 
-export type Asked = Extract<Task, { readonly kind: 'needle' | 'association' | 'credential' }>;
-export const isAsked = (task: Task): task is Asked =>
-  task.kind === 'needle' || task.kind === 'association' || task.kind === 'credential';
+const asking = ['needle', 'association', 'credential', 'generated'] as const;
+export type Asked = Extract<Task, { readonly kind: (typeof asking)[number] }>;
+export const isAsked = (task: Task): task is Asked => asking.some((kind) => kind === task.kind);
 
 /**
  * The prompt of one trial: the same seed and trial, the same prompt. @throws RangeError for a length that cannot be met
  */
 export function promptFor(task: Asked, source: Source, seed: string, trial: number): Prompt {
   if (task.kind === 'association') return association(task, source, random(seed));
+  if (task.kind === 'generated') return problem(task, source, seed, trial);
   return task.kind === 'credential' ? credential(task, source, random(seed), trial) : hidden(task, source, seed, trial);
 }
 
 function hidden(
-  { tokens, form, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>,
+  { tokens, form, depth, distractors = 0, filler, asking }: Extract<Task, { kind: 'needle' }>,
   { encode, sentences }: Source,
   seed: string,
   trial: number,
@@ -70,7 +73,7 @@ function hidden(
       encode,
       sentences: filler ? FILLER : sentences,
       tokens: length,
-      depth: DEPTHS[trial % DEPTHS.length],
+      depth: depth ?? DEPTHS[trial % DEPTHS.length],
       seed,
       form,
       distractors,
@@ -162,6 +165,32 @@ function credential(
       newTokens: 20,
       ...(asking && { stop: ['"'] }),
     })),
+  };
+}
+
+/** A problem of `kv eval`: the value's tokens are those of its answers where they stand in the text. */
+function problem(
+  { task, tokens }: Extract<Task, { kind: 'generated' }>,
+  { encode, sentences }: Source,
+  seed: string,
+  trial: number,
+): Prompt {
+  const made = generatedProblem(task, trial, { encode, sentences, tokens, seed }),
+    { ids, offsets } = encode(made.context);
+  return {
+    documentIds: ids,
+    valueTokens: made.answers.flatMap((answer) => {
+      const start = made.context.indexOf(answer);
+      return start < 0 ? [] : tokensOf(offsets, start, start + answer.length);
+    }),
+    questions: [
+      {
+        ids: asked(made.question, encode),
+        right: (answer) => grade(answer, made).score === 1,
+        newTokens: made.newTokens,
+        ...(made.stop && { stop: made.stop }),
+      },
+    ],
   };
 }
 

@@ -133,11 +133,14 @@ function spent(
         const started = performance.now();
         await apart.evict(policy, budget ?? '100%');
         const event = performance.now() - started;
+        const turn = performance.now();
         await sequence.prefill(prompt, { policy, budget });
         for (const token of ids.slice(tokens)) await sequence.step(token, every);
+        const turnTime = Math.log(performance.now() - turn);
         return {
           eventShare: event / apart.times.prefill,
           stepTime: Math.log(sequence.times.decode / follow),
+          turnTime,
           peakBytes: Math.log(sequence.bytes().peak),
           slots: slotsNow(sequence),
         };

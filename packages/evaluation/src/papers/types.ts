@@ -1,4 +1,5 @@
 import type { Budget } from '@kv/models';
+import type { GeneratedTask } from '@kv/tasks';
 import type { Mode } from '../needle/settings.ts';
 
 export const paperNames = ['TA', 'CAOTE', 'CrystalCache', 'alpha', 'PrHS'] as const;
@@ -6,12 +7,17 @@ export type Paper = (typeof paperNames)[number];
 
 /** What a policy is tried on; a trial of a task is one prompt, the same for every arm. */
 export type Task =
-  /** A code or number hidden in prose or repeated filler. */
+  /**
+   * A code or number hidden in prose or repeated filler, at the same depth of every prompt where one is given; read
+   * block by block if `block` is.
+   */
   | {
       readonly kind: 'needle';
       readonly tokens: number;
       readonly mode: Mode;
       readonly form: 'code' | 'number';
+      readonly depth?: number;
+      readonly block?: number;
       readonly distractors?: number;
       readonly filler?: true;
       readonly asking?: Asking;
@@ -32,6 +38,8 @@ export type Task =
    * by a tool call.
    */
   | { readonly kind: 'credential'; readonly tokens: number; readonly values: 1 | 3; readonly asking?: Asking }
+  /** A task of `kv eval` by its name, in at most so many tokens; its question comes after the eviction. */
+  | { readonly kind: 'generated'; readonly tokens: number; readonly task: GeneratedTask }
   /**
    * Log-likelihood of `follow` tokens of prose after `context` tokens that were evicted, block by block if `block` is
    * given; with `every` an event each so many of them;
@@ -84,6 +92,7 @@ const higher = (says: string): Measure => ({ better: 'higher', says }),
 export type Metric =
   | 'hit'
   | 'retained'
+  | 'keptTokens'
   | 'nll'
   | 'spearman'
   | 'spearmanLeast'
@@ -93,10 +102,12 @@ export type Metric =
   | 'overlap'
   | 'eventShare'
   | 'stepTime'
+  | 'turnTime'
   | 'peakBytes';
 export const metrics: Readonly<Record<Metric, Measure>> = {
   hit: { ...higher('right answers'), share: true },
   retained: { ...higher('whole values, share of layers and KV heads'), share: true },
+  keptTokens: { ...higher('tokens of values, share over layers and KV heads'), share: true },
   nll: lower('nats a token'),
   spearman: higher('rank correlation, mean of layers'),
   spearmanLeast: higher('rank correlation, least of layers'),
@@ -106,6 +117,7 @@ export const metrics: Readonly<Record<Metric, Measure>> = {
   overlap: higher('share of what is seen that is among as many heaviest'),
   eventShare: lower('event, against the rest of prefill'),
   stepTime: lower('ln ms a token'),
+  turnTime: lower('ln ms of prefill, event and tokens'),
   peakBytes: lower('ln peak bytes'),
 };
 /** Every metric that its task gives, and `slots`: mean cache of a layer and KV head over decoding. */
@@ -122,6 +134,8 @@ export interface Contrast {
   readonly a: Arm;
   readonly b?: Arm;
   readonly threshold: number;
+  /** Shares of right answers that the paper printed for both, which power is computed from. */
+  readonly printed?: readonly [a: number, b: number];
   /** `worse`: the promise is that `a` costs something, so it must be worse than `b` by more than `threshold`. */
   readonly direction?: 'worse';
   /** Where it is asked: some tasks are beyond the embedded model. */
@@ -141,8 +155,10 @@ export type Rule =
 interface Promised {
   readonly id: string;
   readonly paper: Paper;
-  /** First column of papers.md, word for word. */
+  /** First column of papers.md, word for word, unless `table` is given. */
   readonly claim: string;
+  /** Where in the paper it stands, of what papers.md leaves out. */
+  readonly table?: string;
   /** What the paper measured. */
   readonly promise: string;
 }

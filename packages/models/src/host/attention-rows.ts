@@ -1,4 +1,4 @@
-import { windowAttention, attend } from '../attention.ts';
+import { attend, attentionWeights } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import type { HostState } from './host-state.ts';
 
@@ -41,16 +41,17 @@ export async function attentionRows(
         const to = Math.min(m, from + BLOCK),
           part = (all: Float32Array): Float32Array => rowsOf(all, all.length / (m * d), m, d, from, to);
         cache.append(part(k), part(v), positions.subarray(from, to), 0);
-        for (let i = Math.max(first, from); i < to; i++) {
-          const row = windowAttention({
-            queries: rowsOf(q, H, m, d, i, i + 1),
-            queryPositions: positions.subarray(i, i + 1),
-            cache,
-            counters,
-            ...how,
-          });
-          visit(i, rowsOf(row, H, to, 1, 0, i + 1));
-        }
+        const start = Math.max(first, from);
+        if (start >= to) continue;
+        const weights = attentionWeights({
+          q: rowsOf(q, H, m, d, start, to),
+          queryPositions: positions.subarray(start, to),
+          cache,
+          counters,
+          ...how,
+        });
+        for (let i = start; i < to; i++)
+          visit(i, rowsOf(rowsOf(weights, H, to - start, to, i - start, i - start + 1), H, to, 1, 0, i + 1));
       }
     }
   } finally {

@@ -1,4 +1,4 @@
-import { attentionLast, id, KvError, slotsOf } from '@kv/core';
+import { attentionLast, id, KvError } from '@kv/core';
 import { compile, emptyDraft, planBudgets, runSteps, union } from '@kv/core/engine';
 import type { Backend, Budget, Plan, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
@@ -6,7 +6,7 @@ import type { Ledger } from '../ledger.ts';
 import { greedy } from '../sampling.ts';
 import type { Draw } from '../sampling.ts';
 import { expectIds } from '../decoder/decoder.ts';
-import { courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
+import { allowed, courseOf, decodingBy, evicts, measured } from '../sequence/course.ts';
 import type { Allowance, Course, EventResult, EventTimes } from '../sequence/course.ts';
 import type { AttentionCounters, BatchPlace, FeedOptions, Memory, Output } from '../sequence/memory.ts';
 import { expectRoom } from '../sequence/room.ts';
@@ -239,7 +239,7 @@ export class Sequence {
   async evict(policy: Policy, budget: Budget): Promise<void> {
     this.memory.expectWhole();
     this.#rollback();
-    this.#course = courseOf(compile(policy), { slots: slotsOf(budget, this.length) }, this.#course);
+    this.#course = courseOf(compile(policy), allowed(budget, this.length), this.#course);
     if (this.policy.evicts) await this.#event();
   }
 
@@ -444,9 +444,9 @@ export class Sequence {
    * finds its own size.
    */
   #allowance({ sizes }: Compiled, budget: Budget | undefined, tokens: number): Allowance | undefined {
-    if (budget !== undefined) return { slots: slotsOf(budget, tokens) };
-    const { slots = sizes ? tokens : undefined } = this.#course.budget ?? {};
-    return slots === undefined ? undefined : { slots };
+    if (budget !== undefined) return allowed(budget, tokens);
+    const { slots = sizes ? tokens : undefined, asked } = this.#course.budget ?? {};
+    return slots === undefined ? undefined : { slots, ...(asked !== undefined && { asked }) };
   }
 
   /** Whether only events read what is remembered. */
@@ -540,8 +540,8 @@ export class Sequence {
 
   /** Budgets of an event, or nothing where every head already fits. */
   #plan(lengths: readonly (readonly number[])[]): Plan | undefined {
-    const { slots } = this.#course.budget!; // asked for where the course evicts
-    const plan = planBudgets(this.policy, slots, lengths);
+    const { slots, asked } = this.#course.budget!; // asked for where the course evicts
+    const plan = planBudgets(this.policy, slots, lengths, asked);
     return this.policy.sizes || plan.budgets.some((heads, l) => heads.some((b, g) => b < lengths[l][g]))
       ? plan
       : undefined;

@@ -1,4 +1,5 @@
 import { slotsOf } from '@kv/core';
+import { exactSlotsOf } from '@kv/core/engine';
 import type { Budget } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 
@@ -20,6 +21,8 @@ export interface EventResult {
 /** Slots per KV head that events leave. */
 export interface Allowance {
   readonly slots: number;
+  /** The same before a share was rounded down. */
+  readonly asked?: number;
   /** The share of all tokens so far that this is, measured anew at every event. */
   readonly share?: Budget;
 }
@@ -49,7 +52,13 @@ export const decodingBy = (next: Course, { prompt: _, ...read }: Course): Course
 export const measured = (course: Course, tokens: number): Course =>
   course.budget?.share === undefined
     ? course
-    : { ...course, budget: { ...course.budget, slots: slotsOf(course.budget.share, tokens) } };
+    : { ...course, budget: { ...course.budget, ...allowed(course.budget.share, tokens) } };
+
+/** What a budget allows of so many tokens. @throws KvError for what is no budget */
+export const allowed = (budget: Budget, tokens: number): Allowance => ({
+  slots: slotsOf(budget, tokens),
+  asked: exactSlotsOf(budget, tokens),
+});
 
 /** Most slots that the course allows a head: those asked for, or what the last event gave one. */
 export const mostOf = ({ budget, last }: Course): number =>

@@ -1,4 +1,4 @@
-import { kernel, keys, scorer } from '@kv/core';
+import { as, kernel, keys, oneOf, scorer, values } from '@kv/core';
 import { plainProducts } from '@kv/core/shared';
 
 /** Slots that a workgroup adds up; a shorter vector counts as this long. */
@@ -10,6 +10,9 @@ const spansOf = (slots: number): number => Math.max(1, Math.ceil(slots / SPAN));
  * KeyDiff: minus the cosine between a key and the mean direction of all keys of its head, so keys unlike the others
  * stay.
  *
+ * `of: 'values'` asks the same of values: times -λ in a weighted sum it is the prior of seed 003's gate `variant_b`,
+ * λ cos(V, mean direction of V).
+ *
  * @remarks Park et al. 2025, arXiv:2504.15364. Scores in -1 .. 1 on KV rows `[G, n]`; a key of length 0 scores 0. Reads
  * no attention, and keys twice. O(G n d).
  */
@@ -18,9 +21,10 @@ export const keydiff = scorer(
   {
     source: 'Park et al. 2025, arXiv:2504.15364',
     says: "Minus the cosine of a key to the mean direction of its head's keys.",
-    needs: [keys],
+    options: { of: oneOf(['keys', 'values'], 'keys', 'Whose directions.') },
+    needs: ({ of }) => [as('vectors', of === 'values' ? values : keys)],
   },
-  ({ ops, at: { kvHeads: G, slots: n, headDim: d }, keys: k }) => {
+  ({ ops, at: { kvHeads: G, slots: n, headDim: d }, vectors: k }) => {
     // n times the mean direction, [G, 1, d]
     const anchor = ops.sum(ops.reshape(ops.kernel(unitSums, { x: k }), [G, spansOf(n), d]));
     return ops.kernel(minusCosine, { x: k, anchor });

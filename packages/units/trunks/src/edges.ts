@@ -51,6 +51,60 @@ export function flat(best: readonly Best[], saliency: readonly number[]): CoAtte
   };
 }
 
+/** Rows and columns of cosines that are summed together: their sums stay in registers. */
+const TILE = 4;
+
+/**
+ * Cosines above WITHIN's bar between a chunk's mean rows, row i of i + 1 weights: each pair in both directions, and for
+ * each i with j ascending. Every sum runs over c in order, half of them once for both.
+ */
+function alike(rows: readonly Float32Array[], visit: (i: number, j: number, cosine: number) => void): void {
+  const n = rows.length,
+    padded = Math.ceil(n / TILE) * TILE,
+    unit = new Float64Array(padded * padded), // 0 behind each row's end
+    sums = new Float64Array(TILE * TILE);
+  rows.forEach((row, i) => {
+    const size = Math.sqrt(row.reduce((s, x) => s + x * x, 0)) + 1e-8;
+    for (let c = 0; c <= i; c++) unit[i * padded + c] = Math.fround(row[c] / size);
+  });
+  for (let i = 0; i < n; i += TILE)
+    for (let j = 0; j <= i; j += TILE) {
+      tile(unit, padded, i * padded, j * padded, j + TILE, sums);
+      for (let a = 0; a < TILE; a++)
+        for (let b = 0; b < TILE; b++) {
+          const cosine = sums[a * TILE + b];
+          if (!(cosine > WITHIN.above) || i + a === j + b) continue;
+          visit(i + a, j + b, cosine);
+          if (i !== j) visit(j + b, i + a, cosine);
+        }
+    }
+}
+
+/** Inner products of four rows with four, over their first `length` numbers. */
+function tile(x: Float64Array, stride: number, a: number, b: number, length: number, sums: Float64Array): void {
+  for (let r = 0; r < TILE; r += 2) {
+    let [s, t, u, v, S, T, U, V] = [0, 0, 0, 0, 0, 0, 0, 0];
+    const at = a + r * stride;
+    for (let c = 0; c < length; c++) {
+      const w = x[at + c],
+        W = x[at + stride + c],
+        p = x[b + c],
+        q = x[b + stride + c],
+        y = x[b + 2 * stride + c],
+        z = x[b + 3 * stride + c];
+      s += w * p;
+      t += w * q;
+      u += w * y;
+      v += w * z;
+      S += W * p;
+      T += W * q;
+      U += W * y;
+      V += W * z;
+    }
+    sums.set([s, t, u, v, S, T, U, V], r * TILE);
+  }
+}
+
 /** Where queries stand: chunks of the prompt, then what was generated. */
 export interface Stretch {
   /** @defaultValue 1024 */
@@ -79,18 +133,7 @@ export function collector({ chunk = CHUNK, prompt = Infinity }: Stretch = {}): C
 
   const attended = (i: number): number => attendedMost(columns.map((column) => column[i]));
   function close(): void {
-    const unit = own.map((row) => {
-      const size = Math.sqrt(row.reduce((s, x) => s + x * x, 0)) + 1e-8;
-      return row.map((x) => x / size);
-    });
-    for (let i = 0; i < unit.length; i++)
-      for (let j = 0; j < unit.length; j++) {
-        if (i === j) continue;
-        const [a, b] = [unit[i], unit[j]];
-        let cosine = 0;
-        for (let c = 0; c <= Math.min(i, j); c++) cosine += a[c] * b[c];
-        offer(best[start + i], start + j, cosine, WITHIN);
-      }
+    if (own.length > 0) alike(own, (i, j, cosine) => offer(best[start + i], start + j, cosine, WITHIN));
     for (let i = 0; i < count; i++) saliency[start + i] = attended(i);
     [start, count, own, columns] = [start + count, 0, [], []];
   }
