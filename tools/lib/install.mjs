@@ -12,6 +12,7 @@ const pieces = () => running('@kv/cli', ...piecePackages().map(({ manifest: { na
 const scopes = {
   cli: () => ['--filter', '.', ...pieces()],
   gpu: () => ['--filter', '.', '--filter', '@kv/gpu-models...', ...pieces()],
+  queue: () => ['--filter', '.', '--filter', '@kv/queue...', ...pieces()],
   playground: () => ['--filter', '.', '--filter', '@kv/playground...', ...pieces()],
   all: () => [],
 };
@@ -30,7 +31,7 @@ export async function install(scope) {
   rmSync(stamp, { force: true });
   const pnpm = manifest(root).packageManager;
   console.error(
-    `Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
+    `Installing what ${{ all: 'the tests need', cli: 'kv needs', gpu: 'kv needs for --device webgpu', queue: 'kv needs for --queue', playground: 'the playground needs' }[scope]} (once) with ${pnpm} ...`,
   );
   const { code, output } = await run('npx', [
     '-y',

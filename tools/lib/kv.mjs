@@ -9,6 +9,13 @@ import { fail, root, run } from './process.mjs';
  * input, output, signals and exit code are its own.
  */
 export async function kv(args) {
+  const bin = await built(args);
+  process.argv = [process.execPath, bin, ...args];
+  await import(pathToFileURL(bin).href);
+}
+
+/** Installs and builds what these arguments need; the file of the command. */
+export async function built(args) {
   await install('cli');
   const filters = ['--filter=@kv/cli...', ...piecePackages().map(({ manifest: { name } }) => `--filter=${name}`)];
   if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
@@ -17,10 +24,13 @@ export async function kv(args) {
     filters.push('--filter=@kv/gpu-models...');
     process.env.KV_GPU_MODELS ??= join(root, 'packages/gpu-models');
   }
+  if (args.some((arg) => /^--queue(=|$)/.test(arg))) {
+    await install('queue');
+    filters.push('--filter=@kv/queue...');
+    process.env.KV_QUEUE ??= join(root, 'packages/queue');
+  }
   const { code, output } = await run('turbo', ['run', 'build', ...filters, '--output-logs=errors-only']);
   if (code !== 0) fail(`${output}kv could not be built: see above.`, code);
   const cli = join(root, 'apps/cli');
-  const bin = join(cli, manifest(cli).bin.kv);
-  process.argv = [process.execPath, bin, ...args];
-  await import(pathToFileURL(bin).href);
+  return join(cli, manifest(cli).bin.kv);
 }

@@ -1,10 +1,14 @@
-import { cellExperiment } from '@kv/evaluation';
-import type { CellOptions, CellResult, Naming } from '@kv/evaluation';
+import { cellExperiment, cellQueue, elsewhere } from '@kv/evaluation';
+import type { Cell, CellOptions, CellResult, Experiment, Naming } from '@kv/evaluation';
 import type { Command } from 'commander';
 import { deviceOption } from './device.ts';
 import { chooseEngine, engineOption } from './engine.ts';
-import { machineOf, namingOf, run, subjectOf, workersOption } from './experiment.ts';
+import { here, machineOf, namingOf, run, subjectOf, workersOption } from './experiment.ts';
+import type { Ran, Running } from './experiment.ts';
+import { checkNoModule } from './policy/resolve-policy.ts';
+import { queuePackage } from './queue.ts';
 import type { Terminal } from './terminal.ts';
+import { VERSION } from './version.ts';
 
 type Found = Awaited<ReturnType<typeof subjectOf>>;
 /** What runs the cells of a command. */
@@ -14,26 +18,67 @@ interface CellBench {
   /** @throws Error where Ctrl-C came first, which has been said */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
 }
+type Cells = Experiment<Cell, CellResult, readonly CellResult[]>;
+type Answered = Promise<Ran<readonly CellResult[]> | undefined>;
+
+/** Cells that wait in Redis at once: with their problems they take room there. */
+const OUTSTANDING = 1024;
 
 /** A command with the options of what its cells run on. */
 export const onMachine = (command: Command): Command =>
   command
     .option(...engineOption('exact'))
     .option(...deviceOption)
-    .option(...workersOption);
+    .option(...workersOption)
+    .option(
+      '--queue <url>',
+      "a Redis such as redis://host:6379, whose workers ('kv worker') answer in place of this one",
+    );
 
 /** What a command's options choose; all its runs share files of cells in `.kv`. */
 export async function cellBench(command: Command, terminal: Terminal): Promise<CellBench> {
   const machine = machineOf(command, await chooseEngine(command, terminal.cwd, false)),
+    { queue: url } = command.opts<{ queue?: string }>(),
     naming = namingOf(terminal);
   return {
     naming,
     subject: (model) => subjectOf(model, machine, terminal),
-    async answers({ path, subject }, options) {
-      const experiment = await cellExperiment(subject, { name: 'cells', ...options }, naming),
-        ran = await run(experiment, path, machine, undefined, terminal, true);
+    async answers(found, options) {
+      const experiment = await cellExperiment(found.subject, { name: 'cells', ...options }, naming),
+        ran =
+          url === undefined
+            ? await run(experiment, here({ ...found, cwd: terminal.cwd }, machine), undefined, terminal, true)
+            : await asked(experiment, url, found, options, naming, terminal);
       if (!ran) throw new Error('stopped');
       return ran.result;
     },
   };
+}
+
+/** The same from the workers of a queue; one that all results are there for is not even opened. */
+async function asked(
+  experiment: Cells,
+  url: string,
+  { subject }: Found,
+  { policies }: Pick<CellOptions, 'policies'>,
+  { code = async () => [] }: Naming,
+  terminal: Terminal,
+): Answered {
+  for (const policy of policies) await checkNoModule(policy, terminal.cwd);
+  const { openQueue } = await queuePackage(terminal.cwd),
+    onNobody = (): void =>
+      void terminal.stderr.write(
+        `cells: wait for a worker of kv ${VERSION} with the weights of ${subject.name} on ${subject.engine}: kv worker --queue URL --model MODEL\n`,
+      ),
+    open = (): ReturnType<typeof openQueue> => openQueue({ url, name: cellQueue(subject, VERSION), onNobody });
+  let opened: ReturnType<typeof openQueue> | undefined;
+  const running: Running<Cell, CellResult> = {
+    start: elsewhere(async (job) => (await (opened ??= open())).ask(job), code) as Running<Cell, CellResult>['start'],
+    size: OUTSTANDING,
+  };
+  try {
+    return await run(experiment, running, undefined, terminal, true);
+  } finally {
+    await (await opened?.catch(() => undefined))?.close();
+  }
 }

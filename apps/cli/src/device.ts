@@ -1,8 +1,6 @@
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
 import type { HostEngine, Runtime } from '@kv/models';
+import { entry, installed } from './optional-package.ts';
 import { oneOf } from './option-values.ts';
 
 /** Where a model runs: `auto` is webgpu if a hardware adapter and the GPU packages are there, else cpu. */
@@ -87,22 +85,4 @@ async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   const gpu = models && installed('@kv/gpu', models);
   if (!models || !gpu) return undefined;
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
-}
-
-/** The folder of an installed package, looked for upwards from another. */
-export function installed(name: string, from: string): string | undefined {
-  const folder = join(from, 'node_modules', name),
-    above = dirname(from);
-  if (existsSync(join(folder, 'package.json'))) return realpathSync(folder);
-  return above === from ? undefined : installed(name, above);
-}
-
-/** What importing the package in a folder gives: its source where this runs from source. */
-async function entry(folder: string): Promise<object> {
-  const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
-    exports: { '.': Record<string, string> };
-  };
-  return (await import(
-    pathToFileURL(join(folder, exports['.'][import.meta.url.endsWith('.ts') ? '@kv/source' : 'default'])).href
-  )) as object;
 }

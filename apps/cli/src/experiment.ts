@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { relative, resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import { runExperiment, threads } from '@kv/evaluation';
-import type { Experiment, Naming, Subject } from '@kv/evaluation';
+import type { Experiment, Naming, RunOptions, Subject } from '@kv/evaluation';
 import { openCheckpoint, sidecarFile } from '@kv/models/engine';
 import type { Command } from 'commander';
 import { openRuntime } from './engine.ts';
@@ -25,7 +25,7 @@ export const workersOption: [flag: string, help: string, parse: (text: string) =
 ];
 
 /** What experiments run on. */
-interface Machine {
+export interface Machine {
   readonly engine: EngineChoice;
   readonly workers: number;
 }
@@ -84,28 +84,38 @@ export interface Ran<T> {
   readonly seconds: number | undefined;
 }
 
+/** What runs jobs, and how many at once. */
+export type Running<J, R> = Pick<RunOptions<J, R>, 'start' | 'size'>;
+
+/** This machine's threads, each with its own model; `path` is what `loadModel` takes. */
+export function here(
+  { path, cwd, pieces }: Pick<WorkerData, 'path' | 'cwd' | 'pieces'>,
+  { engine, workers }: Machine,
+): { readonly start: ReturnType<typeof threads>; readonly size: number } {
+  // from the bundle this module is dist/bin.js
+  const program = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url),
+    share = Math.max(1, Math.floor(availableParallelism() / workers)),
+    data: WorkerData = { path, cwd, engine, threads: share, ...(pieces && { pieces }) };
+  return { start: threads(program, data), size: workers };
+}
+
 /** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there); nothing where Ctrl-C came first, and that is said. */
 export async function run<J, R, T>(
   experiment: Experiment<J, R, T>,
-  path: string,
-  { engine, workers }: Machine,
+  running: Running<J, R>,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
   quiet = false,
 ): Promise<Ran<T> | undefined> {
   const what = experiment.work.kind,
-    started = performance.now(),
-    data: WorkerData = { path, cwd, engine, threads: Math.max(1, Math.floor(availableParallelism() / workers)) };
+    started = performance.now();
   let file = '',
     total = 0,
     done = 0,
     found = 0,
     progress: ReturnType<typeof startProgress> | undefined;
-  // from the bundle this module is dist/bin.js
-  const program = new URL(import.meta.url.endsWith('.ts') ? './worker.ts' : './worker.js', import.meta.url);
   const result = await runExperiment(experiment, {
-    start: threads(program, data),
-    size: workers,
+    ...running,
     folder: resolve(cwd, '.kv'),
     fresh,
     signal,

@@ -15,6 +15,7 @@ import { piecesCommand } from './commands/pieces.ts';
 import { protocolCommand } from './commands/protocol.ts';
 import { runCommand } from './commands/run.ts';
 import { serveCommand } from './commands/serve.ts';
+import { workerCommand } from './commands/worker.ts';
 import { EXIT_HELP, withExamples } from './help.ts';
 import { oneSentence } from './one-sentence.ts';
 import { lineWidth } from './terminal.ts';
@@ -54,15 +55,18 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
     .hook('preAction', (_, command) => {
       asked = command.opts<typeof asked>();
     });
-  const serve = (terminal: Terminal): Command =>
-    serveCommand(terminal, () => {
-      stopped = true;
-    });
+  /** Of commands that a signal ends in the ordinary way. */
+  const ending =
+    (command: (terminal: Terminal, onStop: () => void) => Command) =>
+    (terminal: Terminal): Command =>
+      command(terminal, () => {
+        stopped = true;
+      });
   for (const command of [
     needleCommand,
     runCommand,
     chatCommand,
-    serve,
+    ending(serveCommand),
     piecesCommand,
     explainCommand,
     traceCommand,
@@ -70,6 +74,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
     benchCommand,
     protocolCommand,
     evalCommand,
+    ending(workerCommand),
     calibrateCommand,
     exportCommand,
     doctorCommand,

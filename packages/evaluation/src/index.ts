@@ -37,6 +37,8 @@ export type {
 export type { ArmMean, Measured, Verdict } from './papers/verdict.ts';
 export type { Names, Naming } from './policies.ts';
 export type { Bench, Subject } from './subject.ts';
+export { cellQueue, checkCellJob, elsewhere } from './cells/job.ts';
+export type { CellJob } from './cells/job.ts';
 export { cellExperiment, cellsOf } from './cells/experiment.ts';
 export type { CellOptions } from './cells/experiment.ts';
 export { rebudget } from './cells/rebudget.ts';

@@ -98,6 +98,26 @@ test('a line that was changed on the disk is not a result', () => {
   expect(JSON.parse(first)).toMatchObject({ id: 1 });
 });
 
+test('results of another format are refused in one sentence, and stay as they are', () => {
+  const within = folder(),
+    { path } = openLines(within, 'r', {}),
+    older = readFileSync(new URL('data/store-format-1.jsonl', import.meta.url));
+  writeFileSync(path, older);
+  expect(() => openLines(within, 'r', {})).toThrow(
+    /r-[0-9a-f]{12}\.jsonl: expected results of format 2, got format 1: move the file away, or go on with the kv that wrote it$/,
+  );
+  expect(readFileSync(path)).toEqual(older);
+  // but for its format it is read
+  const lines = older.toString('utf8').split('\n');
+  openStore({ folder: within, name: 'r', settings: {}, fresh: true }).add({ id: 0 });
+  const [head] = readFileSync(path, 'utf8').split('\n');
+  writeFileSync(path, [head, ...lines.slice(1)].join('\n'));
+  expect(openLines<object>(within, 'r', {}).found).toEqual([
+    { id: 1, n: 3 },
+    { id: 2, n: 4 },
+  ]);
+});
+
 test('results without checksums, of an older kv, are put aside', () => {
   const within = folder();
   const { path } = openLines(within, 'r', {});

@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
-import { installed } from '../device.ts';
+import { installed } from '../optional-package.ts';
 import { BLOCK, speedOf, speeds } from './measured.ts';
 import type { Job, Measured } from './measured.ts';
 

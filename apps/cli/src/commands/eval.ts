@@ -96,6 +96,7 @@ export const evalCommand = (terminal: Terminal): Command =>
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
+    ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
   );
 
 const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');

@@ -16,7 +16,7 @@ import { colors as pc } from '../colors.ts';
 import { fitted, wrap } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
-import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { budget, list, lists, number, oneOf, whole } from '../option-values.ts';
@@ -122,7 +122,7 @@ export const needleCommand = (terminal: Terminal): Command => {
     const asked = { policies, budgets, depths, prompts, tokens, seed, form, asking, distractors },
       modes = mode === 'both' ? needleDefaults.modes : [mode],
       table = await needleTable(subject, { ...asked, modes }, namingOf(terminal)),
-      ran = await run(table, path, machine, fresh, terminal);
+      ran = await run(table, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
     const { engine } = ran.result.settings,
       out = resolve(cwd, flags.out ?? ran.path.replace(/jsonl$/, 'html')),

@@ -19,7 +19,7 @@ import { colors as pc } from '../colors.ts';
 import { tableOn } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
-import { flagged, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
+import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
@@ -90,7 +90,7 @@ export const papersCommand = (terminal: Terminal): Command => {
     const machine = machineOf(command, await chooseEngine(command, cwd, false)),
       { subject, path } = await subjectOf(model, machine, terminal),
       study = await paperStudy(subject, plan, { ...asked, n, seed, ...namingOf(terminal) }),
-      ran = await run(study, path, machine, fresh, terminal);
+      ran = await run(study, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
     stdout.write(`${studyText(ran.result, stdout)}\n`);
     if (flags.out === undefined) return;

@@ -1,9 +1,7 @@
 import { basename } from 'node:path';
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { Registry } from '@kv/core';
 import type { Budget, Model } from '@kv/models';
-import { catalogue } from '@kv/policies';
 import { redact } from '@kv/scorers-sponsorship';
 import { createServer, readKeys } from '@kv/server';
 import { Command } from 'commander';
@@ -12,7 +10,7 @@ import { engineOption, residentOn } from '../engine.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { bytes, whole } from '../option-values.ts';
-import { packagePieces } from '../policy/installed.ts';
+import { catalogueWith } from '../policy/installed.ts';
 import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
 import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
@@ -87,9 +85,8 @@ async function serve(options: ServeOptions, command: Command, terminal: Terminal
   const { cwd } = terminal,
     policy = await resolvePolicy(options.policy, { cwd }),
     keys =
-      options.apiKeyFile === undefined ? undefined : readKeys(readText(options.apiKeyFile, cwd), options.apiKeyFile);
-  let registry: Registry = catalogue;
-  for (const name of options.pieces ?? []) registry = await packagePieces(name, cwd, registry);
+      options.apiKeyFile === undefined ? undefined : readKeys(readText(options.apiKeyFile, cwd), options.apiKeyFile),
+    registry = await catalogueWith(options.pieces, cwd);
   await withModel(command, terminal, residentOn(compile(policy)), (model) =>
     listen(model, options, terminal, { policy, keys, registry }).then(onStop),
   );

@@ -54,6 +54,13 @@ export async function packagePieces(name: string, cwd: string, known: Registry):
   return registry({ [name]: module }, known);
 }
 
+/** The catalogue and the pieces of these packages: all that texts of other people may name. */
+export async function catalogueWith(names: readonly string[] = [], cwd: string): Promise<Registry> {
+  let known: Registry = catalogue;
+  for (const name of names) known = await packagePieces(name, cwd, known);
+  return known;
+}
+
 async function find(cwd: string): Promise<Installed> {
   const modules: Record<string, object> = {};
   const failed: string[] = [];

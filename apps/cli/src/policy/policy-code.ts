@@ -2,9 +2,11 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parsePolicy } from '@kv/core';
+import type { Names } from '@kv/evaluation';
 import { installedVersions, versionOf } from './installed.ts';
 import { moduleUrl } from './policy-module.ts';
-import { named, resolvePolicy, wordsIn } from './resolve-policy.ts';
+import { named, wordsIn } from './resolve-policy.ts';
 
 const HERE = dirname(fileURLToPath(import.meta.url));
 const SCRIPT = /\.[cm]?[jt]s$/;
@@ -17,12 +19,16 @@ const ENDINGS = ['', '.js', '.json', '/index.js'];
  * What policies are made of beside their texts: packages of pieces with their versions, and modules with a digest of
  * their files. So results of other code are never taken for theirs.
  */
-export async function policyCode(texts: Iterable<string>, cwd: string): Promise<readonly string[]> {
+export async function policyCode(
+  texts: Iterable<string>,
+  cwd: string,
+  names: Names = (text) => named(text, cwd),
+): Promise<readonly string[]> {
   const versions = installedVersions(cwd);
   const code = new Set<string>();
   for (const text of new Set(texts)) {
-    const known = await named(text, cwd);
-    const { label } = await resolvePolicy(text, { cwd });
+    const known = await names(text);
+    const { label } = parsePolicy(text, known);
     for (const word of [...wordsIn(text), ...wordsOfLabel(label)])
       for (const { package: from } of known.get(word) ?? known.get(word.slice(word.lastIndexOf(':') + 1)) ?? []) {
         // A module's factory is held under the word that named it.

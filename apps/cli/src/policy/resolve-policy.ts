@@ -58,6 +58,16 @@ export async function named(text: string, cwd: string): Promise<Registry> {
   }
   return new Map([...known, ...[...modules].map(([name, factory]) => [name, [{ factory, package: name }]] as const)]);
 }
+/** @throws KvError for a text that names a module: others have no such file */
+export async function checkNoModule(text: string, cwd: string): Promise<void> {
+  const known = await named(text, cwd),
+    module = wordsIn(text).find((word) => (known.get(word) ?? []).some((entry) => entry.package === word));
+  if (module !== undefined)
+    throw new KvError(
+      '--queue',
+      `expected policies of the catalogue and of packages with pieces, which workers can have too, got the module '${module}'`,
+    );
+}
 const inCatalogue = (word: string): boolean => {
   const [, from, name = word] = /^(.*):([^:]*)$/.exec(word) ?? [];
   return (catalogue.get(name) ?? []).some((entry) => from === undefined || entry.package === from);

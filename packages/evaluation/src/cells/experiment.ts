@@ -1,17 +1,15 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
+import type { Problem } from '@kv/tasks';
 import type { Experiment } from '../jobs/experiment.ts';
 import { digest } from '../jobs/store.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
-import { cellId } from './types.ts';
-import type { Cell, CellResult } from './types.ts';
+import { cellId, CELLS } from './types.ts';
+import type { Cell, CellResult, GeneratingOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
-
-/** Grows when cells say more or mean something else: cells of an older kv are run again. */
-const CELLS = 2;
 
 export interface CellOptions extends CellWork {
   /** Begins the name of the file of results. */
@@ -27,34 +25,21 @@ export interface CellOptions extends CellWork {
  * @throws KvError in one sentence
  */
 export async function cellExperiment(
-  { name: model, engine, fingerprint, config, tokenizer }: Subject,
+  subject: Subject,
   { name, tasks, generating, policies, cells }: CellOptions,
   { code }: Pick<Naming, 'code'> = {},
 ): Promise<Experiment<Cell, CellResult, readonly CellResult[]>> {
   const asked = new Set(cells.map(({ task, problem }) => JSON.stringify([task, problem])));
   for (const [task, problems] of Object.entries(tasks))
-    for (const { id, context, question, newTokens } of problems) {
-      if (!asked.has(JSON.stringify([task, id]))) continue;
-      if (generating.mode === 'agnostic' && (context === '' || question === ''))
-        throw new KvError(
-          task,
-          `expected a context and a question in problem ${JSON.stringify(id)}, since the question comes after the eviction`,
-        );
-      const length = tokenizer.encode(context + question).ids.length,
-        answer = generating.newTokens ?? newTokens;
-      if (length + answer > config.maxPositions)
-        throw new KvError(
-          task,
-          `expected problems that fit the ${config.maxPositions} tokens of ${model}, got ${length} and ${answer} for the answer in problem ${JSON.stringify(id)}`,
-        );
-    }
+    for (const problem of problems)
+      if (asked.has(JSON.stringify([task, problem.id]))) checkFits(subject, task, problem, generating);
   const byId = new Map(cells.map((cell) => [cellId(cell), cell]));
   return {
     name,
     settings: {
       cells: CELLS,
-      weights: fingerprint,
-      engine,
+      weights: subject.fingerprint,
+      engine: subject.engine,
       tasks: digest(tasks),
       generating,
       code: (await code?.(policies)) ?? [],
@@ -69,6 +54,27 @@ export async function cellExperiment(
       return [...byId.keys()].map((id) => known.get(id)!); // it ends when none is left
     },
   };
+}
+
+/** @throws KvError in one sentence for a problem that cannot be asked this way, or has no room in the model's context */
+export function checkFits(
+  { name: model, config: { maxPositions }, tokenizer }: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
+  task: string,
+  { id, context, question, newTokens }: Problem,
+  generating: GeneratingOptions,
+): void {
+  if (generating.mode === 'agnostic' && (context === '' || question === ''))
+    throw new KvError(
+      task,
+      `expected a context and a question in problem ${JSON.stringify(id)}, since the question comes after the eviction`,
+    );
+  const length = tokenizer.encode(context + question).ids.length,
+    answer = generating.newTokens ?? newTokens;
+  if (length + answer > maxPositions)
+    throw new KvError(
+      task,
+      `expected problems that fit the ${maxPositions} tokens of ${model}, got ${length} and ${answer} for the answer in problem ${JSON.stringify(id)}`,
+    );
 }
 
 /** Every policy at every budget, one that evicts nothing once, on problems with seeds. */

@@ -1,14 +1,13 @@
 import { createHash } from 'node:crypto';
 import { compile } from '@kv/core/engine';
 import { decode, Sequence } from '@kv/models';
-import { grade } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import { mean } from '../numbers.ts';
 import { policyOf } from '../policies.ts';
 import { slotsNow, using } from '../sequences.ts';
 import type { Bench } from '../subject.ts';
 import { answerTokens, keptOf, watch } from './evidence.ts';
-import { cellId } from './types.ts';
+import { cellId, cellResult } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
 
 /** What the cells of a run share. */
@@ -19,17 +18,24 @@ export interface CellWork {
 
 /** Runs cells: each by itself, over a cache of its own. */
 export function cellRunner(bench: Bench, { tasks, generating }: CellWork): (cell: Cell) => Promise<CellResult> {
+  const problemOf = problemsOf(tasks);
+  return (cell) => runCell(bench, problemOf(cell), generating, cell);
+}
+
+/** The problem of a cell among those of its task. */
+export function problemsOf(tasks: Tasks): (cell: Cell) => Problem {
   const problems = new Map(
     Object.entries(tasks).map(([task, all]) => [task, new Map(all.map((one) => [one.id, one]))] as const),
   );
   return (cell) => {
     const problem = problems.get(cell.task)?.get(cell.problem);
     if (!problem) throw new Error(`cell: expected a problem of its task, got ${cellId(cell)}`);
-    return runCell(bench, problem, generating, cell);
+    return problem;
   };
 }
 
-async function runCell(
+/** Runs one cell, over a cache of its own. */
+export async function runCell(
   { model, names }: Bench,
   problem: Problem,
   { mode = 'aware', every, block, newTokens = problem.newTokens, temperature = 0, topP = 1 }: GeneratingOptions,
@@ -66,16 +72,13 @@ async function runCell(
       slots.push(slotsNow(sequence));
     }
     const { meanDecode, live, peak } = sequence.bytes();
-    return {
-      id: cellId(cell),
-      ...cell,
+    return cellResult(cell, problem, {
       answer,
-      ...grade(answer, problem),
       tokens,
       slots: { mean: mean(slots), peak: sequence.mostSlots },
       bytes: { mean: meanDecode || live, peak },
       evidence: { ...certified(), ...kept },
-    };
+    });
   });
 }
 

@@ -1,8 +1,15 @@
 import type { Budget } from '@kv/models';
+import { grade } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
 import type { Evidence } from './evidence.ts';
+
+/** Grows when cells say more or mean something else: cells of an older kv are run again. */
+export const CELLS = 2;
+
+/** Slots a layer and KV head, or shares such as "25%". */
+export const OneBudget = Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: '^\\d+(\\.\\d+)?%$' })]);
 
 /** How answers are generated. */
 export const Generating = {
@@ -18,7 +25,7 @@ export const Generating = {
   temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 100 })),
   topP: Type.Optional(Type.Number({ exclusiveMinimum: 0, maximum: 1 })),
 };
-const AllGenerating = Type.Object(Generating);
+export const AllGenerating = Type.Object(Generating, { additionalProperties: false });
 type All = Static<typeof AllGenerating>;
 export type GeneratingOptions = { readonly [K in keyof All]?: All[K] | undefined };
 
@@ -61,6 +68,15 @@ export interface CellResult extends Cell {
   /** What the cache came to: certificates, and what was kept of the prompt. */
   readonly evidence: Evidence;
 }
+
+/** What a run of a cell gives: the rest of its result follows from this, the cell and its problem. */
+export type Came = Pick<CellResult, 'answer' | 'tokens' | 'slots' | 'bytes' | 'evidence'>;
+
+export const cellResult = (
+  cell: Cell,
+  problem: Problem,
+  { answer, tokens, slots, bytes, evidence }: Came,
+): CellResult => ({ id: cellId(cell), ...cell, answer, ...grade(answer, problem), tokens, slots, bytes, evidence });
 
 /** The options of these among others. */
 export const generatingOf = ({

@@ -9,6 +9,8 @@ import { openStore } from './store.ts';
 export type Work =
   | { readonly kind: 'needle'; readonly settings: NeedleSettings }
   | ({ readonly kind: 'cells' } & CellWork)
+  /** Cells that each bring their problem, from a queue. */
+  | { readonly kind: 'cell jobs' }
   | { readonly kind: 'papers'; readonly plan: Plan; readonly seed: number; readonly embedded: boolean };
 
 /** A table or a study as jobs, each with a result that JSON can hold. */

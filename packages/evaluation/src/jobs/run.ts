@@ -1,5 +1,6 @@
 import { heldOutBook, sentencesOf } from '@kv/tasks';
-import { cellRunner } from '../cells/run-cell.ts';
+import type { CellJob } from '../cells/job.ts';
+import { cellRunner, runCell } from '../cells/run-cell.ts';
 import type { Cell } from '../cells/types.ts';
 import { runJob } from '../needle/run-job.ts';
 import type { NeedleJob } from '../needle/settings.ts';
@@ -16,6 +17,11 @@ export async function runOf(work: Work, bench: Bench): Promise<(job: unknown) =>
     const run = cellRunner(bench, work);
     return (job) => run(job as Cell);
   }
+  if (work.kind === 'cell jobs')
+    return (job) => {
+      const { problem, generating, cell } = job as CellJob;
+      return runCell(bench, problem, generating, cell);
+    };
   const book = await heldOutBook(),
     sentences = sentencesOf(book);
   if (work.kind === 'needle')

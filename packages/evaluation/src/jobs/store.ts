@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, fsyncSync, ftruncateSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
+import { KvError } from '@kv/core';
 import { checkWritable, syncFolder, told, withFile, writeAll } from './whole-file.ts';
 
 /** Grows when results change their meaning: older files are then left alone. */
@@ -29,7 +30,7 @@ export const digest = (settings: object): string =>
  * Opens the results of these settings; with `fresh` what was there is dropped, without a folder nothing is kept. A last
  * line that was torn by a crash is cut off, a line whose checksum is wrong is left out, and a file of an older kv,
  * without checksums, is put aside. `name` begins the file's name.
- * @throws KvError where they cannot be read
+ * @throws KvError where they cannot be read, or have another format
  */
 export function openStore<R>({
   folder,
@@ -47,7 +48,7 @@ export function openStore<R>({
     called = relative(process.cwd(), path);
   const found = told(called, () => {
     if (fresh) rmSync(path, { force: true });
-    return existsSync(path) ? readResults<R>(path) : [];
+    return existsSync(path) ? readResults<R>(path, called) : [];
   });
   return {
     path,
@@ -88,14 +89,20 @@ function parsed<R>(line: string): readonly R[] {
   return start !== undefined && sum(json) === own ? [JSON.parse(json) as R] : [];
 }
 
-function readResults<R>(path: string): readonly R[] {
+function readResults<R>(path: string, called: string): readonly R[] {
   const bytes = readFileSync(path),
     end = bytes.lastIndexOf(10) + 1;
   if (end === 0) rmSync(path);
   else if (end < bytes.length) withFile(path, 'r+', 0o644, (file) => ftruncateSync(file, end));
   const [settings, ...lines] = bytes.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
   if (settings === undefined) return [];
-  if (parsed(settings).length === 1) return lines.flatMap((line) => parsed<R>(line));
+  const [head] = parsed<{ readonly format?: unknown }>(settings);
+  if (head?.format === FORMAT) return lines.flatMap((line) => parsed<R>(line));
+  if (head)
+    throw new KvError(
+      called,
+      `expected results of format ${FORMAT}, got format ${JSON.stringify(head.format)}: move the file away, or go on with the kv that wrote it`,
+    );
   renameSync(path, `${path}.old`);
   return [];
 }

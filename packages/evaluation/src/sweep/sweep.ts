@@ -5,7 +5,7 @@ import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
 import { generated, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
 import Type from 'typebox';
 import type { Static } from 'typebox';
-import { Generating } from '../cells/types.ts';
+import { Generating, OneBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
 
@@ -32,10 +32,7 @@ const SweepFile = Type.Object(
       { minItems: 1 },
     ),
     /** Slots a layer and KV head, or shares such as "25%". */
-    budgets: Type.Array(Type.Union([Type.Integer({ minimum: 1 }), Type.String({ pattern: '^\\d+(\\.\\d+)?%$' })]), {
-      minItems: 1,
-      uniqueItems: true,
-    }),
+    budgets: Type.Array(OneBudget, { minItems: 1, uniqueItems: true }),
     seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
     /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
     match: Type.Optional(

@@ -1,0 +1,116 @@
+import { KvError } from '@kv/core';
+import { cellQueue, checkCellJob } from '@kv/evaluation';
+import type { CellJob } from '@kv/evaluation';
+import { Command } from 'commander';
+import { deviceOption } from '../device.ts';
+import { chooseEngine, engineOption } from '../engine.ts';
+import { here, machineOf, subjectOf, workersOption } from '../experiment.ts';
+import type { Machine } from '../experiment.ts';
+import { withExamples } from '../help.ts';
+import { MODEL_HELP } from '../model-source.ts';
+import { whole } from '../option-values.ts';
+import { plain } from '../plain.ts';
+import { catalogueWith } from '../policy/installed.ts';
+import { policyCode } from '../policy/policy-code.ts';
+import { queuePackage } from '../queue.ts';
+import { collect } from '../shared-options.ts';
+import type { Terminal } from '../terminal.ts';
+import { VERSION } from '../version.ts';
+
+interface Flags {
+  readonly queue: string;
+  readonly model?: readonly string[];
+  readonly pieces?: readonly string[];
+  readonly lease: number;
+}
+
+/** `kv worker`: one of many machines that answer the cells of a queue. `onStop`: a signal is its ordinary end. */
+export const workerCommand = (terminal: Terminal, onStop: () => void): Command =>
+  withExamples(
+    new Command('worker')
+      .description("Answer cells of 'kv eval --queue' from a Redis, until a signal.")
+      .requiredOption('--queue <url>', 'the Redis, such as redis://host:6379; rediss:// is TLS')
+      .option('--model <name>', `${MODEL_HELP} (may be given again; by default embedded)`, collect)
+      .option(
+        '--pieces <package>',
+        'a package whose pieces cells may name beside the catalogue (may be given again)',
+        collect,
+      )
+      .option(...engineOption('exact'))
+      .option(...deviceOption)
+      .option(...workersOption)
+      .option(
+        '--lease <seconds>',
+        'after how long the cells of a worker that is gone are given to another',
+        whole('--lease', { min: 1, max: 3600 }),
+        30,
+      )
+      .action(async (flags: Flags, command: Command) => {
+        const machine = machineOf(command, await chooseEngine(command, terminal.cwd, false)),
+          gone = new AbortController(),
+          signal = AbortSignal.any([terminal.signal, gone.signal]);
+        await Promise.all(
+          (flags.model ?? ['embedded']).map((model) =>
+            answer(model, flags, machine, { ...terminal, signal }).catch((error: unknown) => {
+              gone.abort(); // the others end too
+              throw error;
+            }),
+          ),
+        );
+        onStop();
+      }),
+    ['kv worker --queue redis://10.0.0.1:6379 --model model.gguf', 'as often as there are machines'],
+    ['kv eval sweep.json --queue redis://10.0.0.1:6379', 'asks them, and keeps what comes once'],
+  );
+
+/** Answers the cells of one model until the signal. */
+async function answer(
+  model: string,
+  { queue: url, pieces = [], lease }: Flags,
+  machine: Machine,
+  terminal: Terminal,
+): Promise<void> {
+  const { cwd, stderr, signal } = terminal,
+    { work } = await queuePackage(cwd),
+    known = await catalogueWith(pieces, cwd),
+    { path, subject } = await subjectOf(model, machine, terminal),
+    { start, size } = here({ path, cwd, pieces }, machine);
+  type Runner = ReturnType<typeof begin>;
+  const begin = () => start<CellJob, object>({ kind: 'cell jobs' }),
+    free: Runner[] = [],
+    all = new Set<Runner>();
+  let done = 0;
+  const stop = (runner: Runner): Promise<unknown> => {
+    all.delete(runner);
+    return runner.stop();
+  };
+  const run = async (data: unknown): Promise<object> => {
+    const job = await checkCellJob(data, subject, (texts) => policyCode(texts, cwd, () => known)),
+      runner = free.pop() ?? begin();
+    all.add(runner);
+    try {
+      const result = await runner.run(job);
+      done++;
+      free.push(runner);
+      return result;
+    } catch (error) {
+      if (KvError.is(error)) free.push(runner);
+      else void stop(runner); // a thread that broke
+      throw error;
+    }
+  };
+  const telling = async (data: unknown): Promise<object> =>
+    run(data).catch((error: unknown) => {
+      if (!signal.aborted)
+        stderr.write(`worker: refused: ${plain(error instanceof Error ? error.message : String(error))}\n`);
+      throw error;
+    });
+  const onReady = (): void =>
+    void stderr.write(`worker: takes cells of ${plain(model)} on ${subject.engine}, ${size} at once; Ctrl-C ends\n`);
+  try {
+    await work({ url, name: cellQueue(subject, VERSION), atOnce: size, lease, run: telling, signal, onReady });
+    stderr.write(`worker: answered ${done} cells of ${plain(model)}\n`);
+  } finally {
+    await Promise.all([...all].map(stop));
+  }
+}

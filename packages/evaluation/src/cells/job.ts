@@ -1,0 +1,181 @@
+import { KvError } from '@kv/core';
+import { graderNames } from '@kv/tasks';
+import type { Problem } from '@kv/tasks';
+import Type from 'typebox';
+import { checkShape } from '../files/read-json.ts';
+import type { Work } from '../jobs/experiment.ts';
+import type { Runner } from '../jobs/pool.ts';
+import { digest } from '../jobs/store.ts';
+import type { Naming } from '../policies.ts';
+import type { Subject } from '../subject.ts';
+import { checkFits } from './experiment.ts';
+import { problemsOf } from './run-cell.ts';
+import { AllGenerating, cellId, cellResult, CELLS, OneBudget } from './types.ts';
+import type { Came, Cell, CellResult, GeneratingOptions } from './types.ts';
+
+/** A cell with all that a worker needs beside its model and its pieces. It names no file and no address. */
+export interface CellJob {
+  readonly format: 1;
+  readonly cell: Cell;
+  readonly problem: Problem;
+  readonly generating: GeneratingOptions;
+  /** Packages of the policy's pieces, with their versions. */
+  readonly code: readonly string[];
+}
+
+const text = Type.String(),
+  whole = Type.Integer({ minimum: 0 }),
+  amount = Type.Number({ minimum: 0 }),
+  closed = { additionalProperties: false };
+
+const Job = Type.Object(
+  {
+    format: Type.Literal(1),
+    cell: Type.Object(
+      { task: text, problem: text, policy: text, budget: Type.Optional(OneBudget), seed: whole },
+      closed,
+    ),
+    problem: Type.Object(
+      {
+        id: text,
+        context: text,
+        question: text,
+        answers: Type.Array(text),
+        grader: Type.Union(graderNames.map((name) => Type.Literal(name))),
+        newTokens: Type.Integer({ minimum: 1, maximum: 65_536 }),
+        stop: Type.Optional(Type.Array(Type.String({ minLength: 1 }))),
+        classes: Type.Optional(Type.Array(text)),
+      },
+      closed,
+    ),
+    generating: AllGenerating,
+    code: Type.Array(text),
+  },
+  closed,
+);
+
+const Extent = Type.Object({ mean: amount, peak: amount }),
+  share = Type.Optional(Type.Number({ minimum: 0, maximum: 1 }));
+/** Of a result what does not follow from the cell and its problem. */
+const CameShape = Type.Object({
+  answer: text,
+  tokens: whole,
+  slots: Extent,
+  bytes: Extent,
+  evidence: Type.Object({
+    dropped: Type.Optional(Type.Number()),
+    least: Type.Optional(Type.Number()),
+    overlap: Type.Optional(Type.Number()),
+    depth: share,
+    answerKept: share,
+    map: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9+/]*={0,2}$' })),
+  }),
+});
+
+/** The queue of a model's cells: workers of other weights, another engine or another kv have another one. */
+export const cellQueue = ({ fingerprint, engine }: Pick<Subject, 'fingerprint' | 'engine'>, kv: string): string =>
+  `cells-${digest({ cells: CELLS, weights: fingerprint, engine, kv })}`;
+
+/** Characters of a text for each token of a model's context, above which it is not even read. */
+const MOST_CHARACTERS = 256;
+
+/**
+ * What came from a queue as a job for this model, with pieces that are here in the same versions. Nothing that it names
+ * is imported. @throws KvError in one sentence
+ */
+export async function checkCellJob(
+  value: unknown,
+  subject: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
+  code: NonNullable<Naming['code']>,
+): Promise<CellJob> {
+  checkShape(value, Job, 'job');
+  const job = value as CellJob, // budgets match their pattern
+    { cell, problem, generating } = job,
+    most = MOST_CHARACTERS * subject.config.maxPositions;
+  if (cell.problem !== problem.id)
+    throw new KvError('job', `expected the problem of its cell, got ${JSON.stringify(problem.id.slice(0, 80))}`);
+  if (problem.context.length + problem.question.length > most)
+    throw new KvError('job', `expected a text of at most ${most} characters, got a longer one`);
+  checkFits(subject, 'job', problem, generating);
+  const here = await code([cell.policy]);
+  if (here.join() !== job.code.join())
+    throw new KvError(
+      'job',
+      `expected a worker with ${job.code.join(', ') || 'no package of pieces'}, got ${here.join(', ') || 'none'}`,
+    );
+  return job;
+}
+
+/** A worker's word for a cell, scored here. @throws KvError in one sentence where it has another shape */
+export function cameOf(value: unknown, cell: Cell, problem: Problem): CellResult {
+  checkShape(value, CameShape, `result of ${cellId(cell)}`);
+  const { answer, tokens, slots, bytes, evidence } = value as Came,
+    { dropped, least, overlap, depth, answerKept, map } = evidence,
+    extent = ({ mean, peak }: Came['slots']): Came['slots'] => ({ mean, peak });
+  // in the order in which a run here has them: equal results have equal bytes
+  return cellResult(cell, problem, {
+    answer,
+    tokens,
+    slots: extent(slots),
+    bytes: extent(bytes),
+    evidence: {
+      ...(dropped !== undefined && { dropped }),
+      ...(least !== undefined && { least }),
+      ...(overlap !== undefined && { overlap }),
+      ...(depth !== undefined && { depth }),
+      ...(answerKept !== undefined && { answerKept }),
+      ...(map !== undefined && { map }),
+    },
+  });
+}
+
+interface Asked {
+  readonly result: unknown;
+  forget(): Promise<void>;
+}
+
+/**
+ * Runs cells by asking for them. Results come in the order in which their cells were asked for, whoever is first, so
+ * that equal runs keep equal files; what is kept is forgotten where it was asked for.
+ */
+export function elsewhere(
+  ask: (job: CellJob) => Promise<Asked>,
+  code: NonNullable<Naming['code']>,
+): (work: Work) => Runner<Cell, CellResult> {
+  const codes = new Map<string, Promise<readonly string[]>>();
+  let last: Promise<unknown> = Promise.resolve();
+  const codeOf = (policy: string): Promise<readonly string[]> => {
+    const known = codes.get(policy) ?? code([policy]);
+    codes.set(policy, known);
+    return known;
+  };
+  return (work) => {
+    if (work.kind !== 'cells') throw new Error(`elsewhere: expected cells, got ${work.kind}`);
+    const { tasks, generating } = work,
+      problemOf = problemsOf(tasks);
+    let forget = async (): Promise<void> => {};
+    const answered = async (cell: Cell, turn: Promise<unknown>): Promise<CellResult> => {
+      await forget();
+      forget = async () => {};
+      const problem = problemOf(cell);
+      const asked = await ask({ format: 1, cell, problem, generating, code: await codeOf(cell.policy) });
+      try {
+        const result = cameOf(asked.result, cell, problem);
+        await turn;
+        forget = asked.forget;
+        return result;
+      } catch (error) {
+        await asked.forget(); // so that it can be asked again
+        throw error;
+      }
+    };
+    return {
+      run(cell) {
+        const result = answered(cell, last);
+        last = result.catch(() => {});
+        return result;
+      },
+      stop: () => forget().catch(() => {}),
+    };
+  };
+}

@@ -1,0 +1,78 @@
+import { KvError } from '@kv/core';
+import { Redis } from 'ioredis';
+
+/** Where jobs are. */
+export interface Place {
+  /** `redis://host:port`, or `rediss://` with TLS. */
+  readonly url: string;
+  /** Jobs of one name are for the workers of that name. */
+  readonly name: string;
+  /** Seconds for which a Redis that went away is waited for. @defaultValue 30 */
+  readonly patience?: number;
+}
+
+/** A connection that was made. */
+export interface Connection {
+  readonly client: Redis;
+  /** Rejects with one sentence once Redis has been away for too long. */
+  readonly lost: Promise<never>;
+  close(): void;
+}
+
+/** An address as it may be shown: without a password. @throws KvError for what is none */
+function addressOf(url: string): string {
+  const { protocol, host } = URL.canParse(url) ? new URL(url) : { protocol: '', host: '' };
+  if (!/^rediss?:$/.test(protocol) || host === '')
+    throw new KvError('queue', 'expected an address such as redis://127.0.0.1:6379, got none');
+  return `${protocol}//${host}`;
+}
+
+/**
+ * Connects to Redis. @throws KvError in one sentence where nothing answers there, or it wants a password
+ */
+export async function connect({ url, patience = 30 }: Place): Promise<Connection> {
+  const address = addressOf(url);
+  let lostAt: number | undefined,
+    ready = false,
+    closed = false,
+    why = 'nothing';
+  const client = new Redis(url, {
+    lazyConnect: true,
+    maxRetriesPerRequest: null, // BullMQ waits for as long as the connection lives
+    connectTimeout: 10_000,
+    retryStrategy(times) {
+      if (!ready) return null;
+      lostAt ??= Date.now();
+      return Date.now() - lostAt > 1000 * patience ? null : Math.min(50 * 2 ** times, 1000);
+    },
+  });
+  client.on('error', (error: NodeJS.ErrnoException) => {
+    why = error.code ?? error.message;
+  });
+  client.on('ready', () => {
+    lostAt = undefined;
+  });
+  const lost = new Promise<never>((_, reject) => {
+    client.on('end', () => {
+      if (ready && !closed)
+        reject(new KvError(address, `expected Redis to come back within ${patience} s, got ${why}`));
+    });
+  });
+  lost.catch(() => {}); // whoever waits for something races it
+  try {
+    await client.connect();
+    await client.ping();
+  } catch (error) {
+    client.disconnect();
+    throw new KvError(address, `expected a Redis server that answers, got ${why === 'nothing' ? String(error) : why}`);
+  }
+  ready = true;
+  return {
+    client,
+    lost,
+    close: () => {
+      closed = true;
+      client.disconnect();
+    },
+  };
+}

@@ -1,0 +1,169 @@
+import { KvError } from '@kv/core';
+import { freePort, hasRedis, startRedis } from '@kv/model-testing/redis';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openQueue, work } from '../src/index.ts';
+import type { WorkOptions } from '../src/index.ts';
+
+const there = hasRedis();
+if (!there) console.warn('Queue tests are skipped: there is no redis-server (apt-get install redis-server)');
+let redis: Awaited<ReturnType<typeof startRedis>>;
+beforeAll(async () => {
+  if (there) redis = await startRedis();
+});
+afterAll(() => redis?.stop());
+
+let names = 0;
+/** A name that no other test has. */
+const name = (): string => `test-${names++}`;
+
+/** A worker until it is stopped. */
+async function working(called: string, run: WorkOptions['run'], more: Partial<WorkOptions> = {}) {
+  const stopping = new AbortController();
+  let ended: Promise<void> = Promise.resolve();
+  await new Promise<void>((onReady, reject) => {
+    const options = { url: redis.url, name: called, atOnce: 1, lease: 1, run, signal: stopping.signal, onReady };
+    ended = work({ ...options, ...more });
+    ended.catch(reject);
+  });
+  return {
+    ended,
+    stop: (): Promise<void> => {
+      stopping.abort();
+      return ended;
+    },
+  };
+}
+
+describe.runIf(there)('a queue', () => {
+  it('has a job done once, whoever asks, and keeps its result until that is forgotten', async () => {
+    const called = name(),
+      ran: unknown[] = [],
+      worker = await working(called, async (data) => ({ echo: ran.push(data) && data }));
+    const first = await openQueue({ url: redis.url, name: called }),
+      data = { text: 'ä "quoted" \u0000', number: 0.1 + 0.2 };
+    const [one, two] = await Promise.all([first.ask(data), first.ask({ other: 1 })]);
+    expect([one.result, two.result]).toEqual([{ echo: data }, { echo: { other: 1 } }]);
+    await first.close(); // as if it were killed: nothing was forgotten
+    const second = await openQueue({ url: redis.url, name: called }),
+      again = await second.ask(data);
+    expect(again.result).toEqual({ echo: data });
+    expect(ran).toEqual([data, { other: 1 }]);
+    await again.forget();
+    await (await second.ask(data)).forget();
+    expect(ran).toHaveLength(3);
+    await second.close();
+    await worker.stop();
+  });
+  it('tells a refusal at once, tries what broke again, and asks again for what failed before', async () => {
+    const called = name(),
+      tries: Record<string, number> = {};
+    const worker = await working(called, async (data) => {
+      const { kind } = data as { kind: string };
+      tries[kind] = (tries[kind] ?? 0) + 1;
+      if (kind === 'refused') throw new KvError('job', 'expected something else,\ngot this');
+      if (kind === 'broken' || tries[kind] < 3) throw new Error('out of memory');
+      return { tries: tries[kind] };
+    });
+    const queue = await openQueue({ url: redis.url, name: called });
+    await expect(queue.ask({ kind: 'refused' })).rejects.toThrow(/^worker: job: expected something else, got this$/);
+    await expect(queue.ask({ kind: 'broken' })).rejects.toThrow(/^worker: out of memory$/);
+    expect((await queue.ask({ kind: 'shaky' })).result).toEqual({ tries: 3 });
+    await expect(queue.ask({ kind: 'refused' })).rejects.toThrow('expected something else');
+    expect(tries).toEqual({ refused: 2, broken: 3, shaky: 3 });
+    await queue.close();
+    await worker.stop();
+  });
+  it('gives a job of a worker that is stopped to another', async () => {
+    const called = name(),
+      queue = await openQueue({ url: redis.url, name: called });
+    let begun = (): void => {};
+    const begins = new Promise<void>((resolve) => (begun = resolve)),
+      slow = await working(called, async () => {
+        begun();
+        return new Promise(() => {}); // until it is stopped
+      }),
+      asked = queue.ask({ some: 'job' });
+    await begins;
+    await slow.stop();
+    const other = await working(called, async () => ({ by: 'another' }));
+    expect((await asked).result).toEqual({ by: 'another' });
+    await queue.close();
+    await other.stop();
+  });
+  it('lives through jobs that are no JSON, and through a Redis that forgot all', async () => {
+    const called = name(),
+      client = new Redis(redis.url),
+      key = (rest: string): string => `kv:${called}:${rest}`;
+    await client.hset(key('evil'), 'name', 'job', 'data', '{ no JSON', 'opts', '{}', 'timestamp', '0');
+    await client.lpush(key('wait'), 'evil');
+    const worker = await working(called, async (data) => ({ data })),
+      queue = await openQueue({ url: redis.url, name: called });
+    expect((await queue.ask({ good: 1 })).result).toEqual({ data: { good: 1 } });
+    await worker.stop();
+    const asked = queue.ask({ good: 2 });
+    await new Promise((resolve) => setTimeout(resolve, 500));
+    await client.flushall();
+    const next = await working(called, async (data) => ({ data }));
+    expect((await asked).result).toEqual({ data: { good: 2 } });
+    await next.stop();
+    await queue.close();
+    client.disconnect();
+  });
+  it('says that nobody works, once', async () => {
+    const called = name();
+    let told = 0,
+      tell = (): void => {};
+    const said = new Promise<void>((resolve) => (tell = resolve)),
+      onNobody = (): void => {
+        told++;
+        tell();
+      },
+      queue = await openQueue({ url: redis.url, name: called, onNobody }),
+      asked = queue.ask({ one: 1 });
+    await said;
+    const worker = await working(called, async () => ({}));
+    await asked;
+    expect(told).toBe(1);
+    await queue.close();
+    await worker.stop();
+  });
+  it('says in one sentence that Redis went away, to who asks and who works', async () => {
+    const own = await startRedis(),
+      called = name(),
+      worker = await working(called, () => new Promise(() => {}), { url: own.url, patience: 1 }),
+      queue = await openQueue({ url: own.url, name: called, patience: 1 }),
+      asked = queue.ask({ one: 1 });
+    asked.catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    await own.stop();
+    const gone = /^redis:\/\/127\.0\.0\.1:\d+: expected Redis to come back within 1 s, got ECONNREFUSED$/;
+    await expect(asked).rejects.toThrow(gone);
+    await expect(worker.ended).rejects.toThrow(gone);
+    await queue.close();
+  });
+});
+
+describe('an address', () => {
+  it('is refused in one sentence where it is none, or nothing listens, without its password', async () => {
+    for (const url of ['localhost:6379', 'http://localhost', 'redis://', ''])
+      await expect(openQueue({ url, name: 'x' }), url).rejects.toThrow(
+        'queue: expected an address such as redis://127.0.0.1:6379, got none',
+      );
+    const port = await freePort();
+    await expect(openQueue({ url: `redis://me:hush@127.0.0.1:${port}`, name: 'x' })).rejects.toThrow(
+      new KvError(`redis://127.0.0.1:${port}`, 'expected a Redis server that answers, got ECONNREFUSED'),
+    );
+  });
+  it.runIf(there)('is refused where Redis wants a password', async () => {
+    const own = await startRedis(['--requirepass', 'hush']),
+      wrong = own.url.replace('//', '//:guess@');
+    for (const url of [own.url, wrong])
+      await expect(openQueue({ url, name: 'x' }), url).rejects.toThrow(
+        /^redis:\/\/127\.0\.0\.1:\d+: expected a Redis server that answers, got (?:NOAUTH|WRONGPASS)/,
+      );
+    const queue = await openQueue({ url: own.url.replace('//', '//:hush@'), name: 'x' });
+    await queue.close();
+    await own.stop();
+  });
+});
