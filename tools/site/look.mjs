@@ -76,7 +76,9 @@ for (let turn = 0; turn < 3; turn++) {
   await page.close();
 }
 const first = Math.min(...firsts);
-console.log(`${pages.length} pages, ${wrong.length} findings; the playground's first result after ${first.toFixed(1)} s`);
+console.log(
+  `${pages.length} pages, ${wrong.length} findings; the playground's first result after ${first.toFixed(1)} s`,
+);
 await browser.close();
 server.close();
 if (first > FIRST_RESULT_S) fail(`look: expected a first result within ${FIRST_RESULT_S} s, got ${first.toFixed(1)} s`);

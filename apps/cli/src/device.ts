@@ -1,4 +1,5 @@
-import { existsSync, readFileSync, realpathSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, realpathSync } from 'node:fs';
+import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { KvError } from '@kv/core';
@@ -29,8 +30,29 @@ interface GpuPackages {
   gpuRuntime(gpu: Gpu): Runtime;
 }
 
+/**
+ * Whether the Vulkan loader would find a driver's manifest: where Linux has none, there is no GPU to open, and an attempt
+ * writes warnings of Dawn's own to stderr.
+ */
+function hasDriver(env: NodeJS.ProcessEnv): boolean {
+  if (process.platform !== 'linux') return true;
+  if (env.VK_DRIVER_FILES || env.VK_ICD_FILENAMES || env.VK_ADD_DRIVER_FILES) return true;
+  const home = homedir(),
+    roots = [
+      ...(env.XDG_CONFIG_DIRS || '/etc/xdg').split(':'),
+      ...(env.XDG_DATA_DIRS || '/usr/local/share:/usr/share').split(':'),
+      ...['/etc', '/usr/local/share', '/usr/share', '/usr/local/etc'],
+      ...[env.XDG_CONFIG_HOME || join(home, '.config'), env.XDG_DATA_HOME || join(home, '.local/share')],
+    ];
+  return roots.some((root) => {
+    const folder = join(root, 'vulkan/icd.d');
+    return existsSync(folder) && readdirSync(folder).some((file) => file.endsWith('.json'));
+  });
+}
+
 /** Whether `auto` is webgpu here. */
 export async function hasGpu(cwd: string): Promise<boolean> {
+  if (!hasDriver(process.env)) return false;
   const packages = await gpuPackages(cwd),
     gpu = await packages?.openGpu().catch(() => undefined);
   gpu?.destroy();
@@ -83,10 +105,19 @@ const NAME = '@kv/gpu-models';
  * The GPU packages: in the folder that `KV_GPU_MODELS` names, or installed beside the working folder or this package.
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
-  const models = process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
-  const gpu = models && installed('@kv/gpu', models);
+  const models = gpuModelsFolder(cwd),
+    gpu = gpuFolder(cwd);
   if (!models || !gpu) return undefined;
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
+}
+
+const gpuModelsFolder = (cwd: string): string | undefined =>
+  process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
+
+/** The folder of the `@kv/gpu` that is taken, from where `webgpu` is looked for. */
+export function gpuFolder(cwd: string): string | undefined {
+  const models = gpuModelsFolder(cwd);
+  return models && installed('@kv/gpu', models);
 }
 
 /** The folder of an installed package, looked for upwards from another. */

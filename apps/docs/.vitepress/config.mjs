@@ -18,6 +18,7 @@ export default defineConfig({
   // sets of an equation stand in braces, so attributes begin otherwise
   markdown: {
     html: false,
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-default' },
     attrs: { leftDelimiter: '{:', rightDelimiter: '}' },
     config: (markdown) => void markdown.use(noTemplates).use(scrolled),
   },

@@ -11,6 +11,7 @@ function setup() {
     for (const caret of document.querySelectorAll('.VPSidebarItem [role=button] > .caret[role]'))
       for (const name of ['role', 'tabindex', 'aria-label']) caret.removeAttribute(name);
     document.querySelector('.DocSearch-Button-Keys')?.setAttribute('aria-hidden', 'true');
+    document.querySelector('.DocSearch-Button')?.removeAttribute('aria-label'); // its text is its name
   };
   const observer = typeof MutationObserver === 'function' ? new MutationObserver(tidy) : undefined;
   onMounted(() => {
