@@ -75,7 +75,9 @@ const readmeOf = new Map(published().map(({ folder, manifest: { name } }) => [na
 function equationOf(file, name) {
   const text = asPage(read(file), file, 'pieces/x.md', places),
     [, section] = text.split(new RegExp(`^## (?:\\S+, )*\`${name}\`.*$`, 'm'));
-  return (section?.split(/^## /m)[0] ?? text.split(/^```|^## |^`npm i |^\| /m)[0].replace(/^# .*$/m, '')).trim();
+  return (section?.split(/^## /m)[0] ?? text.split(/^```|^## |^`npm i |^\| /m)[0].replace(/^# .*$/m, ''))
+    .replace(/^(?:[ \t]*\n)+/, '')
+    .trimEnd();
 }
 for (const piece of facts.pieces) {
   const file = readmeOf.get(piece.package),

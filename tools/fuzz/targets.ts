@@ -3,7 +3,7 @@ import { parsePolicy } from '@kv/policies';
 import { readNpy } from '../../packages/allocators/given/src/npy.ts';
 import { choose, shardsOf } from '../../packages/hub/src/choose.ts';
 import { listing } from '../../packages/hub/src/listing.ts';
-import { parseRepo } from '../../packages/hub/src/model-name.ts';
+import { parseRepo } from '../../packages/hub/src/repo-name.ts';
 import { chatTemplate } from '../../packages/models/src/chat-template.ts';
 import { configFromGguf } from '../../packages/models/src/checkpoint/gguf-config.ts';
 import { readGguf } from '../../packages/models/src/checkpoint/gguf.ts';
@@ -198,6 +198,7 @@ export const targets: Readonly<Record<string, Target>> = {
       const hub = {
         endpoint: 'https://hub',
         token: undefined,
+        tokenAdvice: 'set HF_TOKEN',
         signal: undefined,
         ...{ attempts: 1, backoffMs: 0, timeoutMs: 1000 },
         fetch: async () => new Response(answers.length > 1 ? answers.shift() : answers[0]),

@@ -1,3 +1,6 @@
+import { existsSync, readdirSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import type { HostEngine, Runtime } from '@kv/models';
 import { entry, installed } from './optional-package.ts';
@@ -27,8 +30,29 @@ interface GpuPackages {
   gpuRuntime(gpu: Gpu): Runtime;
 }
 
+/**
+ * Whether the Vulkan loader would find a driver's manifest: where Linux has none, there is no GPU to open, and an attempt
+ * writes warnings of Dawn's own to stderr.
+ */
+function hasDriver(env: NodeJS.ProcessEnv): boolean {
+  if (process.platform !== 'linux') return true;
+  if (env.VK_DRIVER_FILES || env.VK_ICD_FILENAMES || env.VK_ADD_DRIVER_FILES) return true;
+  const home = homedir(),
+    roots = [
+      ...(env.XDG_CONFIG_DIRS || '/etc/xdg').split(':'),
+      ...(env.XDG_DATA_DIRS || '/usr/local/share:/usr/share').split(':'),
+      ...['/etc', '/usr/local/share', '/usr/share', '/usr/local/etc'],
+      ...[env.XDG_CONFIG_HOME || join(home, '.config'), env.XDG_DATA_HOME || join(home, '.local/share')],
+    ];
+  return roots.some((root) => {
+    const folder = join(root, 'vulkan/icd.d');
+    return existsSync(folder) && readdirSync(folder).some((file) => file.endsWith('.json'));
+  });
+}
+
 /** Whether `auto` is webgpu here. */
 export async function hasGpu(cwd: string): Promise<boolean> {
+  if (!hasDriver(process.env)) return false;
   const packages = await gpuPackages(cwd),
     gpu = await packages?.openGpu().catch(() => undefined);
   gpu?.destroy();
@@ -81,8 +105,17 @@ const NAME = '@kv/gpu-models';
  * The GPU packages: in the folder that `KV_GPU_MODELS` names, or installed beside the working folder or this package.
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
-  const models = process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
-  const gpu = models && installed('@kv/gpu', models);
+  const models = gpuModelsFolder(cwd),
+    gpu = gpuFolder(cwd);
   if (!models || !gpu) return undefined;
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
+}
+
+const gpuModelsFolder = (cwd: string): string | undefined =>
+  process.env.KV_GPU_MODELS ?? installed(NAME, cwd) ?? installed(NAME, import.meta.dirname);
+
+/** The folder of the `@kv/gpu` that is taken, from where `webgpu` is looked for. */
+export function gpuFolder(cwd: string): string | undefined {
+  const models = gpuModelsFolder(cwd);
+  return models && installed('@kv/gpu', models);
 }

@@ -18,8 +18,9 @@ export default defineConfig({
   // sets of an equation stand in braces, so attributes begin otherwise
   markdown: {
     html: false,
+    theme: { light: 'github-light-high-contrast', dark: 'github-dark-default' },
     attrs: { leftDelimiter: '{:', rightDelimiter: '}' },
-    config: (markdown) => void markdown.use(noTemplates),
+    config: (markdown) => void markdown.use(noTemplates).use(scrolled),
   },
   // its own build, put beside the pages
   ignoreDeadLinks: [/^\/playground\//],
@@ -46,4 +47,16 @@ function noTemplates(markdown) {
   const escaped = (html) => html.replaceAll('{{', '&#123;&#123;').replaceAll('}}', '&#125;&#125;');
   markdown.renderer.rules.text = (tokens, index, ...rest) =>
     escaped(text ? text(tokens, index, ...rest) : markdown.utils.escapeHtml(tokens[index].content));
+}
+
+/** What may be wider than a phone scrolls by keyboard too. */
+function scrolled(markdown) {
+  const { rules } = markdown.renderer;
+  for (const name of ['code_block', 'table_open']) {
+    const render = rules[name] ?? ((tokens, index, options, _, self) => self.renderToken(tokens, index, options));
+    rules[name] = (tokens, index, ...rest) => {
+      if (name === 'table_open') tokens[index].attrSet('tabindex', '0');
+      return render(tokens, index, ...rest).replace(/^<pre/, '<pre tabindex="0"');
+    };
+  }
 }

@@ -1,14 +1,17 @@
 import type { Plugin } from 'vite';
 
+/** Models that a person asks for by name: the hub, and where it sends a browser for large files. */
+const HUB = 'https://huggingface.co https://*.huggingface.co https://*.hf.co';
+
 /**
- * What the page may do: its own files and compiling WebAssembly (the kernel of @kv/models), and no text as code, HTML
+ * What the page may do: its own files, models of the hub and compiling WebAssembly (the kernel of @kv/models), and no text as code, HTML
  * or address of a script.
  */
 const RULES = [
   "default-src 'none'",
   "script-src 'self' 'wasm-unsafe-eval'",
   "worker-src 'self'",
-  "connect-src 'self'",
+  `connect-src 'self' ${HUB}`,
   "style-src 'self'",
   "img-src 'self'",
   "manifest-src 'self'",

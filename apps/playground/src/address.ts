@@ -1,16 +1,33 @@
 import type { Budget } from '@kv/models';
-import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type Choice, type Example } from './choice.ts';
+import {
+  DEFAULT,
+  DEVICES,
+  FORMS,
+  LENGTHS,
+  letterOf,
+  LIMITS,
+  MODELS,
+  type Choice,
+  type Example,
+  type ModelChoice,
+} from './choice.ts';
+
+const keyOf = (side: number): string => letterOf(side).toLowerCase();
 
 /** A choice as the part of an address behind `#`. */
-export function writeAddress({ source, late, policies: [a, b], budget, newTokens, device }: Choice): string {
+export function writeAddress({ model, source, late, policies, budget, newTokens, device }: Choice): string {
   const prompt =
     source.kind === 'text'
       ? { text: source.text }
       : { form: source.form, tokens: source.tokens, depth: source.depth, seed: source.seed };
   return new URLSearchParams(
-    Object.entries({ ...prompt, ask: late ? 'late' : 'early', a, b, budget, new: newTokens, device }).map(
-      ([key, value]) => [key, String(value)],
-    ),
+    Object.entries({
+      ...(model.kind !== 'embedded' && { [model.kind]: model.name }),
+      ...prompt,
+      ask: late ? 'late' : 'early',
+      ...Object.fromEntries(policies.map((policy, side) => [keyOf(side), policy])),
+      ...{ budget, new: newTokens, device },
+    }).map(([key, value]) => [key, String(value)]),
   ).toString();
 }
 
@@ -21,18 +38,30 @@ export function writeAddress({ source, late, policies: [a, b], budget, newTokens
 export function readAddress(hash: string): Choice {
   const given = new URLSearchParams(hash.replace(/^#/, '')),
     text = given.get('text');
-  const policy = (key: string, fallback: string): string => {
-    const said = given.get(key);
-    return said === null || said.length > LIMITS.policy ? fallback : said;
-  };
+  const policies: string[] = [];
+  for (let side = 0; side < LIMITS.policies; side++) {
+    const said = given.get(keyOf(side)) ?? '',
+      policy = given.has(keyOf(side)) && said.length <= LIMITS.policy ? said : DEFAULT.policies[side];
+    if (policy === undefined) break;
+    policies.push(policy);
+  }
   return {
+    model: readModel(given),
     source: text !== null && text.length <= LIMITS.text ? { kind: 'text', text } : example(given),
     late: given.get('ask') === 'late',
-    policies: [policy('a', DEFAULT.policies[0]), policy('b', DEFAULT.policies[1])],
+    policies,
     budget: readBudget(given.get('budget') ?? '') ?? DEFAULT.budget,
     newTokens: whole(given.get('new'), 1, LIMITS.newTokens) ?? DEFAULT.newTokens,
     device: DEVICES.find((device) => device === given.get('device')) ?? DEFAULT.device,
   };
+}
+
+function readModel(given: URLSearchParams): ModelChoice {
+  for (const kind of MODELS.filter((kind) => kind !== 'embedded')) {
+    const name = given.get(kind) ?? '';
+    if (name !== '' && name.length <= LIMITS.name) return { kind, name };
+  }
+  return DEFAULT.model;
 }
 
 function example(given: URLSearchParams): Example {

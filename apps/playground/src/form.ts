@@ -1,10 +1,23 @@
 import { readBudget, whole } from './address.ts';
-import { DEFAULT, DEVICES, FORMS, LENGTHS, LIMITS, type Choice, type Example } from './choice.ts';
+import {
+  DEFAULT,
+  DEVICES,
+  FORMS,
+  LENGTHS,
+  LIMITS,
+  MODELS,
+  type Choice,
+  type Example,
+  type ModelChoice,
+} from './choice.ts';
 import { element, make } from './element.ts';
-import { policyField } from './policy-field.ts';
+import { policyField, type PolicyField } from './policy-field.ts';
+import { COMMON } from './presets.ts';
 
 export interface ChoiceForm {
   read(): Choice;
+  /** The files of a model that a person chose. */
+  files(): readonly File[];
   write(choice: Choice): void;
   /** Whether it can be run; if not, fields say why, and the first of them has the focus. */
   check(): boolean;
@@ -29,8 +42,45 @@ export function choiceForm(): ChoiceForm {
     wrong = element('wrong-budget', HTMLParagraphElement),
     own = element('text', HTMLTextAreaElement);
   const field = (name: string): Field => form.elements.namedItem(name) as unknown as Field;
-  const policies = [policyField(0), policyField(1)] as const;
-  let suggested = '';
+  const policies: PolicyField[] = [],
+    add = element('add', HTMLButtonElement),
+    files = element('file', HTMLInputElement);
+  let suggested = '',
+    /** The file that a link names, until another is chosen. */
+    named = '';
+  const place = (): void => {
+    for (const [side, each] of policies.entries()) each.place(side, policies.length <= 2);
+    add.disabled = policies.length >= LIMITS.policies;
+  };
+  const setPolicies = (texts: readonly string[]): void => {
+    while (policies.length > texts.length) policies.pop()?.root.remove();
+    for (const [side, text] of texts.entries()) {
+      const each = policies[side] ?? policyField(() => drop(each));
+      if (!policies[side]) {
+        policies.push(each);
+        element('policies', HTMLDivElement).append(each.root);
+      }
+      each.set(text);
+    }
+    place();
+  };
+  const changed = (): void => void form.dispatchEvent(new Event('input', { bubbles: true }));
+  const drop = (gone: PolicyField): void => {
+    setPolicies(policies.filter((each) => each !== gone).map(({ input }) => input.value));
+    policies[0].input.focus();
+    changed();
+  };
+  add.addEventListener('click', () => {
+    const there = policies.map(({ input }) => input.value);
+    setPolicies([...there, COMMON.find(([text]) => !there.includes(text))?.[0] ?? 'random']);
+    policies.at(-1)?.input.focus();
+    changed();
+  });
+  const readModel = (): ModelChoice => {
+    const kind = MODELS.find((each) => each === field('model').value) ?? 'embedded';
+    if (kind === 'embedded') return DEFAULT.model;
+    return { kind, name: kind === 'hub' ? field('hub').value.trim() : (files.files?.[0]?.name ?? named) };
+  };
   field('tokens').append(...LENGTHS.map((length) => make('option', { value: String(length) }, String(length))));
 
   const show = (): void => {
@@ -38,6 +88,10 @@ export function choiceForm(): ChoiceForm {
     element('example', HTMLDivElement).hidden = isOwn;
     element('own', HTMLDivElement).hidden = !isOwn;
     element('another', HTMLButtonElement).hidden = isOwn;
+    const { kind } = readModel();
+    element('model-file', HTMLDivElement).hidden = kind !== 'file';
+    element('model-hub', HTMLDivElement).hidden = kind !== 'hub';
+    element('trained', HTMLParagraphElement).hidden = kind !== 'embedded';
     element('depth-value', HTMLOutputElement).value = `${field('depth').value} %`;
   };
   const checkBudget = (): boolean => {
@@ -63,18 +117,35 @@ export function choiceForm(): ChoiceForm {
     checkBudget();
   });
 
+  const checkModel = (): boolean => {
+    const { kind, name } = readModel(),
+      chosen = files.files?.length ?? 0,
+      says =
+        kind === 'hub' && name === ''
+          ? 'model: expected the name of a repository, such as org/name, got none'
+          : kind === 'file' && chosen === 0
+            ? `model: expected a file${name === '' ? '' : ` (${name} again, since a link cannot hold it)`}, got none`
+            : '';
+    element('wrong-model', HTMLParagraphElement).textContent = says;
+    return says === '';
+  };
+
   return {
+    files: () => [...(files.files ?? [])],
     read: () => ({
+      model: readModel(),
       source: field('source').value === 'text' ? { kind: 'text', text: own.value } : example(),
       late: field('late').checked,
-      policies: [policies[0].get(), policies[1].get()],
+      policies: policies.map(({ input }) => input.value.trim()),
       budget: readBudget(field('budget').value) ?? DEFAULT.budget,
       newTokens: whole(field('newTokens').value, 1, LIMITS.newTokens) ?? DEFAULT.newTokens,
       device: DEVICES.find((device) => device === field('device').value) ?? DEFAULT.device,
     }),
-    write({ source, late, policies: texts, budget, newTokens, device }) {
+    write({ model, source, late, policies: texts, budget, newTokens, device }) {
       const { form, tokens, depth, seed } = source.kind === 'needle' ? source : (DEFAULT.source as Example);
       for (const [name, value] of Object.entries({
+        model: model.kind,
+        hub: model.kind === 'hub' ? model.name : '',
         source: source.kind,
         form,
         tokens,
@@ -87,7 +158,8 @@ export function choiceForm(): ChoiceForm {
         field(name).value = String(value);
       if (source.kind === 'text') own.value = source.text;
       field('late').checked = late;
-      for (const [side, text] of texts.entries()) policies[side].set(text);
+      named = model.kind === 'file' ? model.name : '';
+      setPolicies(texts);
       show();
       checkBudget();
     },
@@ -95,6 +167,7 @@ export function choiceForm(): ChoiceForm {
       const fields = [
         ...policies.map(({ check }, side) => [check(), `policy-${side}`] as const),
         [checkBudget(), 'budget'] as const,
+        [checkModel(), field('model').value] as const,
       ];
       const first = fields.find(([right]) => !right);
       if (first) field(first[1]).focus();

@@ -14,8 +14,12 @@ export interface Shown {
 const INK = ['--paper', '--ink', '--soft', '--empty', '--kept', '--value', '--asked', '--new'] as const;
 type Colors = Readonly<Record<(typeof INK)[number], string>>;
 
-/** A canvas of all rows and positions; it tells where a pointer or the keyboard is. */
-export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => void): { draw(shown: Shown): void } {
+/** A canvas of all rows and positions; it tells where a pointer or the keyboard is, and what is clicked. */
+export function heatCanvas(
+  canvas: HTMLCanvasElement,
+  point: (place: Place) => void,
+  ask: (place: Place) => void,
+): { draw(shown: Shown): void } {
   let layout: Layout | undefined, last: Shown | undefined;
   const draw = (shown: Shown): void => {
     last = shown;
@@ -36,16 +40,23 @@ export function heatCanvas(canvas: HTMLCanvasElement, point: (place: Place) => v
   };
   new ResizeObserver(again).observe(canvas.parentElement!); // the panel holds it
   matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
-  const at = ({ offsetX, offsetY }: PointerEvent): void => {
-    const place = layout && placeAt(layout, offsetX, offsetY);
-    if (place) point(place);
-  };
-  canvas.addEventListener('pointermove', at);
-  canvas.addEventListener('pointerdown', at);
+  const at =
+    (told: (place: Place) => void) =>
+    ({ offsetX, offsetY }: MouseEvent): void => {
+      const place = layout && placeAt(layout, offsetX, offsetY);
+      if (place) told(place);
+    };
+  canvas.addEventListener('pointermove', at(point));
+  canvas.addEventListener('pointerdown', at(point));
+  canvas.addEventListener('click', at(ask));
   canvas.addEventListener('focus', () => {
     if (last && !last.place) point({ position: 0, row: 0 });
   });
   canvas.addEventListener('keydown', (event) => {
+    if (last?.place && (event.key === 'Enter' || event.key === ' ')) {
+      event.preventDefault();
+      ask(last.place);
+    }
     const place = layout && last?.place && moved(layout, last.place, event.key);
     if (!place) return;
     event.preventDefault();
@@ -65,7 +76,7 @@ function paint(
   { frame, prompt, layers, kvHeads, place }: Shown,
   colors: Colors,
 ): void {
-  const { rows, cell, left, perLine, lines, positions, width, height } = layout;
+  const { rows, cell, tall, left, perLine, lines, positions, width, height } = layout;
   context.fillStyle = colors['--paper'];
   context.fillRect(0, 0, width, height);
   const value = new Set(prompt.valueTokens),
@@ -75,7 +86,7 @@ function paint(
     for (let row = 0; row < rows; row++) {
       context.fillStyle = colors[holds(frame, { position, row }) ? '--kept' : '--empty'];
       // a fine line between layers
-      context.fillRect(x, y + row * cell, cell, cell - (row % kvHeads === kvHeads - 1 ? 1 : 0));
+      context.fillRect(x, y + row * tall, cell, tall - (tall > 2 && row % kvHeads === kvHeads - 1 ? 1 : 0));
     }
     const mark = value.has(position)
       ? '--value'
@@ -93,23 +104,23 @@ function paint(
   context.textAlign = 'right';
   context.textBaseline = 'middle';
   for (let line = 0; line < lines; line++)
-    for (let layer = 0; layer < layers; layer += Math.ceil(11 / (kvHeads * cell)))
+    for (let layer = 0; layer < layers; layer += Math.ceil(11 / (kvHeads * tall)))
       context.fillText(
         String(layer),
         left - 5,
-        cornerOf(layout, { position: line * perLine, row: layer * kvHeads })[1] + (kvHeads * cell) / 2,
+        cornerOf(layout, { position: line * perLine, row: layer * kvHeads })[1] + (kvHeads * tall) / 2,
       );
   if (place && place.position < positions) outline(context, layout, place, colors['--ink']);
 }
 
 /** A frame around a token's column, and a heavier one around the cell. */
 function outline(context: CanvasRenderingContext2D, layout: Layout, { position, row }: Place, color: string): void {
-  const { cell, rows } = layout,
+  const { cell, tall, rows } = layout,
     [x, top] = cornerOf(layout, { position, row: 0 }),
     [, y] = cornerOf(layout, { position, row });
   context.strokeStyle = color;
   context.lineWidth = 1;
-  context.strokeRect(x - 0.5, top - 0.5, cell + 1, rows * cell + 1);
+  context.strokeRect(x - 0.5, top - 0.5, cell + 1, rows * tall + 1);
   context.lineWidth = 2;
-  context.strokeRect(x - 1, y - 1, cell + 2, cell + 2);
+  context.strokeRect(x - 1, y - 1, cell + 2, tall + 2);
 }

@@ -17,6 +17,7 @@ export interface Layout {
    * them, CSS pixels.
    */
   readonly cell: number;
+  readonly tall: number;
   readonly left: number;
   readonly top: number;
   readonly bottom: number;
@@ -26,48 +27,52 @@ export interface Layout {
 
 const LEFT = 22,
   TOP = 5,
-  BOTTOM = 9;
+  BOTTOM = 9,
+  /** Pixels of all rows of a line, while each has one. */
+  MOST = 320;
 
 /** Breaks so many positions into lines that fit the width. */
 export function layoutOf(width: number, positions: number, rows: number): Layout {
   const cell = width < 420 ? 4 : 5,
     perLine = Math.max(8, Math.floor((width - LEFT) / cell)),
-    lines = Math.max(1, Math.ceil(positions / perLine));
+    lines = Math.max(1, Math.ceil(positions / perLine)),
+    tall = Math.max(1, Math.min(cell, Math.floor(MOST / rows))); // a large model has hundreds of rows
   return {
     positions,
     rows,
     perLine,
     lines,
     cell,
+    tall,
     left: LEFT,
     top: TOP,
     bottom: BOTTOM,
     width: LEFT + perLine * cell,
-    height: lines * (TOP + rows * cell + BOTTOM),
+    height: lines * (TOP + rows * tall + BOTTOM),
   };
 }
 
 /** Upper left corner of a cell. */
 export function cornerOf(
-  { perLine, cell, left, top, bottom, rows }: Layout,
+  { perLine, cell, tall, left, top, bottom, rows }: Layout,
   { position, row }: Place,
 ): readonly [x: number, y: number] {
   return [
     left + (position % perLine) * cell,
-    Math.floor(position / perLine) * (top + rows * cell + bottom) + top + row * cell,
+    Math.floor(position / perLine) * (top + rows * tall + bottom) + top + row * tall,
   ];
 }
 
 /** The cell at a point, if there is one. */
 export function placeAt(
-  { perLine, cell, left, top, bottom, rows, positions }: Layout,
+  { perLine, cell, tall, left, top, bottom, rows, positions }: Layout,
   x: number,
   y: number,
 ): Place | undefined {
-  const step = top + rows * cell + bottom,
+  const step = top + rows * tall + bottom,
     line = Math.floor(y / step),
     column = Math.floor((x - left) / cell),
-    row = Math.floor((y - line * step - top) / cell),
+    row = Math.floor((y - line * step - top) / tall),
     position = line * perLine + column;
   return column >= 0 && column < perLine && row >= 0 && row < rows && line >= 0 && position < positions
     ? { position, row }

@@ -1,27 +1,30 @@
 import './trusted.ts';
 import { readAddress, writeAddress } from './address.ts';
-import { element } from './element.ts';
+import { element, make } from './element.ts';
 import { choiceForm } from './form.ts';
 import type { FromWorker, Opened, ToWorker } from './messages.ts';
 import { keepOffline } from './offline/register.ts';
 import { player } from './player.ts';
+import { bytesText } from './words.ts';
 
 /** Put in by bundle/embedded-model.ts: a folder relative to the page, and its files. */
 declare const __MODEL__: { readonly folder: string; readonly files: readonly string[] };
 
 const form = choiceForm(),
-  view = player(),
+  view = player((side, position) => send({ type: 'why', run, side, position })),
   device = element('device', HTMLParagraphElement),
   stop = element('stop', HTMLButtonElement),
-  copied = element('copied', HTMLSpanElement);
+  copied = element('copied', HTMLSpanElement),
+  bar = element('progress', HTMLProgressElement);
 const worker = new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' });
 const model = { url: new URL(__MODEL__.folder, document.baseURI).href, files: __MODEL__.files };
 const send = (message: ToWorker): void => worker.postMessage(message);
 const hash = (): string => `#${writeAddress(form.read())}`;
 let run = 0,
-  policies: readonly [string, string] = ['', ''];
+  policies: readonly string[] = [];
 
-function start(): void {
+/** @param download whether a model of the hub may be downloaded: for a person who pressed a button, not for a link */
+function start(download: boolean): void {
   history.replaceState(null, '', hash());
   if (!form.check()) {
     document.body.dataset.state = 'refused';
@@ -32,8 +35,9 @@ function start(): void {
   policies = choice.policies;
   stop.disabled = false;
   document.body.dataset.state = 'running';
-  if (device.dataset.device === 'none') device.textContent = 'Loading the model …';
-  send({ type: 'run', run: ++run, choice, model });
+  device.textContent = `Loading ${choice.model.name || 'the model'} …`;
+  device.dataset.device = '';
+  send({ type: 'run', run: ++run, choice, model, chosen: form.files(), download });
 }
 
 function said({ device: kind, name, because }: Opened): string {
@@ -41,6 +45,11 @@ function said({ device: kind, name, because }: Opened): string {
 }
 
 worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
+  if (data.type === 'forgotten') {
+    copied.textContent = 'The models of the hub are deleted from this browser.';
+    return;
+  }
+  bar.hidden = data.type !== 'progress';
   if (data.type === 'opened') {
     device.textContent = said(data.opened);
     device.dataset.device = data.opened.device;
@@ -51,6 +60,15 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
     case 'prompt':
       view.start(data, policies);
       form.suggest(data.prompt.text);
+      break;
+    case 'progress': {
+      const { file, done, total, secondsLeft } = data.progress;
+      [bar.max, bar.value] = [total, done];
+      device.textContent = `Downloading ${file}: ${bytesText(done)} of ${bytesText(total)}${secondsLeft === undefined ? '' : `, ${Math.ceil(secondsLeft)} s left`}. The browser keeps it.`;
+      break;
+    }
+    case 'why':
+      view.why(data);
       break;
     case 'frame':
       view.frame(data);
@@ -63,6 +81,7 @@ worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => {
       else view.fail(data.side, data.message);
       break;
     case 'done':
+      view.done();
       stop.disabled = true;
       document.body.dataset.state = 'done';
   }
@@ -78,7 +97,7 @@ function fail(message: string): void {
 
 element('choice', HTMLFormElement).addEventListener('submit', (event) => {
   event.preventDefault();
-  start();
+  start(true);
 });
 element('choice', HTMLFormElement).addEventListener('input', () => {
   copied.textContent = '';
@@ -87,7 +106,18 @@ element('choice', HTMLFormElement).addEventListener('input', () => {
 stop.addEventListener('click', () => send({ type: 'stop' }));
 element('another', HTMLButtonElement).addEventListener('click', () => {
   form.another();
-  start();
+  start(true);
+});
+element('file', HTMLInputElement).addEventListener('change', ({ target }) => {
+  if ((target as HTMLInputElement).files?.length) start(true);
+});
+element('forget', HTMLButtonElement).addEventListener('click', () => send({ type: 'forget' }));
+element('save', HTMLButtonElement).addEventListener('click', () => {
+  const svg = view.picture();
+  if (svg === undefined) return;
+  const href = URL.createObjectURL(new Blob([svg], { type: 'image/svg+xml' }));
+  make('a', { href, download: 'kept.svg' }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000); // the browser reads it when it saves it
 });
 element('copy', HTMLButtonElement).addEventListener('click', () => {
   history.replaceState(null, '', hash());
@@ -102,11 +132,11 @@ element('copy', HTMLButtonElement).addEventListener('click', () => {
 });
 addEventListener('hashchange', () => {
   form.write(readAddress(location.hash));
-  start();
+  start(false);
 });
 
 form.write(readAddress(location.hash));
-start();
+start(false);
 void keepOffline().then((words) => {
   element('offline', HTMLSpanElement).textContent = words;
 });

@@ -1,9 +1,11 @@
+import type { Progress } from '@kv/hub/browser';
+import type { Fate } from '@kv/models/engine';
 import type { Choice } from './choice.ts';
 
-/** Left and right. */
-export type Side = 0 | 1;
+/** Which policy, from 0. */
+export type Side = number;
 
-/** What both sides answer. */
+/** What all sides answer. */
 export interface Prompt {
   readonly text: string;
   /** Span of each token in `text`. */
@@ -56,7 +58,14 @@ export type ToWorker =
       readonly choice: Choice;
       /** Folder of the model, and the names of its files. */
       readonly model: { readonly url: string; readonly files: readonly string[] };
+      /** Files of a person's disk, where the choice names one. */
+      readonly chosen: readonly File[];
+      /** Whether a model of the hub may be downloaded: a link alone downloads nothing. */
+      readonly download: boolean;
     }
+  /** Why a position is, or is no longer, in the cache of a side. */
+  | { readonly type: 'why'; readonly run: number; readonly side: Side; readonly position: number }
+  | { readonly type: 'forget' }
   | { readonly type: 'stop' };
 
 export type FromWorker =
@@ -72,4 +81,16 @@ export type FromWorker =
   | { readonly type: 'end'; readonly run: number; readonly side: Side; readonly end: End }
   /** One side, or without it all. */
   | { readonly type: 'failed'; readonly run: number; readonly side?: Side; readonly message: string }
+  | { readonly type: 'progress'; readonly run: number; readonly progress: Progress }
+  | {
+      readonly type: 'why';
+      readonly run: number;
+      readonly side: Side;
+      readonly position: number;
+      /** Of every layer and KV head; empty where nothing was evicted. */
+      readonly fates: readonly Fate[];
+      /** Why it cannot be said. */
+      readonly failed?: string;
+    }
+  | { readonly type: 'forgotten' }
   | { readonly type: 'done'; readonly run: number };

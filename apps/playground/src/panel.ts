@@ -1,10 +1,12 @@
+import type { Fate } from '@kv/models/engine';
 import { exactMatch } from '@kv/tasks';
+import { letterOf } from './choice.ts';
 import { make } from './element.ts';
 import { heatCanvas } from './heat-canvas.ts';
 import type { Place } from './heat-map.ts';
 import type { End, Frame, Prompt, Side } from './messages.ts';
 import { textMap } from './text-map.ts';
-import { bytesText, countText, placeText, speedText } from './words.ts';
+import { bytesText, countText, leftText, placeText, speedText, whyText } from './words.ts';
 
 /** One policy's side of the page. */
 export interface Panel {
@@ -15,6 +17,8 @@ export interface Panel {
   end(end: End): void;
   fail(message: string): void;
   point(place: Place | undefined): void;
+  /** Why a position left or stayed; without fates, that this is being worked out. */
+  why(position: number, fates?: readonly Fate[], failed?: string): void;
 }
 
 const NUMBERS = ['Cache', 'Peak', 'Slots per head', 'Prefill', 'Decoding'] as const;
@@ -26,15 +30,19 @@ const FINISHES: Readonly<Record<string, string>> = {
   aborted: 'stopped',
 };
 
-/** @param point told where a person points, for both sides */
-export function panel(side: Side, point: (place: Place) => void): Panel {
+/**
+ * @param point told where a person points, for all sides
+ * @param ask told of which position a person wants to know why
+ */
+export function panel(side: Side, point: (place: Place) => void, ask: (position: number) => void): Panel {
   const title = make('h3', { id: `title-${side}` }),
     composition = make('p', { className: 'composition' }),
     answer = make('p', { className: 'answer' }),
     notes = make('p', { className: 'notes' }),
-    readout = make('p', { className: 'readout', id: `readout-${side}` });
+    readout = make('p', { className: 'readout', id: `readout-${side}` }),
+    because = make('div', { className: 'why', hidden: true });
   const canvas = make('canvas', { tabIndex: 0 }),
-    text = make('p', { className: 'text' }),
+    text = make('div', { className: 'text', tabIndex: 0 }),
     values = NUMBERS.map(() => make('dd', {}, '–'));
   for (const [name, value] of Object.entries({
     role: 'slider',
@@ -44,6 +52,8 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
     'aria-describedby': `title-${side}`,
   }))
     canvas.setAttribute(name, value);
+  text.setAttribute('role', 'group');
+  text.setAttribute('aria-label', 'The text, shaded by how many rows hold each token');
   const numbers = make(
     'dl',
     { className: 'numbers' },
@@ -59,24 +69,52 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
     make('div', { className: 'map' }, canvas),
     readout,
     text,
+    because,
     notes,
   );
   root.setAttribute('aria-labelledby', title.id);
   let run: { prompt: Prompt; layers: number; kvHeads: number } | undefined,
     shown: Frame | undefined,
     said: readonly string[] = [],
-    place: Place | undefined;
-  const map = heatCanvas(canvas, point),
-    written = textMap(text, (position) => point({ position, row: place?.row ?? 0 }));
+    place: Place | undefined,
+    reasons: { readonly position: number; readonly fates?: readonly Fate[]; readonly failed?: string } | undefined;
+  const map = heatCanvas(canvas, point, ({ position }) => ask(position)),
+    written = textMap(text, (position) => point({ position, row: place?.row ?? 0 }), ask);
+  const tokenAt = (position: number): string | undefined => {
+    if (!run) return undefined;
+    const { text: prompt, offsets } = run.prompt,
+      span = offsets[position];
+    return span ? prompt.slice(...span) : said[position - offsets.length];
+  };
 
+  const explain = (): void => {
+    because.hidden = reasons === undefined;
+    if (!reasons) return;
+    const { position, fates, failed } = reasons,
+      own = fates?.[place?.row ?? 0];
+    because.replaceChildren(
+      make('p', {}, make('strong', {}, leftText(position, tokenAt(position) ?? '', fates, failed))),
+      ...(own ? [make('p', {}, whyText(own))] : []),
+      ...(fates && fates.length > 0
+        ? [
+            make(
+              'details',
+              { open: because.querySelector('details')?.open ?? false },
+              make('summary', {}, `All ${fates.length} layers and KV heads`),
+              make('ul', { tabIndex: 0 }, ...fates.map((fate) => make('li', {}, whyText(fate)))),
+            ),
+          ]
+        : []),
+    );
+  };
   const draw = (): void => {
     if (!run || !shown) return;
     map.draw({ frame: shown, ...run, place });
-    const { text, offsets } = run.prompt,
-      span = place && offsets[place.position];
-    const token = place && (span ? text.slice(...span) : said[place.position - offsets.length]);
+    const token = place && tokenAt(place.position);
     const words =
-      place && token !== undefined ? placeText(shown, place, token, run.kvHeads) : 'Point at a cell or a word.';
+      place && token !== undefined
+        ? placeText(shown, place, token, run.kvHeads)
+        : 'Point at a cell or a word; click for why it left or stayed.';
     readout.textContent = words;
     canvas.setAttribute('aria-valuemax', String(shown.length - 1));
     canvas.setAttribute('aria-valuenow', String(Math.min(place?.position ?? 0, shown.length - 1)));
@@ -86,8 +124,9 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
   return {
     root,
     start(policy, prompt, layers, kvHeads) {
-      [run, shown, said, place] = [{ prompt, layers, kvHeads }, undefined, [], undefined];
-      title.textContent = policy;
+      [run, shown, said, place, reasons] = [{ prompt, layers, kvHeads }, undefined, [], undefined, undefined];
+      explain();
+      title.textContent = `${letterOf(side)}: ${policy}`;
       composition.textContent = '';
       answer.replaceChildren('…');
       answer.className = 'answer';
@@ -142,6 +181,11 @@ export function panel(side: Side, point: (place: Place) => void): Panel {
     point(next) {
       place = next;
       draw();
+      if (reasons && next) explain();
+    },
+    why(position, fates, failed) {
+      reasons = { position, ...(fates && { fates }), ...(failed !== undefined && { failed }) };
+      explain();
     },
   };
 }

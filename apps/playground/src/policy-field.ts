@@ -1,21 +1,31 @@
 import { parsePolicy } from '@kv/policies';
-import { element, make } from './element.ts';
+import { letterOf, LIMITS } from './choice.ts';
+import { make } from './element.ts';
 import { presetGroups } from './presets.ts';
 
 export interface PolicyField {
-  get(): string;
+  readonly root: HTMLElement;
+  readonly input: HTMLInputElement;
   set(text: string): void;
+  /** Names it after its place. */
+  place(side: number, alone: boolean): void;
   /** Whether the text is a policy; if not, the field says why. */
   check(): boolean;
 }
 
-/** A list to pick from, over a field whose text counts. */
-export function policyField(side: 0 | 1): PolicyField {
-  const list = element(`preset-${side}`, HTMLSelectElement),
-    input = element(`policy-${side}`, HTMLInputElement),
-    wrong = element(`wrong-${side}`, HTMLParagraphElement);
-  for (const { label, presets } of presetGroups)
-    list.append(make('optgroup', { label }, ...presets.map(([value, text]) => make('option', { value }, text))));
+/** A list to pick from, over a field whose text counts. @param remove told when it is no longer wanted */
+export function policyField(remove: () => void): PolicyField {
+  const list = make('select'),
+    input = make('input', { spellcheck: false, autocomplete: 'off', maxLength: LIMITS.policy }),
+    wrong = make('p', { className: 'wrong' }),
+    label = make('label'),
+    name = make('label', { className: 'unseen' }),
+    away = make('button', { type: 'button', className: 'away' }, '×');
+  input.setAttribute('autocapitalize', 'off');
+  wrong.setAttribute('role', 'alert');
+  away.addEventListener('click', remove);
+  for (const { label: said, presets } of presetGroups)
+    list.append(make('optgroup', { label: said }, ...presets.map(([value, text]) => make('option', { value }, text))));
   list.append(make('option', { value: '' }, 'as written below'));
   const check = (): boolean => {
     const sentence = refusal(input.value);
@@ -35,10 +45,31 @@ export function policyField(side: 0 | 1): PolicyField {
   });
   input.addEventListener('input', show);
   return {
-    get: () => input.value.trim(),
+    root: make(
+      'div',
+      { className: 'field' },
+      make('div', { className: 'head' }, label, away),
+      list,
+      name,
+      input,
+      wrong,
+    ),
+    input,
     set: (text) => {
       input.value = text;
       show();
+    },
+    place(side, alone) {
+      const letter = letterOf(side);
+      label.textContent = `Policy ${letter}`;
+      name.textContent = `Policy ${letter} as text`;
+      list.id = label.htmlFor = `preset-${side}`;
+      input.id = name.htmlFor = `policy-${side}`;
+      wrong.id = `wrong-${side}`;
+      input.setAttribute('aria-describedby', wrong.id);
+      away.hidden = alone;
+      away.title = `Remove policy ${letter}`;
+      away.setAttribute('aria-label', away.title);
     },
     check,
   };

@@ -2,7 +2,7 @@ import { entries } from '@kv/core';
 import { catalogue, policyNames } from '@kv/policies';
 
 /** What is worth comparing first on the embedded model, with options for short prompts. */
-const COMMON: readonly (readonly [text: string, label: string])[] = [
+export const COMMON: readonly (readonly [text: string, label: string])[] = [
   ['full', 'full: evicts nothing'],
   ['streaming', 'streaming: sinks and the most recent'],
   ['snapkv(window=16,kernel=17,pooling=max)', 'SnapKV: what the last 16 tokens look at'],

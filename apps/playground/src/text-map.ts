@@ -6,6 +6,7 @@ import type { Frame, Prompt } from './messages.ts';
 export function textMap(
   root: HTMLElement,
   point: (position: number) => void,
+  ask: (position: number) => void,
 ): {
   start(prompt: Prompt, rows: number): void;
   show(frame: Frame, tokens: readonly string[]): void;
@@ -25,10 +26,14 @@ export function textMap(
     spans.push(span);
     root.append(span);
   };
-  root.addEventListener('pointerover', ({ target }) => {
-    const position = target instanceof HTMLElement ? target.dataset.position : undefined;
-    if (position !== undefined) point(Number(position));
-  });
+  for (const [event, told] of [
+    ['pointerover', point],
+    ['click', ask],
+  ] as const)
+    root.addEventListener(event, ({ target }) => {
+      const position = target instanceof HTMLElement ? target.dataset.position : undefined;
+      if (position !== undefined) told(Number(position));
+    });
   return {
     start({ text, offsets, valueTokens, questionFrom = Infinity }, count) {
       [spans, rows, prompted, marked] = [[], count, offsets.length, undefined];

@@ -1,3 +1,4 @@
+import { fateText, type Fate } from '@kv/models/engine';
 import { countsOf, holds, type Place } from './heat-map.ts';
 import type { Frame } from './messages.ts';
 
@@ -29,3 +30,18 @@ export function placeText(frame: Frame, { position, row }: Place, text: string, 
   const rows = frame.kept.length / frame.length;
   return `${token}, layer ${Math.floor(row / kvHeads)}, KV head ${row % kvHeads}: ${kept ? 'kept' : 'dropped'}; ${countsOf(frame)[position]} of ${rows} rows keep it`;
 }
+
+/** What became of a token, over all rows. @param fates absent until they are worked out */
+export function leftText(position: number, text: string, fates: readonly Fate[] | undefined, failed?: string): string {
+  const token = `Token ${position} ${tokenText(text)}`;
+  if (failed !== undefined) return `${token}: ${failed}`;
+  if (!fates) return `${token}: working out why …`;
+  if (fates.length === 0) return `${token}: nothing was evicted under this policy.`;
+  const left = fates.filter((fate) => fate.left !== undefined).length;
+  return fates.some(({ why }) => why)
+    ? `${token}: left ${left} of ${fates.length} KV heads, stays in ${fates.length - left}.`
+    : `${token}: no eviction has judged it yet.`;
+}
+
+/** Why one row dropped or kept it, as a sentence. */
+export const whyText = (fate: Fate): string => `${fateText(fate).replace(/^l/, 'L')}.`;

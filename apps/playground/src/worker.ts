@@ -1,15 +1,19 @@
 import { KvError } from '@kv/core';
-import { loadModel, type Model } from '@kv/models';
+import type { Model } from '@kv/models';
+import { fates, recorder, type RecordedEvent } from '@kv/models/engine';
 import { parsePolicy } from '@kv/policies';
-import type { Device } from './choice.ts';
+import type { Choice, Device } from './choice.ts';
 import type { End, Frame, FromWorker, Side, ToWorker } from './messages.ts';
 import { answer } from './worker/answer.ts';
-import { openComputer, type Computer } from './worker/device.ts';
-import { promptOf } from './worker/prompt.ts';
+import { onCpu, openComputer, type Computer } from './worker/device.ts';
+import { forgetModels, keyOf, modelOf } from './worker/model.ts';
+import { promptOf, type Fed } from './worker/prompt.ts';
 
 type Run = Extract<ToWorker, { type: 'run' }>;
+type Why = Extract<ToWorker, { type: 'why' }>;
 interface Loaded {
   readonly wish: Device;
+  readonly key: string;
   readonly computer: Computer;
   readonly model: Model;
 }
@@ -18,40 +22,55 @@ const send = (message: FromWorker): void => self.postMessage(message);
 const sentence = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 let loaded: Loaded | undefined;
+/** The model once more, on the CPU: what computed is a GPU, and why a token left is said by scores of the host. */
+let host: Promise<Model> | undefined;
+/** What was run last, and what its sides decided, by side, once somebody asked. */
+let ran: { readonly run: Run; readonly fed: Fed; readonly recorded: Map<number, readonly RecordedEvent[]> } | undefined;
 let current = new AbortController();
 /** Whether something went wrong that may concern the device: the next run opens another. */
 let spoilt = false;
 let last: Promise<void> = Promise.resolve();
 
 self.addEventListener('message', ({ data }: MessageEvent<ToWorker>) => {
+  if (data.type === 'why') {
+    const { signal } = current;
+    last = last.then(() => explain(data, signal));
+    return;
+  }
   current.abort();
   if (data.type === 'stop') return;
   const { signal } = (current = new AbortController());
-  last = last.then(() => perform(data, signal)); // one at a time: the one before ends soon, since it was told to
+  // one at a time: the one before ends soon, since it was told to
+  last = last.then(() => (data.type === 'forget' ? clear() : perform(data, signal)));
 });
 
-async function perform({ run, choice, model: files }: Run, signal: AbortSignal): Promise<void> {
+async function clear(): Promise<void> {
+  forget();
+  await forgetModels();
+  send({ type: 'forgotten' });
+}
+
+async function perform(asked: Run, signal: AbortSignal): Promise<void> {
+  const { run, choice } = asked;
   if (signal.aborted) return send({ type: 'done', run });
   try {
-    const { computer, model } = await load(choice.device, files);
+    const { computer, model } = await load(asked, signal);
     const fed = await promptOf(model, choice),
       { layers, kvHeads } = model.config;
+    ran = { run: asked, fed, recorded: new Map() };
     send({ type: 'prompt', run, prompt: fed.prompt, layers, kvHeads });
     const open = new Map(
-      ([0, 1] as const).map((side): [Side, AsyncGenerator<Frame | End>] => {
-        const { budget, newTokens, policies } = choice;
-        return [
-          side,
-          answer({ ...fed, computer, model, policy: parsePolicy(policies[side]), budget, newTokens, signal }),
-        ];
+      choice.policies.map((policy, side): [Side, AsyncGenerator<Frame | End>] => {
+        const { budget, newTokens } = choice;
+        return [side, answer({ ...fed, computer, model, policy: parsePolicy(policy), budget, newTokens, signal })];
       }),
     );
-    // token by token in turn, so that both can be watched
+    // token by token in turn, so that all can be watched
     while (open.size > 0)
       for (const [side, tokens] of open) if (!(await forward(run, side, tokens, signal))) open.delete(side);
   } catch (error) {
     spoilt = true;
-    send({ type: 'failed', run, message: sentence(error) });
+    send({ type: 'failed', run, message: signal.aborted ? 'Stopped.' : sentence(error) });
   }
   if (spoilt) forget();
   send({ type: 'done', run });
@@ -80,12 +99,56 @@ async function forward(
   }
 }
 
-/** The model on a device; kept until another device is wished for. */
-async function load(wish: Device, { url, files }: Run['model']): Promise<Loaded> {
-  if (loaded?.wish !== wish) {
+/** Why a position left, or stayed: the side once more, on the CPU, with every step of its events taken down. */
+async function explain({ run, side, position }: Why, signal: AbortSignal): Promise<void> {
+  if (signal.aborted || ran?.run.run !== run || !loaded) return;
+  const { run: asked, fed, recorded } = ran;
+  try {
+    const events =
+      recorded.get(side) ?? (await record(asked.choice, fed, side, await hostModel(asked, signal), signal));
+    recorded.set(side, events);
+    send({ type: 'why', run, side, position, fates: events.length === 0 ? [] : fates(events, position) });
+  } catch (error) {
+    if (!signal.aborted) send({ type: 'why', run, side, position, fates: [], failed: sentence(error) });
+  }
+}
+
+async function record(
+  { policies, budget, newTokens }: Choice,
+  fed: Fed,
+  side: number,
+  model: Model,
+  signal: AbortSignal,
+): Promise<readonly RecordedEvent[]> {
+  const { policy, events } = recorder(parsePolicy(policies[side]));
+  const steps = answer({ ...fed, computer: onCpu(''), model, policy, budget, newTokens, signal });
+  while (!(await steps.next()).done);
+  signal.throwIfAborted();
+  return events;
+}
+
+function hostModel(asked: Run, signal: AbortSignal): Promise<Model> | Model {
+  if (loaded?.computer.opened.device === 'cpu') return loaded.model;
+  host ??= modelOf(asked, onCpu(''), send, signal).catch((error: unknown) => {
+    host = undefined;
+    throw error;
+  });
+  return host;
+}
+
+/** The model on a device; kept until another device or model is wished for. */
+async function load(asked: Run, signal: AbortSignal): Promise<Loaded> {
+  const wish = asked.choice.device,
+    key = keyOf(asked);
+  if (loaded?.wish !== wish || loaded.key !== key) {
     forget();
     const computer = await openComputer(wish);
-    loaded = { wish, computer, model: await loadModel(url, { runtime: computer.runtime, files }) };
+    try {
+      loaded = { wish, key, computer, model: await modelOf(asked, computer, send, signal) };
+    } catch (error) {
+      computer.destroy();
+      throw error;
+    }
   }
   send({ type: 'opened', opened: loaded.computer.opened });
   return loaded;
@@ -94,6 +157,7 @@ async function load(wish: Device, { url, files }: Run['model']): Promise<Loaded>
 function forget(): void {
   loaded?.model.destroy();
   loaded?.computer.destroy();
-  loaded = undefined;
+  void host?.then((model) => model.destroy());
+  loaded = host = ran = undefined;
   spoilt = false;
 }

@@ -11,6 +11,13 @@ const budget: fc.Arbitrary<Choice['budget']> = fc.oneof(
   fc.integer({ min: 1, max: 100_000 }).map((thousandths) => `${thousandths / 1000}%` as const),
 );
 const choice: fc.Arbitrary<Choice> = fc.record({
+  model: fc.oneof(
+    fc.constant(DEFAULT.model),
+    fc.record({
+      kind: fc.constantFrom('file' as const, 'hub' as const),
+      name: text(40).filter((name) => name !== ''),
+    }),
+  ),
   source: fc.oneof(
     fc.record({ kind: fc.constant('text' as const), text: text(300) }),
     fc.record({
@@ -22,7 +29,7 @@ const choice: fc.Arbitrary<Choice> = fc.record({
     }),
   ),
   late: fc.boolean(),
-  policies: fc.tuple(text(60), text(60)),
+  policies: fc.array(text(60), { minLength: 2, maxLength: LIMITS.policies }),
   budget,
   newTokens: fc.integer({ min: 1, max: LIMITS.newTokens }),
   device: fc.constantFrom(...DEVICES),
@@ -47,7 +54,23 @@ test('it stays the same within a URL', () => {
 });
 
 test('any text is read as some choice, which is read as itself from then on', () => {
-  const key = fc.constantFrom('text', 'form', 'tokens', 'depth', 'seed', 'ask', 'a', 'b', 'budget', 'new', 'device');
+  const key = fc.constantFrom(
+    'text',
+    'form',
+    'tokens',
+    'depth',
+    'seed',
+    'ask',
+    'a',
+    'b',
+    'c',
+    'f',
+    'file',
+    'hub',
+    'budget',
+    'new',
+    'device',
+  );
   const value = fc.oneof(
     fc.string(),
     fc.double().map(String),

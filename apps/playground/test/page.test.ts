@@ -1,10 +1,15 @@
-import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { writeEmbeddedGguf } from '@kv/model-testing/embedded-gguf';
 import { generate, loadModel } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
 import { heldOutBook, needle, NEEDLE_STOP, sentencesOf } from '@kv/tasks';
-import type { Browser, BrowserContext } from 'playwright-core';
+import axe from 'axe-core';
+import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { inPlaceOfHub } from './hub.ts';
 import { ended, launch, noBrowser, open, serve, sides, SWIFTSHADER, type Site } from './site.ts';
 
 const strict = process.env.KV_REQUIRE_GPU === '1';
@@ -54,13 +59,18 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     const scripts = readdirSync(site.folder, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.js'))
       .map((file) => readFileSync(join(site.folder, file), 'utf8'));
-    expect(scripts).toHaveLength(3);
+    expect(scripts).toHaveLength(4); // page, worker, what lists a repository, service worker
+    expect(scripts.reduce((sum, { length }) => sum + length, 0)).toBeLessThan(1_500_000); // WebAssembly is within them
+    expect(
+      readdirSync(site.folder, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.wasm')),
+    ).toEqual([]);
     for (const script of scripts) expect(script).not.toMatch(/\beval\s*\(|\bFunction\s*\(\s*[`'"]/);
     const answer = await fetch(site.url),
       inPage = /http-equiv="Content-Security-Policy" content="([^"]+)"/.exec(await answer.text())?.[1] ?? '';
     for (const policy of [answer.headers.get('content-security-policy') ?? '', inPage.replaceAll('&#39;', "'")]) {
       expect(policy).toContain("default-src 'none'; script-src 'self' 'wasm-unsafe-eval';");
-      expect(policy).not.toMatch(/'unsafe-|\*|data:|blob:/);
+      expect(policy).toContain("connect-src 'self' https://huggingface.co https://*.huggingface.co https://*.hf.co;");
+      expect(policy.replace(/connect-src[^;]*;/, '')).not.toMatch(/'unsafe-|\*|data:|blob:/);
     }
     expect((await fetch(`${site.url}assets/nothing.js`)).status).toBe(404);
   });
@@ -89,7 +99,7 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     expect(right.shares.slice(0, EXAMPLE.tokens)).toEqual(streaming.counts.map((count) => count / 16));
     expect(right.shares).not.toEqual(left.shares);
     expect(await page.textContent('#overlap')).toMatch(
-      /^In both caches: \d+ slots \(\d+ %\); only left: [1-9]\d*; only right: \d+\.$/,
+      /^In both caches: \d+ slots \(\d+ %\); only A: [1-9]\d*; only B: \d+\.$/,
     );
     expect(complaints).toEqual([]);
     await page.close();
@@ -202,8 +212,155 @@ describe.skipIf(noBrowser !== undefined && !strict)('the page', () => {
     await page.close();
   });
 
+  /** What axe finds in the page as it is, but for moderate and minor findings. */
+  const serious = async (page: Page): Promise<readonly string[]> => {
+    await page.evaluate(axe.source);
+    const { violations } = await page.evaluate(() =>
+      (globalThis as unknown as { axe: typeof axe }).axe.run({ resultTypes: ['violations'] }),
+    );
+    return violations.flatMap(({ impact, id, nodes }) =>
+      impact === 'serious' || impact === 'critical' ? [`${id}: ${nodes.map(({ html }) => html).join(' ')}`] : [],
+    );
+  };
+
+  test.each(['light', 'dark'] as const)(
+    'opens with a result, compares four policies, says why a token left, and draws what is kept; axe finds nothing serious (%s)',
+    async (colorScheme) => {
+      const own = await browser.newContext({ colorScheme, acceptDownloads: true });
+      own.setDefaultTimeout(100_000);
+      const { page, complaints } = await open(own, `${site.url}#${SHORT}&device=cpu`);
+      await ended(page);
+      expect((await sides(page)).map(({ answer }) => answer !== '')).toEqual([true, true]);
+      await page.click('#add');
+      await page.click('#add');
+      await page.fill('#policy-2', 'full');
+      await page.fill('#policy-3', 'h2o');
+      await page.click('#run');
+      await ended(page);
+      const said = await sides(page);
+      expect(said.map(({ policy }) => policy)).toEqual([
+        'snapkv(window=16,kernel=17,pooling=max) ∘ topK',
+        'streaming ∘ topK',
+        'full',
+        'h2o ∘ topK',
+      ]);
+      expect((await page.textContent('#overlap'))?.match(/\d+ %/g)).toHaveLength(6);
+      expect(page.url()).toMatch(/&c=full&d=h2o&/);
+      // a token that streaming drops everywhere, and one that it forces
+      const gone = said[1].shares.indexOf(0);
+      await page.click(`.side >> nth=1 >> [data-position="${gone}"]`);
+      const why = (side: number): Promise<string | null> => page.textContent(`.side >> nth=${side} >> .why`);
+      await page.waitForSelector('.side:nth-child(4) .why details');
+      expect(await why(1)).toMatch(
+        /left 16 of 16 KV heads, stays in 0\.Layer 0, KV head 0: left after the prompt: score \S+ is number \d+ of \d+ unforced slots, with room for \d+; the lowest score that stayed is /,
+      );
+      expect(await why(2)).toMatch(/: nothing was evicted under this policy\.$/);
+      await page.focus('canvas >> nth=1');
+      for (const key of ['Home', 'Enter']) await page.keyboard.press(key);
+      await page.getByText('streaming forces it').first().waitFor();
+      expect(await serious(page)).toEqual([]);
+      const [download] = await Promise.all([page.waitForEvent('download'), page.click('#save')]);
+      expect(download.suggestedFilename()).toBe('kept.svg');
+      const svg = readFileSync(await download.path(), 'utf8');
+      for (const title of ['A: snapkv(', 'B: streaming', 'C: full', 'D: h2o']) expect(svg).toContain(`>${title}`);
+      await page.click('.field >> nth=0 >> .away');
+      expect(await page.inputValue('#policy-0')).toBe('streaming');
+      expect(complaints).toEqual([]);
+      await own.close();
+    },
+    120_000,
+  );
+
+  describe('with a model of a person', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'kv-page-')),
+      model = dirname(createRequire(import.meta.url).resolve('@kv/model-embedded/config.json'));
+    const files = Object.fromEntries(
+      ['config.json', 'tokenizer.json', 'tokenizer_config.json', 'model.safetensors'].map((name) => [
+        name,
+        readFileSync(join(model, name)),
+      ]),
+    );
+    afterAll(() => rmSync(folder, { recursive: true }));
+    const own = async (): Promise<BrowserContext> => {
+      const made = await browser.newContext({ serviceWorkers: 'block' }); // requests are answered here
+      made.setDefaultTimeout(100_000);
+      return made;
+    };
+
+    test('a GGUF file of the disk answers as the embedded model does; what is none is refused in one sentence', async () => {
+      const [gguf, text] = [join(folder, 'mine.gguf'), join(folder, 'other.gguf')];
+      writeEmbeddedGguf(gguf);
+      writeFileSync(text, 'GGUF, but no model');
+      const at = await own(),
+        { page } = await open(at, `${site.url}#${SHORT}&device=cpu&a=full&b=streaming`);
+      await ended(page);
+      const before = await sides(page);
+      await page.check('[name=model][value=file]');
+      await page.setInputFiles('#file', text);
+      await ended(page);
+      await page.getByText('other.gguf: expected GGUF version 2 or 3').waitFor();
+      await page.setInputFiles('#file', gguf);
+      await page.waitForSelector('body[data-state=done] #device[data-device=cpu]');
+      expect((await sides(page))[0]).toEqual(before[0]);
+      // a link cannot hold a file: it says which one to choose
+      const link = page.url();
+      await page.goto('about:blank');
+      await page.goto(link);
+      expect(await page.textContent('#wrong-model')).toBe(
+        'model: expected a file (mine.gguf again, since a link cannot hold it), got none',
+      );
+      await at.close();
+    });
+
+    test('a model of the hub comes when a person says so, goes on where it stopped, and is kept by the browser', async () => {
+      const at = await own(),
+        { seen } = await inPlaceOfHub(at, files, { cut: true }),
+        link = `${site.url}#${SHORT}&device=cpu&a=full&b=streaming&hub=org%2Ftiny`;
+      const { page } = await open(at, link);
+      await ended(page);
+      expect(await page.textContent('#device')).toBe(
+        'org/tiny: is not in this browser yet: press Run to download it from huggingface.co',
+      );
+      expect(seen).toEqual([]);
+      await page.click('#run');
+      await page.waitForSelector('body[data-state=done] #device[data-device=cpu]');
+      const { text } = await onNode('full');
+      expect((await sides(page))[0].answer).toBe(text);
+      expect(seen.at(-1)).toBe(
+        `/org/tiny/resolve/${'c0ffee'.padEnd(40, '0')}/model.safetensors from ${Math.floor(files['model.safetensors'].length / 2)}`,
+      );
+      const asked = seen.length;
+      await page.goto('about:blank');
+      await page.goto(link);
+      await page.waitForSelector('body[data-state=done] #device[data-device=cpu]');
+      expect((await sides(page))[0].answer).toBe(text);
+      expect(seen).toHaveLength(asked);
+      await page.click('#forget');
+      await page.getByText('deleted from this browser').waitFor();
+      await page.reload();
+      await ended(page);
+      expect(await page.textContent('#device')).toContain('press Run to download');
+      await page.fill('#hub', 'org/none');
+      await page.click('#run');
+      await page
+        .getByText('org/none: expected a repository on https://huggingface.co, got none of this name')
+        .waitFor();
+      await at.close();
+    }, 120_000);
+
+    test('bytes that are not those of the repository are not kept', async () => {
+      const at = await own();
+      await inPlaceOfHub(at, files, { spoilt: true });
+      const { page } = await open(at, `${site.url}#${SHORT}&device=cpu&hub=org%2Ftiny`);
+      await ended(page);
+      await page.click('#run');
+      await page.getByText(/config\.json: expected bytes with the checksum [0-9a-f]{40}, got others/).waitFor();
+      await at.close();
+    });
+  });
+
   test('fits a phone', async () => {
-    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu`);
+    const { page } = await open(context, `${site.url}#${SHORT}&device=cpu&c=h2o`);
     await page.setViewportSize({ width: 360, height: 740 });
     await ended(page);
     expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);

@@ -1,8 +1,7 @@
-import { readFile } from 'node:fs/promises';
 import { KvError } from '@kv/core';
 import type { RepoFile } from './listing.ts';
-import { isSafePath } from './model-name.ts';
-import type { RepoName } from './model-name.ts';
+import { isSafePath } from './repo-name.ts';
+import type { RepoName } from './repo-name.ts';
 
 /** Beside the weights; the first two must be there. */
 const NEEDED = ['config.json', 'tokenizer.json'];
@@ -113,14 +112,17 @@ function json(text: string): unknown {
   }
 }
 
-/** Whether a folder has all files of a checkpoint, by what `has` says of a path in it. */
-export async function isCheckpoint(folder: string, has: (path: string) => Promise<boolean>): Promise<boolean> {
+/** Whether a folder has all files of a checkpoint, by what `has` says of a path in it, and `read` of an index. */
+export async function isCheckpoint(
+  folder: string,
+  has: (path: string) => Promise<boolean>,
+  read: (path: string) => Promise<string>,
+): Promise<boolean> {
   for (const path of NEEDED) if (!(await has(path))) return false;
   if (await has(WEIGHTS)) return true;
   if (!(await has(INDEX))) return false;
   try {
-    for (const path of shardNames(await readFile(`${folder}/${INDEX}`, 'utf8'), folder))
-      if (!(await has(path))) return false;
+    for (const path of shardNames(await read(INDEX), folder)) if (!(await has(path))) return false;
     return true;
   } catch {
     return false;

@@ -12,8 +12,8 @@ import type { Listing, RepoFile } from './listing.ts';
 import { withLock } from './lock.ts';
 import { startMeter } from './meter.ts';
 import type { Progress } from './meter.ts';
-import { parseRepo } from './model-name.ts';
-import type { RepoName } from './model-name.ts';
+import { parseRepo } from './repo-name.ts';
+import type { RepoName } from './repo-name.ts';
 import { routeOf } from './proxy.ts';
 import type { Route } from './proxy.ts';
 import { checkRevision, enter, findCached, repoFolder } from './snapshot.ts';
@@ -82,7 +82,16 @@ async function hubOf(
   { fetch }: Route,
   { signal, attempts = 5, backoffMs = 500, timeoutMs = 30_000 }: FetchOptions,
 ): Promise<Hub> {
-  return { endpoint: endpointOf(env), token: await tokenOf(env), signal, attempts, backoffMs, timeoutMs, fetch };
+  return {
+    endpoint: endpointOf(env),
+    token: await tokenOf(env),
+    tokenAdvice: 'set HF_TOKEN',
+    signal,
+    attempts,
+    backoffMs,
+    timeoutMs,
+    fetch,
+  };
 }
 
 async function offlineState(folder: RepoFolder): Promise<string> {

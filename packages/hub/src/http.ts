@@ -8,6 +8,8 @@ export interface Hub extends Patience {
   readonly endpoint: string;
   /** Sent to the endpoint's own host only. */
   readonly token: string | undefined;
+  /** What to do where a token is wanted and there is none. */
+  readonly tokenAdvice: string;
   /** Without a byte for so long, an attempt has failed. */
   readonly timeoutMs: number;
   readonly fetch: typeof fetch;
@@ -32,7 +34,7 @@ const MAX_REDIRECTS = 10;
  */
 export async function get(hub: Hub, url: string, headers: Readonly<Record<string, string>>): Promise<Answer> {
   const quiet = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   const wait = (): void => {
     clearTimeout(timer);
     timer = setTimeout(() => quiet.abort(new Error(`nothing for ${hub.timeoutMs / 1000} s`)), hub.timeoutMs);
@@ -108,5 +110,7 @@ export async function readAll(answer: Answer, at: string, limit: number): Promis
   } finally {
     answer.end();
   }
-  return Buffer.concat(parts);
+  const all = new Uint8Array(size);
+  for (let part = parts.pop(), at = size; part; part = parts.pop()) all.set(part, (at -= part.length));
+  return all;
 }

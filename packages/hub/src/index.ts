@@ -1,7 +1,8 @@
 export { fetchModel } from './fetch-model.ts';
 export type { FetchOptions } from './fetch-model.ts';
 export { parseModelName } from './model-name.ts';
-export type { ModelName, RepoName } from './model-name.ts';
+export type { ModelName } from './model-name.ts';
+export type { RepoName } from './repo-name.ts';
 export type { Progress } from './meter.ts';
 export { cachedModels } from './cached-models.ts';
 export type { CachedModel } from './cached-models.ts';

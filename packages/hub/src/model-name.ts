@@ -1,16 +1,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { KvError } from '@kv/core';
-
-/** A repository of the hub, and at most one way to pick a GGUF file of it. */
-export interface RepoName {
-  /** `org/name`. */
-  readonly repo: string;
-  /** Path of a .gguf file in it. */
-  readonly file?: string;
-  /** Type of the wanted GGUF file, such as `Q4_K_M`. */
-  readonly quant?: string;
-}
+import { repoOf } from './repo-name.ts';
+import type { RepoName } from './repo-name.ts';
 
 /** What the name of a model means. */
 export type ModelName =
@@ -18,9 +9,6 @@ export type ModelName =
   | { readonly kind: 'url'; readonly url: string }
   | { readonly kind: 'gguf' | 'folder'; readonly path: string }
   | ({ readonly kind: 'repo' } & RepoName);
-
-/** As huggingface_hub's `validate_repo_id` has it, with an organisation. */
-const REPO = /^([\w-][\w.-]{0,95})\/([\w-][\w.-]{0,95})(?::([\w.-]+)|\/(.+\.gguf))?$/i;
 
 /**
  * Tells `embedded`, an http(s) or file URL, a path and a repository (`org/name`, `org/name:Q4_K_M`,
@@ -33,28 +21,3 @@ export function parseModelName(text: string, cwd: string = process.cwd()): Model
   const repo = /^[./~]/.test(text) || text.includes('\0') || existsSync(resolve(cwd, text)) ? undefined : repoOf(text);
   return repo ? { kind: 'repo', ...repo } : { kind: /\.gguf$/i.test(text) ? 'gguf' : 'folder', path: text };
 }
-
-/** The name of a repository. @throws KvError for anything else */
-export function parseRepo(text: string): RepoName {
-  const repo = repoOf(text);
-  if (repo === undefined)
-    throw new KvError(
-      'model',
-      `expected a repository such as org/name, org/name:Q4_K_M or org/name/file.gguf, got ${JSON.stringify(text)}`,
-    );
-  return repo;
-}
-
-function repoOf(text: string): RepoName | undefined {
-  const [, org, name, quant, file] = REPO.exec(text) ?? [];
-  if (org === undefined || name === undefined || !isSafePath(file ?? 'x')) return undefined;
-  const repo = `${org}/${name}`;
-  if (/--|\.\.|\.(\/|$)|\.git$/.test(repo) || (file === undefined && /\.gguf$/i.test(name))) return undefined;
-  return { repo, ...(quant !== undefined && { quant }), ...(file !== undefined && { file }) };
-}
-
-/** A relative path with plain parts: nothing that leaves its folder, on any system. */
-export const isSafePath = (path: string): boolean =>
-  path.length <= 1024 &&
-  !/[\\:\0-\x1f]/.test(path) &&
-  path.split('/').every((part) => part !== '' && part !== '.' && part !== '..');

@@ -40,7 +40,7 @@ function passing(status: number, after: string | null, { endpoint }: Hub): Error
 function refusal(
   status: number,
   code: string | null,
-  { endpoint, token }: Hub,
+  { endpoint, token, tokenAdvice }: Hub,
   { repo, revision, file }: Asked,
 ): KvError {
   const page = `${endpoint}/${repo}`;
@@ -48,7 +48,7 @@ function refusal(
     return new KvError(
       repo,
       token === undefined
-        ? `expected access to a gated repository, got no token: accept its terms at ${page} and set HF_TOKEN`
+        ? `expected access to a gated repository, got no token: accept its terms at ${page} and ${tokenAdvice}`
         : `expected access to a gated repository, got a token without it: accept its terms at ${page}`,
     );
   if (code === 'RevisionNotFound')
@@ -61,13 +61,13 @@ function refusal(
   if (code === 'RepoNotFound' || status === 404)
     return new KvError(
       repo,
-      `expected a repository on ${endpoint}, got none of this name${token === undefined ? ' (a private one needs HF_TOKEN)' : ' that the token may see'}`,
+      `expected a repository on ${endpoint}, got none of this name${token === undefined ? ` (for a private one ${tokenAdvice})` : ' that the token may see'}`,
     );
   if (status === 401 || status === 403)
     return new KvError(
       repo,
       token === undefined
-        ? `expected access, got HTTP status ${status} and no token: set HF_TOKEN`
+        ? `expected access, got HTTP status ${status} and no token: ${tokenAdvice}`
         : `expected access, got HTTP status ${status} for the token: is it still valid?`,
     );
   return new KvError(repo, `expected an answer of ${endpoint}, got HTTP status ${status}`);

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { KvError } from '@kv/core';
 
 /** How long to keep trying. */
@@ -51,10 +50,18 @@ export async function retrying<T>(
 
 /** Waits. @throws the signal's reason */
 export async function pause(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  await sleep(ms, undefined, signal ? { signal } : {}).catch((error: unknown) => {
-    signal?.throwIfAborted();
-    throw error;
+  signal?.throwIfAborted();
+  let end = (): void => {};
+  await new Promise<void>((done) => {
+    const timer = setTimeout(done, ms);
+    end = () => {
+      clearTimeout(timer);
+      done();
+    };
+    signal?.addEventListener('abort', end);
   });
+  signal?.removeEventListener('abort', end);
+  signal?.throwIfAborted();
 }
 
 /** The code of a failed request, or its message. */

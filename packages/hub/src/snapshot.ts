@@ -5,8 +5,8 @@ import { KvError } from '@kv/core';
 import { ggufs, isCheckpoint, isQuant } from './choose.ts';
 import type { Listing, RepoFile } from './listing.ts';
 import { COMMIT } from './listing.ts';
-import { isSafePath } from './model-name.ts';
-import type { RepoName } from './model-name.ts';
+import { isSafePath } from './repo-name.ts';
+import type { RepoName } from './repo-name.ts';
 
 /** A repository's folder in the cache: blobs by checksum, snapshots of links to them, refs from names to commits. */
 export interface RepoFolder {
@@ -51,7 +51,8 @@ export async function findCached(
       () => false,
     );
   if (file !== undefined) return (await has(file)) ? join(snapshot, file) : undefined;
-  if (quant === undefined && (await isCheckpoint(snapshot, has))) return snapshot;
+  if (quant === undefined && (await isCheckpoint(snapshot, has, (path) => readFile(join(snapshot, path), 'utf8'))))
+    return snapshot;
   const all = ggufs(
     (await readdir(snapshot, { recursive: true }).catch(() => [])).map((path) => path.replaceAll('\\', '/')),
   );

@@ -155,7 +155,7 @@ describe('what the hub refuses is one sentence', () => {
     [
       'org/none',
       {},
-      /^org\/none: expected a repository on http:.*, got none of this name \(a private one needs HF_TOKEN\)$/,
+      /^org\/none: expected a repository on http:.*, got none of this name \(for a private one set HF_TOKEN\)$/,
     ],
     ['org/none', { env: { HF_TOKEN: 'hf_x' } }, /^org\/none: .* got none of this name that the token may see$/],
     ['org/tiny', { revision: 'v9' }, /^org\/tiny: expected a branch, tag or commit of the repository, got 'v9'$/],

@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { cacheFolder, endpointOf } from '../src/environment.ts';
 import { parseModelName } from '../src/index.ts';
-import { parseRepo } from '../src/model-name.ts';
+import { parseRepo } from '../src/repo-name.ts';
 import { cache } from './model.ts';
 
 describe('the name of a model', () => {

@@ -63,5 +63,5 @@ export { linearEngine } from './decoder/linear-engine.ts';
 export type { Angles, Engine, Instruction, Program, Rows, Runnable } from './decoder/program.ts';
 export { hasSimd } from './simd/kernel.ts';
 export { createTokenizer } from './tokenizer.ts';
-export { fates, recorder, traceFile } from './recorder.ts';
+export { fates, fateText, recorder, traceFile } from './recorder.ts';
 export type { Fate, RecordedEvent, Recorder } from './recorder.ts';

@@ -5,6 +5,7 @@ export type { ChatMessage, ChatOptions, ChatTemplate } from './chat-template.ts'
 export type { AttentionConfig, ModelConfig } from './checkpoint/config.ts';
 export type { OpenOptions } from './checkpoint/load.ts';
 export type { DownloadOptions } from './checkpoint/download.ts';
+export type { FileBlob } from './checkpoint/source.ts';
 export type { RopeConfig } from './checkpoint/rope-config.ts';
 export type { Weights } from './checkpoint/weights.ts';
 export { slotsOf } from '@kv/core';

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { embeddedFolder } from './checkpoint/embedded.ts';
-import { openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
-import { sidecars } from './checkpoint/sidecar.ts';
+import { blobsOf, openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
+import { sidecarBlob, sidecars } from './checkpoint/sidecar.ts';
 import { fingerprinted } from './fingerprint.ts';
 import type { HostEngine } from './host/decoder.ts';
 import { cpuRuntime } from './cpu-runtime.ts';
@@ -27,7 +27,7 @@ export interface RuntimeOptions<M extends Running> extends OpenOptions {
 /**
  * Loads `'embedded'`, a path or URL that ends in `.gguf`, or the folder or base URL of a Hugging Face checkpoint:
  * config.json, model.safetensors (or its
- * shards), tokenizer.json. Tensors are read one at a time: beside the weights as the engine holds them there is never
+ * shards), tokenizer.json; with `files` as blobs, such as a person chooses in a browser, those alone. Tensors are read one at a time: beside the weights as the engine holds them there is never
  * more than a layer.
  * The end of a turn in its chat template is one of its `eosIds`.
  * @throws KvError in one sentence for a name that is neither, and for whatever the files get wrong.
@@ -47,13 +47,15 @@ export async function loadModel(
     tokenizer,
     chatTemplate,
     close,
-  } = await openCheckpoint(name === 'embedded' ? embeddedFolder() : name, options);
+  } = await openCheckpoint(name === 'embedded' && !blobsOf(options.files) ? embeddedFolder() : name, options);
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
     let fingerprint: string | undefined;
     const print = fingerprinted(weights),
-      parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint) };
+      blobs = blobsOf(options.files),
+      beside = blobs && ((file: string) => sidecarBlob(name, file, blobs)),
+      parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint, beside) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size });
     fingerprint = await print.digest(stored);
     return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint, weightBytes: size?.bytes };

@@ -102,6 +102,8 @@ export interface Fate {
     readonly slots: number;
     readonly forced: boolean;
     readonly banned: boolean;
+    /** The piece that first forced or banned it. */
+    readonly by: string | undefined;
     readonly score: number;
     /** 1 is the best; of slots that are neither forced nor banned, ties to the lower slot. */
     readonly rank: number;
@@ -156,7 +158,10 @@ function judged(
     const score = of(rows)?.[slot];
     if (score !== undefined && score !== changes.at(-1)?.[1]) changes.push([name, score]);
   }
+  const rule = ({ forced: must, banned: may }: RecordedStep): boolean =>
+    [must, may].some((rows) => (of(rows)?.[slot] ?? 0) !== 0);
   return {
+    by: steps.find(rule)?.name,
     budget: last.budgets[Math.min(head, last.budgets.length - 1)],
     slots: n,
     forced: Boolean(forced?.[slot]),
@@ -168,6 +173,23 @@ function judged(
     unit: unitOf && unitOf.filter((unit) => unit === unitOf[slot]).length,
     steps: changes,
   };
+}
+
+const short = (x: number): string => String(Number(x.toPrecision(4)));
+
+/** Why, in one sentence: what was decided when, by which piece or by which score, rank and threshold. */
+export function fateText({ layer, head, left, why }: Fate): string {
+  const where = `layer ${layer}, KV head ${head}: `;
+  if (!why) return `${where}was never there`;
+  const { budget, slots, forced, banned, by = 'a piece', score, rank, mandatory, bar, unit, steps } = why,
+    when = left === undefined ? 'stays' : left === 0 ? 'left after the prompt' : `left after ${left} generated tokens`,
+    judged = forced
+      ? `${by} forces it`
+      : banned
+        ? `${by} bans it`
+        : `score ${short(score)} is number ${rank} of ${slots - mandatory} unforced slots, with room for ${Math.max(0, budget - mandatory)}${bar === undefined ? '' : `; the lowest score that stayed is ${short(bar)}`}${unit === undefined ? '' : `; its unit has ${unit} slots, which go together`}`,
+    path = steps.length > 1 ? ` (${steps.map(([name, value]) => `${name} ${short(value)}`).join(', ')})` : '';
+  return `${where}${when}: ${judged}${path}`;
 }
 
 /**

@@ -7,7 +7,7 @@ import { loadModel } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
 import { columns, wrapped } from '../columns.ts';
-import { adapterOf } from '../device.ts';
+import { adapterOf, gpuFolder } from '../device.ts';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
 import { bestSpeed } from '../doctor/speed.ts';
@@ -94,7 +94,12 @@ async function examine(model: string, terminal: Terminal): Promise<Findings> {
     adapter,
     models: await cachedModels(),
     packages: {
-      ...Object.fromEntries(BESIDE.map(([name]) => [name, versionOf(name, cwd) ?? versionOf(name, here)])),
+      ...Object.fromEntries(
+        BESIDE.map(([name]) => [
+          name,
+          versionOf(name, cwd) ?? versionOf(name, here) ?? versionOf(name, gpuFolder(cwd) ?? here),
+        ]),
+      ),
       ...Object.fromEntries(versions),
     },
     failed,

@@ -1,11 +1,10 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
-import { fates } from '@kv/models/engine';
-import type { Fate, RecordedEvent } from '@kv/models/engine';
+import { fates, fateText } from '@kv/models/engine';
+import type { RecordedEvent } from '@kv/models/engine';
 
 /** Heads of which a reason is written out; the others are counted. */
 const SHOWN = 6;
-const short = (x: number): string => String(Number(x.toPrecision(4)));
 
 /** Positions that `--why` names: one by its number, or those of a text's last occurrence. @throws KvError for neither */
 export function positionsOf(asked: string, ids: readonly number[], { tokenizer }: Pick<Model, 'tokenizer'>): number[] {
@@ -38,23 +37,9 @@ export function whyLines(
     .map((position) => {
       const all = fates(events, position),
         gone = all.filter(({ left }) => left !== undefined),
-        lines = [...gone, ...all.filter(({ stays }) => stays)].slice(0, SHOWN).map(reason),
+        lines = [...gone, ...all.filter(({ stays }) => stays)].slice(0, SHOWN).map((fate) => `  ${fateText(fate)}\n`),
         rest = all.length - lines.length;
       return `Position ${position}, ${JSON.stringify(tokenizer.decode([ids[position]]))}: left ${gone.length} of ${all.length} KV heads\n${lines.join('')}${rest > 0 ? `  and ${rest} heads more\n` : ''}`;
     })
     .join('');
-}
-
-function reason({ layer, head, left, why }: Fate): string {
-  const where = `  layer ${layer}, KV head ${head}: `;
-  if (!why) return `${where}was never there\n`;
-  const { budget, slots, forced, banned, score, rank, mandatory, bar, unit, steps } = why,
-    when = left === undefined ? 'stays' : left === 0 ? 'left after the prompt' : `left after ${left} generated tokens`,
-    judged = forced
-      ? 'a piece forces it'
-      : banned
-        ? 'a piece bans it'
-        : `score ${short(score)} is number ${rank} of ${slots - mandatory} unforced slots, with room for ${Math.max(0, budget - mandatory)}${bar === undefined ? '' : `; the lowest score that stayed is ${short(bar)}`}${unit === undefined ? '' : `; its unit has ${unit} slots, which go together`}`,
-    path = steps.length > 1 ? ` (${steps.map(([name, value]) => `${name} ${short(value)}`).join(', ')})` : '';
-  return `${where}${when}: ${judged}${path}\n`;
 }

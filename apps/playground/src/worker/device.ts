@@ -9,7 +9,8 @@ import type { Opened } from '../messages.ts';
 /** What runs a model and the pieces of its policies. */
 export interface Computer {
   readonly opened: Opened;
-  readonly runtime: Runtime;
+  /** @param exact in f32 throughout */
+  readonly runtime: (exact: boolean) => Runtime;
   /** The device's operations, for pieces beside a cache on the host; end them after use. Absent on the CPU. */
   readonly scope?: () => OpenScope;
   destroy(): void;
@@ -41,17 +42,17 @@ async function onGpu(instance: GPU, adapter: GPUAdapter, name: string): Promise<
   const gpu = await openGpu({ instance, adapter });
   return {
     opened: { device: 'webgpu', name },
-    runtime: gpuRuntime(gpu),
+    runtime: () => gpuRuntime(gpu),
     scope: () => gpu.open(),
     destroy: () => gpu.destroy(),
   };
 }
 
-function onCpu(because: string): Computer {
+export function onCpu(because: string): Computer {
   const simd = hasSimd();
   return {
     opened: { device: 'cpu', name: simd ? 'WebAssembly SIMD' : 'JavaScript', because },
-    runtime: cpuRuntime({ exact: true, threads: 1 }), // the model is small, and the page may start no worker of a blob
+    runtime: (exact) => cpuRuntime({ exact, threads: 1 }), // the page may start no worker of a blob
     destroy() {},
   };
 }

@@ -10,7 +10,16 @@ import { openGguf } from './gguf-shards.ts';
 import { ggufHubFiles, HUB_FILES, wantedFiles } from './hub-files.ts';
 import { openSafetensors, type OpenFile } from './safetensors-shards.ts';
 import { isAbsent, type DownloadOptions } from './download.ts';
-import { abortable, fileSource, maxJson, readJson, urlSource, type Source } from './source.ts';
+import {
+  abortable,
+  blobSource,
+  fileSource,
+  maxJson,
+  readJson,
+  urlSource,
+  type FileBlob,
+  type Source,
+} from './source.ts';
 import { storedOf, type Stored, type TensorFile } from './tensor-file.ts';
 import { checkpointWeights, type Weights } from './weights.ts';
 
@@ -37,11 +46,17 @@ export interface Checkpoint {
 
 export interface OpenOptions extends DownloadOptions {
   /**
-   * Names of a folder's files, for a server that is not to be asked for others, or that answers for those too.
-   * @defaultValue each is asked for
+   * Names of a folder's files, for a server that is not to be asked for others, or that answers for those too; or the
+   * files themselves (`File`, `Blob`) by name, read in slices: nothing else is asked for then, and the model's name is
+   * that of the .gguf file or any other. @defaultValue each is asked for
    */
-  readonly files?: readonly string[] | undefined;
+  readonly files?: readonly string[] | ReadonlyMap<string, FileBlob> | undefined;
 }
+
+type Blobs = ReadonlyMap<string, FileBlob>;
+/** The files themselves, where a caller brought them. */
+export const blobsOf = (files: OpenOptions['files']): Blobs | undefined =>
+  files !== undefined && 'get' in files ? files : undefined;
 
 /**
  * Opens a `.gguf` file, or a folder (a path or a `file:` URL in Node, an `http(s):` URL anywhere) with config.json,
@@ -53,7 +68,7 @@ export async function openCheckpoint(name: string, options: OpenOptions = {}): P
 }
 
 /** A GGUF file, with the other parts beside it if it is the first of several. */
-async function openGgufFile(path: string, options: DownloadOptions): Promise<Checkpoint> {
+async function openGgufFile(path: string, options: OpenOptions): Promise<Checkpoint> {
   const cut = path.replaceAll('\\', '/').lastIndexOf('/') + 1,
     folder = path.slice(0, cut);
   const file = await openGguf(path.slice(cut), (name) => openIfThere(folder, name, options));
@@ -70,8 +85,9 @@ async function openGgufFile(path: string, options: DownloadOptions): Promise<Che
   });
 }
 
-async function openFolder(folder: string, { files, ...options }: OpenOptions): Promise<Checkpoint> {
-  await expectFolder(folder);
+async function openFolder(folder: string, options: OpenOptions): Promise<Checkpoint> {
+  const { files } = options;
+  if (!blobsOf(files)) await expectFolder(folder);
   const config = await use(await open(folder, 'config.json', options), async (source) =>
     parseConfig(await readJson(source), source.name),
   );
@@ -84,7 +100,7 @@ async function openFolder(folder: string, { files, ...options }: OpenOptions): P
       `tokenizer.json must have at most vocab_size (${config.vocab}) ids, got ${tokenizer.size}`,
     );
   const listed: OpenFile = async (file) =>
-    files === undefined
+    files === undefined || 'get' in files
       ? openIfThere(folder, file, options)
       : files.includes(file)
         ? open(folder, file, options)
@@ -158,20 +174,29 @@ const urlOf = (folder: string, file: string): URL => new URL(file, folder.endsWi
 const SMALL = /\.(?:json|jinja)$/;
 
 /** A file of a folder. @throws KvError if there is none. */
-async function open(folder: string, file: string, options: DownloadOptions): Promise<Source> {
-  const { signal, maxBytes } = options;
+async function open(folder: string, file: string, { files, ...options }: OpenOptions): Promise<Source> {
+  const { signal, maxBytes } = options,
+    blobs = blobsOf(files);
+  if (blobs) {
+    const blob = blobs.get(file);
+    if (blob) return abortable(blobSource(blob, file), signal);
+    throw new KvError(folder, `expected a file ${file}, got ${[...blobs.keys()].slice(0, 8).join(', ') || 'no files'}`);
+  }
   if (!isUrl(folder)) return abortable(await fileSource(pathOf(folder, file)), signal);
   const most = SMALL.test(file) ? Math.min(maxBytes ?? maxJson, maxJson) : maxBytes;
   return urlSource(urlOf(folder, file), { ...options, maxBytes: most });
 }
 
 /** A file of a folder, or nothing if there is none. */
-async function openIfThere(folder: string, file: string, options: DownloadOptions): Promise<Source | undefined> {
-  const missing = isUrl(folder)
-    ? await isAbsent(urlOf(folder, file), options)
-    : (await builtin('node:fs/promises')
-        .stat(pathOf(folder, file))
-        .catch(() => undefined)) === undefined;
+async function openIfThere(folder: string, file: string, options: OpenOptions): Promise<Source | undefined> {
+  const blobs = blobsOf(options.files);
+  const missing = blobs
+    ? !blobs.has(file)
+    : isUrl(folder)
+      ? await isAbsent(urlOf(folder, file), options)
+      : (await builtin('node:fs/promises')
+          .stat(pathOf(folder, file))
+          .catch(() => undefined)) === undefined;
   return missing ? undefined : open(folder, file, options);
 }
 

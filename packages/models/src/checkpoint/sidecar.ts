@@ -2,6 +2,9 @@ import { KvError } from '@kv/core';
 import { builtin } from './builtin.ts';
 import { download, isAbsent } from './download.ts';
 import { embeddedFolder } from './embedded.ts';
+import { blobSource, type FileBlob } from './source.ts';
+
+type Blobs = ReadonlyMap<string, FileBlob>;
 
 /** More than any statistics of a model. */
 const MOST = 2 ** 28;
@@ -14,12 +17,13 @@ const LONGEST_HEADER = 2 ** 16;
 export function sidecars(
   model: string,
   fingerprint: () => string | undefined,
+  file: (name: string) => Promise<Uint8Array | undefined> = (name) => sidecarFile(model, name),
 ): (name: string) => Promise<Uint8Array | undefined> {
   const files = new Map<string, Promise<Uint8Array | undefined>>();
   return async (name) => {
-    const file = files.get(name) ?? sidecarFile(model, name);
-    files.set(name, file);
-    const bytes = await file;
+    const reading = files.get(name) ?? file(name);
+    files.set(name, reading);
+    const bytes = await reading;
     if (bytes) checkOwner(bytes, beside(model, name), { name: model, fingerprint: fingerprint() });
     return bytes;
   };
@@ -30,6 +34,15 @@ export function sidecars(
  * 256 MiB.
  */
 export const sidecarFile = (model: string, name: string): Promise<Uint8Array | undefined> => read(beside(model, name));
+
+/** A file beside a model among files by name. @throws KvError as `sidecarFile` does */
+export const sidecarBlob = async (model: string, name: string, files: Blobs): Promise<Uint8Array | undefined> => {
+  const at = /\.gguf$/i.test(model) ? beside(model.slice(model.lastIndexOf('/') + 1), name) : name,
+    blob = files.get(at);
+  if (!blob) return undefined;
+  if (blob.size > MOST) throw tooLong(at, blob.size);
+  return blobSource(blob, at).read(0, blob.size);
+};
 
 const beside = (model: string, name: string): string =>
   /\.gguf$/i.test(model)

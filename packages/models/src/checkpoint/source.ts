@@ -28,6 +28,34 @@ export function bytesSource(bytes: ArrayBuffer | Uint8Array, name: string): Sour
   };
 }
 
+/** What of a `File` or `Blob` is read. */
+export interface FileBlob {
+  /** Bytes. */
+  readonly size: number;
+  slice(start: number, end: number): { arrayBuffer(): Promise<ArrayBuffer> };
+}
+
+/** A source over a file that a person chose, or that a browser keeps: slices of it. */
+export function blobSource(blob: FileBlob, name: string): Source {
+  const { size } = blob;
+  return {
+    name,
+    size,
+    async read(offset, length) {
+      if (offset + length > size) throw ended(name, offset, length, size);
+      return new Uint8Array(
+        await blob
+          .slice(offset, offset + length)
+          .arrayBuffer()
+          .catch((cause: Error) => {
+            throw new KvError(name, `expected a readable file, got ${cause.message}`);
+          }),
+      );
+    },
+    async close() {},
+  };
+}
+
 /**
  * A source over an HTTP(S) URL: one request for all bytes, since many servers ignore ranges. @throws KvError for a
  * refusal, silence or too many bytes; the signal's reason when aborted

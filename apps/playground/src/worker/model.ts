@@ -1,0 +1,50 @@
+import { KvError } from '@kv/core';
+import { fetchModel } from '@kv/hub/browser';
+import { loadModel, type Model } from '@kv/models';
+import type { FromWorker, ToWorker } from '../messages.ts';
+import type { Computer } from './device.ts';
+
+type Run = Extract<ToWorker, { type: 'run' }>;
+
+/** The same key, the same model. */
+export const keyOf = ({ choice: { model }, chosen }: Run): string =>
+  JSON.stringify([
+    model,
+    model.kind === 'file' && chosen.map(({ name, size, lastModified }) => [name, size, lastModified]),
+  ]);
+
+/** The model of a run on a computer. @throws KvError in one sentence for whatever does not fit */
+export async function modelOf(
+  { run, choice: { model }, model: own, chosen, download }: Run,
+  { runtime }: Computer,
+  send: (message: FromWorker) => void,
+  signal: AbortSignal,
+): Promise<Model> {
+  if (model.kind === 'embedded') return loadModel(own.url, { runtime: runtime(true), files: own.files });
+  if (model.kind === 'file') {
+    const first = chosen.find(({ name }) => /-0+1-of-\d+\.gguf$/i.test(name)) ?? chosen[0];
+    if (!/\.gguf$/i.test(first?.name ?? ''))
+      throw new KvError('model', `expected a .gguf file, got ${first === undefined ? 'none' : first.name}`);
+    return loadModel(first.name, {
+      runtime: runtime(false),
+      files: new Map(chosen.map((file) => [file.name, file])),
+      signal,
+    });
+  }
+  const { name, files } = await fetchModel(model.name, {
+    offline: !download,
+    signal,
+    onProgress: (progress) => send({ type: 'progress', run, progress }),
+  }).catch((error: unknown) => {
+    if (!download && KvError.is(error) && error.message.includes('no network may be used'))
+      throw new KvError(model.name, 'is not in this browser yet: press Run to download it from huggingface.co');
+    throw error;
+  });
+  return loadModel(name, { runtime: runtime(false), files, signal });
+}
+
+/** Deletes every model that the browser keeps for the page. */
+export async function forgetModels(): Promise<void> {
+  const root = await navigator.storage.getDirectory();
+  await root.removeEntry('kv-hub', { recursive: true }).catch(() => {}); // none was kept
+}
