@@ -37,6 +37,7 @@ export default defineConfig({
     ],
     sidebar,
     outline: [2, 3],
+    notFound: { linkLabel: 'Take me home' },
     search: { provider: 'local' },
   },
 });

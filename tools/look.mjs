@@ -1,12 +1,12 @@
 /**
- * `node tools/site/look.mjs`: the built site of apps/docs in Chromium, every page at desk and phone width in light and
+ * `node tools/look.mjs`: the built site of apps/docs in Chromium, every page at desk and phone width in light and
  * dark: what axe finds serious, what is wider than the window, and how soon the playground has its first result.
  */
 import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createRequire } from 'node:module';
 import { extname, join, normalize } from 'node:path';
-import { fail, root } from '../lib/process.mjs';
+import { fail, root } from './lib/process.mjs';
 
 const FIRST_RESULT_S = 5;
 const dist = join(root, 'apps/docs/dist'),
