@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { deviceOption } from './device.ts';
 import { chooseEngine, engineOption } from './engine.ts';
 import { machineOf, namingOf, run, subjectOf, workersOption } from './experiment.ts';
+import type { Ran } from './experiment.ts';
 import type { Terminal } from './terminal.ts';
 
 type Found = Awaited<ReturnType<typeof subjectOf>>;
@@ -13,6 +14,8 @@ interface CellBench {
   subject(model: string): Promise<Found>;
   /** @throws Error where Ctrl-C came first, which has been said */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
+  /** Seconds that cells take; their results go nowhere. @throws Error where Ctrl-C came first, which has been said */
+  seconds(found: Found, options: Omit<CellOptions, 'name'>): Promise<number>;
 }
 
 /** A command with the options of what its cells run on. */
@@ -29,11 +32,18 @@ export async function cellBench(command: Command, terminal: Terminal): Promise<C
   return {
     naming,
     subject: (model) => subjectOf(model, machine, terminal),
-    async answers({ path, subject }, options) {
-      const experiment = await cellExperiment(subject, { name: 'cells', ...options }, naming),
-        ran = await run(experiment, path, machine, undefined, terminal, true);
-      if (!ran) throw new Error('stopped');
-      return ran.result;
-    },
+    answers: async (found, options) => (await ran(found, options, true)).result,
+    seconds: async (found, options) => (await ran(found, options, false)).seconds ?? 0,
   };
+
+  async function ran(
+    { path, subject }: Found,
+    options: Omit<CellOptions, 'name'>,
+    stored: boolean,
+  ): Promise<Ran<readonly CellResult[]>> {
+    const experiment = await cellExperiment(subject, { name: 'cells', ...options }, naming),
+      came = await run(experiment, path, machine, undefined, terminal, { quiet: true, stored });
+    if (!came) throw new Error('stopped');
+    return came;
+  }
 }

@@ -84,14 +84,14 @@ export interface Ran<T> {
   readonly seconds: number | undefined;
 }
 
-/** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there); nothing where Ctrl-C came first, and that is said. */
+/** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there; `stored: false`: nowhere); nothing where Ctrl-C came first, and that is said. */
 export async function run<J, R, T>(
   experiment: Experiment<J, R, T>,
   path: string,
   { engine, workers }: Machine,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
-  quiet = false,
+  { quiet = false, stored = true } = {},
 ): Promise<Ran<T> | undefined> {
   const what = experiment.work.kind,
     started = performance.now(),
@@ -106,7 +106,7 @@ export async function run<J, R, T>(
   const result = await runExperiment(experiment, {
     start: threads(program, data),
     size: workers,
-    folder: resolve(cwd, '.kv'),
+    ...(stored && { folder: resolve(cwd, '.kv') }),
     fresh,
     signal,
     onStart(jobs) {
