@@ -123,7 +123,7 @@ function askedOf({ part }: Sweep, tasks: Tasks, task: string): Tasks[string] {
   return asked;
 }
 
-/** What a sweep of one model costs: a bound from above. */
+/** What a sweep of one model takes. */
 export interface SweepCost {
   /** Of the answers that rows are made of. */
   readonly cells: number;
