@@ -1,4 +1,4 @@
-"""Trains the model that works out chains: python train_chains.py --out RUN --tokens 9000000 --seed 3
+"""Trains the model that works out chains: python train_chains.py --out RUN --tokens 6200000 --seed 3
 
 Two one-thread processes average their gradients. Chains grow when the loss of digits allows it, and the learning
 rate decays over the last third of --tokens: seed and tokens fix the run, however often it is stopped. The same
@@ -14,13 +14,14 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 
-from chains import STEPS, batch, chain_tokenizer
+from chains import STEPS, batch, chain_tokenizer, token_ids
 from model import Config, Llama
 from optimiser import Optimiser, Smooth, read_checkpoint, run_processes, write_checkpoint
 
-STAGES = [2, 4, 7, 11, 16, STEPS]   # steps of a chain
-ENOUGH = 0.15                       # loss of a digit, smoothed, that ends a stage
+# steps of a chain, and the loss of a digit (smoothed) that ends the stage
+STAGES = [(2, 0.25), (4, 0.25), (7, 0.35), (11, 0.35), (16, 0.35), (STEPS, 0.0)]
 MIN_UPDATES = 40                    # of a stage
+SIGN_WEIGHT = 5.0
 SHORTER = 0.15                      # share of updates with fewer steps than the stage has
 TOKENS = 2048                       # an update and process
 MUON_LR, ADAM_LR, WARMUP, DECAY_SHARE = 5e-3, 3e-3, 50, 1 / 3
@@ -30,13 +31,15 @@ SHAPE = dict(hidden_size=128, intermediate_size=384, num_hidden_layers=6, num_at
 
 
 def losses(model, ids, start, digit):
-    """Loss of the solution's tokens; loss of its digits; share of solutions that greedy decoding would get right."""
+    """Weighted loss of the solution's tokens; loss of its digits; share of solutions that greedy decoding would get right."""
     ids, digit = torch.tensor(ids), torch.tensor(digit)[:, start:]
     hidden, _ = model(ids[:, :-1])
     logits, truth = model.logits(hidden[:, start - 1:]), ids[:, start:]
     each = F.cross_entropy(logits.flatten(0, 1), truth.flatten(), reduction="none").view_as(truth)
     right = (logits.argmax(-1) == truth).all(1).float().mean()
-    return each.mean(), each.detach()[digit].mean(), right
+    # a sign is the last that is learned: a program's line has it between two names
+    sign = torch.isin(truth, torch.tensor([token_ids()[text] for text in "+-"]))
+    return (each * torch.where(sign, SIGN_WEIGHT, 1.0)).mean(), each.detach()[digit].mean(), right
 
 
 def train(rank, world, args):
@@ -56,7 +59,7 @@ def train(rank, world, args):
 
     while state["tokens"] < args.tokens:
         shared = random.Random(f"{args.seed}/{state['step']}")
-        steps = STAGES[state["stage"]]
+        steps, enough = STAGES[state["stage"]]
         drawn = shared.randint(2, steps) if shared.random() < SHORTER else steps
         rows = max(1, TOKENS // (15 * drawn + 21))
         rng = random.Random(f"{args.seed}/{state['step']}/{rank}")
@@ -75,14 +78,14 @@ def train(rank, world, args):
         state["step"] += 1
         state["stage_step"] += 1
         state["tokens"] += rows * len(ids[0]) * world
-        if state["stage"] + 1 < len(STAGES) and state["stage_step"] >= MIN_UPDATES and digit.value < ENOUGH:
-            digit.value = 2 * ENOUGH
+        if state["stage_step"] >= MIN_UPDATES and digit.value < enough:
+            digit.value = 2 * enough
             right.value = 0.0
             state.update(stage=state["stage"] + 1, stage_step=0)
         if rank == 0 and state["step"] % 25 == 0:
             now = time.time()
             row = {"step": state["step"], "minutes": round((before + now - started) / 60, 2),
-                   "tokens": state["tokens"], "steps": STAGES[state["stage"]], "loss": round(loss.item(), 4),
+                   "tokens": state["tokens"], "steps": STAGES[state["stage"]][0], "loss": round(loss.item(), 4),
                    "digit_loss": round(digit.value, 4), "right": round(right.value, 3), "lr": round(rate, 4),
                    "tokens_per_second": round((state["tokens"] - log_tokens) / (now - log_time))}
             log_tokens, log_time = state["tokens"], now
@@ -101,7 +104,7 @@ def train(rank, world, args):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", required=True, help="folder for tokenizer.json and checkpoint.pt")
-    parser.add_argument("--tokens", type=float, default=9e6)
+    parser.add_argument("--tokens", type=float, default=6.2e6)
     parser.add_argument("--seed", type=int, default=3)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--port", type=int, default=29519)
