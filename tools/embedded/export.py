@@ -38,13 +38,14 @@ def config_json(config):
     }
 
 
-TOKENIZER_CONFIG = {
-    "tokenizer_class": "PreTrainedTokenizerFast",
-    "bos_token": "<s>",
-    "eos_token": "</s>",
-    "model_max_length": 4096,
-    "clean_up_tokenization_spaces": False,
-}
+def tokenizer_config(config):
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "model_max_length": config.max_position_embeddings,
+        "clean_up_tokenization_spaces": False,
+    }
 
 
 def load_model(path):
@@ -52,9 +53,9 @@ def load_model(path):
     path = Path(path)
     if path.suffix == ".pt":
         folder = path.parent
-        weights = torch.load(path, weights_only=False)["model"]
+        saved = torch.load(path, weights_only=False)
+        weights, config = saved["model"], saved["config"]
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        config = Config(vocab_size=tokenizer.get_vocab_size())
     else:
         weights = {name: w.float() for name, w in load_file(path / "model.safetensors").items()}
         tokenizer = Tokenizer.from_file(str(path / "tokenizer.json"))
@@ -84,7 +85,7 @@ def main():
     (out / "model.safetensors").chmod(0o644)
     model, _ = load_model(run / "checkpoint.pt")
     (out / "config.json").write_text(json.dumps(config_json(model.config), indent=1) + "\n")
-    (out / "tokenizer_config.json").write_text(json.dumps(TOKENIZER_CONFIG, indent=1) + "\n")
+    (out / "tokenizer_config.json").write_text(json.dumps(tokenizer_config(model.config), indent=1) + "\n")
     state = checkpoint["state"]
     curve = ",\n".join(json.dumps(row) for row in downsample(state["curve"]))
     (out / "curve.json").write_text(f"[\n{curve}\n]\n")

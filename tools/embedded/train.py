@@ -8,7 +8,6 @@ command again to resume from RUN/checkpoint.pt; a file RUN/stop ends it early, w
 import argparse
 import json
 import math
-import os
 import random
 import time
 from pathlib import Path
@@ -16,13 +15,13 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 import torch.nn.functional as F
 from tokenizers import Tokenizer
 
 from data import Generator, read_texts
 from export import load_model
 from model import Config, Llama
+from optimiser import Optimiser, Smooth, read_checkpoint, run_processes, write_checkpoint
 from tokenizer import train_tokenizer
 
 # length, rows a process, shares of dense / copy / prose / haystack, answer loss (nats a token, smoothed) that ends it
@@ -47,59 +46,6 @@ MUON_LR, ADAM_LR, WARMUP, DECAY_SHARE = 5e-3, 3e-3, 50, 1 / 3
 CHECKPOINT_SECONDS = 180
 
 
-def orthogonalise(g, steps=5):
-    """Newton-Schulz on a stack of matrices [n, rows, columns], float32."""
-    a, b, c = 3.4445, -4.7750, 2.0315
-    tall = g.shape[1] > g.shape[2]
-    x = g.transpose(1, 2) if tall else g
-    x = x / (x.norm(dim=(1, 2), keepdim=True) + 1e-7)
-    for _ in range(steps):
-        s = x @ x.transpose(1, 2)
-        x = a * x + (b * s + c * s @ s) @ x
-    return x.transpose(1, 2) if tall else x
-
-
-class Muon:
-    """Momentum orthogonalised; every process works on its part of each stack of equal shapes."""
-
-    def __init__(self, parameters, rank, world, momentum=0.95):
-        shapes = {}
-        for p in parameters:
-            shapes.setdefault(tuple(p.shape), []).append(p)
-        self.stacks = list(shapes.values())
-        self.buffers = [torch.zeros(len(s), *s[0].shape) for s in self.stacks]
-        self.rank, self.world, self.momentum = rank, world, momentum
-
-    @torch.no_grad()
-    def step(self, lr):
-        updates = []
-        for stack, buffer in zip(self.stacks, self.buffers):
-            gradient = torch.stack([p.grad for p in stack])
-            buffer.mul_(self.momentum).add_(gradient)
-            gradient.add_(buffer, alpha=self.momentum)
-            update, n = torch.zeros_like(gradient), len(stack)
-            part = slice(n * self.rank // self.world, n * (self.rank + 1) // self.world)
-            update[part] = orthogonalise(gradient[part])
-            updates.append(update)
-        flat = torch.cat([u.flatten() for u in updates])
-        if self.world > 1:
-            dist.all_reduce(flat)
-        for stack, update in zip(self.stacks, flat.split([u.numel() for u in updates])):
-            scale = lr * 0.2 * max(stack[0].shape) ** 0.5
-            for p, u in zip(stack, update.view(len(stack), *stack[0].shape)):
-                p.add_(u, alpha=-scale)
-
-
-def average_gradients(parameters, world):
-    flat = torch.cat([p.grad.flatten() for p in parameters])
-    if world > 1:
-        dist.all_reduce(flat)
-        flat /= world
-    flat *= min(1.0, 1.0 / (flat.norm().item() + 1e-6))
-    for p, g in zip(parameters, flat.split([p.numel() for p in parameters])):
-        p.grad.copy_(g.view_as(p))
-
-
 def losses(model, batch, hidden_layer):
     """Weighted loss, and the plain losses of answers and of prose (for the log)."""
     ids, weight, fact, question, answer = (torch.from_numpy(part) for part in batch)
@@ -118,15 +64,6 @@ def losses(model, batch, hidden_layer):
             prose.mean().item() if len(prose) else math.nan)
 
 
-class Smooth:
-    def __init__(self, value, rate):
-        self.value, self.rate = value, rate
-
-    def add(self, x):
-        if not math.isnan(x):
-            self.value += self.rate * (x - self.value)
-
-
 def choose(rng, stage, progress):
     if stage < len(STAGES):
         return STAGES[stage][:3]
@@ -136,26 +73,17 @@ def choose(rng, stage, progress):
 
 
 def train(rank, world, args):
-    torch.set_num_threads(1)
-    if world > 1:
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(args.port))
-        dist.init_process_group("gloo", rank=rank, world_size=world)
-    torch.manual_seed(args.seed)
     out = Path(args.out)
     texts = list(read_texts(args.texts).values())
     tokenizer = Tokenizer.from_file(str(out / "tokenizer.json"))
     model = Llama(Config(vocab_size=tokenizer.get_vocab_size()))
-    matrices = [p for n, p in model.named_parameters() if p.dim() == 2 and "embed" not in n]
-    others = [p for n, p in model.named_parameters() if not (p.dim() == 2 and "embed" not in n)]
-    muon, adam = Muon(matrices, rank, world), torch.optim.AdamW(others, ADAM_LR, betas=(0.9, 0.95), weight_decay=0.0)
+    optimiser = Optimiser(model, rank, world, MUON_LR, ADAM_LR)
     layers = model.config.num_hidden_layers
     state = {"step": 0, "stage": 0, "stage_step": 0, "tokens": 0, "elapsed": 0.0, "answer": 5.0, "prose": 7.0,
              "hidden": [1.0] * layers, "curve": []}
-    if (out / "checkpoint.pt").exists():
-        saved = torch.load(out / "checkpoint.pt", weights_only=False)
-        model.load_state_dict(saved["model"])
-        muon.buffers, state = saved["muon"], saved["state"]
-        adam.load_state_dict(saved["adam"])
+    saved = read_checkpoint(out, model, optimiser)
+    if saved is not None:
+        state = saved
     elif args.start:
         model.load_state_dict(load_model(args.start)[0].state_dict())
         curve = json.loads((Path(args.start) / "curve.json").read_text())
@@ -170,9 +98,7 @@ def train(rank, world, args):
 
     def save():
         state.update(answer=answer.value, prose=prose.value, hidden=[h.value for h in hidden])
-        torch.save({"model": model.state_dict(), "muon": muon.buffers, "adam": adam.state_dict(), "state": state},
-                   out / "checkpoint.tmp")
-        os.replace(out / "checkpoint.tmp", out / "checkpoint.pt")
+        write_checkpoint(out, model, optimiser, state)
 
     while True:
         clock = torch.tensor([before + time.time() - started, float((out / "stop").exists())])
@@ -191,13 +117,7 @@ def train(rank, world, args):
             if shared.random() < HIDE_SHORT_SHARE:
                 length, rows, shares = HIDE_SHORT
         loss, answer_loss, prose_loss = losses(model, generator.batch(length, rows, shares), layer)
-        model.zero_grad()
-        loss.backward()
-        average_gradients(matrices + others, world)
-        muon.step(MUON_LR * rate)
-        for group in adam.param_groups:
-            group["lr"] = ADAM_LR * rate
-        adam.step()
+        optimiser.step(loss, rate)
 
         seen = torch.tensor([0.0 if math.isnan(answer_loss) else answer_loss, float(not math.isnan(answer_loss))])
         if world > 1:
@@ -229,8 +149,6 @@ def train(rank, world, args):
     if rank == 0:
         save()
         print("done", state["step"], "steps", state["tokens"], "tokens", round(state["elapsed"]), "seconds", flush=True)
-    if world > 1:
-        dist.destroy_process_group()
 
 
 def main():
@@ -251,12 +169,7 @@ def main():
         (out / "tokenizer.json").write_bytes((Path(args.start) / "tokenizer.json").read_bytes())
     if not (out / "tokenizer.json").exists():
         train_tokenizer(read_texts(args.texts).values()).save(str(out / "tokenizer.json"))
-    # keep freed memory: page faults on fresh mappings cost more than the arithmetic
-    os.environ.update(MALLOC_MMAP_THRESHOLD_="4294967296", MALLOC_TRIM_THRESHOLD_="8589934592", OMP_NUM_THREADS="1")
-    if args.processes > 1:
-        mp.spawn(train, (args.processes, args), nprocs=args.processes)
-    else:
-        train(0, 1, args)
+    run_processes(train, args, args.processes)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ const packed = inject('packed');
 const tar = async (...args: readonly string[]): Promise<string> =>
   (await promisify(execFile)('tar', args, { maxBuffer: 2 ** 24 })).stdout;
 const modules = packed.filter(
-  ({ name }) => !['@kv/cli', '@kv/create-piece', '@kv/detector-smollm2', '@kv/model-embedded'].includes(name),
+  ({ name }) =>
+    !['@kv/cli', '@kv/create-piece', '@kv/detector-smollm2', '@kv/model-embedded', '@kv/model-reasoner'].includes(name),
 );
 
 describe.each(packed)('$name', ({ tarball }) => {

@@ -17,6 +17,8 @@ interface CellBench {
   subject(model: string): Promise<Found>;
   /** @throws Error where Ctrl-C came first, which has been said */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
+  /** Seconds that cells take; their results go nowhere. @throws Error where Ctrl-C came first, which has been said */
+  seconds(found: Found, options: Omit<CellOptions, 'name'>): Promise<number>;
 }
 type Cells = Experiment<Cell, CellResult, readonly CellResult[]>;
 type Answered = Promise<Ran<readonly CellResult[]> | undefined>;
@@ -43,16 +45,27 @@ export async function cellBench(command: Command, terminal: Terminal): Promise<C
   return {
     naming,
     subject: (model) => subjectOf(model, machine, terminal),
-    async answers(found, options) {
-      const experiment = await cellExperiment(found.subject, { name: 'cells', ...options }, naming),
-        ran =
-          url === undefined
-            ? await run(experiment, here({ ...found, cwd: terminal.cwd }, machine), undefined, terminal, true)
-            : await asked(experiment, url, found, options, naming, terminal);
-      if (!ran) throw new Error('stopped');
-      return ran.result;
-    },
+    answers: async (found, options) => (await ran(found, options, true)).result,
+    seconds: async (found, options) => (await ran(found, options, false)).seconds ?? 0,
   };
+
+  /** `stored`: by the workers of the queue, if there is one; else here, where the time is taken. */
+  async function ran(
+    found: Found,
+    options: Omit<CellOptions, 'name'>,
+    stored: boolean,
+  ): Promise<Ran<readonly CellResult[]>> {
+    const experiment = await cellExperiment(found.subject, { name: 'cells', ...options }, naming),
+      came =
+        url !== undefined && stored
+          ? await asked(experiment, url, found, options, naming, terminal)
+          : await run(experiment, here({ ...found, cwd: terminal.cwd }, machine), undefined, terminal, {
+              quiet: true,
+              stored,
+            });
+    if (!came) throw new Error('stopped');
+    return came;
+  }
 }
 
 /** The same from the workers of a queue; one that all results are there for is not even opened. */
@@ -77,7 +90,7 @@ async function asked(
     size: OUTSTANDING,
   };
   try {
-    return await run(experiment, running, undefined, terminal, true);
+    return await run(experiment, running, undefined, terminal, { quiet: true });
   } finally {
     await (await opened?.catch(() => undefined))?.close();
   }

@@ -99,13 +99,13 @@ export function here(
   return { start: threads(program, data), size: workers };
 }
 
-/** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there); nothing where Ctrl-C came first, and that is said. */
+/** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there; `stored: false`: nowhere); nothing where Ctrl-C came first, and that is said. */
 export async function run<J, R, T>(
   experiment: Experiment<J, R, T>,
   running: Running<J, R>,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
-  quiet = false,
+  { quiet = false, stored = true } = {},
 ): Promise<Ran<T> | undefined> {
   const what = experiment.work.kind,
     started = performance.now();
@@ -116,7 +116,7 @@ export async function run<J, R, T>(
     progress: ReturnType<typeof startProgress> | undefined;
   const result = await runExperiment(experiment, {
     ...running,
-    folder: resolve(cwd, '.kv'),
+    ...(stored && { folder: resolve(cwd, '.kv') }),
     fresh,
     signal,
     onStart(jobs) {
@@ -138,7 +138,7 @@ export async function run<J, R, T>(
   }).finally(() => progress?.stop());
   if (signal.aborted || result === undefined) {
     stderr.write(
-      `${what}: stopped after ${done} of ${total} jobs, which are in ${relative(cwd, file)}; the same command continues\n`,
+      `${what}: stopped after ${done} of ${total} jobs${stored ? `, which are in ${relative(cwd, file)}; the same command continues` : ''}\n`,
     );
     return undefined;
   }

@@ -34,6 +34,13 @@ beforeAll(() => {
   );
 });
 
+test('what a sweep takes is foretold, and nothing of that is kept', async () => {
+  const { code, stdout, stderr } = await kv(['eval', 'sweep.json', '--workers', '1', '--predict', '1'], { cwd });
+  expect(code, stderr).toBe(0);
+  expect(stdout).toMatch(/^embedded: 1 answers, \d+\.\d\d h\n$/);
+  expect(readdirSync(cwd)).not.toContain('.kv');
+}, 120_000);
+
 test('a report of a sweep hides a credential of a prompt that an answer repeats, unless asked', async () => {
   const report = async (...more: string[]): Promise<[text: string, ran: Ran]> => {
     const ran = await kv(

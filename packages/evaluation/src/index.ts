@@ -59,8 +59,8 @@ export type { ArmSummary, ConfirmCell, Decision, Role, Sampled } from './protoco
 export { branch, confirm, probe, TASK } from './protocol/steps.ts';
 export type { ConfirmOutcome, ProbeOutcome } from './protocol/outcomes.ts';
 export type { Bed } from './protocol/steps.ts';
-export { sweepModel } from './sweep/run.ts';
-export type { SweepRow } from './sweep/run.ts';
+export { sweepCost, sweepModel } from './sweep/run.ts';
+export type { SweepCost, SweepRow } from './sweep/run.ts';
 export { readSweep, sweepTasks } from './sweep/sweep.ts';
 export type { Sweep } from './sweep/sweep.ts';
 export { sweepReport } from './report/report.ts';

@@ -10,13 +10,15 @@ import {
   here,
   readSweep,
   runExperiment,
+  isDev,
+  sweepCost,
   sweepCsv,
   sweepJson,
   sweepModel,
   sweepReport,
   sweepTasks,
 } from '../src/index.ts';
-import type { SweepRow } from '../src/index.ts';
+import type { SweepOutcome, SweepRow } from '../src/index.ts';
 import { folder } from './folder.ts';
 
 let model: Model;
@@ -127,6 +129,38 @@ describe('a sweep', () => {
       if (policy === 'streaming') expect([slots, shortfall]).toEqual([budget, 0]);
       else if (shortfall !== undefined && matched) expect(Math.abs(shortfall - accuracy)).toBeLessThanOrEqual(1);
     }
+  });
+  it('asks one side of the split alone, with budgets that were found to choose on', async () => {
+    const asked = async (part?: 'dev' | 'confirm'): Promise<readonly (string | number | undefined)[][]> => {
+      const { json } = await swept(written({ match: { policy: 'streaming', within: 0.05 }, part }), folder());
+      const { rows, samples } = JSON.parse(json) as SweepOutcome;
+      if (part !== undefined)
+        for (const { problem } of samples.tiny) expect(isDev(problem), problem).toBe(part === 'dev');
+      return rows.map(({ policy, budget, slots, samples: n }) => [policy, budget, slots, n]);
+    };
+    const [dev, held, all] = [await asked('dev'), await asked('confirm'), await asked()],
+      dropped = (rows: typeof all): typeof all => rows.map((row) => row.slice(0, 3));
+    expect([dropped(dev), dropped(held)]).toEqual([dropped(all), dropped(all)]);
+    expect(dev.map((row, i) => Number(row[3]) + Number(held[i][3]))).toEqual(all.map((row) => row[3]));
+    const one = problems.find(({ id }) => isDev(id))!, // the tests above ask both sides
+      path = written({ part: 'confirm' });
+    writeFileSync(join(path, '../problems.jsonl'), JSON.stringify(one));
+    await expect(swept(path, folder())).rejects.toThrow('problems.jsonl: expected ids to confirm on, got none');
+  });
+  it('is foretold from a few problems of every way', async () => {
+    const timed: number[] = [],
+      cost = async (change: object): ReturnType<typeof sweepCost> => {
+        const path = written({ seeds: [0, 1, 2], ...change }),
+          read = readSweep(path, 's'),
+          tasks = await sweepTasks(read, path, model.tokenizer.encode);
+        return sweepCost(read, tasks, 2, (cells) => Promise.resolve(10 * timed.push(cells.length)), undefined);
+      };
+    // five ways of two problems: 10, 20, 30, 40 and 50 seconds; four problems and three seeds of each
+    expect(await cost({})).toEqual({ cells: 60, seconds: 12 * 75, matching: { cells: 0, seconds: 0 } });
+    expect(timed).toEqual([2, 2, 2, 2, 2]);
+    const dev = problems.filter(({ id }) => isDev(id)).length,
+      matched = await cost({ match: { policy: 'streaming' }, part: 'dev' });
+    expect([matched.cells, matched.matching.cells]).toEqual([5 * dev * 3, 2 * dev + 2 * 12 * dev]);
   });
   it('makes problems for the tokenizer of its model', async () => {
     const made = [{ task: 'niah_single_1', tokens: 900, problems: 2 }],

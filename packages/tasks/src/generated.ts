@@ -1,3 +1,4 @@
+import { chain } from './generators/chain.ts';
 import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
 import { keyValue, lines } from './generators/records.ts';
 import { cwe, fwe, needles, vt } from './generators/ruler.ts';
@@ -11,7 +12,7 @@ type Generator = (material: Material) => Made;
 const niah = (args: Partial<NeedleArgs> = {}): Generator =>
   needles({ haystack: 'essay', keys: 'words', values: 'numbers', k: 1, v: 1, q: 1, ...args });
 
-/** RULER's eleven synthetic tasks, as its own configuration has them, and what anchors, formats and records ask. */
+/** RULER's eleven synthetic tasks, as its own configuration has them, what anchors, formats and records ask, and chains of steps. */
 const generators = {
   niah_single_1: niah({ haystack: 'noise' }),
   niah_single_2: niah(),
@@ -35,6 +36,7 @@ const generators = {
   confusers_10: confusers(10),
   slots,
   anchors,
+  chain,
 } satisfies Readonly<Record<string, Generator>>;
 
 export type GeneratedTask = keyof typeof generators;

@@ -51,6 +51,11 @@ const graders = {
       parsed: number !== undefined,
     };
   },
+  /** What stands after the last "#", the answer's last line, is one of the answers. */
+  final: (answer, { answers }) => {
+    const stated = /#([^#\n]*)$/.exec(answer.trimEnd())?.[1].trim();
+    return { score: stated !== undefined && answers.includes(stated) ? 1 : 0, parsed: !!stated };
+  },
   /** MATH: what the last \boxed{…} holds. */
   boxed: (answer, { answers }) => {
     const inside = boxed(answer);

@@ -18,28 +18,31 @@ const made = (task: GeneratedTask, problems = 4, seed = 1, tokens = 1800): reado
   generated(task, { encode, sentences, tokens, problems, seed });
 
 describe('generated tasks', () => {
-  it.each(generatedTasks)('%s fills its length, holds its answers, and grades them', (task) => {
-    const all = made(task);
-    expect(made(task)).toEqual(all);
-    expect(made(task, 2)).toEqual(all.slice(0, 2));
-    expect(made(task, 4, 2).map(({ context }) => context)).not.toEqual(all.map(({ context }) => context));
-    expect(new Set(all.map(({ id }) => id)).size).toBe(4);
-    for (const problem of all) {
-      const { context, question, answers, newTokens, stop = [] } = problem,
-        length = encode(context + question).ids.length + newTokens;
-      expect(length).toBeLessThanOrEqual(1800);
-      expect(length, context.slice(-300)).toBeGreaterThan(1800 * 0.8);
-      for (const answer of answers) {
-        expect(context).toContain(answer);
-        expect(
-          stop.some((end) => answer.includes(end)),
-          answer,
-        ).toBe(false);
+  it.each(generatedTasks.filter((task) => task !== 'chain'))(
+    '%s fills its length, holds its answers, and grades them',
+    (task) => {
+      const all = made(task);
+      expect(made(task)).toEqual(all);
+      expect(made(task, 2)).toEqual(all.slice(0, 2));
+      expect(made(task, 4, 2).map(({ context }) => context)).not.toEqual(all.map(({ context }) => context));
+      expect(new Set(all.map(({ id }) => id)).size).toBe(4);
+      for (const problem of all) {
+        const { context, question, answers, newTokens, stop = [] } = problem,
+          length = encode(context + question).ids.length + newTokens;
+        expect(length).toBeLessThanOrEqual(1800);
+        expect(length, context.slice(-300)).toBeGreaterThan(1800 * 0.8);
+        for (const answer of answers) {
+          expect(context).toContain(answer);
+          expect(
+            stop.some((end) => answer.includes(end)),
+            answer,
+          ).toBe(false);
+        }
+        expect(grade(` ${answers.join(', ')}`, problem)).toEqual({ score: 1, parsed: true });
+        expect(grade(' nothing of it', problem).score).toBe(0);
       }
-      expect(grade(` ${answers.join(', ')}`, problem)).toEqual({ score: 1, parsed: true });
-      expect(grade(' nothing of it', problem).score).toBe(0);
-    }
-  });
+    },
+  );
   it.each(['niah_single_1', 'niah_single_3', 'niah_multikey_3', 'confusers_10', 'longeval', 'keyvalue'] as const)(
     '%s holds its value once',
     (task) => {
@@ -56,6 +59,68 @@ describe('generated tasks', () => {
     expect(() => made('slots', 1, 1, 60)).toThrow(
       /^slots: tokens must be at least \d+, which its shortest text and answer take, got 60$/,
     ));
+});
+
+describe('chain', () => {
+  /** Works a problem out from its text alone. */
+  const worked = ({ context, question }: Problem): { solution: string; answer: string } => {
+    const values = new Map(
+        [...context.matchAll(/(?<![=+-])([a-z])(\d)/g)].map(([, name, digit]) => [name, Number(digit)]),
+      ),
+      lines = new Map(
+        [...context.matchAll(/([A-Z])=([a-z])([+-])([a-z])([;?])/g)].map(([, name, ...rest]) => [name, rest]),
+      ),
+      steps: string[] = [],
+      read = (name: string): number => values.get(name) ?? expect.fail(`${name} is read before its step`);
+    for (let at = question.slice(0, 1); ; at = at === 'Z' ? 'A' : String.fromCharCode(at.charCodeAt(0) + 1)) {
+      const [x, sign, y, end] = lines.get(at) ?? expect.fail(`no line of ${at}`),
+        value = (10 + (sign === '+' ? read(x) + read(y) : read(x) - read(y))) % 10,
+        name = at.toLowerCase();
+      steps.push(`${at}=${x}${read(x)}${sign}${y}${read(y)}=${name}${value}`);
+      values.set(name, value);
+      if (end === '?') break;
+    }
+    expect(steps).toHaveLength(lines.size);
+    const answer = steps
+      .slice(-3)
+      .map((step) => step.slice(-2))
+      .join('');
+    return { solution: `${steps.join(';').slice(2)}#${answer}\n`, answer };
+  };
+  it('is one whose steps read earlier ones, and whose last line is the answer', () => {
+    for (const problem of made('chain', 50)) {
+      const { solution, answer } = worked(problem);
+      expect(problem.answers).toEqual([answer]);
+      expect(solution.match(/=/g)).toHaveLength(2 * 22 - 1);
+      expect(problem.newTokens).toBe(encode(solution).ids.length);
+      expect(grade(solution, problem)).toEqual({ score: 1, parsed: true });
+      const wrong = solution.replace(/\d\n$/, (end) => `${(Number(end[0]) + 1) % 10}\n`);
+      expect(grade(wrong, problem)).toEqual({ score: 0, parsed: true });
+      expect(grade(solution.slice(0, -9), problem)).toEqual({ score: 0, parsed: false });
+    }
+  });
+  it('is as long as fits', () => {
+    for (const problem of made('chain', 20, 1, 120)) {
+      const { solution } = worked(problem),
+        length = encode(problem.context + problem.question + solution).ids.length;
+      expect(length).toBeGreaterThan(90);
+      expect(length).toBeLessThanOrEqual(120);
+    }
+    expect(() => made('chain', 1, 1, 20)).toThrow(/^chain: tokens must be at least \d+/);
+  });
+  it('is the same text on every machine', () => {
+    const [{ id, context, question, answers }] = made('chain', 1, 1, 120);
+    expect({ id, text: context + question, answers }).toMatchInlineSnapshot(`
+      {
+        "answers": [
+          "s7t3u5",
+        ],
+        "id": "chain/1/0",
+        "text": "S=r+q;n4;U=t+m?T=s-o;R=p-q;o4;Q=m-p;m2;p7;
+      Q=",
+      }
+    `);
+  });
 });
 
 describe('RULER', () => {

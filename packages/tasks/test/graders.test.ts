@@ -46,6 +46,12 @@ describe('graders', () => {
     expect(score('number', 'it is -3', '#### -3')).toBe(1);
     expect(grade('no idea', { grader: 'number', answers: ['#### 18'] })).toEqual({ score: 0, parsed: false });
   });
+  it('read what stands after the last #, where that is the last line', () => {
+    expect(score('final', 'a=b3+c4=a7#x1y2a7\n', 'x1y2a7')).toBe(1);
+    expect(score('final', '#x1y2a7;b=a7+c4=b1# x1a7b1', 'x1y2a7')).toBe(0);
+    for (const none of ['a=b3+c4=a7', 'a=b3# ', '#x1y2a7\na=', ''])
+      expect(grade(none, { grader: 'final', answers: ['x1y2a7'] })).toEqual({ score: 0, parsed: false });
+  });
   it('read the last box with its braces', () => {
     expect(score('boxed', 'first \\boxed{1}, then \\boxed{\\dfrac{1}{2}}', '\\frac{1}{2}')).toBe(1);
     expect(score('boxed', '\\boxed{\\frac12}', '0.5')).toBe(1);

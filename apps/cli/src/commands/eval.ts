@@ -6,6 +6,7 @@ import {
   checkWritable,
   generatingOf,
   readSweep,
+  sweepCost,
   sweepCsv,
   sweepJson,
   sweepModel,
@@ -13,11 +14,12 @@ import {
   sweepTasks,
   writeWhole,
 } from '@kv/evaluation';
-import type { CellResult, SweepRow } from '@kv/evaluation';
+import type { Cell, CellResult, SweepCost, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { tableOn } from '../columns.ts';
+import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { reporter } from '../redact.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -27,6 +29,7 @@ interface Flags {
   readonly csv?: string;
   readonly json?: string;
   readonly html?: string;
+  readonly predict?: number;
 }
 
 /** `kv eval`: policies x models x tasks x budgets x seeds. */
@@ -38,7 +41,12 @@ export const evalCommand = (terminal: Terminal): Command =>
       .option('--csv <file>', 'write the rows as CSV')
       .option('--json <file>', 'write rows and samples as JSON')
       .option('--html <file>', 'write a report that opens offline and prints')
-      .action(async (file: string, { csv, json, html }: Flags, command: Command) => {
+      .option(
+        '--predict <n>',
+        'run n problems of every policy and budget, keep nothing, and say what the sweep takes',
+        whole('--predict', { min: 1 }),
+      )
+      .action(async (file: string, { csv, json, html, predict }: Flags, command: Command) => {
         const { cwd, stdout } = terminal,
           path = resolve(cwd, file),
           sweep = readSweep(path, plain(file));
@@ -50,13 +58,18 @@ export const evalCommand = (terminal: Terminal): Command =>
           hashes: Record<string, string> = { [`sha256 of ${plain(file)}`]: sha256(readFileSync(path)) };
         for (const model of sweep.models) {
           const found = await bench.subject(model),
-            tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
+            tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode),
+            options = { tasks, generating: generatingOf(sweep), policies: sweep.policies };
+          if (predict !== undefined) {
+            const time = (cells: readonly Cell[]): Promise<number> => bench.seconds(found, { ...options, cells });
+            stdout.write(`${costText(model, await sweepCost(sweep, tasks, predict, time, bench.naming.names))}\n`);
+            continue;
+          }
           const came = await sweepModel(
             model,
             sweep,
             tasks,
-            (cells) =>
-              bench.answers(found, { tasks, generating: generatingOf(sweep), policies: sweep.policies, cells }),
+            (cells) => bench.answers(found, { ...options, cells }),
             bench.naming.names,
           );
           hashes[`weights of ${model}`] = `${found.subject.fingerprint} on ${found.subject.engine}`;
@@ -76,6 +89,7 @@ export const evalCommand = (terminal: Terminal): Command =>
             return read === undefined ? sample : { ...sample, answer: report(sample.answer, read) };
           });
         }
+        if (predict !== undefined) return;
         stdout.write(`${sweepText(rows, stdout)}\n`);
         if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
         const outcome = { format: 1, rows, samples } as const;
@@ -94,12 +108,18 @@ export const evalCommand = (terminal: Terminal): Command =>
           );
       }),
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
+    ['kv eval sweep.json --predict 2', 'say how long it will take on this machine, from 2 problems a way'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
   );
 
 const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
+const hours = (seconds: number): string => `${(seconds / 3600).toFixed(2)} h`;
+const costText = (model: string, { cells, seconds, matching }: SweepCost): string =>
+  `${plain(model)}: ${cells} answers, ${hours(seconds)}${
+    matching.cells > 0 ? `; equal mean cache, at most ${matching.cells} answers, ${hours(matching.seconds)}` : ''
+  }`;
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 
 function sweepText(rows: readonly SweepRow[], stdout: Stream): string {

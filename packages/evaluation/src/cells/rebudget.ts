@@ -6,7 +6,8 @@ export interface Rebudgeted {
   readonly matched: boolean;
 }
 
-const ROUNDS = 12;
+/** Most budgets that are tried. */
+export const ROUNDS = 12;
 
 /**
  * The number of slots at which a policy's mean cache is nearest to `target`: each next one is in proportion to the

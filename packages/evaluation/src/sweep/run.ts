@@ -1,9 +1,10 @@
+import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
 import { interpolate, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { cellsOf } from '../cells/experiment.ts';
-import { rebudget } from '../cells/rebudget.ts';
+import { rebudget, ROUNDS } from '../cells/rebudget.ts';
 import { cellId } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
@@ -49,28 +50,20 @@ interface Way {
  */
 export async function sweepModel(
   model: string,
-  { policies, budgets, seeds = [0], match }: Sweep,
+  sweep: Sweep,
   tasks: Tasks,
   answers: Answers,
   names: Naming['names'],
 ): Promise<{ readonly rows: readonly SweepRow[]; readonly samples: readonly CellResult[] }> {
-  const evicting = new Map(
-    await Promise.all(policies.map(async (text) => [text, compile(await policyOf(text, names)).evicts] as const)),
-  );
-  const within = match?.within ?? 0.01,
+  const { seeds = [0], match } = sweep,
+    within = match?.within ?? 0.01,
     ways: Way[] = [];
-  for (const task of Object.keys(tasks))
-    for (const policy of policies)
-      if (!evicting.get(policy)) ways.push({ task, policy });
-      else
-        for (const budget of budgets)
-          ways.push({ task, policy, budget, ...(await matchedSlots(task, policy, budget)) });
+  for (const way of await waysOf(sweep, tasks, names)) ways.push({ ...way, ...(await matchedSlots(way)) });
 
-  async function matchedSlots(task: string, policy: string, budget: Budget): Promise<Pick<Way, 'slots'>> {
-    if (!match) return {};
+  async function matchedSlots({ task, policy, budget }: Way): Promise<Pick<Way, 'slots'>> {
+    if (!match || budget === undefined) return {};
     if (policy === match.policy || typeof budget === 'string') return { slots: Number(budget) };
-    const dev = tasks[task].filter(({ id }) => isDev(id)),
-      some = (dev.length > 0 ? dev : tasks[task]).map(({ id }) => ({ task, id })),
+    const some = matchedOn(tasks[task]).map(({ id }) => ({ task, id })),
       at = async (of: string, slots: number): Promise<number> =>
         armSummary(await answers(await cellsOf([{ policy: of, budgets: [slots] }], some, seeds.slice(0, 1), names)))
           .meanSlots;
@@ -82,7 +75,7 @@ export async function sweepModel(
     ways.map(({ task, policy, budget, slots }) =>
       cellsOf(
         [{ policy, budgets: [slots ?? budget ?? 1] }],
-        tasks[task].map(({ id }) => ({ task, id })),
+        askedOf(sweep, tasks, task).map(({ id }) => ({ task, id })),
         seeds,
         names,
       ),
@@ -104,6 +97,67 @@ export async function sweepModel(
     };
   });
   return { rows: match ? rows.map((row) => compared(row, rows, match.policy, within)) : rows, samples };
+}
+
+/** Every policy at every budget on every task, one that evicts nothing once. */
+async function waysOf({ policies, budgets }: Sweep, tasks: Tasks, names: Naming['names']): Promise<readonly Way[]> {
+  const evicting = await Promise.all(policies.map(async (text) => compile(await policyOf(text, names)).evicts));
+  return Object.keys(tasks).flatMap((task) =>
+    policies.flatMap((policy, i): Way[] =>
+      evicting[i] ? budgets.map((budget) => ({ task, policy, budget })) : [{ task, policy }],
+    ),
+  );
+}
+
+/** The problems that budgets are found on: those to choose on, or all where there are none. */
+function matchedOn(problems: Tasks[string]): Tasks[string] {
+  const dev = problems.filter(({ id }) => isDev(id));
+  return dev.length > 0 ? dev : problems;
+}
+
+/** The problems of a task that a sweep asks. @throws KvError where its part has none */
+function askedOf({ part }: Sweep, tasks: Tasks, task: string): Tasks[string] {
+  const asked = tasks[task].filter(({ id }) => part === undefined || isDev(id) === (part === 'dev'));
+  if (asked.length === 0)
+    throw new KvError(task, `expected ids to ${part === 'dev' ? 'choose' : 'confirm'} on, got none`);
+  return asked;
+}
+
+/** What a sweep of one model takes. */
+export interface SweepCost {
+  /** Of the answers that rows are made of. */
+  readonly cells: number;
+  readonly seconds: number;
+  /** Beside `match`: what finding budgets takes at most. */
+  readonly matching: { readonly cells: number; readonly seconds: number };
+}
+
+/** Foretells what a sweep takes from a few problems under every policy at every budget; `time` says how long cells take. */
+export async function sweepCost(
+  sweep: Sweep,
+  tasks: Tasks,
+  problems: number,
+  time: (cells: readonly Cell[]) => Promise<number>,
+  names: Naming['names'],
+): Promise<SweepCost> {
+  const { seeds = [0], match } = sweep,
+    matching = { cells: 0, seconds: 0 },
+    whole = { cells: 0, seconds: 0 };
+  for (const { task, policy, budget } of await waysOf(sweep, tasks, names)) {
+    const asked = askedOf(sweep, tasks, task),
+      some = asked.slice(0, problems).map(({ id }) => ({ task, id })),
+      cells = await cellsOf([{ policy, budgets: [budget ?? 1] }], some, seeds.slice(0, 1), names),
+      each = (await time(cells)) / cells.length,
+      rounds = !match || budget === undefined ? 0 : policy === match.policy ? 1 : ROUNDS;
+    for (const [sum, count] of [
+      [whole, asked.length * seeds.length],
+      [matching, rounds * matchedOn(tasks[task]).length],
+    ] as const) {
+      sum.cells += count;
+      sum.seconds += count * each;
+    }
+  }
+  return { ...whole, matching };
 }
 
 function compared(row: SweepRow, rows: readonly SweepRow[], policy: string, within: number): SweepRow {

@@ -1,0 +1,51 @@
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { loadModel } from '@kv/models';
+import { generated } from '@kv/tasks';
+import { expect, it } from 'vitest';
+import { cellExperiment, cellsOf, here, runExperiment } from '../src/index.ts';
+
+const root = fileURLToPath(new URL('../../../', import.meta.url)),
+  folder = `${root}packages/model-reasoner`;
+
+it('works out chains with the full cache, and no chain with 64 slots', async () => {
+  const model = await loadModel(folder),
+    { encode } = model.tokenizer,
+    problems = generated('chain', { encode, sentences: [], tokens: 384, problems: 6, seed: 1 }),
+    ways = [
+      { policy: 'full', budgets: [1] },
+      { policy: 'tova', budgets: [64] },
+    ],
+    tasks = { chain: problems },
+    cells = await cellsOf(
+      ways,
+      problems.map(({ id }) => ({ task: 'chain', id })),
+      [0],
+      undefined,
+    ),
+    policies = ways.map(({ policy }) => policy),
+    results = (await runExperiment(
+      await cellExperiment(model, { name: 'cells', tasks, generating: { every: 32 }, policies, cells }),
+      { start: here({ model }), size: 1 },
+    ))!; // nothing aborts it
+  const right = (policy: string): number =>
+    results.filter((cell) => cell.policy === policy).reduce((sum, { score }) => sum + score, 0);
+  expect(right('full')).toBe(6);
+  expect(right('tova')).toBe(0);
+  for (const { policy, tokens } of results) if (policy === 'full') expect(tokens).toBeGreaterThan(200);
+});
+it("has its card's figures from the committed sweep", () => {
+  const [head, ...rows] = readFileSync(`${root}studies/chains/card.csv`, 'utf8').trim().split('\r\n'),
+    at = (name: string): number => head.split(',').indexOf(name),
+    card = readFileSync(`${folder}/README.md`, 'utf8');
+  for (const row of rows) {
+    const cells = row.split(','),
+      share = Number(cells[at('accuracy')]);
+    expect(cells[at('samples')]).toBe('500');
+    if (cells[at('policy')] === 'full') expect(share).toBeGreaterThanOrEqual(0.95);
+    else expect(share).toBeLessThan(0.5);
+    expect(card.replace(/ +/g, ' ')).toContain(
+      `| \`${cells[at('policy')]}\` | ${cells[at('budget')] || 'all'} | ${(100 * share).toFixed(1)} % |`,
+    );
+  }
+});
