@@ -15,6 +15,8 @@ it('works out chains with the full cache, and no chain with 64 slots', async () 
     ways = [
       { policy: 'full', budgets: [1] },
       { policy: 'tova', budgets: [64] },
+      // by the statistics that lie beside the weights
+      { policy: 'triattention', budgets: [64] },
     ],
     tasks = { chain: problems },
     cells = await cellsOf(
@@ -32,6 +34,7 @@ it('works out chains with the full cache, and no chain with 64 slots', async () 
     results.filter((cell) => cell.policy === policy).reduce((sum, { score }) => sum + score, 0);
   expect(right('full')).toBe(6);
   expect(right('tova')).toBe(0);
+  expect(right('triattention')).toBe(0);
   for (const { policy, tokens } of results) if (policy === 'full') expect(tokens).toBeGreaterThan(200);
 });
 it("has its card's figures from the committed sweep", () => {
