@@ -80,7 +80,7 @@ it('shows a bar on a terminal', async () => {
 it.each([
   [
     ['--model', 'org/none'],
-    /^org\/none: expected a repository on http:.*, got none of this name \(a private one needs HF_TOKEN\)\n$/,
+    /^org\/none: expected a repository on http:.*, got none of this name \(for a private one set HF_TOKEN\)\n$/,
   ],
   [
     ['--model', 'org/tiny:Q8_0'],

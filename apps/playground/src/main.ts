@@ -36,7 +36,7 @@ function start(download: boolean): void {
   stop.disabled = false;
   document.body.dataset.state = 'running';
   device.textContent = `Loading ${choice.model.name || 'the model'} …`;
-  device.dataset.device = '';
+  delete device.dataset.device;
   send({ type: 'run', run: ++run, choice, model, chosen: form.files(), download });
 }
 

@@ -80,7 +80,7 @@ export async function openQueue({ onNobody, ...place }: QueueOptions): Promise<J
       await sleep(LOOK_MS, undefined, { signal: stopped.signal });
       if (waiting.size === 0) continue;
       for (const state of ['completed', 'failed'] as const)
-        for (const id of await queue.getRanges([state])) {
+        for (const id of await queue.getRanges([state], 0, -1)) {
           const one = waiting.get(id);
           if (one) await finish(id, one, state === 'failed');
         }

@@ -55,6 +55,17 @@ describe.runIf(there)('a queue', () => {
     await second.close();
     await worker.stop();
   });
+  it('brings the results of many jobs while none is forgotten', async () => {
+    const called = name(),
+      worker = await working(called, async (data) => ({ echo: data })),
+      queue = await openQueue({ url: redis.url, name: called }),
+      jobs = Array.from({ length: 9 }, (_, n) => ({ n })),
+      came = await Promise.all(jobs.map((job) => queue.ask(job)));
+    expect(came.map(({ result }) => result)).toEqual(jobs.map((echo) => ({ echo })));
+    await Promise.all(came.map(({ forget }) => forget()));
+    await queue.close();
+    await worker.stop();
+  });
   it('tells a refusal at once, tries what broke again, and asks again for what failed before', async () => {
     const called = name(),
       tries: Record<string, number> = {};
