@@ -76,7 +76,7 @@ describe('cells elsewhere', () => {
   });
   it.each([
     [null, 'job: it must be object, got null'],
-    [{ ...job, format: 2 }, 'job: format must be equal to constant, got 2'],
+    [{ ...job, format: 2 }, 'job: format must be 1, got 2'],
     [{ ...job, path: '/etc/passwd' }, 'job: path is no field that is known, got "/etc/passwd"'],
     [{ ...job, cell: { ...job.cell, budget: -1 } }, 'job: cell.budget must'],
     [{ ...job, cell: { ...job.cell, model: '/etc' } }, 'job: cell.model is no field that is known, got "/etc"'],

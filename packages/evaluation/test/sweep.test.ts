@@ -181,7 +181,10 @@ describe('a sweep', () => {
     for (const [change, said] of [
       [{ budgets: ['a quarter'] }, 's: budgets.0 must'],
       [{ policies: [] }, 's: policies must not have fewer than 1 items, got []'],
-      [{ tasks: [{ task: 'niah', tokens: 9, problems: 1 }] }, 's: tasks.0'],
+      [
+        { tasks: [{ task: 'niah', tokens: 9, problems: 1 }] },
+        /^s: tasks\.0\.task must be a known name such as niah_single_1, .*, got "niah"$/,
+      ],
       [{ match: { policy: 'knorm' } }, 's: match.policy must be one of policies, got "knorm"'],
       [
         { match: { policy: 'full' }, budgets: ['25%'] },

@@ -35,13 +35,26 @@ export function readRows(path: string, name: string): readonly (readonly [place:
 /** @throws KvError that names the first part of another shape */
 export function checkShape<S extends TSchema>(value: unknown, schema: S, where: string): asserts value is Static<S> {
   // of the branches of a union the deepest error says most
-  const [error] = [...Errors(schema, value)].sort((a, b) => depthOf(b.instancePath) - depthOf(a.instancePath));
+  const errors = [...Errors(schema, value)].sort((a, b) => depthOf(b.instancePath) - depthOf(a.instancePath)),
+    [error] = errors;
   if (!error) return;
-  const at = error.instancePath.replace(/^\//, '').replaceAll('/', '.');
-  throw new KvError(
-    where,
-    `${at === '' ? 'it' : at} ${error.keyword === 'boolean' ? 'is no field that is known' : error.message}${said(value, error.instancePath)}`,
-  );
+  const at = error.instancePath.replace(/^\//, '').replaceAll('/', '.'),
+    names = errors.flatMap((one) =>
+      one.keyword === 'const' && one.instancePath === error.instancePath ? [String(one.params.allowedValue)] : [],
+    );
+  const wrong =
+    error.keyword === 'boolean'
+      ? 'is no field that is known'
+      : names.length > 0
+        ? `must be ${oneOf(names)}`
+        : error.message;
+  throw new KvError(where, `${at === '' ? 'it' : at} ${wrong}${said(value, error.instancePath)}`);
+}
+
+/** Names that are allowed; of many, only the first are known here. */
+function oneOf(names: readonly string[]): string {
+  if (names.length > 3) return `a known name such as ${names.slice(0, 3).join(', ')}`;
+  return names.length > 1 ? `one of ${names.join(', ')}` : names[0];
 }
 
 const depthOf = (path: string): number => path.split('/').length;
