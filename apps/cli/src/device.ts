@@ -106,7 +106,7 @@ const NAME = '@kv/gpu-models';
  */
 async function gpuPackages(cwd: string): Promise<GpuPackages | undefined> {
   const models = gpuModelsFolder(cwd),
-    gpu = gpuFolder(cwd);
+    gpu = models && installed('@kv/gpu', models);
   if (!models || !gpu) return undefined;
   return { ...(await entry(gpu)), ...(await entry(models)) } as unknown as GpuPackages;
 }

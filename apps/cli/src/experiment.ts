@@ -99,7 +99,10 @@ export function here(
   return { start: threads(program, data), size: workers };
 }
 
-/** Runs an experiment in threads, with its results in `.kv` (`quiet`: and says nothing of those that are there; `stored: false`: nowhere); nothing where Ctrl-C came first, and that is said. */
+/**
+ * Runs an experiment, with its results in `.kv` (`quiet`: and says nothing of those that are there; `stored: false`:
+ * nowhere); nothing where Ctrl-C came first, and that is said.
+ */
 export async function run<J, R, T>(
   experiment: Experiment<J, R, T>,
   running: Running<J, R>,

@@ -1,5 +1,6 @@
 import { sha1 } from '@noble/hashes/legacy.js';
 import { sha256 } from '@noble/hashes/sha2.js';
+import { bytesToHex } from '@noble/hashes/utils.js';
 import { KvError } from '@kv/core';
 import { choose, shardsOf } from './choose.ts';
 import type { Hub } from './http.ts';
@@ -191,10 +192,7 @@ const following: typeof fetch = async (input, init) => {
 
 const startHash: StartHash = (kind) => {
   const hash = (kind === 'sha256' ? sha256 : sha1).create();
-  return {
-    update: (bytes) => hash.update(bytes),
-    hex: () => Array.from(hash.digest(), (byte) => byte.toString(16).padStart(2, '0')).join(''),
-  };
+  return { update: (bytes) => hash.update(bytes), hex: () => bytesToHex(hash.digest()) };
 };
 
 async function open(folder: FileSystemDirectoryHandle, { etag, size }: RepoFile, repo: string): Promise<SyncHandle> {

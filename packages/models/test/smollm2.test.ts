@@ -80,7 +80,8 @@ describe.skipIf(path === undefined)('SmolLM2-135M-Instruct, Q4_1, in f32', () =>
 
 /**
  * Of the largest logit, on average over the places and at most. llama.cpp with its 8-bit activations is off by 3.5 to
- * 6.8 % at the worst of 16 places (bench/results/peers-node24*.md), this engine by 2.2 % in the middle and 4.5 to 6.3 % at the worst of 64.
+ * 6.8 % at the worst of 16 places (bench/results/peers-node24*.md), this engine by 2.2 % in the middle and 4.5 to 6.3 %
+ * at the worst of 64.
  */
 const [MEAN, MOST] = [0.045, 0.075];
 

@@ -1,4 +1,3 @@
-import { withExamples } from '../help.ts';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -19,6 +18,7 @@ import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { tableOn } from '../columns.ts';
+import { withExamples } from '../help.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { reporter } from '../redact.ts';
@@ -46,72 +46,109 @@ export const evalCommand = (terminal: Terminal): Command =>
         'run n problems of every policy and budget, keep nothing, and say what the sweep takes',
         whole('--predict', { min: 1 }),
       )
-      .action(async (file: string, { csv, json, html, predict }: Flags, command: Command) => {
-        const { cwd, stdout } = terminal,
-          path = resolve(cwd, file),
-          sweep = readSweep(path, plain(file));
-        for (const out of [csv, json, html]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
-        const bench = await cellBench(command, terminal),
-          report = reporter(terminal),
-          rows: SweepRow[] = [],
-          samples: Record<string, readonly CellResult[]> = {},
-          hashes: Record<string, string> = { [`sha256 of ${plain(file)}`]: sha256(readFileSync(path)) };
-        for (const model of sweep.models) {
-          const found = await bench.subject(model),
-            tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode),
-            options = { tasks, generating: generatingOf(sweep), policies: sweep.policies };
-          if (predict !== undefined) {
-            const time = (cells: readonly Cell[]): Promise<number> => bench.seconds(found, { ...options, cells });
-            stdout.write(`${costText(model, await sweepCost(sweep, tasks, predict, time, bench.naming.names))}\n`);
-            continue;
-          }
-          const came = await sweepModel(
-            model,
-            sweep,
-            tasks,
-            (cells) => bench.answers(found, { ...options, cells }),
-            bench.naming.names,
-          );
-          hashes[`weights of ${model}`] = `${found.subject.fingerprint} on ${found.subject.engine}`;
-          for (const [task, problems] of Object.entries(tasks))
-            hashes[`sha256 of the problems of ${task} for ${model}`] = sha256(JSON.stringify(problems));
-          rows.push(...came.rows);
-          // what kv made itself is no credential
-          const texts = new Map(
-            sweep.tasks.flatMap((task) =>
-              typeof task === 'string'
-                ? tasks[task].map(({ id, context, question }) => [`${task}\n${id}`, context + question] as const)
-                : [],
-            ),
-          );
-          samples[model] = came.samples.map((sample) => {
-            const read = texts.get(`${sample.task}\n${sample.problem}`);
-            return read === undefined ? sample : { ...sample, answer: report(sample.answer, read) };
-          });
-        }
-        if (predict !== undefined) return;
-        stdout.write(`${sweepText(rows, stdout)}\n`);
-        if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
-        const outcome = { format: 1, rows, samples } as const;
-        if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson(outcome), plain(json));
-        if (html !== undefined)
-          writeWhole(
-            resolve(cwd, html),
-            sweepReport(outcome, {
-              command: `kv eval ${plain(file)}`,
-              versions: { kv: VERSION, Node: process.versions.node },
-              seeds: sweep.seeds ?? [0],
-              hashes,
-              redact: report,
-            }),
-            plain(html),
-          );
-      }),
+      .action((file: string, flags: Flags, command: Command) => evaluate(file, flags, command, terminal)),
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
     ['kv eval sweep.json --predict 2', 'say how long it will take on this machine, from 2 problems a way'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
+  );
+
+async function evaluate(
+  file: string,
+  { csv, json, html, predict }: Flags,
+  command: Command,
+  terminal: Terminal,
+): Promise<void> {
+  const { cwd, stdout } = terminal,
+    path = resolve(cwd, file),
+    sweep = readSweep(path, plain(file));
+  for (const out of [csv, json, html]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+  const bench = await cellBench(command, terminal),
+    { names } = bench.naming;
+  if (predict !== undefined) {
+    for await (const { model, found, tasks, options } of partsOf(sweep, path, bench)) {
+      const time = (cells: readonly Cell[]): Promise<number> => bench.seconds(found, { ...options, cells });
+      stdout.write(`${costText(model, await sweepCost(sweep, tasks, predict, time, names))}\n`);
+    }
+    return;
+  }
+  const sweepBytes = readFileSync(path),
+    report = reporter(terminal),
+    parts: Part[] = [],
+    rows: SweepRow[] = [],
+    samples: Record<string, readonly CellResult[]> = {};
+  for await (const part of partsOf(sweep, path, bench)) {
+    const { model, found, tasks, options } = part,
+      came = await sweepModel(model, sweep, tasks, (cells) => bench.answers(found, { ...options, cells }), names);
+    parts.push(part);
+    rows.push(...came.rows);
+    samples[model] = reported(came.samples, sweep, tasks, report);
+  }
+  stdout.write(`${sweepText(rows, stdout)}\n`);
+  if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
+  const outcome = { format: 1, rows, samples } as const;
+  if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson(outcome), plain(json));
+  if (html !== undefined)
+    writeWhole(
+      resolve(cwd, html),
+      sweepReport(outcome, {
+        command: `kv eval ${plain(file)}`,
+        versions: { kv: VERSION, Node: process.versions.node },
+        seeds: sweep.seeds ?? [0],
+        hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },
+        redact: report,
+      }),
+      plain(html),
+    );
+}
+
+type Bench = Awaited<ReturnType<typeof cellBench>>;
+type Sweep = ReturnType<typeof readSweep>;
+/** What one model of a sweep is asked. */
+interface Part {
+  readonly model: string;
+  readonly found: Awaited<ReturnType<Bench['subject']>>;
+  readonly tasks: Awaited<ReturnType<typeof sweepTasks>>;
+  readonly options: Pick<Parameters<Bench['answers']>[1], 'tasks' | 'generating' | 'policies'>;
+}
+async function* partsOf(sweep: Sweep, path: string, bench: Bench): AsyncGenerator<Part> {
+  for (const model of sweep.models) {
+    const found = await bench.subject(model),
+      tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
+    yield { model, found, tasks, options: { tasks, generating: generatingOf(sweep), policies: sweep.policies } };
+  }
+}
+
+/** Answers as they may be shown: what kv made itself is no credential. */
+function reported(
+  samples: readonly CellResult[],
+  sweep: Sweep,
+  tasks: Part['tasks'],
+  report: ReturnType<typeof reporter>,
+): readonly CellResult[] {
+  const texts = new Map(
+    sweep.tasks.flatMap((task) =>
+      typeof task === 'string'
+        ? tasks[task].map(({ id, context, question }) => [`${task}\n${id}`, context + question] as const)
+        : [],
+    ),
+  );
+  return samples.map((sample) => {
+    const read = texts.get(`${sample.task}\n${sample.problem}`);
+    return read === undefined ? sample : { ...sample, answer: report(sample.answer, read) };
+  });
+}
+
+const hashesOf = (parts: readonly Part[]): Record<string, string> =>
+  Object.fromEntries(
+    parts.flatMap(({ model, found: { subject }, tasks }) => [
+      [`weights of ${model}`, `${subject.fingerprint} on ${subject.engine}`],
+      ...Object.entries(tasks).map(([task, problems]) => [
+        `sha256 of the problems of ${task} for ${model}`,
+        sha256(JSON.stringify(problems)),
+      ]),
+    ]),
   );
 
 const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');

@@ -2,8 +2,10 @@ import { readFileSync } from 'node:fs';
 import { KvError } from '@kv/core';
 import type { Kind, Plan } from './types.ts';
 
-/** `1`: every row of the papers. `2`: pieces that came after it, on the embedded model. `3`: any checkpoint. `4`: tables that papers.md leaves
- * out, and what the review of the first three asked for. */
+/**
+ * `1`: every row of the papers. `2`: pieces that came after it, on the embedded model. `3`: any checkpoint. `4`: tables
+ * that papers.md leaves out, and what the review of the first three asked for.
+ */
 export const planNames = ['1', '2', '3', '4'] as const;
 export type PlanName = (typeof planNames)[number];
 
