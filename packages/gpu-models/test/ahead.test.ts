@@ -173,7 +173,8 @@ gpuTest(
     }),
 );
 
-test('a device that is lost with steps in flight: one clear error, and nothing is left', async () => {
+gpuTest('a device that is lost with steps in flight: one clear error, and nothing is left', async () => {
+  // not the file's device, which the other tests need
   const gpu = await openGpu(),
     model = await loadModel(fixture('llama'), { runtime: gpuRuntime(gpu) }),
     sequence = new Sequence(model);

@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
 import type { Gpu } from '@kv/gpu';
 import { loadModel } from '@kv/models';
 import { attend, Ledger, layerAttention, LayerCache, linearEngine, referenceLinear } from '@kv/models/engine';
@@ -7,12 +6,12 @@ import type { HostModel } from '@kv/models';
 import type { Attend } from '@kv/models/engine';
 import { expect } from 'vitest';
 import { familyFiles, wanted } from './families.ts';
+import { golden } from './goldens.ts';
 import { fixture } from './sequences.ts';
 import { gpuAttend, gpuEngine } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 
 const gpuTest = await gpuTests();
-const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
 /** Ids through a model in blocks; the logits of every block's last token. */
 async function run(
@@ -87,7 +86,7 @@ for (const [name, file] of familyFiles)
   });
 
 gpuTest('qwen3, and the embedded model', async (gpu) => {
-  const qwen3 = `${process.env['KV_SHARED'] ?? here('../../../../shared')}/data/goldens/qwen3`,
+  const qwen3 = golden('qwen3'),
     { ids } = JSON.parse(readFileSync(`${qwen3}/golden.json`, 'utf8')) as { ids: number[] };
   await agrees(gpu, qwen3, ids.slice(0, 24), [23]);
   await agrees(

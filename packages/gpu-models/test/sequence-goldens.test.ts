@@ -2,7 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { policy as policyOf } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
-import { both, golden, hostScores, json, onDevice, relative, ties } from './sequences.ts';
+import { golden } from './goldens.ts';
+import { both, hostScores, json, onDevice, relative, ties } from './sequences.ts';
 
 /** KV_FULL=1 runs every golden policy at both ratios, of all three models. */
 const FULL = process.env['KV_FULL'] === '1';

@@ -3,7 +3,8 @@ import { policy } from '@kv/policies';
 import { expect } from 'vitest';
 import { familyFiles, wanted } from './families.ts';
 import { gpuTests } from './device.ts';
-import { both, fixture, golden, json, relative, said } from './sequences.ts';
+import { golden } from './goldens.ts';
+import { both, fixture, json, relative, said } from './sequences.ts';
 
 const gpuTest = await gpuTests();
 

@@ -6,7 +6,8 @@ import type { Model } from '@kv/models';
 import { parsePolicy, policy as policyOf, policyNames } from '@kv/policies';
 import { expect } from 'vitest';
 import { gpuTests } from './device.ts';
-import { both, fixture, golden, onDevice, relative, said } from './sequences.ts';
+import { golden } from './goldens.ts';
+import { both, fixture, onDevice, relative, said } from './sequences.ts';
 
 /** KV_FULL=1 runs every policy of the catalogue, and more generations in a row. */
 const FULL = process.env['KV_FULL'] === '1';

@@ -11,8 +11,6 @@ import type { DeviceRunning } from '../src/index.ts';
 
 const here = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 export const fixture = (path: string): string => here(`../../models/test/fixtures/${path}`);
-export const golden = (kind: string): string =>
-  `${process.env['KV_SHARED'] ?? here('../../../../shared')}/data/goldens/${kind}`;
 export const json = <T>(path: string): T => JSON.parse(readFileSync(path, 'utf8')) as T;
 
 /** The same model twice, its caches on the host over plain loops and on the device, for as long as `run` takes. */

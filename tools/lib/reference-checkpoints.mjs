@@ -1,0 +1,32 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { root } from './process.mjs';
+
+/** Reference checkpoints, which are not part of the project: `KV_SHARED`, or `shared` beside the repository. */
+const fixtures = process.env.KV_SHARED ?? join(root, '../shared');
+
+/** Whether a test file, or a file beside it that it imports, reads them. */
+function readsFixtures(file, known = new Set()) {
+  if (known.has(file)) return false;
+  known.add(file);
+  const text = readFileSync(file, 'utf8');
+  return (
+    text.includes('KV_SHARED') ||
+    [...text.matchAll(/from '(\.{1,2}\/[^']+\.ts)'/g)].some(
+      ([, path]) => !path.includes('/src/') && readsFixtures(join(dirname(file), path), known),
+    )
+  );
+}
+
+/**
+ * Test files that compare with reference checkpoints, where a person has none: they are left out, and it is said. In CI
+ * they run, and fail without.
+ */
+export const leftOut = () =>
+  process.env.CI || existsSync(fixtures)
+    ? []
+    : readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
+        .filter((file) => file.endsWith('.test.ts') && !file.includes('node_modules'))
+        .map((file) => join(root, 'packages', file))
+        .filter((file) => readsFixtures(file))
+        .map((file) => relative(root, file));
