@@ -1,5 +1,6 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
+export { cpuWith } from './cpu/cpu.ts';
 export { exactSlotsOf } from './budget.ts';
 export { expectObject, guarded } from './boundary.ts';
 export { outOfMemory } from './out-of-memory.ts';

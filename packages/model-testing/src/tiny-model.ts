@@ -19,7 +19,7 @@ function byteCharacters(): readonly string[] {
 }
 
 /** Writes a Llama checkpoint with random weights and a tokenizer of single bytes; `<s>` is id 0. */
-export function writeTinyModel(folder: string): string {
+export function writeTinyModel(folder: string, { layers = LAYERS }: { readonly layers?: number } = {}): string {
   mkdirSync(folder, { recursive: true });
   const vocabulary = ['<s>', '</s>', ...byteCharacters()],
     V = vocabulary.length;
@@ -29,7 +29,7 @@ export function writeTinyModel(folder: string): string {
     model_type: 'llama',
     hidden_size: HIDDEN,
     intermediate_size: FFN,
-    num_hidden_layers: LAYERS,
+    num_hidden_layers: layers,
     num_attention_heads: HEADS,
     num_key_value_heads: KV_HEADS,
     head_dim: HEAD_DIM,
@@ -77,11 +77,11 @@ export function writeTinyModel(folder: string): string {
       merges: [],
     },
   });
-  writeFileSync(join(folder, 'model.safetensors'), safetensors(V));
+  writeFileSync(join(folder, 'model.safetensors'), safetensors(V, layers));
   return folder;
 }
 
-function safetensors(vocab: number): Uint8Array {
+function safetensors(vocab: number, layers: number): Uint8Array {
   const layer = (l: number): [string, number[]][] =>
     [
       ['input_layernorm.weight', [HIDDEN]],
@@ -96,7 +96,7 @@ function safetensors(vocab: number): Uint8Array {
     ].map(([name, shape]) => [`model.layers.${l}.${name as string}`, shape as number[]]);
   const tensors: [string, number[]][] = [
     ['model.embed_tokens.weight', [vocab, HIDDEN]],
-    ...Array.from({ length: LAYERS }, (_, l) => layer(l)).flat(),
+    ...Array.from({ length: layers }, (_, l) => layer(l)).flat(),
     ['model.norm.weight', [HIDDEN]],
   ];
   const { next } = random('tiny'),

@@ -1,6 +1,6 @@
 // Rebuilds the WebAssembly of this package with a pinned AssemblyScript (fetched by npx, no dependency of the package):
-// src/simd/kernel-bytes.ts from kernel/kernel.ts, and src/wasm/module-bytes.ts from kernel/fast, one module for each
-// instruction form.
+// src/simd/kernel-bytes.ts from kernel/kernel.ts, and src/wasm/module-bytes.ts from kernel/fast and @kv/core's kernel,
+// which it knows as host.ts, one module for each instruction form.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -38,8 +38,8 @@ export const kernelBytes: string =${literal(kernel)};
 );
 
 // kind.ts is compiled once for each kind of weight, with the kind's number in it
-const sources = readdirSync(at('kernel/fast')).sort(),
-  text = (name) => readFileSync(at(`kernel/fast/${name}`), 'utf8'),
+const sources = [...readdirSync(at('kernel/fast')).sort(), 'host.ts'],
+  text = (name) => readFileSync(at(name === 'host.ts' ? '../core/kernel/kernel.ts' : `kernel/fast/${name}`), 'utf8'),
   kinds = [...text('products.ts').matchAll(/"\.\/kind-(\d+)"/g)].map(([, kind]) => kind);
 for (const name of sources)
   if (name === 'kind.ts')
@@ -60,7 +60,7 @@ writeFileSync(
   at('src/wasm/module-bytes.ts'),
   `// Built by scripts/build-kernel.mjs from kernel/fast with ${compiler}: do not edit.
 
-/** SHA-256 of the sources that the bytes were built from, in the order of their names. */
+/** SHA-256 of the sources that the bytes were built from, in the order of their names, @kv/core's last. */
 export const moduleSource = '${sha256(...sources.map(text))}';
 
 /** The WebAssembly module in each of its instruction forms, gzip, base64: ${forms.map(({ length }) => length).join(', ')} bytes. */

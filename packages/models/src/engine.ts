@@ -51,6 +51,7 @@ export { SequenceMemory } from './sequence/sequence-memory.ts';
 export type { MemoryModel, Place } from './sequence/sequence-memory.ts';
 export type { LayerSnapshot, Snapshot, StoredState, SumRows } from './sequence/snapshot.ts';
 export { asksSeen } from './attention/window-statistic.ts';
+export { layersTogether } from './sequence/event-groups.ts';
 export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './host/watch.ts';
 export type { Watch } from './host/watch.ts';
 export type { Linear, LinearFactory } from './linear/linear.ts';

@@ -5,7 +5,7 @@ import type { Compiled } from '@kv/core/engine';
 import { planGpu } from '@kv/gpu';
 import { shapeCosts } from '@kv/gpu-models';
 import type { ShapeCosts } from '@kv/gpu-models';
-import { waits, windowOf } from '@kv/models/engine';
+import { layersTogether, waits, windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
 import { keptSums, onDevice } from './device-cost.ts';
 import type { OnDevice } from './device-cost.ts';
@@ -77,10 +77,13 @@ export async function predict(
   const kept = budgets.flat().reduce((a, b) => a + b, 0),
     slot = 2 * d * 4 + 4,
     before = G * heldByAll * slot,
-    whole = before + G * (length - Math.min(...held)) * slot, // one layer at a time has all of the prompt
+    whole = before + G * (length - Math.min(...held)) * slot, // no layer has more than the prompt for long
     after = kept * slot;
   const wide = waits(policy);
-  const widest = Math.max(...budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)));
+  const together = layersTogether(config, length),
+    above = budgets.map((heads) => G * length - heads.reduce((a, b) => a + b, 0)),
+    groups = Array.from({ length: Math.ceil(L / together) }, (_, i) => above.slice(i * together, (i + 1) * together)),
+    widest = Math.max(...groups.map((group) => group.reduce((a, b) => a + b, 0)));
   const events = policy.evicts && budgets.some((heads, l) => heads.some((b) => b < held[l]));
   const prefill = length * perToken(config) + L * H * d * length * (length + 1);
   const question = { length, budget, events, multiplyAdds: prefill };

@@ -1,6 +1,7 @@
 import { KvError } from '../errors.ts';
 import type { Backend } from '../backend.ts';
 import type { Axis, Operand } from '../ops.ts';
+import type { Products } from '../kernel.ts';
 import { withMaths } from '../maths.ts';
 import type { Ops } from '../maths.ts';
 import { sizeOf, takesLengths } from '../tensor.ts';
@@ -141,12 +142,21 @@ function alike(at: string, a: CpuTensor, b: CpuTensor): CpuTensor {
 
 export const cpuOps: Ops = hostOps(vectors);
 
-/** The backend of the host: reading is immediate. */
-export const cpu: Backend = {
+const backendOf = (ops: Ops): Backend => ({
   name: 'cpu',
-  ops: cpuOps,
+  ops,
   read: async (tensors) => tensors.map((t) => readCpu(t)),
-};
+});
+
+/** The backend of the host: reading is immediate. */
+export const cpu: Backend = backendOf(cpuOps);
+
+/** The same with an engine's own products of vectors, which give the same bits. */
+export function cpuWith(products: (apart: Products) => Products): Backend {
+  const common = vectors(),
+    own = { ...common, products: products(common.products) };
+  return backendOf(hostOps(() => own));
+}
 
 /** Numbers of a CPU tensor, row-major; entries beyond a row's length are whatever they are. */
 export function readCpu(t: Tensor): {

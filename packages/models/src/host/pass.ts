@@ -23,7 +23,7 @@ export interface PassOptions {
   readonly place?: BatchPlace | undefined;
   /** What multiplies. @defaultValue the memory's decoder */
   readonly decoder?: HostDecoder | undefined;
-  /** Called when a layer is done, before the next one starts: where a layer-wise event evicts. */
+  /** Called for each layer in turn, at the latest `layersTogether` behind it: where a layer-wise event evicts. */
   afterLayer?(layer: number): Promise<void>;
   /** Is shown what views leave visible in a layer. */
   seen?(layer: number, visible: readonly Chosen[]): void;

@@ -19,6 +19,8 @@ export class Heap {
   readonly memory: WebAssembly.Memory;
   /** Free ranges below `#end`, ascending, none beside another. */
   readonly #free: Range[] = [];
+  /** Of this memory, as long as it had a size. */
+  readonly #buffers = new WeakSet<object>();
   #end: number = reserved;
   #live = 0;
 
@@ -79,7 +81,16 @@ export class Heap {
     return new Uint8Array(this.memory.buffer, at, length);
   }
   floats(at: number, length: number): Float32Array {
-    return new Float32Array(this.memory.buffer, at, length);
+    const { buffer } = this.memory;
+    this.#buffers.add(buffer);
+    return new Float32Array(buffer, at, length);
+  }
+  /** Whether numbers lie here: their `byteOffset` is their address. */
+  holds({ buffer }: Float32Array): boolean {
+    return this.#buffers.has(buffer);
+  }
+  doubles(at: number, length: number): Float64Array {
+    return new Float64Array(this.memory.buffer, at, length);
   }
   words(at: number, length: number): Uint32Array {
     return new Uint32Array(this.memory.buffer, at, length);

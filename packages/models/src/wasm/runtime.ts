@@ -1,9 +1,10 @@
-import { cpu } from '@kv/core';
+import { cpuWith } from '@kv/core/engine';
 import { createDecoder } from '../decoder/decoder.ts';
 import { hostDecoder } from '../host/decoder.ts';
 import type { HostRunning } from '../host/runtime.ts';
 import { embeddingsOf, type Runtime } from '../sequence/runtime.ts';
 import { engineName, wasmEngine, type WasmEngineOptions } from './engine.ts';
+import { heapProducts } from './host-products.ts';
 import type { FastModule } from './kernels.ts';
 import { WasmMemory } from './memory.ts';
 import { Whole } from './whole.ts';
@@ -19,11 +20,12 @@ export function wasmRuntime(fast: FastModule, options?: WasmEngineOptions): Runt
         { team } = prepared.head,
         exact = options?.exact === true,
         whole = new Whole(team, prepared, exact),
+        own = cpuWith((products) => heapProducts(team, products)),
         model = { config, tokenizer, sidecar, embeddings: embeddingsOf(decoder, tokenizer) };
       return {
         engine: engineName(fast, exact, team.threads),
         decoder,
-        memory: ({ backend = cpu, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
+        memory: ({ backend = own, ...rest } = {}) => new WasmMemory(whole, decoder, model, backend, rest),
         destroy() {
           whole.destroy();
           decoder.destroy();

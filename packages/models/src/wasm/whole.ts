@@ -2,6 +2,7 @@ import type { Decoder } from '../decoder/decoder.ts';
 import { addColumns, type WindowColumns } from '../attention.ts';
 import { rmsNorm, rowsOf } from '../decoder/rows.ts';
 import type { PassOptions } from '../host/pass.ts';
+import { layersTogether } from '../sequence/event-groups.ts';
 import type { Store } from '../cache/storage.ts';
 import type { BatchGroup } from '../sequence/memory.ts';
 import { Code, type AttentionShape } from './code.ts';
@@ -120,10 +121,14 @@ export class Whole {
         }
       };
       if (afterLayer)
-        for (let l = 0; l < all; l++) {
-          await through(l, l + 1);
-          free(l);
-          await afterLayer(l);
+        for (let from = 0; from < all; ) {
+          const slots = memory.layers[from].cache.length + ids.length,
+            to = Math.min(all, from + layersTogether(this.#decoder.config, slots));
+          await through(from, to);
+          for (; from < to; from++) {
+            free(from);
+            await afterLayer(from);
+          }
         }
       else {
         await through(0, all);

@@ -1,0 +1,88 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import fc from 'fast-check';
+import { compose, cpu } from '@kv/core';
+import { cpuWith } from '@kv/core/engine';
+import { writeTinyModel } from '@kv/model-testing';
+import { snapkv } from '@kv/scorers-attention';
+import { topK } from '@kv/selectors-top-k';
+import { afterAll, expect, test } from 'vitest';
+import { layersTogether, linearEngine, referenceLinear } from '../src/engine.ts';
+import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
+import { heapProducts } from '../src/wasm/host-products.ts';
+import { fastModule } from '../src/wasm/module.ts';
+import { Team } from '../src/wasm/team.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'kv-events-'));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+test('events of several layers run together where caches are small: the same slots, a peak of so many whole layers', async () => {
+  const path = writeTinyModel(folder, { layers: 14 }),
+    ids = Array.from({ length: 200 }, (_, i) => (i * 37 + (i >> 3)) % 250),
+    options = { ids, policy: compose(snapkv({ window: 8 }), topK()), budget: 20, maxNewTokens: 6 };
+  const own = await generate(await loadModel(path, { runtime: cpuRuntime({ exact: true }) }), options),
+    plain = await generate(
+      await loadModel(path, { runtime: hostRuntime({ engine: linearEngine(referenceLinear) }) }),
+      options,
+    );
+  expect(own.tokens).toEqual(plain.tokens);
+  expect(own.report.kept).toEqual(plain.report.kept);
+  const layer = 2 * 4 * (2 * 8 + 1),
+    // 4 query heads of 8 numbers and a position; what each of them gave a slot
+    beside = 8 * 4 * (4 * 8 + 1) + 4 * 4 * 200,
+    peak = (whole: number): number => whole * (layer * 200 + beside) + (14 - whole) * layer * 20;
+  expect([own.report.bytes.peak, plain.report.bytes.peak]).toEqual([peak(2), peak(1)]);
+});
+
+test('one layer where its cache is large, a sixth of the layers at most', () => {
+  const shape = { layers: 30, kvHeads: 3, headDim: 64 };
+  expect([1, 512, 1024, 2048, 4096, 100_000].map((slots) => layersTogether(shape, slots))).toEqual([5, 5, 5, 2, 1, 1]);
+  expect(layersTogether({ ...shape, layers: 4 }, 10)).toBe(1);
+});
+
+test('products where numbers lie have the bits of those elsewhere, before and after the memory grew', async () => {
+  const team = await Team.start((await fastModule())!, 1, () => {}), // tests run where there is one
+    counted = { inPlace: 0 },
+    { ops } = cpuWith((apart) => heapProducts(team, apart));
+  fc.assert(
+    fc.property(
+      fc.record({
+        heads: fc.integer({ min: 1, max: 3 }),
+        group: fc.integer({ min: 1, max: 3 }),
+        n: fc.integer({ min: 1, max: 700 }),
+        d: fc.constantFrom(4, 8, 12, 64),
+        seed: fc.integer({ min: 1, max: 1000 }),
+        grow: fc.boolean(),
+      }),
+      ({ heads, group, n, d, seed, grow }) => {
+        const numbers = (length: number, by: number): Float32Array =>
+            Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(by * (i + seed)))),
+          x = numbers(heads * n * d, 1.1),
+          at = team.heap.allocate(x.byteLength),
+          here = team.heap.floats(at, x.length);
+        here.set(x);
+        if (grow) team.heap.allocate(70_000);
+        counted.inPlace += Number(team.heap.holds(here));
+        expect(team.heap.holds(x)).toBe(false);
+        const shape = [heads, n, d],
+          rows = heads * group,
+          q = { data: numbers(rows * d, 0.7), shape: [rows, d] },
+          p = { data: numbers(rows * n, 0.3), shape: [rows, n] };
+        const all = (by: typeof ops, data: Float32Array): unknown => {
+          const v = by.from({ data, shape }, 'f32');
+          return [
+            by.norm(v),
+            by.dot(by.from(q), v),
+            by.distance(by.from(q), v),
+            by.matmul(by.from(p), v),
+            by.reduce('mean', v, 'slots'),
+          ].map((made) => ('data' in made ? made.data : undefined));
+        };
+        expect(all(ops, here)).toEqual(all(cpu.ops, x));
+      },
+    ),
+  );
+  expect(counted.inPlace).toBeGreaterThan(0);
+  team.destroy();
+});
