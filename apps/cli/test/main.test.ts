@@ -251,16 +251,14 @@ describe('help', () => {
       const { code, stdout } = await kv([name, '--help']);
       const [options = '', examples] = stdout.split('\nExamples:\n');
       expect([code, examples], name).toEqual([0, expect.stringContaining('  $ ')]);
-      for (const [, asked, rest = ''] of (examples ?? '').matchAll(/\bkv ([a-z]+)(.*)$/gm))
+      for (const [, asked, rest = ''] of (examples ?? '').replace(/ \\\n */g, ' ').matchAll(/\bkv ([a-z]+)(.*)$/gm))
         for (const [flag] of rest.matchAll(/ --[a-z-]+/g))
           if (asked === name) expect(options, `${name}: ${flag}`).toContain(flag);
     }
   });
-  it('tells exit codes, and fits the terminal', async () => {
+  it('tells exit codes', async () => {
     const { stdout } = await kv(['--help'], { columns: 60 });
     expect(stdout).toMatch(/Exit codes:\n {2}0 {4}done\n[^]*\n {2}130 /);
-    const [usage = ''] = (await kv(['run', '--help'], { columns: 60 })).stdout.split('\nExamples:');
-    expect(Math.max(...usage.split('\n').map((line) => line.length))).toBeLessThanOrEqual(60);
   });
 });
 

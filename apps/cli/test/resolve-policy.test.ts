@@ -111,7 +111,7 @@ describe('resolvePolicy', () => {
     expect((await kv(['pieces', 'snapkv'], { cwd })).stdout).toContain('Observation window');
   });
   it.each([
-    [undefined, 100],
+    [undefined, 80],
     [40, 40],
     [80, 80],
     [140, 140],

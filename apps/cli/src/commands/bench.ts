@@ -8,7 +8,7 @@ import { Command } from 'commander';
 import { measureOurs } from '../bench/ours.ts';
 import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
 import type { Job, Measured } from '../bench/measured.ts';
-import { columns } from '../columns.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { hasGpu } from '../device.ts';
 import { withExamples } from '../help.ts';
 import type { EngineChoice } from '../engine.ts';
@@ -17,6 +17,7 @@ import { budget, list, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
 const ENGINES = ['fast', 'wasm', 'exact', 'webgpu', 'peer'] as const;
@@ -127,7 +128,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
   stdout.write(
     options.json
       ? `${JSON.stringify({ ...machine, engines: measured, skipped })}\n`
-      : sheet(machine, measured, skipped),
+      : sheet(machine, measured, skipped, lineWidth(stdout)),
   );
 }
 
@@ -200,6 +201,7 @@ function sheet(
   },
   measured: readonly Measured[],
   skipped: readonly Skipped[],
+  width: number,
 ): string {
   const speeds = measured.flatMap(({ name, speed }) =>
     speed.map(({ tokens, turns }) => [
@@ -235,15 +237,16 @@ function sheet(
     bytesText(Math.max(0, process)),
   ]);
   const tables = [
-    columns([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3])),
+    fitted([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3]), width),
     ...(events.length === 0
       ? []
-      : [columns([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]))]),
-    columns([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2])),
+      : [fitted([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]), width)]),
+    fitted([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2]), width),
     [
       ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),
       ...skipped.map(({ name, why }) => `${name} left out: ${why}`),
     ].join('\n'),
   ];
-  return `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns; engines run one after the other, and a later one may reuse memory that an earlier one freed\n\n${tables.join('\n\n')}\n`;
+  const text = `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns; engines run one after the other, and a later one may reuse memory that an earlier one freed\n\n${tables.join('\n\n')}\n`;
+  return reflowed(text, width);
 }

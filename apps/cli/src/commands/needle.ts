@@ -13,7 +13,7 @@ import {
 import type { Mode, NeedleOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { fitted, wrap } from '../columns.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
 import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
@@ -67,7 +67,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       )
       .option(
         '--prompts <n>',
-        'prompts for every policy, budget, depth and mode',
+        'prompts at each depth; every policy, budget and mode answers them all',
         whole('--prompts', { min: 1 }),
         needleDefaults.prompts,
       )
@@ -136,17 +136,16 @@ export const needleCommand = (terminal: Terminal): Command => {
 };
 
 /** The rows as a table for a terminal of this width, one block a mode, and what its columns say. */
-export function needleText({ settings, rows }: NeedleTable, width = 100): string {
+export function needleText({ settings, rows }: NeedleTable, width: number): string {
   const head = needleColumns.map(([title]) => pc.dim(title)),
     right = new Set(head.keys());
   right.delete(0);
   const blocks = settings.modes.map((mode) => {
     const ofMode = rows.filter(({ way }) => way.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
-    return `${pc.bold(wrap(modeTitles[mode], width).join('\n'))}\n${fitted([head, ...cells], right, width)}`;
+    return `${pc.bold(reflowed(modeTitles[mode], width))}\n${fitted([head, ...cells], right, width)}`;
   });
-  const legend = [needleLegend, ...unfit(rows)].join('\n').split('\n');
-  return `${blocks.join('\n\n')}\n\n${legend.map((text) => pc.dim(wrap(text, width).join('\n'))).join('\n')}`;
+  return `${blocks.join('\n\n')}\n\n${pc.dim(reflowed([needleLegend, ...unfit(rows)].join('\n'), width))}`;
 }
 
 function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {

@@ -15,9 +15,10 @@ import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { tableOn } from '../columns.ts';
+import { fitted } from '../columns.ts';
 import { withExamples } from '../help.ts';
 import { plain } from '../plain.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
 
 interface Flags {
@@ -123,7 +124,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
 
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(2)}`;
 const table = (on: Stream, head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  tableOn(on, [head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)));
+  fitted([head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)), lineWidth(on));
 const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): readonly string[] => [
   `${(100 * accuracy).toFixed(1)} %`,
   `${(100 * unparsed).toFixed(1)} %`,
