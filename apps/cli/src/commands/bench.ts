@@ -17,6 +17,8 @@ import { budget, list, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
+import { policiesOf, policiesOption } from '../shared-options.ts';
+import type { PolicyFlags } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -28,12 +30,11 @@ const POLICIES = ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'at
 /** Lengths of prompts, as far as the model's context has room. */
 const LENGTHS = [1024, 4096];
 
-interface BenchOptions {
+interface BenchOptions extends PolicyFlags {
   readonly tokens?: readonly number[];
   readonly decode: number;
   readonly turns: number;
   readonly engines: readonly Name[];
-  readonly policies: readonly string[];
   readonly budget: Budget;
   readonly threads?: number;
   readonly peer?: string;
@@ -50,9 +51,15 @@ interface Skipped {
 /** `kv bench`: what each engine that is installed here takes over a model. */
 export const benchCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('bench')
-      .description('Measure prefill, decoding, the event of several policies and memory of each engine installed here.')
-      .argument('<model>', MODEL_HELP)
+    policiesOption(
+      new Command('bench')
+        .description(
+          'Measure prefill, decoding, the event of several policies and memory of each engine installed here.',
+        )
+        .argument('<model>', MODEL_HELP),
+      'policies whose event is measured at the first length',
+      POLICIES,
+    )
       .option(
         '--tokens <lengths>',
         `lengths of prompts, between commas (by default ${LENGTHS.join(',')}, as far as the context has room)`,
@@ -65,12 +72,6 @@ export const benchCommand = (terminal: Terminal): Command =>
         `which of ${ENGINES.join(',')}; those that are not installed here are named and left out`,
         list('--engines', oneOf('--engines', ENGINES)),
         ENGINES,
-      )
-      .option(
-        '--policies <policies>',
-        "policies whose event is measured at the first length, as 'kv run --policy' takes them",
-        list('--policies', (text) => text),
-        POLICIES,
       )
       .option('--budget <slots>', 'what their events keep', budget('--budget'), '25%')
       .option(
@@ -90,7 +91,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
   const { cwd, signal, stderr, stdout } = terminal,
     { decode, turns, threads } = options,
     policies = await Promise.all(
-      options.policies.map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
+      policiesOf(options, POLICIES).map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
     ),
     peer = findPeer(cwd, options.peer),
     path = await resolveModel(model, terminal),

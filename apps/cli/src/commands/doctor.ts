@@ -10,6 +10,7 @@ import { fitted, reflowed, wrapped } from '../columns.ts';
 import { adapterOf, gpuFolder } from '../device.ts';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
+import { howToInstall } from '../optional-package.ts';
 import { bestSpeed } from '../doctor/speed.ts';
 import type { Speed } from '../doctor/speed.ts';
 import { withExamples } from '../help.ts';
@@ -130,8 +131,13 @@ function told({ machine, model, engines, adapter, models, packages, failed }: Fi
       `Engines, tokens a second of ${plain(model)}: in a prompt of ${tokens} tokens, and in an answer to it`,
       fitted(
         [
-          ['asked for by', 'prompt', 'answer', 'engine'].map(pc.dim),
-          ...engines.map(({ flag, engine, prefill, decode }) => [flag, rate(prefill), rate(decode), plain(engine)]),
+          ['option', 'prompt', 'answer', 'engine'].map(pc.dim),
+          ...engines.map(({ flag, engine, prefill, decode }) => [
+            flag,
+            rate(prefill),
+            rate(decode),
+            engine === adapter ? 'none, see Adapter' : plain(engine),
+          ]),
         ],
         new Set([1, 2]),
         width,
@@ -159,7 +165,7 @@ function told({ machine, model, engines, adapter, models, packages, failed }: Fi
           ...others.map(([name, version = '']) => [`${name}@${version}`, "pieces, listed by 'kv pieces'"]),
           ...BESIDE.map(([name, gain]) =>
             packages[name] === undefined
-              ? [name, `not here; npm install ${name} for ${gain}`]
+              ? [name, `not here (${howToInstall(name)}): ${gain}`]
               : [`${name}@${packages[name]}`, gain],
           ),
         ],

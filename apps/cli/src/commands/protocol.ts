@@ -17,6 +17,7 @@ import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
 import { fitted } from '../columns.ts';
 import { withExamples } from '../help.ts';
+import type { Example } from '../help.ts';
 import { plain } from '../plain.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -109,15 +110,19 @@ export const protocolCommand = (terminal: Terminal): Command => {
     };
   }
 
-  return [split, probing, confirming, deciding].reduce(
-    (command, step) => command.addCommand(step),
+  const steps: readonly (readonly [Command, Example])[] = [
+    [split, ['kv protocol split --ids ids.json --json', 'both parts, for a plan']],
+    [probing, ['kv protocol probe plan.json', 'try every weight on the ids to choose on']],
+    [confirming, ['kv protocol confirm plan.json', 'run the chosen one on the others, once']],
+    [deciding, ['kv protocol branch plan.json', 'say what that comes to']],
+  ];
+  return steps.reduce(
+    (command, [step, example]) => command.addCommand(withExamples(step, example)),
     withExamples(
       new Command('protocol').description(
         'Choose a weight on one part of the problems and confirm it, once, on the other, at equal mean cache.',
       ),
-      ['kv protocol probe plan.json', 'try every weight on the ids to choose on'],
-      ['kv protocol confirm plan.json', 'run the chosen one on the others, once'],
-      ['kv protocol branch plan.json', 'say what that comes to'],
+      ...steps.map(([, example]) => example),
     ),
   );
 };
