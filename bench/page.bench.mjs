@@ -1,18 +1,17 @@
 /**
  * The CPU's engine in a page of Chromium beside the same in Node, in turn: tokens a second of a prompt and of what
- * follows it, and the page's share of Node's. Chromium at /usr/bin/chromium or KV_CHROMIUM; SmolLM2-135M where no model is named.
+ * follows it, and the page's share of Node's. SmolLM2-135M where no model is named.
  *
  *   npm run bench page        or, once built:   node bench/page.bench.mjs --model FILE.gguf --tokens 1024 --turns 5
  */
 import { spawnSync } from 'node:child_process';
-import { createReadStream, mkdtempSync, rmSync, statSync } from 'node:fs';
-import { createServer } from 'node:http';
-import { createRequire } from 'node:module';
+import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { heldOutBook } from '@kv/tasks';
 import { build } from 'tsup';
+import { browse } from '../tools/lib/browse.mjs';
 import { commandLine } from './lib/command-line.mjs';
 import { open } from './lib/page-run.mjs';
 import { spread } from './lib/spread.mjs';
@@ -39,27 +38,13 @@ await build({
   noExternal: [/./],
   outExtension: () => ({ js: '.js' }),
 });
+writeFileSync(join(folder, 'index.html'), '<script type="module" src="page.js"></script>');
+symlinkSync(resolve(model), join(folder, basename(model)));
 // threads share memory where a page is isolated from other sites
-const headers = { 'Cross-Origin-Opener-Policy': 'same-origin', 'Cross-Origin-Embedder-Policy': 'require-corp' },
-  server = createServer(({ url }, response) => {
-    if (url === '/') {
-      response.writeHead(200, { ...headers, 'Content-Type': 'text/html' });
-      response.end('<script type="module" src="page.js"></script>');
-      return;
-    }
-    const file = url === '/page.js' ? join(folder, 'page.js') : url === `/${encodeURI(basename(model))}` ? model : '';
-    if (file === '') {
-      response.writeHead(404).end();
-      return;
-    }
-    const type = file === model ? 'application/octet-stream' : 'text/javascript';
-    response.writeHead(200, { ...headers, 'Content-Type': type, 'Content-Length': statSync(file).size });
-    createReadStream(file).pipe(response);
-  });
-await new Promise((up) => server.listen(0, '127.0.0.1', up));
-const address = `http://127.0.0.1:${server.address().port}/`,
-  { chromium } = createRequire(here('../apps/playground/package.json'))('playwright-core'),
-  browser = await chromium.launch({ executablePath: process.env.KV_CHROMIUM ?? '/usr/bin/chromium' });
+const { address, browser, close } = await browse(folder, {
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'Cross-Origin-Embedder-Policy': 'require-corp',
+});
 try {
   const page = await browser.newPage();
   await page.goto(address);
@@ -99,8 +84,7 @@ try {
     console.log(`| ${length} tokens | ${cells.join(' | ')} |`);
   }
 } finally {
-  await browser.close();
-  server.close();
+  await close();
   rmSync(folder, { recursive: true });
 }
 process.exit(0); // threads of the engine wait for more

@@ -1,6 +1,9 @@
-/** `npm run example -- FILE.mjs` or `-- packages/FAMILY/NAME`: runs a program, or the ts blocks of a package's README, from source. */
+/**
+ * `npm run example -- FILE.mjs` or `-- packages/FAMILY/NAME`: runs a program, wherever it lies, or the ts blocks of a
+ * package's README, from source.
+ */
 import { readFileSync } from 'node:fs';
-import { dirname } from 'node:path';
+import { basename, dirname } from 'node:path';
 import { fail } from './lib/process.mjs';
 import { install } from './lib/install.mjs';
 
@@ -12,4 +15,9 @@ const { examples, runExample } = await import('./lib/readme.mjs');
 const isProgram = what.endsWith('.mjs');
 const blocks = isProgram ? [readFileSync(what, 'utf8')] : examples(what);
 if (blocks.length === 0) fail(`example: ${what}/README.md must have a ts block, but it has none`, 2);
-for (const code of blocks) process.stdout.write(await runExample(isProgram ? dirname(what) : what, code));
+try {
+  for (const code of blocks)
+    process.stdout.write(await (isProgram ? runExample(dirname(what), code, basename(what)) : runExample(what, code)));
+} catch (error) {
+  fail(error.stderr || error.message);
+}

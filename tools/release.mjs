@@ -1,5 +1,5 @@
 /**
- * `npm run release`: versions, build, checks, publish, from a clean clone. With `-- --dry-run` nothing is committed,
+ * `npm run release`: versions, build, checks, publish, from a clean clone of somebody who is logged in. With `-- --dry-run` nothing is committed,
  * tagged or published, and versions stay. In GitHub's CI each tarball gets a statement of provenance. Other arguments
  * go to `pnpm publish`, such as `--registry URL`, `--tag next`.
  */
@@ -31,6 +31,11 @@ if (repository() === undefined)
     2,
   );
 
+const registry = args.filter((arg, i) => arg.startsWith('--registry') || args[i - 1] === '--registry'),
+  mayPublish = signs(process.env) || (await run('npm', ['whoami', ...registry])).code === 0,
+  nobody = "release: nobody is logged in to the registry, so that nothing can be published: 'npm login' first";
+if (!mayPublish && !dryRun) fail(`${nobody}, or add '-- --dry-run' for all but that`, 2);
+
 await install('all');
 const waiting = readdirSync(join(root, '.changeset')).filter((name) => name.endsWith('.md') && name !== 'README.md');
 if (dryRun) console.error(`release: ${waiting.length} changesets would make versions`);
@@ -52,4 +57,5 @@ if (signs(process.env)) env.NPM_CONFIG_PROVENANCE = 'true';
 // what the registry has already is left out, so that the same command goes on after a failure
 const said = await step('publish', 'pnpm', '-r', 'publish', '--no-git-checks', '--access', 'public', ...args);
 console.log(said.trim());
+if (!mayPublish) console.error(nobody);
 if (!dryRun) console.log((await step('tags', 'changeset', 'tag')).trim());

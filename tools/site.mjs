@@ -46,6 +46,7 @@ rmSync(factsFile);
 const pages = new Map([
   ['README.md', 'start.md'],
   ['CONTRIBUTING.md', 'contributing.md'],
+  ['examples/README.md', 'examples/index.md'],
 ]);
 for (const name of readdirSync(join(root, 'docs'))) if (name.endsWith('.md')) pages.set(`docs/${name}`, `docs/${name}`);
 for (const name of readdirSync(join(app, 'guides'))) pages.set(`apps/docs/guides/${name}`, `guides/${name}`);
@@ -182,7 +183,7 @@ const sidebar = [
   {
     text: 'Examples',
     collapsed: true,
-    items: programs.map((name) => item(name, `/examples/${name.replace('.mjs', '')}`)),
+    items: [item('All', '/examples/'), ...programs.map((name) => item(name, `/examples/${name.replace('.mjs', '')}`))],
   },
   {
     text: 'Methods of papers',

@@ -17,6 +17,7 @@ export async function kv(args) {
 /** Installs and builds what these arguments need; the file of the command. */
 export async function built(args) {
   await install('cli');
+  process.env.KV_INSTALL ??= `npx -y ${manifest(root).packageManager} add -w`;
   const filters = ['--filter=@kv/cli...', ...piecePackages().map(({ manifest: { name } }) => `--filter=${name}`)];
   if (args.some((arg, i) => arg === '--device=webgpu' || (arg === '--device' && args[i + 1] === 'webgpu'))) {
     // 132 MB, for those who ask

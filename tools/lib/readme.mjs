@@ -1,7 +1,7 @@
 import { execFile } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
@@ -24,10 +24,14 @@ const inPlace = {
     })),
 };
 
-/** Runs one such block against the workspace's sources, without a build; resolves to what it printed. */
-export async function runExample(folder, code) {
+/**
+ * Runs such a block, or a program of a folder, against the workspace's sources, without a build; resolves to what it
+ * printed. Where the folder has no package, those of examples serve.
+ */
+export async function runExample(folder, code, name = 'README.md') {
   const { outputFiles } = await build({
-    stdin: { contents: code, resolveDir: join(root, folder), loader: 'ts', sourcefile: `${folder}/README.md` },
+    stdin: { contents: code, resolveDir: resolve(root, folder), loader: 'ts', sourcefile: name },
+    nodePaths: [join(root, 'examples/node_modules')],
     bundle: true,
     write: false,
     format: 'esm',

@@ -1,4 +1,5 @@
 import { readdirSync, readFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { root } from '../lib/process.mjs';
@@ -11,6 +12,24 @@ test("the README's example is examples/secret.mjs, and prints what stands below 
   const [, code, said] = /^```js\n(.*?)^```\n\n^```text\n(.*?)^```/ms.exec(text('README.md')) ?? [];
   expect(code).toBe(text('examples/secret.mjs'));
   expect(await printed('secret.mjs')).toBe(said);
+});
+
+test('a program elsewhere in a clone, or outside, finds the packages as well', async () => {
+  const program = "import { compose } from '@kv/core';\nconsole.log(typeof compose);\n";
+  for (const folder of ['.', tmpdir()]) expect(await runExample(folder, program, 'mine.mjs')).toBe('function\n');
+});
+
+test('the README of the examples has a line for each, with the command that runs it', () => {
+  const [lines, all] = [
+    [
+      ...text('examples/README.md').matchAll(
+        /^\| `(?:npm run -s example -- (\S+\.mjs)|cd (\S+) && npx vite)` \| .+ \|$/gm,
+      ),
+    ].map(([, program, page]) => program ?? page),
+    readdirSync(join(root, 'examples')).filter((name) => name.endsWith('.mjs') || name === 'browser-page'),
+  ];
+  expect(lines.sort()).toEqual(all.map((name) => `examples/${name}`).sort());
+  expect(lines).toHaveLength(10);
 });
 
 test("the README's picture is what examples/kept-map.mjs draws", async () => {

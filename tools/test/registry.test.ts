@@ -7,12 +7,11 @@ import { transformSync } from 'esbuild';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { packageFolders } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
-import { startRegistry } from './registry.ts';
-import type { TestRegistry } from './registry.ts';
+import { startRegistry } from '../lib/registry.mjs';
 
 const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-registry-'));
-let registry: TestRegistry, env: NodeJS.ProcessEnv;
+let registry: Awaited<ReturnType<typeof startRegistry>>, env: NodeJS.ProcessEnv;
 
 /** A project of a user, empty but for where its registry is. */
 function project(): string {

@@ -2,7 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
 import { dirty, signs, unbuilt, webAddress } from '../lib/release.mjs';
@@ -11,21 +11,38 @@ const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
 afterAll(() => rmSync(folder, { recursive: true }));
 
 describe('a release', () => {
-  test('of a clone with a change or a new file is refused, before anything is done', () => {
-    const clone = join(folder, 'clone');
+  const clone = join(folder, 'clone'),
+    git = (...args: readonly string[]): void => void execFileSync('git', ['-C', clone, ...args]),
+    release = (...args: readonly string[]): readonly [number | null, string, string] => {
+      const { status, stdout, stderr } = spawnSync(process.execPath, ['tools/release.mjs', ...args], {
+        cwd: clone,
+        encoding: 'utf8',
+        env: { ...process.env, NPM_CONFIG_USERCONFIG: join(folder, 'npmrc'), KV_REPOSITORY: 'git+https://host/kv.git' },
+      });
+      return [status, stdout, stderr];
+    };
+  beforeAll(() => {
     execFileSync('git', ['clone', '--quiet', '--depth', '1', `file://${root}`, clone]);
     for (const file of ['release.mjs', 'lib/release.mjs', 'lib/manifests.mjs'])
       execFileSync('cp', [join(root, 'tools', file), join(clone, 'tools', file)]);
+    git('add', '-A');
+    git('-c', 'user.name=a', '-c', 'user.email=a@b.c', 'commit', '--quiet', '--allow-empty', '-m', 'As it is');
+  });
+  test('by somebody who is not logged in to the registry is refused, before anything is done', () => {
+    expect(release()).toEqual([
+      2,
+      '',
+      "release: nobody is logged in to the registry, so that nothing can be published: 'npm login' first, or add '-- --dry-run' for all but that\n",
+    ]);
+  });
+  test('of a clone with a change or a new file is refused, before anything is done', () => {
     writeFileSync(join(clone, 'README.md'), 'changed');
     writeFileSync(join(clone, 'new.txt'), 'new');
-    const { status, stdout, stderr } = spawnSync(process.execPath, ['tools/release.mjs'], {
-      cwd: clone,
-      encoding: 'utf8',
-    });
-    expect([status, stdout]).toEqual([2, '']);
-    expect(stderr).toMatch(
-      /^release: a release must come from a clean clone, but README\.md is changed or not committed and \d more\n$/,
-    );
+    expect(release('--dry-run')).toEqual([
+      2,
+      '',
+      'release: a release must come from a clean clone, but README.md is changed or not committed and 1 more\n',
+    ]);
   });
   test('of a package that was not built is refused', () => {
     // another test has pieces on trial

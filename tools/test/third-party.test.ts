@@ -4,12 +4,11 @@ import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { startRegistry } from './registry.ts';
-import type { TestRegistry } from './registry.ts';
+import { startRegistry } from '../lib/registry.mjs';
 
 const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-third-'));
-let registry: TestRegistry;
+let registry: Awaited<ReturnType<typeof startRegistry>>;
 
 /** Runs a command; what it printed to stdout. */
 const run = async (cwd: string, command: string, ...args: string[]): Promise<string> => {

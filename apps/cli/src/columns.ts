@@ -1,7 +1,5 @@
 import { stripVTControlCharacters } from 'node:util';
 import { plain } from './plain.ts';
-import { lineWidth } from './terminal.ts';
-import type { Stream } from './terminal.ts';
 
 /** A cell without what moves a cursor, but with the colours and weights that tables have. */
 const uncontrolled = (cell: string): string =>
@@ -95,13 +93,6 @@ function cellLines(cell: string, most: number): readonly string[] {
   return lines.map((line) => `${tint}${line}${end}`);
 }
 
-/** A table for a stream: within the lines of a terminal, whole where it goes elsewhere. */
-export const tableOn = (
-  stream: Stream,
-  rows: readonly (readonly string[])[],
-  right: ReadonlySet<number> = new Set(),
-): string => (stream.isTTY ? fitted(rows, right, lineWidth(stream)) : columns(rows, right));
-
 /** Words in lines of at most `most` characters; a longer word is cut. */
 export function wrap(text: string, most: number): readonly string[] {
   const lines: string[] = [''];
@@ -115,6 +106,20 @@ export function wrap(text: string, most: number): readonly string[] {
 }
 const pieces = (letters: readonly string[], most: number): readonly string[] =>
   letters.length <= most ? [letters.join('')] : [letters.slice(0, most).join(''), ...pieces(letters.slice(most), most)];
+
+/** Text whose longer lines go on in lines of at most `most` characters, as far in as they began. */
+export const reflowed = (text: string, most: number): string =>
+  text
+    .split('\n')
+    .map((line) => {
+      const indent = /^ */.exec(line)?.[0] ?? '';
+      return width(line) <= most
+        ? line
+        : wrap(line.trimStart(), most - indent.length)
+            .map((part) => indent + part)
+            .join('\n');
+    })
+    .join('\n');
 
 /** Rows as columns, the last one wrapped so that lines have at most `most` characters; below the others where little is left. */
 export function wrapped(rows: readonly (readonly string[])[], most: number): string {

@@ -3,7 +3,7 @@ import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { KvError } from '@kv/core';
 import type { HostEngine, Runtime } from '@kv/models';
-import { entry, installed } from './optional-package.ts';
+import { entry, howToInstall, installed } from './optional-package.ts';
 import { oneOf } from './option-values.ts';
 
 /** Where a model runs: `auto` is webgpu if a hardware adapter and the GPU packages are there, else cpu. */
@@ -62,7 +62,9 @@ export async function hasGpu(cwd: string): Promise<boolean> {
 /** The adapter of this machine; a sentence about what is missing. */
 export async function adapterOf(cwd: string): Promise<Pick<Gpu, 'name' | 'software'> | string> {
   const packages = await gpuPackages(cwd);
-  if (packages === undefined) return `none looked for: npm install ${NAME} webgpu`;
+  if (packages === undefined) return `none looked for: ${howToInstall(`${NAME} webgpu`)}`;
+  if (!hasDriver(process.env))
+    return 'none: no Vulkan driver is here. Install that of the GPU, or SwiftShader (it comes with Chromium), to whose vk_swiftshader_icd.json VK_ICD_FILENAMES must point';
   try {
     const gpu = await packages.openGpu();
     gpu.destroy();

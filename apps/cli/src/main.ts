@@ -16,7 +16,7 @@ import { protocolCommand } from './commands/protocol.ts';
 import { runCommand } from './commands/run.ts';
 import { serveCommand } from './commands/serve.ts';
 import { workerCommand } from './commands/worker.ts';
-import { EXIT_HELP, withExamples } from './help.ts';
+import { EXIT_HELP, fittedHelp, withExamples } from './help.ts';
 import { oneSentence } from './one-sentence.ts';
 import { lineWidth } from './terminal.ts';
 import type { Terminal } from './terminal.ts';
@@ -91,7 +91,7 @@ export async function main(argv: readonly string[], outside: Terminal): Promise<
       .exitOverride()
       .configureHelp({ minWidthToWrap: 20 })
       .configureOutput({
-        writeOut: (text) => stdout.write(text),
+        writeOut: (text) => stdout.write(fittedHelp(text, lineWidth(stdout))),
         writeErr: () => {},
         getOutHelpWidth: () => lineWidth(stdout),
         getOutHasColors: () => stdout.isTTY === true && !process.env.NO_COLOR,

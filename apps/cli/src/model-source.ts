@@ -1,4 +1,7 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { KvError } from '@kv/core';
 import { fetchModel, parseModelName } from '@kv/hub';
 import { startDownload } from './download-progress.ts';
 import type { Terminal } from './terminal.ts';
@@ -13,7 +16,10 @@ export const MODEL_HELP =
  * @throws KvError in one sentence
  */
 export async function resolveModel(name: string, { stderr, signal, cwd }: Terminal): Promise<string> {
-  if (parseModelName(name, cwd).kind !== 'repo') return name;
+  const { kind } = parseModelName(name, cwd);
+  if (kind === 'folder' && !existsSync(resolve(cwd, name)))
+    throw new KvError('model', `expected ${MODEL_HELP}; there is no ${JSON.stringify(name)}`);
+  if (kind !== 'repo') return name;
   const download = startDownload(stderr, name);
   return fetchModel(name, { signal, onProgress: download.step, onWait: download.wait }).finally(() => download.stop());
 }

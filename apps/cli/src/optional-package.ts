@@ -10,6 +10,14 @@ export function installed(name: string, from: string): string | undefined {
   return above === from ? undefined : installed(name, above);
 }
 
+/** How a person installs a package that kv takes where it is; a clone's tools say in `KV_INSTALL` how there. */
+export const howToInstall = (name: string): string => {
+  const inClone = process.env.KV_INSTALL;
+  return inClone !== undefined && name !== 'onnxruntime-node'
+    ? 'any command with --device webgpu installs it'
+    : `${inClone ?? 'npm install'} ${name}`;
+};
+
 /** What importing the package in a folder gives: its source where this runs from source. */
 export async function entry(folder: string): Promise<object> {
   const { exports } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {

@@ -1,5 +1,6 @@
 import type { Budget } from '@kv/models';
-import { budget, number, whole, type Parse } from './option-values.ts';
+import type { Command } from 'commander';
+import { budget, lists, number, whole, type Parse } from './option-values.ts';
 
 type OptionOf<T> = [flag: string, help: string, parse: Parse<T>];
 
@@ -19,6 +20,28 @@ export const cadenceOption = (help = 'evict again after so many generated tokens
   help,
   whole('--cadence', { min: 1 }),
 ];
+
+/** What `--policies` and `--policy` were. */
+export interface PolicyFlags {
+  readonly policies?: readonly string[];
+  readonly policy?: readonly string[];
+}
+/** `--policies` and `--policy`, which are the same; `which` says what is done with them. */
+export const policiesOption = (command: Command, which: string, usual: readonly string[]): Command =>
+  command
+    .option(
+      '--policies <list>',
+      `${which}, as 'kv run --policy' takes them, between commas (default: ${usual.join(', ')})`,
+      lists('--policies', (text) => text),
+    )
+    .option(
+      '--policy <policy>',
+      'the same (both may be given again)',
+      lists('--policy', (text) => text),
+    );
+/** What was asked for, or else the usual ones. */
+export const policiesOf = ({ policies = [], policy = [] }: PolicyFlags, usual: readonly string[]): readonly string[] =>
+  policies.length + policy.length > 0 ? [...new Set([...policies, ...policy])] : usual;
 
 export const temperatureOption: OptionOf<number> = [
   '--temperature <t>',

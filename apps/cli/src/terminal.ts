@@ -4,11 +4,22 @@ import { plainText } from './plain.ts';
 export interface Stream {
   write(text: string): unknown;
   readonly isTTY?: boolean;
-  /** Characters of a line, where it is a terminal. */
-  readonly columns?: number;
+  /** Characters of a line, where that is known. */
+  readonly columns?: number | undefined;
 }
-/** Characters of a line: the terminal's, or 100 where the text goes elsewhere. */
-export const lineWidth = ({ isTTY, columns = 100 }: Stream): number => (isTTY ? columns : 100);
+/** Fewest characters of a line that text is laid out for. */
+const LEAST_WIDTH = 20;
+/** Characters of a line: 80 where nothing says how many. */
+export const lineWidth = ({ columns }: Stream): number => Math.max(LEAST_WIDTH, columns || 80);
+
+/** A stream of this process, whose lines have as many characters as COLUMNS says, or else the terminal. */
+export const sized = (stream: NodeJS.WriteStream, env: NodeJS.ProcessEnv = process.env): Stream => ({
+  write: (text) => stream.write(text),
+  isTTY: stream.isTTY,
+  get columns() {
+    return Number(/^\d+$/.exec(env.COLUMNS ?? '')) || stream.columns;
+  },
+});
 
 /** A model's text, as it is but on a terminal, whose cursor it must not move. */
 export const shownOn = ({ isTTY }: Stream, text: string): string => (isTTY ? plainText(text) : text);
@@ -72,7 +83,7 @@ export function processTerminal(): Terminal {
     interrupt,
   };
   return {
-    stdout: process.stdout,
+    stdout: sized(process.stdout),
     stderr: process.stderr,
     signal: abort.signal,
     cwd: process.cwd(),

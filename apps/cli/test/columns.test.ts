@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, it } from 'vitest';
-import { columns, fitted, tableOn } from '../src/columns.ts';
+import { fitted } from '../src/columns.ts';
+import { lineWidth, sized } from '../src/terminal.ts';
 import { kv } from './terminal.ts';
 
 const text = fc
@@ -18,7 +19,7 @@ it('a table fits any terminal of 24 characters and more, and loses no letter', (
   fc.assert(
     fc.property(table, fc.integer({ min: 24, max: 200 }), ([head, body], most) => {
       const lines = fitted([head, ...body], new Set([2, 3]), most);
-      expect(Math.max(...lines.split('\n').map((line) => [...line].length))).toBeLessThanOrEqual(most);
+      expect(widest(lines)).toBeLessThanOrEqual(most);
       const told = /^ {2}\S.*: /m.test(lines)
         ? [...body.flat(), ...body.flatMap(() => head.slice(1))]
         : [...head, ...body.flat()];
@@ -27,14 +28,40 @@ it('a table fits any terminal of 24 characters and more, and loses no letter', (
   );
 });
 
-it('a table is whole where it does not go to a terminal', () => {
-  const rows = [
-      ['row', 'promise'],
-      ['a', 'long '.repeat(60)],
-    ],
-    write = (): void => {};
-  expect(tableOn({ write, columns: 40 }, rows)).toBe(columns(rows));
-  expect(tableOn({ write, isTTY: true, columns: 40 }, rows)).toBe(fitted(rows, new Set(), 40));
+const widest = (printed: string): number => Math.max(...printed.split('\n').map((line) => [...line].length));
+
+it.each([
+  [{ COLUMNS: '50' }, 120, 50],
+  [{ COLUMNS: '50' }, undefined, 50],
+  [{}, 120, 120],
+  [{}, undefined, 80],
+  [{ COLUMNS: 'wide' }, undefined, 80],
+  [{ COLUMNS: '0' }, 0, 80],
+  [{ COLUMNS: '3' }, 120, 20],
+])('with %j and a terminal of %s characters, a line has %i', (env, columns, most) => {
+  expect(lineWidth(sized({ columns } as NodeJS.WriteStream, env))).toBe(most);
+});
+
+it.each([undefined, 60, 132])('help, pieces and plans fit lines of %s characters, piped or not', async (columns) => {
+  const told = async (...args: string[]): Promise<string> => (await kv(args, { columns })).stdout,
+    most = columns ?? 80,
+    names = [...(await told()).matchAll(/^ {2}([a-z]+) \[options\]/gm)].map(([, name = '']) => name);
+  expect(names.length).toBeGreaterThan(9);
+  for (const args of [
+    [],
+    ...names.map((name) => [name, '--help']),
+    ['pieces', 'sponsorship'],
+    ['papers', '--list', '--paper', 'caote'],
+  ])
+    expect(widest(await told(...args)), args.join(' ')).toBeLessThanOrEqual(most);
+});
+
+it('an example that is folded to the width is the same command still', async () => {
+  const [wide, narrow] = await Promise.all(
+    [200, 60].map(async (columns) => (await kv(['trace', '--help'], { columns })).stdout.split('Examples:\n')[1]),
+  );
+  expect(narrow).toContain(' \\\n      --policy ');
+  expect(narrow?.replace(/ \\\n */g, ' ')).toBe(wide);
 });
 
 it.each([80, 120])("'kv explain all' fits a terminal of %i characters", async (most) => {
@@ -42,7 +69,7 @@ it.each([80, 120])("'kv explain all' fits a terminal of %i characters", async (m
     columns: most,
   });
   expect(code).toBe(0);
-  expect(Math.max(...stdout.split('\n').map((line) => [...line].length))).toBeLessThanOrEqual(most);
+  expect(widest(stdout)).toBeLessThanOrEqual(most);
   expect(stdout).toMatch(
     most < 100 ? /^snapkv\n {2}looks at: window\n {2}dispatches a layer: \d+\n/m : /^snapkv +window +\d+ /m,
   );

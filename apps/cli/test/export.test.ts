@@ -21,7 +21,7 @@ test('what it cannot write is one sentence', async () => {
   const cwd = folder();
   for (const [args, sentence] of [
     [['--onnx', 'out', '--weights', 'q5'], '--weights: expected f32, q4 or f32,q4, got q5'],
-    [['--onnx', 'out', '--model', 'nowhere'], "model: expected 'embedded', a .gguf file or a folder"],
+    [['--onnx', 'out', '--model', 'nowhere'], 'org/name/file.gguf; there is no "nowhere"'],
     [[], "required option '--onnx <folder>' not specified"],
   ] as const) {
     const { code, stderr } = await kv(['export', ...args], { cwd });

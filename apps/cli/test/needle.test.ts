@@ -24,7 +24,7 @@ it('the needle table has a line for every way, with its interval, bytes and spee
       row('streaming', { memory: undefined, speed: undefined }),
       row('streaming', { way: { policy: 1, mode: 'agnostic', budget: 24 } }),
     ];
-  const lines = needleText({ settings, rows, ways: [], results: [] })
+  const lines = needleText({ settings, rows, ways: [], results: [] }, 100)
     .replace(/\u001b\[\d+m/g, '')
     .split('\n')
     .filter((line) => /\d+-\d+ %/.test(line));

@@ -111,7 +111,7 @@ describe('resolvePolicy', () => {
     expect((await kv(['pieces', 'snapkv'], { cwd })).stdout).toContain('Observation window');
   });
   it.each([
-    [undefined, 100],
+    [undefined, 80],
     [40, 40],
     [80, 80],
     [140, 140],
@@ -134,6 +134,8 @@ describe('resolvePolicy', () => {
       expect(() => policyOfFile(label)).toThrow('policy: expected the name of a method or piece');
   });
   it.each([
+    ['nope', /^policy: expected the name of a method or piece, got 'nope'/],
+    ['tvoa', /\(did you mean tova\?\)/],
     ['snapvk', /^policy: expected the name of a method or piece \(did you mean snapkv/],
     ['snapkv(windw=3)', /^snapkv: has no option 'windw' \(did you mean window\?\)$/],
     ['snapkv(window=wide)', /^snapkv: window must be a positive whole number of queries, got 'wide'$/],

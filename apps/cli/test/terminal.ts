@@ -18,7 +18,7 @@ export interface Run {
   readonly cwd?: string;
   readonly signal?: AbortSignal;
   /** Characters of a line of the terminal to which stdout goes. */
-  readonly columns?: number;
+  readonly columns?: number | undefined;
   /** What is typed, a line a turn; nobody can type without. */
   readonly lines?: readonly string[];
   /** The lines come together with the end of the input, as from a pipe. @defaultValue false */

@@ -7,7 +7,7 @@ function nearest(name: string, names: readonly string[], count = 3): readonly st
       cost:
         candidate.toLowerCase().includes(wanted) && wanted.length > 2 ? 1 : distance(wanted, candidate.toLowerCase()),
     }))
-    .filter(({ candidate, cost }) => cost <= Math.max(2, Math.ceil(Math.max(candidate.length, wanted.length) * 0.4)))
+    .filter(({ candidate, cost }) => cost <= Math.max(1, Math.floor(Math.max(candidate.length, wanted.length) * 0.4)))
     .sort((a, b) => a.cost - b.cost)
     .slice(0, count)
     .map(({ candidate }) => candidate);
@@ -21,14 +21,24 @@ export function didYouMean(name: string, names: readonly string[]): string {
     : ` (did you mean ${near.length === 1 ? near[0] : `${near.slice(0, -1).join(', ')} or ${near.at(-1)}`}?)`;
 }
 
-/** Levenshtein. */
+/** Levenshtein's, but that two neighbours the other way round are one change. */
 function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i),
+    before = row;
   for (let i = 1; i <= a.length; i++) {
     const next = [i];
-    for (let j = 1; j <= b.length; j++)
-      next.push(Math.min(row[j] + 1, next[j - 1] + 1, row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1)));
-    row = next;
+    for (let j = 1; j <= b.length; j++) {
+      const swapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      next.push(
+        Math.min(
+          row[j] + 1,
+          next[j - 1] + 1,
+          row[j - 1] + (a[i - 1] === b[j - 1] ? 0 : 1),
+          swapped ? before[j - 2] + 1 : Infinity,
+        ),
+      );
+    }
+    [before, row] = [row, next];
   }
   return row[b.length];
 }

@@ -62,6 +62,16 @@ describe('an experiment', () => {
     expect(results).toHaveLength(4);
     for (const { outcomes } of results) expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
   });
+  it('has a job for each prompt and no other: the first already answers in every way, and says what each costs', async () => {
+    expect(jobs.map(({ depth, trial }) => `${depth}/${trial}`).sort()).toEqual(['0.2/0', '0.2/1', '0.8/0', '0.8/1']);
+    const { outcomes } = await runJob(bench, jobs[0]);
+    expect(outcomes.map(({ way }) => way)).toEqual(ways.map((_, i) => i));
+    for (const { tokens, mean, peak } of outcomes) {
+      expect(tokens).toBeGreaterThan(0);
+      expect(mean).toBeGreaterThan(0);
+      expect(peak).toBeGreaterThanOrEqual(mean);
+    }
+  });
   it('keeps the whole value under full, and under streaming where it is recent, not where it is early', () => {
     for (const { outcomes, depth } of results)
       for (const { way, retained } of outcomes) {

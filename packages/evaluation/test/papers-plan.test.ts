@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { digest } from '../src/jobs/store.ts';
 import { jobsOf, known, specOf } from '../src/papers/jobs.ts';
 import type { PaperResult } from '../src/papers/jobs.ts';
+import { rowText } from '../src/papers/markdown.ts';
 import { ENOUGH, powerOf, powerOfRow } from '../src/papers/power.ts';
 import { promptFor } from '../src/papers/prompts.ts';
 import { planFor, planNames, planOf, planText } from '../src/papers/plans.ts';
@@ -84,6 +85,9 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
       if (evicts && of[task].kind !== 'ranks') expect(arm.budget, arm.policy).toBeDefined();
     }
   });
+  it('says what it asks without a difference below 0 or of 0', () => {
+    for (const row of rows) expect(rowText(row), row.id).not.toMatch(/ than -| by (more|less) than 0( |$)/m);
+  });
   it('compares arms of one budget, unless one of them is the full cache', () => {
     for (const { id, contrasts } of rows.filter(isPlanned))
       for (const { a, b } of contrasts) if (b && b.policy !== 'full') expect(a.budget, id).toEqual(b.budget);
@@ -106,6 +110,13 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
     });
     expect(new Set(digests)).toEqual(new Set([digest(planOf(name))]));
   });
+});
+
+it('a plan says a share in points, and a ratio of times in percent', () => {
+  const said = plans.flatMap(([, { rows }]) => rows.map((row) => rowText(row))).join('\n');
+  expect(said).toMatch(/ better than .* by more than 50 points/);
+  expect(said).toMatch(/ln ms of prefill, event and tokens of .* better than .*, or worse by less than 1 %/);
+  expect(said).toMatch(/ worse than .*, or better by less than 2 points/);
 });
 
 describe('power', () => {

@@ -8,7 +8,7 @@ import { Command } from 'commander';
 import { measureOurs } from '../bench/ours.ts';
 import { findPeer, measurePeer, PEER } from '../bench/peer.ts';
 import type { Job, Measured } from '../bench/measured.ts';
-import { columns } from '../columns.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { hasGpu } from '../device.ts';
 import { withExamples } from '../help.ts';
 import type { EngineChoice } from '../engine.ts';
@@ -17,6 +17,9 @@ import { budget, list, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { readText } from '../run/questions.ts';
+import { policiesOf, policiesOption } from '../shared-options.ts';
+import type { PolicyFlags } from '../shared-options.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
 const ENGINES = ['fast', 'wasm', 'exact', 'webgpu', 'peer'] as const;
@@ -27,12 +30,11 @@ const POLICIES = ['knorm', 'h2o', 'tova', 'snapkv', 'taFast', 'snapkvCaote', 'at
 /** Lengths of prompts, as far as the model's context has room. */
 const LENGTHS = [1024, 4096];
 
-interface BenchOptions {
+interface BenchOptions extends PolicyFlags {
   readonly tokens?: readonly number[];
   readonly decode: number;
   readonly turns: number;
   readonly engines: readonly Name[];
-  readonly policies: readonly string[];
   readonly budget: Budget;
   readonly threads?: number;
   readonly peer?: string;
@@ -49,9 +51,15 @@ interface Skipped {
 /** `kv bench`: what each engine that is installed here takes over a model. */
 export const benchCommand = (terminal: Terminal): Command =>
   withExamples(
-    new Command('bench')
-      .description('Measure prefill, decoding, the event of several policies and memory of each engine installed here.')
-      .argument('<model>', MODEL_HELP)
+    policiesOption(
+      new Command('bench')
+        .description(
+          'Measure prefill, decoding, the event of several policies and memory of each engine installed here.',
+        )
+        .argument('<model>', MODEL_HELP),
+      'policies whose event is measured at the first length',
+      POLICIES,
+    )
       .option(
         '--tokens <lengths>',
         `lengths of prompts, between commas (by default ${LENGTHS.join(',')}, as far as the context has room)`,
@@ -64,12 +72,6 @@ export const benchCommand = (terminal: Terminal): Command =>
         `which of ${ENGINES.join(',')}; those that are not installed here are named and left out`,
         list('--engines', oneOf('--engines', ENGINES)),
         ENGINES,
-      )
-      .option(
-        '--policies <policies>',
-        "policies whose event is measured at the first length, as 'kv run --policy' takes them",
-        list('--policies', (text) => text),
-        POLICIES,
       )
       .option('--budget <slots>', 'what their events keep', budget('--budget'), '25%')
       .option(
@@ -89,7 +91,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
   const { cwd, signal, stderr, stdout } = terminal,
     { decode, turns, threads } = options,
     policies = await Promise.all(
-      options.policies.map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
+      policiesOf(options, POLICIES).map(async (name) => ({ name, policy: await resolvePolicy(name, terminal) })),
     ),
     peer = findPeer(cwd, options.peer),
     path = await resolveModel(model, terminal),
@@ -127,7 +129,7 @@ async function bench(model: string, options: BenchOptions, terminal: Terminal): 
   stdout.write(
     options.json
       ? `${JSON.stringify({ ...machine, engines: measured, skipped })}\n`
-      : sheet(machine, measured, skipped),
+      : sheet(machine, measured, skipped, lineWidth(stdout)),
   );
 }
 
@@ -200,6 +202,7 @@ function sheet(
   },
   measured: readonly Measured[],
   skipped: readonly Skipped[],
+  width: number,
 ): string {
   const speeds = measured.flatMap(({ name, speed }) =>
     speed.map(({ tokens, turns }) => [
@@ -235,15 +238,16 @@ function sheet(
     bytesText(Math.max(0, process)),
   ]);
   const tables = [
-    columns([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3])),
+    fitted([['engine', 'tokens', 'prefill, tokens/s', 'decode, tokens/s'], ...speeds], new Set([1, 2, 3]), width),
     ...(events.length === 0
       ? []
-      : [columns([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]))]),
-    columns([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2])),
+      : [fitted([['engine', 'event of', '% of prefill', 'ms'], ...events], new Set([2, 3]), width)]),
+    fitted([['engine', 'cache, peak', 'process grew by'], ...memory], new Set([1, 2]), width),
     [
       ...measured.map(({ name, engine }) => `${name} is ${plain(engine)}`),
       ...skipped.map(({ name, why }) => `${name} left out: ${why}`),
     ].join('\n'),
   ];
-  return `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns; engines run one after the other, and a later one may reuse memory that an earlier one freed\n\n${tables.join('\n\n')}\n`;
+  const text = `${plain(model)}, ${cpu}, ${cores} cores, Node ${node}; median (least-most) of ${turns} turns; engines run one after the other, and a later one may reuse memory that an earlier one freed\n\n${tables.join('\n\n')}\n`;
+  return reflowed(text, width);
 }

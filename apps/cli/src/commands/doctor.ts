@@ -6,10 +6,11 @@ import { cachedModels } from '@kv/hub';
 import { loadModel } from '@kv/models';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { columns, wrapped } from '../columns.ts';
+import { fitted, reflowed, wrapped } from '../columns.ts';
 import { adapterOf, gpuFolder } from '../device.ts';
 import { openRuntime } from '../engine.ts';
 import type { EngineChoice } from '../engine.ts';
+import { howToInstall } from '../optional-package.ts';
 import { bestSpeed } from '../doctor/speed.ts';
 import type { Speed } from '../doctor/speed.ts';
 import { withExamples } from '../help.ts';
@@ -117,25 +118,30 @@ async function measured(choice: EngineChoice, path: string, { cwd, signal }: Ter
 }
 
 function told({ machine, model, engines, adapter, models, packages, failed }: Findings, width: number): string {
-  const rate = (tokens: number | undefined): string => (tokens === undefined ? '-' : tokens.toPrecision(3)),
+  const rate = (tokens: number | undefined): string =>
+      tokens === undefined ? '' : String(Number(tokens.toPrecision(3))),
     section = (title: string, text: string): string => `${pc.bold(title)}\n${text}`,
     tokens = engines.find(({ promptTokens }) => promptTokens !== undefined)?.promptTokens ?? 0,
     beside = new Set(BESIDE.map(([name]) => name)),
     pieces = Object.entries(packages).filter(([name]) => !beside.has(name)),
     others = pieces.filter(([name]) => !name.startsWith('@kv/'));
-  return [
+  const text = [
     `kv ${machine.kv} on Node ${machine.node}, ${machine.platform}, ${machine.cores} cores, ${machine.memory} of memory`,
     section(
-      `Engines, tokens/s on ${plain(model)}: a prompt of ${tokens} tokens, then an answer`,
-      [
-        columns(
-          engines
-            .filter(({ prefill }) => prefill !== undefined)
-            .map(({ flag, engine, prefill, decode }) => [flag, rate(prefill), rate(decode), plain(engine)]),
-          new Set([1, 2]),
-        ),
-        ...engines.filter(({ prefill }) => prefill === undefined).map(({ flag, engine }) => `${flag}  ${engine}`),
-      ].join('\n'),
+      `Engines, tokens a second of ${plain(model)}: in a prompt of ${tokens} tokens, and in an answer to it`,
+      fitted(
+        [
+          ['option', 'prompt', 'answer', 'engine'].map(pc.dim),
+          ...engines.map(({ flag, engine, prefill, decode }) => [
+            flag,
+            rate(prefill),
+            rate(decode),
+            engine === adapter ? 'none, see Adapter' : plain(engine),
+          ]),
+        ],
+        new Set([1, 2]),
+        width,
+      ),
     ),
     section(
       'Adapter',
@@ -147,9 +153,9 @@ function told({ machine, model, engines, adapter, models, packages, failed }: Fi
       `Models: embedded, and in ${plain(models.folder)}`,
       models.models.length === 0
         ? 'none; --model org/name downloads one'
-        : columns(
-            models.models.map(({ name, bytes }) => [plain(name), bytesText(bytes)]),
-            new Set([1]),
+        : wrapped(
+            models.models.map(({ name, bytes }) => [bytesText(bytes), plain(name)]),
+            width,
           ),
     ),
     section(
@@ -159,7 +165,7 @@ function told({ machine, model, engines, adapter, models, packages, failed }: Fi
           ...others.map(([name, version = '']) => [`${name}@${version}`, "pieces, listed by 'kv pieces'"]),
           ...BESIDE.map(([name, gain]) =>
             packages[name] === undefined
-              ? [name, `not here; npm install ${name} for ${gain}`]
+              ? [name, `not here (${howToInstall(name)}): ${gain}`]
               : [`${name}@${packages[name]}`, gain],
           ),
         ],
@@ -168,4 +174,5 @@ function told({ machine, model, engines, adapter, models, packages, failed }: Fi
     ),
     ...(failed.length > 0 ? [section('Not usable', failed.map(plain).join('\n'))] : []),
   ].join('\n\n');
+  return reflowed(text, width);
 }

@@ -17,11 +17,12 @@ import type { Cell, CellResult, SweepCost, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { tableOn } from '../columns.ts';
+import { fitted } from '../columns.ts';
 import { withExamples } from '../help.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { reporter } from '../redact.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
 import { VERSION } from '../version.ts';
 
@@ -186,5 +187,5 @@ function sweepText(rows: readonly SweepRow[], stdout: Stream): string {
     String(row.samples),
     percent(row.shortfall),
   ]);
-  return tableOn(stdout, [head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]));
+  return fitted([head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]), lineWidth(stdout));
 }

@@ -13,22 +13,22 @@ import {
 import type { Mode, NeedleOptions, NeedleRow, NeedleTable } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { fitted, wrap } from '../columns.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption, residentOn } from '../engine.ts';
 import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
-import { budget, list, lists, number, oneOf, whole } from '../option-values.ts';
+import { budget, list, number, oneOf, whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { duration } from '../progress.ts';
+import { policiesOf, policiesOption } from '../shared-options.ts';
+import type { PolicyFlags } from '../shared-options.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
-interface Flags extends Omit<NeedleOptions, 'modes' | 'policies'> {
-  readonly policies?: readonly string[];
-  readonly policy?: readonly string[];
+interface Flags extends Omit<NeedleOptions, 'modes' | 'policies'>, PolicyFlags {
   readonly model: string;
   readonly mode: Mode | 'both';
   readonly out?: string;
@@ -38,21 +38,15 @@ interface Flags extends Omit<NeedleOptions, 'modes' | 'policies'> {
 /** `kv needle`: which policy still lets the model answer at which budget. */
 export const needleCommand = (terminal: Terminal): Command => {
   return withExamples(
-    new Command('needle')
-      .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
-      .option('--model <name>', MODEL_HELP, 'embedded')
-      .option(...engineOption('exact'))
-      .option(...deviceOption)
-      .option(
-        '--policies <list>',
-        `policies as 'kv run --policy' takes them, between commas (default: ${needleDefaults.policies.join(', ')})`,
-        lists('--policies', (text) => text),
-      )
-      .option(
-        '--policy <policy>',
-        'the same (both may be given again)',
-        lists('--policy', (text) => text),
-      )
+    policiesOption(
+      new Command('needle')
+        .description('Hide facts in a book and see which policy still lets the model answer at which budget.')
+        .option('--model <name>', MODEL_HELP, 'embedded')
+        .option(...engineOption('exact'))
+        .option(...deviceOption),
+      'policies',
+      needleDefaults.policies,
+    )
       .option(
         '--budgets <list>',
         'slots per layer and KV head, or shares of the prompt, between commas',
@@ -67,7 +61,7 @@ export const needleCommand = (terminal: Terminal): Command => {
       )
       .option(
         '--prompts <n>',
-        'prompts for every policy, budget, depth and mode',
+        'prompts at each depth; every policy, budget and mode answers them all',
         whole('--prompts', { min: 1 }),
         needleDefaults.prompts,
       )
@@ -113,8 +107,7 @@ export const needleCommand = (terminal: Terminal): Command => {
   async function needle(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
       { model, budgets, depths, prompts, tokens, seed, mode, form, asking, distractors, fresh } = flags,
-      named = [...(flags.policies ?? []), ...(flags.policy ?? [])],
-      policies = named.length > 0 ? [...new Set(named)] : needleDefaults.policies;
+      policies = policiesOf(flags, needleDefaults.policies);
     if (flags.out !== undefined) checkWritable(resolve(cwd, flags.out), flags.out);
     const compiled = await Promise.all(policies.map(async (text) => compile(await resolvePolicy(text, terminal)))),
       machine = machineOf(command, await chooseEngine(command, cwd, compiled.every(residentOn))),
@@ -130,23 +123,29 @@ export const needleCommand = (terminal: Terminal): Command => {
       seconds = ran.seconds === undefined ? '' : ` in ${duration(ran.seconds)}`;
     writeWhole(out, needleReport(ran.result), called);
     stdout.write(
-      `${needleText(ran.result, lineWidth(stdout))}\n\n${prompts * depths.length} prompts of ${tokens} tokens, ${prompts} at each of ${depths.length} depths${seconds}, on ${engine}\nreport: ${plain(called)}\n`,
+      `${needleText(ran.result, lineWidth(stdout))}\n\n${promptsText(prompts, depths.length)} of ${tokens} tokens${seconds}, on ${engine}\nreport: ${plain(called)}\n`,
     );
   }
 };
 
+/** How many prompts there were, where `each` of them stood at every depth. */
+function promptsText(each: number, depths: number): string {
+  const all = each * depths;
+  if (depths === 1) return all === 1 ? '1 prompt' : `${all} prompts`;
+  return `${all} prompts, ${each} at each of ${depths} depths,`;
+}
+
 /** The rows as a table for a terminal of this width, one block a mode, and what its columns say. */
-export function needleText({ settings, rows }: NeedleTable, width = 100): string {
+export function needleText({ settings, rows }: NeedleTable, width: number): string {
   const head = needleColumns.map(([title]) => pc.dim(title)),
     right = new Set(head.keys());
   right.delete(0);
   const blocks = settings.modes.map((mode) => {
     const ofMode = rows.filter(({ way }) => way.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
-    return `${pc.bold(wrap(modeTitles[mode], width).join('\n'))}\n${fitted([head, ...cells], right, width)}`;
+    return `${pc.bold(reflowed(modeTitles[mode], width))}\n${fitted([head, ...cells], right, width)}`;
   });
-  const legend = [needleLegend, ...unfit(rows)].join('\n').split('\n');
-  return `${blocks.join('\n\n')}\n\n${legend.map((text) => pc.dim(wrap(text, width).join('\n'))).join('\n')}`;
+  return `${blocks.join('\n\n')}\n\n${pc.dim(reflowed([needleLegend, ...unfit(rows)].join('\n'), width))}`;
 }
 
 function line(row: NeedleRow, above: NeedleRow | undefined): readonly string[] {

@@ -16,14 +16,15 @@ import {
 import type { Paper, PlanName, Study, Verdict } from '@kv/evaluation';
 import { Command } from 'commander';
 import { colors as pc } from '../colors.ts';
-import { tableOn } from '../columns.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { deviceOption } from '../device.ts';
 import { chooseEngine, engineOption } from '../engine.ts';
 import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } from '../experiment.ts';
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
-import type { Stream, Terminal } from '../terminal.ts';
+import { lineWidth } from '../terminal.ts';
+import type { Terminal } from '../terminal.ts';
 
 interface Flags {
   readonly model: string;
@@ -75,6 +76,7 @@ export const papersCommand = (terminal: Terminal): Command => {
 
   async function papers(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
+      width = lineWidth(stdout),
       { model, paper, row, n, seed, fresh } = flags,
       usual = usualPlan(model === 'embedded' ? 'embedded' : 'real'),
       name = flags.plan ?? usual,
@@ -82,7 +84,7 @@ export const papersCommand = (terminal: Terminal): Command => {
       asked = { papers: paper, rows: row };
     if (flags.list) {
       const rows = rowsOf(plan, asked).map((one) => `${pc.bold(one.id)}  ${rowText(one, plan.on)}`);
-      stdout.write(flags.json ? planText(name) : `${rows.join('\n\n')}\n`);
+      stdout.write(flags.json ? planText(name) : `${reflowed(rows.join('\n\n'), width)}\n`);
       return;
     }
     if (flags.out !== undefined) checkWritable(join(resolve(cwd, flags.out), 'results'), flags.out, { folder: true });
@@ -92,7 +94,7 @@ export const papersCommand = (terminal: Terminal): Command => {
       study = await paperStudy(subject, plan, { ...asked, n, seed, ...namingOf(terminal) }),
       ran = await run(study, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
-    stdout.write(`${studyText(ran.result, stdout)}\n`);
+    stdout.write(`${studyText(ran.result, width)}\n`);
     if (flags.out === undefined) return;
     const files = written(ran.result, commandOf(flags), name === usual ? '' : `-${name}`, resolve(cwd, flags.out));
     stdout.write(`results: ${files.map((file) => relative(cwd, file)).join(', ')}\n`);
@@ -114,17 +116,17 @@ const TINTS: Readonly<Record<Verdict, (text: string) => string>> = {
 };
 
 /** The study for a terminal. */
-function studyText({ outcomes, excused, label }: Study, stdout: Stream): string {
+function studyText({ outcomes, excused, label }: Study, width: number): string {
   const rows = outcomes.map((outcome) => {
     const cells = [outcome.row.id, ...outcomeCells(outcome)];
     return cells.with(-1, TINTS[outcome.verdict](outcome.verdict));
   });
-  const lines = tableOn(
-      stdout,
+  const lines = fitted(
       [['row', 'promise', 'measured: better by', 'n', 'verdict'].map(pc.dim), ...rows],
       new Set([3]),
+      width,
     ),
-    without = excused.map(({ id, excuse }) => `${id}: ${excuse}`).join('\n');
+    without = reflowed(excused.map(({ id, excuse }) => `${id}: ${excuse}`).join('\n'), width);
   return `${label === undefined ? '' : `${pc.yellow(label)}\n`}${lines}${without === '' ? '' : `\n\n${pc.dim(`not run\n${without}`)}`}`;
 }
 

@@ -15,9 +15,11 @@ import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { tableOn } from '../columns.ts';
+import { fitted } from '../columns.ts';
 import { withExamples } from '../help.ts';
+import type { Example } from '../help.ts';
 import { plain } from '../plain.ts';
+import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
 
 interface Flags {
@@ -108,22 +110,26 @@ export const protocolCommand = (terminal: Terminal): Command => {
     };
   }
 
-  return [split, probing, confirming, deciding].reduce(
-    (command, step) => command.addCommand(step),
+  const steps: readonly (readonly [Command, Example])[] = [
+    [split, ['kv protocol split --ids ids.json --json', 'both parts, for a plan']],
+    [probing, ['kv protocol probe plan.json', 'try every weight on the ids to choose on']],
+    [confirming, ['kv protocol confirm plan.json', 'run the chosen one on the others, once']],
+    [deciding, ['kv protocol branch plan.json', 'say what that comes to']],
+  ];
+  return steps.reduce(
+    (command, [step, example]) => command.addCommand(withExamples(step, example)),
     withExamples(
       new Command('protocol').description(
         'Choose a weight on one part of the problems and confirm it, once, on the other, at equal mean cache.',
       ),
-      ['kv protocol probe plan.json', 'try every weight on the ids to choose on'],
-      ['kv protocol confirm plan.json', 'run the chosen one on the others, once'],
-      ['kv protocol branch plan.json', 'say what that comes to'],
+      ...steps.map(([, example]) => example),
     ),
   );
 };
 
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(2)}`;
 const table = (on: Stream, head: readonly string[], rows: readonly (readonly string[])[]): string =>
-  tableOn(on, [head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)));
+  fitted([head.map(pc.dim), ...rows], new Set([...head.keys()].slice(1)), lineWidth(on));
 const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): readonly string[] => [
   `${(100 * accuracy).toFixed(1)} %`,
   `${(100 * unparsed).toFixed(1)} %`,

@@ -14,10 +14,17 @@ const gain = ({ difference, low, high }: Measured): string => `${signed(differen
 const arm = ({ metric }: Contrast, { arm, mean, slots }: ArmMean): string =>
   `${armKey(arm)} ${metrics[metric].share ? percent(mean, 1) : number(mean)}${slots === undefined ? '' : ` (${slots.toFixed(0)} slots)`}`;
 /** What a contrast promises, against another arm or a number. */
-const wanted = ({ metric, b, threshold, direction }: Contrast, other = ''): string =>
-  b
-    ? `${direction === 'worse' ? 'worse' : 'better'}${other} by more than ${number(threshold)}`
-    : `${metrics[metric].better} than ${number(threshold)}`;
+function wanted({ metric, b, threshold, direction }: Contrast, than = ''): string {
+  const { better, share, log } = metrics[metric],
+    [promised, other] = direction === 'worse' ? ['worse', 'better'] : ['better', 'worse'],
+    size = Math.abs(threshold),
+    amount = share ? `${number(100 * size)} points` : log ? percent(Math.exp(size) - 1) : number(size);
+  if (!b) return `${better} than ${number(threshold)}`;
+  if (threshold === 0) return `${promised}${than}`;
+  return threshold > 0
+    ? `${promised}${than} by more than ${amount}`
+    : `${promised}${than}, or ${other} by less than ${amount}`;
+}
 
 /** One contrast in a line: both arms, the difference with its interval, what was asked of it. */
 function contrastText(measured: Measured): string {

@@ -85,6 +85,8 @@ interface Measure {
   readonly better: 'higher' | 'lower';
   readonly says: string;
   readonly share?: true;
+  /** A natural logarithm: a difference of two is a ratio. */
+  readonly log?: true;
 }
 const higher = (says: string): Measure => ({ better: 'higher', says }),
   lower = (says: string): Measure => ({ better: 'lower', says });
@@ -116,9 +118,9 @@ export const metrics: Readonly<Record<Metric, Measure>> = {
   hiddenMass: lower("share of the newest query's attention that is hidden"),
   overlap: higher('share of what is seen that is among as many heaviest'),
   eventShare: lower('event, against the rest of prefill'),
-  stepTime: lower('ln ms a token'),
-  turnTime: lower('ln ms of prefill, event and tokens'),
-  peakBytes: lower('ln peak bytes'),
+  stepTime: { ...lower('ln ms a token'), log: true },
+  turnTime: { ...lower('ln ms of prefill, event and tokens'), log: true },
+  peakBytes: { ...lower('ln peak bytes'), log: true },
 };
 /** Every metric that its task gives, and `slots`: mean cache of a layer and KV head over decoding. */
 export type Numbers = Readonly<Partial<Record<Metric | 'slots', number>>>;

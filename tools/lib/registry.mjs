@@ -1,35 +1,21 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
-import type { Server } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { runServer } from 'verdaccio';
-import { root } from '../lib/process.mjs';
-
-/** A registry on the loopback, which keeps what is published to it in a folder. */
-export interface TestRegistry {
-  /** For npm: a cache of its own, and no word of the npm that runs the tests. */
-  readonly env: NodeJS.ProcessEnv;
-  /** npm in this folder asks the registry. */
-  use(folder: string): void;
-  /** What `npm publish TARBALL` sends, without starting npm for each of many. */
-  publish(tarball: string): Promise<void>;
-  /** The exact version that the workspace has of another package. */
-  version(name: string): string;
-  stop(): Promise<void>;
-}
+import { root } from './process.mjs';
 
 const exec = promisify(execFile);
-const scratchVariables = ([name]: readonly [string, unknown]): boolean => !/^npm_/i.test(name);
+const own = ([name]) => !/^npm_/i.test(name);
 
-/** `others`: what is not published here comes from the registry that this machine's npm uses. */
-export async function startRegistry(
-  folder: string,
-  { others = false }: { readonly others?: boolean } = {},
-): Promise<TestRegistry> {
-  const environment = Object.fromEntries(Object.entries(process.env).filter(scratchVariables)),
+/**
+ * A registry on the loopback, which keeps what is published to it in a folder. `others`: what is not published here
+ * comes from the registry that this machine's npm uses.
+ * @param {string} folder
+ */
+export async function startRegistry(folder, { others = false } = {}) {
+  const environment = Object.fromEntries(Object.entries(process.env).filter(own)),
     env = {
       ...environment,
       npm_config_cache: join(folder, 'cache'),
@@ -40,7 +26,7 @@ export async function startRegistry(
       ? (await exec('npm', ['config', 'get', 'registry'], { env: environment })).stdout.trim()
       : undefined,
     anyone = { access: '$all', publish: '$all' };
-  const server: Server = await runServer({
+  const server = await runServer({
     self_path: folder,
     storage: join(folder, 'storage'),
     uplinks: upstream === undefined ? {} : { upstream: { url: upstream, maxage: '1h' } },
@@ -51,23 +37,27 @@ export async function startRegistry(
       '**': { ...anyone, ...(upstream !== undefined && { proxy: 'upstream' }) },
     },
     log: { type: 'stdout', format: 'pretty', level: 'fatal' },
-  } as never);
-  await new Promise<void>((listening) => void server.listen(0, '127.0.0.1', listening));
-  const { port } = server.address() as AddressInfo;
-  const address = `http://127.0.0.1:${port}`;
-  const use = (path: string): void =>
-    writeFileSync(join(path, '.npmrc'), `registry=${address}/\n//127.0.0.1:${port}/:_authToken=anyone\n`);
+  });
+  await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
+  const { port } = server.address(),
+    address = `http://127.0.0.1:${port}`,
+    settings = `registry=${address}/\n//127.0.0.1:${port}/:_authToken=anyone\n`;
+  /** npm in this folder asks the registry. */
+  const use = (path) => writeFileSync(join(path, '.npmrc'), settings);
   use(folder);
   return {
+    /** For npm: a cache of its own, and no word of the npm that runs this. */
     env,
+    settings,
     use,
+    /** What `npm publish TARBALL` sends, without starting npm for each of many. */
     async publish(tarball) {
       const { stdout } = await exec('tar', ['-xzOf', tarball, 'package/package.json']),
-        manifest = JSON.parse(stdout) as { name: string; version: string },
+        manifest = JSON.parse(stdout),
         { name, version } = manifest,
         data = readFileSync(tarball),
         file = `${name}-${version}.tgz`,
-        digest = (algorithm: string) => createHash(algorithm).update(data);
+        digest = (algorithm) => createHash(algorithm).update(data);
       const dist = {
         shasum: digest('sha1').digest('hex'),
         integrity: `sha512-${digest('sha512').digest('base64')}`,
@@ -88,6 +78,7 @@ export async function startRegistry(
       });
       if (!response.ok) throw new Error(`${name} was not published: ${response.status} ${await response.text()}`);
     },
+    /** The exact version that the workspace has of another package. */
     version: (name) =>
       new RegExp(`^ {2}'?${name}'?: (.*)$`, 'm').exec(readFileSync(join(root, 'pnpm-workspace.yaml'), 'utf8'))?.[1] ??
       'latest',

@@ -1,0 +1,28 @@
+import { join } from 'node:path';
+import { published } from './manifests.mjs';
+import { run } from './process.mjs';
+
+/**
+ * Packs every published package into a folder, as `pnpm publish` would: workspace: and catalog: specifiers become
+ * versions. They must be built. `repository` stands in their manifests.
+ * @param {string} folder
+ * @param {string} repository
+ */
+export async function packed(folder, repository) {
+  const packages = published();
+  const { code, output } = await run('env', [
+    `KV_REPOSITORY=${repository}`,
+    'pnpm',
+    '-r',
+    ...packages.flatMap(({ manifest }) => ['--filter', manifest.name]),
+    'pack',
+    '--pack-destination',
+    folder,
+  ]);
+  if (code !== 0) throw new Error(`pnpm could not pack the packages:\n${output}`);
+  return packages.map(({ folder: source, manifest: { name, version } }) => ({
+    name,
+    folder: source,
+    tarball: join(folder, `${name.replace('@', '').replace('/', '-')}-${version}.tgz`),
+  }));
+}
