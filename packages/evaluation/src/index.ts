@@ -65,5 +65,5 @@ export { readSweep, sweepTasks } from './sweep/sweep.ts';
 export type { Sweep } from './sweep/sweep.ts';
 export { sweepReport } from './report/report.ts';
 export type { ReportFacts } from './report/report.ts';
-export { sweepCsv, sweepJson } from './sweep/write.ts';
+export { answersParquet, sweepCsv, sweepJson, sweepParquet } from './sweep/write.ts';
 export type { SweepOutcome } from './sweep/write.ts';

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import {
+  answersParquet,
   checkWritable,
   generatingOf,
   readSweep,
@@ -9,6 +10,7 @@ import {
   sweepCsv,
   sweepJson,
   sweepModel,
+  sweepParquet,
   sweepReport,
   sweepTasks,
   writeWhole,
@@ -28,6 +30,8 @@ import { VERSION } from '../version.ts';
 interface Flags {
   readonly csv?: string;
   readonly json?: string;
+  readonly parquet?: string;
+  readonly answers?: string;
   readonly html?: string;
   readonly predict?: number;
 }
@@ -39,7 +43,9 @@ export const evalCommand = (terminal: Terminal): Command =>
       .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
       .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
       .option('--csv <file>', 'write the rows as CSV')
-      .option('--json <file>', 'write rows and samples as JSON')
+      .option('--json <file>', 'write rows and answers as JSON')
+      .option('--parquet <file>', 'write the rows as Parquet')
+      .option('--answers <file>', 'write every answer as Parquet')
       .option('--html <file>', 'write a report that opens offline and prints')
       .option(
         '--predict <n>',
@@ -50,20 +56,25 @@ export const evalCommand = (terminal: Terminal): Command =>
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
     ['kv eval sweep.json --predict 2', 'say how long it will take on this machine, from 2 problems a way'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
+    ['kv eval sweep.json --parquet rows.parquet --answers answers.parquet', 'and rows and answers for pandas'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
   );
 
 async function evaluate(
   file: string,
-  { csv, json, html, predict }: Flags,
+  { csv, json, parquet, answers, html, predict }: Flags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
   const { cwd, stdout } = terminal,
     path = resolve(cwd, file),
     sweep = readSweep(path, plain(file));
-  for (const out of [csv, json, html]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+  for (const out of [csv, json, parquet, answers, html])
+    if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+  const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
+    if (out !== undefined) writeWhole(resolve(cwd, out), await data(), plain(out));
+  };
   const bench = await cellBench(command, terminal),
     { names } = bench.naming;
   if (predict !== undefined) {
@@ -86,21 +97,20 @@ async function evaluate(
     samples[model] = reported(came.samples, sweep, tasks, report);
   }
   stdout.write(`${sweepText(rows, stdout)}\n`);
-  if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
   const outcome = { format: 1, rows, samples } as const;
-  if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson(outcome), plain(json));
-  if (html !== undefined)
-    writeWhole(
-      resolve(cwd, html),
-      sweepReport(outcome, {
-        command: `kv eval ${plain(file)}`,
-        versions: { kv: VERSION, Node: process.versions.node },
-        seeds: sweep.seeds ?? [0],
-        hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },
-        redact: report,
-      }),
-      plain(html),
-    );
+  await write(csv, () => sweepCsv(rows));
+  await write(json, () => sweepJson(outcome));
+  await write(parquet, () => sweepParquet(rows));
+  await write(answers, () => answersParquet(samples));
+  await write(html, () =>
+    sweepReport(outcome, {
+      command: `kv eval ${plain(file)}`,
+      versions: { kv: VERSION, Node: process.versions.node },
+      seeds: sweep.seeds ?? [0],
+      hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },
+      redact: report,
+    }),
+  );
 }
 
 type Bench = Awaited<ReturnType<typeof cellBench>>;
