@@ -67,3 +67,7 @@ export { sweepReport } from './report/report.ts';
 export type { ReportFacts } from './report/report.ts';
 export { answersParquet, sweepCsv, sweepJson, sweepParquet } from './sweep/write.ts';
 export type { SweepOutcome } from './sweep/write.ts';
+export { readKvpress } from './kvpress/read.ts';
+export type { OtherRow } from './kvpress/read.ts';
+export { kvpressFiles } from './kvpress/write.ts';
+export type { ResultFile } from './kvpress/write.ts';

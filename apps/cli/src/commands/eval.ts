@@ -1,10 +1,12 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import {
   answersParquet,
   checkWritable,
   generatingOf,
+  kvpressFiles,
+  readKvpress,
   readSweep,
   sweepCost,
   sweepCsv,
@@ -15,7 +17,7 @@ import {
   sweepTasks,
   writeWhole,
 } from '@kv/evaluation';
-import type { Cell, CellResult, SweepCost, SweepRow } from '@kv/evaluation';
+import type { Cell, CellResult, OtherRow, ResultFile, SweepCost, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
@@ -33,6 +35,8 @@ interface Flags {
   readonly parquet?: string;
   readonly answers?: string;
   readonly html?: string;
+  readonly kvpress?: string;
+  readonly beside?: string;
   readonly predict?: number;
 }
 
@@ -47,6 +51,8 @@ export const evalCommand = (terminal: Terminal): Command =>
       .option('--parquet <file>', 'write the rows as Parquet')
       .option('--answers <file>', 'write every answer as Parquet')
       .option('--html <file>', 'write a report that opens offline and prints')
+      .option('--kvpress <folder>', "write the answers as result folders of kvpress' evaluation")
+      .option('--beside <folder>', "add rows of kvpress' result folders to the table and to what is written")
       .option(
         '--predict <n>',
         'run n problems of every policy and budget, keep nothing, and say what the sweep takes',
@@ -58,12 +64,14 @@ export const evalCommand = (terminal: Terminal): Command =>
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
     ['kv eval sweep.json --parquet rows.parquet --answers answers.parquet', 'and rows and answers for pandas'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
+    ['kv eval sweep.json --kvpress results', "and result folders of kvpress' evaluation"],
+    ['kv eval sweep.json --beside results', "with the rows of kvpress' results beside"],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
   );
 
 async function evaluate(
   file: string,
-  { csv, json, parquet, answers, html, predict }: Flags,
+  { csv, json, parquet, answers, html, kvpress, beside, predict }: Flags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
@@ -75,7 +83,8 @@ async function evaluate(
   const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
     if (out !== undefined) writeWhole(resolve(cwd, out), await data(), plain(out));
   };
-  const bench = await cellBench(command, terminal),
+  const others = beside === undefined ? [] : await readKvpress(resolve(cwd, beside), plain(beside)),
+    bench = await cellBench(command, terminal),
     { names } = bench.naming;
   if (predict !== undefined) {
     for await (const { model, found, tasks, options } of partsOf(sweep, path, bench)) {
@@ -96,12 +105,19 @@ async function evaluate(
     rows.push(...came.rows);
     samples[model] = reported(came.samples, sweep, tasks, report);
   }
-  stdout.write(`${sweepText(rows, stdout)}\n`);
-  const outcome = { format: 1, rows, samples } as const;
-  await write(csv, () => sweepCsv(rows));
+  const all = [...rows, ...others],
+    outcome = { format: 1, rows, samples, ...(others.length > 0 && { beside: others }) } as const;
+  stdout.write(`${sweepText(all, stdout)}\n`);
+  await write(csv, () => sweepCsv(all));
   await write(json, () => sweepJson(outcome));
-  await write(parquet, () => sweepParquet(rows));
+  await write(parquet, () => sweepParquet(all));
   await write(answers, () => answersParquet(samples));
+  if (kvpress !== undefined)
+    for (const { model, found, tasks } of parts) {
+      const { encode } = found.subject.tokenizer,
+        files = await kvpressFiles(model, { sweep, tasks, samples: samples[model], encode });
+      writeFolders(files, resolve(cwd, kvpress), plain(kvpress));
+    }
   await write(html, () =>
     sweepReport(outcome, {
       command: `kv eval ${plain(file)}`,
@@ -111,6 +127,15 @@ async function evaluate(
       redact: report,
     }),
   );
+}
+
+/** What folders are written to is made; a file that is there is written anew. */
+function writeFolders(files: readonly ResultFile[], folder: string, called: string): void {
+  for (const { path, text } of files) {
+    const [into, name] = [join(folder, path), join(called, path)];
+    checkWritable(into, name, { folder: true });
+    writeWhole(into, text, name);
+  }
 }
 
 type Bench = Awaited<ReturnType<typeof cellBench>>;
@@ -169,32 +194,37 @@ const costText = (model: string, { cells, seconds, matching }: SweepCost): strin
   }`;
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 
-function sweepText(rows: readonly SweepRow[], stdout: Stream): string {
+function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): string {
   const head = [
     'model',
     'task',
     'policy',
     'budget',
     'right',
-    'Wilson 95 %',
+    '95 %',
     'unparsed',
     'mean slots',
     'peak',
     'n',
     'shortfall',
   ];
-  const lines = rows.map(({ model, task, policy, budget = 'all', slots, matched, interval, ...row }) => [
-    plain(model),
-    plain(task),
-    policy,
-    `${budget}${slots === undefined || slots === budget ? '' : ` as ${slots}`}${matched === false ? ' (not matched)' : ''}`,
-    percent(row.accuracy),
-    interval ? `${percent(interval.low)} to ${percent(interval.high)}` : '',
-    percent(row.unparsed),
-    row.meanSlots.toFixed(1),
-    String(row.peakSlots),
-    String(row.samples),
-    percent(row.shortfall),
-  ]);
+  const lines = rows.map((row) => {
+    const { model, task, policy, budget = 'all', accuracy, interval, unparsed, samples } = row;
+    return [
+      plain(model),
+      plain(task),
+      plain(policy),
+      `${plain(String(budget))}${'meanSlots' in row ? given(row) : ''}`,
+      percent(accuracy),
+      interval ? `${percent(interval.low)} to ${percent(interval.high)}` : '',
+      percent(unparsed),
+      ...('meanSlots' in row ? [row.meanSlots.toFixed(1), String(row.peakSlots)] : ['', '']),
+      String(samples),
+      percent('meanSlots' in row ? row.shortfall : undefined),
+    ];
+  });
   return tableOn(stdout, [head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]));
 }
+
+const given = ({ budget, slots, matched }: SweepRow): string =>
+  `${slots === undefined || slots === budget ? '' : ` as ${slots}`}${matched === false ? ' (not matched)' : ''}`;

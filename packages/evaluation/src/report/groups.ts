@@ -29,10 +29,9 @@ const clusters = (cells: readonly CellResult[]): readonly (readonly number[])[] 
   [...grouped(cells, ({ problem }) => problem).values()].map((some) => some.map(({ score }) => score));
 
 /** Wilson's interval where a problem has one answer that is right or wrong, else the bootstrap over problems. */
-function intervalOf(cells: readonly CellResult[]): Interval {
-  const each = clusters(cells);
+export function intervalOf(each: readonly (readonly number[])[]): Interval {
   return each.every(([score, ...more]) => more.length === 0 && (score === 0 || score === 1))
-    ? wilson(cells.filter(({ score }) => score === 1).length, cells.length)
+    ? wilson(each.filter(([score]) => score === 1).length, each.length)
     : pairedDifference(each);
 }
 
@@ -43,7 +42,7 @@ export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
       cells = samples[row.model].filter(
         (cell) => cell.task === row.task && cell.policy === row.policy && cell.budget === budget,
       );
-    return { row, cells, interval: intervalOf(cells), meanBytes: mean(cells.map(({ bytes }) => bytes.mean)) };
+    return { row, cells, interval: intervalOf(clusters(cells)), meanBytes: mean(cells.map(({ bytes }) => bytes.mean)) };
   });
 
 /** The rows that one is compared with: what evicts nothing, of the same model and task. */

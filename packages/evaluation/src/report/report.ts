@@ -4,6 +4,7 @@ import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';
+import { otherTable } from './beside.ts';
 import { chart } from './chart.ts';
 import { failures, grouped, groupsOf, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
@@ -65,7 +66,7 @@ ${certificateTable(some, groups)}</section>`;
 <section><h2>What came out</h2>
 ${verdicts(groups)}</section>
 ${parts.join('\n')}
-<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl></section>
+${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl></section>
 </main>
 </html>
 `;

@@ -33,7 +33,9 @@ const SweepFile = Type.Object(
     ),
     /** Slots a layer and KV head, or shares such as "25%". */
     budgets: Type.Array(OneBudget, { minItems: 1, uniqueItems: true }),
-    seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), { minItems: 1, uniqueItems: true })),
+    seeds: Type.Optional(
+      Type.Array(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), { minItems: 1, uniqueItems: true }),
+    ),
     /** Ask problems of one side of the protocol's split alone: ids to choose on, or ids to confirm on. */
     part: Type.Optional(Type.Union([Type.Literal('dev'), Type.Literal('confirm')])),
     /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
@@ -87,7 +89,8 @@ export async function sweepTasks(
   return found;
 }
 
-const nameOf = (task: Sweep['tasks'][number]): string =>
+/** A task's name in rows and answers. */
+export const nameOf = (task: Sweep['tasks'][number]): string =>
   typeof task === 'string' ? task : `${task.task}@${task.tokens}/${task.seed ?? 0}`;
 
 function made(called: string, make: () => readonly Problem[]): readonly Problem[] {

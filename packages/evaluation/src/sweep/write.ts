@@ -1,4 +1,5 @@
 import type { CellResult } from '../cells/types.ts';
+import type { OtherRow } from '../kvpress/read.ts';
 import type { SweepRow } from './run.ts';
 import { csvOf, parquetOf } from './table.ts';
 import type { Column } from './table.ts';
@@ -8,6 +9,8 @@ export interface SweepOutcome {
   readonly format: 1;
   readonly rows: readonly SweepRow[];
   readonly samples: Readonly<Record<string, readonly CellResult[]>>;
+  /** What another library measured. */
+  readonly beside?: readonly OtherRow[];
 }
 
 /** As JSON: the same sweep, the same bytes. */
@@ -15,7 +18,9 @@ export const sweepJson = (outcome: SweepOutcome): string => `${JSON.stringify(ou
 
 const text = (value: string | number | undefined): string | undefined => value?.toString();
 
-const ROWS: readonly Column<SweepRow>[] = [
+/** Of other rows the caches are not known. */
+type AnyRow = SweepRow | (OtherRow & { readonly [K in Exclude<keyof SweepRow, keyof OtherRow>]?: undefined });
+const ROWS: readonly Column<AnyRow>[] = [
   ['model', 'STRING', ({ model }) => model],
   ['task', 'STRING', ({ task }) => task],
   ['policy', 'STRING', ({ policy }) => policy],
@@ -34,10 +39,11 @@ const ROWS: readonly Column<SweepRow>[] = [
 ];
 
 /** The rows as CSV (RFC 4180). */
-export const sweepCsv = (rows: readonly SweepRow[]): string => csvOf(ROWS, rows);
+export const sweepCsv = (rows: readonly (SweepRow | OtherRow)[]): string => csvOf(ROWS, rows as readonly AnyRow[]);
 
 /** The rows as Parquet, in the columns of the CSV. */
-export const sweepParquet = (rows: readonly SweepRow[]): Promise<Uint8Array> => parquetOf(ROWS, rows);
+export const sweepParquet = (rows: readonly (SweepRow | OtherRow)[]): Promise<Uint8Array> =>
+  parquetOf(ROWS, rows as readonly AnyRow[]);
 
 type Answer = CellResult & { readonly model: string };
 const ANSWERS: readonly Column<Answer>[] = [
