@@ -125,6 +125,9 @@ describe('a sweep', () => {
         'peak bytes': BigInt(row.peakBytes),
         matched: row.matched ?? null,
         shortfall: row.shortfall ?? null,
+        perplexity: null,
+        'perplexity low': null,
+        'perplexity high': null,
       })),
     );
     const answers = await read(await answersParquet(samples));

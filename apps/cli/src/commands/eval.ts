@@ -164,7 +164,7 @@ function reported(
 ): readonly CellResult[] {
   const texts = new Map(
     sweep.tasks.flatMap((task) =>
-      typeof task === 'string'
+      typeof task === 'string' // what is read has numbers for answers
         ? tasks[task].map(({ id, context, question }) => [`${task}\n${id}`, context + question] as const)
         : [],
     ),
@@ -209,14 +209,13 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     'shortfall',
   ];
   const lines = rows.map((row) => {
-    const { model, task, policy, budget = 'all', accuracy, interval, unparsed, samples } = row;
+    const { model, task, policy, budget = 'all', unparsed, samples } = row;
     return [
       plain(model),
       plain(task),
       plain(policy),
       `${plain(String(budget))}${'meanSlots' in row ? given(row) : ''}`,
-      percent(accuracy),
-      interval ? `${percent(interval.low)} to ${percent(interval.high)}` : '',
+      ...rightOf(row),
       percent(unparsed),
       ...('meanSlots' in row ? [row.meanSlots.toFixed(1), String(row.peakSlots)] : ['', '']),
       String(samples),
@@ -224,6 +223,14 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     ];
   });
   return tableOn(stdout, [head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]));
+}
+
+/** What is right, or the perplexity, and its interval. */
+function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly [string, string] {
+  const { perplexity = undefined } = 'meanSlots' in row ? row : {},
+    digits = (x: number): string => x.toPrecision(4);
+  if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)} to ${digits(perplexity.high)}`];
+  return [percent(accuracy), interval ? `${percent(interval.low)} to ${percent(interval.high)}` : ''];
 }
 
 const given = ({ budget, slots, matched }: SweepRow): string =>

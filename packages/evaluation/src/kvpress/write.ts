@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { grade } from '@kv/tasks';
 import type { Encode, Problem } from '@kv/tasks';
 import type { CellResult, Tasks } from '../cells/types.ts';
+import { isRead } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
 import { grouped } from '../report/groups.ts';
 import { csv } from '../sweep/table.ts';
@@ -62,15 +63,17 @@ export async function kvpressFiles(
     sets = new Map(sweep.tasks.map((task) => [nameOf(task), dataSetOf(task)])),
     taken = new Map<string, number>();
   const float = (x: number): object => Object.assign(new Scalar(x), { minFractionDigits: 1 });
-  const answered = samples.map(({ task, problem: id, policy, budget, seed, answer, score }): Answered => {
-    const [problem, length] = problems.get(JSON.stringify([task, id]))!, // samples are of these problems
-      set = sets.get(task)!, // and of these tasks
-      { answers } = problem,
-      // RULER's tasks as kvpress grades them
-      graded =
-        set.dataset === 'ruler' ? grade(cleaned(answer), { grader: rulerGrader(set.task), answers }).score : score;
-    return { ...set, policy, budget, seed, problem, answer, score: graded, removed: removedOf(budget, length) };
-  });
+  // kvpress asks for no perplexity
+  const written = samples.filter(({ task, problem }) => !isRead(problems.get(JSON.stringify([task, problem]))![0])),
+    answered = written.map(({ task, problem: id, policy, budget, seed, answer, score }): Answered => {
+      const [problem, length] = problems.get(JSON.stringify([task, id]))!, // samples are of these problems
+        set = sets.get(task)!, // and of these tasks
+        { answers } = problem,
+        // RULER's tasks as kvpress grades them
+        graded =
+          set.dataset === 'ruler' ? grade(cleaned(answer), { grader: rulerGrader(set.task), answers }).score : score;
+      return { ...set, policy, budget, seed, problem, answer, score: graded, removed: removedOf(budget, length) };
+    });
   const runs = grouped(answered, ({ dataset, dir, policy, budget, seed }) =>
     JSON.stringify([dataset, dir, policy, budget ?? null, seed]),
   );

@@ -2,6 +2,7 @@ import type { Budget } from '@kv/models';
 import { pairedDifference, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import type { CellResult } from '../cells/types.ts';
+import { natsOf } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepRow } from '../sweep/run.ts';
@@ -49,9 +50,9 @@ export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
 export const wholeOf = (group: Group, all: readonly Group[]): Group | undefined =>
   all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
 
-/** A row against the full cache, paired by problem. */
+/** A row against the full cache, paired by problem: scores, or nats a token of a text that is read. */
 export const against = (group: Group, whole: Group): ReturnType<typeof pairedDifference> =>
-  pairedDifference(pairedByProblem(group.cells, whole.cells));
+  pairedDifference(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));
 
 /** Why answers were wrong, as counts. */
 export interface Failures {

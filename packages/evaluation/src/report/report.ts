@@ -35,13 +35,12 @@ export function sweepReport(outcome: SweepOutcome, facts: ReportFacts): string {
     tasks = [...grouped(groups, ({ row }) => JSON.stringify([row.model, row.task])).values()];
   const parts = tasks.map((some) => {
     const { model, task } = some[0].row,
+      read = some.some(({ row }) => row.perplexity),
       title = `${task} on ${model}`;
     return `<section><h2>${escapeHtml(title)}</h2>
-<h3>Right answers against mean bytes of the cache</h3>
+<h3>${read ? 'One over the perplexity' : 'Right answers'} against mean bytes of the cache</h3>
 ${chart(some, title)}
-<h3>Right answers by depth and budget</h3>
-${depths(some)}
-<h3>What was kept, by layer and KV head</h3>
+${read ? '' : `<h3>Right answers by depth and budget</h3>\n${depths(some)}\n`}<h3>What was kept, by layer and KV head</h3>
 ${keptMaps(some)}
 <h3>Certificates: what the cache lost</h3>
 ${certificateTable(some, groups)}</section>`;
@@ -100,14 +99,14 @@ function certificateTable(groups: readonly Group[], all: readonly Group[]): stri
       of = (name: 'dropped' | 'least' | 'overlap' | 'answerKept'): string =>
         known(cells.map(({ evidence }) => evidence[name]));
     const texts = [
-      percent(row.accuracy, 1),
+      row.perplexity ? '' : percent(row.accuracy, 1),
       bytesText(meanBytes),
       bytesText(row.peakBytes),
       of('dropped'),
       of('least'),
       of('overlap'),
       of('answerKept'),
-      ...[wrong, beyond, model, cache, unknown].map(String),
+      ...[wrong, beyond, model, cache, unknown].map((count) => (row.perplexity ? '' : String(count))),
     ];
     return `<tr><th scope="row">${escapeHtml(wayText(group))}</th>${texts.map((text) => `<td>${text}</td>`).join('')}</tr>`;
   });

@@ -36,6 +36,9 @@ const ROWS: readonly Column<AnyRow>[] = [
   ['peak bytes', 'INT64', ({ peakBytes }) => peakBytes],
   ['matched', 'BOOLEAN', ({ matched }) => matched],
   ['shortfall', 'DOUBLE', ({ shortfall }) => shortfall],
+  ['perplexity', 'DOUBLE', ({ perplexity }) => perplexity?.value],
+  ['perplexity low', 'DOUBLE', ({ perplexity }) => perplexity?.low],
+  ['perplexity high', 'DOUBLE', ({ perplexity }) => perplexity?.high],
 ];
 
 /** The rows as CSV (RFC 4180). */
