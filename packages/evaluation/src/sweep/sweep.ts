@@ -12,7 +12,7 @@ import { readText, windows } from './text.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
 /** Policies, models, tasks, budgets and seeds: every one with every other. */
-const SweepFile = Type.Object(
+export const SweepFile = Type.Object(
   {
     models: Type.Array(name, { minItems: 1, uniqueItems: true }),
     policies: Type.Array(name, { minItems: 1, uniqueItems: true }),
