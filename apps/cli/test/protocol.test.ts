@@ -1,7 +1,11 @@
-import { writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { writeTinyModel } from '@kv/model-testing';
+import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { describe, expect, it } from 'vitest';
+import { beside, built, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
+import type { Ran } from './terminal.ts';
 
 const SPLIT = { dev: ['test/precalculus/807.json'], confirm: ['a', 'b'] };
 
@@ -34,3 +38,71 @@ describe('kv protocol', () => {
     expect((await kv(['eval', 'ids.json'], { cwd })).stderr).toMatch(/^ids.json: .+\n$/);
   });
 });
+
+const there = hasRedis();
+if (!there) console.warn('Queue tests are skipped: there is no redis-server (apt-get install redis-server)');
+
+describe.runIf(there && built)('kv protocol --queue', () => {
+  /** A folder with a model, problems on both sides of the split, and a plan. */
+  const planned = (): string => {
+    const cwd = folder();
+    writeTinyModel(join(cwd, 'tiny'));
+    const rows = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({
+      id,
+      context: `${'Some words stand here. '.repeat(6)}The letter is ${id}.`,
+      question: ' The letter is',
+      answer: id,
+      newTokens: 4,
+    }));
+    writeFileSync(join(cwd, 'rows.json'), JSON.stringify(rows));
+    const plan = {
+      tasks: 'rows.json',
+      models: [{ name: 'tiny', model: 'tiny', role: 'primary' }],
+      budgets: [24],
+      base: 'streaming(sinks=4)',
+      candidate: 'streaming(sinks={lambda})',
+      lambdas: [2, 8],
+      seeds: [0, 1],
+    };
+    writeFileSync(join(cwd, 'plan.json'), JSON.stringify(plan));
+    return cwd;
+  };
+  it('comes to what one machine comes to, cell by cell and in the ledger', async () => {
+    const redis = await startRedis();
+    try {
+      const [here, far] = [planned(), planned()],
+        steps = ['probe', 'confirm', 'branch'],
+        ran = async (cwd: string, queue: readonly string[]): Promise<readonly Ran[]> => {
+          const all: Ran[] = [];
+          for (const step of steps) {
+            const on = step === 'branch' ? [] : [...queue, ...ON];
+            all.push(await start(['protocol', step, 'plan.json', '--json', ...on], cwd).ended);
+          }
+          return all;
+        };
+      let asked: readonly Ran[] = [];
+      const worker = await beside(redis.url, far, async () => {
+          asked = await ran(far, ['--queue', redis.url]);
+        }),
+        local = await ran(here, []);
+      expect(asked.map(({ code, stderr }) => [code, stderr.includes('expected')])).toEqual(steps.map(() => [0, false]));
+      expect(asked.map(({ stdout }) => stdout)).toEqual(local.map(({ stdout }) => stdout));
+      expect(asked.every(({ stdout }) => stdout.length > 50)).toBe(true);
+      const cells = Number(/worker: answered (\d+) cells of tiny/.exec(worker.stderr)?.[1]),
+        kept =
+          readFileSync(join(far, '.kv', cellsOf(far)), 'utf8')
+            .trim()
+            .split('\n').length - 1;
+      expect([worker.code, cells]).toEqual([0, kept]);
+      expect(kept).toBeGreaterThan(6);
+      // a second look is told from the ledger: no worker is asked
+      const again = await start(['protocol', 'confirm', 'plan.json', '--queue', 'redis://127.0.0.1:1', ...ON], far)
+        .ended;
+      expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('confirm: look 2 at these ids')]);
+    } finally {
+      await redis.stop();
+    }
+  }, 240_000);
+});
+
+const cellsOf = (cwd: string): string => readdirSync(join(cwd, '.kv')).find((name) => name.startsWith('cells-')) ?? '';

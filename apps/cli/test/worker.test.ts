@@ -1,17 +1,14 @@
-import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { openQueue } from '@kv/queue';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { beside, built, ON, start } from './built.ts';
 import { folder, kv } from './terminal.ts';
 import type { Ran } from './terminal.ts';
 
-const there = hasRedis(),
-  bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url)),
-  built = existsSync(join(bin, '../worker.js'));
+const there = hasRedis();
 if (!there) console.warn('Queue tests are skipped: there is no redis-server (apt-get install redis-server)');
 
 let redis: Awaited<ReturnType<typeof startRedis>>, cwd: string, ran: string;
@@ -38,38 +35,18 @@ beforeAll(async () => {
 });
 afterAll(() => redis?.stop());
 
-const ON = ['--engine', 'wasm', '--workers', '1'];
 /** A sweep in a folder of the test's. */
 const sweep = (name: string, change: object = {}): string => {
   const said = { models: ['tiny'], policies: ['full', 'streaming'], tasks: ['rows.json'], budgets: [24] };
   writeFileSync(join(cwd, name), JSON.stringify({ ...said, ...change }));
   return name;
 };
-/** The built `kv`: its threads are JavaScript. */
-function start(args: readonly string[], at = cwd) {
-  const child = spawn(process.execPath, [bin, ...args, ...ON], { cwd: at, env: { ...process.env, NO_COLOR: '1' } });
-  let stdout = '',
-    stderr = '';
-  child.stdout.on('data', (said: Buffer) => (stdout += said.toString()));
-  child.stderr.on('data', (said: Buffer) => (stderr += said.toString()));
-  const ended = new Promise<Ran>((resolve) =>
-    child.on('close', (code) => resolve({ code: code ?? -1, stdout, stderr })),
-  );
-  return { child, ended };
-}
-/** A worker beside what is done. */
-async function beside(work: () => Promise<unknown>): Promise<Ran> {
-  const { child, ended } = start(['worker', '--queue', redis.url, '--model', 'tiny', '--lease', '1']);
-  await work().finally(() => child.kill('SIGTERM'));
-  return ended;
-}
-
 describe.runIf(there && built)('kv worker', () => {
   it('answers what kv eval --queue asks, which is what one machine says, and ends a signal with 0', async () => {
     let asked: Ran | undefined;
     const args = ['eval', sweep('one.json'), '--json', 'rows-out.json'],
-      worker = await beside(async () => {
-        asked = await start([...args, '--queue', redis.url]).ended;
+      worker = await beside(redis.url, cwd, async () => {
+        asked = await start([...args, '--queue', redis.url, ...ON], cwd).ended;
       });
     expect([asked?.code, worker.code], `${asked?.stderr} ${worker.stderr}`).toEqual([0, 0]);
     expect(worker.stderr).toMatch(
@@ -78,20 +55,20 @@ describe.runIf(there && built)('kv worker', () => {
     const elsewhere = folder();
     writeTinyModel(join(elsewhere, 'tiny'));
     for (const file of ['rows.json', 'one.json']) writeFileSync(join(elsewhere, file), readFileSync(join(cwd, file)));
-    const local = await start(args, elsewhere).ended;
+    const local = await start([...args, ...ON], elsewhere).ended;
     expect(local.stdout).toBe(asked?.stdout);
     expect(readFileSync(join(elsewhere, 'rows-out.json'), 'utf8')).toBe(
       readFileSync(join(cwd, 'rows-out.json'), 'utf8'),
     );
     // all is here: no Redis is asked
-    const again = await start([...args, '--queue', 'redis://127.0.0.1:1']).ended;
+    const again = await start([...args, '--queue', 'redis://127.0.0.1:1', ...ON], cwd).ended;
     expect([again.code, again.stdout]).toEqual([0, asked?.stdout]);
   }, 120_000);
   it('runs nothing that a job names but the catalogue and what stands on its command line', async () => {
     const policies = ['./evil.mjs', '"./evil.mjs" ∘ topK', join(cwd, 'evil.mjs'), 'evil', 'evil:x ∘ topK'],
       problem = { id: 'p', context: 'x', question: 'y', answers: ['z'], grader: 'any', newTokens: 1 },
       said: string[] = [];
-    const worker = await beside(async () => {
+    const worker = await beside(redis.url, cwd, async () => {
       const name = await queueOf(),
         queue = await openQueue({ url: redis.url, name });
       for (const policy of policies) {
@@ -146,7 +123,7 @@ describe('a queue', () => {
       module = `import { streaming } from ${JSON.stringify(attention)};\nexport const policy = streaming();\n`;
     writeFileSync(join(cwd, 'mine.mjs'), module);
     const args = ['eval', sweep('module.json', { policies: ['./mine.mjs'] }), '--queue', 'redis://127.0.0.1:1'],
-      { code, stderr } = await start(args).ended;
+      { code, stderr } = await start([...args, ...ON], cwd).ended;
     expect([code, stderr]).toEqual([
       2,
       expect.stringMatching(

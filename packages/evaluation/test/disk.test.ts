@@ -104,7 +104,7 @@ test('results of another format are refused in one sentence, and stay as they ar
     older = readFileSync(new URL('data/store-format-1.jsonl', import.meta.url));
   writeFileSync(path, older);
   expect(() => openLines(within, 'r', {})).toThrow(
-    /r-[0-9a-f]{12}\.jsonl: expected results of format 2, got format 1: move the file away, or go on with the kv that wrote it$/,
+    /r-[0-9a-f]{12}\.jsonl: expected results of format 2 with checksums, got format 1: move the file away, or go on with the kv that wrote it$/,
   );
   expect(readFileSync(path)).toEqual(older);
   // but for its format it is read
@@ -118,16 +118,19 @@ test('results of another format are refused in one sentence, and stay as they ar
   ]);
 });
 
-test('results without checksums, of an older kv, are put aside', () => {
-  const within = folder();
-  const { path } = openLines(within, 'r', {});
-  const old = '{"format":2,"settings":{}}\n{"id":1}\n';
-  writeFileSync(path, old);
-  const store = openLines<{ id: number }>(within, 'r', {});
-  expect(store.found).toEqual([]);
-  store.add({ id: 2 });
-  expect(openLines<{ id: number }>(within, 'r', {}).found).toEqual([{ id: 2 }]);
-  expect(readFileSync(`${path}.old`, 'utf8')).toBe(old);
+test.each([
+  ['of an older kv, without checksums', 'store-without-checksums.jsonl'],
+  ['whose first line was changed on the disk', 'store-changed-head.jsonl'],
+])('results %s are refused in one sentence, and stay as they are', (_, file) => {
+  const within = folder(),
+    { path } = openLines(within, 'r', {}),
+    older = readFileSync(new URL(`data/${file}`, import.meta.url));
+  writeFileSync(path, older);
+  expect(() => openLines(within, 'r', {})).toThrow(
+    /r-[0-9a-f]{12}\.jsonl: expected results of format 2 with checksums, got a first line without its checksum: move the file away, or go on with the kv that wrote it$/,
+  );
+  expect([readdirSync(within).length, readFileSync(path)]).toEqual([1, older]);
+  expect(openStore({ folder: within, name: 'r', settings: {}, fresh: true }).found).toEqual([]);
 });
 
 test('a place that cannot be written is told before the work', () => {

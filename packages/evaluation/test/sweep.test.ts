@@ -3,8 +3,10 @@ import { join } from 'node:path';
 import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
+import { parquetReadObjects } from 'hyparquet';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
+  answersParquet,
   cellExperiment,
   generatingOf,
   here,
@@ -15,6 +17,7 @@ import {
   sweepCsv,
   sweepJson,
   sweepModel,
+  sweepParquet,
   sweepReport,
   sweepTasks,
 } from '../src/index.ts';
@@ -97,6 +100,49 @@ describe('a sweep', () => {
     expect(await swept(path, folder())).toEqual(first);
     expect(first.csv.split('\r\n')).toHaveLength(1 + 5 + 1);
     expect(first.csv).toContain('tiny,problems.jsonl,full,,,4,');
+  });
+  it('is written as Parquet: what a reader finds is what JSON says, null where it says nothing, equal bytes again', async () => {
+    const { json } = await swept(written({ match: { policy: 'streaming', within: 0.05 } }), folder()),
+      { rows, samples } = JSON.parse(json) as SweepOutcome,
+      file = await sweepParquet(rows),
+      read = (bytes: Uint8Array): Promise<Record<string, unknown>[]> =>
+        parquetReadObjects({ file: bytes.slice().buffer });
+    expect(await sweepParquet(rows)).toEqual(file);
+    expect(await read(file)).toEqual(
+      rows.map((row) => ({
+        model: 'tiny',
+        task: 'problems.jsonl',
+        policy: row.policy,
+        budget: row.budget?.toString() ?? null,
+        slots: row.slots === undefined ? null : BigInt(row.slots),
+        samples: 4n,
+        accuracy: row.accuracy,
+        low: row.interval?.low ?? null,
+        high: row.interval?.high ?? null,
+        unparsed: row.unparsed,
+        'mean slots': row.meanSlots,
+        'peak slots': BigInt(row.peakSlots),
+        'peak bytes': BigInt(row.peakBytes),
+        matched: row.matched ?? null,
+        shortfall: row.shortfall ?? null,
+        perplexity: null,
+        'perplexity low': null,
+        'perplexity high': null,
+      })),
+    );
+    const answers = await read(await answersParquet(samples));
+    expect(answers).toHaveLength(samples.tiny.length);
+    for (const [i, { problem, answer, score, budget, seed, evidence }] of samples.tiny.entries())
+      expect(answers[i]).toMatchObject({
+        model: 'tiny',
+        problem,
+        answer,
+        score,
+        budget: budget?.toString() ?? null,
+        seed: BigInt(seed),
+        depth: evidence.depth ?? null,
+      });
+    expect(await read(await sweepParquet([]))).toEqual([]);
   });
   it('loses no cell and counts none twice wherever its store was cut or spoiled', async () => {
     const path = written({ policies: ['streaming'], budgets: [24] }),

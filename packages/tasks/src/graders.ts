@@ -73,6 +73,11 @@ const graders = {
   retrieval: byBest(retrieved),
   count: byBest(countShare),
   code: byBest(codeSimilarity),
+  /** A text that is read, not written: the answer is what a token costs on average, in nats; one over the perplexity. */
+  perplexity: (answer) => {
+    const nats = answer.trim() === '' ? NaN : Number(answer);
+    return nats >= 0 ? { score: Math.exp(-nats), parsed: true } : { score: 0, parsed: false };
+  },
 } satisfies Readonly<Record<string, Grader>>;
 
 export type GraderName = keyof typeof graders;

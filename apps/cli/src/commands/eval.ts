@@ -1,19 +1,25 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import {
+  answersParquet,
   checkWritable,
   generatingOf,
+  kvpressFiles,
+  readKvpress,
   readSweep,
   sweepCost,
   sweepCsv,
+  sweepExample,
+  sweepFields,
   sweepJson,
   sweepModel,
+  sweepParquet,
   sweepReport,
   sweepTasks,
   writeWhole,
 } from '@kv/evaluation';
-import type { Cell, CellResult, SweepCost, SweepRow } from '@kv/evaluation';
+import type { Cell, CellResult, OtherRow, ResultFile, SweepCost, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
@@ -29,7 +35,11 @@ import { VERSION } from '../version.ts';
 interface Flags {
   readonly csv?: string;
   readonly json?: string;
+  readonly parquet?: string;
+  readonly answers?: string;
   readonly html?: string;
+  readonly kvpress?: string;
+  readonly beside?: string;
   readonly predict?: number;
 }
 
@@ -40,8 +50,12 @@ export const evalCommand = (terminal: Terminal): Command =>
       .description('Ask every policy of a sweep on every model, task, budget and seed; the same command continues.')
       .argument('<sweep>', 'a JSON file: models, policies, tasks, budgets, seeds')
       .option('--csv <file>', 'write the rows as CSV')
-      .option('--json <file>', 'write rows and samples as JSON')
+      .option('--json <file>', 'write rows and answers as JSON')
+      .option('--parquet <file>', 'write the rows as Parquet')
+      .option('--answers <file>', 'write every answer as Parquet')
       .option('--html <file>', 'write a report that opens offline and prints')
+      .option('--kvpress <folder>', "write the answers as result folders of kvpress' evaluation")
+      .option('--beside <folder>', "add rows of kvpress' result folders to the table and to what is written")
       .option(
         '--predict <n>',
         'run n problems of every policy and budget, keep nothing, and say what the sweep takes',
@@ -51,21 +65,32 @@ export const evalCommand = (terminal: Terminal): Command =>
     ['kv eval sweep.json', 'run what is left of a sweep, and print its table'],
     ['kv eval sweep.json --predict 2', 'say how long it will take on this machine, from 2 problems a way'],
     ['kv eval sweep.json --csv rows.csv', 'and its rows for a spreadsheet'],
+    ['kv eval sweep.json --parquet rows.parquet --answers answers.parquet', 'and rows and answers for pandas'],
     ['kv eval sweep.json --html report.html', 'and a report for a reviewer'],
+    ['kv eval sweep.json --kvpress results', "and result folders of kvpress' evaluation"],
+    ['kv eval sweep.json --beside results', "with the rows of kvpress' results beside"],
     ['kv eval sweep.json --queue redis://10.0.0.1:6379', "on many machines, each with 'kv worker'"],
+  ).addHelpText(
+    'after',
+    `\nA sweep:\n${sweepExample}\n\nIts fields, with what they are without being named in brackets:\n${sweepFields}`,
   );
 
 async function evaluate(
   file: string,
-  { csv, json, html, predict }: Flags,
+  { csv, json, parquet, answers, html, kvpress, beside, predict }: Flags,
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
   const { cwd, stdout } = terminal,
     path = resolve(cwd, file),
     sweep = readSweep(path, plain(file));
-  for (const out of [csv, json, html]) if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
-  const bench = await cellBench(command, terminal),
+  for (const out of [csv, json, parquet, answers, html])
+    if (out !== undefined) checkWritable(resolve(cwd, out), plain(out));
+  const write = async (out: string | undefined, data: () => string | Promise<Uint8Array>): Promise<void> => {
+    if (out !== undefined) writeWhole(resolve(cwd, out), await data(), plain(out));
+  };
+  const others = beside === undefined ? [] : await readKvpress(resolve(cwd, beside), plain(beside)),
+    bench = await cellBench(command, terminal),
     { names } = bench.naming;
   if (predict !== undefined) {
     for await (const { model, found, tasks, options } of partsOf(sweep, path, bench)) {
@@ -86,22 +111,37 @@ async function evaluate(
     rows.push(...came.rows);
     samples[model] = reported(came.samples, sweep, tasks, report);
   }
-  stdout.write(`${sweepText(rows, stdout)}\n`);
-  if (csv !== undefined) writeWhole(resolve(cwd, csv), sweepCsv(rows), plain(csv));
-  const outcome = { format: 1, rows, samples } as const;
-  if (json !== undefined) writeWhole(resolve(cwd, json), sweepJson(outcome), plain(json));
-  if (html !== undefined)
-    writeWhole(
-      resolve(cwd, html),
-      sweepReport(outcome, {
-        command: `kv eval ${plain(file)}`,
-        versions: { kv: VERSION, Node: process.versions.node },
-        seeds: sweep.seeds ?? [0],
-        hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },
-        redact: report,
-      }),
-      plain(html),
-    );
+  const all = [...rows, ...others],
+    outcome = { format: 1, rows, samples, ...(others.length > 0 && { beside: others }) } as const;
+  stdout.write(`${sweepText(all, stdout)}\n`);
+  await write(csv, () => sweepCsv(all));
+  await write(json, () => sweepJson(outcome));
+  await write(parquet, () => sweepParquet(all));
+  await write(answers, () => answersParquet(samples));
+  if (kvpress !== undefined)
+    for (const { model, found, tasks } of parts) {
+      const { encode } = found.subject.tokenizer,
+        files = await kvpressFiles(model, { sweep, tasks, samples: samples[model], encode });
+      writeFolders(files, resolve(cwd, kvpress), plain(kvpress));
+    }
+  await write(html, () =>
+    sweepReport(outcome, {
+      command: `kv eval ${plain(file)}`,
+      versions: { kv: VERSION, Node: process.versions.node },
+      seeds: sweep.seeds ?? [0],
+      hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },
+      redact: report,
+    }),
+  );
+}
+
+/** What folders are written to is made; a file that is there is written anew. */
+function writeFolders(files: readonly ResultFile[], folder: string, called: string): void {
+  for (const { path, text } of files) {
+    const [into, name] = [join(folder, path), join(called, path)];
+    checkWritable(into, name, { folder: true });
+    writeWhole(into, text, name);
+  }
 }
 
 type Bench = Awaited<ReturnType<typeof cellBench>>;
@@ -130,7 +170,7 @@ function reported(
 ): readonly CellResult[] {
   const texts = new Map(
     sweep.tasks.flatMap((task) =>
-      typeof task === 'string'
+      typeof task === 'string' // what is read has numbers for answers
         ? tasks[task].map(({ id, context, question }) => [`${task}\n${id}`, context + question] as const)
         : [],
     ),
@@ -160,32 +200,44 @@ const costText = (model: string, { cells, seconds, matching }: SweepCost): strin
   }`;
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 
-function sweepText(rows: readonly SweepRow[], stdout: Stream): string {
+function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): string {
   const head = [
     'model',
     'task',
     'policy',
     'budget',
     'right',
-    'Wilson 95 %',
+    '95 %',
     'unparsed',
     'mean slots',
     'peak',
     'n',
     'shortfall',
   ];
-  const lines = rows.map(({ model, task, policy, budget = 'all', slots, matched, interval, ...row }) => [
-    plain(model),
-    plain(task),
-    policy,
-    `${budget}${slots === undefined || slots === budget ? '' : ` as ${slots}`}${matched === false ? ' (not matched)' : ''}`,
-    percent(row.accuracy),
-    interval ? `${percent(interval.low)} to ${percent(interval.high)}` : '',
-    percent(row.unparsed),
-    row.meanSlots.toFixed(1),
-    String(row.peakSlots),
-    String(row.samples),
-    percent(row.shortfall),
-  ]);
+  const lines = rows.map((row) => {
+    const { model, task, policy, budget = 'all', unparsed, samples } = row;
+    return [
+      plain(model),
+      plain(task),
+      plain(policy),
+      `${plain(String(budget))}${'meanSlots' in row ? given(row) : ''}`,
+      ...rightOf(row),
+      percent(unparsed),
+      ...('meanSlots' in row ? [row.meanSlots.toFixed(1), String(row.peakSlots)] : ['', '']),
+      String(samples),
+      percent('meanSlots' in row ? row.shortfall : undefined),
+    ];
+  });
   return fitted([head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]), lineWidth(stdout));
 }
+
+/** What is right, or the perplexity, and its interval. */
+function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly [string, string] {
+  const { perplexity = undefined } = 'meanSlots' in row ? row : {},
+    digits = (x: number): string => x.toPrecision(4);
+  if (perplexity) return [`ppl ${digits(perplexity.value)}`, `${digits(perplexity.low)} to ${digits(perplexity.high)}`];
+  return [percent(accuracy), interval ? `${percent(interval.low)} to ${percent(interval.high)}` : ''];
+}
+
+const given = ({ budget, slots, matched }: SweepRow): string =>
+  `${slots === undefined || slots === budget ? '' : ` as ${slots}`}${matched === false ? ' (not matched)' : ''}`;

@@ -7,6 +7,7 @@ import { digest } from '../jobs/store.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
 import type { Subject } from '../subject.ts';
+import { isRead, readIds } from './perplexity.ts';
 import { cellId, CELLS } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions } from './types.ts';
 import type { CellWork } from './run-cell.ts';
@@ -60,9 +61,23 @@ export async function cellExperiment(
 export function checkFits(
   { name: model, config: { maxPositions }, tokenizer }: Pick<Subject, 'name' | 'config' | 'tokenizer'>,
   task: string,
-  { id, context, question, newTokens }: Problem,
+  problem: Problem,
   generating: GeneratingOptions,
 ): void {
+  const { id, context, question, newTokens } = problem;
+  if (isRead(problem)) {
+    const { ids, from } = readIds(problem, tokenizer.encode),
+      least = (what: string): KvError =>
+        new KvError(task, `expected ${what} in problem ${JSON.stringify(id)}, whose perplexity is asked, got none`);
+    if (from === 0) throw least('a text before the answer');
+    if (from === ids.length) throw least('a text to read as its answer');
+    if (ids.length > maxPositions)
+      throw new KvError(
+        task,
+        `expected problems that fit the ${maxPositions} tokens of ${model}, got ${ids.length} in problem ${JSON.stringify(id)}`,
+      );
+    return;
+  }
   if (generating.mode === 'agnostic' && (context === '' || question === ''))
     throw new KvError(
       task,

@@ -94,7 +94,7 @@ export async function checkCellJob(
     most = MOST_CHARACTERS * subject.config.maxPositions;
   if (cell.problem !== problem.id)
     throw new KvError('job', `expected the problem of its cell, got ${JSON.stringify(problem.id.slice(0, 80))}`);
-  if (problem.context.length + problem.question.length > most)
+  if (problem.context.length + problem.question.length + (problem.answers[0] ?? '').length > most)
     throw new KvError('job', `expected a text of at most ${most} characters, got a longer one`);
   checkFits(subject, 'job', problem, generating);
   const here = await code([cell.policy]);

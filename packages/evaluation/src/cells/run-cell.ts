@@ -7,6 +7,7 @@ import { policyOf } from '../policies.ts';
 import { slotsNow, using } from '../sequences.ts';
 import type { Bench } from '../subject.ts';
 import { answerTokens, keptOf, watch } from './evidence.ts';
+import { isRead, read, readIds } from './perplexity.ts';
 import { cellId, cellResult } from './types.ts';
 import type { Cell, CellResult, GeneratingOptions, Tasks } from './types.ts';
 
@@ -47,12 +48,26 @@ export async function runCell(
     { context, question, stop } = problem;
   return using(new Sequence(model), async (sequence) => {
     const certified = watch(sequence),
-      { ids, offsets } = encode(mode === 'aware' ? context + question : context);
+      text = isRead(problem) ? readIds(problem, encode) : undefined,
+      { ids, offsets } = text
+        ? { ids: text.ids.slice(0, text.from), offsets: text.offsets }
+        : encode(mode === 'aware' ? context + question : context);
     await sequence.prefill(ids, {
       policy,
       budget: cell.budget,
       block: evicts ? block : undefined,
     });
+    if (text) {
+      const kept = keptOf(sequence.kept(), ids.length, []),
+        next = text.ids.slice(text.from),
+        { nats, slots } = await read(sequence, next, policy, evicts ? every : undefined);
+      return result(sequence, {
+        answer: String(nats),
+        tokens: next.length,
+        slots,
+        evidence: { ...certified(), ...kept },
+      });
+    }
     if (mode === 'agnostic') await sequence.append(encode(question, { special: false }).ids);
     const slots = [slotsNow(sequence)],
       kept = keptOf(sequence.kept(), ids.length, answerTokens(problem, offsets));
@@ -71,15 +86,20 @@ export async function runCell(
       tokens++;
       slots.push(slotsNow(sequence));
     }
+    return result(sequence, { answer, tokens, slots, evidence: { ...certified(), ...kept } });
+  });
+
+  function result(
+    sequence: Sequence,
+    { slots, ...came }: Pick<CellResult, 'answer' | 'tokens' | 'evidence'> & { readonly slots: readonly number[] },
+  ): CellResult {
     const { meanDecode, live, peak } = sequence.bytes();
     return cellResult(cell, problem, {
-      answer,
-      tokens,
+      ...came,
       slots: { mean: mean(slots), peak: sequence.mostSlots },
       bytes: { mean: meanDecode || live, peak },
-      evidence: { ...certified(), ...kept },
     });
-  });
+  }
 }
 
 /** All policies draw the same numbers for a problem. */

@@ -69,7 +69,7 @@ function said(value: unknown, path: string): string {
 }
 
 /** `regular`: no pipe that nobody writes into, and no device without an end. */
-function fileBytes(path: string, name: string, regular = false): Uint8Array {
+export function fileBytes(path: string, name: string, regular = false): Uint8Array {
   try {
     const is = statSync(path),
       { size } = is;

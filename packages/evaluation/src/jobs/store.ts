@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, fsyncSync, ftruncateSync, readFileSync, renameSync, rmSync, statSync } from 'node:fs';
+import { existsSync, fsyncSync, ftruncateSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { KvError } from '@kv/core';
@@ -28,9 +28,9 @@ export const digest = (settings: object): string =>
 
 /**
  * Opens the results of these settings; with `fresh` what was there is dropped, without a folder nothing is kept. A last
- * line that was torn by a crash is cut off, a line whose checksum is wrong is left out, and a file of an older kv,
- * without checksums, is put aside. `name` begins the file's name.
- * @throws KvError where they cannot be read, or have another format
+ * line that was torn by a crash is cut off, and a line whose checksum is wrong is left out. `name` begins the file's
+ * name.
+ * @throws KvError where they cannot be read, have another format, or none that is known: an older kv wrote no checksums
  */
 export function openStore<R>({
   folder,
@@ -98,11 +98,9 @@ function readResults<R>(path: string, called: string): readonly R[] {
   if (settings === undefined) return [];
   const [head] = parsed<{ readonly format?: unknown }>(settings);
   if (head?.format === FORMAT) return lines.flatMap((line) => parsed<R>(line));
-  if (head)
-    throw new KvError(
-      called,
-      `expected results of format ${FORMAT}, got format ${JSON.stringify(head.format)}: move the file away, or go on with the kv that wrote it`,
-    );
-  renameSync(path, `${path}.old`);
-  return [];
+  const got = head ? `format ${JSON.stringify(head.format)}` : 'a first line without its checksum';
+  throw new KvError(
+    called,
+    `expected results of format ${FORMAT} with checksums, got ${got}: move the file away, or go on with the kv that wrote it`,
+  );
 }

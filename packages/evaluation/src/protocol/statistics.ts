@@ -34,15 +34,16 @@ export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
 export function pairedByProblem(
   method: readonly CellResult[],
   base: readonly CellResult[],
+  valueOf: (result: CellResult) => number = ({ score }) => score,
 ): readonly (readonly number[])[] {
   const key = ({ task, problem, seed }: CellResult): string => JSON.stringify([task, problem, seed]),
-    scores = new Map(base.map((result) => [key(result), result.score])),
+    scores = new Map(base.map((result) => [key(result), valueOf(result)])),
     clusters = new Map<string, number[]>();
   for (const result of method) {
     const of = JSON.stringify([result.task, result.problem]),
       score = scores.get(key(result));
     if (score === undefined) throw new Error(`paired: expected a base for ${key(result)}`);
-    clusters.set(of, [...(clusters.get(of) ?? []), result.score - score]);
+    clusters.set(of, [...(clusters.get(of) ?? []), valueOf(result) - score]);
   }
   return [...clusters.values()];
 }

@@ -8,8 +8,10 @@ const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 44, 12, 10, 34];
 /** Accuracy against mean bytes, a line a policy with the band of its intervals. */
 export function chart(groups: readonly Group[], title: string): string {
   const most = Math.max(...groups.map(({ meanBytes }) => meanBytes)),
+    read = groups.some(({ row }) => row.perplexity),
+    top = read ? Math.max(...groups.map(({ interval }) => interval.high)) || 1 : 1,
     x = (bytes: number): string => (LEFT + ((WIDTH - LEFT - RIGHT) * bytes) / most).toFixed(1),
-    y = (share: number): string => (TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)).toFixed(1),
+    y = (share: number): string => (TOP + (HEIGHT - TOP - BOTTOM) * (1 - share / top)).toFixed(1),
     policies = [...grouped(groups, ({ row }) => row.policy)];
   const lines = policies.map(([policy, of], i) => {
     const some = [...of].sort((a, b) => a.meanBytes - b.meanBytes),
@@ -28,7 +30,10 @@ export function chart(groups: readonly Group[], title: string): string {
     return `<g class="s${i % 8}"><title>${escapeHtml(policy)}</title><polygon class="band" points="${band}"/><polyline class="line" points="${line}"/>${bars.join('')}${dots.join('')}</g>`;
   });
   const ticks = [0, 0.25, 0.5, 0.75, 1],
-    up = ticks.map((share) => `<text x="${LEFT - 6}" y="${y(share)}" dy="4" text-anchor="end">${100 * share} %</text>`),
+    up = ticks.map(
+      (share) =>
+        `<text x="${LEFT - 6}" y="${y(share * top)}" dy="4" text-anchor="end">${read ? (100 * share * top).toPrecision(2) : 100 * share} %</text>`,
+    ),
     along = ticks.map(
       (share) =>
         `<text x="${x(share * most)}" y="${HEIGHT - 14}" text-anchor="${share === 1 ? 'end' : 'middle'}">${bytesText(share * most)}</text>`,
@@ -37,7 +42,7 @@ export function chart(groups: readonly Group[], title: string): string {
     ([policy], i) =>
       `<li><svg viewBox="0 0 32 16" class="s${i % 8}" aria-hidden="true"><line x1="2" y1="8" x2="30" y2="8" stroke-width="3"/></svg> ${escapeHtml(policy)}</li>`,
   );
-  return `<figure><svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(title)}: right answers against mean bytes">
+  return `<figure><svg class="chart" viewBox="0 0 ${WIDTH} ${HEIGHT}" role="img" aria-label="${escapeHtml(title)}: ${read ? 'share of each token' : 'right answers'} against mean bytes">
 <path class="axis" d="M${LEFT} ${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}"/>${up.join('')}${along.join('')}
 ${lines.join('\n')}</svg><ul class="legend">${keys.join('')}</ul></figure>`;
 }

@@ -2,6 +2,7 @@ import type { Budget } from '@kv/models';
 import { pairedDifference, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import type { CellResult } from '../cells/types.ts';
+import { natsOf } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepRow } from '../sweep/run.ts';
@@ -29,10 +30,9 @@ const clusters = (cells: readonly CellResult[]): readonly (readonly number[])[] 
   [...grouped(cells, ({ problem }) => problem).values()].map((some) => some.map(({ score }) => score));
 
 /** Wilson's interval where a problem has one answer that is right or wrong, else the bootstrap over problems. */
-function intervalOf(cells: readonly CellResult[]): Interval {
-  const each = clusters(cells);
+export function intervalOf(each: readonly (readonly number[])[]): Interval {
   return each.every(([score, ...more]) => more.length === 0 && (score === 0 || score === 1))
-    ? wilson(cells.filter(({ score }) => score === 1).length, cells.length)
+    ? wilson(each.filter(([score]) => score === 1).length, each.length)
     : pairedDifference(each);
 }
 
@@ -43,16 +43,16 @@ export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
       cells = samples[row.model].filter(
         (cell) => cell.task === row.task && cell.policy === row.policy && cell.budget === budget,
       );
-    return { row, cells, interval: intervalOf(cells), meanBytes: mean(cells.map(({ bytes }) => bytes.mean)) };
+    return { row, cells, interval: intervalOf(clusters(cells)), meanBytes: mean(cells.map(({ bytes }) => bytes.mean)) };
   });
 
 /** The rows that one is compared with: what evicts nothing, of the same model and task. */
 export const wholeOf = (group: Group, all: readonly Group[]): Group | undefined =>
   all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
 
-/** A row against the full cache, paired by problem. */
+/** A row against the full cache, paired by problem: scores, or nats a token of a text that is read. */
 export const against = (group: Group, whole: Group): ReturnType<typeof pairedDifference> =>
-  pairedDifference(pairedByProblem(group.cells, whole.cells));
+  pairedDifference(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));
 
 /** Why answers were wrong, as counts. */
 export interface Failures {

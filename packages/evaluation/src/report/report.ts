@@ -4,6 +4,7 @@ import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';
+import { otherTable } from './beside.ts';
 import { chart } from './chart.ts';
 import { failures, grouped, groupsOf, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
@@ -34,13 +35,12 @@ export function sweepReport(outcome: SweepOutcome, facts: ReportFacts): string {
     tasks = [...grouped(groups, ({ row }) => JSON.stringify([row.model, row.task])).values()];
   const parts = tasks.map((some) => {
     const { model, task } = some[0].row,
+      read = some.some(({ row }) => row.perplexity),
       title = `${task} on ${model}`;
     return `<section><h2>${escapeHtml(title)}</h2>
-<h3>Right answers against mean bytes of the cache</h3>
+<h3>${read ? 'One over the perplexity' : 'Right answers'} against mean bytes of the cache</h3>
 ${chart(some, title)}
-<h3>Right answers by depth and budget</h3>
-${depths(some)}
-<h3>What was kept, by layer and KV head</h3>
+${read ? '' : `<h3>Right answers by depth and budget</h3>\n${depths(some)}\n`}<h3>What was kept, by layer and KV head</h3>
 ${keptMaps(some)}
 <h3>Certificates: what the cache lost</h3>
 ${certificateTable(some, groups)}</section>`;
@@ -65,7 +65,7 @@ ${certificateTable(some, groups)}</section>`;
 <section><h2>What came out</h2>
 ${verdicts(groups)}</section>
 ${parts.join('\n')}
-<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl></section>
+${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl></section>
 </main>
 </html>
 `;
@@ -99,14 +99,14 @@ function certificateTable(groups: readonly Group[], all: readonly Group[]): stri
       of = (name: 'dropped' | 'least' | 'overlap' | 'answerKept'): string =>
         known(cells.map(({ evidence }) => evidence[name]));
     const texts = [
-      percent(row.accuracy, 1),
+      row.perplexity ? '' : percent(row.accuracy, 1),
       bytesText(meanBytes),
       bytesText(row.peakBytes),
       of('dropped'),
       of('least'),
       of('overlap'),
       of('answerKept'),
-      ...[wrong, beyond, model, cache, unknown].map(String),
+      ...[wrong, beyond, model, cache, unknown].map((count) => (row.perplexity ? '' : String(count))),
     ];
     return `<tr><th scope="row">${escapeHtml(wayText(group))}</th>${texts.map((text) => `<td>${text}</td>`).join('')}</tr>`;
   });

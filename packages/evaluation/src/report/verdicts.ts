@@ -8,6 +8,8 @@ import type { Group } from './groups.ts';
 const LEVEL = 0.05;
 const percent = (share: number): string => `${(100 * share).toFixed(1)}`;
 const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
+const ppl = (x: number): string => x.toPrecision(4);
+const factor = (nats: number): string => Math.exp(nats).toFixed(3);
 export const between = ({ low, high }: { readonly low: number; readonly high: number }): string =>
   `[${percent(low)}, ${percent(high)}]`;
 
@@ -24,17 +26,23 @@ export function verdicts(groups: readonly Group[]): string {
     const n = new Set(cells.map(({ problem }) => problem)).size,
       kind = standing(n),
       way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`} slots`}`,
-      right = `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
+      { perplexity } = row,
+      right = perplexity
+        ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`
+        : `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
     if (!difference) return `<li>${way} ${right} (${kind}, n = ${n}).</li>`;
     const p = adjusted[next++],
       says =
         p >= LEVEL
           ? 'undecided against the full cache'
-          : difference.difference > 0
+          : difference.difference > 0 === !perplexity
             ? 'better than the full cache'
-            : 'worse than the full cache';
-    return `<li>${way} ${right}: ${says}, ${points(difference.difference)} points [${points(difference.low)}, ${points(difference.high)}], p = ${difference.p.toFixed(4)}, ${p.toFixed(4)} after Bonferroni (${kind}, n = ${n}).</li>`;
+            : 'worse than the full cache',
+      by = perplexity
+        ? `times ${factor(difference.difference)} [${factor(difference.low)}, ${factor(difference.high)}]`
+        : `${points(difference.difference)} points [${points(difference.low)}, ${points(difference.high)}]`;
+    return `<li>${way} ${right}: ${says}, ${by}, p = ${difference.p.toFixed(4)}, ${p.toFixed(4)} after Bonferroni (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
-<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where each problem has one answer that is right or wrong, else 10,000 bootstrap draws of problems; differences are paired by problem. Declared comparisons: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where each problem has one answer that is right or wrong, else 10,000 bootstrap draws of problems; differences are paired by problem. Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Declared comparisons: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
 }

@@ -1,10 +1,11 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
-import { interpolate, wilson } from '@kv/tasks';
+import { interpolate, pairedDifference, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { cellsOf } from '../cells/experiment.ts';
 import { rebudget, ROUNDS } from '../cells/rebudget.ts';
+import { isRead, natsOf } from '../cells/perplexity.ts';
 import { cellId } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
@@ -13,6 +14,10 @@ import { isDev } from '../protocol/split.ts';
 import { armSummary } from '../protocol/statistics.ts';
 import type { ArmSummary } from '../protocol/statistics.ts';
 import type { Sweep } from './sweep.ts';
+
+interface Perplexity extends Interval {
+  readonly value: number;
+}
 
 /** One policy at one budget on one task, over its problems and seeds. */
 export interface SweepRow extends ArmSummary {
@@ -28,6 +33,8 @@ export interface SweepRow extends ArmSummary {
   readonly samples: number;
   /** Wilson's, 95 %, where all scores are 0 or 1 and each problem has one sample. */
   readonly interval?: Interval;
+  /** Of a text that is read: of all tokens together, with the 95 % interval of the bootstrap over its windows. */
+  readonly perplexity?: Perplexity;
   /**
    * Beside `match`: accuracy less what that policy's curve has at the same mean cache; absent outside the curve.
    */
@@ -87,16 +94,23 @@ export async function sweepModel(
     summed = ways.map((way, i) => ({ way, results: asked[i].map((cell) => known.get(cellId(cell))!) })); // all were asked for
   const rows = summed.map(({ way, results }): SweepRow => {
     const summary = armSummary(results),
-      single = seeds.length === 1 && results.every(({ score }) => score === 0 || score === 1);
+      read = tasks[way.task].every(isRead),
+      single = !read && seeds.length === 1 && results.every(({ score }) => score === 0 || score === 1);
     return {
       model,
       ...way,
       ...summary,
       samples: results.length,
+      ...(read && { perplexity: perplexityOf(results) }),
       ...(single && { interval: wilson(results.filter(({ score }) => score === 1).length, results.length) }),
     };
   });
   return { rows: match ? rows.map((row) => compared(row, rows, match.policy, within)) : rows, samples };
+}
+
+function perplexityOf(results: readonly CellResult[]): Perplexity {
+  const { difference, low, high } = pairedDifference(results.map((result) => [natsOf(result)]));
+  return { value: Math.exp(difference), low: Math.exp(low), high: Math.exp(high) };
 }
 
 /** Every policy at every budget on every task, one that evicts nothing once. */

@@ -8,10 +8,11 @@ import type { Static } from 'typebox';
 import { Generating, OneBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
+import { readText, windows } from './text.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
 /** Policies, models, tasks, budgets and seeds: every one with every other. */
-const SweepFile = Type.Object(
+export const SweepFile = Type.Object(
   {
     models: Type.Array(name, { minItems: 1, uniqueItems: true }),
     policies: Type.Array(name, { minItems: 1, uniqueItems: true }),
@@ -28,12 +29,26 @@ const SweepFile = Type.Object(
           },
           { additionalProperties: false },
         ),
+        Type.Object(
+          {
+            task: Type.Literal('perplexity'),
+            /** A file of text; otherwise the book that the embedded model has never seen. */
+            text: Type.Optional(name),
+            tokens: Type.Integer({ minimum: 2, maximum: 2 ** 24 }),
+            problems: Type.Integer({ minimum: 1, maximum: 100_000 }),
+            /** Tokens of each window that are read over the cache of the others, half of it otherwise. */
+            read: Type.Optional(Type.Integer({ minimum: 1, maximum: 65_536 })),
+          },
+          { additionalProperties: false },
+        ),
       ]),
       { minItems: 1 },
     ),
     /** Slots a layer and KV head, or shares such as "25%". */
     budgets: Type.Array(OneBudget, { minItems: 1, uniqueItems: true }),
-    seeds: Type.Optional(Type.Array(Type.Integer({ minimum: 0 }), { minItems: 1, uniqueItems: true })),
+    seeds: Type.Optional(
+      Type.Array(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }), { minItems: 1, uniqueItems: true }),
+    ),
     /** Ask problems of one side of the protocol's split alone: ids to choose on, or ids to confirm on. */
     part: Type.Optional(Type.Union([Type.Literal('dev'), Type.Literal('confirm')])),
     /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
@@ -47,7 +62,18 @@ const SweepFile = Type.Object(
   },
   { additionalProperties: false },
 );
-export type Sweep = Omit<Static<typeof SweepFile>, 'budgets'> & { readonly budgets: readonly Budget[] };
+interface Sized {
+  readonly tokens: number;
+  readonly problems: number;
+}
+type SweepTask =
+  | string
+  | (Sized & { readonly task: GeneratedTask; readonly seed?: number })
+  | (Sized & { readonly task: 'perplexity'; readonly text?: string; readonly read?: number });
+export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
+  readonly budgets: readonly Budget[];
+  readonly tasks: readonly SweepTask[];
+};
 
 /** Reads a sweep. @throws KvError in one sentence */
 export function readSweep(path: string, called: string): Sweep {
@@ -57,7 +83,7 @@ export function readSweep(path: string, called: string): Sweep {
     throw new KvError(called, `match.policy must be one of policies, got ${JSON.stringify(match.policy.slice(0, 80))}`);
   if (match && budgets.some((budget) => typeof budget === 'string'))
     throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
-  return sweep as Sweep; // its shares match the pattern of budgets
+  return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
 }
 
 /** The problems of a sweep's tasks, by the task's name; those that are made fit this tokenizer. */
@@ -66,7 +92,8 @@ export async function sweepTasks(
   path: string,
   encode: Encode,
 ): Promise<Readonly<Record<string, readonly Problem[]>>> {
-  const sentences = sentencesOf(await heldOutBook()),
+  const book = await heldOutBook(),
+    sentences = sentencesOf(book),
     found: Record<string, readonly Problem[]> = {};
   for (const task of tasks) {
     const called = nameOf(task);
@@ -74,21 +101,33 @@ export async function sweepTasks(
     found[called] =
       typeof task === 'string'
         ? readProblems(resolve(dirname(path), task), task)
-        : made(called, () =>
-            generated(task.task as GeneratedTask, {
+        : task.task === 'perplexity'
+          ? windows(task.text === undefined ? book : readText(resolve(dirname(path), task.text), task.text), called, {
               encode,
-              sentences,
               tokens: task.tokens,
+              read: task.read ?? Math.floor(task.tokens / 2),
               problems: task.problems,
-              seed: task.seed ?? 0,
-            }),
-          );
+            })
+          : made(called, () =>
+              generated(task.task, {
+                encode,
+                sentences,
+                tokens: task.tokens,
+                problems: task.problems,
+                seed: task.seed ?? 0,
+              }),
+            );
   }
   return found;
 }
 
-const nameOf = (task: Sweep['tasks'][number]): string =>
-  typeof task === 'string' ? task : `${task.task}@${task.tokens}/${task.seed ?? 0}`;
+/** A task's name in rows and answers. */
+export const nameOf = (task: Sweep['tasks'][number]): string =>
+  typeof task === 'string'
+    ? task
+    : task.task === 'perplexity'
+      ? ['perplexity', task.text].filter(Boolean).join(' of ') + `@${task.tokens}`
+      : `${task.task}@${task.tokens}/${task.seed ?? 0}`;
 
 function made(called: string, make: () => readonly Problem[]): readonly Problem[] {
   try {

@@ -1,38 +1,79 @@
 import type { CellResult } from '../cells/types.ts';
+import type { OtherRow } from '../kvpress/read.ts';
 import type { SweepRow } from './run.ts';
+import { csvOf, parquetOf } from './table.ts';
+import type { Column } from './table.ts';
 
 /** What a sweep came to: rows, and every sample behind them, by model. */
 export interface SweepOutcome {
   readonly format: 1;
   readonly rows: readonly SweepRow[];
   readonly samples: Readonly<Record<string, readonly CellResult[]>>;
+  /** What another library measured. */
+  readonly beside?: readonly OtherRow[];
 }
 
 /** As JSON: the same sweep, the same bytes. */
 export const sweepJson = (outcome: SweepOutcome): string => `${JSON.stringify(outcome, undefined, 1)}\n`;
 
-const COLUMNS: readonly (readonly [string, (row: SweepRow) => string | number | boolean | undefined])[] = [
-  ['model', ({ model }) => model],
-  ['task', ({ task }) => task],
-  ['policy', ({ policy }) => policy],
-  ['budget', ({ budget }) => budget],
-  ['slots', ({ slots }) => slots],
-  ['samples', ({ samples }) => samples],
-  ['accuracy', ({ accuracy }) => accuracy],
-  ['low', ({ interval }) => interval?.low],
-  ['high', ({ interval }) => interval?.high],
-  ['unparsed', ({ unparsed }) => unparsed],
-  ['mean slots', ({ meanSlots }) => meanSlots],
-  ['peak slots', ({ peakSlots }) => peakSlots],
-  ['peak bytes', ({ peakBytes }) => peakBytes],
-  ['matched', ({ matched }) => matched],
-  ['shortfall', ({ shortfall }) => shortfall],
+const text = (value: string | number | undefined): string | undefined => value?.toString();
+
+/** Of other rows the caches are not known. */
+type AnyRow = SweepRow | (OtherRow & { readonly [K in Exclude<keyof SweepRow, keyof OtherRow>]?: undefined });
+const ROWS: readonly Column<AnyRow>[] = [
+  ['model', 'STRING', ({ model }) => model],
+  ['task', 'STRING', ({ task }) => task],
+  ['policy', 'STRING', ({ policy }) => policy],
+  ['budget', 'STRING', ({ budget }) => text(budget)],
+  ['slots', 'INT64', ({ slots }) => slots],
+  ['samples', 'INT64', ({ samples }) => samples],
+  ['accuracy', 'DOUBLE', ({ accuracy }) => accuracy],
+  ['low', 'DOUBLE', ({ interval }) => interval?.low],
+  ['high', 'DOUBLE', ({ interval }) => interval?.high],
+  ['unparsed', 'DOUBLE', ({ unparsed }) => unparsed],
+  ['mean slots', 'DOUBLE', ({ meanSlots }) => meanSlots],
+  ['peak slots', 'INT64', ({ peakSlots }) => peakSlots],
+  ['peak bytes', 'INT64', ({ peakBytes }) => peakBytes],
+  ['matched', 'BOOLEAN', ({ matched }) => matched],
+  ['shortfall', 'DOUBLE', ({ shortfall }) => shortfall],
+  ['perplexity', 'DOUBLE', ({ perplexity }) => perplexity?.value],
+  ['perplexity low', 'DOUBLE', ({ perplexity }) => perplexity?.low],
+  ['perplexity high', 'DOUBLE', ({ perplexity }) => perplexity?.high],
 ];
 
 /** The rows as CSV (RFC 4180). */
-export const sweepCsv = (rows: readonly SweepRow[]): string =>
-  [COLUMNS.map(([title]) => title), ...rows.map((row) => COLUMNS.map(([, cell]) => String(cell(row) ?? '')))]
-    .map((cells) => `${cells.map(quoted).join(',')}\r\n`)
-    .join('');
+export const sweepCsv = (rows: readonly (SweepRow | OtherRow)[]): string => csvOf(ROWS, rows as readonly AnyRow[]);
 
-const quoted = (cell: string): string => (/[",\r\n]/.test(cell) ? `"${cell.replaceAll('"', '""')}"` : cell);
+/** The rows as Parquet, in the columns of the CSV. */
+export const sweepParquet = (rows: readonly (SweepRow | OtherRow)[]): Promise<Uint8Array> =>
+  parquetOf(ROWS, rows as readonly AnyRow[]);
+
+type Answer = CellResult & { readonly model: string };
+const ANSWERS: readonly Column<Answer>[] = [
+  ['model', 'STRING', ({ model }) => model],
+  ['task', 'STRING', ({ task }) => task],
+  ['problem', 'STRING', ({ problem }) => problem],
+  ['policy', 'STRING', ({ policy }) => policy],
+  ['budget', 'STRING', ({ budget }) => text(budget)],
+  ['seed', 'INT64', ({ seed }) => seed],
+  ['answer', 'STRING', ({ answer }) => answer],
+  ['score', 'DOUBLE', ({ score }) => score],
+  ['parsed', 'BOOLEAN', ({ parsed }) => parsed],
+  ['tokens', 'INT64', ({ tokens }) => tokens],
+  ['mean slots', 'DOUBLE', ({ slots }) => slots.mean],
+  ['peak slots', 'INT64', ({ slots }) => slots.peak],
+  ['mean bytes', 'DOUBLE', ({ bytes }) => bytes.mean],
+  ['peak bytes', 'INT64', ({ bytes }) => bytes.peak],
+  ['depth', 'DOUBLE', ({ evidence }) => evidence.depth],
+  ['answer kept', 'DOUBLE', ({ evidence }) => evidence.answerKept],
+  ['dropped', 'DOUBLE', ({ evidence }) => evidence.dropped],
+  ['least possible', 'DOUBLE', ({ evidence }) => evidence.least],
+  ['overlap', 'DOUBLE', ({ evidence }) => evidence.overlap],
+];
+
+/** Every answer behind the rows as Parquet. */
+export const answersParquet = (samples: SweepOutcome['samples']): Promise<Uint8Array> =>
+  parquetOf(
+    ANSWERS,
+    Object.entries(samples).flatMap(([model, some]) => some.map((answer) => ({ model, ...answer }))),
+  );

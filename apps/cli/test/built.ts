@@ -1,0 +1,32 @@
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Ran } from './terminal.ts';
+
+const bin = fileURLToPath(new URL('../dist/bin.js', import.meta.url));
+/** Whether `kv` is built: its threads are JavaScript. */
+export const built = existsSync(join(bin, '../worker.js'));
+/** The engine that every machine has, one thread. */
+export const ON = ['--engine', 'wasm', '--workers', '1'];
+
+/** Runs the built `kv` as a process. */
+export function start(args: readonly string[], cwd: string): { child: ChildProcess; ended: Promise<Ran> } {
+  const child = spawn(process.execPath, [bin, ...args], { cwd, env: { ...process.env, NO_COLOR: '1' } });
+  let stdout = '',
+    stderr = '';
+  child.stdout.on('data', (said: Buffer) => (stdout += said.toString()));
+  child.stderr.on('data', (said: Buffer) => (stderr += said.toString()));
+  const ended = new Promise<Ran>((resolve) =>
+    child.on('close', (code) => resolve({ code: code ?? -1, stdout, stderr })),
+  );
+  return { child, ended };
+}
+
+/** A worker of a queue beside what is done: it takes cells of the model `tiny` in its folder. */
+export async function beside(url: string, cwd: string, work: () => Promise<unknown>): Promise<Ran> {
+  const { child, ended } = start(['worker', '--queue', url, '--model', 'tiny', '--lease', '1', ...ON], cwd);
+  await work().finally(() => child.kill('SIGTERM'));
+  return ended;
+}

@@ -1,0 +1,36 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { sweepFields } from '@kv/evaluation';
+import { describe, expect, it } from 'vitest';
+import { built, ON, start } from './built.ts';
+import { folder, kv } from './terminal.ts';
+import type { Ran } from './terminal.ts';
+
+const docs = readFileSync(new URL('../../../docs/command-line.md', import.meta.url), 'utf8');
+
+describe.runIf(built)('kv eval', () => {
+  it('shows in its help and in docs/command-line.md the same fields and the same sweep, which runs', async () => {
+    const [, example = ''] = /```json\n([^]*?)\n```/.exec(docs) ?? [],
+      cwd = folder(),
+      { stdout: help } = await kv(['eval', '--help']);
+    expect(docs).toContain(`\`\`\`text\n${sweepFields}\n\`\`\``);
+    expect(help).toContain(example);
+    expect(help).toContain(sweepFields);
+    writeFileSync(join(cwd, 'sweep.json'), example);
+    const run = (...more: readonly string[]): Promise<Ran> => start(['eval', 'sweep.json', ...ON, ...more], cwd).ended;
+    const { code, stdout, stderr } = await run('--csv', 'rows.csv', '--kvpress', 'out');
+    expect([code, stderr]).toEqual([0, expect.not.stringContaining('expected')]);
+    const rows = readFileSync(join(cwd, 'rows.csv'), 'utf8').trim().split('\r\n');
+    expect(rows).toHaveLength(1 + 2 * 7);
+    expect(stdout).toMatch(/full +all +ppl \d/);
+    const again = await run('--beside', 'out');
+    expect([again.code, again.stdout.match(/kvpress: /g)?.length]).toEqual([0, 7]);
+    writeFileSync(join(cwd, 'out/ruler__448__embedded__no_press__0.00__query_aware/metrics.json'), '{}');
+    expect(await run('--beside', 'out')).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr:
+        'out/ruler__448__embedded__no_press__0.00__query_aware/metrics.json: expected tasks 1, as predictions.csv has it, got 0\n',
+    });
+  }, 300_000);
+});

@@ -1,0 +1,55 @@
+import { compile } from '@kv/core/engine';
+import type { Policy } from '@kv/core';
+import type { Sequence } from '@kv/models';
+import type { Encode, Problem } from '@kv/tasks';
+import { mean } from '../numbers.ts';
+import { surprise } from '../papers/log-likelihood.ts';
+import { slotsNow } from '../sequences.ts';
+import type { CellResult } from './types.ts';
+
+/** Whether a problem's answer is read for its perplexity, in place of one that is written. */
+export const isRead = ({ grader }: Pick<Problem, 'grader'>): boolean => grader === 'perplexity';
+
+/** What a token of a text that was read costs, nats. */
+export const natsOf = ({ answer }: Pick<CellResult, 'answer'>): number => Number(answer);
+
+/** A problem as ids: what fills the cache, and what is read after it. One text, whose tokens end where they end. */
+export function readIds(
+  { context, question, answers }: Pick<Problem, 'context' | 'question' | 'answers'>,
+  encode: Encode,
+): { readonly ids: readonly number[]; readonly offsets: ReturnType<Encode>['offsets']; readonly from: number } {
+  const before = context + question,
+    { ids, offsets } = encode(before + (answers[0] ?? '')),
+    from = offsets.findIndex(([start, end]) => end > start && start >= before.length);
+  return { ids, offsets, from: from < 0 ? ids.length : from };
+}
+
+/** Rows of logits at once: with a vocabulary of 256k they are 64 MB. */
+const ROWS = 64;
+
+/**
+ * Mean -ln p of every token after the prompt, each given those before it over the cache as it then is, nats.
+ * `slots` of a layer and KV head: after the prompt and after every token but the last, which is not fed.
+ */
+export async function read(
+  sequence: Sequence,
+  next: readonly number[],
+  policy: Policy,
+  every: number | undefined,
+): Promise<{ readonly nats: number; readonly slots: readonly number[] }> {
+  const { hooks } = compile(policy),
+    cadence = every ?? hooks('cadence')[0]?.every,
+    slots = [slotsNow(sequence)],
+    nats = [surprise((await sequence.readLogits()).at(-1)!, next[0])]; // the prompt has left its last row
+  // what nothing happens to between two tokens is read in blocks
+  const size = cadence === undefined && hooks('view').length + hooks('step').length === 0 ? ROWS : 1;
+  for (let at = 0; at + 1 < next.length; at += size) {
+    const fed = next.slice(at, Math.min(at + size, next.length - 1));
+    if (size === 1) await sequence.step(fed[0], cadence);
+    else await sequence.append(fed, { rows: fed.length });
+    for (const [i, row] of (await sequence.readLogits()).entries()) nats.push(surprise(row, next[at + 1 + i]));
+    const now = slotsNow(sequence);
+    slots.push(...fed.map((_, i) => now - (fed.length - 1 - i)));
+  }
+  return { nats: mean(nats), slots };
+}

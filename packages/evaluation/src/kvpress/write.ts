@@ -1,0 +1,186 @@
+import { join } from 'node:path';
+import { grade } from '@kv/tasks';
+import type { Encode, Problem } from '@kv/tasks';
+import type { CellResult, Tasks } from '../cells/types.ts';
+import { isRead } from '../cells/perplexity.ts';
+import { mean } from '../numbers.ts';
+import { grouped } from '../report/groups.ts';
+import { csv } from '../sweep/table.ts';
+import { nameOf } from '../sweep/sweep.ts';
+import type { Sweep } from '../sweep/sweep.ts';
+import { numpyStrings, pythonFloat } from './python.ts';
+import { cleaned, FILES, percentOf, rulerGrader } from './shape.ts';
+
+/** Policies that are a press of kvpress' registry, option for option. */
+const PRESSES: Readonly<Record<string, string>> = {
+  full: 'no_press',
+  knorm: 'knorm',
+  tova: 'tova',
+  keydiff: 'keydiff',
+  qfilter: 'qfilter',
+  observed: 'observed_attention',
+  'random(seed=0)': 'random',
+  'streaming(sinks=4)': 'streaming_llm',
+  'snapkv(window=64,kernel=5)': 'snapkv',
+  'pyramidkv(window=64,kernel=5,beta=20)': 'pyramidkv',
+  'lagkv(sinks=4,lag=128,cross=false)': 'lagkv',
+  'cur(sinks=4,window=16,of=product)': 'cur',
+};
+const RULER = /^(?:niah_(?:single|multikey)_\d|niah_multi(?:value|query)|vt|cwe|fwe)$/;
+
+/** A file of a result folder, with its path in the folder of all results. */
+export interface ResultFile {
+  readonly path: string;
+  readonly text: string;
+}
+
+/**
+ * Answers of one model as kvpress' result folders: one for each data set, policy, budget and seed. Where kvpress has no
+ * such data set or press the name is ours, and every answer brings its score.
+ */
+export async function kvpressFiles(
+  model: string,
+  {
+    sweep,
+    tasks,
+    samples,
+    encode,
+  }: {
+    readonly sweep: Sweep;
+    readonly tasks: Tasks;
+    readonly samples: readonly CellResult[];
+    readonly encode: Encode;
+  },
+): Promise<readonly ResultFile[]> {
+  const { stringify, Scalar } = await import('yaml'), // for those alone who write such folders
+    aware = sweep.mode !== 'agnostic',
+    prompt = ({ context, question }: Problem): string => (aware ? context + question : context),
+    problems = new Map(
+      Object.entries(tasks).flatMap(([task, all]) =>
+        all.map((one) => [JSON.stringify([task, one.id]), [one, encode(prompt(one)).ids.length]] as const),
+      ),
+    ),
+    sets = new Map(sweep.tasks.map((task) => [nameOf(task), dataSetOf(task)])),
+    taken = new Map<string, number>();
+  const float = (x: number): object => Object.assign(new Scalar(x), { minFractionDigits: 1 });
+  // kvpress asks for no perplexity
+  const written = samples.filter(({ task, problem }) => !isRead(problems.get(JSON.stringify([task, problem]))![0])),
+    answered = written.map(({ task, problem: id, policy, budget, seed, answer, score }): Answered => {
+      const [problem, length] = problems.get(JSON.stringify([task, id]))!, // samples are of these problems
+        set = sets.get(task)!, // and of these tasks
+        { answers } = problem,
+        // RULER's tasks as kvpress grades them
+        graded =
+          set.dataset === 'ruler' ? grade(cleaned(answer), { grader: rulerGrader(set.task), answers }).score : score;
+      return { ...set, policy, budget, seed, problem, answer, score: graded, removed: removedOf(budget, length) };
+    });
+  const runs = grouped(answered, ({ dataset, dir, policy, budget, seed }) =>
+    JSON.stringify([dataset, dir, policy, budget ?? null, seed]),
+  );
+  return [...runs.values()].flatMap((cells) => {
+    const [{ dataset, dir, policy, budget, seed }] = cells,
+      ratio = Number(mean(cells.map(({ removed }) => removed)).toFixed(6)),
+      press = PRESSES[policy.replaceAll(' ', '')] ?? fileName(`kv_${policy}`),
+      parts = [dataset, dir, fileName(model.replaceAll('/', '--')), press, ratio.toFixed(2), aware && 'query_aware'],
+      name = parts.filter(Boolean).join('__'),
+      times = taken.get(name) ?? 0;
+    taken.set(name, times + 1);
+    const config = {
+      dataset,
+      data_dir: dir ?? null,
+      model,
+      device: null,
+      press_name: press,
+      compression_ratio: float(ratio),
+      key_channel_compression_ratio: null,
+      fraction: float(1),
+      max_new_tokens: sweep.newTokens ?? null,
+      max_context_length: null,
+      query_aware: aware,
+      needle_depth: null,
+      compression_interval: sweep.every ?? null,
+      target_size: null,
+      hidden_states_buffer_size: null,
+      output_dir: './results',
+      log_level: 'INFO',
+      model_kwargs: {},
+      press_init_command: `${policy}${budget === undefined ? '' : ` at ${budget}`}`,
+      seed,
+      fp8: false,
+    };
+    const lines = cells.map(({ problem, task, answer, score, removed }) => [
+      aware ? '' : problem.question, // as kvpress leaves it
+      '',
+      numpyStrings(problem.answers),
+      task,
+      sweep.newTokens ?? problem.newTokens,
+      answer,
+      pythonFloat(Number(removed.toFixed(6))),
+      pythonFloat(score),
+    ]);
+    return Object.entries({
+      [FILES.predictions]: csv([HEAD, ...lines], '\n'),
+      [FILES.metrics]: metricsText(dataset, cells),
+      [FILES.config]: stringify(config, { singleQuote: true, lineWidth: 80, version: '1.1' }),
+      // a run of the same name stands in a numbered folder of the first, as there
+    }).map(([file, text]) => ({ path: join(name, times === 0 ? '' : String(times), file), text }));
+  });
+}
+
+const HEAD = [
+  'question',
+  'answer_prefix',
+  'answer',
+  'task',
+  'max_new_tokens',
+  'predicted_answer',
+  'compression_ratio',
+  'score',
+];
+
+interface Answered extends DataSet, Pick<CellResult, 'policy' | 'seed' | 'answer' | 'score'> {
+  readonly budget: CellResult['budget'] | undefined;
+  readonly problem: Problem;
+  /** Share of the prompt that leaves the cache. */
+  readonly removed: number;
+}
+interface DataSet {
+  readonly dataset: string;
+  readonly dir?: string;
+  readonly task: string;
+}
+function dataSetOf(task: Sweep['tasks'][number]): DataSet {
+  if (typeof task === 'string') {
+    const dataset = fileName(task.replace(/\.jsonl?$/, ''));
+    return { dataset, task: dataset };
+  }
+  return { dataset: RULER.test(task.task) ? 'ruler' : task.task, dir: String(task.tokens), task: task.task };
+}
+
+const fileName = (text: string): string => text.replace(/[^\w.=-]+/g, '_').slice(0, 120);
+
+function removedOf(budget: CellResult['budget'], length: number): number {
+  if (budget === undefined) return 0;
+  return typeof budget === 'string' ? 1 - parseFloat(budget) / 100 : Math.max(0, 1 - budget / length);
+}
+
+function metricsText(dataset: string, answers: readonly Answered[]): string {
+  const right = (some: typeof answers): number => mean(some.map(({ score }) => score));
+  if (dataset === 'ruler') {
+    const tasks = [...grouped(answers, ({ task }) => task)].sort(([a], [b]) => (a < b ? -1 : 1)),
+      parts = tasks.map(
+        ([task, some]) =>
+          `${JSON.stringify(task)}: {\n        "string_match": ${pythonFloat(percentOf(right(some)))}\n    }`,
+      );
+    return object(parts);
+  }
+  return object([
+    `"correct": ${answers.filter(({ score }) => score === 1).length}`,
+    `"answered": ${answers.filter(({ answer }) => answer.trim() !== '').length}`,
+    `"accuracy": ${pythonFloat(right(answers))}`,
+    `"total": ${answers.length}`,
+  ]);
+}
+
+/** As Python's `json.dump` writes it with `indent=4`. */
+const object = (parts: readonly string[]): string => `{\n${parts.map((part) => `    ${part}`).join(',\n')}\n}`;
