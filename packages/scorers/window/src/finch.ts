@@ -21,7 +21,11 @@ export const finch = weigher(
     says: "The attention of the question's queries, each counting alike.",
     options: {
       question: count(64, 'tokens', 'Last tokens of the prompt that ask; of a question behind a delimiter the most.'),
-      delimiter: text('', 'a text of the prompt', 'The question is what follows it; without one, it has `question` tokens.'),
+      delimiter: text(
+        '',
+        'a text of the prompt',
+        'The question is what follows it; without one, it has `question` tokens.',
+      ),
     },
     needs: ({ question, delimiter }) =>
       delimiter === '' ? [normalized(question)] : [queries(question), keys, positions, tokens],

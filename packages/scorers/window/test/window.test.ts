@@ -180,7 +180,8 @@ test("Finch behind a delimiter agrees with its oracle over the question's own qu
       const { at, keys, positions } = scene(spec).layers[0],
         { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
         q = Float32Array.from({ length: H * W * d }, (_, i) => Math.sin(i * 1.7)),
-        vector = (x: Float32Array, i: number): Vector => ndarray(Float64Array.from(x.subarray(i * d, (i + 1) * d)), [d]);
+        vector = (x: Float32Array, i: number): Vector =>
+          ndarray(Float64Array.from(x.subarray(i * d, (i + 1) * d)), [d]);
       const got = apply(finch({ question: W, delimiter: '#' }), {
         queries: { data: q, shape: [H, W, d] },
         keys: { data: keys, shape: [G, n, d] },
@@ -220,7 +221,9 @@ test("Finch behind a delimiter keeps the question's tokens, those of the last pl
     ['xxxxxxx#', '0 tokens'],
     ['xx#xxxxx', '5 tokens'],
   ])
-    expect(() => kept(told)).toThrow(`finch: expected a question of 1 to 4 tokens behind '#' in the prompt, got ${got}`);
+    expect(() => kept(told)).toThrow(
+      `finch: expected a question of 1 to 4 tokens behind '#' in the prompt, got ${got}`,
+    );
 });
 
 describe('options are checked', () => {
