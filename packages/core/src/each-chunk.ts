@@ -41,8 +41,7 @@ const OWN: Readonly<Record<string, Own>> = {
   },
   embeddings: (x) => x,
 };
-const own = ({ id, cost }: AnySignal): Own | undefined =>
-  Object.hasOwn(OWN, id) ? OWN[id] : cost === 'artifact' ? (x) => x : undefined;
+const own = ({ id }: AnySignal): Own | undefined => (Object.hasOwn(OWN, id) ? OWN[id] : undefined);
 
 /** A chunk's place: as of a sequence by itself, with its share of the budget. */
 function placeOf(at: At, { start, end }: Chunk, slots: number): At {
@@ -157,7 +156,7 @@ const options = { size: count(1024, 'positions', 'Positions in a chunk.') };
  *
  * @remarks kvpress' ChunkPress, after Corallo and Papotti 2024. Rows as the scorer has them. What attention a chunk
  * would have received alone no engine knows. O(n) beside what the scorer costs.
- * @throws KvError for a scorer of attention, queries or state.
+ * @throws KvError for a scorer of attention, queries, their statistics or state.
  */
 export const eachChunk: Factory<typeof options, Piece<'start', Scored, 'eachChunk'>, [scorer: AnyScorer]> = factory(
   'eachChunk',
