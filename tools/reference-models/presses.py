@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 from kvpress import (
-    BasePress, CapPress, EntropyGatedChunkKVPress, ExpectedAttentionStatsPress, FinchPress, KeyDiffPress, KVComposePress, QFilterPress, SnapKVPress,
+    BasePress, CapPress, ChunkPress, CURPress, EntropyGatedChunkKVPress, ExpectedAttentionStatsPress, FinchPress, KeyDiffPress, KVComposePress,
+    KVzipPress, QFilterPress, SnapKVPress,
 )
 from kvpress.presses.expected_attention_with_stats import patch_rotary_embedding
 from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
@@ -77,6 +78,11 @@ PRESSES = {
     "entropyGate_keydiff": lambda model, ids, ratio: EntropyGatedChunkKVPress(KeyDiffPress(ratio), chunk_length=7, low_entropy_chunk_length=3),
     "kvcompose": lambda model, ids, ratio: KVComposePress(compression_ratio=ratio),
     "kvcompose_unstructured": lambda model, ids, ratio: KVComposePress(compression_ratio=ratio, structured=False),
+    "kvzip": lambda model, ids, ratio: KVzipPress(ratio),
+    "kvzip_plus": lambda model, ids, ratio: KVzipPress(ratio, kvzip_plus_normalization=True),
+    "kvzip_plus_layerwise": lambda model, ids, ratio: KVzipPress(ratio, layerwise=True, kvzip_plus_normalization=True),
+    "chunk_keydiff": lambda model, ids, ratio: ChunkPress(KeyDiffPress(ratio), chunk_length=48),
+    "chunk_cur": lambda model, ids, ratio: ChunkPress(CURPress(ratio, local_window_size=12), chunk_length=60),
 }
 FORCED = {"cap": range(SINKS), "expectedAttentionStats": range(SINKS), "finch": range(240 - QUESTION, 240)}
 
@@ -85,7 +91,12 @@ FORCED = {"cap": range(SINKS), "expectedAttentionStats": range(SINKS), "finch": 
 def scored(press):
     """Scores of layer LAYER as the press works them out."""
     seen = []
-    if isinstance(press, KVComposePress):
+    if isinstance(press, KVzipPress):
+        compress = press.compress_post
+        press.compress_post = lambda model: (seen.append(press.score_val[LAYER][0].clone()), compress(model))
+    elif isinstance(press, ChunkPress):
+        pass  # scores of several chunks
+    elif isinstance(press, KVComposePress):
         enhance = press.enhance_scores
         press.enhance_scores = lambda: (enhance(), seen.append(press.scores[LAYER].clone()))
     elif hasattr(press, "score"):

@@ -60,6 +60,7 @@ export type {
 } from './kinds.ts';
 export { HIGHEST } from './maths.ts';
 export type { Mask, Masks, Ops } from './maths.ts';
+export { eachChunk } from './each-chunk.ts';
 export { allocatorBy, max, sum, weighted } from './nested.ts';
 export type { AnyScorer } from './nested.ts';
 export {
@@ -118,6 +119,7 @@ export {
   attentionWindow,
   embeddings,
   keys,
+  outputLengths,
   outputNorms,
   positions,
   queries,

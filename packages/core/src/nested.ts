@@ -24,7 +24,7 @@ type Joined<P extends readonly AnyScorer[], N extends string> = Piece<
 type Term = readonly [weight: number, scorer: AnyScorer];
 
 /** Scorers inside another piece: their steps run on drafts of their own, their hooks come along. */
-function inside(name: string, scorers: readonly AnyScorer[]) {
+export function inside(name: string, scorers: readonly AnyScorer[]) {
   const wrong = scorers.find(({ from, to }) => !from.includes('start') || (to !== 'scores' && to !== 'weights'));
   if (wrong) throw new KvError(name, `takes scorers, but '${wrong.name}' leaves ${wrong.to}`);
   const steps = scorers.map((p) => p.atoms.filter((a): a is Step => a.at === 'event'));

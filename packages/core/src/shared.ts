@@ -6,6 +6,8 @@ export { inner, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';
 export { gram, inverse, quadratic } from './matrices.ts';
 export { turn, turned } from './turn.ts';
+export { withChunk } from './each-chunk.ts';
+export { windowSignal } from './host-signals.ts';
 export { placeInUnit } from './place-in-unit.ts';
 export { uniformHash } from './uniform-hash.ts';
 export { blockAttention, causalDot, overWindow } from './window-blocks.ts';

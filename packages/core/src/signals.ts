@@ -58,10 +58,10 @@ export interface ProviderEngine {
   decode(ids: readonly number[]): string;
   /**
    * Feeds `ids` after the present cache without keeping them, and gives for `layer` the largest attention weight that
-   * each
-   * slot of the cache received from them, `[H, n]`.
+   * each slot of the cache received from them, `[H, n]`; `over` `hidden` divides the weights of each query by |h|_2, h
+   * what the layer's projections read of its token.
    */
-  observeMax(ids: readonly number[], layer: number): Promise<Tensor>;
+  observeMax(ids: readonly number[], layer: number, over?: 'hidden'): Promise<Tensor>;
   /** A file that lies beside the model: of that name in its folder, or behind the name of a `.gguf` and a dot. */
   artifact(name: string): Promise<Uint8Array | undefined>;
   /**
@@ -157,6 +157,8 @@ export const attentionMax = (w: number): Signal<'attention'> => ({
  * `[H, n]`. Costs that product over every slot.
  */
 export const outputNorms: Signal<'outputNorms'> = { id: 'values.output', as: 'outputNorms', cost: 'pass' };
+/** The same as a Euclidean length, |v W_O|_2. */
+export const outputLengths: Signal<'outputNorms'> = { ...outputNorms, args: { norm: 2 } };
 
 /**
  * How the model turns queries and keys: of position p the pairs (i, i + rotary / 2) of the first `rotary` channels, by

@@ -102,7 +102,8 @@ describe.each(plans)('plan %s', (name, { rows, tasks: of, on }) => {
       1: ['results-embedded.json'],
       2: ['results-embedded-2.json'],
       3: ['results-SmolLM2-135M-Instruct.Q4_1.json'],
-      4: [],
+      4: ['results-embedded-4.json'],
+      5: ['results-embedded-5.json'],
     };
     const digests = [planText(name), ...results[name].map(study)].map((text) => {
       const { digest: own, plan } = JSON.parse(text) as { digest?: string; plan?: string };
@@ -151,10 +152,10 @@ describe('plans', () => {
   it('are for one kind of model, or both', () => {
     expect([planFor('1', 'embedded'), planFor('1', 'real')]).toEqual([first, first]);
     expect(() => planFor('2', 'real')).toThrow(
-      'plan: expected 1 or 3 or 4 for a checkpoint, got 2, whose rows are for the embedded model',
+      'plan: expected 1 or 3 or 4 or 5 for a checkpoint, got 2, whose rows are for the embedded model',
     );
     expect(() => planFor('3', 'embedded')).toThrow(
-      'plan: expected 1 or 2 or 4 for the embedded model, got 3, whose rows are for a checkpoint',
+      'plan: expected 1 or 2 or 4 or 5 for the embedded model, got 3, whose rows are for a checkpoint',
     );
   });
 });

@@ -5,12 +5,16 @@ import { heldOutBook, sentencesOf } from '@kv/tasks';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { carried } from '../src/papers/carries.ts';
 import type { Carrier } from '../src/papers/carries.ts';
+import { digest } from '../src/jobs/store.ts';
+import type { Work } from '../src/jobs/experiment.ts';
+import { runOf } from '../src/jobs/run.ts';
 import { known, specOf } from '../src/papers/jobs.ts';
 import type { PaperResult } from '../src/papers/jobs.ts';
 import { outcomeCells, studyMarkdown } from '../src/papers/markdown.ts';
 import { outcomeOf } from '../src/papers/outcome.ts';
 import { planOf } from '../src/papers/plans.ts';
 import { isAsked, promptFor } from '../src/papers/prompts.ts';
+import { paperStudy } from '../src/papers/study.ts';
 import { runTrial } from '../src/papers/trial.ts';
 import type { PaperBench } from '../src/papers/tried.ts';
 import { armKey, FULL, isPlanned } from '../src/papers/types.ts';
@@ -255,7 +259,7 @@ describe('a row on a checkpoint', () => {
       'prose-at-16 takes 320 tokens of context, this model has 256',
     );
     expect(await excuse('ta-perplexity', {}, { prose: 1000 })).toBe(
-      'prose-at-16 takes 8 windows of 320 tokens, its part of the book has 1000 with this tokenizer',
+      'prose-at-16 takes 8 windows of 320 tokens, its part of the text has 1000 with this tokenizer: a longer one makes room',
     );
     expect(await excuse('ta-perplexity', {}, { prose: 1000, n: 3 })).toBeUndefined();
     expect(await excuse('alpha-base')).toBe(
@@ -272,6 +276,29 @@ describe('a row on a checkpoint', () => {
     expect(await excuse('ta-decoys', { tokenizer: wordy as never })).toMatch(
       /^decoys cannot be written with this tokenizer: /,
     );
+  });
+});
+
+describe('a text of the user', () => {
+  it('is what prose comes from, in the study and in its threads, and names its results', async () => {
+    const plan = { ...planOf('5'), seed: 6025 },
+      subject = { ...bench.model, name: 'embedded', config: { ...bench.model.config, maxPositions: 8192 } },
+      of = (text?: string) => paperStudy(subject, plan, { rows: ['psaw-table-6'], text }),
+      longer = 'Another book, with many words in it. '.repeat(4000);
+    const [short, long] = [await of('Too short.'), await of(longer)];
+    expect(short.conclude([]).excused[0].excuse).toMatch(
+      /^prose-prefill takes 24 windows of 512 tokens, its part of the text has \d with this tokenizer: a longer one makes/,
+    );
+    expect([short, long].map(({ left }) => left([]).length)).toEqual([0, 24]);
+    expect(long.work).toMatchObject({ text: longer });
+    expect(new Set([short, long, await of()].map(({ settings }) => digest(settings))).size).toBe(3);
+    const small = { ...plan, tasks: { some: { kind: 'prompt', tokens: 64 } } };
+    const likelihood = async (text: string): Promise<number> => {
+      const job = await runOf({ ...long.work, text, plan: small } as Work, bench),
+        { numbers } = (await job({ task: 'some', trial: 0, arms: [FULL] })) as PaperResult;
+      return numbers.full.nll!;
+    };
+    expect(await likelihood(longer)).not.toBeCloseTo(await likelihood('3.14 1.41 2.72 '.repeat(4000)), 3);
   });
 });
 

@@ -1,6 +1,7 @@
 import { sizeOf } from '@kv/core/engine';
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
+import type { OutputNorm } from '@kv/models/engine';
 import { dispatch } from './kernel.ts';
 import { add } from './kernels/add.wgsl.ts';
 import { append } from './kernels/append.wgsl.ts';
@@ -254,14 +255,15 @@ export function encodeRest(commands: Commands, data: Tensor, counts: Tensor, val
 }
 
 /**
- * Records |v W_O|_1 of the first `slots` values of every head through each query head's columns of the output product
- * `[D, H * d]`: `[H, slots]`.
+ * Records |v W_O|_1, or for p = 2 its square's sum, of the first `slots` values of every head through each query head's
+ * columns of the output product `[D, H * d]`: `[H, slots]`.
  */
 export function encodeOutputNorms(
   commands: Commands,
   { values, lengths }: Pick<DeviceSlots, 'values' | 'lengths'>,
   { inputs, parts }: DeviceMatrix,
   slots: number,
+  p: OutputNorm,
 ): Tensor {
   const [kv_heads = 1, capacity = 1, size = 1] = values.shape,
     heads = inputs / size,
@@ -269,7 +271,7 @@ export function encodeOutputNorms(
   for (const [i, { form, rows, weights, scales }] of parts.entries())
     dispatch(
       commands,
-      outputNorms(form, size),
+      outputNorms(form, size, p),
       { values: firstSlots(values, slots), lengths, weights, scales, out },
       { heads, kv_heads, capacity, slots, rows, octets: octetsOf(inputs), join: i > 0 ? 1 : 0 },
       heads * Math.ceil(slots / outputSlots(size)),

@@ -150,8 +150,9 @@ gpuTest('what values add to the output through each query head, of weights in se
       fold: fc.constantFrom(1, 2),
       room: fc.nat({ max: 2 }),
       slots: fc.constantFrom(0, 1, 7, 8, 9, 17),
+      p: fc.constantFrom(1 as const, 2 as const),
     }),
-    async ({ seed, d, kvHeads, fold, room, slots }) => {
+    async ({ seed, d, kvHeads, fold, room, slots, p }) => {
       const heads = d === 12 ? 8 : 4 * fold,
         inputs = heads * d,
         capacity = slots + room,
@@ -175,8 +176,9 @@ gpuTest('what values add to the output through each query head, of weights in se
               { length: d },
               (_, c) => w[o * inputs + h * d + c] * values[(g * capacity + i) * d + c],
             );
-            total += Math.abs(terms.reduce((a, b) => a + b, 0));
-            size += terms.reduce((a, b) => a + Math.abs(b), 0);
+            const most = terms.reduce((a, b) => a + Math.abs(b), 0);
+            total += Math.abs(terms.reduce((a, b) => a + b, 0)) ** p;
+            size += p * most ** p;
           }
           want.push(total);
           sizes.push(size);
@@ -187,6 +189,7 @@ gpuTest('what values add to the output through each query head, of weights in se
           { values: commands.upload(values, [kvHeads, capacity, d]), lengths: commands.upload(lengths, [kvHeads]) },
           uploadMatrix(commands, matrix, 2 ** 12),
           slots,
+          p,
         ),
       ]);
       near(got, want, (at) => (d + D + 8) * 2 ** -24 * sizes[at]);

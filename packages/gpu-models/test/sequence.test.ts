@@ -85,6 +85,18 @@ for (const name of offered)
     }),
   );
 
+gpuTest('KVzip+ weighs a repetition by hidden states and output products as the host does', (gpu) =>
+  both(gpu, golden('llama'), async (host, device) => {
+    const policy = parsePolicy('kvzip(sinks=2,plus=true) ∘ topK'),
+      options = { ids: distinct(48), policy, budget: 16, maxNewTokens: 2 };
+    const [want, got] = [await generate(host, options), await generate(device, options)];
+    expect(said(got.report)).toEqual(said(want.report));
+    expect(got.report.kept).not.toEqual(
+      (await generate(host, { ...options, policy: parsePolicy('kvzip(sinks=2) ∘ topK') })).report.kept,
+    );
+  }),
+);
+
 gpuTest('the embedded model, without a policy', (gpu) =>
   both(gpu, 'embedded', async (host, device) => {
     const options = { prompt: 'Once upon a time', maxNewTokens: 4, stopAtEos: false },

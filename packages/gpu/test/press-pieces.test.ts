@@ -1,11 +1,11 @@
 import { byRank } from '@kv/allocators-preference';
-import { compose, zScore } from '@kv/core';
+import { compose, eachChunk, zScore } from '@kv/core';
 import type { AnySignal, Kernel, Ops, Piece, Tensor } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize, Layer } from '@kv/laws';
 import { dropkv } from '@kv/scorers-caote';
 import { cap, expectedAttentionStats } from '@kv/scorers-expected-attention';
-import { qfilter } from '@kv/scorers-keys';
+import { keydiff, qfilter } from '@kv/scorers-keys';
 import { kvcompose, rereading } from '@kv/scorers-reconstruction';
 import { triattention } from '@kv/scorers-triattention';
 import { finch } from '@kv/scorers-window';
@@ -59,6 +59,7 @@ const pieces: readonly (readonly [piece: Piece<any, any>, tolerance: number])[] 
   [finch({ question: 2 }), 1e-4],
   [dropkv({ window: 2 }), 0.1],
   [kvcompose(), 1e-5],
+  [eachChunk(keydiff(), { size: 3 }), 1e-4],
   [entropyGate({ size: 3, low: 1 }), 1e-5],
 ];
 for (const [piece, tolerance] of pieces)

@@ -1,5 +1,5 @@
 import { countFrom, inOrder } from '@kv/allocators-preference';
-import { causalDot, dotWith } from '@kv/core/shared';
+import { causalDot, dotWith, withChunk } from '@kv/core/shared';
 import type { Kernel } from '@kv/core';
 import { kernelLaws } from '@kv/laws';
 import type { KernelInputs, KernelSize } from '@kv/laws';
@@ -107,6 +107,17 @@ const made: readonly (readonly [Kernel, (size: KernelSize) => KernelInputs])[] =
         x: { ...put((i) => Math.sin(i + seed), rows, slots, 3), lengths },
         index: ids((i) => (i * 7 + seed) % Math.max(1, Math.min(slots, ...(lengths ?? []))), rows, slots),
       },
+    }),
+  ],
+  [
+    withChunk,
+    ({ rows, slots, lengths, seed }) => ({
+      inputs: {
+        all: put((i) => Math.sin(i + seed), 2 * rows, slots),
+        part: put((i) => i, 2 * rows, slots),
+        unitOf: { ...ids((i) => Math.floor((i % Math.max(1, slots)) / 3), rows, slots), lengths },
+      },
+      params: { chunk: seed % 3 },
     }),
   ],
   [

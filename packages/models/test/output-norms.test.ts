@@ -4,13 +4,13 @@ import { outputNorms } from '../src/host/output-norms.ts';
 import { mulberry } from '../src/sampling.ts';
 import { cases } from './attention-cases.ts';
 
-test('output norms are those of float64 products, in ragged caches too', () => {
+test.each([1, 2] as const)('output norms, p = %i, are those of float64 products, in ragged caches too', (p) => {
   fc.assert(
     fc.property(cases, fc.integer({ min: 1, max: 40 }), fc.nat(), ({ cache, H, n }, D, seed) => {
       const { headDim: d, heads: G, capacity, values, lengths } = cache,
         random = mulberry(seed),
         weight = Float32Array.from({ length: D * H * d }, () => random() - 0.5),
-        got = outputNorms(cache, weight, H);
+        got = outputNorms(cache, weight, H, p);
       for (let h = 0; h < H; h++)
         for (let i = 0; i < n; i++) {
           const g = Math.floor((h * G) / H),
@@ -23,7 +23,7 @@ test('output norms are those of float64 products, in ragged caches too', () => {
                 y += weight[j * H * d + h * d + c] * v[c];
                 size += Math.abs(weight[j * H * d + h * d + c] * v[c]);
               }
-              want += Math.abs(y);
+              want = p === 1 ? want + Math.abs(y) : Math.hypot(want, y);
             }
           expect(Math.abs(got[h * n + i] - want)).toBeLessThanOrEqual(1e-6 * size);
         }

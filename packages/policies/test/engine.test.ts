@@ -248,6 +248,16 @@ test('alpha as its paper has it: one kept set for the whole model, again while d
   expect((await keptBy('alphaTriattention')).kept).not.toEqual((await keptBy('alphaTriattention(lambda=0)')).kept);
 });
 
+test('TriAttention as its code runs: the prompt stays whole, generated tokens are pruned to the budget', async () => {
+  const { ids } = golden,
+    policy = parsePolicy('triattention(prompt=true,every=4)'),
+    { kept } = (await generate(model, { ids, policy, budget: ids.length + 3, maxNewTokens: 13 })).report;
+  for (const set of kept.flat()) {
+    expect(set.slice(0, ids.length)).toEqual([...ids.keys()]);
+    expect(set.length).toBe(ids.length + 3);
+  }
+});
+
 test('the weights of the utility, what always stays, and a pool of 16 + 0 are options', () => {
   expect(parsePolicy('taFast(beta=1,gamma=0.6,lambda=0.2,sinks=2,recent=4,slots=0)').label).toBe(
     'weighted(1*recency,0.6*structure,-0.2*frequency,1*sponsorship) ∘ mandatory(sinks=2,recent=4) ∘ protectedPartition(sponsorship,slots=0) ∘ topK',

@@ -45,7 +45,14 @@ const here: Readonly<Record<string, string>> = {
   entropyGate_keydiff: 'keydiff ∘ entropyGate(size=7,low=3) ∘ topK',
   kvcompose: 'kvcompose',
   kvcompose_unstructured: 'kvcompose ∘ modelWide ∘ topK',
+  chunk_keydiff: 'eachChunk(keydiff,size=48) ∘ chunks(size=48) ∘ quota',
+  chunk_cur: 'eachChunk(cur(window=12),size=60) ∘ chunks(size=60) ∘ quota',
+  kvzip: 'kvzip ∘ modelWide ∘ topK',
+  kvzip_plus: 'kvzip(plus=true) ∘ modelWide ∘ topK',
+  kvzip_plus_layerwise: 'kvzip(plus=true) ∘ adaKV(safeguard=0) ∘ topK',
 };
+/** Rows of a press whose boundary lies between two scores alike. */
+const TIES: Readonly<Record<string, number>> = { chunk_cur: 1 };
 const models = new Map<string, { readonly model: HostModel; readonly ids: readonly number[] }>();
 beforeAll(async () => {
   const made = await Promise.all(
@@ -84,7 +91,7 @@ async function scoresOf(
   });
   const scoring = label
     .split(' ∘ ')
-    .filter((part) => !['topK', 'modelWide', 'compositeTokens', 'rerotate'].includes(part))
+    .filter((part) => !/^(?:topK|modelWide|compositeTokens|rerotate|quota|adaKV\(.*\)|chunks\(.*\))$/.test(part))
     .join(' ∘ ');
   await generate(model, {
     ids,
@@ -128,7 +135,7 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
           ).toBe(true);
           ties++;
         }
-      expect(ties).toBe(0);
+      expect(ties).toBeLessThanOrEqual(TIES[name] ?? 0);
     });
     if (press.scores !== undefined)
       test('scores of layer 1 within 1e-4 of the largest of their row', async () => {

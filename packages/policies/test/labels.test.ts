@@ -15,7 +15,7 @@ const INSIDE: Readonly<Record<string, readonly unknown[]>> = {
     [-0.5, piece('knorm ∘ softmax')],
     [1e-7, piece('snapkv')],
   ],
-  scorer: [piece('snapkv ∘ minMax')],
+  scorer: [piece('keydiff ∘ minMax')],
   policy: [piece('snapkv ∘ topK')],
 };
 const make = (factory: AnyFactory, options: object): Piece | undefined => {

@@ -1,4 +1,4 @@
-import { join, relative, resolve } from 'node:path';
+import { basename, join, relative, resolve } from 'node:path';
 import {
   checkWritable,
   outcomeCells,
@@ -23,6 +23,7 @@ import { flagged, here, machineOf, namingOf, run, subjectOf, workersOption } fro
 import { withExamples } from '../help.ts';
 import { MODEL_HELP } from '../model-source.ts';
 import { list, oneOf, whole } from '../option-values.ts';
+import { readText } from '../run/questions.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Terminal } from '../terminal.ts';
 
@@ -33,6 +34,7 @@ interface Flags {
   readonly row?: readonly string[];
   readonly n?: number;
   readonly seed?: number;
+  readonly text?: string;
   readonly out?: string;
   readonly list?: true;
   readonly json?: true;
@@ -47,7 +49,7 @@ export const papersCommand = (terminal: Terminal): Command => {
       .option('--model <name>', MODEL_HELP, 'embedded')
       .option(
         '--plan <name>',
-        '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either) (default: 1 on the embedded model, else 3)',
+        '1 (every row of the papers), 2 (pieces that came after it, on the embedded model), 3 (a checkpoint), 4 (tables of the papers that the first three leave out, on either), 5 (rows of the fourth for a longer text, and causes of what did not hold) (default: 1 on the embedded model, else 3)',
         oneOf('--plan', planNames),
       )
       .option(...engineOption('exact'))
@@ -64,6 +66,7 @@ export const papersCommand = (terminal: Terminal): Command => {
       )
       .option('--n <n>', "prompts of every task (default: the plan's)", whole('--n', { min: 2, max: 10_000 }))
       .option('--seed <n>', "other prompts than the plan's: development", whole('--seed'))
+      .option('--text <file>', 'what prose comes from, in the place of the opening of a book that is brought along')
       .option(...workersOption)
       .option('--out <folder>', 'write results there, as JSON and as a Markdown table')
       .option('--list', 'print the plan and run nothing')
@@ -77,7 +80,7 @@ export const papersCommand = (terminal: Terminal): Command => {
   async function papers(flags: Flags, command: Command): Promise<void> {
     const { cwd, stdout } = terminal,
       width = lineWidth(stdout),
-      { model, paper, row, n, seed, fresh } = flags,
+      { model, paper, row, n, seed, text, fresh } = flags,
       usual = usualPlan(model === 'embedded' ? 'embedded' : 'real'),
       name = flags.plan ?? usual,
       plan = planFor(name, model === 'embedded' ? 'embedded' : 'real'),
@@ -91,7 +94,8 @@ export const papersCommand = (terminal: Terminal): Command => {
     // observers, saved states and logits are read on the host
     const machine = machineOf(command, await chooseEngine(command, cwd, false)),
       { subject, path } = await subjectOf(model, machine, terminal),
-      study = await paperStudy(subject, plan, { ...asked, n, seed, ...namingOf(terminal) }),
+      prose = text === undefined ? undefined : readText(text, cwd),
+      study = await paperStudy(subject, plan, { ...asked, n, seed, text: prose, ...namingOf(terminal) }),
       ran = await run(study, here({ path, cwd: terminal.cwd }, machine), fresh, terminal);
     if (!ran) return;
     stdout.write(`${studyText(ran.result, width)}\n`);
@@ -102,8 +106,16 @@ export const papersCommand = (terminal: Terminal): Command => {
 };
 
 /** The flags on which results depend. */
-function commandOf({ model, plan, paper, row, n, seed }: Flags): string {
-  const flags = { model: model === 'embedded' ? undefined : model, plan, paper, row, n, seed };
+function commandOf({ model, plan, paper, row, n, seed, text }: Flags): string {
+  const flags = {
+    model: model === 'embedded' ? undefined : model,
+    plan,
+    paper,
+    row,
+    n,
+    seed,
+    text: text && basename(text),
+  };
   return `kv papers${Object.entries(flags)
     .flatMap(([flag, value]) => (value === undefined ? [] : [` --${flag} ${String(value)}`]))
     .join('')}`;

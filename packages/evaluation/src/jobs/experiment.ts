@@ -11,7 +11,14 @@ export type Work =
   | ({ readonly kind: 'cells' } & CellWork)
   /** Cells that each bring their problem, from a queue. */
   | { readonly kind: 'cell jobs' }
-  | { readonly kind: 'papers'; readonly plan: Plan; readonly seed: number; readonly embedded: boolean };
+  | {
+      readonly kind: 'papers';
+      readonly plan: Plan;
+      readonly seed: number;
+      readonly embedded: boolean;
+      /** What prose comes from. @defaultValue the book that is brought along */
+      readonly text?: string;
+    };
 
 /** A table or a study as jobs, each with a result that JSON can hold. */
 export interface Experiment<J, R, T> {

@@ -26,8 +26,8 @@ export async function runOf(work: Work, bench: Bench): Promise<(job: unknown) =>
     sentences = sentencesOf(book);
   if (work.kind === 'needle')
     return (job) => runJob({ ...bench, sentences, settings: work.settings }, job as NeedleJob);
-  const { plan, seed, embedded } = work,
-    prose = proseOf(book, bench.model.tokenizer, plan, seed);
+  const { plan, seed, embedded, text = book } = work,
+    prose = proseOf(text, bench.model.tokenizer, plan, seed);
   return (job) => runPaperJob({ ...bench, sentences, seed, embedded, prose }, plan, job as PaperJob);
 }
 

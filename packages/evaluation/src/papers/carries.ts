@@ -15,7 +15,7 @@ import type { Plan, Planned, Row, Task } from './types.ts';
 export interface Carrier {
   readonly subject: Pick<Subject, 'name' | 'config' | 'tokenizer' | 'sidecar'>;
   readonly sentences: readonly string[];
-  /** Tokens of the book's part that its prose comes from. */
+  /** Tokens of the text's part that its prose comes from. */
   readonly prose: number;
   readonly names?: Names | undefined;
 }
@@ -71,7 +71,7 @@ async function excuseOf(
         throw cause;
       }
     } else if (n * length > prose)
-      return `${name} takes ${n} windows of ${length} tokens, its part of the book has ${prose} with this tokenizer`;
+      return `${name} takes ${n} windows of ${length} tokens, its part of the text has ${prose} with this tokenizer: a longer one makes room`;
   }
   for (const { policy } of contrasts.flatMap(({ a, b }) => (b ? [a, b] : [a]))) {
     const missing = await missingFile(await policyOf(policy, names), subject);

@@ -4,9 +4,10 @@ import type { Kind, Plan } from './types.ts';
 
 /**
  * `1`: every row of the papers. `2`: pieces that came after it, on the embedded model. `3`: any checkpoint. `4`: tables
- * that papers.md leaves out, and what the review of the first three asked for.
+ * that papers.md leaves out, and what the review of the first three asked for. `5`: rows of the fourth that found too
+ * little text, for a longer one, and likely causes of what did not hold.
  */
-export const planNames = ['1', '2', '3', '4'] as const;
+export const planNames = ['1', '2', '3', '4', '5'] as const;
 export type PlanName = (typeof planNames)[number];
 
 /** A plan as it stands in its file: each was committed before its prompts were run, and none changes after that. */

@@ -28,6 +28,8 @@ export interface StudyOptions extends Naming {
   readonly n?: number | undefined;
   /** Another than the plan's is development. @defaultValue the plan's */
   readonly seed?: number | undefined;
+  /** What prose comes from. @defaultValue the book that is brought along */
+  readonly text?: string | undefined;
 }
 
 /** What a plan came to. */
@@ -39,6 +41,8 @@ export interface Study {
   readonly weights: string;
   readonly engine: string;
   readonly seed: number;
+  /** Digest of the text that prose came from, where it was not the book that is brought along. */
+  readonly text?: string;
   /** What the plan's policies are made of. */
   readonly code: readonly string[];
   /** Why these are not the plan's own results; absent where they are. */
@@ -69,20 +73,21 @@ export async function paperStudy(
   plan: Plan,
   options: StudyOptions = {},
 ): Promise<Experiment<PaperJob, PaperResult, Study>> {
-  const { n, seed = plan.seed, names, code } = options,
+  const { n, seed = plan.seed, text, names, code } = options,
     kind = kindOf(subject),
     policies = await Promise.all([...new Set(policiesOf(plan))].map((text) => policyOf(text, names))),
     settings = {
       weights: subject.fingerprint,
       engine: subject.engine,
       seed,
+      ...(text !== undefined && { text: digest({ text }) }),
       code: [...((await code?.(policiesOf(plan))) ?? []), ...(await filesOf(policies, subject))],
     },
     book = await heldOutBook(),
     carrier = {
       subject,
       sentences: sentencesOf(book),
-      prose: proseOf(book, subject.tokenizer, plan, seed).length,
+      prose: proseOf(text ?? book, subject.tokenizer, plan, seed).length,
       names,
     },
     rows = await carried(rowsOf(plan, options), plan, carrier, n),
@@ -96,7 +101,7 @@ export async function paperStudy(
   return {
     name: 'papers',
     settings,
-    work: { kind: 'papers', plan, seed, embedded: kind === 'embedded' },
+    work: { kind: 'papers', plan, seed, embedded: kind === 'embedded', ...(text !== undefined && { text }) },
     left: (results) => jobsOf(plan, planned, kind, n, known(results, plan)),
     conclude(results) {
       const all = known(results, plan),

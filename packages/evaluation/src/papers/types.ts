@@ -188,7 +188,7 @@ export interface Plan {
   /** Tasks by name: rows that name the same one share its prompts, prefills and full-cache runs. */
   readonly tasks: Readonly<Record<string, Task>>;
   readonly rows: readonly Row[];
-  /** The part of the book that its prose comes from, as shares. @defaultValue the last 70 % */
+  /** The part of the text that its prose comes from, as shares. @defaultValue the last 70 % */
   readonly prose?: readonly [from: number, to: number];
   /** The only kind of model that it is for. @defaultValue both */
   readonly on?: Kind;

@@ -1,4 +1,4 @@
-import { cadence, entries } from '@kv/core';
+import { cadence, entries, KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { AnyFactory, AnyScorer, Description, Phase, Piece, Atom } from '@kv/core';
 import { catalogue } from '@kv/policies';
@@ -70,11 +70,24 @@ const terms: readonly (readonly (readonly [weight: number, scorer: AnyScorer])[]
   ],
 ];
 
+/** The piece around the first of these scorers that it takes. */
+function around(factory: AnyFactory, [by, ...others]: readonly AnyScorer[]): readonly unknown[] {
+  if (!by) return [];
+  try {
+    return [factory(by, ...smaller(factory))];
+  } catch (cause) {
+    if (KvError.is(cause)) return around(factory, others);
+    throw cause;
+  }
+}
+
 function made(): readonly Piece[] {
   const combined = [
     ...taking('scorers').flatMap((join) => terms.map((inner) => join(...inner.map(([, piece]) => piece)))),
     ...taking('terms').flatMap((join) => terms.map((inner) => join(...inner))),
-    ...taking('scorer').flatMap((factory) => terms.map(([, [, by]]) => factory(by, ...smaller(factory)))),
+    ...taking('scorer').flatMap((factory) =>
+      [leaving('weights').slice(1), leaving('scores')].flatMap((scorers) => around(factory, scorers)),
+    ),
   ] as readonly Piece[];
   const timed = plain.some((p) => p.atoms.some((a) => a.at === 'cadence' && a.block && a.every))
     ? []

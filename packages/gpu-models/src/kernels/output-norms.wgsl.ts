@@ -1,3 +1,4 @@
+import type { OutputNorm } from '@kv/models/engine';
 import { kernel, variants } from '../kernel.ts';
 import type { Kernel } from '../kernel.ts';
 import { TOTAL } from '../wgsl/total.ts';
@@ -8,17 +9,18 @@ export const outputSlots = (headDim: number): 4 | 8 => (headDim <= 256 ? 8 : 4);
 
 /**
  * One workgroup: what the values of some slots add to the layer's output through one query head, |v W_O|_1 over that
- * head's columns of the output product: to `out [heads, slots]`,
+ * head's columns of the output product, or for p = 2 the sum of squares: to `out [heads, slots]`,
  * added to what is there where `join` is 1 (a product of several parts); 0 for slots that do not exist. Values `[G,
  * capacity, d]`; weights `[rows, heads * d]` in a form.
  */
 export const outputNorms: (
   form: Form,
   headDim: number,
+  p: OutputNorm,
 ) => Kernel<
   'values' | 'lengths' | 'weights' | 'scales' | 'out',
   'heads' | 'kv_heads' | 'capacity' | 'slots' | 'rows' | 'octets' | 'join'
-> = variants((form, d) => {
+> = variants((form, d, p) => {
   const { buffers, source } = weightsOf(form),
     count = outputSlots(d),
     each = Array.from({ length: count }, (_, i) => i),
@@ -32,7 +34,7 @@ export const outputNorms: (
       )
       .join(' ');
   return kernel({
-    id: `output-norms:${form}:${d}`,
+    id: `output-norms:${form}:${d}:${p}`,
     buffers: { values: 'f32', lengths: 'u32', ...buffers, out: ['f32', 'write'] },
     scalars: { heads: 'u32', kv_heads: 'u32', capacity: 'u32', slots: 'u32', rows: 'u32', octets: 'u32', join: 'u32' },
     threads: 64,
@@ -70,7 +72,7 @@ fn run(group: u32, lane: u32) {
       ${add('x', 'c')}
     }`
     }
-    ${vectors.map((i) => `sums${i} += abs(products${i});`).join(' ')}
+    ${vectors.map((i) => `sums${i} += ${p === 1 ? `abs(products${i})` : `products${i} * products${i}`};`).join(' ')}
   }
   ${each
     .map(

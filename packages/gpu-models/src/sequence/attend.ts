@@ -1,10 +1,18 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
 import { encodeAccumulate, encodeAttention, encodeColumns, type Attended, type DeviceAttention } from '../attention.ts';
+import { encodeSlots } from '../operations.ts';
 import type { DeviceLayer } from './layer.ts';
 
 /** Queries up to which column sums come from the scores that attention keeps. */
 const FEW = 4;
+
+/** What becomes the largest weight that each slot receives, `[H, n]`. */
+interface Largest {
+  readonly to: Tensor;
+  /** Log-sum-exps `[H, m]` that are more by what each query's weights are divided by, from those that there are. */
+  readonly over?: ((lse: Tensor) => Tensor) | undefined;
+}
 
 /** How queries of a block attend in one layer. */
 interface Attending {
@@ -14,8 +22,7 @@ interface Attending {
   readonly first: boolean;
   /** Running sums are read before the next token. */
   readonly read: boolean;
-  /** Becomes the largest weight that each slot receives, `[H, n]`. */
-  readonly largest?: Tensor | undefined;
+  readonly largest?: Largest | undefined;
 }
 
 /**
@@ -46,13 +53,23 @@ export function attendLayer(
   });
   if (waiting) waiting.at = read ? undefined : at[0];
   ring?.answer(m, plain ? attended : undefined);
-  if (largest) encodeColumns(commands, a, attended, largest, { of: 'max', join: !first });
+  if (largest)
+    encodeColumns(commands, a, lessened(commands, a, attended, largest.over), largest.to, { of: 'max', join: !first });
   if (block) encodeColumns(commands, a, attended, block.tensor, { join: !first });
   if (sums && attended.scores) {
     encodeAccumulate(commands, a, attended as Attended & Required<Pick<Attended, 'scores'>>, sums);
     commands.free(attended.scores.tensor);
   } else if (sums && !waiting) encodeColumns(commands, a, attended, sums, { join: true });
   return attended.out;
+}
+
+/** Attention with other log-sum-exps, of which `over` makes new ones `[H, last]`. */
+function lessened(commands: Commands, { heads }: DeviceAttention, attended: Attended, over: Largest['over']): Attended {
+  if (!over) return attended;
+  const { out, lseAt, last } = attended,
+    lse = commands.make([heads, last]);
+  encodeSlots(commands, { ...out, shape: [heads, last] }, lse, last, 0, 0, lseAt);
+  return { ...attended, out: over(lse), lseAt: 0 };
 }
 
 /**

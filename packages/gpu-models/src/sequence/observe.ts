@@ -45,12 +45,12 @@ function providerEngine(
     promptLength,
     encode: (said) => tokenizer.encode(said, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
-    async observeMax(ids, layer) {
-      const key = ids.join(',');
+    async observeMax(ids, layer, over) {
+      const key = `${over ?? ''} ${ids.join(',')}`;
       let pass = passes.get(key);
       if (!pass) {
         onPass();
-        pass = observe(memory, ids, commands);
+        pass = observe(memory, ids, commands, over);
         passes.set(key, pass);
       }
       return (await pass)[layer];
@@ -73,16 +73,24 @@ function providerEngine(
 
 /**
  * Records the way of ids through a copy: the largest weight that each slot present before received from them, `[H, n]`
- * a layer.
+ * a layer; those of each query over the length of what the layer's projections read of its token, where that is asked
+ * for.
  */
-async function observe(memory: DeviceState, ids: readonly number[], commands: Commands): Promise<readonly Tensor[]> {
+async function observe(
+  memory: DeviceState,
+  ids: readonly number[],
+  commands: Commands,
+  over: 'hidden' | undefined,
+): Promise<readonly Tensor[]> {
   const copy = memory.fork(),
     before = copy.layers.map(({ cache }) => cache.length),
     { queryHeads } = memory.model.config;
   try {
     makeRoom(copy, ids.length, 'observeMax');
     const largest = before.map((n) => commands.make([queryHeads, n + ids.length]));
-    (await devicePass(copy, ids, { phase: 'prefill', course: { policy: compile(id) }, rows: 0, largest })).release();
+    (
+      await devicePass(copy, ids, { phase: 'prefill', course: { policy: compile(id) }, rows: 0, largest, over })
+    ).release();
     for (const name of ['fused', 'statistics'] as const) memory.counters[name] += copy.counters[name];
     return largest.map((all, l) => {
       const present = commands.make([queryHeads, before[l]]);

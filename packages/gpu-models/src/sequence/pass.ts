@@ -2,7 +2,8 @@ import type { Tensor } from '@kv/core';
 import type { Commands, OpenScope } from '@kv/gpu';
 import type { Course, FeedOptions, Output } from '@kv/models/engine';
 import { rowsWith } from '../attend.ts';
-import { encodeSlots } from '../operations.ts';
+import { encodeNorm, encodeSlots } from '../operations.ts';
+import { rowsOf } from '../rows.ts';
 import { attendLayer } from './attend.ts';
 import { writeStates } from './event.ts';
 import { liveRows, move, pick, type Live } from './frozen.ts';
@@ -18,6 +19,8 @@ interface PassOptions extends Omit<FeedOptions, 'evict'> {
   afterLayer?(layer: number): Promise<void>;
   /** Becomes the largest weight that each slot of each layer receives, `[H, n]`. */
   readonly largest?: readonly Tensor[];
+  /** Those weights are divided by the length of what the layer's projections read of the query's token. */
+  readonly over?: 'hidden' | undefined;
 }
 
 /** What a layer has of a part between projection and attention: queries of its live tokens. */
@@ -35,7 +38,7 @@ interface Projection {
 export async function devicePass(
   memory: DeviceState,
   ids: readonly number[],
-  { phase, course, rows, signal, eventFollows = false, afterLayer, largest }: PassOptions,
+  { phase, course, rows, signal, eventFollows = false, afterLayer, largest, over }: PassOptions,
 ): Promise<Output> {
   const { decoder } = memory,
     { policy } = course,
@@ -52,7 +55,14 @@ export async function devicePass(
       const { finish } = decoder.layers[l];
       layer.cache.grow(ids.length);
       const projected = parts.map((part) => project(memory, commands, l, part, freezing && course, before));
-      const attend = attentionIn(memory, scope, l, { phase, course, eventFollows, checks, largest: largest?.[l] });
+      const attend = attentionIn(memory, scope, l, {
+        phase,
+        course,
+        eventFollows,
+        checks,
+        largest: largest?.[l],
+        over,
+      });
       for (const [i, { part, some, live, q }] of projected.entries()) {
         const attended = attend(live, q, i === 0);
         const [x] = finish.encode(commands, [live.x, attended], live.m) as [Tensor];
@@ -74,7 +84,7 @@ export async function devicePass(
 }
 
 /** How a layer's part of a pass attends. */
-interface Attending extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows'> {
+interface Attending extends Pick<PassOptions, 'phase' | 'course' | 'eventFollows' | 'over'> {
   /** Takes what views promise, to be read with what the pass gives. */
   readonly checks: Promises[number][];
   /** Becomes the largest weight that each slot receives, `[H, n]`. */
@@ -89,7 +99,7 @@ export function attentionIn(
   memory: DeviceState,
   scope: OpenScope,
   l: number,
-  { phase, course, eventFollows = false, checks, largest }: Attending,
+  { phase, course, eventFollows = false, checks, largest, over }: Attending,
 ): (live: Part, q: Tensor, first: boolean) => Tensor {
   const layer = memory.layers[l],
     { policy } = course,
@@ -114,9 +124,28 @@ export function attentionIn(
         ...attentionOf(layer, memory.model.config, l, q, ...rowsFor(commands, live, hidden)),
         ...(hidden.mask && { mask: hidden.mask }),
       },
-      { at: live.at, first, read: eventFollows || readSums, largest },
+      {
+        at: live.at,
+        first,
+        read: eventFollows || readSums,
+        largest: largest && {
+          to: largest,
+          over: over && ((lse) => scope.ops.add(lse, logLengths(memory, scope, l, live))),
+        },
+      },
     );
 }
+
+/** ln |h|_2 of what a layer's projections read of a part's tokens, `[1, m]`. */
+function logLengths({ decoder, model: { config } }: DeviceState, scope: OpenScope, l: number, { x, m }: Part): Tensor {
+  const { commands, ops } = scope,
+    { norm: gain } = decoder.layers[l],
+    { hidden: D, normEps } = config;
+  const read = gain ? encodeNorm(commands, rowsOf(x, D), m, commands.upload(gain, [D]), normEps).tensor : x;
+  return ops.log(ops.max(ops.norm({ ...read, shape: [1, m, D] }), LEAST));
+}
+/** A length of 0 is taken as this one. */
+const LEAST = 2 ** -120;
 
 type KeysValues = readonly [keys: Tensor, values: Tensor];
 

@@ -2,9 +2,9 @@ import { KvError } from '@kv/core';
 import { isState, signalKey } from '@kv/core/engine';
 import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { layerAttention, notRemembered, statisticOf, sumRows, windowOf } from '@kv/models/engine';
+import { layerAttention, notRemembered, outputNormOf, statisticOf, sumRows, windowOf } from '@kv/models/engine';
 import type { ModelConfig } from '@kv/models';
-import type { AttentionCounters } from '@kv/models/engine';
+import type { AttentionCounters, OutputNorm } from '@kv/models/engine';
 import { encodeAttention, encodeColumns, type DeviceAttention } from '../attention.ts';
 import { encodeOutputNorms, encodeSlots } from '../operations.ts';
 import type { DeviceMatrix } from '../weights/device-matrix.ts';
@@ -133,7 +133,7 @@ function compute(signal: AnySignal, source: Source): unknown {
     case 'embeddings':
       return source.embeddings;
     case 'values.output':
-      return { ...encodeOutputNorms(commands, cache, source.output(), n), ...lengthsOf(H) };
+      return { ...outputNormsOf(source, outputNormOf(signal)), ...lengthsOf(H) };
     case 'attention.accumulated':
       return sums(accumulated);
     case 'attention.block':
@@ -141,6 +141,12 @@ function compute(signal: AnySignal, source: Source): unknown {
     default:
       throw expectOffered([signal]);
   }
+}
+
+/** |v W_O|_p of every slot's value, `[H, n]`. */
+function outputNormsOf({ layer: { cache }, commands, ops, output }: Source, p: OutputNorm): Tensor {
+  const sums = encodeOutputNorms(commands, cache, output(), cache.length, p);
+  return p === 1 ? sums : ops.map('sqrt', sums);
 }
 
 /** Records the addition of the decoded query that waits, if one does, to the layer's running sums. */

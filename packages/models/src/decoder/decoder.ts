@@ -20,6 +20,8 @@ export interface RowCounts {
 export interface DecoderLayer<R extends Runnable = Runnable> {
   readonly project: R;
   readonly finish: R;
+  /** Gain `[D]` of the norm that its projections read through; absent where there is none. */
+  readonly norm?: Float32Array | undefined;
   /** The output product's weight `[D, H * d]`: some policies read it. */
   readonly output: WeightRows;
 }
@@ -100,14 +102,21 @@ export async function createDecoder<R extends Runnable>(
   };
   const layers: DecoderLayer<R>[] = [];
   try {
-    let project = await prepare(projectProgram(0, config, await weights.project(0)));
+    const gains: (Float32Array | undefined)[] = [];
+    const projecting = async (l: number): Promise<Program> => {
+      const read = await weights.project(l);
+      gains.push(read.norm?.slice());
+      return projectProgram(l, config, read);
+    };
+    let project = await prepare(await projecting(0));
     for (let l = 0; l < count; l++) {
       const rest = await weights.finish(l);
       const [finish, next] = await prepareLayer(
         finishProgram(l, config, rest),
-        l + 1 < count ? projectProgram(l + 1, config, await weights.project(l + 1)) : undefined,
+        l + 1 < count ? await projecting(l + 1) : undefined,
       );
-      layers.push({ project, finish, output: finish.stored?.('output') ?? rowsOf(owned(rest.output)) });
+      const output = finish.stored?.('output') ?? rowsOf(owned(rest.output));
+      layers.push({ project, finish, norm: gains[l], output });
       project = next ?? project;
     }
     const norm = await weights.norm(),

@@ -60,7 +60,14 @@ export async function attentionRows(
 }
 
 /** Entries [from, to) of the second axis of `[heads, size, width]`. */
-function rowsOf(all: Float32Array, heads: number, size: number, width: number, from: number, to: number): Float32Array {
+export function rowsOf(
+  all: Float32Array,
+  heads: number,
+  size: number,
+  width: number,
+  from: number,
+  to: number,
+): Float32Array {
   const out = new Float32Array(heads * (to - from) * width);
   for (let h = 0; h < heads; h++)
     out.set(all.subarray((h * size + from) * width, (h * size + to) * width), h * (to - from) * width);

@@ -52,6 +52,8 @@ export interface HostDecoder extends Decoder<HostRunnable> {
   finish(layer: number, x: Float32Array, attended: Float32Array): Promise<Float32Array>;
   /** `attend`, and `finish` on what it gives: for one token in one call of the engine, where it can. */
   attendAndFinish(layer: number, x: Float32Array, attention: AttendOptions): Promise<Float32Array>;
+  /** |h|_2 of what a layer's projections read of x `[m, D]`: its rows behind their norm, f64 `[m]`. */
+  readLengths(layer: number, x: Float32Array): Float64Array;
   /** The output product's weight `[D, H * d]` as f32; a layer's is kept as stored and decoded at each call. */
   outputWeight(layer: number): Float32Array;
   /** The final norm of x `[rows, D]`. */
@@ -122,6 +124,12 @@ export function hostDecoder(
       if (fused === undefined) return finish(layer, x, await attends(attention));
       note(layer, x.length / D, 'output', 'gateUp', 'down');
       return (await fused)[0];
+    },
+    readLengths(layer, x) {
+      const { norm: gain } = at(layer),
+        m = x.length / D,
+        h = gain === undefined ? x : rmsNorm(rowsOf(x, D), m, gain, normEps);
+      return Float64Array.from({ length: m }, (_, i) => Math.hypot(...h.subarray(i * D, (i + 1) * D)));
     },
     outputWeight: (layer) => at(layer).output(0, D),
     hiddenNorm: (x) => rmsNorm(rowsOf(x, D), x.length / D, norm, normEps),

@@ -1,9 +1,11 @@
 import { runProvider, signalKey } from '@kv/core/engine';
 import type { AnySignal, ProviderEngine, Tensor } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
+import { attentionWeights } from '../attention.ts';
+import type { AttendOptions } from '../attention.ts';
 import { layerAttention } from '../attention/layer-attention.ts';
 import { makeRoom } from '../sequence/room.ts';
-import { attentionRows } from './attention-rows.ts';
+import { attentionRows, rowsOf } from './attention-rows.ts';
 import type { HostState } from './host-state.ts';
 import { notRemembered } from './watch.ts';
 
@@ -40,12 +42,12 @@ function providerEngine(memory: HostState, signal: AnySignal, onPass: () => void
     promptLength: memory.promptLength,
     encode: (said) => tokenizer.encode(said, { special: false }).ids,
     decode: (ids) => tokenizer.decode(ids),
-    async observeMax(ids, layer): Promise<Tensor> {
-      const key = ids.join(',');
+    async observeMax(ids, layer, over): Promise<Tensor> {
+      const key = `${over ?? ''} ${ids.join(',')}`;
       let pass = passes.get(key);
       if (!pass) {
         onPass();
-        pass = observe(memory, ids);
+        pass = observe(memory, ids, over);
         passes.set(key, pass);
       }
       return backend.ops.from((await pass)[layer]);
@@ -68,8 +70,15 @@ interface Observed {
   readonly shape: readonly number[];
 }
 
-/** Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer. */
-async function observe(memory: HostState, ids: readonly number[]): Promise<readonly Observed[]> {
+/**
+ * Feeds ids to a copy: the largest weight that each slot present before received from them, `[H, n]` a layer; those of
+ * each query over the length of what the layer's projections read of its token, where that is asked for.
+ */
+async function observe(
+  memory: HostState,
+  ids: readonly number[],
+  over: 'hidden' | undefined,
+): Promise<readonly Observed[]> {
   const copy = memory.fork(),
     {
       decoder,
@@ -87,17 +96,16 @@ async function observe(memory: HostState, ids: readonly number[]): Promise<reado
         { q, k, v } = await decoder.project(l, x, copy.rotations(positions), copy.rotaryLength);
       cache.append(k, v, positions, copy.shift);
       const stride = cache.length,
-        columnMax = new Float32Array(H * stride);
+        columnMax = new Float32Array(H * stride),
+        attention = { q, queryPositions: positions, cache, ...layerAttention(config, l) };
+      if (over) addLargest(columnMax, attention, decoder.readLengths(l, x));
       x = await decoder.finish(
         l,
         x,
         await decoder.attend({
-          q,
-          queryPositions: positions,
-          cache,
+          ...attention,
           counters: memory.counters,
-          ...layerAttention(config, l),
-          stats: { stride, columnMax },
+          ...(!over && { stats: { stride, columnMax } }),
         }),
       );
       const data = new Float32Array(H * n);
@@ -107,5 +115,34 @@ async function observe(memory: HostState, ids: readonly number[]): Promise<reado
     return out;
   } finally {
     copy.destroy();
+  }
+}
+
+/** Queries whose weights are held at a time. */
+const BLOCK = 16;
+
+/** columnMax `[H, n]`, 0 before = the largest weight of each slot, those of query i over `lengths[i]`. */
+function addLargest(
+  columnMax: Float32Array,
+  { q, queryPositions, ...rest }: Omit<AttendOptions, 'stats' | 'counters'>,
+  lengths: Float64Array,
+): void {
+  const m = queryPositions.length,
+    d = rest.cache.headDim,
+    H = q.length / (m * d),
+    n = columnMax.length / H;
+  for (let from = 0; from < m; from += BLOCK) {
+    const to = Math.min(m, from + BLOCK),
+      weights = attentionWeights({
+        ...rest,
+        q: rowsOf(q, H, m, d, from, to),
+        queryPositions: queryPositions.subarray(from, to),
+      });
+    for (let h = 0; h < H; h++)
+      for (let i = from; i < to; i++) {
+        const at = (h * (to - from) + i - from) * n,
+          length = Math.max(lengths[i], Number.MIN_VALUE);
+        for (let j = 0; j < n; j++) columnMax[h * n + j] = Math.max(columnMax[h * n + j], weights[at + j] / length);
+      }
   }
 }

@@ -1,3 +1,4 @@
+import type { AnySignal } from '@kv/core';
 import type { LayerCache } from '../cache.ts';
 import { createKernel, growTo, hasSimd } from '../simd/kernel.ts';
 import type { Kernel } from '../simd/kernel.ts';
@@ -7,11 +8,21 @@ const BLOCK = 64;
 
 let kernel: Kernel | undefined;
 
+/** The p of a norm. */
+export type OutputNorm = 1 | 2;
+/** Which one the signal `values.output` asks for. */
+export const outputNormOf = ({ args }: AnySignal): OutputNorm => (args?.['norm'] === 2 ? 2 : 1);
+
 /**
- * |v W_O|_1 of every cached value through each query head's columns of the output product `[D, H * d]`: `[H, n]`. The
+ * |v W_O|_p of every cached value through each query head's columns of the output product `[D, H * d]`: `[H, n]`. The
  * product in f32, its sums over D in f64.
  */
-export function outputNorms(cache: LayerCache, weight: Float32Array, queryHeads: number): Float32Array {
+export function outputNorms(
+  cache: LayerCache,
+  weight: Float32Array,
+  queryHeads: number,
+  p: OutputNorm = 1,
+): Float32Array {
   const { values, heads: G, headDim: d, capacity, length: n, lengths } = cache,
     out = new Float32Array(queryHeads * n),
     width = queryHeads * d,
@@ -26,8 +37,9 @@ export function outputNorms(cache: LayerCache, weight: Float32Array, queryHeads:
         y = product.apply(values.subarray(at, at + rows * d), rows);
       for (let r = 0; r < rows; r++) {
         let total = 0;
-        for (let j = y.at + r * y.stride; j < y.at + r * y.stride + D; j++) total += Math.abs(y.data[j]);
-        out[h * n + first + r] = total;
+        for (let j = y.at + r * y.stride; j < y.at + r * y.stride + D; j++)
+          total += p === 1 ? Math.abs(y.data[j]) : y.data[j] * y.data[j];
+        out[h * n + first + r] = p === 1 ? total : Math.sqrt(total);
       }
     }
   }

@@ -5,7 +5,7 @@ import { windowAttention } from '../attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { AttentionCounters } from '../sequence/memory.ts';
 import type { LayerMemory } from './layer.ts';
-import { outputNorms } from './output-norms.ts';
+import { outputNormOf, outputNorms } from './output-norms.ts';
 import type { StateStore } from './store.ts';
 import { notRemembered, statisticOf, sumRows, windowOf } from './watch.ts';
 
@@ -90,7 +90,7 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
     case 'embeddings':
       return model.embeddings;
     case 'values.output':
-      return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads), n);
+      return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads, outputNormOf(signal)), n);
     case 'attention.accumulated': {
       if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();
       const sums = perQueryHead(accumulated.data, accumulated.stride);

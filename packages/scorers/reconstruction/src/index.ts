@@ -1,2 +1,2 @@
 export { kvcompose, rereading } from './kvcompose.ts';
-export { kvzip, reconstruction } from './kvzip.ts';
+export { kvzip, reconstruction, reconstructionOverHidden } from './kvzip.ts';

@@ -1,5 +1,5 @@
-import { positions, weigher, whole } from '@kv/core';
-import type { Signal } from '@kv/core';
+import { flag, outputLengths, positions, weigher, whole } from '@kv/core';
+import type { ProviderEngine, Signal } from '@kv/core';
 
 /**
  * The largest weight that each slot receives while the model is made to repeat the context, f32 `[H, n]`: a second pass
@@ -9,26 +9,45 @@ export const reconstruction: Signal<'attention'> = {
   id: 'reconstruction',
   as: 'attention',
   cost: 'pass',
-  provide: (engine, layer) =>
-    engine.observeMax([...engine.encode('\n\nRepeat the previous context exactly.\n'), ...engine.ids], layer),
+  provide: (engine, layer) => engine.observeMax(repeating(engine), layer),
 };
+/** The same, the weights of each query divided by |h|_2, h what the layer reads of its token. */
+export const reconstructionOverHidden: Signal<'attention'> = {
+  ...reconstruction,
+  args: { over: 'hidden' },
+  provide: (engine, layer) => engine.observeMax(repeating(engine), layer, 'hidden'),
+};
+const repeating = ({ encode, ids }: ProviderEngine): readonly number[] => [
+  ...encode('\n\nRepeat the previous context exactly.\n'),
+  ...ids,
+];
 
 /**
  * KVzip: the largest attention weight that a slot receives from the query heads of its group while the model repeats
  * the context, so nothing about a later question is needed.
  *
- * @remarks Kim et al. 2025, arXiv:2505.23416. Weights on KV rows `[G, n]`; sinks score 1. Costs a second prefill, and
+ * @remarks Kim et al. 2025, arXiv:2505.23416. Weights on KV rows `[G, n]`; sinks are forced. Costs a second prefill, and
  * runs once the whole prompt is there. The repetition is one pass over the whole cache, where the authors take chunks
- * of 2,000 tokens.
+ * of 2,000 tokens. `plus` is KVzip+ (Jégou and Jeblick 2026, arXiv:2601.07891), as kvpress'
+ * `kvzip_plus_normalization` has it: the largest over queries and heads of a |v W_O|_2 / |h|_2.
  */
 export const kvzip = weigher(
   'kvzip',
   {
     source: 'Kim et al. 2025, arXiv:2505.23416',
     says: 'The largest weight while the model repeats the context.',
-    options: { sinks: whole(4, 'positions', 'First positions, which score 1.') },
-    needs: [reconstruction, positions],
+    options: {
+      sinks: whole(4, 'positions', 'First positions, which always stay.'),
+      plus: flag(
+        false,
+        "KVzip+: weights times what the slot's value adds to the output, over the query's hidden state.",
+      ),
+    },
+    needs: ({ plus }) => (plus ? [reconstructionOverHidden, outputLengths, positions] : [reconstruction, positions]),
+    floor: ({ sinks }, slots) => Math.min(slots, sinks),
   },
-  ({ ops, at, attention, positions: p }, { sinks }) =>
-    ops.where(ops.less(p, sinks), 1, ops.groupRows('max', attention, at.kvHeads)),
+  ({ ops, at, attention, outputNorms: added, positions: p }, { sinks }) => ({
+    scores: ops.groupRows('max', added ? ops.mul(attention, added) : attention, at.kvHeads),
+    forced: ops.less(p, sinks),
+  }),
 );

@@ -1,21 +1,34 @@
 import ndarray from 'ndarray';
 import ops from 'ndarray-ops';
 
-/** KVzip of one KV head: the largest weight over its query heads, 1 for sinks. */
-export const kvzipOracle = (
-  weights: readonly (readonly number[])[],
-  positions: readonly number[],
-  sinks: number,
+/** KVzip of one KV head: the largest weight over its query heads. */
+export const kvzipOracle = (weights: readonly (readonly number[])[]): number[] =>
+  weights[0].map((_, i) =>
+    ops.sup(
+      ndarray(
+        Float64Array.from(weights, (row) => row[i]),
+        [weights.length],
+      ),
+    ),
+  );
+
+/**
+ * KVzip+ of one KV head from whole rows: weights of its query heads [head][query][slot], the length of each query's hidden
+ * state, and its heads' columns of the output product [head][output][channel] with the head's values [slot][channel].
+ */
+export const kvzipPlusOracle = (
+  weights: readonly (readonly (readonly number[])[])[],
+  hidden: readonly number[],
+  columns: readonly (readonly (readonly number[])[])[],
+  values: readonly (readonly number[])[],
 ): number[] =>
-  positions.map((p, i) =>
-    p < sinks
-      ? 1
-      : ops.sup(
-          ndarray(
-            Float64Array.from(weights, (row) => row[i]),
-            [weights.length],
-          ),
-        ),
+  values.map((v, i) =>
+    Math.max(
+      ...weights.flatMap((rows, h) => {
+        const added = Math.hypot(...columns[h].map((row) => row.reduce((sum, w, c) => sum + w * v[c], 0)));
+        return rows.map((row, q) => (row[i] * added) / hidden[q]);
+      }),
+    ),
   );
 
 /**

@@ -1,4 +1,8 @@
-import { attentionWindow, count, weigher } from '@kv/core';
+import { attentionWindow, count, keys, KvError, positions, queries, text, tokens, weigher } from '@kv/core';
+import type { At, Tokens } from '@kv/core';
+import { windowSignal } from '@kv/core/shared';
+
+const normalized = (question: number) => attentionWindow(question, 'normalized');
 
 /**
  * Finch: the attention that a slot receives from the queries of the question, each times the number of other slots that
@@ -6,16 +10,46 @@ import { attentionWindow, count, weigher } from '@kv/core';
  *
  * @remarks Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716, as kvpress' FinchPress has it: mean over the
  * queries, no pooling. Weights on query rows `[H, n]`; the question's own slots are forced. O(w H n d). The authors turn
- * what is kept to consecutive positions: `rerotate()` behind the selector.
+ * what is kept to consecutive positions: `rerotate()` behind the selector. With a delimiter the question is what follows
+ * its last place in the prompt, softmax(q·k / √d) without soft caps or sliding windows; the delimiter itself is context.
+ * @throws KvError where the prompt has no delimiter, nothing behind it, or more than `question` tokens.
  */
 export const finch = weigher(
   'finch',
   {
     source: 'Corallo and Papotti 2024, TACL, doi:10.1162/tacl_a_00716',
     says: "The attention of the question's queries, each counting alike.",
-    options: { question: count(64, 'tokens', 'Last tokens of the prompt that ask.') },
-    needs: ({ question }) => [attentionWindow(question, 'normalized')],
-    floor: ({ question }, slots) => Math.min(slots, question),
+    options: {
+      question: count(64, 'tokens', 'Last tokens of the prompt that ask; of a question behind a delimiter the most.'),
+      delimiter: text(
+        '',
+        'a text of the prompt',
+        'The question is what follows it; without one, it has `question` tokens.',
+      ),
+    },
+    needs: ({ question, delimiter }) =>
+      delimiter === '' ? [normalized(question)] : [queries(question), keys, positions, tokens],
+    floor: ({ question, delimiter }, slots) => (delimiter === '' ? Math.min(slots, question) : 0),
   },
-  ({ ops, attention }, { question }) => ({ scores: attention, forced: ops.lastSlots(attention, question) }),
+  (ctx, { question, delimiter }) => {
+    const { ops, at, attention, queries: q, keys: k, positions: p, tokens: read } = ctx;
+    if (attention) return { scores: attention, forced: ops.lastSlots(attention, question) };
+    // these are the signals that it names with a delimiter
+    const w = behind(read!, at, delimiter, question);
+    const scores = windowSignal(normalized(w), { ops, at, queries: q!, keys: k!, positions: p! })!;
+    return { scores, forced: ops.lastSlots(scores, w) };
+  },
 );
+
+/** Tokens of the prompt that end behind the last place of the delimiter. */
+function behind({ text: all, offsets }: Tokens, { promptLength }: At, delimiter: string, most: number): number {
+  const prompt = offsets.slice(0, promptLength),
+    end = prompt.at(-1)?.[1] ?? 0,
+    from = all.slice(0, end).lastIndexOf(delimiter),
+    w = prompt.filter(([, to]) => to > from + delimiter.length).length;
+  const refuse = (got: string): KvError =>
+    new KvError('finch', `expected a question of 1 to ${most} tokens behind '${delimiter}' in the prompt, got ${got}`);
+  if (from < 0) throw refuse(`no such text in the ${prompt.length} tokens that were read`);
+  if (w < 1 || w > most) throw refuse(`${w} tokens`);
+  return w;
+}

@@ -3,7 +3,7 @@ import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
 import { apply, compose, selector } from '@kv/core';
 import { compile } from '@kv/core/engine';
-import type { Piece } from '@kv/core';
+import type { Piece, Tokens } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { defensive, finch, importance, lastNear, redundancy, scissorhands } from '../src/index.ts';
 import {
@@ -167,6 +167,63 @@ test('Finch: weights that are spread evenly count alike, whichever query gave th
       budget: 4,
     }).kept,
   ).toEqual([[0, 5, 6, 7]]);
+});
+
+/** n tokens of one letter, a delimiter before the last `asked`. */
+const delimited = (n: number, asked: number): Tokens => {
+  const letters = Array.from({ length: n }, (_, i) => (i === n - asked - 1 ? '#' : 'x'));
+  return { ids: letters.map(() => 1), text: letters.join(''), offsets: letters.map((_, i) => [i, i + 1]) };
+};
+test("Finch behind a delimiter agrees with its oracle over the question's own queries", () => {
+  fc.assert(
+    fc.property(whole, fc.integer({ min: 1, max: W - 1 }), (spec, asked) => {
+      const { at, keys, positions } = scene(spec).layers[0],
+        { kvHeads: G, queryHeads: H, slots: n, headDim: d, length } = at,
+        q = Float32Array.from({ length: H * W * d }, (_, i) => Math.sin(i * 1.7)),
+        vector = (x: Float32Array, i: number): Vector =>
+          ndarray(Float64Array.from(x.subarray(i * d, (i + 1) * d)), [d]);
+      const got = apply(finch({ question: W, delimiter: '#' }), {
+        queries: { data: q, shape: [H, W, d] },
+        keys: { data: keys, shape: [G, n, d] },
+        positions: { data: positions, shape: [G, n] },
+        tokens: delimited(length, asked),
+        at: { length, promptLength: length, queryHeads: H, headDim: d },
+      }).scores!.data;
+      for (let h = 0; h < H; h++) {
+        const g = Math.floor((h * G) / H),
+          placed = Array.from(positions.subarray(g * n, (g + 1) * n)),
+          own = placed.map((_, i) => vector(keys, g * n + i)),
+          rows = Array.from({ length: asked }, (_, i) =>
+            attentionOracle(vector(q, h * W + W - asked + i), own, placed, length - asked + i),
+          );
+        const want = finchOracle(rows, placed, length),
+          largest = Math.max(1, ...want);
+        want.forEach((x, i) => expect(Math.abs(got[h * n + i] - x)).toBeLessThan(1e-5 * largest));
+      }
+    }),
+    { numRuns: 40 },
+  );
+});
+test("Finch behind a delimiter keeps the question's tokens, those of the last place of the delimiter", () => {
+  const some = { data: new Float32Array(16).fill(0.5), shape: [1, 8, 2] },
+    { text, ...rest } = delimited(8, 2),
+    kept = (told: string) =>
+      apply(compose(finch({ question: 4, delimiter: '#' }), topK()), {
+        queries: { data: new Float32Array(8).fill(0.5), shape: [1, 4, 2] },
+        keys: some,
+        tokens: { ...rest, text: told },
+        budget: 3,
+      }).kept;
+  expect(kept(text)).toEqual([[0, 6, 7]]);
+  expect(kept('#xxxx#xx')).toEqual([[0, 6, 7]]);
+  for (const [told, got] of [
+    ['xxxxxxxx', 'no such text in the 8 tokens that were read'],
+    ['xxxxxxx#', '0 tokens'],
+    ['xx#xxxxx', '5 tokens'],
+  ])
+    expect(() => kept(told)).toThrow(
+      `finch: expected a question of 1 to 4 tokens behind '#' in the prompt, got ${got}`,
+    );
 });
 
 describe('options are checked', () => {
