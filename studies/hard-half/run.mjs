@@ -4,18 +4,15 @@
 // Goes on where RESULTS.jsonl ends.
 import { fork } from 'node:child_process';
 import { appendFileSync, existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { fileURLToPath, pathToFileURL } from 'node:url';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { depthOf, FORMS, questionOf, seedOf, SHARES, STAGES } from './ways.mjs';
+import { load } from './packages.mjs';
+import { promptOf } from './prompts.mjs';
+import { FORMS, SHARES, STAGES } from './ways.mjs';
 
-// Built packages as the benches have them; with `--conditions=@kv/source` the sources themselves, in Node 24.
-const { resolve } = createRequire(new URL('../../bench/package.json', import.meta.url)),
-  source = process.execArgv.includes('--conditions=@kv/source'),
-  load = (path, name) =>
-    import(source ? new URL(`../../packages/${path}/src/index.ts`, import.meta.url).href : pathToFileURL(resolve(name)).href);
-const [{ cpuRuntime, decode, loadModel, Sequence }, { parsePolicy }, { heldOutBook, needle, sentencesOf }] =
-  await Promise.all(['models', 'policies', 'tasks'].map((name) => load(name, `@kv/${name}`)));
+const { cpuRuntime, decode, loadModel, Sequence } = await load('models'),
+  { parsePolicy } = await load('policies'),
+  { heldOutBook, sentencesOf } = await load('tasks');
 
 const {
   values: options,
@@ -35,7 +32,7 @@ const TOKENS = Number(options.tokens),
   STOP = ['.', '\n'],
   ANSWER = 28;
 
-/** Keeps what a piece gives each layer, and what a signal's second pass gives, for all budgets of a prompt. */
+/** What a signal's second pass gave each layer, for all budgets of a prompt. */
 const known = new Map();
 const once = (key, make) => {
   if (!known.has(key)) known.set(key, make());
@@ -52,8 +49,6 @@ function sharing(text) {
       );
   return { ...policy, atoms: policy.atoms.map((atom) => ({ ...atom, needs: needs(atom.needs) })) };
 }
-
-const argmax = (row) => row.reduce((best, x, i) => (x > row[best] ? i : best), 0);
 
 /** The greedy answer and its tokens. */
 async function greedy(sequence) {
@@ -74,15 +69,6 @@ async function using(sequence, work) {
   }
 }
 
-/** A needle prompt of TOKENS tokens whose question is ours: it asks, and begins the answer. */
-function promptOf(encode, sentences, form, i) {
-  const given = (tokens) =>
-    needle({ encode, sentences, tokens, depth: depthOf(i), seed: seedOf(options.set, TOKENS, form, i), form });
-  const { key, questionIds: cue } = given(TOKENS),
-    questionIds = encode(questionOf(form, key), { special: false }).ids;
-  return { ...given(TOKENS - questionIds.length + cue.length), questionIds };
-}
-
 const timed = async (work) => {
   const started = performance.now();
   await work();
@@ -90,7 +76,12 @@ const timed = async (work) => {
 };
 
 async function runPrompt(model, sentences, { form, i, stage }) {
-  const { documentIds, questionIds, valueTokens, value } = promptOf(model.tokenizer.encode, sentences, form, i);
+  const { documentIds, questionIds, valueTokens, value } = promptOf(model.tokenizer.encode, sentences, {
+    set: options.set,
+    tokens: TOKENS,
+    form,
+    i,
+  });
   known.clear();
   const ways = STAGES[stage].policies.map((name) => ({ name, policy: sharing(name) }));
   return using(new Sequence(model), async (whole) => {

@@ -20,8 +20,7 @@ export const seedOf = (set, tokens, form, i) => `hard-half/${set}/${tokens}/${fo
 /** Ten depths in turn, from 5 % to 95 % of the prose. */
 export const depthOf = (i) => ((i % 10) + 0.5) / 10;
 const QUESTIONS = {
-  number: (key) =>
-    `\nQuestion: What is the special magic ${key} number?\nAnswer: The special magic ${key} number is`,
+  number: (key) => `\nQuestion: What is the special magic ${key} number?\nAnswer: The special magic ${key} number is`,
   code: (key) => `\n\nQuestion: What is the ${key} code?\nAnswer: According to the text, "The ${key} code is:`,
 };
 /** The question and the beginning of its answer, as RULER asks. */

@@ -45,10 +45,7 @@ function sceneOf(seed: number, odd?: number): Scene {
       Array.from({ length: HEADS }, () =>
         off.map((far) => {
           const along = [next(), next()];
-          return Array.from(
-            { length: CHANNELS },
-            (_, c) => along[c % 2] * (1 + c) + (far ? 0.5 : 0.05) * next() + 0.3,
-          );
+          return Array.from({ length: CHANNELS }, (_, c) => along[c % 2] * (1 + c) + (far ? 0.5 : 0.05) * next() + 0.3);
         }),
       ),
     ),
@@ -75,7 +72,10 @@ async function keptOf(policy: Policy, { sizes, keys }: Scene, budget: number): P
       queryHeads: HEADS,
       tokens,
       layers: keys.map((heads) => ({
-        keys: { data: Float32Array.from(heads.flat().flatMap((key, i) => rotated(key, i % n))), shape: [HEADS, n, CHANNELS] },
+        keys: {
+          data: Float32Array.from(heads.flat().flatMap((key, i) => rotated(key, i % n))),
+          shape: [HEADS, n, CHANNELS],
+        },
         signals: { rope },
       })),
     },
@@ -122,8 +122,7 @@ function oracle({ sizes, keys }: Scene, budget: number, maxSize: number): number
         .map((i) => from + i),
     );
   });
-  const worth = (unit: readonly number[]): number =>
-    unit[0] < SINKS ? Infinity : mean(unit.map((i) => scores[i]));
+  const worth = (unit: readonly number[]): number => (unit[0] < SINKS ? Infinity : mean(unit.map((i) => scores[i])));
   const kept = new Set(Array.from({ length: SINKS }, (_, i) => i));
   for (const unit of [...units].sort((a, b) => worth(b) - worth(a))) {
     const more = unit.filter((i) => !kept.has(i)).sort((a, b) => scores[b] - scores[a]);
