@@ -25,7 +25,7 @@ for (const { form, i, tokens, prefill, ways } of prompts) {
       if (seen.has(id)) continue; // the full cache answers in every stage
       seen.add(id);
       const row = rows.get(key) ?? {
-        ...{ tokens, forms, name, budget, n: 0, hits: 0, answered: 0, answeredHits: 0, whole: 0, held: 0, slots: 0 },
+        ...{ tokens, forms, name, budget, n: 0, hits: 0, answered: 0, answeredHits: 0, lost: 0, held: 0, slots: 0 },
         shares: [],
         missed: [],
       };
@@ -33,7 +33,7 @@ for (const { form, i, tokens, prefill, ways } of prompts) {
       row.hits += hit;
       row.answered += answered;
       row.answeredHits += answered && hit;
-      row.whole += held === 1;
+      row.lost += !hit && held === 0;
       row.held += held;
       row.slots += slots ?? 0;
       row.shares.push(event / prefill);
@@ -61,9 +61,9 @@ writeFileSync(
 
 const share = (k, n) => (n === 0 ? '' : `${((100 * k) / n).toFixed(1)} %`);
 console.log(
-  '| tokens | prompts | policy | kept | right | share (Wilson 95 %) | of those that the full cache answers | all heads hold the value | event / prefill |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |',
+  '| tokens | prompts | policy | kept | right | share (Wilson 95 %) | of those that the full cache answers | heads that hold all of the value | misses whose value no head holds | event / prefill |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |',
 );
-for (const { tokens, forms, name, budget, hits, n, interval, answered, answeredHits, whole, event } of table)
+for (const { tokens, forms, name, budget, hits, n, interval, answered, answeredHits, held, lost, event } of table)
   console.log(
-    `| ${tokens} | ${forms} | \`${name}\` | ${budget} | ${hits}/${n} | ${share(hits, n)} (${(100 * interval.low).toFixed(1)}-${(100 * interval.high).toFixed(1)}) | ${share(answeredHits, answered)} of ${answered} | ${share(whole, n)} | ${name === 'full' ? '' : event} |`,
+    `| ${tokens} | ${forms} | \`${name}\` | ${budget} | ${hits}/${n} | ${share(hits, n)} (${(100 * interval.low).toFixed(1)}-${(100 * interval.high).toFixed(1)}) | ${share(answeredHits, answered)} of ${answered} | ${(100 * held).toFixed(0)} % | ${lost} of ${n - hits} | ${name === 'full' ? '' : event} |`,
   );

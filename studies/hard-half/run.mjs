@@ -1,5 +1,5 @@
 // node studies/hard-half/run.mjs RESULTS.jsonl --model MODEL.gguf [--set confirm] [--tokens 1024] [--prompts 200]
-// [--workers 2] [--until 07:20]
+// [--stages 0,1,2,3,4] [--workers 2] [--until 07:20]
 // One prefill of the document a prompt; every policy evicts a fork of it at every budget, and is asked afterwards.
 // Goes on where RESULTS.jsonl ends.
 import { fork } from 'node:child_process';
@@ -24,6 +24,7 @@ const {
     set: { type: 'string', default: 'confirm' },
     tokens: { type: 'string', default: '1024' },
     prompts: { type: 'string', default: '200' },
+    stages: { type: 'string', default: STAGES.map(({ stage }) => stage).join() },
     workers: { type: 'string', default: '2' },
     until: { type: 'string', default: '23:59' },
   },
@@ -133,11 +134,15 @@ async function lead() {
           .map((line) => JSON.parse(line))
       : [],
     done = new Set(lines.map(({ form, i, stage }) => `${form}/${i}/${stage}`)),
-    jobs = STAGES.flatMap(({ stage, from, to }) =>
-      Array.from({ length: Math.max(0, Math.min(to, Number(options.prompts)) - from) }, (_, k) =>
-        FORMS.map((form) => ({ form, i: from + k, stage })),
-      ).flat(),
-    ).filter(({ form, i, stage }) => !done.has(`${form}/${i}/${stage}`));
+    jobs = options.stages
+      .split(',')
+      .map((stage) => STAGES[Number(stage)])
+      .flatMap(({ stage, from, to }) =>
+        Array.from({ length: Math.max(0, Math.min(to, Number(options.prompts)) - from) }, (_, k) =>
+          FORMS.map((form) => ({ form, i: from + k, stage })),
+        ).flat(),
+      )
+      .filter(({ form, i, stage }) => !done.has(`${form}/${i}/${stage}`));
   const [hours, minutes] = options.until.split(':').map(Number),
     end = new Date().setUTCHours(hours, minutes, 0, 0);
   await Promise.all(
