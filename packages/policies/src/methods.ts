@@ -50,6 +50,8 @@ import { merge } from '@kv/transforms-merging';
 import { chunks, entropyGate } from '@kv/units-chunks';
 import { breath, clip, crystallization, saliency, sentences, trunks } from '@kv/units-trunks';
 
+const standardised = zScore();
+
 // A method is its name, its source, the options that it passes on and a composition. What is only a scorer needs no
 // method: policy text gives it topK.
 
@@ -182,6 +184,36 @@ export const attendedSentences = method(
   },
   ({ window, maxSize, sinks }) =>
     compose(snapkv({ window, kernel: 1 }), mandatory({ sinks }), sentences({ maxSize }), wholeUnits({ last: 'fill' })),
+);
+
+/**
+ * Whole sentences whose keys are unlike those of the rest of the text, the same ones in every layer and head: a token
+ * counts by its largest leverage over all heads, in standard deviations of the head, a sentence by the mean of its
+ * tokens.
+ *
+ * @remarks Ours, for a question that comes after the eviction: it reads no attention, and a fact that nothing else in
+ * the text predicts is a fact whose keys no others account for. Leverage is Compactor's, arXiv:2507.08143, and sentences
+ * are CrystalCache's. Measured in studies/hard-half. Runs once the whole prompt is there, and remembers nothing for it.
+ */
+export const outstandingSentences = method(
+  'outstandingSentences',
+  {
+    source: 'studies/hard-half',
+    says: 'Whole sentences whose keys are unlike all others: the question may come later.',
+    options: {
+      maxSize: withDefault(sentences.options.maxSize, 20),
+      sinks: mandatory.options.sinks,
+    },
+  },
+  ({ maxSize, sinks }) =>
+    compose(
+      leverage(),
+      standardised,
+      perModel(),
+      mandatory({ sinks }),
+      sentences({ maxSize, top: 0 }),
+      wholeUnits({ last: 'fill' }),
+    ),
 );
 
 /** SnapKV, with every evicted value folded into the kept slot of the nearest key. */
@@ -330,7 +362,6 @@ export const finch = method(
 const recompressing = {
   every: { ...cadence.options.every, says: 'An event every so many generated tokens too; left out, none.' },
 };
-const standardised = zScore();
 const largest = reduceHeads({ kind: 'max' });
 /** TriAttention by layer and KV head: scores in standard deviations of their query head, the largest of the group. */
 export const triattention = method(

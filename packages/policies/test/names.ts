@@ -12,6 +12,7 @@ export const POLICIES: readonly string[] = [
   'pyramidkv',
   'pyramidal',
   'attendedSentences',
+  'outstandingSentences',
   'chunkkv',
   'entropyChunkkv',
   'adakv',

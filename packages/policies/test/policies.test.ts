@@ -110,6 +110,7 @@ test('what costs a pass is what reads attention', () => {
       'cap',
       'dropkv',
       'compactor',
+      'outstandingSentences',
       'leverage',
       'rkv',
       'quest',

@@ -10,15 +10,16 @@ const RUN = 64;
 /** Tokens of a unit that make its score. */
 const TOP = 3;
 
-/** Units from spans of positions, each scored by the mean of its three highest scores. */
+/** Units from spans of positions, each scored by the mean of its `most` highest scores. */
 function cut(
   { ops, at, scores, positions: p }: Place & { readonly scores: Tensor; readonly positions: Tensor },
   spans: readonly Span[],
+  most = TOP,
 ): Cut {
   const table = byPosition(spans, at.length);
   const units = Math.max(1, spans.length);
   const of = ops.take(ops.from({ data: table, shape: [1, at.length] }, 'u32'), p); // [G, n]
-  const top = ops.less(ops.kernel(placeInUnit, { scores, unitOf: of }), TOP); // [rows, n]
+  const top = ops.less(ops.kernel(placeInUnit, { scores, unitOf: of }), most); // [rows, n]
   const sum = ops.groupSlots('sum', ops.mul(scores, top), of, units);
   const size = ops.groupSlots('sum', top, of, units);
   return { units: { of, count: units, byPosition: table }, scores: ops.div(sum, ops.max(size, 1)) };
@@ -28,7 +29,7 @@ function cut(
  * Sentences as units: a token whose text ends in . ! ? or holds a newline ends the sentence it belongs to.
  *
  * @remarks CrystalCache, section 3.3, step 1, with the score of eq. 23: the mean of the unit's three highest token
- * scores. Unit scores `[rows, units]`.
+ * scores, or of as many as `top` says. Unit scores `[rows, units]`.
  */
 export const sentences = unit(
   'sentences',
@@ -37,10 +38,11 @@ export const sentences = unit(
     says: 'Sentences that stay or go together.',
     options: {
       maxSize: whole(0, 'tokens', 'Most tokens of a unit: longer sentences are cut into equal parts; 0 for no limit.'),
+      top: whole(TOP, 'tokens', 'Best tokens of a unit whose mean is its score; 0 for all of them.'),
     },
     needs: [tokens, positions],
   },
-  (ctx, { maxSize }) => {
+  (ctx, { maxSize, top }) => {
     const { length, promptLength, step } = ctx.at;
     const spans = remembered(ctx.tokens, 'sentences', [length, promptLength, step, maxSize], () =>
       parts(
@@ -48,7 +50,7 @@ export const sentences = unit(
         maxSize || Infinity,
       ),
     );
-    return cut(ctx, spans);
+    return cut(ctx, spans, top || length);
   },
 );
 

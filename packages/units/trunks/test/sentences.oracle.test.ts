@@ -9,11 +9,12 @@ const texts = fc.record({
   n: fc.integer({ min: 1, max: 60 }),
   seed: fc.integer({ min: 1, max: 9999 }),
   maxSize: fc.integer({ min: 0, max: 9 }),
+  top: fc.option(fc.integer({ min: 0, max: 5 }), { nil: undefined }),
 });
 
-test('sentences are cut at their ends, and the longer ones into the fewest parts of at most maxSize tokens, equal but for one; each scored by its three best', () => {
+test('sentences are cut at their ends, and the longer ones into the fewest parts of at most maxSize tokens, equal but for one; each scored by its three best, or by as many as are asked for', () => {
   fc.assert(
-    fc.property(texts, ({ n, seed, maxSize }) => {
+    fc.property(texts, ({ n, seed, maxSize, top }) => {
       const given = randomTokens(n, seed),
         scores = Array.from({ length: n }, (_, i) => noise(seed + 5)(i) * 20);
       const at = {
@@ -38,7 +39,7 @@ test('sentences are cut at their ends, and the longer ones into the fewest parts
             ? given
             : cpu.ops.from({ data: Uint32Array.from({ length: n }, (_, i) => i), shape: [1, n] }, 'u32'),
       };
-      const { units, unitScores } = runSteps(compile(sentences({ maxSize })).steps, [layer], cpu.ops, [
+      const { units, unitScores } = runSteps(compile(sentences({ maxSize, top })).steps, [layer], cpu.ops, [
         { ...emptyDraft(layer, cpu.ops), scores: cpu.ops.from({ data: Float32Array.from(scores), shape: [1, n] }) },
       ])[0];
       const of = Array.from((units!.of as unknown as { data: Uint32Array }).data),
@@ -55,11 +56,12 @@ test('sentences are cut at their ends, and the longer ones into the fewest parts
         const best = cut[u]
           .map((i) => scores[i])
           .sort((a, b) => b - a)
-          .slice(0, 3);
+          .slice(0, top === 0 ? n : (top ?? 3));
         expect(x).toBeCloseTo(best.reduce((a, b) => a + b, 0) / best.length, 3);
       });
     }),
     { numRuns: 80 },
   );
   expect(() => sentences({ maxSize: 1.5 })).toThrow(KvError);
+  expect(() => sentences({ top: -1 })).toThrow(KvError);
 });

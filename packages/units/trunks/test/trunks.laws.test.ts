@@ -42,6 +42,7 @@ describe('strongest', () => {
 });
 const units = [
   sentences(),
+  sentences({ maxSize: 3, top: 0 }),
   trunks({ maxSize: 3 }),
   trunks({ maxSize: 1 }),
   trunks({ merge: 'adaptive', maxSize: 4 }),
