@@ -3,7 +3,7 @@ import { openGpu } from '@kv/gpu';
 import { decode, generate, loadModel, sampler, Sequence } from '@kv/models';
 import type { Chunk, DecodeOptions } from '@kv/models';
 import { policy } from '@kv/policies';
-import { expect, test } from 'vitest';
+import { expect } from 'vitest';
 import { gpuRuntime } from '../src/index.ts';
 import { gpuTests } from './device.ts';
 import { both, fixture, onDevice, said } from './sequences.ts';
