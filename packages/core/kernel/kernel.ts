@@ -46,81 +46,148 @@ export function norms(x: usize, n: i32, d: i32, p: i32, out: usize): void {
   }
 }
 
-/** out[r, i] = the inner product of row r of q [rows, d] with row i of x [n, d]; rows of out are `ldo` bytes apart. */
+/**
+ * out[r, i] = the inner product of row r of q [rows, d], f64, with row i of x [n, d]; rows of out are `ldo` bytes apart.
+ */
 export function dots(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
   const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
-  for (let r = 0; r < rows; r++, q += row, out += ldo) {
+  for (let r = 0; r < rows; r++, q += 2 * row, out += ldo) {
     let at = x;
     for (let i: usize = 0; i < <usize>n << 2; i += 4, at += row) {
       let a = f64x2.splat(0), b = a, c: usize = 0;
       for (; c < whole; c += 16) {
-        a = f64x2.add(a, f64x2.mul(pair(q + c), pair(at + c)));
-        b = f64x2.add(b, f64x2.mul(pair(q + c + 8), pair(at + c + 8)));
+        a = f64x2.add(a, f64x2.mul(v128.load(q + 2 * c), pair(at + c)));
+        b = f64x2.add(b, f64x2.mul(v128.load(q + 2 * c, 16), pair(at + c + 8)));
       }
       let sum = total(f64x2.add(a, b));
-      for (; c < row; c += 4) sum += <f64>load<f32>(q + c) * <f64>load<f32>(at + c);
+      for (; c < row; c += 4) sum += load<f64>(q + 2 * c) * <f64>load<f32>(at + c);
       store<f32>(out + i, <f32>sum);
     }
   }
 }
 
-/** out[r, i] = the Euclidean distance of row r of q [rows, d] from row i of x [n, d]; rows of out `ldo` bytes apart. */
+// @ts-ignore: decorator
+@inline
+function squared(q: usize, x: v128): v128 {
+  const e = f64x2.sub(v128.load(q), x);
+  return f64x2.mul(e, e);
+}
+/** The root of `sum` and the squares of numbers [c, row) of q - x. */
+// @ts-ignore: decorator
+@inline
+function rooted(sum: v128, q: usize, x: usize, from: usize, row: usize): f32 {
+  let all = total(sum);
+  for (let c = from; c < row; c += 4) {
+    const e = load<f64>(q + 2 * c) - <f64>load<f32>(x + c);
+    all += e * e;
+  }
+  return <f32>Math.sqrt(all);
+}
+
+/**
+ * out[r, i] = the Euclidean distance of row r of q [rows, d], f64, from row i of x [n, d]; rows of out are `ldo` bytes
+ * apart. Three rows of a GQA group look at x together.
+ */
 export function distances(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
-  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2;
-  for (let r = 0; r < rows; r++, q += row, out += ldo) {
-    let at = x;
-    for (let i: usize = 0; i < <usize>n << 2; i += 4, at += row) {
-      let a = f64x2.splat(0), b = a, c: usize = 0;
-      for (; c < whole; c += 16) {
-        const l = f64x2.sub(pair(q + c), pair(at + c)), h = f64x2.sub(pair(q + c + 8), pair(at + c + 8));
-        a = f64x2.add(a, f64x2.mul(l, l));
-        b = f64x2.add(b, f64x2.mul(h, h));
+  const row = <usize>d << 2, whole = <usize>(d & ~3) << 2, end = <usize>n << 2;
+  for (; rows >= 3; rows -= 3, q += 6 * row, out += 3 * ldo) {
+    const q1 = q + 2 * row, q2 = q1 + 2 * row;
+    for (let i: usize = 0, at = x; i < end; i += 4, at += row) {
+      let a0 = f64x2.splat(0), b0 = a0, a1 = a0, b1 = a0, a2 = a0, b2 = a0;
+      for (let c: usize = 0; c < whole; c += 16) {
+        const l = pair(at + c), h = pair(at + c + 8), o = 2 * c;
+        a0 = f64x2.add(a0, squared(q + o, l));
+        b0 = f64x2.add(b0, squared(q + o + 16, h));
+        a1 = f64x2.add(a1, squared(q1 + o, l));
+        b1 = f64x2.add(b1, squared(q1 + o + 16, h));
+        a2 = f64x2.add(a2, squared(q2 + o, l));
+        b2 = f64x2.add(b2, squared(q2 + o + 16, h));
       }
-      let sum = total(f64x2.add(a, b));
-      for (; c < row; c += 4) {
-        const e = <f64>load<f32>(q + c) - <f64>load<f32>(at + c);
-        sum += e * e;
-      }
-      store<f32>(out + i, <f32>Math.sqrt(sum));
+      store<f32>(out + i, rooted(f64x2.add(a0, b0), q, at, whole, row));
+      store<f32>(out + ldo + i, rooted(f64x2.add(a1, b1), q1, at, whole, row));
+      store<f32>(out + 2 * ldo + i, rooted(f64x2.add(a2, b2), q2, at, whole, row));
     }
+  }
+  for (; rows > 0; rows--, q += 2 * row, out += ldo)
+    for (let i: usize = 0, at = x; i < end; i += 4, at += row) {
+      let a = f64x2.splat(0), b = a;
+      for (let c: usize = 0; c < whole; c += 16) {
+        a = f64x2.add(a, squared(q + 2 * c, pair(at + c)));
+        b = f64x2.add(b, squared(q + 2 * c + 16, pair(at + c + 8)));
+      }
+      store<f32>(out + i, rooted(f64x2.add(a, b), q, at, whole, row));
+    }
+}
+
+/** Of columns [from, d) of one row of `mix`, each by itself. */
+function mixRow(p: usize, x: usize, n: i32, d: i32, acc: usize, from: usize): void {
+  const row = <usize>d << 2, last = p + (<usize>n << 2);
+  let c = from;
+  for (; c + 64 <= row; c += 64) {
+    const o = acc + 2 * c;
+    let s0 = v128.load(o), s1 = v128.load(o, 16), s2 = v128.load(o, 32), s3 = v128.load(o, 48);
+    let s4 = v128.load(o, 64), s5 = v128.load(o, 80), s6 = v128.load(o, 96), s7 = v128.load(o, 112);
+    let at = x + c;
+    for (let w = p; w < last; w += 4, at += row) {
+      const y = f64x2.splat(<f64>load<f32>(w));
+      s0 = f64x2.add(s0, f64x2.mul(y, pair(at)));
+      s1 = f64x2.add(s1, f64x2.mul(y, pair(at + 8)));
+      s2 = f64x2.add(s2, f64x2.mul(y, pair(at + 16)));
+      s3 = f64x2.add(s3, f64x2.mul(y, pair(at + 24)));
+      s4 = f64x2.add(s4, f64x2.mul(y, pair(at + 32)));
+      s5 = f64x2.add(s5, f64x2.mul(y, pair(at + 40)));
+      s6 = f64x2.add(s6, f64x2.mul(y, pair(at + 48)));
+      s7 = f64x2.add(s7, f64x2.mul(y, pair(at + 56)));
+    }
+    v128.store(o, s0); v128.store(o, s1, 16); v128.store(o, s2, 32); v128.store(o, s3, 48);
+    v128.store(o, s4, 64); v128.store(o, s5, 80); v128.store(o, s6, 96); v128.store(o, s7, 112);
+  }
+  for (; c < row; c += 4) {
+    const o = acc + 2 * c;
+    let s = load<f64>(o), at = x + c;
+    for (let w = p; w < last; w += 4, at += row) s += <f64>load<f32>(w) * <f64>load<f32>(at);
+    store<f64>(o, s);
   }
 }
 
 /**
  * acc[r] += the sum over i of p[r, i] x[i] for `rows` rows of p, `ldp` bytes apart, and n rows of x [n, d]; acc is f64
- * [rows, d].
+ * [rows, d]. Three rows of a GQA group look at x together.
  */
 export function mix(p: usize, ldp: usize, rows: i32, x: usize, n: i32, d: i32, acc: usize): void {
-  const row = <usize>d << 2, end = p + (<usize>n << 2);
-  for (let r: usize = 0; r < <usize>rows; r++, acc += 2 * row) {
-    const first = p + r * ldp, last = end + r * ldp;
+  const row = <usize>d << 2, end = <usize>n << 2;
+  for (; rows >= 3; rows -= 3, p += 3 * ldp, acc += 6 * row) {
     let c: usize = 0;
-    for (; c + 64 <= row; c += 64) {
-      const o = acc + 2 * c;
-      let s0 = v128.load(o), s1 = v128.load(o, 16), s2 = v128.load(o, 32), s3 = v128.load(o, 48);
-      let s4 = v128.load(o, 64), s5 = v128.load(o, 80), s6 = v128.load(o, 96), s7 = v128.load(o, 112);
-      let at = x + c;
-      for (let w = first; w < last; w += 4, at += row) {
-        const y = f64x2.splat(<f64>load<f32>(w));
-        s0 = f64x2.add(s0, f64x2.mul(y, pair(at)));
-        s1 = f64x2.add(s1, f64x2.mul(y, pair(at + 8)));
-        s2 = f64x2.add(s2, f64x2.mul(y, pair(at + 16)));
-        s3 = f64x2.add(s3, f64x2.mul(y, pair(at + 24)));
-        s4 = f64x2.add(s4, f64x2.mul(y, pair(at + 32)));
-        s5 = f64x2.add(s5, f64x2.mul(y, pair(at + 40)));
-        s6 = f64x2.add(s6, f64x2.mul(y, pair(at + 48)));
-        s7 = f64x2.add(s7, f64x2.mul(y, pair(at + 56)));
+    for (; c + 32 <= row; c += 32) {
+      const o = acc + 2 * c, o1 = o + 2 * row, o2 = o1 + 2 * row;
+      let a0 = v128.load(o), b0 = v128.load(o, 16), c0 = v128.load(o, 32), d0 = v128.load(o, 48);
+      let a1 = v128.load(o1), b1 = v128.load(o1, 16), c1 = v128.load(o1, 32), d1 = v128.load(o1, 48);
+      let a2 = v128.load(o2), b2 = v128.load(o2, 16), c2 = v128.load(o2, 32), d2 = v128.load(o2, 48);
+      for (let i: usize = 0, at = x + c; i < end; i += 4, at += row) {
+        const w = p + i, x0 = pair(at), x1 = pair(at + 8), x2 = pair(at + 16), x3 = pair(at + 24);
+        let y = f64x2.splat(<f64>load<f32>(w));
+        a0 = f64x2.add(a0, f64x2.mul(y, x0));
+        b0 = f64x2.add(b0, f64x2.mul(y, x1));
+        c0 = f64x2.add(c0, f64x2.mul(y, x2));
+        d0 = f64x2.add(d0, f64x2.mul(y, x3));
+        y = f64x2.splat(<f64>load<f32>(w + ldp));
+        a1 = f64x2.add(a1, f64x2.mul(y, x0));
+        b1 = f64x2.add(b1, f64x2.mul(y, x1));
+        c1 = f64x2.add(c1, f64x2.mul(y, x2));
+        d1 = f64x2.add(d1, f64x2.mul(y, x3));
+        y = f64x2.splat(<f64>load<f32>(w + 2 * ldp));
+        a2 = f64x2.add(a2, f64x2.mul(y, x0));
+        b2 = f64x2.add(b2, f64x2.mul(y, x1));
+        c2 = f64x2.add(c2, f64x2.mul(y, x2));
+        d2 = f64x2.add(d2, f64x2.mul(y, x3));
       }
-      v128.store(o, s0); v128.store(o, s1, 16); v128.store(o, s2, 32); v128.store(o, s3, 48);
-      v128.store(o, s4, 64); v128.store(o, s5, 80); v128.store(o, s6, 96); v128.store(o, s7, 112);
+      v128.store(o, a0); v128.store(o, b0, 16); v128.store(o, c0, 32); v128.store(o, d0, 48);
+      v128.store(o1, a1); v128.store(o1, b1, 16); v128.store(o1, c1, 32); v128.store(o1, d1, 48);
+      v128.store(o2, a2); v128.store(o2, b2, 16); v128.store(o2, c2, 32); v128.store(o2, d2, 48);
     }
-    for (; c < row; c += 4) {
-      const o = acc + 2 * c;
-      let s = load<f64>(o), at = x + c;
-      for (let w = first; w < last; w += 4, at += row) s += <f64>load<f32>(w) * <f64>load<f32>(at);
-      store<f64>(o, s);
-    }
+    if (c < row) for (let r: usize = 0; r < 3; r++) mixRow(p + r * ldp, x, n, d, acc + 2 * r * row, c);
   }
+  for (; rows > 0; rows--, p += ldp, acc += 2 * row) mixRow(p, x, n, d, acc, 0);
 }
 
 /** Kinds of `groups`. */

@@ -42,8 +42,8 @@ function fewQueries(
 ): void {
   const rows = q.length / d,
     n = x.length / d,
-    [own = 0, block = 0, found = 0] = k.place(4 * rows * d, 4 * MANY * d, 4 * rows * MANY);
-  k.f32().set(q, own / 4);
+    [own = 0, block = 0, found = 0] = k.place(8 * rows * d, 4 * MANY * d, 4 * rows * MANY);
+  k.f64().set(q, own / 8);
   for (let first = 0; first < n; first += MANY) {
     const count = Math.min(MANY, n - first);
     k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);

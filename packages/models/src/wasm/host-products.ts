@@ -16,9 +16,9 @@ export function heapProducts(team: Team, apart: Products): Products {
         n = x.length / d;
       if (rows > 2 && kind === 'dots') return apart.dots(q, x, d, out);
       if (!heap.holds(x)) return apart[kind](q, x, d, out);
-      const at = room.at(4 * (q.length + out.length)),
-        found = at + 4 * q.length;
-      heap.floats(at, q.length).set(q);
+      const at = room.at(8 * q.length + 4 * out.length),
+        found = at + 8 * q.length;
+      heap.doubles(at, q.length).set(q);
       kernels[kind](at, rows, x.byteOffset, n, d, found, 4 * n);
       out.set(heap.floats(found, out.length));
     };
