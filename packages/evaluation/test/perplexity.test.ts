@@ -7,8 +7,6 @@ import { grade } from '@kv/tasks';
 import type { Problem } from '@kv/tasks';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { oracle64 } from '../../models/test/llama.oracle.ts';
-import { weights64 } from '../../models/test/weights64.ts';
 import { runCell } from '../src/cells/run-cell.ts';
 import {
   cellExperiment,
@@ -22,6 +20,7 @@ import {
 } from '../src/index.ts';
 import { windows } from '../src/sweep/text.ts';
 import { folder } from './folder.ts';
+import { llama64 } from './llama64.oracle.ts';
 
 let model: Model, path: string;
 beforeAll(async () => {
@@ -39,35 +38,20 @@ const PROMPT = 'It was the best of times, it was the worst of times.',
     newTokens: 8,
   };
 
-/** -ln p of each token after the prompt by float64, over a cache of which `keeps` stays, after the prompt and every token on which it is asked. */
-function nats64(keeps: (positions: readonly number[], fed: number) => readonly number[]): number {
-  const oracle = oracle64(model.config, weights64(join(path, 'model.safetensors'))),
+type Keeps = (positions: readonly number[], fed: number) => readonly number[];
+/** Mean -ln p of the tokens after the prompt by float64; `keeps` says what stays after the prompt and so many tokens. */
+function nats64(keeps: Keeps): number {
+  const oracle = llama64(path),
     ids = model.tokenizer.encode(PROMPT + NEXT).ids,
-    from = model.tokenizer.encode(PROMPT).ids.length,
-    cut = (fed: number): void => {
-      for (const layer of oracle.cache)
-        for (const [g, entries] of layer.entries()) {
-          const stays = new Set(
-            keeps(
-              entries.map(({ position }) => position),
-              fed,
-            ),
-          );
-          layer[g] = entries.filter(({ position }) => stays.has(position));
-        }
-    };
+    from = model.tokenizer.encode(PROMPT).ids.length;
   let sum = 0;
-  for (const [i, id] of ids.entries()) {
-    if (i >= from) {
-      if (i > from)
-        cut(i - from); // the token before it was fed
-      else cut(0);
-    }
-    const logits = i + 1 < ids.length ? oracle.feed(id) : undefined;
-    if (logits && i + 1 >= from) {
-      const most = Math.max(...logits);
-      sum += most + Math.log(logits.reduce((all, x) => all + Math.exp(x - most), 0)) - logits[ids[i + 1]];
-    }
+  for (const [i, next] of ids.slice(1).entries()) {
+    const logits = oracle.feed(ids[i]),
+      fed = i + 1 - from;
+    if (fed < 0) continue;
+    oracle.keep((positions) => keeps(positions, fed));
+    const most = Math.max(...logits);
+    sum += most + Math.log(logits.reduce((all, x) => all + Math.exp(x - most), 0)) - logits[next];
   }
   return sum / (ids.length - from);
 }

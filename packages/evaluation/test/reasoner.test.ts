@@ -1,9 +1,10 @@
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
 import { generated } from '@kv/tasks';
 import { expect, it } from 'vitest';
-import { cellExperiment, cellsOf, here, runExperiment } from '../src/index.ts';
+import { cellExperiment, cellsOf, here, readProtocol, readSweep, runExperiment, sweepTasks } from '../src/index.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url)),
   folder = `${root}packages/model-reasoner`;
@@ -51,4 +52,16 @@ it("has its card's figures from the committed sweep", () => {
       `| \`${cells[at('policy')]}\` | ${cells[at('budget')] || 'all'} | ${(100 * share).toFixed(1)} % |`,
     );
   }
+});
+
+it('has its chains as a plan of kv protocol, with the problems that a sweep makes', async () => {
+  const study = join(root, 'studies/chains'),
+    { plan, problems, dev, confirm } = readProtocol(join(study, 'alpha.json'), 'alpha.json'),
+    { tokenizer } = await loadModel(folder),
+    sweep = join(study, 'confirm.json'),
+    made = await sweepTasks(readSweep(sweep, 's'), sweep, tokenizer.encode);
+  expect([dev.length, confirm.length]).toEqual([201, 299]);
+  expect(problems).toEqual(Object.values(made)[0]);
+  const policies = [plan.base, ...plan.lambdas.map((lambda) => plan.candidate.replaceAll('{lambda}', String(lambda)))];
+  for (const policy of policies) expect(readSweep(sweep, 's').policies).toContain(policy);
 });

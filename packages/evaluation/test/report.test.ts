@@ -93,6 +93,30 @@ it('is one file: its own style by its hash, no script, no address, no style of a
   expect(sweepReport(outcome, facts)).toBe(html);
 });
 
+it('prints in light colours with the shades of its panels, and has a name for every table', () => {
+  const html = sweepReport(outcome, facts);
+  expect(html.match(/@media \(prefers-color-scheme/g)).toBeNull(); // only on screens
+  expect(html).toContain('print-color-adjust: exact');
+  expect(html).toContain('aria-label="Certificates of numbers &lt;&amp;&gt; on m"');
+  const lines = html.match(/class="s\d"><title>/g) ?? [];
+  expect(new Set(lines).size).toBe(2);
+  expect(html).toContain('.s1 .line, .legend .s1 { stroke-dasharray');
+});
+
+it('says shares as shares', () => {
+  const share = '25%' as const,
+    some = cut.map((one) => ({ ...one, budget: share })),
+    html = sweepReport(
+      {
+        format: 1,
+        rows: [row('full', undefined, full), { ...row('cut', 16, some), budget: share }],
+        samples: { m: [...full, ...some] },
+      },
+      facts,
+    );
+  expect(html).toContain('cut</strong> at 25% answers 25.0 %');
+});
+
 it('finds the tokens of an answer in the prompt, and maps what heads kept of it', () => {
   const offsets = Array.from({ length: 32 }, (_, i) => [3 * i, 3 * i + 3] as const),
     context = `${'x'.repeat(45)}1234${'x'.repeat(47)}`;

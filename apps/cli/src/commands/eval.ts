@@ -126,7 +126,7 @@ async function evaluate(
     }
   await write(html, () =>
     sweepReport(outcome, {
-      command: `kv eval ${plain(file)}`,
+      command: `kv eval ${plain(file)}${beside === undefined ? '' : ` --beside ${plain(beside)}`}`,
       versions: { kv: VERSION, Node: process.versions.node },
       seeds: sweep.seeds ?? [0],
       hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },

@@ -9,7 +9,7 @@ import type { Static } from 'typebox';
 import { checkShape, fileBytes } from '../files/read-json.ts';
 import { told } from '../jobs/whole-file.ts';
 import { mean } from '../numbers.ts';
-import { grouped, intervalOf } from '../report/groups.ts';
+import { grouped, intervalOf } from '../grouped.ts';
 import { stringsOf } from './python.ts';
 import { cleaned, Config, CountedMetrics, FILES, percentOf, rulerGrader, RulerMetrics } from './shape.ts';
 

@@ -4,7 +4,7 @@ import type { Encode, Problem } from '@kv/tasks';
 import type { CellResult, Tasks } from '../cells/types.ts';
 import { isRead } from '../cells/perplexity.ts';
 import { mean } from '../numbers.ts';
-import { grouped } from '../report/groups.ts';
+import { grouped } from '../grouped.ts';
 import { csv } from '../sweep/table.ts';
 import { nameOf } from '../sweep/sweep.ts';
 import type { Sweep } from '../sweep/sweep.ts';

@@ -34,16 +34,16 @@ export const armSummary = (results: readonly CellResult[]): ArmSummary => ({
 export function pairedByProblem(
   method: readonly CellResult[],
   base: readonly CellResult[],
-  valueOf: (result: CellResult) => number = ({ score }) => score,
+  number: (result: CellResult) => number = ({ score }) => score,
 ): readonly (readonly number[])[] {
   const key = ({ task, problem, seed }: CellResult): string => JSON.stringify([task, problem, seed]),
-    scores = new Map(base.map((result) => [key(result), valueOf(result)])),
+    scores = new Map(base.map((result) => [key(result), number(result)])),
     clusters = new Map<string, number[]>();
   for (const result of method) {
     const of = JSON.stringify([result.task, result.problem]),
       score = scores.get(key(result));
     if (score === undefined) throw new Error(`paired: expected a base for ${key(result)}`);
-    clusters.set(of, [...(clusters.get(of) ?? []), valueOf(result) - score]);
+    clusters.set(of, [...(clusters.get(of) ?? []), number(result) - score]);
   }
   return [...clusters.values()];
 }

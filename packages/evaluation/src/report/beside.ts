@@ -18,7 +18,7 @@ export function otherTable(rows: readonly OtherRow[]): string {
         String(samples),
         standing(samples),
       ];
-      return `<tr><th scope="row">${escapeHtml(policy)}</th>${texts.map((text) => `<td>${escapeHtml(text)}</td>`).join('')}</tr>`;
+      return `<tr><th scope="row">${escapeHtml(policy)}</th>${texts.map((text, i) => `<td${i === 1 || i === 2 ? ' class="name"' : ''}>${escapeHtml(text)}</td>`).join('')}</tr>`;
     });
   return `<section><h2>Beside: results of other libraries</h2>
 <div class="scroll" role="region" aria-label="Results of other libraries" tabindex="0"><table><thead><tr>${head.map((title) => `<th scope="col">${title}</th>`).join('')}</tr></thead><tbody>${lines.join('\n')}</tbody></table></div>

@@ -1,9 +1,9 @@
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { grouped } from './groups.ts';
+import { grouped } from '../grouped.ts';
 import type { Group } from './groups.ts';
 
-const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 44, 12, 10, 34];
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [640, 320, 60, 12, 10, 34];
 
 /** Accuracy against mean bytes, a line a policy with the band of its intervals. */
 export function chart(groups: readonly Group[], title: string): string {

@@ -1,8 +1,9 @@
 import type { Budget } from '@kv/models';
-import { pairedDifference, wilson } from '@kv/tasks';
+import { pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import type { CellResult } from '../cells/types.ts';
 import { natsOf } from '../cells/perplexity.ts';
+import { grouped, intervalOf } from '../grouped.ts';
 import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepRow } from '../sweep/run.ts';
@@ -16,25 +17,8 @@ export interface Group {
   readonly meanBytes: number;
 }
 
-/** Items by a key, in the order in which keys come. */
-export function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, readonly T[]> {
-  const groups = new Map<string, T[]>();
-  for (const item of items) {
-    const key = keyOf(item);
-    groups.set(key, [...(groups.get(key) ?? []), item]);
-  }
-  return groups;
-}
-
 const clusters = (cells: readonly CellResult[]): readonly (readonly number[])[] =>
   [...grouped(cells, ({ problem }) => problem).values()].map((some) => some.map(({ score }) => score));
-
-/** Wilson's interval where a problem has one answer that is right or wrong, else the bootstrap over problems. */
-export function intervalOf(each: readonly (readonly number[])[]): Interval {
-  return each.every(([score, ...more]) => more.length === 0 && (score === 0 || score === 1))
-    ? wilson(each.filter(([score]) => score === 1).length, each.length)
-    : pairedDifference(each);
-}
 
 /** The rows of a sweep, each with its cells. */
 export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>

@@ -1,7 +1,7 @@
 import { BINS } from '../cells/evidence.ts';
 import { mean } from '../numbers.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
-import { grouped } from './groups.ts';
+import { grouped } from '../grouped.ts';
 import type { Group } from './groups.ts';
 
 const DEPTHS = 5;
@@ -55,5 +55,5 @@ export function keptMaps(groups: readonly Group[]): string {
   });
   return figures.length === 0
     ? '<p class="key">Nothing was evicted.</p>'
-    : `<div class="maps">${figures.join('\n')}</div><p class="key">From left to right the prompt, in ${BINS} parts; from top to bottom the KV heads of the first layer to the last. The darker, the more of the part stayed, mean over all answers.</p>`;
+    : `<div class="maps">${figures.join('\n')}</div><p class="key">From left to right the prompt, in ${BINS} parts; from top to bottom the KV heads of the first layer to the last. The stronger the colour, the more of the part stayed, mean over all answers.</p>`;
 }

@@ -6,7 +6,8 @@ import { sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';
 import { otherTable } from './beside.ts';
 import { chart } from './chart.ts';
-import { failures, grouped, groupsOf, wholeOf } from './groups.ts';
+import { grouped } from '../grouped.ts';
+import { failures, groupsOf, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
 import { depths, keptMaps, wayText } from './maps.ts';
 import { style } from './style.ts';
@@ -43,7 +44,7 @@ ${chart(some, title)}
 ${read ? '' : `<h3>Right answers by depth and budget</h3>\n${depths(some)}\n`}<h3>What was kept, by layer and KV head</h3>
 ${keptMaps(some)}
 <h3>Certificates: what the cache lost</h3>
-${certificateTable(some, groups)}</section>`;
+${certificateTable(some, groups, title)}</section>`;
   });
   const { command, versions, seeds, hashes, redact = (text) => text } = facts;
   const about: readonly (readonly [string, string])[] = [
@@ -77,7 +78,7 @@ const known = (numbers: readonly (number | undefined)[], digits = 1): string => 
 };
 
 /** Dropped mass, overlap with the best set, the answer's tokens, and whose fault wrong answers are, a line a row. */
-function certificateTable(groups: readonly Group[], all: readonly Group[]): string {
+function certificateTable(groups: readonly Group[], all: readonly Group[], title: string): string {
   const head = [
     'policy',
     'right',
@@ -110,6 +111,6 @@ function certificateTable(groups: readonly Group[], all: readonly Group[]): stri
     ];
     return `<tr><th scope="row">${escapeHtml(wayText(group))}</th>${texts.map((text) => `<td>${text}</td>`).join('')}</tr>`;
   });
-  return `<div class="scroll" role="region" aria-label="Certificates" tabindex="0"><table><thead><tr>${head.map((title) => `<th scope="col">${title}</th>`).join('')}</tr></thead><tbody>${lines.join('\n')}</tbody></table></div>
+  return `<div class="scroll" role="region" aria-label="${escapeHtml(`Certificates of ${title}`)}" tabindex="0"><table><thead><tr>${head.map((name) => `<th scope="col">${name}</th>`).join('')}</tr></thead><tbody>${lines.join('\n')}</tbody></table></div>
 <p class="key">Dropped: attention mass of the newest query outside the kept set at each event, or that views hid; least possible: the least that a set of that size can drop; overlap: with that set. Answer kept: share of layers and KV heads that hold every token of the answer when it begins. Of wrong answers: the full cache fails too; the model failed with the answer's tokens in most heads; the cache lost them in most heads; or the answer does not stand in the prompt.</p>`;
 }

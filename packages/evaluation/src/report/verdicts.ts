@@ -25,7 +25,7 @@ export function verdicts(groups: readonly Group[]): string {
   const items = found.map(({ group: { row, interval, meanBytes, cells }, difference }) => {
     const n = new Set(cells.map(({ problem }) => problem)).size,
       kind = standing(n),
-      way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`} slots`}`,
+      way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${typeof row.budget === 'string' ? '' : ' slots'}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`}`}`,
       { perplexity } = row,
       right = perplexity
         ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`

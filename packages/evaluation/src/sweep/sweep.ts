@@ -126,7 +126,7 @@ export const nameOf = (task: Sweep['tasks'][number]): string =>
   typeof task === 'string'
     ? task
     : task.task === 'perplexity'
-      ? ['perplexity', task.text].filter(Boolean).join(' of ') + `@${task.tokens}`
+      ? `perplexity${task.text === undefined ? '' : ` of ${task.text}`}@${task.tokens}`
       : `${task.task}@${task.tokens}/${task.seed ?? 0}`;
 
 function made(called: string, make: () => readonly Problem[]): readonly Problem[] {

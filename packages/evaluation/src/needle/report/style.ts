@@ -3,8 +3,8 @@ const shades = Array.from({ length: 101 }, (_, k) => `.k${k} { --k: ${k / 100}; 
 
 /** Colours for light and dark; everything fits a phone. */
 export const style = `
-:root { color-scheme: light dark; --paper: #fff; --ink: #1b1f24; --soft: #59626e; --line: #d5dae0; --empty: #eef1f4; --mark: 24 92 172; --on: #fff; --good: #176b34; --bad: #a3231b; --pale: #767d86; }
-@media (prefers-color-scheme: dark) { :root { --paper: #14171b; --ink: #e6e9ed; --soft: #a3abb5; --line: #363c44; --empty: #23282e; --mark: 106 168 242; --on: #0c1015; --good: #79d296; --bad: #ff9a90; --pale: #858d97; } }
+:root { color-scheme: light dark; print-color-adjust: exact; -webkit-print-color-adjust: exact; --paper: #fff; --ink: #1b1f24; --soft: #59626e; --line: #d5dae0; --empty: #eef1f4; --mark: 24 92 172; --on: #fff; --good: #176b34; --bad: #a3231b; --pale: #767d86; }
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #14171b; --ink: #e6e9ed; --soft: #a3abb5; --line: #363c44; --empty: #23282e; --mark: 106 168 242; --on: #0c1015; --good: #79d296; --bad: #ff9a90; --pale: #858d97; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 70rem; margin: 0 auto; padding: 1rem clamp(1rem, 4vw, 2.5rem) 3rem; }
