@@ -5,7 +5,7 @@ import type { Policy } from '@kv/core';
 import { generate } from '@kv/models';
 import type { HostModel } from '@kv/models';
 import { Q_FILTERS_FILE, readQFilters } from '@kv/scorers-keys';
-import { catalogue, parsePolicy } from '../src/index.ts';
+import { catalogue, parsePolicy, policy as policyOf } from '../src/index.ts';
 import { calibrated } from './beside.ts';
 import { goldenFolder, goldenOf } from './goldens.ts';
 
@@ -155,6 +155,14 @@ describe.each(kinds.flatMap((kind) => Object.keys(here).map((name) => [kind, nam
       });
   },
 );
+test.each(kinds)("%s: Finch behind a delimiter keeps what it keeps by the question's length", async (kind) => {
+  const { model, ids } = models.get(kind)!,
+    asked = reference.question,
+    delimiter = model.tokenizer.decode(ids.slice(-asked - 6, -asked)),
+    keptBy = async (options: object) =>
+      (await generate(model, { ids, policy: policyOf('finch', options), budget: 120, maxNewTokens: 0 })).report.kept;
+  expect(await keptBy({ question: 64, delimiter })).toEqual(await keptBy({ question: asked }));
+});
 test.each(kinds)('%s: calibrated filters are those of a singular value decomposition', async (kind) => {
   const ours = readQFilters((await models.get(kind)!.model.sidecar(Q_FILTERS_FILE))!);
   reference.kinds[kind].filters.forEach((heads, l) =>
