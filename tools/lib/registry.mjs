@@ -7,6 +7,10 @@ import { runServer } from 'verdaccio';
 import { root } from './process.mjs';
 
 const exec = promisify(execFile);
+/** The exact version that the workspace has of a package. */
+export const versionOf = (name) =>
+  new RegExp(`^ {2}'?${name}'?: (.*)$`, 'm').exec(readFileSync(join(root, 'pnpm-workspace.yaml'), 'utf8'))?.[1];
+
 const own = ([name]) => !/^npm_/i.test(name);
 
 /**
@@ -78,10 +82,6 @@ export async function startRegistry(folder, { others = false } = {}) {
       });
       if (!response.ok) throw new Error(`${name} was not published: ${response.status} ${await response.text()}`);
     },
-    /** The exact version that the workspace has of another package. */
-    version: (name) =>
-      new RegExp(`^ {2}'?${name}'?: (.*)$`, 'm').exec(readFileSync(join(root, 'pnpm-workspace.yaml'), 'utf8'))?.[1] ??
-      'latest',
     stop: () =>
       new Promise((closed) => {
         server.close(() => closed());

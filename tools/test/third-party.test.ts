@@ -1,19 +1,27 @@
-import { execFile } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { startRegistry } from '../lib/registry.mjs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { root } from '../lib/process.mjs';
+import { versionOf } from '../lib/registry.mjs';
 
 const exec = promisify(execFile);
 const folder = mkdtempSync(join(tmpdir(), 'kv-third-'));
-let registry: Awaited<ReturnType<typeof startRegistry>>;
+const env: NodeJS.ProcessEnv = {
+  ...Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_/i.test(name))),
+  npm_config_audit: 'false',
+  npm_config_fund: 'false',
+};
+let registry: ChildProcess;
 
 /** Runs a command; what it printed to stdout. */
 const run = async (cwd: string, command: string, ...args: string[]): Promise<string> => {
   try {
-    return (await exec(command, args, { cwd, env: registry.env, maxBuffer: 2 ** 26 })).stdout;
+    return (await exec(command, args, { cwd, env, maxBuffer: 2 ** 26 })).stdout;
   } catch (cause) {
     const { stdout = '', stderr = '' } = cause as { stdout?: string; stderr?: string };
     throw new Error(`${command} ${args.join(' ')} failed in ${cwd}:\n${stdout}\n${stderr}`);
@@ -25,16 +33,31 @@ const folderOf = (name: string, files: Readonly<Record<string, string>> = {}): s
     mkdirSync(dirname(join(path, file)), { recursive: true });
     writeFileSync(join(path, file), text);
   }
-  registry.use(path);
   return path;
 };
 
+/** `npm run registry`, and the shell that it speaks of. */
 beforeAll(async () => {
-  registry = await startRegistry(folder, { others: true });
-  for (const { tarball } of inject('packed')) await registry.publish(tarball);
-}, 300_000);
+  registry = spawn(process.execPath, ['tools/registry-here.mjs'], {
+    cwd: root,
+    env,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let said = '';
+  await new Promise<void>((ready, failed) => {
+    for (const stream of [registry.stdout, registry.stderr])
+      stream?.on('data', (data) => {
+        said += String(data);
+        const [, settings] = /^ {2}export NPM_CONFIG_USERCONFIG=(.+)$/m.exec(said) ?? [];
+        if (settings === undefined || !said.includes('npm create')) return;
+        env.NPM_CONFIG_USERCONFIG = settings;
+        ready();
+      });
+    registry.once('exit', () => failed(new Error(said)));
+  });
+}, 900_000);
 afterAll(async () => {
-  await registry.stop();
+  if (registry.exitCode === null) registry.kill('SIGKILL');
   rmSync(folder, { recursive: true, force: true, maxRetries: 5 });
 });
 
@@ -48,7 +71,6 @@ describe('a package by somebody else', () => {
       ['kv-far', 'kv-far'],
     ] as const) {
       const own = join(made, name);
-      registry.use(own);
       await run(own, 'npm', 'install');
       await run(own, 'npm', 'publish');
       const [packed] = JSON.parse(await run(own, 'npm', 'pack', '--dry-run', '--json', '--ignore-scripts')) as [
@@ -132,7 +154,7 @@ far({ windw: 3 });
       );
       await run(cwd, tsc, '-p', '.');
     }
-    await run(cwd, 'npm', 'install', `vite@${registry.version('vite')}`);
+    await run(cwd, 'npm', 'install', `vite@${versionOf('vite')}`);
     await run(cwd, 'npx', 'vite', 'build');
     const [script = ''] = readdirSync(join(cwd, 'dist/assets')).filter((name) => name.endsWith('.js'));
     const bundle = join(cwd, 'dist/assets', script);
@@ -145,5 +167,14 @@ try { await import(${JSON.stringify(bundle)}); } catch (error) { console.error(e
 console.log(document.title);`,
     ]);
     expect(stdout.trim()).toBe('[[[0,2]],[[0,2]]]');
+  });
+
+  test('was served until Ctrl-C, and nothing of it is left', async () => {
+    const settings = env.NPM_CONFIG_USERCONFIG ?? '';
+    expect(existsSync(settings)).toBe(true);
+    const ended = once(registry, 'exit');
+    registry.kill('SIGINT');
+    expect(await ended).toEqual([0, null]);
+    expect(existsSync(dirname(settings))).toBe(false);
   });
 });
