@@ -12,7 +12,7 @@ describe.runIf(built)('kv eval', () => {
   it('shows in its help and in docs/command-line.md the same fields and the same sweep, which runs', async () => {
     const [, example = ''] = /```json\n([^]*?)\n```/.exec(docs) ?? [],
       cwd = folder(),
-      { stdout: help } = await kv(['eval', '--help']);
+      { stdout: help } = await kv(['eval', '--help'], { columns: 120 });
     expect(docs).toContain(`\`\`\`text\n${sweepFields}\n\`\`\``);
     expect(help).toContain(example);
     expect(help).toContain(sweepFields);
