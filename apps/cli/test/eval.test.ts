@@ -22,7 +22,7 @@ describe.runIf(built)('kv eval', () => {
     expect([code, stderr]).toEqual([0, expect.not.stringContaining('expected')]);
     const rows = readFileSync(join(cwd, 'rows.csv'), 'utf8').trim().split('\r\n');
     expect(rows).toHaveLength(1 + 2 * 7);
-    expect(stdout).toMatch(/full +all +ppl \d/);
+    expect(stdout).toMatch(/policy: full\s+budget: all\s+right: ppl \d/);
     const again = await run('--beside', 'out');
     expect([again.code, again.stdout.match(/kvpress: /g)?.length]).toEqual([0, 7]);
     writeFileSync(join(cwd, 'out/ruler__448__embedded__no_press__0.00__query_aware/metrics.json'), '{}');
