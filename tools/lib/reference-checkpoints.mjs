@@ -12,7 +12,7 @@ function readsFixtures(file, known = new Set()) {
   const text = readFileSync(file, 'utf8');
   return (
     text.includes('KV_SHARED') ||
-    [...text.matchAll(/from '(\.{1,2}\/[^']+\.ts)'/g)].some(
+    [...text.matchAll(/(?:from |import\()'(\.{1,2}\/[^']+\.ts)'/g)].some(
       ([, path]) => !path.includes('/src/') && readsFixtures(join(dirname(file), path), known),
     )
   );

@@ -239,7 +239,7 @@ describe('the file beside the model', () => {
   test('of other shapes, or of another model, is refused', () => {
     const wide = { ...row(0), covariance: new Float32Array(18) },
       file = queryStatisticsFile([{ ...wide, headDim: 3 }]);
-    const text = new TextDecoder('latin1').decode(file).replace('[1,2,3,3]', '[1,3,3,2]');
+    const text = Buffer.from(file).toString('latin1').replace('[1,2,3,3]', '[1,3,3,2]');
     expect(() => readQueryStatistics(Uint8Array.from(text, (c) => c.charCodeAt(0)))).toThrow(
       'expected means [layers, heads, channels] and covariances [layers, heads, channels, channels], got [1, 2, 3] and [1, 3, 3, 2]',
     );

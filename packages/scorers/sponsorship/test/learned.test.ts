@@ -174,7 +174,7 @@ test('the file is read back, and nothing else is', () => {
     }),
     { numRuns: 200 },
   );
-  const text = new TextDecoder('latin1').decode(file),
+  const text = Buffer.from(file).toString('latin1'),
     spoilt = (from: string, to: string): Uint8Array => Uint8Array.from(text.replace(from, to), (c) => c.charCodeAt(0));
   expect(() => readDetector(spoilt('[2,3]', '[3,2]'))).toThrow(
     "learned-detector.safetensors: expected 'first' [units, width] and 'second' [units], got [3, 2] and [2]",
