@@ -137,7 +137,9 @@ describe('the file beside the model', () => {
     );
   });
   test('of other shapes, or of another model, is refused', () => {
-    const text = Buffer.from(qFiltersFile([row(0)])).toString('latin1').replace('[1,2,2]', '[4,1]  ');
+    const text = Buffer.from(qFiltersFile([row(0)]))
+      .toString('latin1')
+      .replace('[1,2,2]', '[4,1]  ');
     expect(() => readQFilters(Uint8Array.from(text, (c) => c.charCodeAt(0)))).toThrow(
       'expected filters [layers, KV heads, channels], got [4, 1]',
     );
