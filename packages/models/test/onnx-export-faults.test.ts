@@ -10,8 +10,12 @@ import { fixture } from './fixture.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-export-faults-')),
   actual = { ...fs };
+/** Node 24 has some that can only be read. */
+const settable = new Set(Object.keys(fs).filter((name) => Object.getOwnPropertyDescriptor(fs, name)?.writable));
 const functions = (of: typeof fs): object =>
-  Object.fromEntries(Object.entries(of).filter(([name, x]) => typeof x === 'function' && name !== 'promises'));
+  Object.fromEntries(
+    Object.entries(of).filter(([name, x]) => typeof x === 'function' && name !== 'promises' && settable.has(name)),
+  );
 beforeAll(() => void Object.assign(fs, functions(faulty(actual))));
 afterAll(() => {
   Object.assign(fs, functions(actual));
