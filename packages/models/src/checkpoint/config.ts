@@ -157,7 +157,7 @@ function turnsOf(kind: Architecture, fields: Fields, layers: number, where: stri
 
 function scaleOf({ scale }: Architecture, fields: Fields, headDim: number, where: string): number {
   if (scale === 'attention_multiplier') return positive(fields, scale, where, 1);
-  return (scale === 'head' ? headDim : positive(fields, scale, where, 256)) ** -0.5;
+  return 1 / Math.sqrt(scale === 'head' ? headDim : positive(fields, scale, where, 256)); // a root is exact, a power differs by Node
 }
 
 function windowsOf(kind: Architecture, fields: Fields, layers: number, where: string): readonly number[] {

@@ -170,7 +170,7 @@ function scaleOf(
   { layers, hidden, queryHeads, headDim }: Pick<ModelConfig, 'layers' | 'hidden' | 'queryHeads' | 'headDim'>,
 ): number {
   const large = (name === 'gemma2' && layers === 46) || (name === 'gemma3_text' && layers === 62);
-  return (large ? hidden / queryHeads : headDim) ** -0.5;
+  return 1 / Math.sqrt(large ? hidden / queryHeads : headDim);
 }
 
 async function ropeOf(file: GgufFile, kind: Architecture, keys: Keys, headDim: number): Promise<RopeConfig> {
