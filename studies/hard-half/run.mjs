@@ -2,10 +2,10 @@
 // [--stages 0,1,2,3,4] [--workers 2] [--until 07:20]
 // One prefill of the document a prompt; every policy evicts a fork of it at every budget, and is asked afterwards.
 // Goes on where RESULTS.jsonl ends.
-import { fork } from 'node:child_process';
-import { appendFileSync, existsSync, readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { byWorkers, greedy, using } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
 import { promptOf } from './prompts.mjs';
 import { FORMS, SHARES, STAGES } from './ways.mjs';
@@ -29,9 +29,7 @@ const {
     until: { type: 'string', default: '23:59' },
   },
 });
-const TOKENS = Number(options.tokens),
-  STOP = ['.', '\n'],
-  ANSWER = 28;
+const TOKENS = Number(options.tokens);
 
 /** What a signal's second pass gave each layer, for all budgets of a prompt. */
 const known = new Map();
@@ -49,25 +47,6 @@ function sharing(text) {
           : need,
       );
   return { ...policy, atoms: policy.atoms.map((atom) => ({ ...atom, needs: needs(atom.needs) })) };
-}
-
-/** The greedy answer and its tokens. */
-async function greedy(sequence) {
-  const tokens = [];
-  let text = '';
-  for await (const chunk of decode(sequence, { maxNewTokens: ANSWER, stop: STOP })) {
-    text += chunk.text;
-    if (chunk.token !== undefined) tokens.push(chunk.token);
-  }
-  return { text, tokens };
-}
-
-async function using(sequence, work) {
-  try {
-    return await work(sequence);
-  } finally {
-    sequence.destroy();
-  }
 }
 
 const timed = async (work) => {
@@ -90,7 +69,7 @@ async function runPrompt(model, sentences, { form, i, stage }) {
       ask = async (sequence) => {
         await sequence.append(questionIds);
         sequence.settle();
-        return greedy(sequence);
+        return greedy(decode, sequence);
       };
     const full = await using(whole.fork(), ask),
       out = [{ name: 'full', answer: full.text, hit: full.text.includes(value) }];
@@ -119,58 +98,37 @@ async function runPrompt(model, sentences, { form, i, stage }) {
   });
 }
 
-async function work() {
+async function answer() {
   const model = await loadModel(options.model, { runtime: cpuRuntime({ exact: false, threads: 1 }) }),
     sentences = sentencesOf(await heldOutBook());
-  process.on('message', async (job) => process.send(await runPrompt(model, sentences, job)));
-  process.send({ engine: model.engine });
+  return { engine: model.engine, run: (job) => runPrompt(model, sentences, job) };
 }
 
-async function lead() {
+/** Every prompt of the stages that stands in no line yet. */
+function jobs() {
   const lines = existsSync(results)
       ? readFileSync(results, 'utf8')
           .split('\n')
           .filter((line) => line.endsWith('}'))
           .map((line) => JSON.parse(line))
       : [],
-    done = new Set(lines.map(({ form, i, stage }) => `${form}/${i}/${stage}`)),
-    jobs = options.stages
-      .split(',')
-      .map((stage) => STAGES[Number(stage)])
-      .flatMap(({ stage, from, to }) =>
-        Array.from({ length: Math.max(0, Math.min(to, Number(options.prompts)) - from) }, (_, k) =>
-          FORMS.map((form) => ({ form, i: from + k, stage })),
-        ).flat(),
-      )
-      .filter(({ form, i, stage }) => !done.has(`${form}/${i}/${stage}`));
-  const [hours, minutes] = options.until.split(':').map(Number),
-    end = new Date().setUTCHours(hours, minutes, 0, 0);
-  await Promise.all(
-    Array.from(
-      { length: Math.min(Number(options.workers), jobs.length) },
-      () =>
-        new Promise((ended, failed) => {
-          const worker = fork(fileURLToPath(import.meta.url), process.argv.slice(2), {
-            env: { ...process.env, KV_STUDY_WORKER: '1' },
-          });
-          const next = () => {
-            const job = Date.now() < end ? jobs.shift() : undefined;
-            if (job) worker.send(job);
-            else worker.kill();
-          };
-          worker.on('message', (result) => {
-            if (!result.engine) {
-              appendFileSync(results, `${JSON.stringify(result)}\n`);
-              console.log(new Date().toISOString().slice(11, 19), result.form, result.i, result.stage);
-            }
-            next();
-          });
-          worker.on('exit', (code, signal) =>
-            code && !signal ? failed(new Error(`a worker ended with code ${code}`)) : ended(),
-          );
-        }),
-    ),
-  );
+    done = new Set(lines.map(({ form, i, stage }) => `${form}/${i}/${stage}`));
+  return options.stages
+    .split(',')
+    .map((stage) => STAGES[Number(stage)])
+    .flatMap(({ stage, from, to }) =>
+      Array.from({ length: Math.max(0, Math.min(to, Number(options.prompts)) - from) }, (_, k) =>
+        FORMS.map((form) => ({ form, i: from + k, stage })),
+      ).flat(),
+    )
+    .filter(({ form, i, stage }) => !done.has(`${form}/${i}/${stage}`));
 }
 
-await (process.env.KV_STUDY_WORKER ? work() : lead());
+await byWorkers(fileURLToPath(import.meta.url), {
+  jobs,
+  answer,
+  results,
+  workers: Number(options.workers),
+  until: options.until,
+  told: ({ form, i, stage }) => [form, i, stage],
+});

@@ -5,8 +5,10 @@ import type { Interval } from '@kv/tasks';
 export function grouped<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, readonly T[]> {
   const groups = new Map<string, T[]>();
   for (const item of items) {
-    const key = keyOf(item);
-    groups.set(key, [...(groups.get(key) ?? []), item]);
+    const key = keyOf(item),
+      group = groups.get(key);
+    if (group) group.push(item);
+    else groups.set(key, [item]);
   }
   return groups;
 }

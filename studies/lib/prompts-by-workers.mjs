@@ -1,0 +1,62 @@
+import { fork } from 'node:child_process';
+import { appendFileSync } from 'node:fs';
+
+/** Runs `work` with a sequence that is destroyed behind it. */
+export async function using(sequence, work) {
+  try {
+    return await work(sequence);
+  } finally {
+    sequence.destroy();
+  }
+}
+
+/** The greedy answer by `decode` of `@kv/models`, at most 28 tokens up to a full stop or a line break, and its tokens. */
+export async function greedy(decode, sequence) {
+  const tokens = [];
+  let text = '';
+  for await (const chunk of decode(sequence, { maxNewTokens: 28, stop: ['.', '\n'] })) {
+    text += chunk.text;
+    if (chunk.token !== undefined) tokens.push(chunk.token);
+  }
+  return { text, tokens };
+}
+
+/**
+ * A script of a study runs itself once a worker: those answer jobs with `answer`, once they have said their engine; the
+ * first hands `jobs` out until the time of day `until`, UTC, and appends what came to `results`. `told` names a result.
+ */
+export async function byWorkers(script, { jobs, answer, results, workers, until, told }) {
+  if (process.env.KV_STUDY_WORKER) {
+    const { engine, run } = await answer();
+    process.on('message', async (job) => process.send(await run(job)));
+    process.send({ engine });
+    return;
+  }
+  const left = jobs(),
+    [hours, minutes] = until.split(':').map(Number),
+    end = new Date().setUTCHours(hours, minutes, 0, 0);
+  await Promise.all(
+    Array.from(
+      { length: Math.min(workers, left.length) },
+      () =>
+        new Promise((ended, failed) => {
+          const worker = fork(script, process.argv.slice(2), { env: { ...process.env, KV_STUDY_WORKER: '1' } });
+          const next = () => {
+            const job = Date.now() < end ? left.shift() : undefined;
+            if (job) worker.send(job);
+            else worker.kill();
+          };
+          worker.on('message', (result) => {
+            if (!result.engine) {
+              appendFileSync(results, `${JSON.stringify(result)}\n`);
+              console.log(new Date().toISOString().slice(11, 19), ...told(result));
+            }
+            next();
+          });
+          worker.on('exit', (code, signal) =>
+            code && !signal ? failed(new Error(`a worker ended with code ${code}`)) : ended(),
+          );
+        }),
+    ),
+  );
+}
