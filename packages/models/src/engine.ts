@@ -25,6 +25,7 @@ export { Ledger } from './ledger.ts';
 export type { LedgerEntry, LedgerPhase } from './ledger.ts';
 export { StopText } from './host/stop-text.ts';
 export { sidecarFile } from './checkpoint/sidecar.ts';
+export { isNamed } from './fingerprint.ts';
 export { joined } from './host/batch.ts';
 export { Meeting, Seat } from './host/meeting.ts';
 export { hostDecoder } from './host/decoder.ts';

@@ -4,12 +4,24 @@ import type { ModelConfig } from './checkpoint/config.ts';
 const PIECES = 64,
   BYTES = 64;
 
+/** What files call a checkpoint. */
+export interface Names {
+  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
+  readonly fingerprint: string;
+  /** The name in files of former versions, where it was another: over frequencies as this JavaScript engine rounds them. */
+  readonly formerFingerprint?: string | undefined;
+}
+
+/** Whether a file that names `of` is one of this checkpoint. */
+export const isNamed = ({ fingerprint, formerFingerprint }: Names, of: string): boolean =>
+  of === fingerprint || of === formerFingerprint;
+
 /** Collects a sample of weights as they are read, and names a checkpoint by it. */
 interface Fingerprint<W> {
   /** The weights; what is read through them is sampled. */
   readonly weights: W;
-  /** SHA-256 over the configuration and every sample so far, in hex. */
-  digest(config: ModelConfig): Promise<string>;
+  /** Over the configuration and every sample so far. */
+  names(config: ModelConfig): Promise<Names>;
 }
 
 /**
@@ -34,14 +46,20 @@ export function fingerprinted<W extends object>(weights: W): Fingerprint<W> {
   );
   return {
     weights: Object.fromEntries(tapped) as W,
-    async digest(config) {
-      const names = [...samples.keys()].sort(),
-        parts = [
-          new TextEncoder().encode(canonical(lasting(config))),
-          ...names.flatMap((name) => [new TextEncoder().encode(name), ...samples.get(name)!]), // a name of `samples`
-        ];
-      const hash = await crypto.subtle.digest('SHA-256', await new Blob(parts as BlobPart[]).arrayBuffer());
-      return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
+    async names(config) {
+      const sampled = [...samples]
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .flatMap(([name, bytes]) => [new TextEncoder().encode(name), ...bytes]);
+      const digest = async (form: string): Promise<string> => {
+        const bytes = await new Blob([form, ...sampled] as BlobPart[]).arrayBuffer(),
+          hash = await crypto.subtle.digest('SHA-256', bytes);
+        return Array.from(new Uint8Array(hash), (byte) => byte.toString(16).padStart(2, '0')).join('');
+      };
+      const [form, former] = [canonical(lasting(portable(config))), canonical(lasting(config))];
+      return {
+        fingerprint: await digest(form),
+        ...(former !== form && { formerFingerprint: await digest(former) }),
+      };
     },
   };
 }
@@ -62,6 +80,16 @@ function* sample(value: unknown): Generator<Uint8Array> {
     }
   else yield new TextEncoder().encode(String(value));
 }
+
+/** A configuration without the last bits of powers and logarithms, in which JavaScript engines differ. */
+const portable = (config: ModelConfig): ModelConfig => ({
+  ...config,
+  ropes: config.ropes.map(({ divisors, attentionFactor, ...rope }) => ({
+    ...rope,
+    ...(divisors && { divisors: divisors.map(Math.fround) }),
+    ...(attentionFactor !== undefined && { attentionFactor: Math.fround(attentionFactor) }),
+  })),
+});
 
 /**
  * A configuration in the form that fingerprints are taken of, which outlasts ours: saved caches and sidecar files name

@@ -2,7 +2,7 @@ import { KvError } from '@kv/core';
 import { embeddedFolder } from './checkpoint/embedded.ts';
 import { blobsOf, openCheckpoint, type OpenOptions } from './checkpoint/load.ts';
 import { sidecarBlob, sidecars } from './checkpoint/sidecar.ts';
-import { fingerprinted } from './fingerprint.ts';
+import { fingerprinted, type Names } from './fingerprint.ts';
 import type { HostEngine } from './host/decoder.ts';
 import { cpuRuntime } from './cpu-runtime.ts';
 import { hostRuntime, type HostRunning } from './host/runtime.ts';
@@ -51,14 +51,14 @@ export async function loadModel(
   try {
     const end = turnEnd(chatTemplate, tokenizer),
       config = { ...stored, eosIds: [...new Set([...stored.eosIds, ...(end === undefined ? [] : [end])])] };
-    let fingerprint: string | undefined;
+    let names: Names | undefined;
     const print = fingerprinted(weights),
       blobs = blobsOf(options.files),
       beside = blobs && ((file: string) => sidecarBlob(name, file, blobs)),
-      parts = { config, tokenizer, sidecar: sidecars(name, () => fingerprint, beside) };
+      parts = { config, tokenizer, sidecar: sidecars(name, () => names, beside) };
     const running = await runs.start({ ...parts, weights: print.weights, stored: size });
-    fingerprint = await print.digest(stored);
-    return { engine: runs.name, ...running, ...parts, name, chatTemplate, fingerprint, weightBytes: size?.bytes };
+    names = await print.names(stored);
+    return { engine: runs.name, ...running, ...parts, ...names, name, chatTemplate, weightBytes: size?.bytes };
   } finally {
     await close();
   }

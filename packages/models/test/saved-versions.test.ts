@@ -8,7 +8,7 @@ import { beforeAll, expect, test } from 'vitest';
 import { loadCache, loadModel } from '../src/index.ts';
 import type { Model } from '../src/index.ts';
 
-/** Written by `saveCache` before pieces were declared, with how each went on then. */
+/** Written by `saveCache` in Node 20 before pieces were declared, with how each went on then. */
 const FIXTURES = new URL('fixtures/', import.meta.url).pathname;
 interface Former {
   readonly label: string;
@@ -18,6 +18,8 @@ interface Former {
 }
 const former = JSON.parse(readFileSync(`${FIXTURES}saved/version-1.json`, 'utf8')) as Readonly<Record<string, Former>>;
 const bytesOf = (name: string): Uint8Array => new Uint8Array(readFileSync(`${FIXTURES}saved/${name}.safetensors`));
+/** Whether powers, of which names of checkpoints with Llama 3's scaling were made then, are those of Node 20. */
+const sameNames = 10_000 ** (2 / 16) === 3.162277660168379;
 const known = registry({ attention, caote, sponsorship, topK });
 
 let model: Model;
@@ -25,7 +27,10 @@ beforeAll(async () => {
   model = await loadModel(`${FIXTURES}llama`);
 });
 
-test.each(Object.entries(former))('a cache of version 1 by %s goes on as it did', async (name, then) => {
+/** The same cache, loaded and saved again since names leave out the last bits of powers. */
+const sure = { 'any-node': former.streaming };
+const cases = Object.entries(sameNames ? { ...former, ...sure } : sure);
+test.each(cases)('a cache of version 1 by %s goes on as it did', async (name, then) => {
   let label = '';
   const loaded = await loadCache(model, bytesOf(name), {
     policy: (given) => parsePolicy((label = given), known),
@@ -36,6 +41,12 @@ test.each(Object.entries(former))('a cache of version 1 by %s goes on as it did'
   expect(loaded.kept()).toEqual(then.kept);
   for (const [i, logit] of loaded.logits.at(-1)!.entries()) expect(logit).toBeCloseTo(then.logits[i], 4);
   loaded.destroy();
+});
+
+test.each(sameNames ? [] : Object.keys(former))('the name in %s, made of other powers, is refused', async (name) => {
+  await expect(loadCache(model, bytesOf(name))).rejects.toThrow(
+    /^saved cache: expected a cache of .*, got one of another model/,
+  );
 });
 
 test.each([0, 2, 9])('one of version %s is refused in one sentence', async (version) => {

@@ -1,4 +1,5 @@
 import { KvError } from '@kv/core';
+import { isNamed, type Names } from '../fingerprint.ts';
 import { builtin } from './builtin.ts';
 import { download, isAbsent } from './download.ts';
 import { embeddedFolder } from './embedded.ts';
@@ -12,11 +13,11 @@ const LONGEST_HEADER = 2 ** 16;
 
 /**
  * Reads files beside a model, each once. @throws KvError for one that says that it is of another model, as the tools of
- * this project write the model's fingerprint into theirs; before `fingerprint` is known none is told apart.
+ * this project write the model's fingerprint into theirs; before the model's are known none is told apart.
  */
 export function sidecars(
   model: string,
-  fingerprint: () => string | undefined,
+  names: () => Names | undefined,
   file: (name: string) => Promise<Uint8Array | undefined> = (name) => sidecarFile(model, name),
 ): (name: string) => Promise<Uint8Array | undefined> {
   const files = new Map<string, Promise<Uint8Array | undefined>>();
@@ -24,7 +25,8 @@ export function sidecars(
     const reading = files.get(name) ?? file(name);
     files.set(name, reading);
     const bytes = await reading;
-    if (bytes) checkOwner(bytes, beside(model, name), { name: model, fingerprint: fingerprint() });
+    const owner = names();
+    if (bytes && owner) checkOwner(bytes, beside(model, name), model, owner);
     return bytes;
   };
 }
@@ -66,19 +68,13 @@ async function read(path: string): Promise<Uint8Array | undefined> {
   return checked(path, await readFile(path));
 }
 
-/** A model by its name, and by its fingerprint once its weights are read. */
-interface Owner {
-  readonly name: string;
-  readonly fingerprint: string | undefined;
-}
-
 /** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
-function checkOwner(bytes: Uint8Array, path: string, { name, fingerprint }: Owner): void {
+function checkOwner(bytes: Uint8Array, path: string, model: string, owner: Names): void {
   const of = fingerprintIn(bytes);
-  if (of === undefined || fingerprint === undefined || of === fingerprint) return;
+  if (of === undefined || isNamed(owner, of)) return;
   throw new KvError(
     path,
-    `expected a file made for ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${of.slice(0, 12)})`,
+    `expected a file made for ${model} (fingerprint ${owner.fingerprint.slice(0, 12)}), got one of another model (${of.slice(0, 12)})`,
   );
 }
 

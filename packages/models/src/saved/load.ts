@@ -3,6 +3,7 @@ import { compile, isState, union } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { fileSource } from '../checkpoint/source.ts';
+import { isNamed } from '../fingerprint.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
 import { courseOf, type EventResult } from '../sequence/course.ts';
@@ -37,12 +38,12 @@ export async function loadCache(
   { policy, budget, backend, window }: LoadCacheOptions = {},
 ): Promise<Sequence> {
   const where = typeof from === 'string' ? from : 'saved cache',
-    { config, fingerprint, name } = model;
+    { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
-    if (given.model !== fingerprint)
+    if (!isNamed(model, given.model))
       throw new KvError(
         where,
-        `expected a cache of ${name} (fingerprint ${fingerprint.slice(0, 12)}), got one of another model (${given.model.slice(0, 12)})`,
+        `expected a cache of ${name} (fingerprint ${model.fingerprint.slice(0, 12)}), got one of another model (${given.model.slice(0, 12)})`,
       );
     checkCounts(given, config, where);
     return config;

@@ -4,6 +4,7 @@ import type { ModelConfig } from '../checkpoint/config.ts';
 import type { Stored } from '../checkpoint/tensor-file.ts';
 import type { Weights } from '../checkpoint/weights.ts';
 import type { Decoder } from '../decoder/decoder.ts';
+import type { Names } from '../fingerprint.ts';
 import type { Tokenizer } from '../tokenizer/interface.ts';
 import type { Memory } from './memory.ts';
 
@@ -49,14 +50,12 @@ export interface Runtime<M extends Running = Running> {
 }
 
 /** A loaded language model. */
-export interface Model extends Running, ModelParts {
+export interface Model extends Running, ModelParts, Names {
   readonly name: string;
   /** The name of its runtime. */
   readonly engine: string;
   /** The checkpoint's chat template, if it has one. @throws KvError if it does not parse */
   readonly chatTemplate?: () => ChatTemplate | undefined;
-  /** Names the checkpoint by its configuration and a sample of its weights: SHA-256 in hex. */
-  readonly fingerprint: string;
   /** Bytes of the file's tensors, where there is a file. */
   readonly weightBytes?: number | undefined;
 }

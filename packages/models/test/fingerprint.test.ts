@@ -1,0 +1,37 @@
+import { readFileSync } from 'node:fs';
+import { expect, test } from 'vitest';
+import { parseConfig } from '../src/checkpoint/config.ts';
+import type { ModelConfig } from '../src/checkpoint/config.ts';
+import { fingerprinted, isNamed } from '../src/fingerprint.ts';
+
+const read = (name: string): ModelConfig => {
+  const path = new URL(`fixtures/${name}/config.json`, import.meta.url);
+  return parseConfig(JSON.parse(readFileSync(path, 'utf8')), name);
+};
+const names = (config: ModelConfig) => fingerprinted({ norm: new Float32Array([1, 2]) }).names(config);
+/** A configuration whose frequencies are off by a factor, as another engine's powers are by one last bit. */
+const off = (config: ModelConfig, by: number): ModelConfig => ({
+  ...config,
+  ropes: config.ropes.map(({ divisors, attentionFactor, ...rope }) => ({
+    ...rope,
+    ...(divisors && { divisors: divisors.map((x) => (x === 1 ? x : x * by)) }),
+    ...(attentionFactor !== undefined && { attentionFactor: attentionFactor * by }),
+  })),
+});
+
+test.each(['llama', 'qwen3-yarn'])('%s is named alike whatever the last bit of its powers', async (name) => {
+  const config = read(name),
+    here = await names(config),
+    there = await names(off(config, 1 + Number.EPSILON));
+  expect(there.fingerprint).toBe(here.fingerprint);
+  expect(there.formerFingerprint).not.toBe(here.formerFingerprint);
+  expect(isNamed(here, here.formerFingerprint!)).toBe(true);
+  expect(isNamed(there, here.formerFingerprint!)).toBe(false);
+  expect((await names(off(config, 1 + 1e-5))).fingerprint).not.toBe(here.fingerprint);
+});
+
+test('a checkpoint without scaling has the name that it had', async () => {
+  const { fingerprint, formerFingerprint } = await names(read('qwen2'));
+  expect(formerFingerprint).toBeUndefined();
+  expect(isNamed({ fingerprint }, 'a'.repeat(64))).toBe(false);
+});
