@@ -41,7 +41,7 @@ describe('a release', () => {
     expect(release('--dry-run')).toEqual([
       2,
       '',
-      'release: a release must come from a clean clone, but README.md is changed or not committed and 1 more\n',
+      "release: a release must come from a clean clone, but README.md is changed or not committed and 1 more: commit it, or put it aside with 'git stash --include-untracked'\n",
     ]);
   });
   test('of a package that was not built is refused', () => {
