@@ -33,9 +33,8 @@ async function step(says, command, ...rest) {
   return output;
 }
 const status = () => step('', 'git', 'status', '--porcelain');
-const publish = (says, ...rest) =>
-  step(says, 'pnpm', '-r', 'publish', '--no-git-checks', '--access', 'public', ...args, ...rest);
-/** Tags that were not there. */
+const publish = ['-r', 'publish', '--no-git-checks', '--access', 'public', ...args];
+/** Makes the tags that are not there. */
 const tags = async () => (await step('', 'changeset', 'tag')).match(/New tag: .*/g) ?? [];
 
 const why = dirty(await status());
@@ -58,11 +57,23 @@ if (!dryRun && (await run('git', ['var', 'GIT_COMMITTER_IDENT'])).code !== 0)
 
 await install('all');
 const waiting = readdirSync(join(root, '.changeset')).filter((name) => name.endsWith('.md') && name !== 'README.md');
+if (waiting.length === 0 && !dryRun) {
+  const { output } = await run('pnpm', [...publish, '--dry-run', '--ignore-scripts'], { signal: stop.signal });
+  if (output.includes('no new packages')) {
+    for (const tag of await tags()) console.log(tag);
+    console.log('release: there is nothing to release: no changeset waits, and the registry has every package');
+    process.exit();
+  }
+}
+
+console.error('release: builds and checks come before anything is published: about 15 minutes on two cores');
 if (dryRun) console.error(`release: ${waiting.length} changesets would make versions`);
 else if (waiting.length > 0) {
+  const before = (await step('', 'git', 'rev-parse', 'HEAD')).trim();
   leave = () => {
-    git('stash', 'push', '--include-untracked');
-    git('stash', 'drop');
+    git('add', '-A');
+    git('commit', '--allow-empty', '--no-verify', '-m', 'Release');
+    git('reset', '--keep', before);
     return unpublished;
   };
   await step(`versions from ${waiting.length} changesets`, 'changeset', 'version');
@@ -72,16 +83,12 @@ else if (waiting.length > 0) {
   // the commit is taken back unless it can be published: what a person changed meanwhile stays
   leave = () => {
     try {
-      git('reset', '--keep', 'HEAD~1');
+      git('reset', '--keep', before);
       return unpublished;
     } catch {
       return "nothing was published; the commit 'Release' stays, since a file of it was changed meanwhile";
     }
   };
-} else if (/no new packages/.test(await publish('what the registry lacks', '--dry-run'))) {
-  for (const tag of await tags()) console.log(tag);
-  console.log('release: there is nothing to release: no changeset waits, and the registry has every package');
-  process.exit();
 }
 
 await step('build', 'turbo', 'run', 'build', 'types', '--output-logs=errors-only');
@@ -94,7 +101,7 @@ if (changed !== undefined) end('', changed);
 if (signs(process.env)) env.NPM_CONFIG_PROVENANCE = 'true';
 // what the registry has already is left out
 if (!dryRun) leave = goesOn('it publishes what the registry still lacks');
-console.log((await publish('publish')).trim());
+for (const line of (await step('publish', 'pnpm', ...publish)).match(/^\+ .*/gm) ?? []) console.log(line);
 if (!mayPublish) console.error(nobody);
 leave = goesOn('every package is published, and tags are missing');
 if (!dryRun) for (const tag of await tags()) console.log(tag);
