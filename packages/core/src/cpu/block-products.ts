@@ -21,7 +21,7 @@ interface Block {
 type Blocks = (q: Float32Array, x: Float32Array, d: number, fold: Fold, take: (block: Block) => void) => void;
 
 /** Numbers of q xᵀ that are held at a time. */
-const HELD = 2 ** 17;
+const HELD = 2 ** 19;
 
 /** How many rows of n numbers make a block. */
 export const rowsHeld = (n: number): number => TOGETHER * Math.max(1, Math.floor(HELD / TOGETHER / Math.max(1, n)));

@@ -2,10 +2,8 @@ import { gram, inverse, quadratic } from '../matrices.ts';
 import type { Kernel, Products } from '../kernel.ts';
 import { placeInUnit } from '../place-in-unit.ts';
 import { turned } from '../turn.ts';
-import { causalDot } from '../window-blocks.ts';
 import { blockProducts, folds, rowsHeld, TOGETHER } from './block-products.ts';
 import type { CpuKernel } from './kernel.ts';
-import { LOWEST } from './reduce.ts';
 
 type Ref = Kernel['ref'];
 type RefOf<K extends Kernel> = K['ref'];
@@ -142,25 +140,6 @@ export const simdProducts = (k: CpuKernel): Products => ({
   ),
 });
 
-const causal =
-  ({ dots }: Products): RefOf<typeof causalDot> =>
-  ({ q, k: keys, p }, { block, first }, out, lengths) => {
-    const [rows = 0, d = 0] = q.shape,
-      [heads = 1, n = 0] = keys.shape,
-      group = rows / heads;
-    for (let g = 0; g < heads; g++) {
-      const positions = p.data.subarray(g * n, g * n + lengths[g]),
-        own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
-      dots(q.data.subarray(g * group * d, (g + 1) * group * d), keys.data.subarray(g * n * d, (g + 1) * n * d), d, own);
-      for (let r = 0; r < group; r++) {
-        const last = first + ((g * group + r) % block);
-        let seen = positions.length;
-        while (seen > 0 && positions[seen - 1] > last) seen--;
-        own.fill(LOWEST, r * n + seen, r * n + lengths[g]);
-      }
-    }
-  };
-
 const placesInUnits =
   (k: CpuKernel): RefOf<typeof placeInUnit> =>
   ({ scores, unitOf }, _params, out, lengths) => {
@@ -279,7 +258,6 @@ const turns =
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
-    [causalDot, causal(simdProducts(k))],
     [gram, grams(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],

@@ -12,7 +12,7 @@ const PANEL = 16;
 /** Words of a product and what is made of it. */
 const WORDS = 21;
 /** Multiplications that are worth waking the other threads for. */
-const WORTH = 2 ** 20;
+const WORTH = 2 ** 22;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
