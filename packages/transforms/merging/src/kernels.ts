@@ -50,8 +50,9 @@ const BLOCK = 512;
 
 /** The first place of the largest of n numbers from `at` on. */
 function largest(numbers: Float32Array, at: number, n: number): number {
-  let best = 0;
-  for (let i = 1; i < n; i++) if (numbers[at + i] > numbers[at + best]) best = i;
+  let best = 0,
+    top = numbers[at];
+  for (let i = 1; i < n; i++) if (numbers[at + i] > top) [best, top] = [i, numbers[at + i]];
   return best;
 }
 
@@ -77,7 +78,7 @@ fn run(index: u32) {
   },
   ref({ values: v, into, w }, _, out, lengths) {
     const [G = 0, n = 0, d = 0] = v.shape,
-      sums = Float64Array.from(v.data),
+      sums = new Float64Array(v.data),
       mass = new Float64Array(G * n).fill(1);
     for (let g = 0; g < G; g++)
       for (let e = 0; e < lengths[g]; e++) {
@@ -87,6 +88,6 @@ fn run(index: u32) {
         mass[to] += weight;
         for (let c = 0; c < d; c++) sums[to * d + c] += weight * v.data[(g * n + e) * d + c];
       }
-    for (let i = 0; i < sums.length; i++) out[i] = sums[i] / mass[Math.floor(i / d)];
+    for (let slot = 0, i = 0; slot < G * n; slot++) for (let c = 0; c < d; c++, i++) out[i] = sums[i] / mass[slot];
   },
 });
