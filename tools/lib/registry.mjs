@@ -33,6 +33,7 @@ export async function startRegistry(folder, { others = false } = {}) {
   const server = await runServer({
     self_path: folder,
     storage: join(folder, 'storage'),
+    auth: { htpasswd: { file: join(folder, 'htpasswd') } },
     uplinks: upstream === undefined ? {} : { upstream: { url: upstream, maxage: '1h' } },
     packages: {
       '@kv/*': anyone,
