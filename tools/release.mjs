@@ -22,7 +22,8 @@ const git = (...rest) => execFileSync('git', rest, { cwd: root, stdio: 'ignore' 
 let leave = () => unpublished;
 
 /** Ends the process. @returns {never} */
-const end = (output, what) => fail(`${output}release: ${stop.signal.aborted ? 'stopped' : what}: ${leave()}`);
+const end = (output, what) =>
+  fail(`${stop.signal.aborted ? 'release: stopped' : `${output}release: ${what}`}: ${leave()}`);
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort());
 
 /** Its output. Ends the process where it fails. */

@@ -33,6 +33,7 @@ export async function startRegistry(folder, { others = false } = {}) {
   const server = await runServer({
     self_path: folder,
     storage: join(folder, 'storage'),
+    auth: { htpasswd: { file: join(folder, 'htpasswd') } },
     // by default two failed requests, such as of a busy machine, and nothing is asked for five minutes
     uplinks:
       upstream === undefined ? {} : { upstream: { url: upstream, maxage: '1h', timeout: '2m', max_fails: 1000 } },

@@ -22,7 +22,10 @@ it('names every field of a plan, in its order, and shows one that is read', () =
   expect(named(protocolFields)).toEqual(Object.keys(Protocol.properties));
   const cwd = folder(),
     problem = { context: 'a', question: 'b', answer: 'c', grader: 'any', newTokens: 1 };
-  writeFileSync(join(cwd, 'problems.json'), JSON.stringify(['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, ...problem }))));
+  writeFileSync(
+    join(cwd, 'problems.json'),
+    JSON.stringify(['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({ id, ...problem }))),
+  );
   writeFileSync(join(cwd, 'plan.json'), protocolExample);
   const { plan } = readProtocol(join(cwd, 'plan.json'), 'plan');
   for (const policy of [plan.base, candidateAt(plan, plan.lambdas[0])])
