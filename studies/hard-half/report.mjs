@@ -1,17 +1,13 @@
 // node studies/hard-half/report.mjs results.json RESULTS.jsonl...: what run.mjs wrote, prompt by prompt beside this
 // file, and as a table on stdout. A row counts each prompt once.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { linesOf } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
 
 const { wilson } = await load('tasks');
 const prompts = process.argv
   .slice(3)
-  .flatMap((file) =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .filter((line) => line.endsWith('}'))
-      .map((line) => JSON.parse(line)),
-  )
+  .flatMap(linesOf)
   .sort((a, b) => a.tokens - b.tokens || b.form.localeCompare(a.form) || a.i - b.i || a.stage - b.stage);
 
 const rows = new Map();

@@ -203,13 +203,14 @@ export const outstandingSentences = method(
     options: {
       maxSize: withDefault(sentences.options.maxSize, 20),
       sinks: mandatory.options.sinks,
+      kind: perModel.options.kind,
     },
   },
-  ({ maxSize, sinks }) =>
+  ({ maxSize, sinks, kind }) =>
     compose(
       leverage(),
       standardised,
-      perModel(),
+      perModel({ kind }),
       mandatory({ sinks }),
       sentences({ maxSize, top: 0 }),
       wholeUnits({ last: 'fill' }),
