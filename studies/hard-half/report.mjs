@@ -39,6 +39,7 @@ for (const { form, i, tokens, prefill, ways } of prompts) {
 }
 const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length / 2)],
   order = ['full', 'outstandingSentences', 'compactor', 'kvzip'],
+  place = ({ name }) => order.indexOf(name.split('(')[0]),
   table = [...rows.values()]
     .map(({ shares, held, slots, ...row }) => ({
       ...row,
@@ -48,7 +49,7 @@ const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length / 2)],
       interval: wilson(row.hits, row.n),
     }))
     .sort(
-      (a, b) => a.tokens - b.tokens || a.forms.localeCompare(b.forms) || order.indexOf(a.name) - order.indexOf(b.name),
+      (a, b) => a.tokens - b.tokens || a.forms.localeCompare(b.forms) || place(a) - place(b),
     );
 writeFileSync(
   new URL(process.argv[2], import.meta.url),
