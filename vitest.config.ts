@@ -1,6 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
-import { leftOut } from './tools/lib/reference-checkpoints.mjs';
+import { leftOut, shared } from './tools/lib/reference-checkpoints.mjs';
 
 /** Tests run from source: every @kv/* import resolves to its package's src, so nothing has to be built. */
 const conditions = ['@kv/source', 'module', 'node', 'development|production'];
@@ -10,6 +10,7 @@ export default defineConfig({
   ssr: { resolve: { conditions, externalConditions: conditions } },
   test: {
     testTimeout: 120_000,
+    env: { KV_SHARED: shared },
     // by the condition `module` it has files that Node itself cannot import: they name others without an extension
     server: { deps: { inline: ['ai', '@opentelemetry/api'] } },
     maxWorkers: Math.max(2, availableParallelism() - 1), // on two cores vitest's own choice is one

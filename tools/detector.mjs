@@ -9,11 +9,12 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
 import { fail, root } from './lib/process.mjs';
+import { shared } from './lib/reference-checkpoints.mjs';
 
 const args = process.argv.slice(2),
-  shared = join(process.env.KV_SHARED ?? join(root, '../shared'), 'data/text');
+  plain = join(shared, 'data/text');
 const texts =
-  args.find((_, i) => args[i - 1] === '--texts') ?? args.find((arg) => arg.startsWith('--texts='))?.slice(8) ?? shared;
+  args.find((_, i) => args[i - 1] === '--texts') ?? args.find((arg) => arg.startsWith('--texts='))?.slice(8) ?? plain;
 if (args.length === 0 || args[0].startsWith('-'))
   fail('detector: expected the folder of a checkpoint or a .gguf, got nothing', 2);
 if (!existsSync(texts))
@@ -22,7 +23,7 @@ await install('all');
 const { runSource } = await import('./lib/from-source.mjs');
 process.exitCode = await runSource(join(root, 'tools/detector.ts'), [
   '--texts',
-  shared,
+  plain,
   '--book',
   join(root, 'packages/tasks/data/tom-sawyer.txt'),
   ...args,

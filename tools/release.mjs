@@ -3,6 +3,7 @@
  * tagged or published, and versions stay. In GitHub's CI each tarball gets a statement of provenance. Other arguments
  * go to `pnpm publish`, such as `--registry URL`, `--tag next`.
  */
+import { execFileSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { install } from './lib/install.mjs';
@@ -11,17 +12,30 @@ import { env, fail, root, run } from './lib/process.mjs';
 import { dirty, repository, signs, unbuilt } from './lib/release.mjs';
 
 const args = process.argv.slice(2),
-  dryRun = args.includes('--dry-run');
+  dryRun = args.includes('--dry-run'),
+  stop = new AbortController();
+
+const git = (...rest) => execFileSync('git', rest, { cwd: root, stdio: 'ignore' }),
+  unpublished = 'nothing was published, and the clone is as it was',
+  goesOn = (rest) => () => `'npm run release' again goes on: ${rest}`;
+/** What an end at this point leaves, in words; it takes back what must not stay. */
+let leave = () => unpublished;
+
+/** Ends the process. @returns {never} */
+const end = (output, what) => fail(`${output}release: ${stop.signal.aborted ? 'stopped' : what}: ${leave()}`);
+for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => stop.abort());
 
 /** Its output. Ends the process where it fails. */
 async function step(says, command, ...rest) {
   if (says !== '') console.error(`release: ${says}`);
-  const { code, output } = await run(command, rest);
-  if (code !== 0)
-    fail(`${output}release: '${command} ${rest.join(' ')}' failed, and nothing was published: see above.`);
+  const { code, output } = await run(command, rest, { signal: stop.signal });
+  if (code !== 0) end(output, `'${command} ${rest.join(' ')}' failed`);
   return output;
 }
 const status = () => step('', 'git', 'status', '--porcelain');
+const publish = ['-r', 'publish', '--no-git-checks', '--access', 'public', ...args];
+/** Makes the tags that are not there. */
+const tags = async () => (await step('', 'changeset', 'tag')).match(/New tag: .*/g) ?? [];
 
 const why = dirty(await status());
 if (why !== undefined) fail(`release: ${why}`, 2);
@@ -35,27 +49,59 @@ const registry = args.filter((arg, i) => arg.startsWith('--registry') || args[i 
   mayPublish = signs(process.env) || (await run('npm', ['whoami', ...registry])).code === 0,
   nobody = "release: nobody is logged in to the registry, so that nothing can be published: 'npm login' first";
 if (!mayPublish && !dryRun) fail(`${nobody}, or add '-- --dry-run' for all but that`, 2);
+if (!dryRun && (await run('git', ['var', 'GIT_COMMITTER_IDENT'])).code !== 0)
+  fail(
+    "release: git does not know who commits: 'git config user.name NAME' and 'git config user.email ADDRESS' first",
+    2,
+  );
 
 await install('all');
 const waiting = readdirSync(join(root, '.changeset')).filter((name) => name.endsWith('.md') && name !== 'README.md');
+if (waiting.length === 0 && !dryRun) {
+  const { output } = await run('pnpm', [...publish, '--dry-run', '--ignore-scripts'], { signal: stop.signal });
+  if (output.includes('no new packages')) {
+    for (const tag of await tags()) console.log(tag);
+    console.log('release: there is nothing to release: no changeset waits, and the registry has every package');
+    process.exit();
+  }
+}
+
+console.error('release: builds and checks come before anything is published: about 15 minutes on two cores');
 if (dryRun) console.error(`release: ${waiting.length} changesets would make versions`);
 else if (waiting.length > 0) {
+  const before = (await step('', 'git', 'rev-parse', 'HEAD')).trim();
+  leave = () => {
+    git('add', '-A');
+    git('commit', '--allow-empty', '--no-verify', '-m', 'Release');
+    git('reset', '--keep', before);
+    return unpublished;
+  };
   await step(`versions from ${waiting.length} changesets`, 'changeset', 'version');
   await step('the lock file', 'npx', '-y', manifest(root).packageManager, 'install', '--lockfile-only');
+  await step('', 'git', 'add', '-A');
+  await step('', 'git', 'commit', '-m', 'Release');
+  // the commit is taken back unless it can be published: what a person changed meanwhile stays
+  leave = () => {
+    try {
+      git('reset', '--keep', before);
+      return unpublished;
+    } catch {
+      return "nothing was published; the commit 'Release' stays, since a file of it was changed meanwhile";
+    }
+  };
 }
 
 await step('build', 'turbo', 'run', 'build', 'types', '--output-logs=errors-only');
 await step('checks', process.execPath, 'tools/check.mjs');
 const missing = published().flatMap(({ folder, manifest }) => unbuilt(join(root, folder), manifest));
-if (missing.length > 0) fail(`release: ${missing.join('; ')}`, 2);
+if (missing.length > 0) end('', missing.join('; '));
+const changed = dirty(await status());
+if (changed !== undefined) end('', changed);
 
-if (!dryRun && dirty(await status()) !== undefined) {
-  await step('commit', 'git', 'add', '-A');
-  await step('', 'git', 'commit', '-m', 'Release');
-}
 if (signs(process.env)) env.NPM_CONFIG_PROVENANCE = 'true';
-// what the registry has already is left out, so that the same command goes on after a failure
-const said = await step('publish', 'pnpm', '-r', 'publish', '--no-git-checks', '--access', 'public', ...args);
-console.log(said.trim());
+// what the registry has already is left out
+if (!dryRun) leave = goesOn('it publishes what the registry still lacks');
+for (const line of (await step('publish', 'pnpm', ...publish)).match(/^\+ .*/gm) ?? []) console.log(line);
 if (!mayPublish) console.error(nobody);
-if (!dryRun) console.log((await step('tags', 'changeset', 'tag')).trim());
+leave = goesOn('every package is published, and tags are missing');
+if (!dryRun) for (const tag of await tags()) console.log(tag);

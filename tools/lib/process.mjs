@@ -17,13 +17,14 @@ export const env = {
  * Runs a command in the root folder; resolves to its exit code and what it printed.
  * @param {string} command
  * @param {readonly string[]} args
- * @param {{ show?: boolean }} [options] `show`: print its output as it comes.
+ * @param {{ show?: boolean, signal?: AbortSignal }} [options] `show`: print its output as it comes.
  */
-export function run(command, args, { show = false } = {}) {
+export function run(command, args, { show = false, signal } = {}) {
   return new Promise((done) => {
     const child = spawn(command, args, {
       cwd: root,
       env,
+      signal,
       stdio: ['ignore', 'pipe', 'pipe'],
       shell: process.platform === 'win32',
     });
@@ -38,7 +39,7 @@ export function run(command, args, { show = false } = {}) {
       parts.push(Buffer.from(`${command}: ${error.message}\n`));
       end(127);
     });
-    child.on('close', (code, signal) => end(code ?? (signal === null ? 1 : 128)));
+    child.on('close', (code, killed) => end(code ?? (killed === null ? 1 : 128)));
   });
 }
 

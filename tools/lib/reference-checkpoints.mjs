@@ -1,11 +1,15 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
+import { packageFolders } from './manifests.mjs';
 import { root } from './process.mjs';
 
-/** Reference checkpoints, which are not part of the project: `KV_SHARED`, or `shared` beside the repository. */
-const fixtures = process.env.KV_SHARED ?? join(root, '../shared');
+/**
+ * The folder of reference checkpoints, which are not part of the project: `KV_SHARED`, or `shared` beside the
+ * repository. Tests find its name in `KV_SHARED`, always: vitest.config.ts sets it.
+ */
+export const shared = process.env.KV_SHARED || join(root, '../shared');
 
-/** Whether a test file, or a file beside it that it imports, reads them. */
+/** Whether a test file, or a file beside it that it imports, reads there. */
 function readsFixtures(file, known = new Set()) {
   if (known.has(file)) return false;
   known.add(file);
@@ -23,10 +27,14 @@ function readsFixtures(file, known = new Set()) {
  * they run, and fail without.
  */
 export const leftOut = () =>
-  process.env.CI || existsSync(fixtures)
+  process.env.CI || existsSync(shared)
     ? []
-    : readdirSync(join(root, 'packages'), { recursive: true, encoding: 'utf8' })
-        .filter((file) => file.endsWith('.test.ts') && !file.includes('node_modules'))
-        .map((file) => join(root, 'packages', file))
-        .filter((file) => readsFixtures(file))
+    : packageFolders()
+        .map((folder) => join(folder, 'test'))
+        // another test has pieces on trial
+        .filter((folder) => /^(packages|apps)\/(?!.*\/zz-trial\/)/.test(relative(root, folder)) && existsSync(folder))
+        .flatMap((folder) =>
+          readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
+        )
+        .filter((file) => file.endsWith('.test.ts') && readsFixtures(file))
         .map((file) => relative(root, file));

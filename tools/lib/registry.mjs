@@ -33,7 +33,9 @@ export async function startRegistry(folder, { others = false } = {}) {
   const server = await runServer({
     self_path: folder,
     storage: join(folder, 'storage'),
-    uplinks: upstream === undefined ? {} : { upstream: { url: upstream, maxage: '1h' } },
+    // by default two failed requests, such as of a busy machine, and nothing is asked for five minutes
+    uplinks:
+      upstream === undefined ? {} : { upstream: { url: upstream, maxage: '1h', timeout: '2m', max_fails: 1000 } },
     packages: {
       '@kv/*': anyone,
       '@me/*': anyone,
@@ -44,14 +46,22 @@ export async function startRegistry(folder, { others = false } = {}) {
   });
   await new Promise((listening) => server.listen(0, '127.0.0.1', listening));
   const { port } = server.address(),
-    address = `http://127.0.0.1:${port}`,
-    settings = `registry=${address}/\n//127.0.0.1:${port}/:_authToken=anyone\n`;
+    address = `http://127.0.0.1:${port}`;
+  // as after `npm login`
+  const login = await fetch(`${address}/-/user/org.couchdb.user:anyone`, {
+    method: 'PUT',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ name: 'anyone', password: 'anyone' }),
+  });
+  const { token } = await login.json(),
+    settings = `registry=${address}/\n//127.0.0.1:${port}/:_authToken=${token}\n`;
   /** npm in this folder asks the registry. */
   const use = (path) => writeFileSync(join(path, '.npmrc'), settings);
   use(folder);
   return {
     /** For npm: a cache of its own, and no word of the npm that runs this. */
     env,
+    address,
     settings,
     use,
     /** What `npm publish TARBALL` sends, without starting npm for each of many. */
@@ -69,7 +79,7 @@ export async function startRegistry(folder, { others = false } = {}) {
       };
       const response = await fetch(`${address}/${name.replace('/', '%2f')}`, {
         method: 'PUT',
-        headers: { 'content-type': 'application/json', authorization: 'Bearer anyone' },
+        headers: { 'content-type': 'application/json', authorization: `Bearer ${token}` },
         body: JSON.stringify({
           _id: name,
           name,

@@ -24,7 +24,7 @@ export function dirty(status) {
   const lines = status.split('\n').filter((line) => line !== '');
   if (lines.length === 0) return undefined;
   const more = lines.length === 1 ? '' : ` and ${lines.length - 1} more`;
-  return `a release must come from a clean clone, but ${lines[0].slice(3)} is changed or not committed${more}`;
+  return `a release must come from a clean clone, but ${lines[0].slice(3)} is changed or not committed${more}: commit it, or put it aside with 'git stash --include-untracked'`;
 }
 
 /** Where the sources are, for manifests: `KV_REPOSITORY`, or where this clone is from, unless that is no public place. */

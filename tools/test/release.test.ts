@@ -1,10 +1,13 @@
-import { execFileSync, spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { published } from '../lib/manifests.mjs';
+import { manifest as manifestOf, published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
+import { startRegistry } from '../lib/registry.mjs';
 import { dirty, signs, unbuilt, webAddress } from '../lib/release.mjs';
 
 const folder = mkdtempSync(join(tmpdir(), 'kv-release-'));
@@ -41,7 +44,7 @@ describe('a release', () => {
     expect(release('--dry-run')).toEqual([
       2,
       '',
-      'release: a release must come from a clean clone, but README.md is changed or not committed and 1 more\n',
+      "release: a release must come from a clean clone, but README.md is changed or not committed and 1 more: commit it, or put it aside with 'git stash --include-untracked'\n",
     ]);
   });
   test('of a package that was not built is refused', () => {
@@ -66,4 +69,130 @@ describe('a release', () => {
     expect(workflow).toMatch(/npm run release/);
   });
   test('of a clean clone is not', () => expect(dirty('')).toBeUndefined());
+});
+
+/** Of two packages, the second of which needs the first, with checks of its own; all else is as in this workspace. */
+describe('a release to its end', () => {
+  const clone = join(folder, 'small'),
+    packages = ['@kv/release-a', '@kv/release-b'],
+    git = (...args: readonly string[]): string =>
+      execFileSync('git', ['-C', clone, ...args], { encoding: 'utf8' }).trim();
+  let registry: Awaited<ReturnType<typeof startRegistry>>, env: NodeJS.ProcessEnv, before: string;
+  const write = (path: string, content: unknown): void => {
+    mkdirSync(dirname(join(clone, path)), { recursive: true });
+    writeFileSync(join(clone, path), typeof content === 'string' ? content : JSON.stringify(content));
+  };
+  /** `checks`: what becomes of them; `refused`: the second package is. */
+  function release(
+    options: { readonly checks?: 'fail' | 'wait'; readonly refused?: boolean } = {},
+    meanwhile?: (child: ChildProcess, said: string) => void,
+  ): Promise<readonly [number | null, string]> {
+    const child = spawn(process.execPath, ['tools/release.mjs'], {
+      cwd: clone,
+      env: { ...env, CHECKS: options.checks, REFUSED: options.refused ? 'yes' : '' },
+    });
+    let said = '';
+    for (const stream of [child.stdout, child.stderr])
+      stream.on('data', (data: Buffer) => {
+        said += data.toString();
+        meanwhile?.(child, said);
+      });
+    return new Promise((done) => child.on('close', (code) => done([code, said])));
+  }
+  const stopped = (signal: NodeJS.Signals): ReturnType<typeof release> =>
+    release({ checks: 'wait' }, (child, said) => {
+      if (said.endsWith('release: checks\n')) child.kill(signal);
+    });
+  const versions = async (): Promise<readonly unknown[]> =>
+    Promise.all(
+      packages.map(async (name) => {
+        const answer = await fetch(`${registry.address}/${name.replace('/', '%2f')}`);
+        return answer.ok ? Object.keys(((await answer.json()) as { versions: object }).versions) : [];
+      }),
+    );
+
+  beforeAll(async () => {
+    registry = await startRegistry(join(folder, 'registry'), { others: true });
+    const { npm_config_cache: _, ...own } = registry.env,
+      settings = join(folder, 'settings');
+    writeFileSync(settings, registry.settings);
+    env = {
+      ...own,
+      NPM_CONFIG_USERCONFIG: settings,
+      KV_REPOSITORY: 'git+https://host/kv.git',
+      PATH: [join(root, 'node_modules/.bin'), join(root, 'tools/node_modules/.bin'), process.env.PATH].join(delimiter),
+    };
+    for (const path of ['tools/release.mjs', 'tools/lib', '.changeset/config.json', 'turbo.json'])
+      cpSync(join(root, path), join(clone, path), { recursive: true });
+    const { packageManager } = manifestOf(root);
+    write('package.json', { name: 'small', private: true, packageManager });
+    write('pnpm-workspace.yaml', 'packages: [packages/*]\n');
+    write('.gitignore', 'node_modules\n.turbo\n');
+    write(
+      'tools/check.mjs',
+      "if (process.env.CHECKS) setTimeout(() => process.exit(1), process.env.CHECKS === 'wait' ? 100_000 : 0);\n",
+    );
+    for (const [i, name] of packages.entries()) {
+      const more = i === 0 ? {} : { dependencies: { [packages[0]]: 'workspace:^' } },
+        scripts = { prepublishOnly: i === 0 ? 'true' : 'test -z "$REFUSED"' };
+      write(`packages/${i}/package.json`, { name, version: '0.0.0', exports: './index.js', scripts, ...more });
+      write(`packages/${i}/index.js`, '');
+      write(`.changeset/${i}.md`, `---\n"${name}": minor\n---\n\nIt is new.\n`);
+    }
+    await promisify(execFile)('npx', ['-y', packageManager, 'install', '--lockfile-only'], { cwd: clone, env });
+    git('init', '--quiet', '--initial-branch=main');
+    git('config', 'user.name', 'a');
+    git('config', 'user.email', 'a@b.c');
+    git('add', '-A');
+    git('commit', '--quiet', '-m', 'As it is');
+    before = git('rev-parse', 'HEAD');
+  });
+  afterAll(() => registry.stop());
+
+  test('leaves the clone as it was where checks fail, or where it is stopped', async () => {
+    const as = 'nothing was published, and the clone is as it was\n',
+      ends = [await release({ checks: 'fail' }), await stopped('SIGTERM'), await stopped('SIGINT')];
+    expect(ends.map(([code, said]) => [code, said.trim().split('\n').at(-1)])).toEqual([
+      [1, expect.stringMatching(`^release: '.* tools/check.mjs' failed: ${as.trim()}$`)],
+      [1, `release: stopped: ${as.trim()}`],
+      [1, `release: stopped: ${as.trim()}`],
+    ]);
+    expect([git('rev-parse', 'HEAD'), git('status', '--porcelain'), git('tag')]).toEqual([before, '', '']);
+    expect(await versions()).toEqual([[], []]);
+  });
+  test('goes on with the same command after it was killed, and after a package was refused', async () => {
+    expect(await stopped('SIGKILL')).toEqual([null, expect.stringContaining('release: checks')]);
+    expect(git('status', '--porcelain')).toBe('');
+    const [code, said] = await release({ refused: true });
+    expect([code, said.trim().split('\n').at(-1)]).toEqual([
+      1,
+      expect.stringMatching(/^release: 'pnpm -r publish .*' failed: 'npm run release' again goes on: it publishes/),
+    ]);
+    expect([await versions(), git('tag')]).toEqual([[['0.1.0'], []], '']);
+    const [again, told] = await release();
+    expect([again, told]).toEqual([
+      0,
+      expect.stringMatching(
+        /^\+ @kv\/release-b@0.1.0\nNew tag: +@kv\/release-a@0.1.0\nNew tag: +@kv\/release-b@0.1.0$/m,
+      ),
+    ]);
+    expect([git('status', '--porcelain'), git('tag').split('\n')]).toEqual([
+      '',
+      packages.map((name) => `${name}@0.1.0`),
+    ]);
+    expect(git('log', '--format=%s')).toBe('Release\nAs it is');
+  });
+  test('is what a user installs, and once more there is nothing to release', async () => {
+    expect(await versions()).toEqual([['0.1.0'], ['0.1.0']]);
+    expect(await release()).toEqual([
+      0,
+      expect.stringMatching(
+        /^release: there is nothing to release: no changeset waits, and the registry has every package$/m,
+      ),
+    ]);
+    const user = join(folder, 'user');
+    mkdirSync(user);
+    await promisify(execFile)('npm', ['install', '--no-audit', '--no-fund', '@kv/release-b'], { cwd: user, env });
+    expect(manifestOf(join(user, 'node_modules/@kv/release-a')).version).toBe('0.1.0');
+  });
 });

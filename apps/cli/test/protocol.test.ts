@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { protocolExample, protocolFields } from '@kv/evaluation';
 import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { describe, expect, it } from 'vitest';
@@ -20,6 +21,10 @@ describe('kv protocol', () => {
     expect((await kv(['protocol', 'split', '--ids', 'ids.json'], { cwd })).stdout).toBe(
       `dev: ${SPLIT.dev.length}\nconfirm: ${SPLIT.confirm.length}\n`,
     );
+  });
+  it('shows in its help a plan and every field of one', async () => {
+    const { stdout } = await kv(['protocol', '--help'], { columns: 120 });
+    for (const text of [protocolExample, protocolFields]) expect(stdout).toContain(text);
   });
   it('says in one sentence what is wrong with its files', async () => {
     const cwd = folder();

@@ -44,14 +44,16 @@ const sweep = (name: string, change: object = {}): string => {
 describe.runIf(there && built)('kv worker', () => {
   it('answers what kv eval --queue asks, which is what one machine says, and ends a signal with 0', async () => {
     let asked: Ran | undefined;
-    const args = ['eval', sweep('one.json'), '--json', 'rows-out.json'],
+    const tasks = ['rows.json', { task: 'perplexity', tokens: 64, problems: 2 }],
+      args = ['eval', sweep('one.json', { tasks }), '--json', 'rows-out.json'],
       worker = await beside(redis.url, cwd, async () => {
         asked = await start([...args, '--queue', redis.url, ...ON], cwd).ended;
       });
     expect([asked?.code, worker.code], `${asked?.stderr} ${worker.stderr}`).toEqual([0, 0]);
     expect(worker.stderr).toMatch(
-      /^worker: takes cells of tiny on wasm, f32, 1 at once; Ctrl-C ends\nworker: answered 6 cells of tiny\n$/,
+      /^worker: takes cells of tiny on wasm, f32, 1 at once; Ctrl-C ends\nworker: answered 10 cells of tiny\n$/,
     );
+    expect(asked?.stdout).toMatch(/streaming.*ppl \d/);
     const elsewhere = folder();
     writeTinyModel(join(elsewhere, 'tiny'));
     for (const file of ['rows.json', 'one.json']) writeFileSync(join(elsewhere, file), readFileSync(join(cwd, file)));

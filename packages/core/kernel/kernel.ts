@@ -823,3 +823,117 @@ export function products(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usi
 function putTotals(at: usize, s: v128, t: v128): void {
   putPair(at, f64x2.add(v128.shuffle<f64>(s, t, 0, 2), v128.shuffle<f64>(s, t, 1, 3)));
 }
+
+/** Rows of x [n, d] as panels [n / 8][d][8], those missing at the end as zeros: what `multiply` reads. */
+export function panels(x: usize, n: i32, d: i32, out: usize): void {
+  const row = <usize>d << 2;
+  for (let i = 0; i < n; i += 8, x += 8 * row, out += 8 * row)
+    for (let half: usize = 0; half < 2; half++) {
+      const have = n - i - 4 * <i32>half, none = f32x4.splat(0);
+      let p = x + 4 * half * row, to = out + 16 * half, c: usize = 0;
+      for (; c + 16 <= row; c += 16, p += 16, to += 128) {
+        const r0 = have > 0 ? v128.load(p) : none, r1 = have > 1 ? v128.load(p + row) : none;
+        const r2 = have > 2 ? v128.load(p + 2 * row) : none, r3 = have > 3 ? v128.load(p + 3 * row) : none;
+        const t0 = v128.shuffle<f32>(r0, r1, 0, 4, 1, 5), t1 = v128.shuffle<f32>(r0, r1, 2, 6, 3, 7);
+        const t2 = v128.shuffle<f32>(r2, r3, 0, 4, 1, 5), t3 = v128.shuffle<f32>(r2, r3, 2, 6, 3, 7);
+        v128.store(to, v128.shuffle<f64>(t0, t2, 0, 2));
+        v128.store(to, v128.shuffle<f64>(t0, t2, 1, 3), 32);
+        v128.store(to, v128.shuffle<f64>(t1, t3, 0, 2), 64);
+        v128.store(to, v128.shuffle<f64>(t1, t3, 1, 3), 96);
+      }
+      for (; c < row; c += 4, p += 4, to += 32)
+        for (let r: usize = 0; r < 4; r++) store<f32>(to + 4 * r, have > <i32>r ? load<f32>(p + r * row) : 0);
+    }
+}
+
+/**
+ * out[r, i] = the inner product of row r of q [rows, d] with row i of what `panels` made of x [n, d], in f32, summed in
+ * the order of d: rows a multiple of 4, n of 8; rows of out are `ldo` bytes apart.
+ */
+export function multiply(q: usize, rows: i32, x: usize, n: i32, d: i32, out: usize, ldo: usize): void {
+  const row = <usize>d << 2, end = x + <usize>n * row;
+  for (; x < end; x += 8 * row, out += 32)
+    for (let r = 0, a0 = q, to = out; r < rows; r += 4, a0 += 3 * row, to += 4 * ldo) {
+      let s0 = f32x4.splat(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+      let a1 = a0 + row, a2 = a1 + row, a3 = a2 + row;
+      for (let p = x, stop = x + 8 * row; p < stop; p += 32, a0 += 4, a1 += 4, a2 += 4, a3 += 4) {
+        const u = v128.load(p), v = v128.load(p, 16);
+        let w = v128.load32_splat(a0);
+        s0 = f32x4.add(s0, f32x4.mul(w, u));
+        t0 = f32x4.add(t0, f32x4.mul(w, v));
+        w = v128.load32_splat(a1);
+        s1 = f32x4.add(s1, f32x4.mul(w, u));
+        t1 = f32x4.add(t1, f32x4.mul(w, v));
+        w = v128.load32_splat(a2);
+        s2 = f32x4.add(s2, f32x4.mul(w, u));
+        t2 = f32x4.add(t2, f32x4.mul(w, v));
+        w = v128.load32_splat(a3);
+        s3 = f32x4.add(s3, f32x4.mul(w, u));
+        t3 = f32x4.add(t3, f32x4.mul(w, v));
+      }
+      v128.store(to, s0); v128.store(to, t0, 16);
+      v128.store(to + ldo, s1); v128.store(to + ldo, t1, 16);
+      v128.store(to + 2 * ldo, s2); v128.store(to + 2 * ldo, t2, 16);
+      v128.store(to + 3 * ldo, s3); v128.store(to + 3 * ldo, t3, 16);
+    }
+}
+
+/** Constants of `exp4`, a vector each: V8 makes others anew wherever they are used. */
+const EXP: usize = memory.data<f32>([
+  -87, -87, -87, -87,
+  1.44269504088896341, 1.44269504088896341, 1.44269504088896341, 1.44269504088896341,
+  12582912, 12582912, 12582912, 12582912,
+  0.693359375, 0.693359375, 0.693359375, 0.693359375,
+  -2.12194440e-4, -2.12194440e-4, -2.12194440e-4, -2.12194440e-4,
+  1.9875691500e-4, 1.9875691500e-4, 1.9875691500e-4, 1.9875691500e-4,
+  1.3981999507e-3, 1.3981999507e-3, 1.3981999507e-3, 1.3981999507e-3,
+  8.3334519073e-3, 8.3334519073e-3, 8.3334519073e-3, 8.3334519073e-3,
+  4.1665795894e-2, 4.1665795894e-2, 4.1665795894e-2, 4.1665795894e-2,
+  1.6666665459e-1, 1.6666665459e-1, 1.6666665459e-1, 1.6666665459e-1,
+  5.0000001201e-1, 5.0000001201e-1, 5.0000001201e-1, 5.0000001201e-1,
+  1, 1, 1, 1,
+], 16);
+
+/** e^x for x <= 0 to about a unit in the last place of f32; e^-87 below -87. */
+// @ts-ignore: decorator
+@inline
+function exp4(x: v128): v128 {
+  x = f32x4.max(x, v128.load(EXP));
+  // the nearest whole number, whose bits come last in a sum with 1.5 * 2^23
+  const shifted = f32x4.add(f32x4.mul(x, v128.load(EXP, 16)), v128.load(EXP, 32));
+  const n = f32x4.sub(shifted, v128.load(EXP, 32));
+  x = f32x4.sub(f32x4.sub(x, f32x4.mul(n, v128.load(EXP, 48))), f32x4.mul(n, v128.load(EXP, 64)));
+  let y = f32x4.add(f32x4.mul(v128.load(EXP, 80), x), v128.load(EXP, 96));
+  y = f32x4.add(f32x4.mul(y, x), v128.load(EXP, 112));
+  y = f32x4.add(f32x4.mul(y, x), v128.load(EXP, 128));
+  y = f32x4.add(f32x4.mul(y, x), v128.load(EXP, 144));
+  y = f32x4.add(f32x4.mul(y, x), v128.load(EXP, 160));
+  y = f32x4.add(f32x4.add(f32x4.mul(y, f32x4.mul(x, x)), x), v128.load(EXP, 176));
+  return i32x4.add(y, i32x4.shl(shifted, 23));
+}
+
+/**
+ * out[i] = the sum over the rows of the softmax of x [rows, n], which it overwrites; rows are `ld` bytes apart, with
+ * room for n up to a multiple of 4, and out for as many.
+ */
+export function mass(x: usize, ld: usize, rows: i32, n: i32, out: usize): void {
+  const row = <usize>n << 2, wide = (row + 15) & ~15;
+  memory.fill(out, 0, wide);
+  for (const end = x + <usize>rows * ld; x < end; x += ld) {
+    for (let i = row; i < wide; i += 4) store<f32>(x + i, -Infinity);
+    let most = f32x4.splat(-3.4028234663852886e38);
+    for (let i: usize = 0; i < wide; i += 16) most = f32x4.pmax(most, v128.load(x + i));
+    const top = f32x4.splat(Mathf.max(
+      Mathf.max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
+      Mathf.max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3))));
+    let sum = f64x2.splat(0);
+    for (let i: usize = 0; i < wide; i += 16) {
+      const e = exp4(f32x4.sub(v128.load(x + i), top));
+      v128.store(x + i, e);
+      sum = f64x2.add(sum, f64x2.add(f64x2.promote_low_f32x4(e), f64x2.promote_low_f32x4(v128.shuffle<f64>(e, e, 1, 1))));
+    }
+    const by = f32x4.splat(<f32>(1 / total(sum)));
+    for (let i: usize = 0; i < wide; i += 16)
+      v128.store(out + i, f32x4.add(v128.load(out + i), f32x4.mul(v128.load(x + i), by)));
+  }
+}

@@ -1,5 +1,7 @@
 /** For what runs policies or reads them: engines, laws, tools. */
 
+export { blockProducts, folds, rowsHeld, TOGETHER } from './cpu/block-products.ts';
+export type { Fold } from './cpu/block-products.ts';
 export { cpuWith } from './cpu/cpu.ts';
 export { exactSlotsOf } from './budget.ts';
 export { expectObject, guarded } from './boundary.ts';

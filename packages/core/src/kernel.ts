@@ -5,7 +5,7 @@ type Data<T extends DType> = T extends 'u32' ? Uint32Array : Float32Array;
 type Shapes<I extends Types> = { readonly [K in keyof I]: readonly number[] };
 type Params<P extends Types> = { readonly [K in keyof P]: number };
 
-/** Products of many vectors on the host, summed in f64. Results go to `out`. */
+/** Products of many vectors on the host. Results go to `out`. Sums are in f64 where nothing else is said. */
 export interface Products {
   /** Inner products of every row of q `[rows, d]` with every one of x `[n, d]`: `[rows, n]`. */
   dots(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
@@ -15,8 +15,12 @@ export interface Products {
   norms(x: Float32Array, d: number, out: Float32Array): void;
   /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
   mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
-  /** e^(x - less_r) in the place of x `[rows, n]`, for `less` `[rows]`. */
-  exps(x: Float32Array, less: Float32Array): void;
+  /** `dots` for many rows, summed in f32 in the order of channels, as devices do: off by at most d 2^-24 Σ |q_c x_c|. */
+  multiply(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** Σ over the queries of each head of softmax(q·x), in f32: q `[H m, d]`, x `[n, d]`, `[H, n]`. */
+  mass(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
+  /** |W q|_p of every row of q `[rows, d]`, W `[D, d]`, p 1 or 2: `[rows]`. W q in f32, its norm in f64. */
+  reach(q: Float32Array, w: Float32Array, d: number, p: 1 | 2, out: Float32Array): void;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Place } from './kinds.ts';
-import { inner, LOWEST } from './cpu/reduce.ts';
+import { LOWEST, plainProducts } from './cpu/reduce.ts';
 import { kernel } from './kernel.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -71,17 +71,19 @@ fn run(index: u32) {
   output[index] = sum;
 }`,
   operations: ({ q, k }) => 2 * q.shape[0] * k.shape[1] * k.shape[2],
-  ref({ q, k, p }, { block = 1, first = 0 }, out, lengths) {
+  ref({ q, k, p }, { block = 1, first = 0 }, out, lengths, { multiply } = plainProducts) {
     const [rows = 0, d = 0] = q.shape,
       [heads = 1, n = 0] = k.shape,
-      keys = k.data,
-      positions = p.data;
-    for (let r = 0; r < rows; r++) {
-      const g = Math.floor((r * heads) / rows),
-        last = first + (r % block);
-      for (let i = 0; i < lengths[g]; i++) {
-        const slot = g * n + i;
-        out[r * n + i] = positions[slot] > last ? LOWEST : inner(q.data, r * d, keys, slot * d, d);
+      group = rows / heads;
+    for (let g = 0; g < heads; g++) {
+      const positions = p.data.subarray(g * n, g * n + lengths[g]),
+        own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
+      multiply(q.data.subarray(g * group * d, (g + 1) * group * d), k.data.subarray(g * n * d, (g + 1) * n * d), d, own);
+      for (let r = 0; r < group; r++) {
+        const last = first + ((g * group + r) % block);
+        let seen = positions.length;
+        while (seen > 0 && positions[seen - 1] > last) seen--;
+        own.fill(LOWEST, r * n + seen, r * n + lengths[g]);
       }
     }
   },

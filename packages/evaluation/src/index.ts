@@ -61,6 +61,7 @@ export type { ConfirmOutcome, ProbeOutcome } from './protocol/outcomes.ts';
 export type { Bed } from './protocol/steps.ts';
 export { sweepCost, sweepModel } from './sweep/run.ts';
 export type { SweepCost, SweepRow } from './sweep/run.ts';
+export { protocolExample, protocolFields } from './protocol/help.ts';
 export { sweepExample, sweepFields } from './sweep/help.ts';
 export { readSweep, sweepTasks } from './sweep/sweep.ts';
 export type { Sweep } from './sweep/sweep.ts';

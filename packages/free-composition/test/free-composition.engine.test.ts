@@ -1,5 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { compile } from '@kv/core/engine';
 import { generate } from '@kv/models';
@@ -7,14 +6,11 @@ import { withFiles } from './free/beside.ts';
 import { covering } from './free/cover.ts';
 import { eventOf, isView, labelOf, policyOf } from './free/rows.ts';
 
-/** The llama golden: `KV_SHARED`, or `shared` beside the repository. */
-const folder = `${process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url))}/data/goldens/llama`;
+const folder = `${process.env['KV_SHARED']}/data/goldens/llama`;
 const PROMPT = 12,
   NEW = 3;
 
 test('any two choices that types admit generate together: blocks, decoding, hooks and providers by the engine', async () => {
-  if (!existsSync(folder))
-    throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
   const ids = (JSON.parse(readFileSync(`${folder}/golden.json`, 'utf8')) as { readonly ids: number[] }).ids.slice(
       0,
       PROMPT,

@@ -1,16 +1,26 @@
 import fc from 'fast-check';
+import { cpu } from '@kv/core';
 import { expect, test } from 'vitest';
 import { outputNorms } from '../src/host/output-norms.ts';
 import { mulberry } from '../src/sampling.ts';
 import { cases } from './attention-cases.ts';
 
-test.each([1, 2] as const)('output norms, p = %i, are those of float64 products, in ragged caches too', (p) => {
-  fc.assert(
-    fc.property(cases, fc.integer({ min: 1, max: 40 }), fc.nat(), ({ cache, H, n }, D, seed) => {
+test.each([1, 2] as const)('output norms, p = %i, are those of float64 products, in ragged caches too', async (p) => {
+  await fc.assert(
+    fc.asyncProperty(cases, fc.integer({ min: 1, max: 40 }), fc.nat(), async ({ cache, H, n }, D, seed) => {
       const { headDim: d, heads: G, capacity, values, lengths } = cache,
         random = mulberry(seed),
         weight = Float32Array.from({ length: D * H * d }, () => random() - 0.5),
-        got = outputNorms(cache, weight, H, p);
+        held = { data: values, shape: [G, n, d], stride: [capacity * d, d, 1] },
+        made = cpu.ops.kernel(
+          outputNorms,
+          {
+            values: cpu.ops.from(held, 'f32', cpu.ops.from({ data: lengths.slice(), shape: [G] }, 'u32')),
+            weight: cpu.ops.from({ data: weight, shape: [D, H * d] }),
+          },
+          { p },
+        ),
+        [{ data: got }] = await cpu.read([made]);
       for (let h = 0; h < H; h++)
         for (let i = 0; i < n; i++) {
           const g = Math.floor((h * G) / H),

@@ -3,7 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import { compose, cpu } from '@kv/core';
+import type { Products } from '@kv/core';
 import { cpuWith } from '@kv/core/engine';
+import { plainProducts } from '@kv/core/shared';
 import { writeTinyModel } from '@kv/model-testing';
 import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
@@ -85,4 +87,39 @@ test('products where numbers lie have the bits of those elsewhere, before and af
   );
   expect(counted.inPlace).toBeGreaterThan(0);
   team.destroy();
+});
+
+test('products in f32 are as those of one thread on several, and within rounding those of the host', async () => {
+  const fast = (await fastModule())!, // tests run where there is one
+    teams = await Promise.all([1, 3].map((threads) => Team.start(fast, threads, () => {}))),
+    host = plainProducts,
+    hosts: Products[] = [];
+  cpuWith((products) => hosts[hosts.push(products) - 1]);
+  const [one, three] = teams.map((team) => heapProducts(team, host));
+  const random = (length: number): Float32Array =>
+    Float32Array.from({ length }, (_, i) => Math.fround(Math.sin(1.7 * i * i + length)));
+  for (const [heads, each, n, d] of [
+    [3, 256, 40, 64],
+    [2, 300, 190, 12],
+    [1, 5, 4500, 65],
+    [1, 700, 1100, 4],
+  ]) {
+    const [q, x] = [random(heads * each * d), random(n * d)];
+    const agree = (size: number, run: (by: Products, out: Float32Array) => void): void => {
+      const [a, b, simd, c] = [one, three, ...hosts, host].map((by) => {
+        const out = new Float32Array(size);
+        run(by, out);
+        return out;
+      });
+      expect(a).toEqual(b);
+      for (const got of [a, simd]) {
+        const off = got.map((y, i) => Math.abs(y - c[i]) / Math.max(1, Math.abs(c[i])));
+        expect(off.reduce((most, x) => Math.max(most, x), 0)).toBeLessThan(d * 2 ** -22);
+      }
+    };
+    agree(heads * each * n, (by, out) => by.multiply(q, x, d, out));
+    agree(heads * n, (by, out) => by.mass(q, x, d, out));
+    for (const p of [1, 2] as const) agree(heads * each, (by, out) => by.reach(q, x, d, p, out));
+  }
+  for (const team of teams) team.destroy();
 });

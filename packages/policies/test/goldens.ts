@@ -1,11 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { loadModel } from '@kv/models';
 import type { HostModel } from '@kv/models';
 
-/** The team's fixtures: `KV_SHARED`, or `shared` beside the repository. */
-export const shared: string = process.env['KV_SHARED'] ?? fileURLToPath(new URL('../../../../shared', import.meta.url));
+/** The folder of the team's fixtures. */
+export const shared = `${process.env['KV_SHARED']}`;
 
 /** What lies beside a golden checkpoint: ids of its prompt, and what else was recorded. */
 export interface Golden {
@@ -13,13 +12,8 @@ export interface Golden {
   readonly policies: Readonly<Record<string, { readonly kept: number[][][] }>>;
 }
 
-/** The folder of a golden checkpoint. @throws Error where the fixtures are not there */
-export function goldenFolder(kind: string): string {
-  const folder = join(shared, 'data/goldens', kind);
-  if (!existsSync(folder))
-    throw new Error(`expected the shared fixtures at ${folder}: set KV_SHARED or put them beside the repository`);
-  return folder;
-}
+/** The folder of a golden checkpoint. */
+export const goldenFolder = (kind: string): string => join(shared, 'data/goldens', kind);
 export const goldenOf = (kind: string): Golden =>
   JSON.parse(readFileSync(join(goldenFolder(kind), 'golden.json'), 'utf8')) as Golden;
 

@@ -1,21 +1,7 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { beforeAll, describe, expect, it } from 'vitest';
-import { generated, generatedTasks, grade, heldOutBook, sentencesOf } from '../src/index.ts';
-import type { GeneratedTask, Problem } from '../src/index.ts';
-
-/** A token a word or mark, a digit or a letter of long words: near what real tokenizers make. */
-const encode = (text: string): { ids: readonly number[]; offsets: readonly (readonly [number, number])[] } => {
-  const found = [...text.matchAll(/[A-Za-z]{1,4}|\d|[^A-Za-z\d]/g)];
-  return { ids: found.map((_, i) => i), offsets: found.map(({ index, 0: piece }) => [index, index + piece.length]) };
-};
-const shared = process.env.KV_SHARED ?? new URL('../../../../shared', import.meta.url).pathname;
-
-let sentences: readonly string[];
-beforeAll(async () => {
-  sentences = sentencesOf(await heldOutBook());
-});
-const made = (task: GeneratedTask, problems = 4, seed = 1, tokens = 1800): readonly Problem[] =>
-  generated(task, { encode, sentences, tokens, problems, seed });
+import { describe, expect, it } from 'vitest';
+import { generatedTasks, grade } from '../src/index.ts';
+import type { Problem } from '../src/index.ts';
+import { encode, made } from './made.ts';
 
 describe('generated tasks', () => {
   it.each(generatedTasks.filter((task) => task !== 'chain'))(
@@ -124,36 +110,6 @@ describe('chain', () => {
 });
 
 describe('RULER', () => {
-  const config = `${shared}/data/conformance/ruler_synthetic.yaml`;
-  it.runIf(existsSync(config))('has the eleven synthetic tasks of its own configuration, with their numbers', () => {
-    const blocks = readFileSync(config, 'utf8')
-      .split(/\n(?=\w)/)
-      .flatMap((block) => {
-        const [, name] = /^(\w+):\n/.exec(block) ?? [];
-        return name === undefined || name.startsWith('qa_')
-          ? []
-          : [
-              [
-                name,
-                Object.fromEntries([...block.matchAll(/^ {4}(\w+): (\S+)/gm)].map(([, key, value]) => [key, value])),
-              ] as const,
-            ];
-      });
-    expect(blocks.map(([name]) => name)).toEqual(generatedTasks.slice(0, 11));
-    for (const [name, args] of blocks.filter(([key]) => key.startsWith('niah'))) {
-      const [{ context, question, answers }] = made(name as GeneratedTask);
-      expect(answers).toHaveLength(Number(args.num_needle_v) * Number(args.num_needle_q));
-      const facts = context.match(/One of the special magic (\w+) for (\S+) is: (\S+)\./g) ?? [];
-      expect(facts[0]).toContain(`magic ${args.type_needle_v} for `);
-      const keys = Math.max(Number(args.num_needle_k), Number(args.num_needle_q)) * Number(args.num_needle_v);
-      if (args.type_haystack === 'needle') expect(facts.length).toBeGreaterThan(10);
-      else expect(facts).toHaveLength(keys);
-      expect(context.includes('The grass is green.')).toBe(args.type_haystack === 'noise');
-      expect(question).toMatch(
-        answers.length === 1 ? /^What is the special magic \w+[^s] for / : /^What are all the special magic \w+s for /,
-      );
-    }
-  });
   it('tracks variables by their own assignments', () => {
     for (const { context, question, answers } of made('vt')) {
       const [, value] = /assigned the value (\d+) in the text above/.exec(question) ?? [],

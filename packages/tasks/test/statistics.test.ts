@@ -1,48 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import {
-  bonferroni,
-  clusteredError,
-  holm,
-  interpolate,
-  mcnemar,
-  pairedDifference,
-  spearman,
-  wilson,
-} from '../src/index.ts';
-import type { Confidence } from '../src/index.ts';
-
-const shared = process.env.KV_SHARED ?? new URL('../../../../shared', import.meta.url).pathname,
-  path = `${shared}/data/conformance/stats_vectors.json`;
-interface Vectors {
-  multiple: { p: number[]; bonferroni: number[]; holm: number[] }[];
-  clustered_stderr: { partition: number[][]; se: number }[];
-  mcnemar_exact: { b: number; c: number; p: number }[];
-  wilson: { k: number; n: number; conf: Confidence; lo: number; hi: number }[];
-  exact_cluster_bootstrap: {
-    clusters: number[][];
-    delta: number;
-    ci95_percentile_linear: [number, number];
-    p_two_sided_percentile: number;
-  }[];
-}
-const vectors = existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as Vectors) : undefined;
+import { clusteredError, interpolate, mcnemar, pairedDifference, spearman, wilson } from '../src/index.ts';
 
 describe('wilson', () => {
   it("agrees with statsmodels' own test", () => {
     const { low, high } = wilson(19, 38);
     expect(low).toBeCloseTo(0.348499283643951, 14);
     expect(high).toBeCloseTo(0.651500716356049, 14);
-  });
-  it.runIf(vectors)('agrees with every vector of the conformance file', () => {
-    for (const { k, n, conf, lo, hi } of vectors!.wilson) {
-      const { low, high } = wilson(k, n, conf);
-      expect(
-        [low, high].map((x, i) => Math.abs(x - [lo, hi][i]) < 1e-14),
-        `${k}/${n}`,
-      ).toEqual([true, true]);
-    }
   });
   it('stays inside [0, 1] and around the proportion, and mirrors', () =>
     fc.assert(
@@ -64,20 +28,6 @@ describe('wilson', () => {
 });
 
 describe('pairedDifference', () => {
-  it.runIf(vectors)('converges to the full enumeration of the conformance file', () => {
-    for (const {
-      clusters,
-      delta,
-      ci95_percentile_linear: [low, high],
-      p_two_sided_percentile: p,
-    } of vectors!.exact_cluster_bootstrap) {
-      const found = pairedDifference(clusters, { resamples: 40_000, seed: 7 });
-      expect(found.difference).toBeCloseTo(delta, 12);
-      expect(Math.abs(found.p - p)).toBeLessThan(0.01);
-      expect(Math.abs(found.low - low)).toBeLessThan(0.02);
-      expect(Math.abs(found.high - high)).toBeLessThan(0.02);
-    }
-  });
   it('of equal arms is nothing, with p = 1', () =>
     expect(pairedDifference([[0], [0, 0], [0]])).toEqual({ difference: 0, low: 0, high: 0, p: 1 }));
   it('has a wider interval at a higher level, and the same difference', () => {
@@ -106,14 +56,7 @@ describe('pairedDifference', () => {
     expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
 });
 
-describe('p-values over a family, and errors of clusters', () => {
-  it.runIf(vectors)('agree with every vector of the conformance file', () => {
-    for (const { p, bonferroni: plain, holm: stepped } of vectors!.multiple) {
-      bonferroni(p).forEach((one, i) => expect(one).toBeCloseTo(plain[i], 14));
-      holm(p).forEach((one, i) => expect(one).toBeCloseTo(stepped[i], 14));
-    }
-    for (const { partition, se } of vectors!.clustered_stderr) expect(clusteredError(partition)).toBeCloseTo(se, 14);
-  });
+describe('errors of clusters', () => {
   it('know one cluster and none', () => {
     expect(clusteredError([[1, 0]])).toBe(0);
     expect(() => clusteredError([[]])).toThrow('clusteredError: expected at least one member, got none');
@@ -137,9 +80,6 @@ describe('interpolate', () => {
 });
 
 describe('mcnemar', () => {
-  it.runIf(vectors)('agrees with every vector of the conformance file', () => {
-    for (const { b, c, p } of vectors!.mcnemar_exact) expect(mcnemar(b, c), `${b}, ${c}`).toBeCloseTo(p, 12);
-  });
   it('counts by hand, is symmetric, at most 1, and finite for many pairs', () => {
     expect(mcnemar(3, 1)).toBeCloseTo((2 * (1 + 4)) / 16, 12);
     expect([mcnemar(5, 2) - mcnemar(2, 5), mcnemar(4, 4)]).toEqual([0, 1]);

@@ -151,7 +151,7 @@ const backendOf = (ops: Ops): Backend => ({
 /** The backend of the host: reading is immediate. */
 export const cpu: Backend = backendOf(cpuOps);
 
-/** The same with an engine's own products of vectors, which give the same bits. */
+/** The same with an engine's own products of vectors: the same bits where they are summed in f64. */
 export function cpuWith(products: (apart: Products) => Products): Backend {
   const common = vectors(),
     own = { ...common, products: products(common.products) };

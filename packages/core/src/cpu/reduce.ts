@@ -137,8 +137,33 @@ export const plainProducts: Products = {
       out.set(sums, r * d);
     }
   },
-  exps(x, less) {
-    const n = x.length / less.length;
-    for (let r = 0; r < less.length; r++) for (let i = r * n; i < (r + 1) * n; i++) x[i] = Math.exp(x[i] - less[r]);
+  multiply(q, x, d, out) {
+    const n = x.length / d;
+    for (let r = 0; r * d < q.length; r++)
+      for (let i = 0; i < n; i++) {
+        let sum = 0;
+        for (let c = 0; c < d; c++) sum = Math.fround(sum + Math.fround(q[r * d + c] * x[i * d + c]));
+        out[r * n + i] = sum;
+      }
+  },
+  mass(q, x, d, out) {
+    const n = x.length / d,
+      m = q.length / d / (out.length / Math.max(1, n)),
+      logits = new Float32Array(n),
+      sums = new Float64Array(out.length);
+    for (let r = 0; r * d < q.length && n > 0; r++) {
+      plainProducts.multiply(q.subarray(r * d, (r + 1) * d), x, d, logits);
+      const top = logits.reduce((a, b) => Math.max(a, b), LOWEST),
+        total = logits.reduce((sum, y) => sum + Math.exp(y - top), 0);
+      for (let i = 0, to = Math.floor(r / m) * n; i < n; i++) sums[to + i] += Math.exp(logits[i] - top) / total;
+    }
+    out.set(sums);
+  },
+  reach(q, w, d, p, out) {
+    const row = new Float32Array(w.length / d);
+    for (let r = 0; r < out.length; r++) {
+      plainProducts.multiply(q.subarray(r * d, (r + 1) * d), w, d, row);
+      out[r] = p === 1 ? row.reduce((sum, y) => sum + Math.abs(y), 0) : Math.sqrt(inner(row, 0, row, 0, row.length));
+    }
   },
 };

@@ -2,9 +2,8 @@ import { gram, inverse, quadratic } from '../matrices.ts';
 import type { Kernel, Products } from '../kernel.ts';
 import { placeInUnit } from '../place-in-unit.ts';
 import { turned } from '../turn.ts';
-import { causalDot } from '../window-blocks.ts';
+import { blockProducts, folds, rowsHeld, TOGETHER } from './block-products.ts';
 import type { CpuKernel } from './kernel.ts';
-import { LOWEST } from './reduce.ts';
 
 type Ref = Kernel['ref'];
 type RefOf<K extends Kernel> = K['ref'];
@@ -13,10 +12,6 @@ type Numbers = Float32Array | Uint32Array;
 /** Vectors that are looked at together: in f64 they stay in the second-level cache. */
 const MANY = 512,
   SOME = 128;
-
-/** The kernel's case of `zip` that is e^(a - b), and its type of f32 operands. */
-const EXP = 9,
-  F32 = 0;
 
 const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
 
@@ -111,39 +106,39 @@ export const simdProducts = (k: CpuKernel): Products => ({
     }
     out.set(k.f64().subarray(sums / 8, sums / 8 + rows * d));
   },
-  exps(x, less) {
-    const n = x.length / less.length,
-      size = Math.max(1, Math.floor((MANY * SOME) / Math.max(1, n))),
-      [own = 0, subtracted = 0, found = 0] = k.place(4 * size * n, 4 * size, 4 * size * n);
-    for (let first = 0; first < less.length; first += size) {
-      const part = x.subarray(first * n, (first + size) * n),
-        rows = part.length / n;
-      k.f32().set(part, own / 4);
-      k.f32().set(less.subarray(first, first + rows), subtracted / 4);
-      k.zip(EXP, rows, n, F32, own, 4 * n, 1, 0, F32, subtracted, 4, 0, 0, found);
-      part.set(k.f32().subarray(found / 4, found / 4 + part.length));
-    }
-  },
-});
-
-const causal =
-  ({ dots }: Products): RefOf<typeof causalDot> =>
-  ({ q, k: keys, p }, { block, first }, out, lengths) => {
-    const [rows = 0, d = 0] = q.shape,
-      [heads = 1, n = 0] = keys.shape,
-      group = rows / heads;
-    for (let g = 0; g < heads; g++) {
-      const positions = p.data.subarray(g * n, g * n + lengths[g]),
-        own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
-      dots(q.data.subarray(g * group * d, (g + 1) * group * d), keys.data.subarray(g * n * d, (g + 1) * n * d), d, own);
-      for (let r = 0; r < group; r++) {
-        const last = first + ((g * group + r) % block);
-        let seen = positions.length;
-        while (seen > 0 && positions[seen - 1] > last) seen--;
-        own.fill(LOWEST, r * n + seen, r * n + lengths[g]);
+  ...blockProducts(
+    (at, length) => k.f32().subarray(at / 4, at / 4 + length),
+    (q, x, d, fold, take) => {
+      const rows = q.length / d,
+        n = x.length / d,
+        wide = upTo(n, 8),
+        held = Math.min(rowsHeld(wide), upTo(rows, 4)),
+        [narrow = 0, vectors = 0, queries = 0, found = 0, folded = 0] = k.place(
+          4 * MANY * d,
+          4 * wide * d,
+          4 * held * d,
+          4 * held * wide,
+          4 * Math.max(held, Math.ceil(held / TOGETHER) * wide),
+        ),
+        ld = 4 * wide;
+      for (let first = 0; first < n; first += MANY) {
+        const count = Math.min(MANY, n - first);
+        putVectors(k, x, d, d, first, count, narrow);
+        k.panels(narrow, count, d, vectors + 4 * first * d);
       }
-    }
-  };
+      for (let first = 0; first < rows; first += held) {
+        const count = Math.min(held, rows - first);
+        putVectors(k, q, d, d, first, count, queries);
+        k.multiply(queries, upTo(count, 4), vectors, wide, d, found, ld);
+        if (fold === folds.mass)
+          for (let r = 0; r < count; r += TOGETHER)
+            k.mass(found + r * ld, ld, Math.min(TOGETHER, count - r), n, folded + (r / TOGETHER) * ld);
+        else if (fold !== folds.rows) k.norms(found, count, wide, fold, folded);
+        take({ first, count, at: fold === folds.rows ? found : folded, ld });
+      }
+    },
+  ),
+});
 
 const placesInUnits =
   (k: CpuKernel): RefOf<typeof placeInUnit> =>
@@ -263,7 +258,6 @@ const turns =
 export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
-    [causalDot, causal(simdProducts(k))],
     [gram, grams(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],

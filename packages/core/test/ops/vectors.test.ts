@@ -212,11 +212,10 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         near(rows * n, (by, out) => by.distances(q, x, d, out));
         near(n, (by, out) => by.norms(x, d, out));
         near(rows * d, (by, out) => by.mix(p, x, d, out));
-        if (rows > 0)
-          near(rows * n, (by, out) => {
-            out.set(p);
-            by.exps(out, q.subarray(0, rows));
-          });
+        near(rows * n, (by, out) => by.multiply(q, x, d, out));
+        near(rows, (by, out) => by.reach(q, x, d, 1, out));
+        near(rows, (by, out) => by.reach(q, x, d, 2, out));
+        for (const heads of [1, rows]) if (n > 0) near(heads * n, (by, out) => by.mass(q, x, d, out));
       },
     );
   });

@@ -11,7 +11,7 @@ import { splitIds } from './split.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
 /** What is asked, written before anything is run. */
-const Protocol = Type.Object(
+export const Protocol = Type.Object(
   {
     /** The file of problems, from the plan's folder. */
     tasks: name,

@@ -22,13 +22,25 @@ export const sweepExample = `{
   "newTokens": 16
 }`;
 
+/** How answers are generated, as fields of a sweep and of a plan. */
+export const generatingFields = `mode         "aware": the question is in the prompt before the eviction; "agnostic": it comes
+               after ["aware"]
+every        tokens between two events while an answer is generated, 1 to 1048576 [no events]
+block        tokens of a block that the prompt passes in, 1 to 1048576 [the whole prompt]
+newTokens    longest answer, 1 to 65536 [what problems say]
+temperature  0 is greedy, to 100 [0]
+topP         above 0, to 1 [1]`;
+
+/** A file of problems, in the form that lists of fields have. */
+export const problemFields = `a path from this file: problems as JSON rows or a JSON array of
+                 { id, context, question, answers, grader, newTokens }, or as MATH, GSM8K, RULER,
+                 LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs`;
+
 /** Every field of a sweep's file, with the values that it may have. */
 export const sweepFields = `models       "embedded", folders, .gguf files, names of the Hugging Face hub
 policies     texts, as --policy has them; one that evicts nothing is asked once, without a budget
 tasks        any of
-               a path from this file: problems as JSON rows or a JSON array of
-                 { id, context, question, answers, grader, newTokens }, or as MATH, GSM8K, RULER,
-                 LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs
+               ${problemFields}
                { "task": NAME, "tokens": N, "problems": N, "seed": N from 0 [0] }, NAME one of
                  ${wrapped(generatedTasks, '                 ')}
                { "task": "perplexity", "tokens": N, "problems": N, "text": a path from this file
@@ -36,13 +48,7 @@ tasks        any of
                  of which are read over a cache that the others fill
 budgets      slots a layer and KV head, from 1, or shares of the prompt such as "25%"
 seeds        whole numbers from 0: one sample of each for every problem [0]
-mode         "aware": the question is in the prompt before the eviction; "agnostic": it comes
-               after ["aware"]
-every        tokens between two events while an answer is generated, 1 to 1048576 [no events]
-block        tokens of a block that the prompt passes in, 1 to 1048576 [the whole prompt]
-newTokens    longest answer, 1 to 65536 [what problems say]
-temperature  0 is greedy, to 100 [0]
-topP         above 0, to 1 [1]
+${generatingFields}
 part         "dev" or "confirm": one side of kv protocol's split of the ids [both]
 match        { "policy": one of policies, "within": above 0, to 1 [0.01] }: every policy is given
                the budget at which its mean cache is that of this one; budgets are then slots`;

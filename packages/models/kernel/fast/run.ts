@@ -3,6 +3,7 @@
 
 import { append, attendPiece, attendRows, attendToken, joinToken, packCache, tokenPieces } from "./attend";
 import { XB } from "./forms";
+import { mass, norms } from "./host";
 import { BF16 } from "./kinds";
 import { SCRATCH, fewFloats, fewProduct, floatProduct, min2, quantise, rowProduct, rowsProduct } from "./products";
 import { add, copy, gate, norm, rope, scale, softcap } from "./rows";
@@ -10,7 +11,7 @@ import { ME, barrier, claim, command, nextCommand, shareFrom, shareTo, word } fr
 import { META } from "./unpacked";
 
 const BARRIER = 1, NORM = 2, QUANTISE = 3, PRODUCT = 4, GATED = 5, GATE = 6, ADD = 7, ROPE = 8, BEND = 9, APPEND = 10,
-  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17;
+  TOKEN = 11, JOIN = 12, PACK = 13, ATTEND = 14, QUERIES = 15, TOKENS = 16, JOINS = 17, FOLD = 18;
 
 /** Added to the kind of a product whose activations stay f32. */
 const EXACT: i32 = 256;
@@ -77,6 +78,19 @@ function product(): void {
   for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
     const from = <usize>piece * size;
     panels(<i32>w(1), w(2), w(3), at(4), at(5), at(6), w(7), at(8), w(9), outputs, w(11), from, min2(from + size, count));
+  }
+}
+
+/** Rows whose mass is summed together, and the fold that does so; 1 and 2 are norms. */
+const TOGETHER: usize = 32, MASS: usize = 3;
+
+/** What @kv/core's block-products.ts makes of rows of a product. */
+function fold(): void {
+  const x = w(2), ld = w(3), rows = w(4), out = w(6), pieces = (rows + TOGETHER - 1) / TOGETHER;
+  for (let piece = claim(<i32>pieces); piece >= 0; piece = claim(<i32>pieces)) {
+    const first = <usize>piece * TOGETHER, from = x + first * ld, count = <i32>min2(TOGETHER, rows - first);
+    if (w(1) == MASS) mass(from, ld, count, <i32>w(5), out + <usize>piece * ld);
+    else norms(from, count, <i32>(ld >> 2), <i32>w(1), out + 4 * first);
   }
 }
 
@@ -226,6 +240,10 @@ function run(): void {
       case JOINS:
         joins();
         PC += 44;
+        break;
+      case FOLD:
+        fold();
+        PC += 28;
         break;
       default: // QUERIES
         if (QUERIES_AT) {

@@ -89,8 +89,12 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
       return model.rope;
     case 'embeddings':
       return model.embeddings;
-    case 'values.output':
-      return perQueryHead(outputNorms(cache, model.outputWeight(), model.queryHeads, outputNormOf(signal)), n);
+    case 'values.output': {
+      const data = model.outputWeight(),
+        width = model.queryHeads * d,
+        weight = ops.from({ data, shape: [data.length / width, width] });
+      return ops.kernel(outputNorms, { values: perHead(cache.values), weight }, { p: outputNormOf(signal) });
+    }
     case 'attention.accumulated': {
       if (!accumulated || (sumRows(signal) === 'query' && accumulated.rows < model.queryHeads)) return missing();
       const sums = perQueryHead(accumulated.data, accumulated.stride);

@@ -72,8 +72,11 @@ export class QueryRing {
       positions = new Uint32Array(have);
     for (let i = 0; i < have; i++) {
       const slot = (this.#seen - have + i) % w;
-      for (let h = 0; h < H; h++)
-        queries.set(this.#data.subarray((slot * H + h) * d, (slot * H + h + 1) * d), (h * have + i) * d);
+      for (let h = 0; h < H; h++) {
+        const from = (slot * H + h) * d,
+          to = (h * have + i) * d;
+        for (let c = 0; c < d; c++) queries[to + c] = this.#data[from + c];
+      }
       positions[i] = this.#positions[slot];
     }
     return { queries, positions, count: have };

@@ -1,5 +1,7 @@
+import { folds } from '@kv/core/engine';
+import type { Fold } from '@kv/core/engine';
 import { Layout, type Base, type Place, type Room, type Share } from './layout.ts';
-import { isFloat } from './kinds.ts';
+import { isFloat, kinds } from './kinds.ts';
 
 /** Operations of kernel/fast/run.ts. */
 const ops = {
@@ -20,6 +22,7 @@ const ops = {
   queries: 15,
   tokens: 16,
   joins: 17,
+  fold: 18,
 } as const;
 
 /** Some rows of a weight in panels of one kind. */
@@ -32,6 +35,23 @@ export interface Part {
   readonly size: number;
   /** Activations stay f32. */
   readonly exact: boolean;
+}
+
+/**
+ * The words of a product of rows x of f32 with a weight of f32 in panels, to rows that lie at `to` side by side, and of
+ * what is made of `count` of these: see @kv/core's block-products.ts.
+ */
+export function blockWords(
+  { at, rows, inputs }: Pick<Part, 'at' | 'rows' | 'inputs'>,
+  x: number,
+  to: number,
+  fold: Fold,
+  count: number,
+  n: number,
+  folded: number,
+): readonly number[] {
+  const product = [ops.product, kinds.F32, at, inputs, x, x, x, 4 * inputs, to, 4 * rows, rows, 0, 2];
+  return fold === folds.rows ? product : [...product, ops.barrier, ops.fold, fold, to, 4 * rows, count, n, folded];
 }
 
 /** How the kernels lay attention's memory out. */

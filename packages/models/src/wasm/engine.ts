@@ -166,7 +166,17 @@ function runnable(team: Team, program: Program, placing: Placing, release: () =>
 }
 
 /** A command without attention. */
-const nothing = { caches: 0, position: 0, packed: 0, queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0 };
+export const nothing = {
+  caches: 0,
+  position: 0,
+  packed: 0,
+  queries: 0,
+  window: 0,
+  shares: 0,
+  stride: 0,
+  apart: 0,
+  sums: 0,
+};
 
 const none: Matrix = { outputs: 0, inputs: 0, parts: [] };
 

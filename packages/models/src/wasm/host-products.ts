@@ -1,14 +1,76 @@
 import type { Products } from '@kv/core';
+import { blockProducts, folds, rowsHeld, TOGETHER } from '@kv/core/engine';
+import { blockWords } from './code.ts';
+import { nothing } from './engine.ts';
+import { line } from './heap.ts';
+import { kinds } from './kinds.ts';
 import type { Team } from './team.ts';
 import { Room } from './workspace.ts';
 
+/** Outputs of a panel. */
+const PANEL = 16;
+/** Words of a product and what is made of it. */
+const WORDS = 21;
+/** Multiplications that are worth waking the other threads for. */
+const WORTH = 2 ** 22;
+
+const upTo = (n: number, of: number): number => of * Math.ceil(n / of);
+
+/** Products in f32 of many vectors, on all threads of a team. */
+function shared(team: Team): Pick<Products, 'multiply' | 'mass' | 'reach'> {
+  const { heap, kernels } = team,
+    space = new Room(team),
+    own = new Room(team),
+    ownBytes = kernels.ownBytes();
+  /** Places for so many bytes each, on lines of a cache. */
+  const place = (...bytes: readonly number[]): readonly number[] => {
+    const ends = bytes.map((_, i) => bytes.slice(0, i).reduce((sum, size) => sum + upTo(size, line), 0)),
+      at = space.at(bytes.reduce((sum, size) => sum + upTo(size, line), 0));
+    return ends.map((end) => at + end);
+  };
+  return blockProducts(
+    (at, length) => heap.floats(at, length),
+    (q, x, d, fold, take) => {
+      const rows = q.length / d,
+        n = x.length / d,
+        wide = upTo(n, PANEL),
+        held = Math.min(rowsHeld(wide), upTo(rows, 4)),
+        [code = 0, panels = 0, vectors = 0, queries = 0, found = 0, folded = 0] = place(
+          4 * WORDS,
+          4 * wide * d,
+          heap.holds(x) ? 0 : 4 * x.length,
+          4 * held * d,
+          4 * held * wide,
+          4 * Math.max(held, Math.ceil(held / TOGETHER) * wide),
+        ),
+        from = heap.holds(x) ? x.byteOffset : vectors,
+        weight = { at: panels, rows: wide, inputs: d },
+        rooms = { shared: 0, own: own.at(ownBytes * team.threads), ownBytes };
+      if (from === vectors) heap.floats(vectors, x.length).set(x);
+      for (let i = 0; i < n; i += PANEL)
+        kernels.pack(kinds.F32, from + 4 * i * d, 4 * d, Math.min(PANEL, n - i), d, panels + 4 * i * d);
+      for (let first = 0; first < rows; first += held) {
+        const count = Math.min(held, rows - first),
+          words = blockWords(weight, queries, found, fold, count, n, folded),
+          end = code + 4 * words.length;
+        heap.words(code, words.length).set(words);
+        heap.floats(queries, count * d).set(q.subarray(first * d, (first + count) * d));
+        team.call({ ...nothing, ...rooms, code, end, rows: upTo(count, 4), cos: 0, sin: 0 });
+        take({ first, count, at: fold === folds.rows ? found : folded, ld: 4 * wide });
+      }
+    },
+  );
+}
+
 /**
  * Products over a team's memory: vectors that lie there, as keys and values do, are read where they lie, with the same
- * bits. Others, and many queries, go to `apart`.
+ * bits. Others, and many queries, go to `apart`; what is summed in f32 is shared between the threads.
  */
 export function heapProducts(team: Team, apart: Products): Products {
   const { heap, kernels } = team,
-    room = new Room(team);
+    room = new Room(team),
+    together = shared(team),
+    by = (q: Float32Array, x: Float32Array, d: number) => (q.length * (x.length / d) < WORTH ? apart : together);
   const nearBy =
     (kind: 'dots' | 'distances'): Products['dots'] =>
     (q, x, d, out) => {
@@ -24,6 +86,9 @@ export function heapProducts(team: Team, apart: Products): Products {
     };
   return {
     ...apart,
+    multiply: (q, x, d, out) => by(q, x, d).multiply(q, x, d, out),
+    mass: (q, x, d, out) => by(q, x, d).mass(q, x, d, out),
+    reach: (q, w, d, p, out) => by(q, w, d).reach(q, w, d, p, out),
     dots: nearBy('dots'),
     distances: nearBy('distances'),
     norms(x, d, out) {

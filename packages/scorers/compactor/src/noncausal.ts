@@ -1,5 +1,5 @@
 import { count, keys, KvError, odd, positions, queries, values, weigher } from '@kv/core';
-import { chunkLogSum, chunkMass } from './chunk-mass.ts';
+import { chunkMass, fromChunks } from './chunk-mass.ts';
 
 /**
  * Attention within chunks without causality, softmax(Q Kᵀ) without 1/√d, summed over the queries of the chunk, mean
@@ -31,10 +31,14 @@ export const noncausal = weigher(
         `reads the queries of all ${at.length} tokens, got the last ${kept}: expected a window of at least ${at.length}`,
       );
     const places = Uint32Array.from({ length: at.length }, (_, i) => kept - at.length + i);
-    const inputs = { queries: ops.take(q, ops.from({ data: places, shape: [1, at.length] })), keys: k, positions: p };
-    const params = { chunk, first: 0 };
-    const sums = ops.kernel(chunkLogSum, inputs, params);
-    const mass = ops.groupRows('mean', ops.kernel(chunkMass, { ...inputs, sums }, params), at.kvHeads);
+    const all = kept === at.length ? q : ops.take(q, ops.from({ data: places, shape: [1, at.length] }));
+    const rows = ops.kernel(chunkMass, { queries: all, keys: k, positions: p }, { chunk });
+    const each = ops.kernel(
+      fromChunks,
+      { rows: ops.reshape(rows, [at.queryHeads, (rows.shape[0] * chunk) / at.queryHeads]), positions: p },
+      { chunk },
+    );
+    const mass = ops.groupRows('mean', each, at.kvHeads);
     return ops.pool(ops.mul(mass, ops.norm(v)), { kernel, kind: 'mean' });
   },
 );

@@ -3,7 +3,7 @@ import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
 import { apply } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws, transformLaws } from '@kv/laws';
-import { byEviction, chunkLogSum, chunkMass, leverage, noncausal } from '../src/index.ts';
+import { byEviction, chunkMass, fromChunks, leverage, noncausal } from '../src/index.ts';
 import { leverageOracle, massOracle, size } from './compactor.oracle.ts';
 
 describe('leverage', () => {
@@ -27,11 +27,11 @@ const make = ({ rows, slots, lengths }: { rows: number; slots: number; lengths?:
       shape: [rows, slots],
       lengths,
     },
-    sums: { data: new Float32Array(2 * rows * slots).fill(1), shape: [2 * rows, slots] },
+    rows: { data: Float32Array.from({ length: 2 * rows * 10 }, (_, i) => i), shape: [2 * rows, 10] },
   },
-  params: { chunk: 5, first: 0 },
+  params: { chunk: 5 },
 });
-describe.each([chunkLogSum, chunkMass])('$id', (kernel) => {
+describe.each([chunkMass, fromChunks])('$id', (kernel) => {
   each(
     kernelLaws(kernel, {
       runs: 15,

@@ -27,7 +27,7 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x }, { near }, out, lengths, { dots } = plainProducts) {
+  ref({ x }, { near }, out, lengths, { multiply } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
       cosines = new Float32Array(BLOCK * BLOCK);
     for (let g = 0; g < G; g++) {
@@ -39,7 +39,7 @@ fn run(index: u32) {
         // blocks of the others from the last one on, until every slot has met one that is near
         for (let end = lengths[g]; end > 0 && open.size > 0; end -= BLOCK) {
           const from = Math.max(0, end - BLOCK);
-          dots(some(first, first + count), some(from, end), d, cosines);
+          multiply(some(first, first + count), some(from, end), d, cosines);
           for (const i of open) {
             let j = end - 1;
             while (j >= from && (j === first + i || !(cosines[i * (end - from) + j - from] > near))) j--;

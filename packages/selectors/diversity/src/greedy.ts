@@ -1,5 +1,5 @@
 import { kernel } from '@kv/core';
-import { inner } from '@kv/core/shared';
+import { inner, plainProducts } from '@kv/core/shared';
 
 /**
  * The order in which slots are picked: n for the first, n - 1 for the second, and so on until the budget is spent; 0
@@ -66,26 +66,43 @@ fn run(row: u32, lane: u32) {
       picks = Array.from({ length: rows }, (_, r) => Math.min(n, budgets.data?.[r] ?? n));
     return picks.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * (2 * d + 6), 0);
   },
-  ref({ scores, signatures, forced, banned, budgets }, { lambda }, out, lengths) {
+  ref({ scores, signatures, forced, banned, budgets }, { lambda }, out, lengths, products = plainProducts) {
     const [rows = 0, n = 0] = scores.shape,
-      [groups = 1, , d = 0] = signatures.shape,
-      v = signatures.data;
+      [groups = 1, , d = 0] = signatures.shape;
     for (let row = 0; row < rows; row++) {
       const base = row * n,
         valid = lengths[row],
-        vectors = Math.floor((row * groups) / rows) * n;
+        from = Math.floor((row * groups) / rows) * n * d,
+        vectors = signatures.data.subarray(from, from + valid * d);
       const first: number[] = [],
         picks: number[] = [],
         open = new Tops(valid),
-        looked = new Uint32Array(valid), // how many picks a slot was compared with
-        likeness = new Float32Array(valid);
+        likeness = new Float32Array(valid), // to the picks that every slot was compared with, of which there are `common`
+        recent = new Float32Array(valid), // to `looked` picks behind those
+        looked = new Uint8Array(valid),
+        newest = new Float32Array(TOGETHER * d),
+        cosines = new Float32Array(TOGETHER * valid);
+      let common = 0;
+      const worth = (i: number): number => scores.data[base + i] - lambda * Math.max(likeness[i], recent[i]);
       for (let i = 0; i < valid; i++)
         if (forced.data[base + i] !== 0) first.push(i);
         else if (banned.data[base + i] === 0) open.put(i, scores.data[base + i]);
       const pick = (i: number): void => {
         out[base + i] = n - picks.length;
+        newest.set(vectors.subarray(i * d, (i + 1) * d), (picks.length - common) * d);
         picks.push(i);
         open.remove(i);
+        if (picks.length < common + TOGETHER) return;
+        common = picks.length;
+        products.multiply(vectors, newest, d, cosines);
+        for (let j = 0, at = 0; j < valid; j++) {
+          let most = likeness[j];
+          for (const end = at + TOGETHER; at < end; at++) if (cosines[at] > most) most = cosines[at];
+          likeness[j] = most;
+        }
+        recent.fill(0);
+        looked.fill(0);
+        open.again(worth);
       };
       for (const budget = Math.floor(budgets.data[row]); picks.length < budget; ) {
         if (picks.length < first.length) {
@@ -94,22 +111,20 @@ fn run(row: u32, lane: u32) {
         }
         const i = open.top();
         if (i < 0) break;
-        if (looked[i] === picks.length) {
+        if (common + looked[i] === picks.length) {
           pick(i);
           continue;
         }
-        const stop = Math.min(picks.length, looked[i] + AT_ONCE);
-        for (let p = looked[i]; p < stop; p++)
-          likeness[i] = Math.max(likeness[i], inner(v, (vectors + i) * d, v, (vectors + picks[p]) * d, d));
-        looked[i] = stop;
-        open.put(i, scores.data[base + i] - lambda * likeness[i]);
+        for (; common + looked[i] < picks.length; looked[i]++)
+          recent[i] = Math.max(recent[i], inner(vectors, i * d, newest, looked[i] * d, d));
+        open.put(i, worth(i));
       }
     }
   },
 });
 
-/** Picks that a slot is compared with before another one may be worth more. */
-const AT_ONCE = 16;
+/** Picks that all slots are compared with together; what comes to the top is compared with newer ones before. */
+const TOGETHER = 16;
 
 /** Numbers by place, of which the largest is asked for again and again; ties to the lower place. */
 class Tops {
@@ -128,6 +143,12 @@ class Tops {
     this.#worth[place] = worth;
     this.#in[place] = 1;
     this.#look(Math.floor(place / SPAN));
+  }
+
+  /** All numbers anew. */
+  again(worth: (place: number) => number): void {
+    for (let i = 0; i < this.#in.length; i++) if (this.#in[i] === 1) this.#worth[i] = worth(i);
+    for (let span = 0; span < this.#best.length; span++) this.#look(span);
   }
 
   remove(place: number): void {

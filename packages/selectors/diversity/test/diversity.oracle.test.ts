@@ -17,11 +17,11 @@ const noise =
     return Math.fround((x - Math.floor(x)) * 4 - 2);
   };
 const cases = fc.record({
-  n: fc.integer({ min: 1, max: 16 }),
+  n: fc.oneof(fc.integer({ min: 1, max: 16 }), fc.integer({ min: 30, max: 80 })),
   d: fc.integer({ min: 1, max: 5 }),
   heads: fc.integer({ min: 1, max: 3 }),
   seed: fc.integer({ min: 1, max: 9999 }),
-  k: fc.nat(18),
+  k: fc.oneof(fc.nat(18), fc.nat(60)),
   lambda: fc.constantFrom(0, 0.25, 0.5, 1.5, 4),
   forced: fc.nat(3),
   banned: fc.nat(3),

@@ -1,4 +1,6 @@
 import { kernel } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
+import type { Products } from '@kv/core';
 
 /** Less mass than this left is none: half an f32 ulp of 1. */
 const FLOOR = 2 ** -24;
@@ -76,7 +78,7 @@ fn run(row: u32, lane: u32) {
       gone = Array.from({ length: rows }, (_, r) => n - Math.min(n, budgets.data?.[r] ?? 0));
     return gone.reduce((sum, k) => sum + ((k * (2 * n - k + 1)) / 2) * heads * (5 * d + 5), 0);
   },
-  ref({ weights, outputs, values, mask, budgets }, _, out, lengths) {
+  ref({ weights, outputs, values, mask, budgets }, _, out, lengths, products = plainProducts) {
     const [rows = 0, n = 0] = mask.shape,
       [groups = 1, , d = 0] = values.shape,
       each = weights.shape[0] / Math.max(1, rows),
@@ -85,27 +87,37 @@ fn run(row: u32, lane: u32) {
       const base = row * width,
         valid = lengths[row],
         v = Math.floor((row * groups) / rows) * n * d,
-        vectors = values.data.subarray(v, v + valid * d);
+        held = centred(values.data.subarray(v, v + valid * d), d),
+        nearness = nearnessOf(held.vectors, d, products),
+        errors = new Float64Array(valid),
+        open = new Uint32Array(valid); // what may leave, banned slots first
+      let count = 0;
+      for (const banned of [true, false])
+        for (let j = 0; j < valid; j++) {
+          const m = mask.data[row * n + j];
+          if (banned ? m < 0 : m === 0) open[count++] = j;
+        }
       const heads = Array.from({ length: each }, (_, r) => {
         const head = row * each + r;
-        return new Leaving(weights.data.subarray(head * n), outputs.data.subarray(head * d, (head + 1) * d), vectors);
+        return new Leaving(
+          weights.data.subarray(head * n, head * n + valid),
+          outputs.data.subarray(head * d, (head + 1) * d),
+          held,
+        );
       });
-      for (let gone = 0; gone < valid - Math.floor(budgets.data[row]); gone++) {
-        let worst = -1,
-          least = 0;
-        for (let j = 0; j < valid; j++) {
-          if (out[base + j] < 0 || mask.data[row * n + j] > 0) continue;
-          if (mask.data[row * n + j] < 0) {
-            worst = j;
-            break;
-          }
-          let error = 0;
-          for (const head of heads) error += head.error(j);
-          if (worst < 0 || error <= least) [worst, least] = [j, error];
+      for (let gone = 0; gone < valid - Math.floor(budgets.data[row]) && count > 0; gone++) {
+        let at = 0;
+        if (mask.data[row * n + open[0]] === 0) {
+          errors.fill(0, 0, count);
+          for (const head of heads) head.addErrors(open, count, errors);
+          for (let i = 1; i < count; i++) if (errors[i] <= errors[at]) at = i;
         }
-        if (worst < 0) break;
+        const worst = open[at];
         out[base + worst] = gone - n;
-        for (const head of heads) head.leave(worst);
+        open.copyWithin(at, at + 1, count);
+        count--;
+        const near = nearness(worst);
+        for (const head of heads) head.leave(worst, near, open, count);
       }
       heads.forEach(({ sum, mass }, r) => {
         out.set(sum, base + n + r * (d + 1));
@@ -115,6 +127,36 @@ fn run(row: u32, lane: u32) {
   },
 });
 
+/** Vectors less their mean, so that inner products of what lies between them do not cancel. */
+interface Centred {
+  readonly vectors: Float32Array;
+  readonly mean: Float64Array;
+}
+function centred(v: Float32Array, d: number): Centred {
+  const mean = new Float64Array(d),
+    vectors = new Float32Array(v.length);
+  for (let at = 0; at < v.length; at += d) for (let c = 0; c < d; c++) mean[c] += (d * v[at + c]) / v.length;
+  for (let at = 0; at < v.length; at += d) for (let c = 0; c < d; c++) vectors[at + c] = v[at + c] - mean[c];
+  return { vectors, mean };
+}
+
+/** Inner products of all pairs that are held at once, 64 MiB. */
+const PAIRS = 2 ** 24;
+/** The inner products of a vector with all of them: of few enough vectors computed together, of more when asked for. */
+function nearnessOf(x: Float32Array, d: number, products: Products): (j: number) => Float32Array {
+  const n = x.length / d;
+  if (n * n > PAIRS) {
+    const own = new Float32Array(n);
+    return (j) => {
+      products.dots(x.subarray(j * d, (j + 1) * d), x, d, own);
+      return own;
+    };
+  }
+  const all = new Float32Array(n * n);
+  products.multiply(x, x, d, all);
+  return (j) => all.subarray(j * n, (j + 1) * n);
+}
+
 /** A query head with weights h and output o, whose slots leave one after the other. */
 class Leaving {
   /** Σ_E h_i (o - v_i). */
@@ -122,50 +164,64 @@ class Leaving {
   /** Σ_E h_i. */
   mass = 0;
   readonly #h: ArrayLike<number>;
-  /** h_i (o - v_i), `[n, d]`. */
-  readonly #moves: Float64Array;
-  /** Squares of the lengths of `sum` and of every move. */
+  readonly #o: Float64Array;
+  readonly #v: Float32Array;
+  /** o·v_j, and o·o. */
+  readonly #outward: Float64Array;
+  readonly #size: number;
+  /** Squares of the lengths of `sum` and of every move h_j (o - v_j), and the inner product of `sum` with each move. */
   #square = 0;
   readonly #squares: Float64Array;
+  readonly #along: Float64Array;
 
-  constructor(h: ArrayLike<number>, o: Float32Array, v: Float32Array) {
+  constructor(h: ArrayLike<number>, o: Float32Array, { vectors: v, mean }: Centred) {
     const d = o.length,
-      n = v.length / d;
-    this.#h = h;
-    this.sum = new Float64Array(d);
-    this.#moves = new Float64Array(v.length);
-    for (let i = 0, at = 0; i < n; i++) for (let c = 0; c < d; c++, at++) this.#moves[at] = h[i] * (o[c] - v[at]);
-    this.#squares = Float64Array.from({ length: n }, (_, i) => dot(this.#moves, i * d, this.#moves, i * d, d));
+      n = h.length;
+    [this.#h, this.#v, this.sum, this.#along] = [h, v, new Float64Array(d), new Float64Array(n)];
+    this.#o = Float64Array.from(o, (x, c) => x - mean[c]);
+    this.#size = this.#o.reduce((sum, x) => sum + x * x, 0);
+    [this.#outward, this.#squares] = [new Float64Array(n), new Float64Array(n)];
+    for (let j = 0, at = 0; j < n; j++) {
+      let [outward, square] = [0, 0];
+      for (let c = 0; c < d; c++, at++) {
+        outward += this.#o[c] * v[at];
+        square += (this.#o[c] - v[at]) ** 2;
+      }
+      this.#outward[j] = outward;
+      this.#squares[j] = h[j] * h[j] * square;
+    }
   }
 
-  /** How far the output moves with slot j gone too. */
-  error(j: number): number {
-    const d = this.sum.length,
-      rest = 1 - this.mass - this.#h[j];
-    if (!(rest > FLOOR)) return 1e30;
-    const square = this.#square + 2 * dot(this.sum, 0, this.#moves, j * d, d) + this.#squares[j];
-    return Math.sqrt(Math.max(0, square)) / rest;
+  /** Adds how far the output moves with each of `count` slots gone too. */
+  addErrors(slots: Uint32Array, count: number, errors: Float64Array): void {
+    const h = this.#h,
+      along = this.#along,
+      squares = this.#squares,
+      square = this.#square,
+      left = 1 - this.mass;
+    for (let i = 0; i < count; i++) {
+      const j = slots[i],
+        rest = left - h[j];
+      errors[i] += rest > FLOOR ? Math.sqrt(Math.max(0, square + 2 * along[j] + squares[j])) / rest : 1e30;
+    }
   }
 
-  leave(j: number): void {
-    const { sum } = this,
-      d = sum.length;
-    for (let c = 0; c < d; c++) sum[c] += this.#moves[j * d + c];
-    this.mass += this.#h[j];
-    this.#square = dot(sum, 0, sum, 0, d);
+  /** Slot w leaves, whose inner products with all are `near`, and `count` others may follow. */
+  leave(w: number, near: Float32Array, slots: Uint32Array, count: number): void {
+    const h = this.#h,
+      along = this.#along,
+      outward = this.#outward,
+      d = this.sum.length,
+      size = this.#size - outward[w];
+    // (o - v_w)(o - v_j)
+    for (let i = 0; i < count; i++) {
+      const j = slots[i];
+      along[j] += h[w] * h[j] * (size - outward[j] + near[j]);
+    }
+    for (let c = 0; c < d; c++) this.sum[c] += h[w] * (this.#o[c] - this.#v[w * d + c]);
+    this.mass += h[w];
+    this.#square = this.sum.reduce((sum, x) => sum + x * x, 0);
   }
-}
-
-/** The inner product of d numbers: two sums, neither of which waits for the other. */
-function dot(a: Float64Array, i: number, b: Float64Array, j: number, d: number): number {
-  let even = 0,
-    odd = 0,
-    c = 0;
-  for (; c + 1 < d; c += 2) {
-    even += a[i + c] * b[j + c];
-    odd += a[i + c + 1] * b[j + c + 1];
-  }
-  return even + odd + (c < d ? a[i + c] * b[j + c] : 0);
 }
 
 /** The first columns of `x`, as many as `like` has, ragged as it is. */

@@ -11,7 +11,7 @@ const noise =
     return Math.fround(x - Math.floor(x));
   };
 const cases = fc.record({
-  n: fc.integer({ min: 2, max: 9 }),
+  n: fc.oneof(fc.integer({ min: 2, max: 9 }), fc.constantFrom(16, 20)),
   d: fc.integer({ min: 1, max: 4 }),
   kvHeads: fc.integer({ min: 1, max: 2 }),
   group: fc.integer({ min: 1, max: 3 }),

@@ -60,7 +60,7 @@ fn run(index: u32) {
 }`,
   ref({ values: v, stays, share }, { slots }, out, lengths) {
     const [G = 0, n = 0, d = 0] = v.shape,
-      sums = Float64Array.from(v.data);
+      sums = new Float64Array(v.data);
     for (let g = 0; g < G; g++)
       for (let e = 0; e < lengths[g]; e++) {
         const part = share.data[g * n + e];

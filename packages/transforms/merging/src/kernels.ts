@@ -27,18 +27,18 @@ fn run(index: u32) {
     const [G = 0, n = 0, d = 0] = x.shape;
     return G * n * n * (2 * d + 1);
   },
-  ref({ x, stays }, _params, out, lengths, { dots } = plainProducts) {
+  ref({ x, stays }, _params, out, lengths, { multiply } = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
       data = x.data;
     for (let g = 0; g < G; g++) {
       const own = data.subarray(g * n * d, (g * n + lengths[g]) * d),
         kept = new Uint32Array(lengths[g]).map((_, i) => i).filter((i) => stays.data[g * n + i] !== 0),
         vectors = new Float32Array(kept.length * d),
-        cosines = new Float32Array(BLOCK * kept.length);
+        cosines = new Float32Array(Math.min(BLOCK, lengths[g]) * kept.length);
       kept.forEach((slot, i) => vectors.set(own.subarray(slot * d, (slot + 1) * d), i * d));
       for (let first = 0; first < lengths[g] && kept.length > 0; first += BLOCK) {
         const count = Math.min(BLOCK, lengths[g] - first);
-        dots(own.subarray(first * d, (first + count) * d), vectors, d, cosines);
+        multiply(own.subarray(first * d, (first + count) * d), vectors, d, cosines);
         for (let e = 0; e < count; e++) out[g * n + first + e] = kept[largest(cosines, e * kept.length, kept.length)];
       }
     }
@@ -46,12 +46,13 @@ fn run(index: u32) {
 });
 
 /** Slots that are looked at together. */
-const BLOCK = 64;
+const BLOCK = 512;
 
 /** The first place of the largest of n numbers from `at` on. */
 function largest(numbers: Float32Array, at: number, n: number): number {
-  let best = 0;
-  for (let i = 1; i < n; i++) if (numbers[at + i] > numbers[at + best]) best = i;
+  let best = 0,
+    top = numbers[at];
+  for (let i = 1; i < n; i++) if (numbers[at + i] > top) [best, top] = [i, numbers[at + i]];
   return best;
 }
 
@@ -77,7 +78,7 @@ fn run(index: u32) {
   },
   ref({ values: v, into, w }, _, out, lengths) {
     const [G = 0, n = 0, d = 0] = v.shape,
-      sums = Float64Array.from(v.data),
+      sums = new Float64Array(v.data),
       mass = new Float64Array(G * n).fill(1);
     for (let g = 0; g < G; g++)
       for (let e = 0; e < lengths[g]; e++) {
@@ -87,6 +88,6 @@ fn run(index: u32) {
         mass[to] += weight;
         for (let c = 0; c < d; c++) sums[to * d + c] += weight * v.data[(g * n + e) * d + c];
       }
-    for (let i = 0; i < sums.length; i++) out[i] = sums[i] / mass[Math.floor(i / d)];
+    for (let slot = 0, i = 0; slot < G * n; slot++) for (let c = 0; c < d; c++, i++) out[i] = sums[i] / mass[slot];
   },
 });

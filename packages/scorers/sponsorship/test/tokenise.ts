@@ -1,0 +1,14 @@
+import type { Tokens } from '@kv/core';
+
+/**
+ * A text cut into words with the space before them, and single signs; or into pieces of a few characters, as a
+ * tokenizer that knows no words does.
+ */
+export const tokenise = (text: string, size?: number): Tokens => {
+  const cuts = size ? new RegExp(`[^]{1,${size}}`, 'gu') : / ?[A-Za-z]+|[^]/gu,
+    offsets = [...text.matchAll(cuts)].map((m) => [m.index, m.index + m[0].length] as const);
+  return { ids: offsets.map((_, i) => i), text, offsets };
+};
+/** What of a text is a match. */
+export const said = (find: (t: Tokens) => readonly { text: string }[], text: string): string[] =>
+  find(tokenise(text)).map((m) => m.text);
