@@ -30,7 +30,7 @@ const TOKENS = Number(options.tokens),
   MORE = 64;
 
 const piece = (name, chosen) => core.lookUp(catalogue, name)(chosen),
-  ours = parsePolicy('outstandingSentences');
+  ours = parsePolicy('outstandingSentences(kind=max)');
 let told = [];
 /** Keeps the positions in `told`, in every head. */
 const asTold = core.compose(
@@ -90,7 +90,9 @@ async function runPrompt(model, sentences, { form, i }) {
       first = [...rangeOf(SINKS), ...needles.flatMap((u) => units[u])],
       orders = {
         'needle and random sentences': random(`hard-half/limits/${form}/${i}`).sample(all, all.length),
-        'needle and the sentences around it': all.toSorted((a, b) => Math.abs(a - needles[0]) - Math.abs(b - needles[0])),
+        'needle and the sentences around it': all.toSorted(
+          (a, b) => Math.abs(a - needles[0]) - Math.abs(b - needles[0]),
+        ),
         'needle and the last sentences': all.toReversed(),
       };
     await using(whole.fork(), (copy) => ask('full', 'all', copy));
@@ -119,7 +121,11 @@ async function runPrompt(model, sentences, { form, i }) {
 }
 
 await byWorkers(fileURLToPath(import.meta.url), {
-  ...{ jobs: () => promptsLeft(results, Number(options.prompts)), answer: answering(options.model, runPrompt), results },
+  ...{
+    jobs: () => promptsLeft(results, Number(options.prompts)),
+    answer: answering(options.model, runPrompt),
+    results,
+  },
   ...{ workers: Number(options.workers), until: options.until },
   told: ({ form, i }) => [form, i],
 });

@@ -48,9 +48,7 @@ const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length / 2)],
       event: Number(median(shares).toFixed(3)),
       interval: wilson(row.hits, row.n),
     }))
-    .sort(
-      (a, b) => a.tokens - b.tokens || a.forms.localeCompare(b.forms) || place(a) - place(b),
-    );
+    .sort((a, b) => a.tokens - b.tokens || a.forms.localeCompare(b.forms) || place(a) - place(b));
 writeFileSync(
   new URL(process.argv[2], import.meta.url),
   `${JSON.stringify({ rows: table, prompts: prompts.map(({ ways, ...prompt }) => JSON.stringify({ ...prompt, ways })) }, undefined, 1)}\n`,

@@ -135,7 +135,11 @@ async function runPrompt(model, sentences, { form, i }) {
 }
 
 await byWorkers(fileURLToPath(import.meta.url), {
-  ...{ jobs: () => promptsLeft(results, Number(options.prompts)), answer: answering(options.model, runPrompt), results },
+  ...{
+    jobs: () => promptsLeft(results, Number(options.prompts)),
+    answer: answering(options.model, runPrompt),
+    results,
+  },
   ...{ workers: Number(options.workers), until: '23:59' },
   told: ({ form, i }) => [form, i],
 });

@@ -1,7 +1,7 @@
 // What plan.md and, as stage 5, plan-2.md say, as data: policies, budgets, prompts.
 
-/** The composition that was found on development prompts. */
-const OURS = 'outstandingSentences';
+/** The composition that was found on development prompts, as the first plan has it; the second plan's is the default. */
+const OURS = 'outstandingSentences(kind=max)';
 const BESIDE = ['compactor', 'kvzip'];
 
 export const SHARES = ['25%', '10%', '5%'];

@@ -70,7 +70,16 @@ test.each(['max', 'mean'] as const)(
                 ragged(1),
               ),
             },
-            { layer: l, layers, kvHeads: heads, queryHeads: heads * group, slots: wide, length, aligned, selectRows: heads },
+            {
+              layer: l,
+              layers,
+              kvHeads: heads,
+              queryHeads: heads * group,
+              slots: wide,
+              length,
+              aligned,
+              selectRows: heads,
+            },
           );
         });
         const drafts = runSteps(
