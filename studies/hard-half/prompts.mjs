@@ -1,7 +1,9 @@
+import { linesOf } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
-import { depthOf, questionOf, seedOf } from './ways.mjs';
+import { depthOf, FORMS, questionOf, seedOf } from './ways.mjs';
 
-const { needle } = await load('tasks');
+const { cpuRuntime, loadModel } = await load('models'),
+  { heldOutBook, needle, sentencesOf } = await load('tasks');
 
 /** A needle prompt of `tokens` tokens whose question is ours: it asks, and begins the answer. */
 export function promptOf(encode, sentences, { set, tokens, form, i }) {
@@ -10,4 +12,19 @@ export function promptOf(encode, sentences, { set, tokens, form, i }) {
   const { key, questionIds: cue } = made(tokens),
     questionIds = encode(questionOf(form, key), { special: false }).ids;
   return { ...made(tokens - questionIds.length + cue.length), questionIds };
+}
+
+/** A worker's answers: `run` with the model of a file on one thread, the sentences and the job. */
+export const answering = (file, run) => async () => {
+  const model = await loadModel(file, { runtime: cpuRuntime({ exact: false, threads: 1 }) }),
+    sentences = sentencesOf(await heldOutBook());
+  return { engine: model.engine, run: (job) => run(model, sentences, job) };
+};
+
+/** Prompts 0 to `count` of each form that stand in no line of `results` yet. */
+export function promptsLeft(results, count) {
+  const done = new Set(linesOf(results).map(({ form, i }) => `${form}/${i}`));
+  return Array.from({ length: count }, (_, i) => FORMS.map((form) => ({ form, i })))
+    .flat()
+    .filter(({ form, i }) => !done.has(`${form}/${i}`));
 }

@@ -1,17 +1,13 @@
 // node studies/hard-half/report.mjs results.json RESULTS.jsonl...: what run.mjs wrote, prompt by prompt beside this
 // file, and as a table on stdout. A row counts each prompt once.
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
+import { linesOf } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
 
 const { wilson } = await load('tasks');
 const prompts = process.argv
   .slice(3)
-  .flatMap((file) =>
-    readFileSync(file, 'utf8')
-      .split('\n')
-      .filter((line) => line.endsWith('}'))
-      .map((line) => JSON.parse(line)),
-  )
+  .flatMap(linesOf)
   .sort((a, b) => a.tokens - b.tokens || b.form.localeCompare(a.form) || a.i - b.i || a.stage - b.stage);
 
 const rows = new Map();
@@ -43,6 +39,7 @@ for (const { form, i, tokens, prefill, ways } of prompts) {
 }
 const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length / 2)],
   order = ['full', 'outstandingSentences', 'compactor', 'kvzip'],
+  place = ({ name }) => order.indexOf(name.split('(')[0]),
   table = [...rows.values()]
     .map(({ shares, held, slots, ...row }) => ({
       ...row,
@@ -51,9 +48,7 @@ const median = (xs) => xs.toSorted((a, b) => a - b)[Math.floor(xs.length / 2)],
       event: Number(median(shares).toFixed(3)),
       interval: wilson(row.hits, row.n),
     }))
-    .sort(
-      (a, b) => a.tokens - b.tokens || a.forms.localeCompare(b.forms) || order.indexOf(a.name) - order.indexOf(b.name),
-    );
+    .sort((a, b) => a.tokens - b.tokens || a.forms.localeCompare(b.forms) || place(a) - place(b));
 writeFileSync(
   new URL(process.argv[2], import.meta.url),
   `${JSON.stringify({ rows: table, prompts: prompts.map(({ ways, ...prompt }) => JSON.stringify({ ...prompt, ways })) }, undefined, 1)}\n`,

@@ -1,18 +1,16 @@
 // node studies/hard-half/run.mjs RESULTS.jsonl --model MODEL.gguf [--set confirm] [--tokens 1024] [--prompts 200]
-// [--stages 0,1,2,3,4] [--workers 2] [--until 07:20]
+// [--stages 0,1,2,3,4] [--workers 2] [--until 07:20]: `--set confirm2 --stages 5` asks what plan-2.md plans.
 // One prefill of the document a prompt; every policy evicts a fork of it at every budget, and is asked afterwards.
 // Goes on where RESULTS.jsonl ends.
-import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { byWorkers, greedy, using } from '../lib/prompts-by-workers.mjs';
+import { byWorkers, greedy, linesOf, using } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
-import { promptOf } from './prompts.mjs';
+import { answering, promptOf } from './prompts.mjs';
 import { FORMS, SHARES, STAGES } from './ways.mjs';
 
-const { cpuRuntime, decode, loadModel, Sequence } = await load('models'),
-  { parsePolicy } = await load('policies'),
-  { heldOutBook, sentencesOf } = await load('tasks');
+const { decode, Sequence } = await load('models'),
+  { parsePolicy } = await load('policies');
 
 const {
   values: options,
@@ -24,7 +22,7 @@ const {
     set: { type: 'string', default: 'confirm' },
     tokens: { type: 'string', default: '1024' },
     prompts: { type: 'string', default: '200' },
-    stages: { type: 'string', default: STAGES.map(({ stage }) => stage).join() },
+    stages: { type: 'string', default: '0,1,2,3,4' },
     workers: { type: 'string', default: '2' },
     until: { type: 'string', default: '23:59' },
   },
@@ -98,21 +96,9 @@ async function runPrompt(model, sentences, { form, i, stage }) {
   });
 }
 
-async function answer() {
-  const model = await loadModel(options.model, { runtime: cpuRuntime({ exact: false, threads: 1 }) }),
-    sentences = sentencesOf(await heldOutBook());
-  return { engine: model.engine, run: (job) => runPrompt(model, sentences, job) };
-}
-
 /** Every prompt of the stages that stands in no line yet. */
 function jobs() {
-  const lines = existsSync(results)
-      ? readFileSync(results, 'utf8')
-          .split('\n')
-          .filter((line) => line.endsWith('}'))
-          .map((line) => JSON.parse(line))
-      : [],
-    done = new Set(lines.map(({ form, i, stage }) => `${form}/${i}/${stage}`));
+  const done = new Set(linesOf(results).map(({ form, i, stage }) => `${form}/${i}/${stage}`));
   return options.stages
     .split(',')
     .map((stage) => STAGES[Number(stage)])
@@ -126,7 +112,7 @@ function jobs() {
 
 await byWorkers(fileURLToPath(import.meta.url), {
   jobs,
-  answer,
+  answer: answering(options.model, runPrompt),
   results,
   workers: Number(options.workers),
   until: options.until,

@@ -1,7 +1,7 @@
-// What plan.md says, as data: policies, budgets, prompts.
+// What plan.md and, as stage 5, plan-2.md say, as data: policies, budgets, prompts.
 
-/** The composition that was found on development prompts. */
-const OURS = 'outstandingSentences';
+/** The composition that was found on development prompts, as the first plan has it; the second plan's is the default. */
+const OURS = 'outstandingSentences(kind=max)';
 const BESIDE = ['compactor', 'kvzip'];
 
 export const SHARES = ['25%', '10%', '5%'];
@@ -12,6 +12,7 @@ export const STAGES = [
   { stage: 2, from: 10, to: 100, policies: BESIDE },
   { stage: 3, from: 100, to: 200, policies: [OURS] },
   { stage: 4, from: 100, to: 200, policies: BESIDE },
+  { stage: 5, from: 0, to: 100, policies: ['outstandingSentences(kind=mean)'] },
 ];
 
 export const FORMS = ['number', 'code'];

@@ -1,5 +1,5 @@
 import { fork } from 'node:child_process';
-import { appendFileSync } from 'node:fs';
+import { appendFileSync, existsSync, readFileSync } from 'node:fs';
 
 /** Runs `work` with a sequence that is destroyed behind it. */
 export async function using(sequence, work) {
@@ -9,6 +9,15 @@ export async function using(sequence, work) {
     sequence.destroy();
   }
 }
+
+/** What `byWorkers` wrote whole, oldest first; nothing where there is no file yet. */
+export const linesOf = (results) =>
+  existsSync(results)
+    ? readFileSync(results, 'utf8')
+        .split('\n')
+        .filter((line) => line.endsWith('}'))
+        .map((line) => JSON.parse(line))
+    : [];
 
 /** The greedy answer by `decode` of `@kv/models`, at most 28 tokens up to a full stop or a line break, and its tokens. */
 export async function greedy(decode, sequence) {

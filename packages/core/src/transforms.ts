@@ -88,6 +88,9 @@ const joining = { kind: oneOf(['max', 'mean'], 'max', 'What stands for the rows 
 /**
  * One score a token for the whole model: over all layers and rows that hold its position. Where every layer holds the
  * same tokens they keep the same ones.
+ *
+ * @remarks Where some rows hold every token and others a window of them, those rows alone score: what stands for 18
+ * rows is no measure for what stands for 3.
  */
 export const perModel: Factory<typeof joining, Shaper<'perModel'>> = shaper(
   'perModel',
@@ -99,20 +102,20 @@ export const perModel: Factory<typeof joining, Shaper<'perModel'>> = shaper(
     across: (layers, { kind }) => {
       const [{ ops }] = layers,
         count = Math.max(...layers.map(({ at }) => at.length));
-      const byPosition = (rows: 'max' | 'sum', x: Tensor, p: Tensor): Tensor => ops.groupSlots(rows, x, p, count);
-      const held = layers.map(({ scores, positions: p }) => byPosition('sum', ops.fill(scores, 1), p));
-      if (kind === 'max')
-        return layers
-          .map(({ scores, positions: p }, i) =>
-            ops.reduce('max', ops.where(held[i], byPosition('max', scores, p), LOWEST), 'rows'),
-          )
-          .reduce((a, b) => ops.max(a, b));
-      const total = (tables: readonly Tensor[]): Tensor =>
-        tables.map((table) => ops.reduce('sum', table, 'rows')).reduce((a, b) => ops.add(a, b));
-      return ops.div(
-        total(layers.map(({ scores, positions: p }) => byPosition('sum', scores, p))),
-        ops.max(total(held), 1),
-      );
+      const byPosition = (rows: 'max' | 'sum'): readonly Tensor[] =>
+          layers.map(({ scores, positions: p }) => ops.groupSlots(rows, scores, p, count)),
+        most = (tables: readonly Tensor[]): Tensor =>
+          tables.map((table) => ops.reduce('max', table, 'rows')).reduce((a, b) => ops.max(a, b)),
+        total = (tables: readonly Tensor[]): Tensor =>
+          tables.map((table) => ops.reduce('sum', table, 'rows')).reduce((a, b) => ops.add(a, b));
+      const held = layers.map(({ scores, positions: p }) => ops.groupSlots('sum', ops.fill(scores, 1), p, count)),
+        somewhere = most(held),
+        complete = held.map((table) => ops.not(ops.reduce('max', ops.sub(somewhere, table), 'slots'))),
+        none = ops.not(most(complete)),
+        counted = held.map((table, i) => ops.mul(table, ops.max(complete[i], none)));
+      if (kind === 'max') return most(byPosition('max').map((table, i) => ops.where(counted[i], table, LOWEST)));
+      const sums = byPosition('sum').map((table, i) => ops.mul(table, counted[i]));
+      return ops.div(total(sums), ops.max(total(counted), 1));
     },
   },
   ({ ops, at, positions: p, shared }) => {

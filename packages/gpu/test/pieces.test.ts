@@ -1,4 +1,4 @@
-import { applyOn, compose, cpu, meanByPosition, pool, sum, zScore } from '@kv/core';
+import { applyOn, compose, cpu, meanByPosition, perModel, pool, sum, zScore } from '@kv/core';
 import { uniformHash } from '@kv/core/shared';
 import type { Inputs, Policy, Tokens } from '@kv/core';
 import { numbers } from '@kv/gpu-testing';
@@ -71,6 +71,8 @@ const policies: readonly Policy[] = [
   compose(streaming(), topK()),
   compose(observed(), pool(), topK()),
   compose(knorm(), zScore(), topK()),
+  compose(knorm(), zScore(), perModel(), topK()),
+  compose(knorm(), zScore(), perModel({ kind: 'mean' }), topK()),
   compose(random({ seed: 3 }), topK()),
   compose(rarity(), topK()),
   compose(sum(sponsorship(), random()), topK()),

@@ -188,8 +188,7 @@ export const attendedSentences = method(
 
 /**
  * Whole sentences whose keys are unlike those of the rest of the text, the same ones in every layer and head: a token
- * counts by its largest leverage over all heads, in standard deviations of the head, a sentence by the mean of its
- * tokens.
+ * counts by its mean leverage over all heads, in standard deviations of the head, a sentence by the mean of its tokens.
  *
  * @remarks Ours, for a question that comes after the eviction: it reads no attention, and a fact that nothing else in
  * the text predicts is a fact whose keys no others account for. Leverage is Compactor's, arXiv:2507.08143, and sentences
@@ -203,13 +202,14 @@ export const outstandingSentences = method(
     options: {
       maxSize: withDefault(sentences.options.maxSize, 20),
       sinks: mandatory.options.sinks,
+      kind: withDefault(perModel.options.kind, 'mean'),
     },
   },
-  ({ maxSize, sinks }) =>
+  ({ maxSize, sinks, kind }) =>
     compose(
       leverage(),
       standardised,
-      perModel(),
+      perModel({ kind }),
       mandatory({ sinks }),
       sentences({ maxSize, top: 0 }),
       wholeUnits({ last: 'fill' }),

@@ -1,0 +1,140 @@
+// node studies/hard-half/limits.mjs RESULTS.jsonl --model MODEL.gguf [--tokens 4096] [--prompts 5] [--workers 2]
+// What an answer lacks though the value was kept: development prompts, asked after sets that know where the needle is.
+// Goes on where RESULTS.jsonl ends, and prints how many each set answers.
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { byWorkers, greedy, linesOf, using } from '../lib/prompts-by-workers.mjs';
+import { load } from './packages.mjs';
+import { answering, promptOf, promptsLeft } from './prompts.mjs';
+import { SHARES } from './ways.mjs';
+
+const { decode, Sequence } = await load('models'),
+  core = await load('core'),
+  { catalogue, parsePolicy } = await load('policies'),
+  { random } = await load('tasks');
+const {
+  values: options,
+  positionals: [results],
+} = parseArgs({
+  allowPositionals: true,
+  options: {
+    model: { type: 'string' },
+    tokens: { type: 'string', default: '4096' },
+    prompts: { type: 'string', default: '5' },
+    workers: { type: 'string', default: '2' },
+    until: { type: 'string', default: '23:59' },
+  },
+});
+const TOKENS = Number(options.tokens),
+  SINKS = 4,
+  MORE = 64;
+
+const piece = (name, chosen) => core.lookUp(catalogue, name)(chosen),
+  ours = parsePolicy('outstandingSentences(kind=max)');
+let told = [];
+/** Keeps the positions in `told`, in every head. */
+const asTold = core.compose(
+  core.scorer('told', { source: '', says: '', needs: [core.positions] }, ({ ops, at, positions }) => {
+    const table = new Float32Array(at.length);
+    for (const p of told) table[p] = 1;
+    return ops.take(ops.from({ data: table, shape: [1, at.length] }), positions);
+  })(),
+  piece('topK'),
+);
+/** Sentence of every position, once `cut` has evicted. */
+let sentence = [];
+const cut = core.compose(
+  piece('recency'),
+  piece('sentences', { maxSize: 20, top: 0 }),
+  core.unitTransform('cut', { source: '', says: '' }, ({ units: { byPosition }, unitScores }) => {
+    sentence = [...byPosition];
+    return unitScores;
+  })(),
+  piece('wholeUnits'),
+);
+
+const rangeOf = (n) => Array.from({ length: n }, (_, i) => i),
+  sorted = (positions) => [...new Set(positions)].sort((a, b) => a - b);
+/** `room` positions: `first`, then those of the units in `order` while there is room. */
+function filled(room, first, order, units) {
+  const kept = new Set(first);
+  for (const p of order.flatMap((u) => units[u])) if (kept.size < room) kept.add(p);
+  return sorted(kept);
+}
+
+async function runPrompt(model, sentences, { form, i }) {
+  const { documentIds, questionIds, valueTokens, value } = promptOf(model.tokenizer.encode, sentences, {
+      ...{ set: 'dev', tokens: TOKENS, form, i },
+    }),
+    n = documentIds.length,
+    ways = [],
+    ask = async (name, budget, sequence) => {
+      await sequence.append(questionIds);
+      sequence.settle();
+      const { text } = await greedy(decode, sequence);
+      ways.push({ name, budget, answer: text, hit: text.includes(value) });
+    };
+  await using(new Sequence(model), async (whole) => {
+    const after = (name, budget, positions) =>
+      using(whole.fork(), async (copy) => {
+        told = positions;
+        await copy.evict(asTold, positions.length);
+        await ask(name, budget, copy);
+      });
+    await whole.prefill(documentIds, { policies: [asTold, cut, ours] });
+    await using(whole.fork(), (copy) => copy.evict(cut, '50%'));
+    const units = [];
+    sentence.forEach((u, p) => (units[u] ??= []).push(p));
+    const all = rangeOf(units.length),
+      needles = [...new Set(valueTokens.map((p) => sentence[p]))],
+      first = [...rangeOf(SINKS), ...needles.flatMap((u) => units[u])],
+      orders = {
+        'needle and random sentences': random(`hard-half/limits/${form}/${i}`).sample(all, all.length),
+        'needle and the sentences around it': all.toSorted(
+          (a, b) => Math.abs(a - needles[0]) - Math.abs(b - needles[0]),
+        ),
+        'needle and the last sentences': all.toReversed(),
+      };
+    await using(whole.fork(), (copy) => ask('full', 'all', copy));
+    await after('needle', 'itself', first);
+    for (const budget of SHARES) {
+      const kept = await using(whole.fork(), async (copy) => {
+        await copy.evict(ours, budget);
+        const [[row]] = copy.kept(); // alike in all heads
+        await ask('outstandingSentences', budget, copy);
+        return [...row];
+      });
+      const beside = [needles[0] - 1, needles.at(-1) + 1].flatMap((u) => units[u] ?? []);
+      await after('its choice and the last 64', budget, sorted([...kept, ...rangeOf(n).slice(-MORE)]));
+      await after('its choice and the first 64', budget, sorted([...kept, ...rangeOf(MORE)]));
+      await after("its choice and the needle's neighbours", budget, sorted([...kept, ...beside]));
+      for (const [name, order] of Object.entries(orders))
+        await after(name, budget, filled(kept.length, first, order, units));
+      // The same tokens as a text of their own: neither their places nor what they have seen is that of the document.
+      await using(new Sequence(model), async (short) => {
+        await short.prefill(kept.map((p) => documentIds[p]));
+        await ask('its choice, read anew', budget, short);
+      });
+    }
+  });
+  return { form, i, tokens: TOKENS, value, depth: Number((valueTokens[0] / n).toFixed(2)), ways };
+}
+
+await byWorkers(fileURLToPath(import.meta.url), {
+  ...{
+    jobs: () => promptsLeft(results, Number(options.prompts)),
+    answer: answering(options.model, runPrompt),
+    results,
+  },
+  ...{ workers: Number(options.workers), until: options.until },
+  told: ({ form, i }) => [form, i],
+});
+if (!process.env.KV_STUDY_WORKER) {
+  const rows = Object.groupBy(
+    linesOf(results).flatMap(({ ways }) => ways),
+    ({ name, budget }) => `| ${name} | ${budget} |`,
+  );
+  console.log('| kept | budget | right |\n| --- | --- | --- |');
+  for (const [key, all] of Object.entries(rows))
+    console.log(`${key} ${all.filter(({ hit }) => hit).length}/${all.length} |`);
+}

@@ -1,0 +1,158 @@
+// node studies/hard-half/rows.mjs RESULTS.jsonl --model MODEL.gguf [--prompts 10] [--workers 2]
+// What stands for the rows that hold a token where some layers hold a window alone: development documents of a model
+// without windows, of which windows are made, scored without answering. Prints how many slots the needle's sentence
+// needs, and of how many documents the value is kept whole, by statistic.
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
+import { load } from './packages.mjs';
+import { answering, promptOf, promptsLeft } from './prompts.mjs';
+
+const { Sequence } = await load('models'),
+  core = await load('core'),
+  { catalogue } = await load('policies');
+const {
+  values: options,
+  positionals: [results],
+} = parseArgs({
+  allowPositionals: true,
+  options: {
+    model: { type: 'string' },
+    tokens: { type: 'string', default: '1024' },
+    prompts: { type: 'string', default: '10' },
+    workers: { type: 'string', default: '2' },
+  },
+});
+const TOKENS = Number(options.tokens),
+  SINKS = 4,
+  BUDGETS = [0.25, 0.1, 0.05],
+  WINDOWS = [TOKENS / 2, TOKENS / 4, TOKENS / 8];
+
+const largest = (xs) => xs.reduce((a, b) => Math.max(a, b)),
+  mean = (xs) => xs.reduce((a, b) => a + b, 0) / xs.length,
+  deviations = (xs) => {
+    const m = mean(xs),
+      s = Math.sqrt(mean(xs.map((x) => (x - m) ** 2)));
+    return xs.map((x) => (x - m) / Math.max(s, 1e-8));
+  };
+/** A token's score from those of the rows that hold it; a row that does not has none there. */
+const overHolders = (join) => (rows, n) =>
+    Array.from({ length: n }, (_, p) => join(rows.flatMap((row) => row[p] ?? []))),
+  /** The same over the rows that hold every token. */
+  overComplete = (join) => (rows, n) =>
+    overHolders(join)(
+      rows.filter((row) => row[0] !== undefined),
+      n,
+    );
+const STATISTICS = {
+  'largest of those that hold it': overHolders(largest),
+  'mean of those that hold it': overHolders(mean),
+  'their sum by the root of their number': overHolders((xs) => mean(xs) * Math.sqrt(xs.length)),
+  'their largest, in deviations among tokens that as many hold': (rows, n) => {
+    const joined = overHolders(largest)(rows, n),
+      held = joined.map((_, p) => rows.filter((row) => row[p] !== undefined).length),
+      groups = [...new Set(held)].map((count) => held.flatMap((h, p) => (h === count ? [p] : [])));
+    const out = [...joined];
+    for (const group of groups)
+      deviations(group.map((p) => joined[p])).forEach((x, k) => {
+        out[group[k]] = x;
+      });
+    return out;
+  },
+  'largest of rows that hold all': overComplete(largest),
+  'mean of rows that hold all': overComplete(mean),
+};
+/** Layers of a model: all whole, or all but every n-th a window. */
+const LAYOUTS = [
+  { name: 'none', every: 1, window: 0 },
+  ...[2, 6].flatMap((every) => WINDOWS.map((window) => ({ name: `${window}, all but 1 of ${every}`, every, window }))),
+];
+
+/** Slots that have to be kept until all the value's sentences are, and whether that is so at each budget. */
+function found(scores, sentence, value) {
+  const units = [];
+  sentence.forEach((u, p) => (units[u] ??= []).push(p));
+  const order = units
+    .map((unit) => ({ unit, worth: unit[0] < SINKS ? Infinity : mean(unit.map((p) => scores[p])) }))
+    .sort((a, b) => b.worth - a.worth);
+  let slots = 0,
+    needed = 0;
+  for (const { unit } of order) {
+    slots += unit.length;
+    if (unit.some((p) => value.includes(p))) needed = slots;
+  }
+  return { slots: needed, whole: BUDGETS.map((share) => needed <= Math.floor(share * sentence.length)) };
+}
+
+const piece = (name, chosen) => core.lookUp(catalogue, name)(chosen);
+let seen = [],
+  sentence = [];
+const scored = core.compose(
+    ...[piece('leverage'), piece('zScore')],
+    core.transform('watch', { source: '', says: '' }, ({ at, scores }) => {
+      const { data, shape } = core.readCpu(scores);
+      seen[at.layer] = Array.from({ length: shape[0] }, (_, r) => [...data.slice(r * shape[1], (r + 1) * shape[1])]);
+      return scores;
+    })(),
+    piece('sentences', { maxSize: 20, top: 0 }),
+    core.unitTransform('cut', { source: '', says: '' }, ({ units: { byPosition }, unitScores }) => {
+      sentence = [...byPosition];
+      return unitScores;
+    })(),
+    piece('wholeUnits'),
+  ),
+  last = core.compose(piece('recency'), piece('topK'));
+
+async function runPrompt(model, sentences, { form, i }) {
+  const { documentIds, valueTokens } = promptOf(model.tokenizer.encode, sentences, {
+      ...{ set: 'dev', tokens: TOKENS, form, i },
+    }),
+    n = documentIds.length;
+  return using(new Sequence(model), async (whole) => {
+    await whole.prefill(documentIds, { policies: [scored, last] });
+    /** Scores of every layer and head where they hold the last `window` tokens. */
+    const rowsOf = (window) =>
+      using(whole.fork(), async (copy) => {
+        seen = [];
+        if (window < n) await copy.evict(last, window);
+        await copy.evict(scored, Math.floor(0.9 * Math.min(window, n)));
+        return seen.map((heads) => heads.map((row) => [...new Array(n - row.length).fill(undefined), ...row]));
+      });
+    const by = new Map();
+    for (const window of [n, ...WINDOWS]) by.set(window, await rowsOf(window));
+    const ways = LAYOUTS.flatMap(({ name, every, window }) => {
+      const layers = by.get(n).map((heads, l) => ((l + 1) % every === 0 ? heads : by.get(window)[l])),
+        models = [layers.flat(), ...layers[0].map((_, h) => layers.map((heads) => heads[h]))];
+      return models.flatMap((rows, m) =>
+        Object.entries(STATISTICS).map(([statistic, join]) => ({
+          ...{ name, heads: m === 0 ? 'all' : 'one', statistic },
+          ...found(join(rows, n), sentence, valueTokens),
+        })),
+      );
+    });
+    return { form, i, ways };
+  });
+}
+
+await byWorkers(fileURLToPath(import.meta.url), {
+  ...{
+    jobs: () => promptsLeft(results, Number(options.prompts)),
+    answer: answering(options.model, runPrompt),
+    results,
+  },
+  ...{ workers: Number(options.workers), until: '23:59' },
+  told: ({ form, i }) => [form, i],
+});
+if (!process.env.KV_STUDY_WORKER) {
+  const rows = Object.groupBy(
+    linesOf(results).flatMap(({ ways }) => ways),
+    ({ name, heads, statistic }) => `| ${name} | ${heads} | ${statistic} |`,
+  );
+  console.log('| windows | KV heads | score of a token | models | median | most | value whole at 25 / 10 / 5 %, % |');
+  console.log('| --- | --- | --- | --- | --- | --- | --- |');
+  for (const [key, all] of Object.entries(rows)) {
+    const slots = all.map((way) => way.slots).sort((a, b) => a - b),
+      whole = BUDGETS.map((_, b) => Math.round(100 * mean(all.map((way) => Number(way.whole[b])))));
+    console.log(`${key} ${all.length} | ${slots[slots.length >> 1]} | ${slots.at(-1)} | ${whole.join(' / ')} |`);
+  }
+}
