@@ -78,7 +78,12 @@ fn run(index: u32) {
     for (let g = 0; g < heads; g++) {
       const positions = p.data.subarray(g * n, g * n + lengths[g]),
         own = out.subarray(g * group * n, (g + 1) * group * n) as Float32Array;
-      multiply(q.data.subarray(g * group * d, (g + 1) * group * d), k.data.subarray(g * n * d, (g + 1) * n * d), d, own);
+      multiply(
+        q.data.subarray(g * group * d, (g + 1) * group * d),
+        k.data.subarray(g * n * d, (g + 1) * n * d),
+        d,
+        own,
+      );
       for (let r = 0; r < group; r++) {
         const last = first + ((g * group + r) % block);
         let seen = positions.length;
