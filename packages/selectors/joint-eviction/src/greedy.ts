@@ -14,7 +14,9 @@ const FLOOR = 2 ** -24;
  * is least, as a mean over the query heads of the group, the higher slot of equals.
  *
  * @remarks Simplex `weights` f32 `[W, n]`, their `outputs` `[W, d]`, `values` `[G, n, d]`, `mask` `[r, n]`, `budgets`
- * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n matrix.
+ * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n
+ * matrix. The host holds the inner products of the values of a row, up to 64 MiB of them, in f32: O(n² d) a KV head and
+ * O((n - k) n) a query head; its errors are off by about 1e-6 of the squared lengths of h (v - their mean).
  */
 export const evictionOrder = kernel({
   id: 'joint-eviction-greedy',
