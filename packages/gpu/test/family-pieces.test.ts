@@ -3,7 +3,7 @@ import { cakeScores, shareOut } from '@kv/allocators-preference';
 import { compose, weighted, zScore } from '@kv/core';
 import type { Piece } from '@kv/core';
 import { backendLaws, kernelLaws } from '@kv/laws';
-import { byEviction, leverage, noncausal } from '@kv/scorers-compactor';
+import { byEviction, chunkMass, leverage, noncausal } from '@kv/scorers-compactor';
 import { expectedAttention } from '@kv/scorers-expected-attention';
 import { cur, keydiff, lagkv } from '@kv/scorers-keys';
 import { labels, pageBounds } from '@kv/scorers-retrieval';
@@ -87,3 +87,25 @@ for (const kernel of [nearestKept, foldInto, shareOut])
     ))
       await law();
   });
+gpuTest('attention in chunks wider than a workgroup as its reference', async (gpu) => {
+  for (const law of Object.values(
+    kernelLaws(chunkMass, {
+      backend: gpu,
+      runs: share(8),
+      tolerance: 1e-4,
+      make: (size) => {
+        const { rows, slots, lengths } = size,
+          positions = Uint32Array.from({ length: rows * slots }, (_, i) => 3 * (i % Math.max(1, slots)));
+        return {
+          inputs: {
+            queries: of({ rows: 2 * rows, slots: 3 * slots }, 2, (i) => Math.sin(i * 5)),
+            keys: of({ rows, slots }, 2, (i) => Math.cos(i * 3)),
+            positions: { data: positions, shape: [rows, slots], lengths },
+          },
+          params: { chunk: 300 },
+        };
+      },
+    }),
+  ))
+    await law();
+});

@@ -53,7 +53,7 @@ export type { MemoryModel, Place } from './sequence/sequence-memory.ts';
 export type { LayerSnapshot, Snapshot, StoredState, SumRows } from './sequence/snapshot.ts';
 export { asksSeen } from './attention/window-statistic.ts';
 export { layersTogether } from './sequence/event-groups.ts';
-export { outputNormOf } from './host/output-norms.ts';
+export { outputNormOf, outputNorms } from './host/output-norms.ts';
 export type { OutputNorm } from './host/output-norms.ts';
 export { notRemembered, statisticOf, sumRows, watchOf, windowOf } from './host/watch.ts';
 export type { Watch } from './host/watch.ts';

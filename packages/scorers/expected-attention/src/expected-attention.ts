@@ -65,7 +65,7 @@ export const expectedAttention = weigher(
     const [H = 1, , d = 1] = before.shape;
     const turned = ahead(ctx, o.future);
     const off = ops.scale(ops.sub(before, mean), counts);
-    const spread = o.covariance ? ops.div(ops.kernel(gram, { x: turned(off) }), seen) : undefined;
+    const spread = o.covariance ? aheadBothWays(ctx, o.future)(ops.div(ops.kernel(gram, { x: off }), seen)) : undefined;
     return expected(ctx, ops.reshape(turned(mean), [H, d]), spread, o);
   },
 );

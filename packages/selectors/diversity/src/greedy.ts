@@ -9,8 +9,8 @@ import { inner, plainProducts } from '@kv/core/shared';
  * never a banned one.
  *
  * @remarks `scores`, `forced`, `banned` f32 `[r, n]`, unit `signatures` f32 `[r', n, d]` with r' dividing r, `budgets`
- * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output. On the
- * host a slot is looked at anew only when what it was worth before would make it the next.
+ * f32 `[r, 1]`. One pass over the slots a pick: O(k n d) a row by one workgroup, and no memory but the output. The
+ * host compares every slot with sixteen picks together, in f32; with newer ones, in f64, what would be the next.
  */
 export const greedyOrder = kernel({
   id: 'diversity-greedy',

@@ -14,7 +14,9 @@ const FLOOR = 2 ** -24;
  * is least, as a mean over the query heads of the group, the higher slot of equals.
  *
  * @remarks Simplex `weights` f32 `[W, n]`, their `outputs` `[W, d]`, `values` `[G, n, d]`, `mask` `[r, n]`, `budgets`
- * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n matrix.
+ * `[r, 1]`, r dividing W and a multiple of G. Output f32 `[r, n + (W / r)(d + 1)]`. O((n - k) n d) for each query head, no n x n
+ * matrix. The host holds the inner products of the values of a row, up to 64 MiB of them, in f32: O(n² d) a KV head and
+ * O((n - k) n) a query head; its errors are off by about 1e-6 of the squared lengths of h (v - their mean).
  */
 export const evictionOrder = kernel({
   id: 'joint-eviction-greedy',
@@ -105,19 +107,17 @@ fn run(row: u32, lane: u32) {
           held,
         );
       });
+      for (const head of heads) head.addErrors(open, count, errors);
       for (let gone = 0; gone < valid - Math.floor(budgets.data[row]) && count > 0; gone++) {
         let at = 0;
-        if (mask.data[row * n + open[0]] === 0) {
-          errors.fill(0, 0, count);
-          for (const head of heads) head.addErrors(open, count, errors);
-          for (let i = 1; i < count; i++) if (errors[i] <= errors[at]) at = i;
-        }
+        if (mask.data[row * n + open[0]] === 0) for (let i = 1; i < count; i++) if (errors[i] <= errors[at]) at = i;
         const worst = open[at];
         out[base + worst] = gone - n;
         open.copyWithin(at, at + 1, count);
         count--;
         const near = nearness(worst);
-        for (const head of heads) head.leave(worst, near, open, count);
+        errors.fill(0, 0, count);
+        for (const head of heads) head.leave(worst, near, open, count, errors);
       }
       heads.forEach(({ sum, mass }, r) => {
         out.set(sum, base + n + r * (d + 1));
@@ -163,7 +163,7 @@ class Leaving {
   readonly sum: Float64Array;
   /** Σ_E h_i. */
   mass = 0;
-  readonly #h: ArrayLike<number>;
+  readonly #h: Float32Array;
   readonly #o: Float64Array;
   readonly #v: Float32Array;
   /** o·v_j, and o·o. */
@@ -174,7 +174,7 @@ class Leaving {
   readonly #squares: Float64Array;
   readonly #along: Float64Array;
 
-  constructor(h: ArrayLike<number>, o: Float32Array, { vectors: v, mean }: Centred) {
+  constructor(h: Float32Array, o: Float32Array, { vectors: v, mean }: Centred) {
     const d = o.length,
       n = h.length;
     [this.#h, this.#v, this.sum, this.#along] = [h, v, new Float64Array(d), new Float64Array(n)];
@@ -194,33 +194,43 @@ class Leaving {
 
   /** Adds how far the output moves with each of `count` slots gone too. */
   addErrors(slots: Uint32Array, count: number, errors: Float64Array): void {
+    this.#follow(0, 0, undefined, slots, count, errors);
+  }
+
+  /** Slot w leaves, whose inner products with all are `near`; then as `addErrors`. */
+  leave(w: number, near: Float32Array, slots: Uint32Array, count: number, errors: Float64Array): void {
+    const { sum } = this,
+      d = sum.length,
+      h = this.#h[w];
+    for (let c = 0; c < d; c++) sum[c] += h * (this.#o[c] - this.#v[w * d + c]);
+    this.mass += h;
+    this.#square = sum.reduce((all, x) => all + x * x, 0);
+    this.#follow(h, this.#size - this.#outward[w], near, slots, count, errors);
+  }
+
+  /** `sum` became more by h (o - v_w): (o - v_w)(o - v_j) is o·o - o·v_w - o·v_j + v_w·v_j. */
+  #follow(
+    by: number,
+    size: number,
+    near: Float32Array | undefined,
+    slots: Uint32Array,
+    count: number,
+    errors: Float64Array,
+  ): void {
     const h = this.#h,
       along = this.#along,
+      outward = this.#outward,
       squares = this.#squares,
       square = this.#square,
       left = 1 - this.mass;
     for (let i = 0; i < count; i++) {
       const j = slots[i],
-        rest = left - h[j];
-      errors[i] += rest > FLOOR ? Math.sqrt(Math.max(0, square + 2 * along[j] + squares[j])) / rest : 1e30;
+        own = h[j],
+        rest = left - own;
+      if (near) along[j] += by * own * (size - outward[j] + near[j]);
+      const moved = square + 2 * along[j] + squares[j];
+      errors[i] += rest > FLOOR ? (moved > 0 ? Math.sqrt(moved) / rest : 0) : 1e30;
     }
-  }
-
-  /** Slot w leaves, whose inner products with all are `near`, and `count` others may follow. */
-  leave(w: number, near: Float32Array, slots: Uint32Array, count: number): void {
-    const h = this.#h,
-      along = this.#along,
-      outward = this.#outward,
-      d = this.sum.length,
-      size = this.#size - outward[w];
-    // (o - v_w)(o - v_j)
-    for (let i = 0; i < count; i++) {
-      const j = slots[i];
-      along[j] += h[w] * h[j] * (size - outward[j] + near[j]);
-    }
-    for (let c = 0; c < d; c++) this.sum[c] += h[w] * (this.#o[c] - this.#v[w * d + c]);
-    this.mass += h[w];
-    this.#square = this.sum.reduce((sum, x) => sum + x * x, 0);
   }
 }
 
