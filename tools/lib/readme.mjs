@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { build } from 'esbuild';
+import { published } from './manifests.mjs';
 import { root } from './process.mjs';
 
 /** The ts blocks of a package's README, in order. */
@@ -24,9 +25,23 @@ const inPlace = {
     })),
 };
 
+/** Every package of the workspace, whether or not the program's folder depends on it. */
+const packages = {
+  name: '@kv',
+  setup({ onResolve, resolve: find }) {
+    const folders = new Map(published().map(({ folder, manifest: { name } }) => [name, join(root, folder)]));
+    onResolve({ filter: /^@kv\// }, ({ path, kind, pluginData }) => {
+      const resolveDir = folders.get(path.split('/', 2).join('/'));
+      return resolveDir === undefined || pluginData === resolveDir
+        ? undefined
+        : find(path, { kind, resolveDir, pluginData: resolveDir });
+    });
+  },
+};
+
 /**
  * Runs such a block, or a program of a folder, against the workspace's sources, without a build; resolves to what it
- * printed. Where the folder has no package, those of examples serve.
+ * printed. Other packages than ours are those of its folder, else those of examples.
  */
 export async function runExample(folder, code, name = 'README.md') {
   const { outputFiles } = await build({
@@ -43,7 +58,7 @@ export async function runExample(folder, code, name = 'README.md') {
     banner: {
       js: "import { createRequire as toRequire } from 'node:module'; const require = toRequire(import.meta.url);",
     },
-    plugins: [inPlace],
+    plugins: [packages, inPlace],
   });
   const scratch = mkdtempSync(join(tmpdir(), 'kv-example-'));
   try {

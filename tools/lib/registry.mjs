@@ -26,9 +26,10 @@ export async function startRegistry(folder, { others = false } = {}) {
       npm_config_audit: 'false',
       npm_config_fund: 'false',
     },
-    upstream = others
-      ? (await exec('npm', ['config', 'get', 'registry'], { env: environment })).stdout.trim()
-      : undefined,
+    setting = async (name) => (await exec('npm', ['config', 'get', name], { env: environment })).stdout.trim(),
+    upstream = others ? await setting('registry') : undefined,
+    trusted = others ? await setting('cafile') : 'null', // whom npm trusts, as where a proxy signs for registries
+    ca = trusted === 'null' ? {} : { ca: readFileSync(trusted, 'utf8') },
     anyone = { access: '$all', publish: '$all' };
   const server = await runServer({
     self_path: folder,
@@ -36,7 +37,9 @@ export async function startRegistry(folder, { others = false } = {}) {
     auth: { htpasswd: { file: join(folder, 'htpasswd') } },
     // by default two failed requests, such as of a busy machine, and nothing is asked for five minutes
     uplinks:
-      upstream === undefined ? {} : { upstream: { url: upstream, maxage: '1h', timeout: '2m', max_fails: 1000 } },
+      upstream === undefined
+        ? {}
+        : { upstream: { url: upstream, maxage: '1h', timeout: '2m', max_fails: 1000, ...ca } },
     packages: {
       '@kv/*': anyone,
       '@me/*': anyone,

@@ -114,8 +114,8 @@ export const runCommand = (terminal: Terminal): Command =>
       )
       .action((options: RunOptions, command: Command) => run(options, command, terminal)),
     [
-      `kv run --prompt "The code is: XK7M9P2Q. The code is:" --policy 'snapkv(window=4)' --budget 50% --stop .`,
-      'an answer over half of the prompt',
+      `kv run --prompt "The code is: XK7M9P2Q. The code is:" --policy taFast --budget 75% --stop .`,
+      'an answer over three quarters of the prompt',
     ],
     [
       'kv run --document book.txt --question Who? --question When? --policy h2o --budget 256',
