@@ -1,26 +1,20 @@
 // node studies/hard-half/cost.mjs MODEL.gguf [--tokens 1024,4096] [--policies full,...]: the most bytes that each
 // policy alone holds, on the first document of the set `dev`, beside the full cache's.
-import { parseArgs } from 'node:util';
+import { commandLine } from '../../bench/lib/command-line.mjs';
 import { promptOf } from './prompts.mjs';
 import { load } from './packages.mjs';
 
 const { cpuRuntime, loadModel, Sequence } = await load('models'),
   { parsePolicy } = await load('policies'),
   { heldOutBook, sentencesOf } = await load('tasks');
-const {
-  values: { tokens, policies },
-  positionals: [name],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    tokens: { type: 'string', default: '1024,4096' },
-    policies: { type: 'string', default: 'full,outstandingSentences,compactor,kvzip' },
-  },
-});
-const model = await loadModel(name, { runtime: cpuRuntime({ exact: false, threads: 1 }) }),
+const { path, tokens, policies } = commandLine(
+  { tokens: [1024, 4096], policies: ['full', 'outstandingSentences', 'compactor', 'kvzip'] },
+  'the path of a .gguf file',
+);
+const model = await loadModel(path, { runtime: cpuRuntime({ exact: false, threads: 1 }) }),
   sentences = sentencesOf(await heldOutBook());
 console.log('| tokens | policy | peak MiB | peak / full cache |\n| --- | --- | --- | --- |');
-for (const length of tokens.split(',').map(Number)) {
+for (const length of tokens) {
   const { documentIds } = promptOf(model.tokenizer.encode, sentences, {
     set: 'dev',
     tokens: length,
@@ -28,7 +22,7 @@ for (const length of tokens.split(',').map(Number)) {
     i: 0,
   });
   let full = 0;
-  for (const policy of policies.split(',')) {
+  for (const policy of policies) {
     const sequence = new Sequence(model);
     await sequence.prefill(documentIds, { policy: parsePolicy(policy), budget: '10%', forget: true });
     const { peak } = sequence.bytes();

@@ -2,35 +2,26 @@
 // What an answer lacks though the value was kept: development prompts, asked after sets that know where the needle is.
 // Goes on where RESULTS.jsonl ends, and prints how many each set answers.
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { byWorkers, greedy, linesOf, using } from '../lib/prompts-by-workers.mjs';
+import { commandLine } from '../../bench/lib/command-line.mjs';
+import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
-import { answering, promptOf, promptsLeft } from './prompts.mjs';
+import { answering, answerTo, promptOf, promptsLeft } from './prompts.mjs';
+import { piece, sentencesSeen } from './sentences.mjs';
 import { SHARES } from './ways.mjs';
 
-const { decode, Sequence } = await load('models'),
+const { Sequence } = await load('models'),
   core = await load('core'),
-  { catalogue, parsePolicy } = await load('policies'),
+  { parsePolicy } = await load('policies'),
   { random } = await load('tasks');
 const {
-  values: options,
-  positionals: [results],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    model: { type: 'string' },
-    tokens: { type: 'string', default: '4096' },
-    prompts: { type: 'string', default: '5' },
-    workers: { type: 'string', default: '2' },
-    until: { type: 'string', default: '23:59' },
-  },
-});
-const TOKENS = Number(options.tokens),
-  SINKS = 4,
+  path: results,
+  tokens: TOKENS,
+  ...options
+} = commandLine({ model: undefined, tokens: 4096, prompts: 5, workers: 2, until: '23:59' }, 'the file of results');
+const SINKS = 4,
   MORE = 64;
 
-const piece = (name, chosen) => core.lookUp(catalogue, name)(chosen),
-  ours = parsePolicy('outstandingSentences(kind=max)');
+const ours = parsePolicy('outstandingSentences(kind=max)');
 let told = [];
 /** Keeps the positions in `told`, in every head. */
 const asTold = core.compose(
@@ -41,17 +32,8 @@ const asTold = core.compose(
   })(),
   piece('topK'),
 );
-/** Sentence of every position, once `cut` has evicted. */
-let sentence = [];
-const cut = core.compose(
-  piece('recency'),
-  piece('sentences', { maxSize: 20, top: 0 }),
-  core.unitTransform('cut', { source: '', says: '' }, ({ units: { byPosition }, unitScores }) => {
-    sentence = [...byPosition];
-    return unitScores;
-  })(),
-  piece('wholeUnits'),
-);
+const seen = sentencesSeen(),
+  cut = core.compose(piece('recency'), ...seen.pieces);
 
 const rangeOf = (n) => Array.from({ length: n }, (_, i) => i),
   sorted = (positions) => [...new Set(positions)].sort((a, b) => a - b);
@@ -69,9 +51,7 @@ async function runPrompt(model, sentences, { form, i }) {
     n = documentIds.length,
     ways = [],
     ask = async (name, budget, sequence) => {
-      await sequence.append(questionIds);
-      sequence.settle();
-      const { text } = await greedy(decode, sequence);
+      const { text } = await answerTo(sequence, questionIds);
       ways.push({ name, budget, answer: text, hit: text.includes(value) });
     };
   await using(new Sequence(model), async (whole) => {
@@ -83,10 +63,9 @@ async function runPrompt(model, sentences, { form, i }) {
       });
     await whole.prefill(documentIds, { policies: [asTold, cut, ours] });
     await using(whole.fork(), (copy) => copy.evict(cut, '50%'));
-    const units = [];
-    sentence.forEach((u, p) => (units[u] ??= []).push(p));
-    const all = rangeOf(units.length),
-      needles = [...new Set(valueTokens.map((p) => sentence[p]))],
+    const units = seen.units(),
+      all = rangeOf(units.length),
+      needles = all.filter((u) => units[u].some((p) => valueTokens.includes(p))),
       first = [...rangeOf(SINKS), ...needles.flatMap((u) => units[u])],
       orders = {
         'needle and random sentences': random(`hard-half/limits/${form}/${i}`).sample(all, all.length),
@@ -122,11 +101,11 @@ async function runPrompt(model, sentences, { form, i }) {
 
 await byWorkers(fileURLToPath(import.meta.url), {
   ...{
-    jobs: () => promptsLeft(results, Number(options.prompts)),
+    jobs: () => promptsLeft(results, options.prompts),
     answer: answering(options.model, runPrompt),
     results,
   },
-  ...{ workers: Number(options.workers), until: options.until },
+  ...{ workers: options.workers, until: options.until },
   told: ({ form, i }) => [form, i],
 });
 if (!process.env.KV_STUDY_WORKER) {

@@ -1,8 +1,8 @@
-import { linesOf } from '../lib/prompts-by-workers.mjs';
+import { greedy, linesOf } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
 import { depthOf, FORMS, questionOf, seedOf } from './ways.mjs';
 
-const { cpuRuntime, loadModel } = await load('models'),
+const { cpuRuntime, decode, loadModel } = await load('models'),
   { heldOutBook, needle, sentencesOf } = await load('tasks');
 
 /** A needle prompt of `tokens` tokens whose question is ours: it asks, and begins the answer. */
@@ -20,6 +20,13 @@ export const answering = (file, run) => async () => {
     sentences = sentencesOf(await heldOutBook());
   return { engine: model.engine, run: (job) => run(model, sentences, job) };
 };
+
+/** The answer that a sequence gives, once it has read the question. */
+export async function answerTo(sequence, questionIds) {
+  await sequence.append(questionIds);
+  sequence.settle();
+  return greedy(decode, sequence);
+}
 
 /** Prompts 0 to `count` of each form that stand in no line of `results` yet. */
 export function promptsLeft(results, count) {

@@ -3,28 +3,20 @@
 // without windows, of which windows are made, scored without answering. Prints how many slots the needle's sentence
 // needs, and of how many documents the value is kept whole, by statistic.
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { commandLine } from '../../bench/lib/command-line.mjs';
 import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
 import { answering, promptOf, promptsLeft } from './prompts.mjs';
+import { piece, sentencesSeen } from './sentences.mjs';
 
 const { Sequence } = await load('models'),
-  core = await load('core'),
-  { catalogue } = await load('policies');
+  core = await load('core');
 const {
-  values: options,
-  positionals: [results],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    model: { type: 'string' },
-    tokens: { type: 'string', default: '1024' },
-    prompts: { type: 'string', default: '10' },
-    workers: { type: 'string', default: '2' },
-  },
-});
-const TOKENS = Number(options.tokens),
-  SINKS = 4,
+  path: results,
+  tokens: TOKENS,
+  ...options
+} = commandLine({ model: undefined, tokens: 1024, prompts: 10, workers: 2 }, 'the file of results');
+const SINKS = 4,
   BUDGETS = [0.25, 0.1, 0.05],
   WINDOWS = [TOKENS / 2, TOKENS / 4, TOKENS / 8];
 
@@ -69,9 +61,7 @@ const LAYOUTS = [
 ];
 
 /** Slots that have to be kept until all the value's sentences are, and whether that is so at each budget. */
-function found(scores, sentence, value) {
-  const units = [];
-  sentence.forEach((u, p) => (units[u] ??= []).push(p));
+function found(scores, units, value) {
   const order = units
     .map((unit) => ({ unit, worth: unit[0] < SINKS ? Infinity : mean(unit.map((p) => scores[p])) }))
     .sort((a, b) => b.worth - a.worth);
@@ -81,30 +71,24 @@ function found(scores, sentence, value) {
     slots += unit.length;
     if (unit.some((p) => value.includes(p))) needed = slots;
   }
-  return { slots: needed, whole: BUDGETS.map((share) => needed <= Math.floor(share * sentence.length)) };
+  return { slots: needed, whole: BUDGETS.map((share) => needed <= Math.floor(share * scores.length)) };
 }
 
-const piece = (name, chosen) => core.lookUp(catalogue, name)(chosen);
-let seen = [],
-  sentence = [];
-const scored = core.compose(
+let seen = [];
+const sentences = sentencesSeen(),
+  scored = core.compose(
     ...[piece('leverage'), piece('zScore')],
     core.transform('watch', { source: '', says: '' }, ({ at, scores }) => {
       const { data, shape } = core.readCpu(scores);
       seen[at.layer] = Array.from({ length: shape[0] }, (_, r) => [...data.slice(r * shape[1], (r + 1) * shape[1])]);
       return scores;
     })(),
-    piece('sentences', { maxSize: 20, top: 0 }),
-    core.unitTransform('cut', { source: '', says: '' }, ({ units: { byPosition }, unitScores }) => {
-      sentence = [...byPosition];
-      return unitScores;
-    })(),
-    piece('wholeUnits'),
+    ...sentences.pieces,
   ),
   last = core.compose(piece('recency'), piece('topK'));
 
-async function runPrompt(model, sentences, { form, i }) {
-  const { documentIds, valueTokens } = promptOf(model.tokenizer.encode, sentences, {
+async function runPrompt(model, book, { form, i }) {
+  const { documentIds, valueTokens } = promptOf(model.tokenizer.encode, book, {
       ...{ set: 'dev', tokens: TOKENS, form, i },
     }),
     n = documentIds.length;
@@ -126,7 +110,7 @@ async function runPrompt(model, sentences, { form, i }) {
       return models.flatMap((rows, m) =>
         Object.entries(STATISTICS).map(([statistic, join]) => ({
           ...{ name, heads: m === 0 ? 'all' : 'one', statistic },
-          ...found(join(rows, n), sentence, valueTokens),
+          ...found(join(rows, n), sentences.units(), valueTokens),
         })),
       );
     });
@@ -136,11 +120,11 @@ async function runPrompt(model, sentences, { form, i }) {
 
 await byWorkers(fileURLToPath(import.meta.url), {
   ...{
-    jobs: () => promptsLeft(results, Number(options.prompts)),
+    jobs: () => promptsLeft(results, options.prompts),
     answer: answering(options.model, runPrompt),
     results,
   },
-  ...{ workers: Number(options.workers), until: '23:59' },
+  ...{ workers: options.workers, until: '23:59' },
   told: ({ form, i }) => [form, i],
 });
 if (!process.env.KV_STUDY_WORKER) {

@@ -3,31 +3,31 @@
 // One prefill of the document a prompt; every policy evicts a fork of it at every budget, and is asked afterwards.
 // Goes on where RESULTS.jsonl ends.
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { byWorkers, greedy, linesOf, using } from '../lib/prompts-by-workers.mjs';
+import { commandLine } from '../../bench/lib/command-line.mjs';
+import { byWorkers, linesOf, using } from '../lib/prompts-by-workers.mjs';
 import { load } from './packages.mjs';
-import { answering, promptOf } from './prompts.mjs';
+import { answering, answerTo, promptOf } from './prompts.mjs';
 import { FORMS, SHARES, STAGES } from './ways.mjs';
 
-const { decode, Sequence } = await load('models'),
+const { Sequence } = await load('models'),
   { parsePolicy } = await load('policies');
 
 const {
-  values: options,
-  positionals: [results],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    model: { type: 'string' },
-    set: { type: 'string', default: 'confirm' },
-    tokens: { type: 'string', default: '1024' },
-    prompts: { type: 'string', default: '200' },
-    stages: { type: 'string', default: '0,1,2,3,4' },
-    workers: { type: 'string', default: '2' },
-    until: { type: 'string', default: '23:59' },
+  path: results,
+  tokens: TOKENS,
+  ...options
+} = commandLine(
+  {
+    model: undefined,
+    set: 'confirm',
+    tokens: 1024,
+    prompts: 200,
+    stages: [0, 1, 2, 3, 4],
+    workers: 2,
+    until: '23:59',
   },
-});
-const TOKENS = Number(options.tokens);
+  'the file of results',
+);
 
 /** What a signal's second pass gave each layer, for all budgets of a prompt. */
 const known = new Map();
@@ -64,11 +64,7 @@ async function runPrompt(model, sentences, { form, i, stage }) {
   const ways = STAGES[stage].policies.map((name) => ({ name, policy: sharing(name) }));
   return using(new Sequence(model), async (whole) => {
     const prefill = await timed(() => whole.prefill(documentIds, { policies: ways.map(({ policy }) => policy) })),
-      ask = async (sequence) => {
-        await sequence.append(questionIds);
-        sequence.settle();
-        return greedy(decode, sequence);
-      };
+      ask = (sequence) => answerTo(sequence, questionIds);
     const full = await using(whole.fork(), ask),
       out = [{ name: 'full', answer: full.text, hit: full.text.includes(value) }];
     for (const { name, policy } of ways)
@@ -100,10 +96,9 @@ async function runPrompt(model, sentences, { form, i, stage }) {
 function jobs() {
   const done = new Set(linesOf(results).map(({ form, i, stage }) => `${form}/${i}/${stage}`));
   return options.stages
-    .split(',')
-    .map((stage) => STAGES[Number(stage)])
+    .map((stage) => STAGES[stage])
     .flatMap(({ stage, from, to }) =>
-      Array.from({ length: Math.max(0, Math.min(to, Number(options.prompts)) - from) }, (_, k) =>
+      Array.from({ length: Math.max(0, Math.min(to, options.prompts) - from) }, (_, k) =>
         FORMS.map((form) => ({ form, i: from + k, stage })),
       ).flat(),
     )
@@ -114,7 +109,7 @@ await byWorkers(fileURLToPath(import.meta.url), {
   jobs,
   answer: answering(options.model, runPrompt),
   results,
-  workers: Number(options.workers),
+  workers: options.workers,
   until: options.until,
   told: ({ form, i, stage }) => [form, i, stage],
 });

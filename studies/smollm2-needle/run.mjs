@@ -1,11 +1,10 @@
 // node studies/smollm2-needle/run.mjs RESULTS.jsonl [--set confirm2] [--workers 2] [--until 16:50] [--stages 0,1,2]
 // [--limit N] [--part 0/1]
 // One prefill a prompt in exact f32; every policy evicts a fork of it. Goes on where RESULTS.jsonl ends.
-import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { parseArgs } from 'node:util';
-import { byWorkers, greedy, using } from '../lib/prompts-by-workers.mjs';
+import { commandLine } from '../../bench/lib/command-line.mjs';
+import { byWorkers, greedy, linesOf, using } from '../lib/prompts-by-workers.mjs';
 import { depthOf, questionOf, seedOf, STAGES, TOKENS } from './ways.mjs';
 
 // Built packages and ONNX Runtime, as the benches have them.
@@ -16,20 +15,10 @@ const { decode, exactRuntime, loadModel, Sequence } = await built('@kv/models'),
   { parsePolicy } = await built('@kv/policies'),
   { heldOutBook, needle, sentencesOf } = await built('@kv/tasks');
 
-const {
-  values: options,
-  positionals: [results],
-} = parseArgs({
-  allowPositionals: true,
-  options: {
-    set: { type: 'string', default: 'confirm2' },
-    workers: { type: 'string', default: '2' },
-    until: { type: 'string' },
-    stages: { type: 'string', default: '0,1,2' },
-    limit: { type: 'string', default: '1000' },
-    part: { type: 'string', default: '0/1' },
-  },
-});
+const { path: results, ...options } = commandLine(
+  { set: 'confirm2', workers: 2, until: '23:59', stages: [0, 1, 2], limit: 1000, part: '0/1' },
+  'the file of results',
+);
 const MODEL =
   process.env.KV_SMOLLM2 ?? fileURLToPath(new URL('../../.kv/models/SmolLM2-135M-Instruct.Q4_1.gguf', import.meta.url));
 
@@ -116,18 +105,11 @@ async function answer() {
 /** Every prompt of the stages and the part that stands in no line yet. */
 function jobs() {
   const [part, parts] = options.part.split('/').map(Number);
-  const lines = existsSync(results)
-      ? readFileSync(results, 'utf8')
-          .split('\n')
-          .filter(Boolean)
-          .map((line) => JSON.parse(line))
-      : [],
-    done = new Set(lines.map(({ form, i }) => `${form}/${i}`));
+  const done = new Set(linesOf(results).map(({ form, i }) => `${form}/${i}`));
   return options.stages
-    .split(',')
     .flatMap((s) => {
-      const { from, to, ...stage } = STAGES[Number(s)];
-      return Array.from({ length: Math.min(to - from, Number(options.limit)) }, (_, k) => ({ ...stage, i: from + k }));
+      const { from, to, ...stage } = STAGES[s];
+      return Array.from({ length: Math.min(to - from, options.limit) }, (_, k) => ({ ...stage, i: from + k }));
     })
     .filter(({ form, i }) => !done.has(`${form}/${i}`) && i % parts === part);
 }
@@ -136,7 +118,7 @@ await byWorkers(fileURLToPath(import.meta.url), {
   jobs,
   answer,
   results,
-  workers: Number(options.workers),
-  until: options.until ?? '23:59',
+  workers: options.workers,
+  until: options.until,
   told: ({ form, i }) => [form, i],
 });

@@ -16,6 +16,9 @@ export function packageFolders() {
   ].filter((folder) => existsSync(join(folder, 'package.json')));
 }
 
+/** Whether a path lies in the package that tools/test/new.test.ts makes for a while, beside other tests. */
+export const onTrial = (path) => /\/zz-trial(?:\/|$)/.test(path);
+
 /** What npm would publish, each with its folder and manifest: every package that is not private. */
 export const published = () =>
   packageFolders()

@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { published } from './manifests.mjs';
+import { onTrial, published } from './manifests.mjs';
 import { run } from './process.mjs';
 
 /**
@@ -9,8 +9,7 @@ import { run } from './process.mjs';
  * @param {string} repository
  */
 export async function packed(folder, repository) {
-  // a test has pieces on trial for a while
-  const packages = published().filter(({ folder: source }) => !source.endsWith('/zz-trial'));
+  const packages = published().filter(({ folder: source }) => !onTrial(source));
   const { code, output } = await run('env', [
     `KV_REPOSITORY=${repository}`,
     'pnpm',

@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
-import { packageFolders } from './manifests.mjs';
+import { onTrial, packageFolders } from './manifests.mjs';
 import { root } from './process.mjs';
 
 /**
@@ -31,8 +31,7 @@ export const leftOut = () =>
     ? []
     : packageFolders()
         .map((folder) => join(folder, 'test'))
-        // another test has pieces on trial
-        .filter((folder) => /^(packages|apps)\/(?!.*\/zz-trial\/)/.test(relative(root, folder)) && existsSync(folder))
+        .filter((folder) => /^(packages|apps)\//.test(relative(root, folder)) && !onTrial(folder) && existsSync(folder))
         .flatMap((folder) =>
           readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => join(folder, file)),
         )

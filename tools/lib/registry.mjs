@@ -26,10 +26,11 @@ export async function startRegistry(folder, { others = false } = {}) {
       npm_config_audit: 'false',
       npm_config_fund: 'false',
     },
-    setting = async (name) => (await exec('npm', ['config', 'get', name], { env: environment })).stdout.trim(),
-    upstream = others ? await setting('registry') : undefined,
-    trusted = others ? await setting('cafile') : 'null', // whom npm trusts, as where a proxy signs for registries
-    ca = trusted === 'null' ? {} : { ca: readFileSync(trusted, 'utf8') },
+    { registry: upstream, cafile } = others
+      ? JSON.parse((await exec('npm', ['config', 'list', '--json'], { env: environment })).stdout)
+      : {},
+    // whom npm trusts, as where a proxy signs for registries
+    ca = cafile ? { ca: readFileSync(cafile, 'utf8') } : {},
     anyone = { access: '$all', publish: '$all' };
   const server = await runServer({
     self_path: folder,

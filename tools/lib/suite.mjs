@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { SETUP, setUpAdapter } from './adapter.mjs';
 import { install } from './install.mjs';
-import { packageFolders } from './manifests.mjs';
+import { onTrial, packageFolders } from './manifests.mjs';
 import { env, root, run } from './process.mjs';
 import { leftOut } from './reference-checkpoints.mjs';
 
@@ -29,8 +29,7 @@ const everything = [
  */
 export async function suite(args, checks = everything) {
   // what an interrupted run of tools/test/new.test.ts left behind
-  for (const folder of packageFolders().filter((path) => path.endsWith('/zz-trial')))
-    rmSync(folder, { recursive: true });
+  for (const folder of packageFolders().filter(onTrial)) rmSync(folder, { recursive: true });
   await setUpAdapter(env);
   await install('all');
   const count = { passed: 0, failed: 0, skipped: 0, aside: 0 };

@@ -3,7 +3,7 @@ import { join, relative } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { declared } from '../lib/declared.mjs';
 import { architecture } from '../lib/architecture.mjs';
-import { piecePackages, published } from '../lib/manifests.mjs';
+import { onTrial, piecePackages, published } from '../lib/manifests.mjs';
 import { root } from '../lib/process.mjs';
 import { examples, runExample } from '../lib/readme.mjs';
 import { readmes, refreshed } from '../lib/readme-tables.mjs';
@@ -26,7 +26,7 @@ describe.each(pieces)('the README of $name', ({ folder }) => {
 });
 
 test('docs/architecture.svg draws what manifests say; if not, run `npm run architecture`', () => {
-  const drawn = architecture(published().filter(({ folder }) => !folder.endsWith('/zz-trial')));
+  const drawn = architecture(published().filter(({ folder }) => !onTrial(folder)));
   expect(readFileSync(join(root, 'docs/architecture.svg'), 'utf8')).toBe(drawn);
 });
 
@@ -36,8 +36,7 @@ describe('tables in READMEs', () => {
     all = await declared();
   });
 
-  // the trial package is that of new.test.ts, which may run beside
-  test.each(readmes().filter((file) => !file.includes('/zz-trial/')))(
+  test.each(readmes().filter((file) => !onTrial(file)))(
     '%s says what the packages declare; if not, run `npm run readmes`',
     (file) => {
       expect(readFileSync(join(root, file), 'utf8')).toBe(refreshed(file, all));

@@ -1,6 +1,7 @@
 /** What kernels of several pieces share with each other: parts of their references and of their WGSL. */
 
 export { apportion } from './apportion.ts';
+export { countBelow } from './count-below.ts';
 export { orWord } from './option.ts';
 export { inner, plainProducts } from './cpu/reduce.ts';
 export { dotWith } from './dot-with.ts';

@@ -1,4 +1,5 @@
 import type { Place } from './kinds.ts';
+import { countBelow } from './count-below.ts';
 import { LOWEST, plainProducts } from './cpu/reduce.ts';
 import { kernel } from './kernel.ts';
 import type { Tensor } from './tensor.ts';
@@ -86,9 +87,7 @@ fn run(index: u32) {
       );
       for (let r = 0; r < group; r++) {
         const last = first + ((g * group + r) % block);
-        let seen = positions.length;
-        while (seen > 0 && positions[seen - 1] > last) seen--;
-        own.fill(LOWEST, r * n + seen, r * n + lengths[g]);
+        own.fill(LOWEST, r * n + countBelow(positions, last + 1), r * n + lengths[g]);
       }
     }
   },

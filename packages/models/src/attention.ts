@@ -4,7 +4,7 @@ import { blockRows } from './attention/block-rows.ts';
 import { defaultEngine } from './attention/engine.ts';
 import type { RowEngine, ScoreRows } from './attention/row-engine.ts';
 import { hider, type Visible } from './attention/visible.ts';
-import { countBelow } from './cache/count-below.ts';
+import { countBelow } from '@kv/core/shared';
 import { asksSeen, weighs } from './attention/window-statistic.ts';
 import type { CacheView } from './cache.ts';
 import type { AttentionCounters } from './sequence/memory.ts';

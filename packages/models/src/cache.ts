@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { countBelow } from './cache/count-below.ts';
+import { countBelow } from '@kv/core/shared';
 import { copySlots, hostStore, packSlots, slotBytes, type Storage, type Store } from './cache/storage.ts';
 import type { Turn } from './cache/turn.ts';
 import type { Ledger } from './ledger.ts';

@@ -1,3 +1,4 @@
+import { KvError } from '@kv/core';
 import type { ModelConfig } from './checkpoint/config.ts';
 
 /** Pieces of each array that are looked at, spread evenly, and their bytes. */
@@ -12,9 +13,21 @@ export interface Names {
   readonly formerFingerprint?: string | undefined;
 }
 
-/** Whether a file that names `of` is one of this checkpoint. */
-export const isNamed = ({ fingerprint, formerFingerprint }: Names, of: string): boolean =>
-  of === fingerprint || of === formerFingerprint;
+/**
+ * Checks that a file that names `of` is one of this checkpoint. `what` says what was expected, and `got` stands for it.
+ * @throws KvError unless it is
+ */
+export function expectNamed(
+  where: string,
+  { fingerprint, formerFingerprint }: Names,
+  of: string,
+  what: string,
+  got = 'one',
+): void {
+  if (of === fingerprint || of === formerFingerprint) return;
+  const [own, other] = [fingerprint, of].map((name) => name.slice(0, 12));
+  throw new KvError(where, `expected ${what} (fingerprint ${own}), got ${got} of another model (${other})`);
+}
 
 /** Collects a sample of weights as they are read, and names a checkpoint by it. */
 interface Fingerprint<W> {

@@ -2,11 +2,21 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { parseConfig } from '../src/checkpoint/config.ts';
 import type { ModelConfig } from '../src/checkpoint/config.ts';
-import { fingerprinted, isNamed } from '../src/fingerprint.ts';
+import { expectNamed, fingerprinted } from '../src/fingerprint.ts';
+import type { Names } from '../src/fingerprint.ts';
 
 const read = (name: string): ModelConfig => {
   const path = new URL(`fixtures/${name}/config.json`, import.meta.url);
   return parseConfig(JSON.parse(readFileSync(path, 'utf8')), name);
+};
+/** Whether a file that names `of` is taken. */
+const isNamed = (model: Names, of: string): boolean => {
+  try {
+    expectNamed('file', model, of, 'a file');
+    return true;
+  } catch {
+    return false;
+  }
 };
 const names = (config: ModelConfig) => fingerprinted({ norm: new Float32Array([1, 2]) }).names(config);
 /** A configuration whose frequencies are off by a factor, as another engine's powers are by one last bit. */

@@ -3,7 +3,7 @@ import { compile } from '@kv/core/engine';
 import { certificates, readConstants } from '@kv/certificates';
 import type { Certificates } from '@kv/certificates';
 import { generate } from '@kv/models';
-import { isNamed, recorder } from '@kv/models/engine';
+import { expectNamed, recorder } from '@kv/models/engine';
 import type { Budget, Generated, Model } from '@kv/models';
 import { Command } from 'commander';
 import { deviceOption } from '../device.ts';
@@ -221,11 +221,8 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
 /** The text of a file of constants. @throws KvError for one that says that it is of another model */
 function boundTo(model: Model, text: string): string {
   const of = /"model": "([0-9a-f]{64})"/.exec(text)?.[1];
-  if (of === undefined || isNamed(model, of)) return text;
-  throw new KvError(
-    '--constants',
-    `expected constants of ${model.name} (fingerprint ${model.fingerprint.slice(0, 12)}), got those of another model (${of.slice(0, 12)})`,
-  );
+  if (of !== undefined) expectNamed('--constants', model, of, `constants of ${model.name}`, 'those');
+  return text;
 }
 
 const asJson = (

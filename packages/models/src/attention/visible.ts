@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
 import type { CacheView } from '../cache.ts';
-import { countBelow } from '../cache/count-below.ts';
+import { countBelow } from '@kv/core/shared';
 import type { ScoreRows } from './row-engine.ts';
 
 /** What queries may see beside causality; all of it at once, and the query's own slot always. */

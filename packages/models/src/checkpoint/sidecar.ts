@@ -1,5 +1,5 @@
 import { KvError } from '@kv/core';
-import { isNamed, type Names } from '../fingerprint.ts';
+import { expectNamed, type Names } from '../fingerprint.ts';
 import { builtin } from './builtin.ts';
 import { download, isAbsent } from './download.ts';
 import { embeddedFolder } from './embedded.ts';
@@ -13,7 +13,7 @@ const LONGEST_HEADER = 2 ** 16;
 
 /**
  * Reads files beside a model, each once. @throws KvError for one that says that it is of another model, as the tools of
- * this project write the model's fingerprint into theirs; before the model's are known none is told apart.
+ * this project write the model's fingerprint into theirs; before the model's names are known none is told apart.
  */
 export function sidecars(
   model: string,
@@ -71,11 +71,7 @@ async function read(path: string): Promise<Uint8Array | undefined> {
 /** @throws KvError for a safetensors file whose metadata name the fingerprint of another model. */
 function checkOwner(bytes: Uint8Array, path: string, model: string, owner: Names): void {
   const of = fingerprintIn(bytes);
-  if (of === undefined || isNamed(owner, of)) return;
-  throw new KvError(
-    path,
-    `expected a file made for ${model} (fingerprint ${owner.fingerprint.slice(0, 12)}), got one of another model (${of.slice(0, 12)})`,
-  );
+  if (of !== undefined) expectNamed(path, owner, of, `a file made for ${model}`);
 }
 
 /** What its header says; the piece that reads the file says what is wrong with one that is none. */

@@ -1,5 +1,5 @@
 import type { Turn } from '../cache/turn.ts';
-import { countBelow } from '../cache/count-below.ts';
+import { countBelow } from '@kv/core/shared';
 import type { CacheView } from '../cache.ts';
 import type { Ledger } from '../ledger.ts';
 import type { SavedRing } from '../sequence/snapshot.ts';

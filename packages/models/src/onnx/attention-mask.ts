@@ -1,6 +1,6 @@
 import type { CacheView } from '../cache.ts';
 import type { Hide } from '../attention/visible.ts';
-import { countBelow } from '../cache/count-below.ts';
+import { countBelow } from '@kv/core/shared';
 
 /**
  * What some queries see of one KV head: its slots [0, end), less what a mask `[maskRows, m, end]` of 0 and -Infinity

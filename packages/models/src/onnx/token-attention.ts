@@ -1,6 +1,6 @@
 import type { AttendOptions } from '../attention.ts';
 import { hider } from '../attention/visible.ts';
-import { countBelow } from '../cache/count-below.ts';
+import { countBelow } from '@kv/core/shared';
 import type { Heads } from '../decoder/program.ts';
 import type { GraphWriter } from './graph.ts';
 import type { Onnx, OnnxTensor } from './runtime.ts';

@@ -1,9 +1,9 @@
-import { id, KvError, slotsOf } from '@kv/core';
+import { id, slotsOf } from '@kv/core';
 import { compile, isState, union } from '@kv/core/engine';
 import type { Backend, Budget, Policy } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import { fileSource } from '../checkpoint/source.ts';
-import { isNamed } from '../fingerprint.ts';
+import { expectNamed } from '../fingerprint.ts';
 import { Sequence } from '../host/sequence.ts';
 import { notRemembered, watchOf, type Watch } from '../host/watch.ts';
 import { courseOf, type EventResult } from '../sequence/course.ts';
@@ -40,11 +40,7 @@ export async function loadCache(
   const where = typeof from === 'string' ? from : 'saved cache',
     { config, name } = model;
   const { manifest, arrays } = readSaved(typeof from === 'string' ? await readFile(from) : from, where, (given) => {
-    if (!isNamed(model, given.model))
-      throw new KvError(
-        where,
-        `expected a cache of ${name} (fingerprint ${model.fingerprint.slice(0, 12)}), got one of another model (${given.model.slice(0, 12)})`,
-      );
+    expectNamed(where, model, given.model, `a cache of ${name}`);
     checkCounts(given, config, where);
     return config;
   });

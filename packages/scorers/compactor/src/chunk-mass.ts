@@ -1,5 +1,5 @@
 import { kernel } from '@kv/core';
-import { plainProducts } from '@kv/core/shared';
+import { countBelow, plainProducts } from '@kv/core/shared';
 
 const FROM = /* wgsl */ `
 fn from_(g: u32, want: u32) -> u32 {
@@ -7,17 +7,6 @@ fn from_(g: u32, want: u32) -> u32 {
   while (low < high) { let mid = (low + high) / 2u; if (positions[g * positions_shape.y + mid] < want) { low = mid + 1u; } else { high = mid; } }
   return low;
 }`;
-/** First slot of a head that stands at position `want` or later. */
-function from(positions: ArrayLike<number>, want: number): number {
-  let low = 0,
-    high = positions.length;
-  while (low < high) {
-    const mid = (low + high) >> 1;
-    if (positions[mid] < want) low = mid + 1;
-    else high = mid;
-  }
-  return low;
-}
 
 /**
  * What the slots of a chunk of positions receive from the queries of that chunk, before and after them: Σ softmax(q·k).
@@ -77,7 +66,7 @@ fn run(row: u32, lane: u32) {
         first = c * chunk,
         count = Math.min(chunk, m - first),
         positions = p.data.subarray(g * n, g * n + lengths[g]),
-        [low, high] = [from(positions, first), from(positions, first + chunk)],
+        [low, high] = [countBelow(positions, first), countBelow(positions, first + chunk)],
         queries = most.subarray(0, group * count * d),
         mass = new Float32Array(group * (high - low));
       for (let r = 0, at = (g * group * m + first) * d; r < group; r++, at += m * d)
@@ -111,7 +100,7 @@ fn run(index: u32) {
       const g = Math.floor((h * G) / H),
         positions = p.data.subarray(g * n, g * n + lengths[g]);
       for (let first = 0; first < wide; first += chunk) {
-        const [low, high] = [from(positions, first), from(positions, first + chunk)];
+        const [low, high] = [countBelow(positions, first), countBelow(positions, first + chunk)];
         out.set(rows.data.subarray(h * wide + first, h * wide + first + high - low), h * n + low);
       }
     }

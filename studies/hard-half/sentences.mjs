@@ -1,0 +1,22 @@
+// The sentences that policies of this study see, for scripts that look at them.
+import { load } from './packages.mjs';
+
+const core = await load('core'),
+  { catalogue } = await load('policies');
+
+/** A piece of the catalogue by its name. */
+export const piece = (name, options) => core.lookUp(catalogue, name)(options);
+
+/** Behind scores: whole sentences are kept, and once a policy with it has evicted, `units` are their positions. */
+export function sentencesSeen() {
+  let units = [];
+  const look = core.unitTransform('look', { source: '', says: '' }, ({ units: { byPosition }, unitScores }) => {
+    units = [];
+    byPosition.forEach((u, p) => (units[u] ??= []).push(p));
+    return unitScores;
+  });
+  return {
+    pieces: [piece('sentences', { maxSize: 20, top: 0 }), look(), piece('wholeUnits')],
+    units: () => units,
+  };
+}
