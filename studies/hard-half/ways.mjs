@@ -13,6 +13,7 @@ export const STAGES = [
   { stage: 3, from: 100, to: 200, policies: [OURS] },
   { stage: 4, from: 100, to: 200, policies: BESIDE },
   { stage: 5, from: 0, to: 100, policies: ['outstandingSentences(kind=mean)'] },
+  { stage: 6, from: 0, to: 10, policies: BESIDE },
 ];
 
 export const FORMS = ['number', 'code'];
