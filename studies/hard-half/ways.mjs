@@ -1,4 +1,4 @@
-// What plan.md and, as stage 5, plan-2.md say, as data: policies, budgets, prompts.
+// What plan.md, plan-2.md (stage 5) and plan-3.md (stages 5 and 6) say, as data: policies, budgets, prompts.
 
 /** The composition that was found on development prompts, as the first plan has it; the second plan's is the default. */
 const OURS = 'outstandingSentences(kind=max)';

@@ -5,6 +5,8 @@ import type { Tensor } from './tensor.ts';
 export interface Backend {
   readonly name: string;
   readonly ops: Ops;
+  /** Its tensors are numbers on the host, which last as long as somebody holds them. @defaultValue false */
+  readonly lasting?: boolean;
   /** Numbers of the tensors, row-major, in one read. */
   read(tensors: readonly Tensor[]): Promise<
     readonly {

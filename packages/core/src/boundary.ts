@@ -1,3 +1,5 @@
+import { layerOf } from './alike.ts';
+import type { Known } from './alike.ts';
 import { outOfMemory } from './out-of-memory.ts';
 import type { At, Cell, Check, Draft, Plan, Step } from './atoms.ts';
 import { KvError } from './errors.ts';
@@ -128,7 +130,8 @@ const own = (before: Draft, after: Draft, key: keyof Draft): boolean =>
 /** What a step made of a draft, with the promises about its numbers as checks. @throws KvError naming piece and layer. */
 function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], made: unknown): Draft {
   const { name, weights, needs, kind, sizes, approximate, forcers = [{ name, options: {} }] } = step,
-    { layer, slots } = at,
+    { slots } = at,
+    layer = layerOf(at),
     from = { name, layer, ops },
     refuse = (want: string, got: unknown): KvError =>
       new KvError(where(name, layer), `expected ${want}, got ${promised(got)}`);
@@ -190,8 +193,15 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
 }
 
 /** Runs a step over the cells of its layers, and checks what came of it. */
-export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
-  const layer = cells[0]?.at.layer ?? 0,
+export function runStep(step: Step, cells: readonly Cell[], known?: Known): readonly Draft[] {
+  if (!known || step.reach === 'model') return runTogether(step, cells);
+  return cells.map((cell) =>
+    guarded(step.name, layerOf(cell.at), () => known.left(step, cell, (one) => runTogether(step, [one])[0])),
+  );
+}
+function runTogether(step: Step, cells: readonly Cell[]): readonly Draft[] {
+  const [first] = cells,
+    layer = first ? layerOf(first.at) : 0,
     before = cells.map(({ draft }) => new Map(draft.state));
   const made: unknown = guarded(step.name, layer, () => readOnly(step.name, cells, step.run));
   if (!Array.isArray(made) || made.length !== cells.length)
@@ -199,7 +209,7 @@ export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
       where(step.name, layer),
       `expected a draft for each of ${cells.length} layers, got ${Array.isArray(made) ? made.length : promised(made)}`,
     );
-  return cells.map((cell, i) => guarded(step.name, cell.at.layer, () => checked(step, cell, before[i], made[i])));
+  return cells.map((cell, i) => guarded(step.name, layerOf(cell.at), () => checked(step, cell, before[i], made[i])));
 }
 
 /** What an allocator made of budgets on the host. @throws KvError naming it, for anything but budgets within the total. */

@@ -1,3 +1,4 @@
+import { layerOf } from './alike.ts';
 import type { At, Cell, Draft, Kind, Plan, Reach, Step, Units } from './atoms.ts';
 import { factory } from './declare.ts';
 import { forcerOf, forcersOf } from './forced.ts';
@@ -223,10 +224,10 @@ const joined = ({ ops, draft }: Cell, { forced = 0, banned = 0 }: NewMasks): Par
 export function stateOf(
   state: Draft['state'],
   { name, needs }: By,
-  { layer }: At,
+  at: At,
   next: NewState['state'] = {},
 ): Draft['state'] {
-  expectObject({ name, layer }, 'new state by name', next);
+  expectObject({ name, layer: layerOf(at) }, 'new state by name', next);
   const own = Object.entries(next).map(([as, tensor]) => {
     const signal = needs.find((s) => isState(s) && s.as === as);
     if (!signal)
@@ -244,13 +245,8 @@ export function stateOf(
   return new Map([...state, ...own]);
 }
 /** What an equation gave, as an object; a tensor alone stands for `key`. */
-function fields<R extends object>(
-  { name }: By,
-  { at: { layer } }: Cell,
-  key: string,
-  result: R | Tensor,
-): Exclude<R, Tensor> {
-  expectObject({ name, layer }, key, result);
+function fields<R extends object>({ name }: By, { at }: Cell, key: string, result: R | Tensor): Exclude<R, Tensor> {
+  expectObject({ name, layer: layerOf(at) }, key, result);
   return (isTensor(result) ? { [key]: result } : result) as Exclude<R, Tensor>;
 }
 const leaveScores = (cell: Cell, result: Scores, by: By): Draft => {

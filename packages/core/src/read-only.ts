@@ -1,3 +1,4 @@
+import { layerOf } from './alike.ts';
 import type { Cell } from './atoms.ts';
 import type { CpuTensor } from './cpu/dense.ts';
 import { KvError } from './errors.ts';
@@ -79,7 +80,7 @@ export function readOnly<C extends Cell, T>(name: string, cells: readonly C[], r
       for (const { what, x, sum } of all)
         if (sampled(x) !== sum)
           throw new Overwritten(
-            `${name}, layer ${cells[i].at.layer}`,
+            `${name}, layer ${layerOf(cells[i].at)}`,
             `expected ${what} left as they are, got others in their place`,
           );
   };

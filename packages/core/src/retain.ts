@@ -1,4 +1,5 @@
 import type { At, Draft } from './atoms.ts';
+import { Known } from './alike.ts';
 import { exactSlotsOf, slotsOf } from './budget.ts';
 import type { Budget } from './budget.ts';
 import { cpu } from './cpu/cpu.ts';
@@ -103,6 +104,8 @@ function hostOf(
       throw new KvError('queryHeads', `expected a multiple of the ${kvHeads} KV heads, got ${shown(queryHeads)}`);
   const lengths = layers.map((layer, l) => layer.lengths ?? new Array<number>(shapes[l][0]).fill(shapes[l][1]));
   const length = seen(cache);
+  /** Positions from 0 on, one tensor for all layers that hold them. */
+  const counted = new Map<string, Tensor>();
   const made = layers.map((layer, l): EventLayer => {
     const [kvHeads, slots, headDim] = shapes[l];
     const at: At = {
@@ -144,7 +147,14 @@ function hostOf(
           stateArray(signal.state, at, cache.state?.get(stateKey(signal, l))),
           signal.state.dtype ?? 'f32',
         );
-      if (signal.id === 'positions') return tensor(layer.positions ?? countedPositions(kvHeads, slots), 'u32');
+      if (signal.id === 'positions' && !at.aligned)
+        return tensor(layer.positions ?? countedPositions(kvHeads, slots), 'u32');
+      if (signal.id === 'positions') {
+        const shape = `${kvHeads} ${slots}`,
+          all = counted.get(shape) ?? tensor(countedPositions(kvHeads, slots), 'u32');
+        counted.set(shape, all);
+        return all;
+      }
       if (signal.id === 'tokens' && cache.tokens) return cache.tokens;
       const named = signal.id === 'keys' ? layer.keys : signal.id === 'values' ? layer.values : undefined;
       if (named) return tensor(named, 'f32');
@@ -254,7 +264,7 @@ export async function retain(
   const layers = host.layers.map(
     (layer, l): EventLayer => ({ ...layer, budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l] }),
   );
-  const drafts = runEvent(compiled, layers, backend.ops);
+  const drafts = runEvent(compiled, layers, backend.ops, backend.lasting ? { known: new Known() } : {});
   const { kept, budgets } = await settle(backend, layers, drafts);
   const slots = kept.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
   const needs = union(compiled.needs, ...compiled.hooks('step').map((hook) => hook.needs));

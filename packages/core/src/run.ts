@@ -10,6 +10,7 @@ import {
   keptRows,
   runStep,
 } from './boundary.ts';
+import type { Known } from './alike.ts';
 import { KvError } from './errors.ts';
 import { wayOut } from './forced.ts';
 import type { At, Cell, Check, Draft, Hook, Inner, Plan, Reach, Step, WrapSelectHook } from './atoms.ts';
@@ -217,19 +218,28 @@ export const emptyDraft = (layer: EventLayer, ops: Ops): Draft =>
     checks: Object.freeze([]),
   });
 
-/**
- * Records a whole event, synchronously; `settle` reads what came of it. A wrap stands around all steps: rows that it
- * leaves out need no scores either. Its slots have `wrappedRows`: a view may show every query head its own.
- */
+/** What may stand around the steps of an event. */
+export interface EventOptions {
+  /** Stands around all steps: rows that it leaves out need no scores either. */
+  readonly wrap?: WrapSelectHook | undefined;
+  /** Rows of its slots: a view may show every query head its own. */
+  readonly wrappedRows?: (at: At) => readonly number[];
+  /** What steps left in layers before, where their tensors last. */
+  readonly known?: Known | undefined;
+}
+
+/** Records a whole event, synchronously; `settle` reads what came of it. */
 export function runEvent(
   policy: Compiled,
   layers: readonly EventLayer[],
   ops: Ops,
-  wrap?: WrapSelectHook,
-  wrappedRows: (at: At) => readonly number[] = keptRows,
+  { wrap, wrappedRows = keptRows, known }: EventOptions = {},
 ): readonly Draft[] {
-  const start = layers.map((layer) => emptyDraft(layer, ops));
-  if (!wrap) return runSteps(policy.steps, layers, ops, start);
+  const start = layers.map((layer) => {
+    const make = (): Draft => emptyDraft(layer, ops);
+    return known ? known.start(layer.budgets, make) : make();
+  });
+  if (!wrap) return runSteps(policy.steps, layers, ops, start, (step, cells) => runStep(step, cells, known));
   return layers.map((layer, i) => {
     let done = start[i];
     const inner = (active?: Tensor): Inner => {

@@ -53,7 +53,10 @@ export const view: Factory<typeof options, View<'view'>, [policy: Piece<'start',
             const at = placed(cell.at);
             const budgets = new Array<number>(at.selectRows).fill(Math.min(budget, at.slots));
             const layer = { at, budgets, read: (s: Parameters<typeof cell.read>[0]) => cell.read(s) };
-            const [{ kept, state, scores, forced, active, checks }] = runEvent(inner, [layer], cell.ops, wrap, rowsOf);
+            const [{ kept, state, scores, forced, active, checks }] = runEvent(inner, [layer], cell.ops, {
+              wrap,
+              wrappedRows: rowsOf,
+            });
             if (!kept) throw new KvError('view', `layer ${at.layer}: '${inner.label}' chose no slots`);
             return {
               mask: cell.ops.mark(kept, cell.read(positions)),

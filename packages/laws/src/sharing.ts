@@ -42,7 +42,7 @@ function decode(
       layers.map((l) => ({ rows: 1, budgets: new Array<number>(l.at.queryHeads).fill(budget) })),
     );
     return layers.flatMap((layer, l) => {
-      const draft = runEvent(policy, [set.layers[l]], cpu.ops, wrap)[0];
+      const draft = runEvent(policy, [set.layers[l]], cpu.ops, { wrap })[0];
       for (const [id, tensor] of draft.state)
         state.set(
           place(

@@ -96,11 +96,6 @@ export function windowAttention(options: WindowOptions): Float32Array {
     stride = cache.lengths.reduce((a, b) => Math.max(a, b), 0),
     columns = new Float32Array(heads * stride);
   rows(options, queries, heads, { stats: { stride, windows: [{ queries: w, of, columns }] } });
-  return windowMean(columns, w, of);
-}
-
-/** What `WindowColumns` of w queries come to: their largest weight, or the mean over them. In place. */
-export function windowMean(columns: Float32Array, w: number, of?: 'max' | WindowStatistic): Float32Array {
   if (of !== 'max') for (let i = 0; i < columns.length; i++) columns[i] /= w;
   return columns;
 }

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
-import { compose, cpu } from '@kv/core';
-import type { Products } from '@kv/core';
+import { compose, cpu, positions, scorer } from '@kv/core';
+import type { Policy, Products } from '@kv/core';
 import { cpuWith } from '@kv/core/engine';
 import { plainProducts } from '@kv/core/shared';
 import { writeTinyModel } from '@kv/model-testing';
@@ -11,7 +11,7 @@ import { snapkv } from '@kv/scorers-attention';
 import { topK } from '@kv/selectors-top-k';
 import { afterAll, expect, test } from 'vitest';
 import { layersTogether, linearEngine, referenceLinear } from '../src/engine.ts';
-import { cpuRuntime, generate, hostRuntime, loadModel } from '../src/index.ts';
+import { cpuRuntime, generate, hostRuntime, loadModel, Sequence } from '../src/index.ts';
 import { heapProducts } from '../src/wasm/host-products.ts';
 import { fastModule } from '../src/wasm/module.ts';
 import { Team } from '../src/wasm/team.ts';
@@ -35,6 +35,34 @@ test('events of several layers run together where caches are small: the same slo
     beside = 8 * 4 * (4 * 8 + 1) + 4 * 4 * 200,
     peak = (whole: number): number => whole * (layer * 200 + beside) + (14 - whole) * layer * 20;
   expect([own.report.bytes.peak, plain.report.bytes.peak]).toEqual([peak(2), peak(1)]);
+});
+
+test('what reads positions alone runs once for all layers, and in each where it asks for their number', async () => {
+  const path = writeTinyModel(folder, { layers: 14 }),
+    ids = Array.from({ length: 200 }, (_, i) => (i * 37 + (i >> 3)) % 250);
+  let runs = 0;
+  const near = scorer('near', { needs: [positions] }, ({ ops, positions: p }) => {
+      runs++;
+      return ops.float(p);
+    }),
+    own = scorer('own', { needs: [positions] }, ({ ops, at: { layer }, positions: p }) => {
+      runs++;
+      return ops.atLeast(p, 10 * layer);
+    });
+  for (const runtime of [cpuRuntime({ exact: true }), hostRuntime({ engine: linearEngine(referenceLinear) })]) {
+    const model = await loadModel(path, { runtime }),
+      kept = async (policy: Policy): Promise<readonly number[][][]> => {
+        runs = 0;
+        const sequence = new Sequence(model);
+        await sequence.prefill(ids, { policy, budget: 20 });
+        return sequence.kept();
+      };
+    const last = await kept(compose(near(), topK()));
+    expect([runs, new Set(last.flat().map(String)).size]).toEqual([1, 1]);
+    expect(last[13][1]).toEqual(Array.from({ length: 20 }, (_, i) => 180 + i));
+    const first = await kept(compose(own(), topK()));
+    expect([runs, new Set(first.map(String)).size]).toEqual([14, 14]);
+  }
 });
 
 test('one layer where its cache is large, a sixth of the layers at most', () => {

@@ -144,6 +144,7 @@ export const cpuOps: Ops = hostOps(vectors);
 
 const backendOf = (ops: Ops): Backend => ({
   name: 'cpu',
+  lasting: true,
   ops,
   read: async (tensors) => tensors.map((t) => readCpu(t)),
 });

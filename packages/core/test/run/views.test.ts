@@ -104,7 +104,7 @@ describe('wrapSelect', () => {
       return { kept };
     })();
     const policy = compile(compose(last, topK(), watch));
-    runEvent(policy, [layer(signals, { queryHeads: 2, selectRows: 2 })], ops, policy.hooks('wrapSelect')[0]);
+    runEvent(policy, [layer(signals, { queryHeads: 2, selectRows: 2 })], ops, { wrap: policy.hooks('wrapSelect')[0] });
     expect(counts).toEqual([2, 0]);
   });
   test('without rows that say otherwise, inner is the policy itself', () => {
@@ -112,7 +112,7 @@ describe('wrapSelect', () => {
       wrapped = compile(compose(last, topK(), same)),
       l = layer(signals, { queryHeads: 2, selectRows: 2 });
     const numbers = (t: Tensor | undefined): number[] => [...readCpu(t!).data];
-    expect(numbers(runEvent(wrapped, [l], ops, wrapped.hooks('wrapSelect')[0])[0].kept)).toEqual(
+    expect(numbers(runEvent(wrapped, [l], ops, { wrap: wrapped.hooks('wrapSelect')[0] })[0].kept)).toEqual(
       numbers(runEvent(compile(compose(last, topK())), [l], ops)[0].kept),
     );
   });

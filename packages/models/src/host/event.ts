@@ -3,6 +3,7 @@ import type { AnySignal, At, Backend, Plan, State } from '@kv/core';
 import type { Compiled, EventLayer, Replaced } from '@kv/core/engine';
 import type { EventResult, EventTimes } from '../sequence/course.ts';
 import type { LayerMemory } from './layer.ts';
+import type { Common } from './provide.ts';
 import type { StateStore } from './store.ts';
 
 /** One layer that an event is about. */
@@ -16,6 +17,7 @@ export interface Subject {
 interface Stage {
   readonly backend: Backend;
   readonly shared: StateStore;
+  readonly common: Common;
   readonly room: number;
   readonly times: EventTimes;
   /** Runs what must not end in the middle. */
@@ -32,11 +34,11 @@ export async function runSubjects(
   policy: Compiled,
   subjects: readonly Subject[],
   plan: Plan,
-  { backend, shared, room, times, change }: Stage,
+  { backend, shared, common, room, times, change }: Stage,
 ): Promise<EventResult> {
   const started = performance.now();
   const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer] }));
-  const drafts = runEvent(policy, layers, backend.ops);
+  const drafts = runEvent(policy, layers, backend.ops, common);
   const replaced = replacements(policy, layers, drafts, backend.ops);
   const scored = performance.now();
   const settled = await settle(backend, layers, replaced.drafts);
@@ -48,20 +50,24 @@ export async function runSubjects(
       await writeState(policy.needs, drafts[i].state, subject.memory.states, shared, backend);
       subject.memory.keep(settled.kept[i], room);
     }
+    if (drafts.some(({ state }) => state.size > 0)) common.states.clear();
   });
   times.score += scored - started;
   times.settle += read - scored;
   times.compact += performance.now() - read;
-  return { budgets: settled.budgets, kept: subjects.map(({ memory }) => keptPositions(memory)) };
+  const positions = subjects.map(({ memory }) => keptPositions(memory));
+  return {
+    budgets: settled.budgets,
+    // as plain numbers for those who ask, who are few
+    get kept() {
+      return positions.map((heads) => heads.map((own) => Array.from(own)));
+    },
+  };
 }
 
 /** Positions in the cache, `[kvHead][slot]`. */
-export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): number[][] {
-  return Array.from({ length: heads }, (_, g) => {
-    const list = new Array<number>(lengths[g]);
-    for (let i = 0; i < list.length; i++) list[i] = positions[g * capacity + i];
-    return list;
-  });
+export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): Uint32Array[] {
+  return Array.from({ length: heads }, (_, g) => positions.slice(g * capacity, g * capacity + lengths[g]));
 }
 
 /** Writes an event's or a step's new state where it lives. */

@@ -18,7 +18,8 @@ import type { HostState } from './host-state.ts';
 import { LayerMemory } from './layer.ts';
 import { provided } from './observe.ts';
 import { pass, type PassOptions } from './pass.ts';
-import { reader } from './provide.ts';
+import { commonOf, reader } from './provide.ts';
+import type { Common } from './provide.ts';
 import { runStepHooks } from './step-hooks.ts';
 import { StateStore } from './store.ts';
 import type { Chosen } from './visibility.ts';
@@ -40,6 +41,8 @@ export class HostMemory extends SequenceMemory implements HostState {
     total: (id) => this.#total(id),
   };
   #observer: Observer | undefined;
+  /** Of the block that passes, where events follow its layers. */
+  #common: Common | undefined;
 
   constructor(
     decoder: HostDecoder,
@@ -66,7 +69,11 @@ export class HostMemory extends SequenceMemory implements HostState {
     this.hidden = undefined;
   }
 
-  reader(layer: number, provided: ReadonlyMap<string, unknown> = new Map()): (signal: AnySignal) => unknown {
+  reader(
+    layer: number,
+    provided: ReadonlyMap<string, unknown> = new Map(),
+    common?: Common,
+  ): (signal: AnySignal) => unknown {
     const {
       shared,
       text: tokens,
@@ -82,6 +89,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       ops: backend.ops,
       counters,
       provided,
+      ...(common && { common }),
       attention: layerAttention(config, layer),
       queryHeads: config.queryHeads,
       embeddings,
@@ -125,7 +133,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       aligned,
       lengths: cache.lengths,
       before: (position) => cache.before(position),
-      kept: () => keptPositions(memory),
+      kept: () => keptPositions(memory).map((positions) => Array.from(positions)),
     };
   }
 
@@ -143,10 +151,10 @@ export class HostMemory extends SequenceMemory implements HostState {
   }
 
   protected async pass(ids: readonly number[], { evict, place, ...options }: FeedOptions): Promise<FeedResult> {
-    const kept: EventResult['kept'][number][] = [],
-      budgets: (readonly number[])[] = [];
+    const events: EventResult[] = [];
     const seen = new Map<number, readonly Chosen[]>(),
       watched = this.#observer && options.phase === 'decode';
+    if (evict && this.backend.lasting) this.#common = commonOf(this.backend);
     const logits = await this.through(ids, {
       ...options,
       place,
@@ -156,12 +164,13 @@ export class HostMemory extends SequenceMemory implements HostState {
         },
       }),
       ...(evict && {
-        afterLayer: async (l: number) => {
-          const event = await this.event(options.course, [l], evict.plan, evict.times, () => {});
-          [kept[l], budgets[l]] = [event.kept[0], event.budgets[0]];
-          if (evict.forget) this.layers[l].unwatch();
+        afterLayers: async (layers: readonly number[]) => {
+          events.push(await this.event(options.course, layers, evict.plan, evict.times, () => {}));
+          if (evict.forget) for (const l of layers) this.layers[l].unwatch();
         },
       }),
+    }).finally(() => {
+      this.#common = undefined;
     });
     place?.leave();
     if (this.#observer && seen.size > 0) await showViews(this.#observer, this, seen);
@@ -175,7 +184,16 @@ export class HostMemory extends SequenceMemory implements HostState {
       },
       release: () => {},
     };
-    return { output, ...(evict && { event: { kept, budgets } }) };
+    if (!evict) return { output };
+    return {
+      output,
+      event: {
+        budgets: events.flatMap(({ budgets }) => budgets),
+        get kept() {
+          return events.flatMap(({ kept }) => kept);
+        },
+      },
+    };
   }
 
   /** Takes tokens through every layer, and gives the logits of the last rows. */
@@ -200,21 +218,23 @@ export class HostMemory extends SequenceMemory implements HostState {
     onPass: () => void,
   ): Promise<EventResult> {
     const { backend, shared } = this,
-      given = await provided(this, course.policy, layers, onPass);
+      given = await provided(this, course.policy, layers, onPass),
+      common = this.#common ?? commonOf(backend);
     const subjects = layers.map((l, i) => ({
       at: this.at(l, course),
       memory: this.layers[l],
-      read: this.reader(l, given[i]),
+      read: this.reader(l, given[i], common),
     }));
     const show = this.#observer && (await beforeEvent(this.#observer, this, layers));
     const result = await runSubjects(course.policy, subjects, plan, {
       backend,
       shared,
+      common,
       room: 0,
       times,
       change: (run) => this.change('an event', run),
     });
-    if (show) show(result.kept);
+    show?.(result.kept);
     return result;
   }
 

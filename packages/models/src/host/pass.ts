@@ -23,8 +23,8 @@ export interface PassOptions {
   readonly place?: BatchPlace | undefined;
   /** What multiplies. @defaultValue the memory's decoder */
   readonly decoder?: HostDecoder | undefined;
-  /** Called for each layer in turn, at the latest `layersTogether` behind it: where a layer-wise event evicts. */
-  afterLayer?(layer: number): Promise<void>;
+  /** Called for all layers in turn, at most `layersTogether` at once: where a layer-wise event evicts. */
+  afterLayers?(layers: readonly number[]): Promise<void>;
   /** Is shown what views leave visible in a layer. */
   seen?(layer: number, visible: readonly Chosen[]): void;
 }
@@ -36,7 +36,7 @@ const NOTHING: Projection = { q: new Float32Array(0), k: new Float32Array(0), v:
 export async function pass(
   memory: HostState,
   ids: readonly number[],
-  { phase, course, rows, signal, decoder = memory.decoder, eventFollows = false, afterLayer, seen }: PassOptions,
+  { phase, course, rows, signal, decoder = memory.decoder, eventFollows = false, afterLayers, seen }: PassOptions,
 ): Promise<Float32Array[]> {
   const { hidden, vocab } = memory.model.config,
     m = ids.length;
@@ -67,12 +67,12 @@ export async function pass(
       l,
       rowsIn,
       { ...previous, q: frozen && !copies ? pickQueries(projected.q, live, m, headDim) : projected.q, at, positions },
-      { phase, course, eventFollows: eventFollows || afterLayer !== undefined, ...(seen && { seen }) },
+      { phase, course, eventFollows: eventFollows || afterLayers !== undefined, ...(seen && { seen }) },
     );
     if (frozen) put(x, live, hidden, out);
     else x = out;
     if (phase === 'prefill') memory.freeUnreachable(l);
-    await afterLayer?.(l);
+    await afterLayers?.([l]);
   }
   memory.hidden?.push(decoder.hiddenNorm(x));
   const count = Math.min(rows, m);

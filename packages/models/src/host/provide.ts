@@ -1,6 +1,6 @@
 import { KvError } from '@kv/core';
-import { isState, signalKey } from '@kv/core/engine';
-import type { AnySignal, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
+import { isState, Known, signalKey } from '@kv/core/engine';
+import type { AnySignal, Backend, Embeddings, Ops, Rope, Tensor, Tokens } from '@kv/core';
 import { windowAttention } from '../attention.ts';
 import type { LayerAttention } from '../attention/layer-attention.ts';
 import type { AttentionCounters } from '../sequence/memory.ts';
@@ -26,7 +26,22 @@ export interface Source {
   readonly embeddings: Embeddings;
   /** Results of providers, computed before, by signal key. */
   readonly provided: ReadonlyMap<string, unknown>;
+  /** What the layers of its event have in common. */
+  readonly common?: Common;
 }
+/** What the layers of a block of tokens have in common: of what reads nothing else one result serves them all. */
+export interface Common {
+  readonly known?: Known | undefined;
+  /** States of rows `model`, until one is written. */
+  readonly states: Map<string, Tensor>;
+  /** Positions without a gap, by where they begin and end in each head. */
+  readonly positions: Map<string, Tensor>;
+}
+export const commonOf = ({ lasting }: Backend): Common => ({
+  states: new Map(),
+  positions: new Map(),
+  ...(lasting && { known: new Known() }),
+});
 
 /** A reader of one layer's signals as they are now; each is computed once. */
 export function reader(source: Source): (signal: AnySignal) => unknown {
@@ -38,7 +53,10 @@ export function reader(source: Source): (signal: AnySignal) => unknown {
   };
 }
 
-function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, attention, ...model }: Source): unknown {
+function compute(
+  signal: AnySignal,
+  { memory, shared, tokens, ops, counters, attention, common, ...model }: Source,
+): unknown {
   const { cache, accumulated, block, ring } = memory;
   const { heads: G, headDim: d, capacity, length: n } = cache;
   const lengths = memory.cache.lengths.every((x) => x === n)
@@ -61,12 +79,22 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
   const missing = (): never => {
     throw notRemembered(signal);
   };
-  if (isState(signal))
-    return (signal.state.rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
+  if (isState(signal)) {
+    const { rows, kind } = signal.state,
+      alike = rows === 'model' && kind !== 'slot' ? common?.states : undefined,
+      state =
+        alike?.get(signal.id) ??
+        (rows === 'model' ? shared : memory.states).read(signal, n, tokens.ids.length, ops, lengths);
+    alike?.set(signal.id, state);
+    return state;
+  }
   if (windowOf(signal) > 0) {
     if (!ring || ring.window < windowOf(signal)) return missing();
-    const taken = memory.taken.read(signal);
-    if (taken) return perQueryHead(taken.data, taken.stride);
+    const taken = memory.taken.of(signal);
+    if (taken) {
+      const columns = perQueryHead(taken.columns, memory.taken.stride);
+      return taken.of === 'max' || taken.queries === 1 ? columns : ops.div(columns, taken.queries);
+    }
     const { queries, positions, count } = ring.last(windowOf(signal));
     if (signal.id === 'queries') return ops.from({ data: queries, shape: [queries.length / (count * d), count, d] });
     const of = statisticOf(signal);
@@ -80,9 +108,15 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
       return perHead(cache.keys);
     case 'values':
       return perHead(cache.values);
-    case 'positions':
+    case 'positions': {
+      const ends = common && withoutGaps(cache),
+        known = ends === undefined ? undefined : common?.positions.get(ends);
+      if (known) return known;
       // slots are found by them, so that what a piece writes into them must not stay
-      return ops.from({ data: cache.positions.slice(), shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
+      const tensor = ops.from({ data: cache.positions.slice(), shape: [G, n], stride: [capacity, 1] }, 'u32', lengths);
+      if (ends !== undefined) common?.positions.set(ends, tensor);
+      return tensor;
+    }
     case 'tokens':
       return tokens;
     case 'rope':
@@ -108,4 +142,15 @@ function compute(signal: AnySignal, { memory, shared, tokens, ops, counters, att
         `no signal ${signalKey(signal)} here: this engine offers tokens, positions, rope, embeddings, keys, values, values.output, queries, attention.last, .window, .max, .block and .accumulated`,
       );
   }
+}
+
+/** Where the positions of each head begin and end, if none between them is missing: what they are, then. */
+function withoutGaps({ positions, capacity, lengths }: LayerMemory['cache']): string | undefined {
+  let ends = `${capacity}`;
+  for (const [g, n] of lengths.entries()) {
+    const first = positions[g * capacity];
+    if (n === 0 || positions[g * capacity + n - 1] - first !== n - 1) return undefined;
+    ends += ` ${first} ${n}`;
+  }
+  return ends;
 }

@@ -2,7 +2,6 @@ import { signalKey } from '@kv/core/engine';
 import type { AnySignal } from '@kv/core';
 import type { Compiled } from '@kv/core/engine';
 import type { WindowColumns } from '../attention.ts';
-import { windowMean } from '../attention.ts';
 import type { Ledger } from '../ledger.ts';
 import type { QueryRing } from './query-ring.ts';
 import { statisticOf, windowOf } from './watch.ts';
@@ -14,8 +13,6 @@ import { statisticOf, windowOf } from './watch.ts';
 export class TakenColumns {
   readonly #ledger: Ledger;
   readonly #columns = new Map<string, WindowColumns>();
-  /** Those that were made what the signal is of them. */
-  readonly #read = new Set<string>();
   #stride = 0;
   #bytes = 0;
 
@@ -63,14 +60,9 @@ export class TakenColumns {
     return this.#stride;
   }
 
-  /** The signal, rows `stride` apart, where it was asked for. */
-  read(signal: AnySignal): { readonly data: Float32Array; readonly stride: number } | undefined {
-    const key = signalKey(signal),
-      taken = this.#columns.get(key);
-    if (!taken) return undefined;
-    if (!this.#read.has(key)) windowMean(taken.columns, taken.queries, taken.of);
-    this.#read.add(key);
-    return { data: taken.columns, stride: this.#stride };
+  /** What was taken for a signal, where it was asked for. */
+  of(signal: AnySignal): WindowColumns | undefined {
+    return this.#columns.get(signalKey(signal));
   }
 
   /** The cache has changed. */
@@ -78,7 +70,6 @@ export class TakenColumns {
     this.#ledger.release('statistics', this.#bytes);
     this.#ledger.free('statistics', this.#bytes);
     this.#columns.clear();
-    this.#read.clear();
     this.#bytes = 0;
   }
 }

@@ -39,7 +39,7 @@ export class WasmMemory extends HostMemory {
       { counters } = this;
     if (whole) counters.whole = (counters.whole ?? 0) + 1;
     else counters.layered = (counters.layered ?? 0) + 1;
-    if (whole && place instanceof TokenSeat && ids.length === 1 && !options.afterLayer)
+    if (whole && place instanceof TokenSeat && ids.length === 1 && !options.afterLayers)
       return place.pass(this, ids[0], options);
     // the others need not wait for what goes by itself
     place?.leave();

@@ -85,7 +85,7 @@ export class Whole {
   async pass(
     memory: Remembering,
     ids: readonly number[],
-    { rows, afterLayer, course, eventFollows, ...options }: WholeOptions,
+    { rows, afterLayers, course, eventFollows, ...options }: WholeOptions,
   ): Promise<Float32Array[]> {
     const count = Math.min(rows, ids.length),
       positions = Uint32Array.from(ids, (_, i) => memory.length + i),
@@ -94,14 +94,14 @@ export class Whole {
     const run = new Run(this.#decoder, desk, memory, positions, this.#pace, {
       between: () => memory.between(options),
       // an event is asked for what it reads of the last queries, which a token's code counts as weights alone
-      ...((eventFollows || afterLayer) && { follows: course.policy, weights: ids.length === 1 && !afterLayer }),
+      ...((eventFollows || afterLayers) && { follows: course.policy, weights: ids.length === 1 && !afterLayers }),
     });
     try {
       const all = this.#shapes.length;
       const free = (layer: number): void => {
         if (options.phase === 'prefill') memory.freeUnreachable(layer);
       };
-      if (ids.length === 1 && !afterLayer) {
+      if (ids.length === 1 && !afterLayers) {
         const logits = await this.#token(run, ids, count);
         for (let l = 0; l < all; l++) free(l);
         return logits;
@@ -120,15 +120,15 @@ export class Whole {
           for (let r = 0; r < m; r++) part.set(data.subarray(r * stride, r * stride + D), r * D);
         }
       };
-      if (afterLayer)
+      if (afterLayers)
         for (let from = 0; from < all; ) {
           const slots = memory.layers[from].cache.length + ids.length,
             to = Math.min(all, from + layersTogether(this.#decoder.config, slots));
+          const layers = Array.from({ length: to - from }, (_, i) => from + i);
           await through(from, to);
-          for (; from < to; from++) {
-            free(from);
-            await afterLayer(from);
-          }
+          for (const layer of layers) free(layer);
+          await afterLayers(layers);
+          from = to;
         }
       else {
         await through(0, all);
@@ -220,7 +220,7 @@ const nowhere = { queries: 0, window: 0, shares: 0, stride: 0, apart: 0, sums: 0
 /** What kernel/fast/attend.ts makes of weights. */
 const kinds = { sum: 0, max: 1, squares: 2, votes: 3, normalized: 4, entropy: 5 } as const;
 
-type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayer' | 'eventFollows'>;
+type WholeOptions = Pick<PassOptions, 'phase' | 'course' | 'signal' | 'rows' | 'afterLayers' | 'eventFollows'>;
 
 /** What a pass minds beside its tokens. */
 interface Minds {
