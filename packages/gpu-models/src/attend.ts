@@ -50,7 +50,7 @@ const longest = ({ lengths }: CacheView): number => lengths.reduce((a, b) => Mat
 
 function uploaded(
   commands: Commands,
-  { q, queryPositions, cache, scale = cache.headDim ** -0.5, softcap, visible = [] }: AttendOptions,
+  { q, queryPositions, cache, scale = 1 / Math.sqrt(cache.headDim), softcap, visible = [] }: AttendOptions,
   heads: number,
 ): DeviceAttention {
   const { heads: kvHeads, headDim, capacity } = cache,

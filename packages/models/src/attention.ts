@@ -132,7 +132,7 @@ interface Wanted {
 }
 
 function rows(
-  { cache, queryPositions, visible, softcap, scale = cache.headDim ** -0.5, engine = defaultEngine() }: Common,
+  { cache, queryPositions, visible, softcap, scale = 1 / Math.sqrt(cache.headDim), engine = defaultEngine() }: Common,
   q: Float32Array,
   heads: number,
   { out, stats, weights }: Wanted,

@@ -77,7 +77,7 @@ export function shapeOf({ config, sessions }: Partial<Loaded> = {}): Shape {
     headDim,
     type: key.type ?? 'float32',
     fromMask: !names.includes('position_ids'),
-    scale: typeof multiplier === 'number' ? multiplier : (typeof scalar === 'number' ? scalar : headDim) ** -0.5,
+    scale: typeof multiplier === 'number' ? multiplier : 1 / Math.sqrt(typeof scalar === 'number' ? scalar : headDim),
   };
 }
 

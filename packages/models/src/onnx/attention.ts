@@ -37,7 +37,7 @@ export function onnxAttend(onnx: Onnx, { threads, small = 2 ** 18, scores = 2 **
     return session;
   };
   return async (options) => {
-    const { q, queryPositions, cache, counters, stats, softcap, scale = cache.headDim ** -0.5 } = options;
+    const { q, queryPositions, cache, counters, stats, softcap, scale = 1 / Math.sqrt(cache.headDim) } = options;
     const m = queryPositions.length,
       d = cache.headDim,
       heads = headCount(q, m, cache, 'attend'),

@@ -48,7 +48,7 @@ export function tokenFeeds(
   options: AttendOptions,
   masks: Map<string, OnnxTensor>,
 ): TokenFeeds | undefined {
-  const { q, queryPositions, cache, stats, scale = d ** -0.5 } = options,
+  const { q, queryPositions, cache, stats, scale = 1 / Math.sqrt(d) } = options,
     { capacity, lengths } = cache,
     position = queryPositions[0];
   if (

@@ -50,7 +50,7 @@ function fused({ type, inputs: [name], attributes }: Node, headDim: number): Que
     name,
     layout: 'rows',
     turned: !attributes.get('do_rotary'),
-    scale: attributes.get('scale') || headDim ** -0.5,
+    scale: attributes.get('scale') || 1 / Math.sqrt(headDim),
   };
 }
 
