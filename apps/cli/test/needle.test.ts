@@ -27,7 +27,7 @@ it('the needle table has a line for every way, with its interval, bytes and spee
   const lines = needleText({ settings, rows, ways: [], results: [] }, 100)
     .replace(/\u001b\[\d+m/g, '')
     .split('\n')
-    .filter((line) => /\d+-\d+ %/.test(line));
+    .filter((line) => /\d+-\d+ % +\d/.test(line));
   expect(lines).toHaveLength(4);
   expect(lines[0]).toMatch(/^full +all +50 % +15-85 % +50 % +75 % +2\.0 KiB +2\.9 KiB +1\.00x$/);
   expect(lines[1]).toMatch(/^streaming +50% +50 % .* 1\.25x$/);

@@ -5,6 +5,7 @@ export { here } from './jobs/run.ts';
 export { serve, threads } from './jobs/thread.ts';
 export { checkWritable, writeWhole } from './jobs/whole-file.ts';
 export { bytesText, modeTitles, needleColumns, needleLegend } from './needle/columns.ts';
+export { needleConclusion } from './needle/conclusion.ts';
 export { needleReport } from './needle/report/report.ts';
 export type { Answer, Example, NeedleResult } from './needle/results.ts';
 export { needleDefaults } from './needle/settings.ts';

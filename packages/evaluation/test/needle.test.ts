@@ -4,7 +4,7 @@ import { SHAPE, writeTinyModel } from '@kv/model-testing';
 import { compile } from '@kv/core/engine';
 import { loadModel, Sequence } from '@kv/models';
 import { parsePolicy } from '@kv/policies';
-import { answerRules, heldOutBook, sentencesOf } from '@kv/tasks';
+import { answerRules, heldOutBook, sentencesOf, wilson } from '@kv/tasks';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { runPool } from '../src/jobs/pool.ts';
 import type { Runner } from '../src/jobs/pool.ts';
@@ -15,7 +15,9 @@ import { promptOf, runJob } from '../src/needle/run-job.ts';
 import type { NeedleBench } from '../src/needle/run-job.ts';
 import { jobsOf, waysOf } from '../src/needle/settings.ts';
 import type { Keeps, NeedleJob, NeedleSettings } from '../src/needle/settings.ts';
+import { needleConclusion } from '../src/needle/conclusion.ts';
 import { summarise } from '../src/needle/summary.ts';
+import type { NeedleRow } from '../src/needle/summary.ts';
 import { greedy, keptTokens, retained } from '../src/sequences.ts';
 import { folder } from './folder.ts';
 
@@ -312,5 +314,33 @@ describe('what is printed', () => {
       results: told(),
     });
     expect(html).not.toContain('</script><b>');
+  });
+});
+
+describe('a conclusion', () => {
+  const row = (policy: string, budget: string | undefined, hits: number, n: number, mean: number): NeedleRow => ({
+    ...{ policy, retained: 1, somewhere: 1, speed: 1, memory: { mean, peak: mean }, byDepth: [] },
+    way: { mode: 'aware', policy: 0, ...(budget !== undefined && { budget }) } as NeedleRow['way'],
+    accuracy: { hits, n, share: hits / n, interval: wilson(hits, n) },
+  });
+  const full = row('full', undefined, 190, 200, 1000);
+  it('names the least memory whose answers may be as many, and says what so many prompts are', () => {
+    const rows = [row('a', '50%', 190, 200, 500), row('b', '10%', 186, 200, 100), row('c', '5%', 120, 200, 50), full];
+    expect(needleConclusion(rows, 'aware')).toBe(
+      'Least memory with as many right answers as the full cache: b with 10% kept, 93 % right (89-96 %), 100 B of 1000 B. A verdict of 200 prompts.',
+    );
+  });
+  it('says that none does, and which is nearest', () =>
+    expect(needleConclusion([full, row('a', '50%', 9, 20, 500), row('b', '10%', 3, 20, 100)], 'aware')).toBe(
+      'Nothing here answers as the full cache does; nearest: a with 50% kept, 45 % right (26-66 %), 500 B of 1000 B. A screening of 20 prompts.',
+    ));
+  it('says that nothing but the full cache answers', () =>
+    expect(needleConclusion([full, row('a', '50%', 0, 20, 500)], 'aware')).toBe(
+      'Nothing here answers but the full cache. A screening of 20 prompts.',
+    ));
+  it('is none where there is nothing to compare', () => {
+    expect(needleConclusion([full], 'aware')).toBeUndefined();
+    expect(needleConclusion([full, row('a', '50%', 9, 20, 500)], 'agnostic')).toBeUndefined();
+    expect(needleConclusion([row('full', undefined, 0, 20, 9), row('a', '50%', 0, 20, 5)], 'aware')).toBeUndefined();
   });
 });

@@ -4,6 +4,7 @@ import {
   checkWritable,
   modeTitles,
   needleColumns,
+  needleConclusion,
   needleDefaults,
   needleLegend,
   needleReport,
@@ -143,7 +144,9 @@ export function needleText({ settings, rows }: NeedleTable, width: number): stri
   const blocks = settings.modes.map((mode) => {
     const ofMode = rows.filter(({ way }) => way.mode === mode);
     const cells = ofMode.map((row, i) => line(row, ofMode[i - 1]));
-    return `${pc.bold(reflowed(modeTitles[mode], width))}\n${fitted([head, ...cells], right, width)}`;
+    const concluded = needleConclusion(rows, mode),
+      table = `${pc.bold(reflowed(modeTitles[mode], width))}\n${fitted([head, ...cells], right, width)}`;
+    return concluded === undefined ? table : `${table}\n${reflowed(plain(concluded), width)}`;
   });
   return `${blocks.join('\n\n')}\n\n${pc.dim(reflowed([needleLegend, ...unfit(rows)].join('\n'), width))}`;
 }

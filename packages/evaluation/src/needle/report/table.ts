@@ -1,4 +1,5 @@
 import { modeTitles, needleColumns, needleLegend } from '../columns.ts';
+import { needleConclusion } from '../conclusion.ts';
 import type { NeedleTable } from '../table.ts';
 import { escapeHtml } from './escape.ts';
 
@@ -12,7 +13,13 @@ export function resultTable({ settings, rows }: NeedleTable): string {
           const [policy, ...cells] = needleColumns.map(([, cell]) => escapeHtml(cell(row)));
           return `<tr><th scope="row">${policy}</th>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
         });
-    return `<h3>${title}</h3>
+    const concluded = needleConclusion(rows, mode);
+    return `<h3>${title}</h3>${
+      concluded === undefined
+        ? ''
+        : `
+<p>${escapeHtml(concluded)}</p>`
+    }
 <div class="scroll" role="region" aria-label="${title}" tabindex="0"><table>
 <thead><tr>${needleColumns.map(([name]) => `<th scope="col">${name}</th>`).join('')}</tr></thead>
 <tbody>

@@ -1,0 +1,28 @@
+import { percent } from '../numbers.ts';
+import { standing } from '../standing.ts';
+import { bytesText, intervalText } from './columns.ts';
+import type { Mode } from './settings.ts';
+import type { NeedleRow } from './summary.ts';
+
+/**
+ * What a mode's rows come to, in a sentence: the way of least mean memory whose answers may be as many as the full
+ * cache's by their interval, else the one with most right answers. Nothing where the full cache answers nothing, or
+ * stands alone.
+ */
+export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string | undefined {
+  const ran = rows.filter(({ way, memory }) => way.mode === mode && memory),
+    full = ran.find(({ way }) => way.budget === undefined),
+    others = ran.filter((row) => row !== full);
+  if (!full || full.accuracy.hits === 0 || others.length === 0) return undefined;
+  const able = others.filter(({ accuracy }) => accuracy.interval.high >= full.accuracy.share),
+    lighter = (a: NeedleRow, b: NeedleRow): NeedleRow => (bytes(b) < bytes(a) ? b : a),
+    better = (a: NeedleRow, b: NeedleRow): NeedleRow => (b.accuracy.share > a.accuracy.share ? b : a),
+    best = able.length > 0 ? able.reduce(lighter) : others.reduce(better),
+    { policy, way, accuracy } = best,
+    said = `${policy} with ${way.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))}.`,
+    number = `A ${standing(accuracy.n)} of ${accuracy.n} prompts.`;
+  if (able.length > 0) return `Least memory with as many right answers as the full cache: ${said} ${number}`;
+  if (accuracy.hits === 0) return `Nothing here answers but the full cache. ${number}`;
+  return `Nothing here answers as the full cache does; nearest: ${said} ${number}`;
+}
+const bytes = ({ memory }: NeedleRow): number => memory?.mean ?? Infinity;
