@@ -1,27 +1,27 @@
-import type { At, Cell, Draft, Step } from './atoms.ts';
+import type { At, Cell, Draft, Recall, Step } from './atoms.ts';
 
 const numbers = new WeakMap<At, number>();
 /** A layer's number, for errors: nobody counts as having asked for it. */
 export const layerOf = (at: At): number => numbers.get(at) ?? at.layer;
 
-/** A place that notes down whether anybody asked for the layer's number. */
+/** A place that notes down whether anybody asked for the layer's number, as the place that it stands for does. */
 interface Asking {
   readonly at: At;
   asked: boolean;
 }
 function asking(at: At): Asking {
-  const layer = layerOf(at),
+  const own = Object.fromEntries(FIELDS.map((field) => [field, at[field]])) as Omit<At, 'layer'>,
     note: Asking = {
       asked: false,
       at: {
-        ...at,
+        ...own,
         get layer() {
           note.asked = true;
-          return layer;
+          return at.layer;
         },
       },
     };
-  numbers.set(note.at, layer);
+  numbers.set(note.at, layerOf(at));
   return note;
 }
 
@@ -30,7 +30,7 @@ interface Left {
   readonly at: At;
   readonly given: Draft;
   readonly values: readonly unknown[];
-  readonly draft: Draft;
+  readonly drafts: readonly Draft[];
 }
 const FIELDS = [
   'layers',
@@ -46,12 +46,31 @@ const FIELDS = [
   'selectRows',
 ] as const satisfies readonly (keyof At)[];
 
+const IN_DRAFT = [
+  'scores',
+  'forced',
+  'banned',
+  'budgets',
+  'active',
+  'units',
+  'unitScores',
+  'kept',
+] as const satisfies readonly (keyof Draft)[];
+/** Whether two drafts hold the same tensors. */
+const sameDraft = (a: Draft, b: Draft): boolean =>
+  a === b ||
+  (IN_DRAFT.every((key) => a[key] === b[key]) &&
+    a.state.size === b.state.size &&
+    [...a.state].every(([id, tensor]) => b.state.get(id) === tensor) &&
+    a.checks.length === b.checks.length &&
+    a.checks.every((check, i) => check === b.checks[i]));
+
 /**
- * What the steps of one policy left in the last layer that they ran over. It serves the next layer, too, where a step
- * reads the same tensors there and did not ask for the layer's number: pieces of equal inputs have equal results. For
- * the layers of one block of tokens, as long as their tensors last.
+ * What the steps of one policy, and those inside others, left where they ran last. It serves again where a step reads
+ * the same tensors and did not ask for the layer's number: pieces of equal inputs have equal results. For the layers of
+ * one block of tokens, as long as their tensors last.
  */
-export class Known {
+export class Known implements Recall {
   readonly #drafts = new Map<string, Draft>();
   readonly #left = new Map<Step, Left>();
   readonly #asking = new WeakMap<At, Asking>();
@@ -64,23 +83,22 @@ export class Known {
     return draft;
   }
 
-  /** What a step leaves in a layer: as in the one before, where it cannot tell them apart, else as it `run`s. */
-  left(step: Step, cell: Cell, run: (cell: Cell) => Draft): Draft {
+  left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[] {
     const values = step.needs.map((signal) => cell.read(signal)),
       before = this.#left.get(step);
     if (
       before &&
-      before.given === cell.draft &&
+      sameDraft(before.given, cell.draft) &&
       FIELDS.every((field) => before.at[field] === cell.at[field]) &&
       values.every((value, i) => value === before.values[i])
     )
-      return before.draft;
+      return before.drafts;
     const place = this.#asking.get(cell.at) ?? asking(cell.at);
     this.#asking.set(cell.at, place);
     place.asked = false;
-    const draft = run({ ...cell, at: place.at });
+    const drafts = run({ ...cell, at: place.at });
     if (place.asked) this.#left.delete(step);
-    else this.#left.set(step, { at: cell.at, given: cell.draft, values, draft });
-    return draft;
+    else this.#left.set(step, { at: cell.at, given: cell.draft, values, drafts });
+    return drafts;
   }
 }

@@ -91,6 +91,12 @@ export interface Cell {
   readonly ops: Ops;
   read<V>(signal: Signal<string, V>): V;
   readonly draft: Draft;
+  readonly known?: Recall | undefined;
+}
+/** What steps left where they ran before. */
+export interface Recall {
+  /** What a step leaves in a cell: what it left before, if it cannot tell the two apart, else what it leaves as it `run`s. */
+  left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[];
 }
 
 /** Budgets of all layers and KV heads, on the host, before the scores are known. */

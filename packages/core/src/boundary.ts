@@ -1,5 +1,4 @@
 import { layerOf } from './alike.ts';
-import type { Known } from './alike.ts';
 import { outOfMemory } from './out-of-memory.ts';
 import type { At, Cell, Check, Draft, Plan, Step } from './atoms.ts';
 import { KvError } from './errors.ts';
@@ -193,10 +192,13 @@ function checked(step: Step, { at, ops, draft }: Cell, before: Draft['state'], m
 }
 
 /** Runs a step over the cells of its layers, and checks what came of it. */
-export function runStep(step: Step, cells: readonly Cell[], known?: Known): readonly Draft[] {
-  if (!known || step.reach === 'model') return runTogether(step, cells);
-  return cells.map((cell) =>
-    guarded(step.name, layerOf(cell.at), () => known.left(step, cell, (one) => runTogether(step, [one])[0])),
+export function runStep(step: Step, cells: readonly Cell[]): readonly Draft[] {
+  if (step.reach === 'model') return runTogether(step, cells);
+  return cells.flatMap((cell) =>
+    guarded(step.name, layerOf(cell.at), () => {
+      const run = (one: Cell): readonly Draft[] => runTogether(step, [one]);
+      return cell.known?.left(step, cell, run) ?? run(cell);
+    }),
   );
 }
 function runTogether(step: Step, cells: readonly Cell[]): readonly Draft[] {

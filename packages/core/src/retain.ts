@@ -261,10 +261,11 @@ export async function retain(
   const asked = slotsOf(budget, seen(cache));
   const host = hostOf(cache, backend, compiled.label, compiled.needs, asked, alike);
   const plan = planBudgets(compiled, asked, host.lengths, exactSlotsOf(budget, seen(cache)));
+  const known = backend.lasting ? new Known() : undefined;
   const layers = host.layers.map(
-    (layer, l): EventLayer => ({ ...layer, budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l] }),
+    (layer, l): EventLayer => ({ ...layer, known, budgets: alike ? [mean(plan.budgets[l])] : plan.budgets[l] }),
   );
-  const drafts = runEvent(compiled, layers, backend.ops, backend.lasting ? { known: new Known() } : {});
+  const drafts = runEvent(compiled, layers, backend.ops);
   const { kept, budgets } = await settle(backend, layers, drafts);
   const slots = kept.map((sets, l) => host.lengths[l].map((_, g) => perRow(sets, g, host.lengths[l].length)));
   const needs = union(compiled.needs, ...compiled.hooks('step').map((hook) => hook.needs));

@@ -168,6 +168,8 @@ export interface EventLayer {
   /** Slots to keep per row of the selection. */
   readonly budgets: readonly number[];
   read(signal: AnySignal): unknown;
+  /** What steps left in layers before, where their tensors last. */
+  readonly known?: Known | undefined;
 }
 
 /** Reads the signals of a step or hook, and no other. */
@@ -189,6 +191,7 @@ const cellOf = (layer: EventLayer, ops: Ops, draft: Draft, step: Parameters<type
   at: layer.at,
   ops,
   draft,
+  known: layer.known,
   read: signalReader(step, layer, draft.state),
 });
 
@@ -224,8 +227,6 @@ export interface EventOptions {
   readonly wrap?: WrapSelectHook | undefined;
   /** Rows of its slots: a view may show every query head its own. */
   readonly wrappedRows?: (at: At) => readonly number[];
-  /** What steps left in layers before, where their tensors last. */
-  readonly known?: Known | undefined;
 }
 
 /** Records a whole event, synchronously; `settle` reads what came of it. */
@@ -233,13 +234,13 @@ export function runEvent(
   policy: Compiled,
   layers: readonly EventLayer[],
   ops: Ops,
-  { wrap, wrappedRows = keptRows, known }: EventOptions = {},
+  { wrap, wrappedRows = keptRows }: EventOptions = {},
 ): readonly Draft[] {
   const start = layers.map((layer) => {
     const make = (): Draft => emptyDraft(layer, ops);
-    return known ? known.start(layer.budgets, make) : make();
+    return layer.known?.start(layer.budgets, make) ?? make();
   });
-  if (!wrap) return runSteps(policy.steps, layers, ops, start, (step, cells) => runStep(step, cells, known));
+  if (!wrap) return runSteps(policy.steps, layers, ops, start);
   return layers.map((layer, i) => {
     let done = start[i];
     const inner = (active?: Tensor): Inner => {

@@ -37,8 +37,11 @@ export async function runSubjects(
   { backend, shared, common, room, times, change }: Stage,
 ): Promise<EventResult> {
   const started = performance.now();
-  const layers: EventLayer[] = subjects.map(({ at, read }) => ({ at, read, budgets: plan.budgets[at.layer] }));
-  const drafts = runEvent(policy, layers, backend.ops, common);
+  const layers: EventLayer[] = subjects.map(({ at, read }) => ({
+    ...{ at, read, known: common.known },
+    budgets: plan.budgets[at.layer],
+  }));
+  const drafts = runEvent(policy, layers, backend.ops);
   const replaced = replacements(policy, layers, drafts, backend.ops);
   const scored = performance.now();
   const settled = await settle(backend, layers, replaced.drafts);
