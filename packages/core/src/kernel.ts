@@ -13,6 +13,8 @@ export interface Products {
   distances(q: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** Euclidean lengths of x `[n, d]`: `[n]`. */
   norms(x: Float32Array, d: number, out: Float32Array): void;
+  /** The least and the largest number of each channel in every `size` vectors of x `[n, d]`: `[⌈n / size⌉, d]` each. */
+  extents(x: Float32Array, d: number, size: number, low: Float32Array, high: Float32Array): void;
   /** Σ p_i x_i for every row of p `[rows, n]`, over x `[n, d]`: `[rows, d]`. */
   mix(p: Float32Array, x: Float32Array, d: number, out: Float32Array): void;
   /** `dots` for many rows, summed in f32 in the order of channels, as devices do: off by at most d 2^-24 Σ |q_c x_c|. */

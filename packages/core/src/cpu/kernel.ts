@@ -13,6 +13,7 @@ interface Functions {
   readonly memory: WebAssembly.Memory;
   readonly base: WebAssembly.Global;
   norms(x: number, n: number, d: number, p: number, out: number): void;
+  extents(x: number, n: number, d: number, size: number, low: number, high: number): void;
   dots(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   distances(q: number, rows: number, x: number, n: number, d: number, out: number, ldo: number): void;
   mix(p: number, ldp: number, rows: number, x: number, n: number, d: number, acc: number): void;

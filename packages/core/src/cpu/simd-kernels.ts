@@ -92,6 +92,21 @@ export const simdProducts = (k: CpuKernel): Products => ({
       out.set(k.f32().subarray(found / 4, found / 4 + count), first);
     }
   },
+  extents(x, d, size, low, high) {
+    const n = x.length / d,
+      some = size * Math.max(1, Math.floor(MANY / size)),
+      room = 4 * d * Math.ceil(some / size),
+      [block = 0, lows = 0, highs = 0] = k.place(4 * Math.min(n, some) * d, room, room);
+    for (let first = 0, to = 0; first < n; first += some) {
+      const count = Math.min(some, n - first),
+        found = d * Math.ceil(count / size);
+      k.f32().set(x.subarray(first * d, (first + count) * d), block / 4);
+      k.extents(block, count, d, size, lows, highs);
+      low.set(k.f32().subarray(lows / 4, lows / 4 + found), to);
+      high.set(k.f32().subarray(highs / 4, highs / 4 + found), to);
+      to += found;
+    }
+  },
   mix(p, x, d, out) {
     const n = x.length / d,
       rows = n === 0 ? 0 : p.length / n,

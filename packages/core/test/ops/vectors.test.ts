@@ -216,6 +216,12 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         near(rows, (by, out) => by.reach(q, x, d, 1, out));
         near(rows, (by, out) => by.reach(q, x, d, 2, out));
         for (const heads of [1, rows]) if (n > 0) near(heads * n, (by, out) => by.mass(q, x, d, out));
+        for (const size of [1, 1 + (seed % 17), 1 + (seed % 1200)]) {
+          const wide = Math.ceil(n / size) * d,
+            other = new Float32Array(wide);
+          near(wide, (by, out) => by.extents(x, d, size, out, other));
+          near(wide, (by, out) => by.extents(x, d, size, other, out));
+        }
       },
     );
   });

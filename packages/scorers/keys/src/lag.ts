@@ -1,4 +1,5 @@
 import { kernel } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 
 /** Partitions of `lag` slots after the sinks that have a whole next one, at least 1. */
 const compared = (slots: number, lag: number, sinks: number): number =>
@@ -51,26 +52,22 @@ fn run(row: u32, lane: u32) {
   }
 }`,
   operations: ({ x }) => 11 * x.shape.reduce((a, b) => a * b, 1),
-  ref({ x }, { lag, sinks }, out) {
+  ref({ x }, { lag, sinks }, out, _, by = plainProducts) {
     const [G = 0, n = 0, d = 0] = x.shape,
       parts = compared(n, lag, sinks),
       { data } = x,
-      lows = new Float64Array(d),
-      highs = new Float64Array(d),
+      low = new Float32Array(parts * d),
+      high = new Float32Array(low.length),
       scales = new Float64Array(d),
       shares = new Float64Array(d);
     if (d < 2 || n < sinks + 2 * lag) return;
     for (let row = 0; row < G * parts; row++) {
-      const own = (Math.floor(row / parts) * n + sinks + (row % parts) * lag) * d,
+      const p = row % parts,
+        own = (Math.floor(row / parts) * n + sinks + p * lag) * d,
         next = own + lag * d,
-        end = next + lag * d;
-      for (let c = 0; c < d; c++) lows[c] = highs[c] = data[next + c];
-      for (let at = next + d; at < end; at += d)
-        for (let c = 0; c < d; c++) {
-          const v = data[at + c];
-          if (v < lows[c]) lows[c] = v;
-          else if (v > highs[c]) highs[c] = v;
-        }
+        lows = low.subarray(p * d, (p + 1) * d),
+        highs = high.subarray(p * d, (p + 1) * d);
+      if (p === 0) by.extents(data.subarray(next, next + parts * lag * d), d, lag, low, high);
       for (let c = 0; c < d; c++) scales[c] = highs[c] > lows[c] ? 1 / (highs[c] - lows[c]) : 0;
       for (let at = own, to = row * lag; at < next; at += d, to++) {
         let sum = 0,

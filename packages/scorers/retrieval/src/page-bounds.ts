@@ -1,4 +1,5 @@
 import { count, kernel, keys, queries, scorer } from '@kv/core';
+import { plainProducts } from '@kv/core/shared';
 
 /** Upper bound of q·k over a page of keys, at every slot of the page: Σ_c max(q_c max_c, q_c min_c). */
 export const pageBound = kernel({
@@ -22,29 +23,25 @@ fn run(index: u32) {
   }
   output[index] = bound;
 }`,
-  ref({ queries: q, keys: k }, { page }, out, lengths) {
+  ref({ queries: q, keys: k }, { page }, out, lengths, by = plainProducts) {
     const [H = 0, w = 0, d = 0] = q.shape,
       [G = 0, n = 0] = k.shape,
       group = H / Math.max(1, G),
-      lows = new Float32Array(d),
-      highs = new Float32Array(d);
-    for (let g = 0; g < G; g++)
-      for (let first = 0; first < lengths[g]; first += page) {
+      lows = new Float32Array(Math.ceil(n / page) * d),
+      highs = new Float32Array(lows.length);
+    for (let g = 0; g < G; g++) {
+      by.extents(k.data.subarray(g * n * d, (g * n + lengths[g]) * d), d, page, lows, highs);
+      for (let first = 0, of = 0; first < lengths[g]; first += page, of += d) {
         const end = Math.min(first + page, lengths[g]);
-        lows.fill(Infinity);
-        highs.fill(-Infinity);
-        for (let i = first, at = (g * n + first) * d; i < end; i++)
-          for (let c = 0; c < d; c++, at++) {
-            lows[c] = Math.min(lows[c], k.data[at]);
-            highs[c] = Math.max(highs[c], k.data[at]);
-          }
         for (let h = g * group; h < (g + 1) * group; h++) {
           const query = (h * w + w - 1) * d;
           let bound = 0;
-          for (let c = 0; c < d; c++) bound += q.data[query + c] * (q.data[query + c] < 0 ? lows[c] : highs[c]);
+          for (let c = 0; c < d; c++)
+            bound += q.data[query + c] * (q.data[query + c] < 0 ? lows[of + c] : highs[of + c]);
           out.fill(bound, h * n + first, h * n + end);
         }
       }
+    }
   },
 });
 
