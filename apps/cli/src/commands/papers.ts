@@ -134,7 +134,7 @@ function studyText({ outcomes, excused, label }: Study, width: number): string {
     return cells.with(-1, TINTS[outcome.verdict](outcome.verdict));
   });
   const lines = fitted(
-      [['row', 'promise', 'measured: better by', 'n', 'verdict'].map(pc.dim), ...rows],
+      [['row', 'promise', 'measured: better by', 'n', 'outcome'].map(pc.dim), ...rows],
       new Set([3]),
       width,
     ),

@@ -10,7 +10,14 @@ import type { ArmMean, Measured } from './verdict.ts';
 const number = (value: number): string =>
   value === 0 || Math.abs(value) >= 0.001 ? String(Number(value.toPrecision(3))) : value.toExponential(1);
 const signed = (value: number): string => `${value < 0 ? '' : '+'}${number(value)}`;
-const gain = ({ difference, low, high }: Measured): string => `${signed(difference)} [${signed(low)}, ${signed(high)}]`;
+/** A difference as it is said: of shares in points. */
+const inUnits = ({ contrast: { metric } }: Measured, value: number): string =>
+  signed(metrics[metric].share ? 100 * value : value);
+const unit = ({ contrast: { metric } }: Measured): string => (metrics[metric].share ? ' points' : '');
+const gain = (measured: Measured): string => {
+  const [difference, low, high] = [measured.difference, measured.low, measured.high].map((x) => inUnits(measured, x));
+  return `${difference}${unit(measured)} [${low}, ${high}]`;
+};
 const arm = ({ metric }: Contrast, { arm, mean, slots }: ArmMean): string =>
   `${armKey(arm)} ${metrics[metric].share ? percent(mean, 1) : number(mean)}${slots === undefined ? '' : ` (${slots.toFixed(0)} slots)`}`;
 /** What a contrast promises, against another arm or a number. */
@@ -38,9 +45,10 @@ function contrastText(measured: Measured): string {
 function shortly({ measured, because = '' }: Outcome): string {
   if (measured.length === 0) return because;
   if (measured.length <= 3) return measured.map(gain).join('; ');
-  const differences = measured.map(({ difference }) => difference),
+  const ordered = [...measured].sort((a, b) => a.difference - b.difference),
+    said = [ordered[0], ordered[ordered.length - 1]].map((one) => `${inUnits(one, one.difference)}${unit(one)}`),
     count = (of: string): number => measured.filter(({ verdict }) => verdict === of).length;
-  return `${signed(Math.min(...differences))} to ${signed(Math.max(...differences))}; ${count('held')} of ${measured.length} held, ${count('not')} not`;
+  return `${said.join(' to ')}; ${count('held')} of ${measured.length} held, ${count('not')} not`;
 }
 
 /** What a table says of a row: promise, measured, prompts, verdict. */
@@ -79,7 +87,7 @@ export function studyMarkdown(study: Study, command: string): string {
 "Better by" is the mean paired difference in the promised direction with its percentile bootstrap over prompts (10,000 resamples, Bonferroni over the contrasts of a row). Fewer than 200 prompts are a screening, whatever the row says. Held: the whole interval lies above the threshold of the plan. Not: none of it does.
 Undecided: neither, or the task cannot tell (both arms at most 5 % or at least 95 %, the full cache below 50 %, mean caches over decoding more than 5 % apart).
 
-| paper | claim | promise | measured: better by | n | verdict |
+| paper | claim | promise | measured: better by | n | outcome |
 | --- | --- | --- | --- | --- | --- |
 ${rows.join('\n')}
 
