@@ -36,6 +36,14 @@ test('scores, masks and kept sets go to a file, and a token is told why it left'
     '"event.0.layer.0.0.streaming.scores"',
   );
 });
+test('a text that stands several times is told of where it stands last', async () => {
+  const { stdout } = await trace('--policy', 'streaming(sinks=2)', '--budget', '12', '--why', 'of');
+  const [, first, last] =
+    /^"of" stands 2 times, from the positions (\d+), (\d+) on; this is the last/.exec(stdout) ?? [];
+  expect(Number(first)).toBeLessThan(Number(last));
+  expect(stdout).toContain(`\nPosition ${last}, `);
+  expect(stdout).not.toContain(`\nPosition ${first}, `);
+});
 test('kv run says the same behind its text', async () => {
   const args = ['--policy', 'streaming(sinks=2)', '--budget', '12', '--why', '5'],
     { stdout } = await kv(['run', '--model', model, '--prompt', PROMPT, '--max-new-tokens', '3', ...args], { cwd });

@@ -15,7 +15,7 @@ import { checkPolicyNamed, resolvePolicy } from '../policy/resolve-policy.ts';
 import { certificateLines } from '../run/certificate-lines.ts';
 import { decodingUnder } from '../run/decoding-under.ts';
 import { keptLine } from '../run/kept-line.ts';
-import { positionsOf, whyLines } from '../run/why.ts';
+import { whyText } from '../run/why.ts';
 import { promptReader } from '../run/prompt.ts';
 import { answerQuestions, readText } from '../run/questions.ts';
 import { checkCacheFile } from '../save-cache.ts';
@@ -207,8 +207,7 @@ async function run(options: RunOptions, command: Command, terminal: Terminal): P
       stdout.write(`\n${options.certify ? certificateLines(report.certificates as Certificates) : ''}`);
       const { tokens } = await generation,
         all = [...ids, ...tokens];
-      for (const asked of options.why ?? [])
-        stdout.write(whyLines(recorded?.events ?? [], positionsOf(asked, all, model), all, model));
+      for (const asked of options.why ?? []) stdout.write(whyText(asked, recorded?.events ?? [], all, model));
       terminal.stderr.write(`${keptLine(report, ids.length, cadence)}\n`);
       return;
     }

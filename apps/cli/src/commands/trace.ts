@@ -14,7 +14,7 @@ import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
 import { resolvePolicy } from '../policy/resolve-policy.ts';
 import { promptReader } from '../run/prompt.ts';
-import { positionsOf, whyLines } from '../run/why.ts';
+import { whyText } from '../run/why.ts';
 import { blockOption, budgetOption, cadenceOption, collect } from '../shared-options.ts';
 import type { Terminal } from '../terminal.ts';
 import { withHostModel } from '../with-model.ts';
@@ -84,7 +84,7 @@ async function trace(flags: Flags, command: Command, terminal: Terminal): Promis
       });
     if (signal.aborted) return;
     const all = [...ids, ...tokens];
-    for (const asked of why) stdout.write(whyLines(recorded.events, positionsOf(asked, all, model), all, model));
+    for (const asked of why) stdout.write(whyText(asked, recorded.events, all, model));
     if (out === undefined) return;
     const layers = new Set(recorded.events.map(({ layer }) => layer)).size;
     writeWhole(

@@ -6,27 +6,48 @@ import type { RecordedEvent } from '@kv/models/engine';
 /** Heads of which a reason is written out; the others are counted. */
 const SHOWN = 6;
 
-/** Positions that `--why` names: one by its number, or those of a text's last occurrence. @throws KvError for neither */
-export function positionsOf(asked: string, ids: readonly number[], { tokenizer }: Pick<Model, 'tokenizer'>): number[] {
-  if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return [Number(asked)];
+/** What `--why` names: a position by its number, or each occurrence of a text. @throws KvError for neither */
+function named(asked: string, ids: readonly number[], { tokenizer }: Pick<Model, 'tokenizer'>): number[][] {
+  if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return [[Number(asked)]];
   const texts = ids.map((id) => tokenizer.decode([id])),
+    whole = texts.join(''),
     ends = texts.map(
       (
         (end) => (text) =>
           (end += text.length)
       )(0),
-    ),
-    start = asked === '' ? -1 : texts.join('').lastIndexOf(asked);
-  if (start < 0)
+    );
+  const starts: number[] = [];
+  if (asked !== '') for (let at = whole.indexOf(asked); at >= 0; at = whole.indexOf(asked, at + 1)) starts.push(at);
+  if (starts.length === 0)
     throw new KvError(
       '--why',
       `expected a position below ${ids.length} or a text of the run, got ${JSON.stringify(asked.slice(0, 80))}`,
     );
-  return [...ids.keys()].filter((i) => ends[i] > start && ends[i] - texts[i].length < start + asked.length);
+  return starts.map((start) =>
+    [...ids.keys()].filter((i) => ends[i] > start && ends[i] - texts[i].length < start + asked.length),
+  );
+}
+
+/** Why what `--why` names is, or is no longer, in the cache; of a text that stands several times the last. */
+export function whyText(
+  asked: string,
+  events: readonly RecordedEvent[],
+  ids: readonly number[],
+  model: Pick<Model, 'tokenizer'>,
+): string {
+  const all = named(asked, ids, model),
+    places = all.map(([first]) => first),
+    last = all[all.length - 1],
+    several =
+      all.length > 1
+        ? `${JSON.stringify(asked)} stands ${all.length} times, from the positions ${places.slice(-SHOWN).join(', ')}${all.length > SHOWN ? ' and before' : ''} on; this is the last, name a position for another.\n`
+        : '';
+  return several + whyLines(events, last, ids, model);
 }
 
 /** Why tokens are, or are no longer, in the cache, in a few lines each. */
-export function whyLines(
+function whyLines(
   events: readonly RecordedEvent[],
   positions: readonly number[],
   ids: readonly number[],
