@@ -327,12 +327,12 @@ describe('a conclusion', () => {
   it('names the least memory whose answers may be as many, and says what so many prompts are', () => {
     const rows = [row('a', '50%', 190, 200, 500), row('b', '10%', 186, 200, 100), row('c', '5%', 120, 200, 50), full];
     expect(needleConclusion(rows, 'aware')).toBe(
-      'Least memory with as many right answers as the full cache: b with 10% kept, 93 % right (89-96 %), 100 B of 1000 B. A verdict of 200 prompts.',
+      'Least memory with as many right answers as the full cache: b with 10% kept, 93 % right (89-96 %), 100 B of 1000 B on average. A verdict of 200 prompts.',
     );
   });
   it('says that none does, and which is nearest', () =>
     expect(needleConclusion([full, row('a', '50%', 9, 20, 500), row('b', '10%', 3, 20, 100)], 'aware')).toBe(
-      'Nothing here answers as the full cache does; nearest: a with 50% kept, 45 % right (26-66 %), 500 B of 1000 B. A screening of 20 prompts.',
+      'Nothing here answers as the full cache does; nearest: a with 50% kept, 45 % right (26-66 %), 500 B of 1000 B on average. A screening of 20 prompts.',
     ));
   it('says that nothing but the full cache answers', () =>
     expect(needleConclusion([full, row('a', '50%', 0, 20, 500)], 'aware')).toBe(

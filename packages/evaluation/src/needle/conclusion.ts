@@ -19,7 +19,7 @@ export function needleConclusion(rows: readonly NeedleRow[], mode: Mode): string
     better = (a: NeedleRow, b: NeedleRow): NeedleRow => (b.accuracy.share > a.accuracy.share ? b : a),
     best = able.length > 0 ? able.reduce(lighter) : others.reduce(better),
     { policy, way, accuracy } = best,
-    said = `${policy} with ${way.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))}.`,
+    said = `${policy} with ${way.budget} kept, ${percent(accuracy.share)} right (${intervalText(accuracy)}), ${bytesText(bytes(best))} of ${bytesText(bytes(full))} on average.`,
     number = `A ${standing(accuracy.n)} of ${accuracy.n} prompts.`;
   if (able.length > 0) return `Least memory with as many right answers as the full cache: ${said} ${number}`;
   if (accuracy.hits === 0) return `Nothing here answers but the full cache. ${number}`;
