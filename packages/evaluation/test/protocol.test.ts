@@ -200,6 +200,76 @@ describe('samples of a cell', () => {
   });
 });
 
+describe('the ledger', () => {
+  const ids = ['a', 'b'],
+    lines = (path: string): readonly string[] => readFileSync(path, 'utf8').trimEnd().split('\n'),
+    rewritten = (path: string, some: readonly string[]): void =>
+      writeFileSync(path, some.map((line) => `${line}\n`).join(''));
+  /** A ledger with looks of configurations c0, c1, … */
+  const looked = (n: number, kept = folder()): { readonly kept: string; readonly path: string } => {
+    for (let i = 0; i < n; i++) openLedger(kept, ids).add({ kind: 'begun', config: `c${i}` });
+    return { kept, path: openLedger(kept, ids).path };
+  };
+  it('tells every line that was changed, removed, moved or put between others, with its number', () => {
+    const { kept, path } = looked(4),
+      whole = lines(path),
+      said = (number: number, what: string): RegExp =>
+        new RegExp(`protocol-[0-9a-f]{12}\\.jsonl, line ${number}: expected ${what}`);
+    expect(openLedger(kept, ids).looks()).toBe(4);
+    for (let i = 1; i < whole.length; i++) {
+      rewritten(path, whole.with(i, whole[i].replace('"c', '"d')));
+      expect(() => openLedger(kept, ids)).toThrow(said(i + 1, 'what was written, got a line with a wrong checksum'));
+      if (i === whole.length - 1) continue;
+      for (const changed of [
+        whole.toSpliced(i, 1),
+        whole.with(i, whole[i + 1]).with(i + 1, whole[i]),
+        whole.toSpliced(i, 0, whole[i + 1]),
+      ]) {
+        rewritten(path, changed);
+        expect(() => openLedger(kept, ids)).toThrow(said(i + 1, 'the line that followed those before it, got another'));
+      }
+    }
+    rewritten(path, [...whole, whole[1]]);
+    expect(() => openLedger(kept, ids)).toThrow(said(6, 'the line that followed'));
+  });
+  it('goes on after a last line that a kill cut off', () => {
+    const { kept, path } = looked(3),
+      bytes = readFileSync(path),
+      [head, one, two] = lines(path).map((line) => Buffer.byteLength(line) + 1);
+    for (let end = head + one + two; end < bytes.length; end++) {
+      writeFileSync(path, bytes.subarray(0, end));
+      expect(openLedger(kept, ids).looks()).toBe(2);
+    }
+    openLedger(kept, ids).add({ kind: 'begun', config: 'c2' });
+    expect(readFileSync(path)).toEqual(bytes);
+  });
+  it('is read before each line that is added: two that are open at once lose nothing', () => {
+    const kept = folder(),
+      [one, two] = [openLedger(kept, ids), openLedger(kept, ids)];
+    one.add({ kind: 'begun', config: 'c' });
+    two.add({ kind: 'again', config: 'c' });
+    expect([one.looks(), two.looks(), one.begun('c'), two.begun('c')]).toEqual([2, 2, true, true]);
+  });
+  it('of an older kv, whose lines do not follow each other, is read and goes on, and from then on keeps these too', () => {
+    const kept = folder(),
+      older = readFileSync(new URL('./data/ledger-without-chain.jsonl', import.meta.url)),
+      { path } = openLedger(kept, ids);
+    writeFileSync(path, older);
+    const ledger = openLedger(kept, ids);
+    expect([ledger.looks(), ledger.begun('c0'), ledger.probed('0123456789ab')?.lambda]).toEqual([2, true, 0.5]);
+    ledger.add({ kind: 'again', config: 'c0' });
+    expect(openLedger(kept, ids).looks()).toBe(3);
+    const whole = lines(path);
+    expect(whole).toHaveLength(5);
+    for (const i of [1, 2, 3]) {
+      rewritten(path, whole.toSpliced(i, 1));
+      expect(() => openLedger(kept, ids)).toThrow('expected the line that followed those before it');
+    }
+    rewritten(path, [...whole, whole[2]]);
+    expect(() => openLedger(kept, ids)).toThrow('line 6: expected the line that followed those before it');
+  });
+});
+
 describe('problems of files', () => {
   it('are read as benchmarks publish them', () => {
     const shared = (path: string): ReturnType<typeof readProblems> => readProblems(file(sharedText(path)), path);
