@@ -22,10 +22,12 @@ import {
   runExperiment,
   splitIds,
   TASK,
+  tiedLambdas,
   tuningIds,
 } from '../src/index.ts';
-import type { Bed, CellResult, Protocolled } from '../src/index.ts';
+import type { Bed, CellResult, ConfirmCell, Protocolled } from '../src/index.ts';
 import { folder } from './folder.ts';
+import { mean } from '../src/numbers.ts';
 import { sharedText } from './shared.ts';
 
 /** The ids of MATH-500, by subject. */
@@ -93,6 +95,8 @@ describe('the rules', () => {
     expect(of(0.3, 0.1, 0.8)).toBe(0.5);
     expect(of(0.29, 0.1, 0.8)).toBe(1.5);
     expect(of(-3, -1, -1.2)).toBe(1);
+    expect(tiedLambdas([0.5, 1, 1.5].map((lambda) => ({ lambda, gain: 0 })))).toEqual([0.5, 1, 1.5]);
+    expect(tiedLambdas([0.5, 1].map((lambda) => ({ lambda, gain: lambda })))).toEqual([1]);
   });
   const cell = (role: 'primary' | 'second', points: number, p: number) => ({
     role,
@@ -144,21 +148,21 @@ describe('equal mean cache', () => {
   });
 });
 
+const result = (problem: string, seed: number, score: number): CellResult => ({
+  id: '',
+  task: TASK,
+  problem,
+  policy: 'x',
+  seed,
+  answer: '',
+  score,
+  parsed: score > 0,
+  tokens: 1,
+  slots: { mean: 100, peak: 120 },
+  bytes: { mean: 1, peak: 2 },
+  evidence: {},
+});
 describe('samples of a cell', () => {
-  const result = (problem: string, seed: number, score: number): CellResult => ({
-    id: '',
-    task: TASK,
-    problem,
-    policy: 'x',
-    seed,
-    answer: '',
-    score,
-    parsed: score > 0,
-    tokens: 1,
-    slots: { mean: 100, peak: 120 },
-    bytes: { mean: 1, peak: 2 },
-    evidence: {},
-  });
   it('are paired by seed and clustered by problem, as the exact vectors are', () => {
     const { exact_cluster_bootstrap: vectors } = JSON.parse(sharedText('data/conformance/stats_vectors.json')) as {
       exact_cluster_bootstrap: {
@@ -192,12 +196,26 @@ describe('samples of a cell', () => {
       );
       expect(cell).toMatchObject({ problems: clusters.length, matched: true });
       expect(cell.difference).toBeCloseTo(delta, 12);
-      expect(Math.abs(cell.p - p)).toBeLessThan(0.015);
-      expect(cell.p).toBeGreaterThan(0);
+      const differing = clusters.filter((cluster) => mean(cluster) !== 0).length;
+      expect(Math.abs(cell.p - Math.max(p, 2 ** (1 - differing)))).toBeLessThan(0.015);
       expect(Math.abs(cell.low - low)).toBeLessThan(0.03);
       expect(Math.abs(cell.high - high)).toBeLessThan(0.03);
     }
   });
+});
+
+it('no one problem decides a cell, a branch neither', () => {
+  const cellOf = (n: number): readonly ConfirmCell[] => {
+    const some = (score: number): CellResult[] =>
+      Array.from({ length: n }, (_, i) => [0, 1, 2].map((seed) => result(String(i), seed, score))).flat();
+    return confirmCells(
+      [{ model: 'm', role: 'primary', budget: 64, candidateBudget: 64, base: some(0), candidate: some(1) }],
+      0.01,
+    );
+  };
+  expect([1, 5, 6, 8].map((n) => cellOf(n)[0].p)).toEqual([1, 2 ** -4, 2 ** -5, 2 ** -7]);
+  expect([1, 5, 6].map((n) => decide(cellOf(n)).branch)).toEqual(['C', 'C', 'B']);
+  expect(cellOf(40)[0]).toMatchObject({ difference: 1, p: 2 / 10_001, bonferroni: 2 / 10_001 });
 });
 
 describe('the ledger', () => {
@@ -380,7 +398,13 @@ describe('a plan', () => {
       reopened = openLedger(kept, protocol.confirm);
     expect(await confirm(protocol, bed(kept, again), reopened)).toEqual({ ...confirmed, look: 2 });
     expect(again).toEqual([]);
-    expect(branch(protocol, openLedger(kept, protocol.confirm))).toMatchObject({ config: confirmed.config, looks: 2 });
+    expect(branch(protocol, openLedger(kept, protocol.confirm))).toMatchObject({
+      config: confirmed.config,
+      looks: 2,
+      cells: 2,
+      ids: protocol.confirm.length,
+      standing: 'screening',
+    });
     // another plan on the same ids is one more look at them
     const other = written({ lambdas: [1] }),
       shared = openLedger(kept, other.confirm);
