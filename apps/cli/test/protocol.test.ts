@@ -94,7 +94,7 @@ describe.runIf(built)('kv protocol on one machine', () => {
     expect(decided.stdout).toContain('no cell of either role loses, p < .05 (stricter than the rule): yes');
     expect(decided.stdout).toContain('cells that gain after Bonferroni: 0 of 1\n');
     expect(decided.stdout).toContain(screening(held.length));
-    for (const meaning of Object.values(branchMeanings)) expect(help).toContain(meaning);
+    for (const meaning of Object.values(branchMeanings)) expect(help.replace(/\s+/g, ' ')).toContain(meaning);
     // a line of the ledger that is lost is told
     const name = readdirSync(join(cwd, '.kv')).find((one) => one.startsWith('protocol-'))!, // confirm wrote it
       ledger = join(cwd, '.kv', name),
