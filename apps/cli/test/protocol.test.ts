@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { protocolExample, protocolFields } from '@kv/evaluation';
+import { branchMeanings, protocolExample, protocolFields, splitIds } from '@kv/evaluation';
 import { writeTinyModel } from '@kv/model-testing';
 import { hasRedis, startRedis } from '@kv/model-testing/redis';
 import { describe, expect, it } from 'vitest';
@@ -44,34 +44,98 @@ describe('kv protocol', () => {
   });
 });
 
+const IDS = ['a', 'b', 'c', 'd', 'e', 'f'];
+/** A folder with a model, problems on both sides of the split, and a plan. */
+const planned = (): string => {
+  const cwd = folder();
+  writeTinyModel(join(cwd, 'tiny'));
+  const rows = IDS.map((id) => ({
+    id,
+    context: `${'Some words stand here. '.repeat(6)}The letter is ${id}.`,
+    question: ' The letter is',
+    answer: id,
+    newTokens: 4,
+  }));
+  writeFileSync(join(cwd, 'rows.json'), JSON.stringify(rows));
+  const plan = {
+    tasks: 'rows.json',
+    models: [{ name: 'tiny', model: 'tiny', role: 'primary' }],
+    budgets: [24],
+    base: 'streaming(sinks=4)',
+    candidate: 'streaming(sinks={lambda})',
+    lambdas: [2, 8],
+    seeds: [0, 1],
+  };
+  writeFileSync(join(cwd, 'plan.json'), JSON.stringify(plan));
+  return cwd;
+};
+
+describe.runIf(built)('kv protocol on one machine', () => {
+  it('says how good so few problems are, what a branch means, how a tie was broken, and that seeds repeat', async () => {
+    const cwd = planned(),
+      { confirm: held, dev } = splitIds(IDS),
+      step = (name: string): Promise<Ran> =>
+        start(['protocol', name, 'plan.json', ...(name === 'branch' ? [] : ON)], cwd).ended,
+      screening = (n: number): string => `screening, n = ${n} (a verdict takes 200)`,
+      note = '2 seeds at temperature 0 repeat one answer';
+    const probed = await step('probe');
+    expect(probed.stdout).toContain(
+      'lambda: 2 (all weights tie: of mean gains within half a point of the best the smallest weight is taken)',
+    );
+    expect(probed.stdout).toContain(screening(dev.length));
+    expect(probed.stderr.split(note)).toHaveLength(2);
+    const confirmed = await step('confirm');
+    expect(confirmed.stdout).toContain(screening(held.length));
+    expect(confirmed.stdout).toContain('.0002 is the least that so many draws give');
+    expect(confirmed.stderr.split(note)).toHaveLength(2);
+    const decided = await step('branch'),
+      { stdout: help } = await kv(['protocol', 'branch', '--help'], { columns: 120 });
+    expect(decided.stdout).toContain(`branch C: ${branchMeanings.C}\n`);
+    expect(decided.stdout).toContain('no cell of either role loses, p < .05 (stricter than the rule): yes');
+    expect(decided.stdout).toContain('cells that gain after Bonferroni: 0 of 1\n');
+    expect(decided.stdout).toContain(screening(held.length));
+    for (const meaning of Object.values(branchMeanings)) expect(help.replace(/\s+/g, ' ')).toContain(meaning);
+    // a line of the ledger that is lost is told
+    const name = readdirSync(join(cwd, '.kv')).find((one) => one.startsWith('protocol-'))!, // confirm wrote it
+      ledger = join(cwd, '.kv', name),
+      lines = readFileSync(ledger, 'utf8').split('\n');
+    writeFileSync(ledger, lines.toSpliced(2, 1).join('\n'));
+    const broken = await step('branch');
+    expect([broken.code, broken.stdout, broken.stderr]).toEqual([
+      2,
+      '',
+      expect.stringMatching(/^.*protocol-[0-9a-f]{12}\.jsonl, line 3: expected .+\n$/),
+    ]);
+  }, 120_000);
+  it('is not what kv eval keeps: a sweep over ids to confirm on says so', async () => {
+    const cwd = planned();
+    writeFileSync(
+      join(cwd, 'sweep.json'),
+      JSON.stringify({
+        models: ['tiny'],
+        policies: ['streaming(sinks=4)'],
+        tasks: ['rows.json'],
+        budgets: [24],
+        seeds: [0, 1],
+        part: 'confirm',
+      }),
+    );
+    const { code, stdout, stderr } = await start(['eval', 'sweep.json', '--csv', 'rows.csv', ...ON], cwd).ended;
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringContaining('eval: part confirm answers ids to confirm on, and no ledger'),
+    ]);
+    expect(stderr).toContain('eval: 2 seeds at temperature 0 repeat one answer');
+    const n = splitIds(IDS).confirm.length;
+    expect(stdout).toMatch(new RegExp(`\\bn: ${n}\\b`));
+    expect(readFileSync(join(cwd, 'rows.csv'), 'utf8')).toContain(`,${n},${2 * n},`);
+  }, 120_000);
+});
+
 const there = hasRedis();
 if (!there) console.warn('Queue tests are skipped: there is no redis-server (apt-get install redis-server)');
 
 describe.runIf(there && built)('kv protocol --queue', () => {
-  /** A folder with a model, problems on both sides of the split, and a plan. */
-  const planned = (): string => {
-    const cwd = folder();
-    writeTinyModel(join(cwd, 'tiny'));
-    const rows = ['a', 'b', 'c', 'd', 'e', 'f'].map((id) => ({
-      id,
-      context: `${'Some words stand here. '.repeat(6)}The letter is ${id}.`,
-      question: ' The letter is',
-      answer: id,
-      newTokens: 4,
-    }));
-    writeFileSync(join(cwd, 'rows.json'), JSON.stringify(rows));
-    const plan = {
-      tasks: 'rows.json',
-      models: [{ name: 'tiny', model: 'tiny', role: 'primary' }],
-      budgets: [24],
-      base: 'streaming(sinks=4)',
-      candidate: 'streaming(sinks={lambda})',
-      lambdas: [2, 8],
-      seeds: [0, 1],
-    };
-    writeFileSync(join(cwd, 'plan.json'), JSON.stringify(plan));
-    return cwd;
-  };
   it('comes to what one machine comes to, cell by cell and in the ledger', async () => {
     const redis = await startRedis();
     try {

@@ -60,7 +60,7 @@ describe("kvpress' result folders", () => {
         { command: 'kv eval', versions: {}, seeds: [0], hashes: {} },
       );
     expect(sweepCsv(rows).split('\r\n')[1]).toMatch(
-      /^packages\/model-embedded,ruler\/512\/\w+,"?kvpress: knorm"?,50%,,3,0,0,/,
+      /^packages\/model-embedded,ruler\/512\/\w+,"?kvpress: knorm"?,50%,,3,3,0,0,/,
     );
     expect((await sweepParquet(rows)).length).toBeGreaterThan(500);
     expect(html).toContain('Beside: results of other libraries');

@@ -22,10 +22,12 @@ import {
   runExperiment,
   splitIds,
   TASK,
+  tiedLambdas,
   tuningIds,
 } from '../src/index.ts';
-import type { Bed, CellResult, Protocolled } from '../src/index.ts';
+import type { Bed, CellResult, ConfirmCell, Protocolled } from '../src/index.ts';
 import { folder } from './folder.ts';
+import { mean } from '../src/numbers.ts';
 import { sharedText } from './shared.ts';
 
 /** The ids of MATH-500, by subject. */
@@ -93,6 +95,8 @@ describe('the rules', () => {
     expect(of(0.3, 0.1, 0.8)).toBe(0.5);
     expect(of(0.29, 0.1, 0.8)).toBe(1.5);
     expect(of(-3, -1, -1.2)).toBe(1);
+    expect(tiedLambdas([0.5, 1, 1.5].map((lambda) => ({ lambda, gain: 0 })))).toEqual([0.5, 1, 1.5]);
+    expect(tiedLambdas([0.5, 1].map((lambda) => ({ lambda, gain: lambda })))).toEqual([1]);
   });
   const cell = (role: 'primary' | 'second', points: number, p: number) => ({
     role,
@@ -144,21 +148,21 @@ describe('equal mean cache', () => {
   });
 });
 
+const result = (problem: string, seed: number, score: number): CellResult => ({
+  id: '',
+  task: TASK,
+  problem,
+  policy: 'x',
+  seed,
+  answer: '',
+  score,
+  parsed: score > 0,
+  tokens: 1,
+  slots: { mean: 100, peak: 120 },
+  bytes: { mean: 1, peak: 2 },
+  evidence: {},
+});
 describe('samples of a cell', () => {
-  const result = (problem: string, seed: number, score: number): CellResult => ({
-    id: '',
-    task: TASK,
-    problem,
-    policy: 'x',
-    seed,
-    answer: '',
-    score,
-    parsed: score > 0,
-    tokens: 1,
-    slots: { mean: 100, peak: 120 },
-    bytes: { mean: 1, peak: 2 },
-    evidence: {},
-  });
   it('are paired by seed and clustered by problem, as the exact vectors are', () => {
     const { exact_cluster_bootstrap: vectors } = JSON.parse(sharedText('data/conformance/stats_vectors.json')) as {
       exact_cluster_bootstrap: {
@@ -192,11 +196,95 @@ describe('samples of a cell', () => {
       );
       expect(cell).toMatchObject({ problems: clusters.length, matched: true });
       expect(cell.difference).toBeCloseTo(delta, 12);
-      expect(Math.abs(cell.p - p)).toBeLessThan(0.015);
-      expect(cell.p).toBeGreaterThan(0);
+      const differing = clusters.filter((cluster) => mean(cluster) !== 0).length;
+      expect(Math.abs(cell.p - Math.max(p, 2 ** (1 - differing)))).toBeLessThan(0.015);
       expect(Math.abs(cell.low - low)).toBeLessThan(0.03);
       expect(Math.abs(cell.high - high)).toBeLessThan(0.03);
     }
+  });
+});
+
+it('no one problem decides a cell, a branch neither', () => {
+  const cellOf = (n: number): readonly ConfirmCell[] => {
+    const some = (score: number): CellResult[] =>
+      Array.from({ length: n }, (_, i) => [0, 1, 2].map((seed) => result(String(i), seed, score))).flat();
+    return confirmCells(
+      [{ model: 'm', role: 'primary', budget: 64, candidateBudget: 64, base: some(0), candidate: some(1) }],
+      0.01,
+    );
+  };
+  expect([1, 5, 6, 8].map((n) => cellOf(n)[0].p)).toEqual([1, 2 ** -4, 2 ** -5, 2 ** -7]);
+  expect([1, 5, 6].map((n) => decide(cellOf(n)).branch)).toEqual(['C', 'C', 'B']);
+  expect(cellOf(40)[0]).toMatchObject({ difference: 1, p: 2 / 10_001, bonferroni: 2 / 10_001 });
+});
+
+describe('the ledger', () => {
+  const ids = ['a', 'b'],
+    lines = (path: string): readonly string[] => readFileSync(path, 'utf8').trimEnd().split('\n'),
+    rewritten = (path: string, some: readonly string[]): void =>
+      writeFileSync(path, some.map((line) => `${line}\n`).join(''));
+  /** A ledger with looks of configurations c0, c1, … */
+  const looked = (n: number, kept = folder()): { readonly kept: string; readonly path: string } => {
+    for (let i = 0; i < n; i++) openLedger(kept, ids).add({ kind: 'begun', config: `c${i}` });
+    return { kept, path: openLedger(kept, ids).path };
+  };
+  it('tells every line that was changed, removed, moved or put between others, with its number', () => {
+    const { kept, path } = looked(4),
+      whole = lines(path),
+      said = (number: number, what: string): RegExp =>
+        new RegExp(`protocol-[0-9a-f]{12}\\.jsonl, line ${number}: expected ${what}`);
+    expect(openLedger(kept, ids).looks()).toBe(4);
+    for (let i = 1; i < whole.length; i++) {
+      rewritten(path, whole.with(i, whole[i].replace('"c', '"d')));
+      expect(() => openLedger(kept, ids)).toThrow(said(i + 1, 'what was written, got a line with a wrong checksum'));
+      if (i === whole.length - 1) continue;
+      for (const changed of [
+        whole.toSpliced(i, 1),
+        whole.with(i, whole[i + 1]).with(i + 1, whole[i]),
+        whole.toSpliced(i, 0, whole[i + 1]),
+      ]) {
+        rewritten(path, changed);
+        expect(() => openLedger(kept, ids)).toThrow(said(i + 1, 'the line that followed those before it, got another'));
+      }
+    }
+    rewritten(path, [...whole, whole[1]]);
+    expect(() => openLedger(kept, ids)).toThrow(said(6, 'the line that followed'));
+  });
+  it('goes on after a last line that a kill cut off', () => {
+    const { kept, path } = looked(3),
+      bytes = readFileSync(path),
+      [head, one, two] = lines(path).map((line) => Buffer.byteLength(line) + 1);
+    for (let end = head + one + two; end < bytes.length; end++) {
+      writeFileSync(path, bytes.subarray(0, end));
+      expect(openLedger(kept, ids).looks()).toBe(2);
+    }
+    openLedger(kept, ids).add({ kind: 'begun', config: 'c2' });
+    expect(readFileSync(path)).toEqual(bytes);
+  });
+  it('is read before each line that is added: two that are open at once lose nothing', () => {
+    const kept = folder(),
+      [one, two] = [openLedger(kept, ids), openLedger(kept, ids)];
+    one.add({ kind: 'begun', config: 'c' });
+    two.add({ kind: 'again', config: 'c' });
+    expect([one.looks(), two.looks(), one.begun('c'), two.begun('c')]).toEqual([2, 2, true, true]);
+  });
+  it('of an older kv, whose lines do not follow each other, is read and goes on, and from then on keeps these too', () => {
+    const kept = folder(),
+      older = readFileSync(new URL('./data/ledger-without-chain.jsonl', import.meta.url)),
+      { path } = openLedger(kept, ids);
+    writeFileSync(path, older);
+    const ledger = openLedger(kept, ids);
+    expect([ledger.looks(), ledger.begun('c0'), ledger.probed('0123456789ab')?.lambda]).toEqual([2, true, 0.5]);
+    ledger.add({ kind: 'again', config: 'c0' });
+    expect(openLedger(kept, ids).looks()).toBe(3);
+    const whole = lines(path);
+    expect(whole).toHaveLength(5);
+    for (const i of [1, 2, 3]) {
+      rewritten(path, whole.toSpliced(i, 1));
+      expect(() => openLedger(kept, ids)).toThrow('expected the line that followed those before it');
+    }
+    rewritten(path, [...whole, whole[2]]);
+    expect(() => openLedger(kept, ids)).toThrow('line 6: expected the line that followed those before it');
   });
 });
 
@@ -310,7 +398,13 @@ describe('a plan', () => {
       reopened = openLedger(kept, protocol.confirm);
     expect(await confirm(protocol, bed(kept, again), reopened)).toEqual({ ...confirmed, look: 2 });
     expect(again).toEqual([]);
-    expect(branch(protocol, openLedger(kept, protocol.confirm))).toMatchObject({ config: confirmed.config, looks: 2 });
+    expect(branch(protocol, openLedger(kept, protocol.confirm))).toMatchObject({
+      config: confirmed.config,
+      looks: 2,
+      cells: 2,
+      ids: protocol.confirm.length,
+      standing: 'screening',
+    });
     // another plan on the same ids is one more look at them
     const other = written({ lambdas: [1] }),
       shared = openLedger(kept, other.confirm);

@@ -34,6 +34,7 @@ const row = (policy: string, budget: number | undefined, cells: readonly CellRes
   task: 'numbers <&>',
   policy,
   ...(budget !== undefined && { budget }),
+  problems: new Set(cells.map(({ problem }) => problem)).size,
   samples: cells.length,
   accuracy: cells.reduce((sum, { score }) => sum + score, 0) / cells.length,
   unparsed: 0,
@@ -82,6 +83,31 @@ it('begins with sentences that hold intervals, and says that few problems are a 
   expect(html.indexOf('<ol class="verdicts">')).toBeLessThan(html.indexOf('<svg class="chart"'));
   for (const text of ['kv eval &lt;s&gt;.json', '9.8.7', 'abc', '12.5 %', '6.3 %', '50.0 %'])
     expect(html).toContain(text);
+});
+
+it('takes problems, not answers, for n: seeds that repeat an answer are no evidence', () => {
+  const twice = (cells: readonly CellResult[]): CellResult[] =>
+      cells.flatMap((one) => [one, { ...one, id: `${one.id}/1`, seed: 1 }]),
+    said = (n: number, all: typeof twice): string[] => {
+      const [kept, lost] = [
+        Array.from({ length: n }, (_, i) => cell('full', undefined, i, 1)),
+        Array.from({ length: n }, (_, i) => cell('cut', 16, i, 0)),
+      ].map(all);
+      const html = sweepReport(
+        { format: 1, rows: [row('full', undefined, kept), row('cut', 16, lost)], samples: { m: [...kept, ...lost] } },
+        facts,
+      );
+      return html.match(/<li><strong>.*<\/li>/g) ?? [];
+    };
+  const [whole, cut] = said(3, twice);
+  expect([whole, cut]).toEqual(said(3, (cells) => [...cells]));
+  expect(whole).toContain('answers 100.0 % [43.9, 100.0]');
+  expect(whole).toContain('(screening, n = 3)');
+  // three problems, all worse: signs alone give 2 of 8
+  expect(cut).toContain('undecided against the full cache, -100.0 points [-100.0, -100.0], p = 0.2500, 0.2500 after');
+  expect(said(8, twice)[1]).toContain('worse than the full cache, -100.0 points [-100.0, -100.0], p = 0.0078, 0.0078');
+  expect(said(1, twice)[1]).toContain('undecided against the full cache, -100.0 points [-100.0, -100.0], p = 1.0000');
+  expect(sweepReport(outcome, facts)).toContain('.0002 is the least that so many draws give');
 });
 
 it('is one file: its own style by its hash, no script, no address, no style of an element', () => {

@@ -99,7 +99,7 @@ describe('a sweep', () => {
     expect(await swept(path, kept)).toEqual({ ...first, ran: 0 });
     expect(await swept(path, folder())).toEqual(first);
     expect(first.csv.split('\r\n')).toHaveLength(1 + 5 + 1);
-    expect(first.csv).toContain('tiny,problems.jsonl,full,,,4,');
+    expect(first.csv).toContain('tiny,problems.jsonl,full,,,4,4,');
   });
   it('is written as Parquet: what a reader finds is what JSON says, null where it says nothing, equal bytes again', async () => {
     const { json } = await swept(written({ match: { policy: 'streaming', within: 0.05 } }), folder()),
@@ -115,6 +115,7 @@ describe('a sweep', () => {
         policy: row.policy,
         budget: row.budget?.toString() ?? null,
         slots: row.slots === undefined ? null : BigInt(row.slots),
+        problems: 4n,
         samples: 4n,
         accuracy: row.accuracy,
         low: row.interval?.low ?? null,
@@ -164,6 +165,30 @@ describe('a sweep', () => {
     expect(await swept(path, kept)).toEqual({ ...whole, ran: 0 });
     writeFileSync(store, `${lines.with(2, lines[2].replace('"tokens":', '"tokens":1')).join('\n')}\n`);
     expect(await swept(path, kept)).toEqual({ ...whole, ran: 1 });
+  });
+  it('counts problems, and has the interval that its report has, with several seeds too', async () => {
+    const asked = async (seeds: readonly number[], temperature: number): ReturnType<typeof swept> =>
+        swept(written({ policies: ['streaming'], budgets: [24], seeds, temperature }), folder()),
+      [once, repeated, sampled] = [await asked([0], 0), await asked([0, 1], 0), await asked([0, 1], 3)];
+    const said = ({ rows: [{ problems: of, samples, accuracy, interval }] }: typeof once) => [
+      of,
+      samples,
+      accuracy,
+      interval,
+    ];
+    const [{ accuracy: share, interval: same }] = once.rows;
+    expect([said(once), said(repeated)]).toEqual([
+      [4, 4, share, same],
+      [4, 8, share, same],
+    ]);
+    for (const { rows, csv, html } of [once, repeated, sampled])
+      for (const { interval, problems: of, samples, accuracy } of rows) {
+        const { low, high } = interval!; // no task is read
+        expect(low <= accuracy && accuracy <= high && of === 4).toBe(true);
+        expect(csv).toContain(`,4,${samples},${accuracy},${low},${high},`);
+        expect(html).toContain(`[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]`);
+        expect(html).toContain('(screening, n = 4)');
+      }
   });
   it('re-budgets until mean caches agree, and reports what is short of the curve', async () => {
     const { rows } = await swept(written({ match: { policy: 'streaming', within: 0.05 } }), folder());

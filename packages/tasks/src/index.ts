@@ -9,7 +9,7 @@ export { heldOutBook } from './held-out-book.ts';
 export { mcnemar } from './mcnemar.ts';
 export { needle, tokensOf } from './needle.ts';
 export type { Needle, NeedleOptions } from './needle.ts';
-export { bootstrap, pairedDifference } from './paired-difference.ts';
+export { bootstrap, pairedDifference, pairedTest } from './paired-difference.ts';
 export type { BootstrapOptions, PairedDifference } from './paired-difference.ts';
 export { random } from './random.ts';
 export type { Random } from './random.ts';

@@ -8,6 +8,7 @@ import {
   holm,
   mcnemar,
   pairedDifference,
+  pairedTest,
   postprocess,
   wilson,
 } from '../src/index.ts';
@@ -55,6 +56,7 @@ describe('statistics agree with every vector', () => {
       ci95_percentile_linear: [number, number];
       p_two_sided_percentile: number;
     }[];
+    exact_cluster_signflip: { clusters: number[][]; p: number }[];
   }
   const vectors = JSON.parse(text('stats_vectors.json')) as Vectors;
   it('of Wilson intervals', () => {
@@ -78,6 +80,17 @@ describe('statistics agree with every vector', () => {
       expect(Math.abs(found.p - p)).toBeLessThan(0.01);
       expect(Math.abs(found.low - low)).toBeLessThan(0.02);
       expect(Math.abs(found.high - high)).toBeLessThan(0.02);
+    }
+  });
+  it('of sign flips: no p is below the least that they can give, and one that is all of one sign is that', () => {
+    for (const [i, { clusters, p }] of vectors.exact_cluster_signflip.entries()) {
+      const means = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0)),
+        differing = means.filter((mean) => mean !== 0),
+        found = pairedTest(clusters, { resamples: 40_000, seed: 7 }).p;
+      expect(found).toBe(
+        Math.max(pairedDifference(clusters, { resamples: 40_000, seed: 7 }).p, 2 ** (1 - differing.length)),
+      );
+      if (differing.every((mean) => mean > 0)) expect(found, String(i)).toBe(p);
     }
   });
   it('of p-values over a family, and of errors of clusters', () => {

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { clusteredError, interpolate, mcnemar, pairedDifference, spearman, wilson } from '../src/index.ts';
+import { clusteredError, interpolate, mcnemar, pairedDifference, pairedTest, spearman, wilson } from '../src/index.ts';
 
 describe('wilson', () => {
   it("agrees with statsmodels' own test", () => {
@@ -54,6 +54,74 @@ describe('pairedDifference', () => {
   });
   it('refuses no data', () =>
     expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
+});
+
+/** The least two-sided p over all signs that cluster means could have had, by enumeration. */
+function leastBySigns(clusters: readonly (readonly number[])[]): number {
+  const means = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0)),
+    flipped = Array.from({ length: 2 ** means.length }, (_, signs) =>
+      Math.abs(means.reduce((total, one, i) => total + (signs & (1 << i) ? -one : one), 0)),
+    ),
+    largest = Math.max(...flipped);
+  return flipped.filter((one) => one === largest).length / flipped.length;
+}
+type Test = typeof pairedTest;
+const options = { resamples: 200 };
+/** Dyadic, so that sums are exact and ties are ties. */
+const someClusters = fc.array(
+  fc.array(
+    fc.integer({ min: -4, max: 4 }).map((x) => x / 4),
+    { minLength: 1, maxLength: 3 },
+  ),
+  { minLength: 1, maxLength: 7 },
+);
+const laws = {
+  'p is no less than any signs of the clusters could give': (test: Test) =>
+    fc.property(someClusters, (clusters) => test(clusters, options).p >= Math.min(1, leastBySigns(clusters))),
+  'p is no less than the bootstrap says': (test: Test) =>
+    fc.property(someClusters, (clusters) => test(clusters, options).p >= pairedDifference(clusters, options).p),
+  'p is one of these two, and the rest is the bootstrap': (test: Test) =>
+    fc.property(someClusters, (clusters) => {
+      const { p, ...rest } = pairedDifference(clusters, options),
+        { p: tested, ...others } = test(clusters, options);
+      expect(others).toEqual(rest);
+      expect([p, leastBySigns(clusters)]).toContain(tested);
+    }),
+} as const;
+type Law = keyof typeof laws;
+const broken = (law: Law, test: Test): boolean => fc.check<[number[][]]>(laws[law](test), { numRuns: 100 }).failed;
+/** Each breaks one law. */
+const mutants: Readonly<Record<Law, Test>> = {
+  // the bootstrap alone, which takes one problem for proof
+  'p is no less than any signs of the clusters could give': pairedDifference,
+  // the bound alone
+  'p is no less than the bootstrap says': (clusters) => ({
+    ...pairedDifference(clusters, options),
+    p: leastBySigns(clusters),
+  }),
+  // one tail
+  'p is one of these two, and the rest is the bootstrap': (clusters) => {
+    const found = pairedTest(clusters, options);
+    return { ...found, p: found.p / 2 };
+  },
+};
+describe('pairedTest', () => {
+  it.each(Object.keys(laws) as Law[])('%s', (law) => expect(broken(law, pairedTest)).toBe(false));
+  it.each(Object.entries(mutants) as [Law, Test][])('a mutant breaks the law: %s', (law, mutant) =>
+    expect(broken(law, mutant)).toBe(true),
+  );
+  it('counts clusters that differ, not all of them: a bound by their number is caught', () =>
+    expect(
+      broken('p is no less than any signs of the clusters could give', (clusters) => {
+        const found = pairedDifference(clusters, options);
+        return { ...found, p: Math.max(found.p, 2 ** (1 - clusters.length)) };
+      }),
+    ).toBe(true));
+  it('of one problem says nothing, of eight all worse .0078, of many what the draws say', () => {
+    const worse = (n: number): number => pairedTest(Array.from({ length: n }, () => [-1, -1])).p;
+    expect([worse(1), worse(8), worse(40)]).toEqual([1, 2 ** -7, 2 / 10_001]);
+    expect(pairedTest([[0.1, 0.2, -0.3], [0]]).p).toBe(1);
+  });
 });
 
 describe('errors of clusters', () => {

@@ -8,6 +8,7 @@ import {
   kvpressFiles,
   readKvpress,
   readSweep,
+  seedNote,
   sweepCost,
   sweepCsv,
   sweepExample,
@@ -81,7 +82,7 @@ async function evaluate(
   command: Command,
   terminal: Terminal,
 ): Promise<void> {
-  const { cwd, stdout } = terminal,
+  const { cwd, stdout, stderr } = terminal,
     path = resolve(cwd, file),
     sweep = readSweep(path, plain(file));
   for (const out of [csv, json, parquet, answers, html])
@@ -99,6 +100,11 @@ async function evaluate(
     }
     return;
   }
+  const note = (text: string): void => void stderr.write(`eval: ${text}\n`),
+    repeated = seedNote(sweep);
+  if (repeated !== undefined) note(repeated);
+  if (sweep.part === 'confirm')
+    note('part confirm answers ids to confirm on, and no ledger of kv protocol counts that as a look');
   const sweepBytes = readFileSync(path),
     report = reporter(terminal),
     parts: Part[] = [],
@@ -215,7 +221,7 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     'shortfall',
   ];
   const lines = rows.map((row) => {
-    const { model, task, policy, budget = 'all', unparsed, samples } = row;
+    const { model, task, policy, budget = 'all', unparsed } = row;
     return [
       plain(model),
       plain(task),
@@ -224,7 +230,7 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
       ...rightOf(row),
       percent(unparsed),
       ...('meanSlots' in row ? [row.meanSlots.toFixed(1), String(row.peakSlots)] : ['', '']),
-      String(samples),
+      String('problems' in row ? row.problems : row.samples),
       percent('meanSlots' in row ? row.shortfall : undefined),
     ];
   });

@@ -1,17 +1,23 @@
 import { relative, resolve } from 'node:path';
 import {
   branch,
+  branchMeanings,
   confirm,
   generatingOf,
   openLedger,
+  pLegend,
   probe,
   protocolExample,
   protocolFields,
   readIds,
   readProtocol,
+  seedNote,
   splitIds,
+  standing,
   TASK,
+  tiedLambdas,
   tuningIds,
+  VERDICT,
 } from '@kv/evaluation';
 import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
 import { Command } from 'commander';
@@ -36,6 +42,9 @@ export const protocolCommand = (terminal: Terminal): Command => {
     print = (value: unknown): void => {
       stdout.write(`${JSON.stringify(value, undefined, 1)}\n`);
     },
+    note = (step: string, text: string | undefined): void => {
+      if (text !== undefined) stderr.write(`${step}: ${text}\n`);
+    },
     at = (file: string): [path: string, called: string] => [resolve(cwd, file), plain(file)];
   const split = new Command('split')
     .description('Split ids by md5 mod 5: 0 and 1 to choose on (dev), the others to confirm on.')
@@ -54,8 +63,9 @@ export const protocolCommand = (terminal: Terminal): Command => {
     .option(...json)
     .action(async (plan: string, { ids, json: asJson }: Flags, command: Command) => {
       const protocol = readProtocol(...at(plan)),
-        asked = ids === undefined ? protocol.dev : tuningIds(readIds(...at(ids)), protocol, plain(ids)),
-        found = await probe(protocol, asked, await bedOf(protocol, command), ledgerOf(protocol));
+        asked = ids === undefined ? protocol.dev : tuningIds(readIds(...at(ids)), protocol, plain(ids));
+      note('probe', seedNote(protocol.plan));
+      const found = await probe(protocol, asked, await bedOf(protocol, command), ledgerOf(protocol));
       if (asJson) print(found);
       else stdout.write(probeText(found, stdout));
     });
@@ -66,10 +76,11 @@ export const protocolCommand = (terminal: Terminal): Command => {
     .option(...json)
     .action(async (plan: string, { json: asJson }: Flags, command: Command) => {
       const protocol = readProtocol(...at(plan)),
-        ledger = ledgerOf(protocol),
-        found = await confirm(protocol, await bedOf(protocol, command), ledger);
+        ledger = ledgerOf(protocol);
+      note('confirm', seedNote(protocol.plan));
+      const found = await confirm(protocol, await bedOf(protocol, command), ledger);
       if (found.look > 1)
-        stderr.write(`confirm: look ${found.look} at these ids, which ${relative(cwd, ledger.path)} remembers\n`);
+        note('confirm', `look ${found.look} at these ids, which ${relative(cwd, ledger.path)} remembers`);
       if (asJson) print(found);
       else stdout.write(confirmText(found, stdout));
     });
@@ -83,7 +94,13 @@ export const protocolCommand = (terminal: Terminal): Command => {
         found = branch(protocol, ledgerOf(protocol));
       if (asJson) print(found);
       else stdout.write(branchText(found));
-    });
+    })
+    .addHelpText(
+      'after',
+      `\nThe rule, fixed before anything is run:\n${Object.entries(branchMeanings)
+        .map(([letter, meaning]) => `  ${letter}  ${meaning}`)
+        .join('\n')}\nFewer than ${VERDICT} ids to confirm on are a screening, not a verdict. ${pLegend}`,
+    );
 
   const ledgerOf = ({ confirm: ids }: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), ids);
 
@@ -155,7 +172,19 @@ function probeText({ ids, lambda, gains, cells }: ProbeOutcome, stdout: Stream):
     ]),
   ]);
   const means = gains.map(({ lambda: at, gain }) => `${at}: ${points(gain)}`).join(', ');
-  return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${ids} ids: ${means}\nlambda: ${lambda}\n`;
+  return `${table(stdout, ['model', 'budget', 'lambda', ...ARM, 'gain'], rows)}\n\nmean gain in points on ${ids} ids: ${means}\nlambda: ${lambda}${tieText(gains)}\n${standingText(ids)}\n`;
+}
+
+/** How good so many problems are. */
+const standingText = (n: number): string =>
+  `${standing(n)}, n = ${n}${standing(n) === 'screening' ? ` (a verdict takes ${VERDICT})` : ''}`;
+
+/** By which rule one of several was chosen, if it was. */
+function tieText(gains: ProbeOutcome['gains']): string {
+  const tied = tiedLambdas(gains);
+  if (tied.length < 2) return '';
+  const all = tied.length === gains.length ? 'all weights tie' : `${tied.join(', ')} tie`;
+  return ` (${all}: of mean gains within half a point of the best the smallest weight is taken)`;
 }
 
 function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome, stdout: Stream): string {
@@ -172,7 +201,7 @@ function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n`;
+  return `${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${standingText(ids)}\n${pLegend}\n`;
 }
 
 const branchText = ({
@@ -182,16 +211,20 @@ const branchText = ({
   noSecondLoss,
   noLoss,
   passed,
+  cells,
+  ids,
   config,
   lambda,
   looks,
 }: ReturnType<typeof branch>): string => {
   const yes = (is: boolean): string => (is ? 'yes' : 'no');
-  return `branch ${pc.bold(letter)}
+  return `branch ${pc.bold(letter)}: ${branchMeanings[letter]}
 a primary cell gains, p < .05: ${yes(primaryGains)}
 second cells gain on average: ${yes(secondMeanPositive)}
-no second cell loses, p < .05: ${yes(noSecondLoss)} (no cell at all: ${yes(noLoss)})
-cells that gain after Bonferroni: ${passed}
+no second cell loses, p < .05: ${yes(noSecondLoss)}
+no cell of either role loses, p < .05 (stricter than the rule): ${yes(noLoss)}
+cells that gain after Bonferroni: ${passed} of ${cells}
+${standingText(ids)}
 lambda ${lambda}; configuration ${config}; looks at these ids: ${looks}
 `;
 };

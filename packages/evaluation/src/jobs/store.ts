@@ -28,8 +28,8 @@ export const digest = (settings: object): string =>
 
 /**
  * Opens the results of these settings; with `fresh` what was there is dropped, without a folder nothing is kept. A last
- * line that was torn by a crash is cut off, and a line whose checksum is wrong is left out. `name` begins the file's
- * name.
+ * line that was torn by a crash is cut off, and a line whose checksum is wrong is left out, or an error with `strict`.
+ * `name` begins the file's name.
  * @throws KvError where they cannot be read, have another format, or none that is known: an older kv wrote no checksums
  */
 export function openStore<R>({
@@ -37,18 +37,20 @@ export function openStore<R>({
   name,
   settings,
   fresh = false,
+  strict = false,
 }: {
   readonly folder: string | undefined;
   readonly name: string;
   readonly settings: object;
   readonly fresh?: boolean | undefined;
+  readonly strict?: boolean | undefined;
 }): Store<R> {
   if (folder === undefined) return { path: '', found: [], ready: () => {}, add: () => {} };
   const path = join(folder, `${name}-${digest(settings)}.jsonl`),
     called = relative(process.cwd(), path);
   const found = told(called, () => {
     if (fresh) rmSync(path, { force: true });
-    return existsSync(path) ? readResults<R>(path, called) : [];
+    return existsSync(path) ? readResults<R>(path, called, strict) : [];
   });
   return {
     path,
@@ -89,7 +91,7 @@ function parsed<R>(line: string): readonly R[] {
   return start !== undefined && sum(json) === own ? [JSON.parse(json) as R] : [];
 }
 
-function readResults<R>(path: string, called: string): readonly R[] {
+function readResults<R>(path: string, called: string, strict: boolean): readonly R[] {
   const bytes = readFileSync(path),
     end = bytes.lastIndexOf(10) + 1;
   if (end === 0) rmSync(path);
@@ -97,7 +99,13 @@ function readResults<R>(path: string, called: string): readonly R[] {
   const [settings, ...lines] = bytes.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
   if (settings === undefined) return [];
   const [head] = parsed<{ readonly format?: unknown }>(settings);
-  if (head?.format === FORMAT) return lines.flatMap((line) => parsed<R>(line));
+  if (head?.format === FORMAT)
+    return lines.flatMap((line, i) => {
+      const found = parsed<R>(line);
+      if (strict && found.length === 0)
+        throw new KvError(`${called}, line ${i + 2}`, 'expected what was written, got a line with a wrong checksum');
+      return found;
+    });
   const got = head ? `format ${JSON.stringify(head.format)}` : 'a first line without its checksum';
   throw new KvError(
     called,

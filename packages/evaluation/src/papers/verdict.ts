@@ -1,4 +1,4 @@
-import { bootstrap, mcnemar, pairedDifference, wilson } from '@kv/tasks';
+import { bootstrap, mcnemar, pairedTest, wilson } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { mean, sum } from '../numbers.ts';
 import type { ByArm } from './jobs.ts';
@@ -22,7 +22,7 @@ export interface Measured extends Interval {
   readonly b?: ArmMean;
   /** With the percentile bootstrap's interval over prompts at 1 - 0.05 / contrasts of the row. */
   readonly difference: number;
-  /** Exact McNemar for right and wrong answers, the bootstrap's otherwise; absent where `a` stands alone. */
+  /** Exact McNemar for right and wrong answers, the bootstrap's otherwise, as `pairedTest` has it; absent where `a` stands alone. */
   readonly p?: number;
   readonly verdict: Verdict;
   /** Why it is undecided, where the interval alone does not say it. */
@@ -73,7 +73,7 @@ export function measure(contrast: Contrast, trials: readonly ByArm[], contrasts:
     return of === undefined || against === undefined ? [] : [{ x, y, difference: sign * (of - against) }];
   });
   const differences = both.map(({ difference }) => difference),
-    { difference, low, high, p } = pairedDifference(
+    { difference, low, high, p } = pairedTest(
       differences.map((one) => [one]),
       { ...BOOTSTRAP, level: 1 - 0.05 / contrasts },
     );

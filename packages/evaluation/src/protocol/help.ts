@@ -1,3 +1,4 @@
+import type { Branch } from './statistics.ts';
 import { generatingFields, problemFields } from '../sweep/help.ts';
 
 /** A plan, as a file. */
@@ -9,6 +10,13 @@ export const protocolExample = `{
   "candidate": "snapkv(window=16) | zScore | diversity(lambda={lambda})",
   "lambdas": [0.5, 1]
 }`;
+
+/** What each branch of seed 003's rule means. */
+export const branchMeanings: Readonly<Record<Branch, string>> = {
+  A: 'the claim holds: a primary cell gains (p < .05), second cells gain on average, and none of them loses (p < .05)',
+  B: 'the claim holds on primary models alone: a primary cell gains (p < .05), but second cells do not gain on average, one of them loses (p < .05), or there are none',
+  C: 'no claim: no primary cell gains (p < .05)',
+};
 
 /** Every field of a plan's file, with the values that it may have. */
 export const protocolFields = `tasks        ${problemFields}

@@ -68,6 +68,15 @@ export function readProtocol(path: string, called: string): Protocolled {
   return { plan, problems, dev, confirm, hash: digest({ ...plan, tasks: problems }) };
 }
 
+/** What several seeds of one answer come to, if they do. */
+export const seedNote = ({
+  seeds = [0],
+  temperature = 0,
+}: Pick<ProtocolPlan, 'seeds' | 'temperature'>): string | undefined =>
+  temperature === 0 && seeds.length > 1
+    ? `${seeds.length} seeds at temperature 0 repeat one answer, but for policies that draw: they add time and no evidence (set temperature above 0 to sample)`
+    : undefined;
+
 /** The candidate at a weight. */
 export const candidateAt = ({ candidate }: Pick<ProtocolPlan, 'candidate'>, lambda: number): string =>
   candidate.replaceAll('{lambda}', String(lambda));

@@ -1,16 +1,21 @@
-import { bonferroni, pairedDifference } from '@kv/tasks';
+import { bonferroni, pairedTest } from '@kv/tasks';
 import type { CellResult } from '../cells/types.ts';
 import { mean } from '../numbers.ts';
 
 /** Mean gains this near to the best are ties. */
 const TIE = 0.005;
 
-/** The weight with the largest mean gain; of those within half a point of it the smallest. */
-export function chosenLambda(gains: readonly { readonly lambda: number; readonly gain: number }[]): number {
+type Gains = readonly { readonly lambda: number; readonly gain: number }[];
+
+/** The weights whose mean gain is the largest, or within half a point of it. */
+export function tiedLambdas(gains: Gains): readonly number[] {
   const best = Math.max(...gains.map(({ gain }) => gain));
   // in floating point 0.75 and 0.25 points are not always half a point apart
-  return Math.min(...gains.filter(({ gain }) => gain >= best - TIE - 1e-12).map(({ lambda }) => lambda));
+  return gains.filter(({ gain }) => gain >= best - TIE - 1e-12).map(({ lambda }) => lambda);
 }
+
+/** The weight with the largest mean gain; of those within half a point of it the smallest. */
+export const chosenLambda = (gains: Gains): number => Math.min(...tiedLambdas(gains));
 
 /** What one policy came to on some problems. */
 export interface ArmSummary {
@@ -63,7 +68,7 @@ export interface ConfirmCell {
   readonly difference: number;
   readonly low: number;
   readonly high: number;
-  /** Two-sided. */
+  /** Two-sided, as `pairedTest` of `@kv/tasks` has it. */
   readonly p: number;
   /** Times the number of cells that were declared. */
   readonly bonferroni: number;
@@ -89,16 +94,17 @@ export function confirmCells(sampled: readonly Sampled[], within: number): reado
       base: a,
       candidate: { budget: candidateBudget, ...b },
       matched: Math.abs(b.meanSlots - a.meanSlots) <= within * a.meanSlots,
-      ...pairedDifference(clusters, { resamples: 10_000 }),
+      ...pairedTest(clusters, { resamples: 10_000 }),
     };
   });
   const adjusted = bonferroni(cells.map(({ p }) => p));
   return cells.map((cell, i) => ({ ...cell, bonferroni: adjusted[i] }));
 }
 
+export type Branch = 'A' | 'B' | 'C';
 /** The branch of the rule that was fixed before, with each condition. */
 export interface Decision {
-  readonly branch: 'A' | 'B' | 'C';
+  readonly branch: Branch;
   /** At least one primary cell gains, at p < .05. */
   readonly primaryGains: boolean;
   /** The mean difference of second cells is above 0; false without any. */

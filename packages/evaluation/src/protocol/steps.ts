@@ -7,6 +7,7 @@ import { mean } from '../numbers.ts';
 import type { Naming } from '../policies.ts';
 import type { Ledger } from './ledger.ts';
 import type { ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
+import { standing } from '../standing.ts';
 import { candidateAt } from './plan.ts';
 import type { Protocolled } from './plan.ts';
 import { armSummary, chosenLambda, confirmCells, decide } from './statistics.ts';
@@ -109,17 +110,21 @@ export async function confirm(
   return outcome;
 }
 
+interface Branched extends Decision, Pick<ConfirmOutcome, 'config' | 'lambda' | 'ids'> {
+  readonly standing: ReturnType<typeof standing>;
+  /** How many of them `passed` is a part of. */
+  readonly cells: number;
+  readonly looks: number;
+}
+
 /** The branch that a plan's newest confirmation comes to. @throws KvError before one */
-export function branch(
-  { hash }: Protocolled,
-  ledger: Ledger,
-): Decision & Pick<ConfirmOutcome, 'config' | 'lambda'> & { readonly looks: number } {
+export function branch({ hash }: Protocolled, ledger: Ledger): Branched {
   const confirmed = ledger.confirmed(hash);
   if (!confirmed)
     throw new KvError(
       'branch',
       `expected a confirmation of this plan (${hash}) before, got none: run kv protocol confirm`,
     );
-  const { config, lambda, cells } = confirmed;
-  return { ...decide(cells), config, lambda, looks: ledger.looks() };
+  const { config, lambda, ids, cells } = confirmed;
+  return { ...decide(cells), cells: cells.length, ids, standing: standing(ids), config, lambda, looks: ledger.looks() };
 }

@@ -1,9 +1,9 @@
 import type { Budget } from '@kv/models';
-import { pairedDifference } from '@kv/tasks';
+import { pairedTest } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import type { CellResult } from '../cells/types.ts';
 import { natsOf } from '../cells/perplexity.ts';
-import { grouped, intervalOf } from '../grouped.ts';
+import { byProblem, intervalOf } from '../grouped.ts';
 import { mean } from '../numbers.ts';
 import { pairedByProblem } from '../protocol/statistics.ts';
 import type { SweepRow } from '../sweep/run.ts';
@@ -17,9 +17,6 @@ export interface Group {
   readonly meanBytes: number;
 }
 
-const clusters = (cells: readonly CellResult[]): readonly (readonly number[])[] =>
-  [...grouped(cells, ({ problem }) => problem).values()].map((some) => some.map(({ score }) => score));
-
 /** The rows of a sweep, each with its cells. */
 export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
   rows.map((row) => {
@@ -27,7 +24,12 @@ export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
       cells = samples[row.model].filter(
         (cell) => cell.task === row.task && cell.policy === row.policy && cell.budget === budget,
       );
-    return { row, cells, interval: intervalOf(clusters(cells)), meanBytes: mean(cells.map(({ bytes }) => bytes.mean)) };
+    return {
+      row,
+      cells,
+      interval: row.interval ?? intervalOf(byProblem(cells)),
+      meanBytes: mean(cells.map(({ bytes }) => bytes.mean)),
+    };
   });
 
 /** The rows that one is compared with: what evicts nothing, of the same model and task. */
@@ -35,8 +37,8 @@ export const wholeOf = (group: Group, all: readonly Group[]): Group | undefined 
   all.find(({ row }) => row.model === group.row.model && row.task === group.row.task && row.budget === undefined);
 
 /** A row against the full cache, paired by problem: scores, or nats a token of a text that is read. */
-export const against = (group: Group, whole: Group): ReturnType<typeof pairedDifference> =>
-  pairedDifference(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));
+export const against = (group: Group, whole: Group): ReturnType<typeof pairedTest> =>
+  pairedTest(pairedByProblem(group.cells, whole.cells, group.row.perplexity && natsOf));
 
 /** Why answers were wrong, as counts. */
 export interface Failures {

@@ -1,6 +1,7 @@
 import { bonferroni } from '@kv/tasks';
 import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
+import { pLegend } from '../p-legend.ts';
 import { standing, VERDICT } from '../standing.ts';
 import { against, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
@@ -22,8 +23,8 @@ export function verdicts(groups: readonly Group[]): string {
     compared = found.flatMap(({ difference }) => (difference ? [difference.p] : [])),
     adjusted = bonferroni(compared);
   let next = 0;
-  const items = found.map(({ group: { row, interval, meanBytes, cells }, difference }) => {
-    const n = new Set(cells.map(({ problem }) => problem)).size,
+  const items = found.map(({ group: { row, interval, meanBytes }, difference }) => {
+    const n = row.problems,
       kind = standing(n),
       way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${typeof row.budget === 'string' ? '' : ' slots'}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`}`}`,
       { perplexity } = row,
@@ -44,5 +45,5 @@ export function verdicts(groups: readonly Group[]): string {
     return `<li>${way} ${right}: ${says}, ${by}, p = ${difference.p.toFixed(4)}, ${p.toFixed(4)} after Bonferroni (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
-<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where each problem has one answer that is right or wrong, else 10,000 bootstrap draws of problems; differences are paired by problem. Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Declared comparisons: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${pLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Declared comparisons: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
 }

@@ -1,7 +1,7 @@
 import { KvError } from '@kv/core';
 import { compile } from '@kv/core/engine';
 import type { Budget } from '@kv/models';
-import { interpolate, pairedDifference, wilson } from '@kv/tasks';
+import { interpolate, pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { cellsOf } from '../cells/experiment.ts';
 import { rebudget, ROUNDS } from '../cells/rebudget.ts';
@@ -10,6 +10,7 @@ import { cellId } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
+import { byProblem, intervalOf } from '../grouped.ts';
 import { isDev } from '../protocol/split.ts';
 import { armSummary } from '../protocol/statistics.ts';
 import type { ArmSummary } from '../protocol/statistics.ts';
@@ -30,8 +31,10 @@ export interface SweepRow extends ArmSummary {
   readonly slots?: number;
   /** Beside `match`: whether mean caches agree within what was asked for, over all problems. */
   readonly matched?: boolean;
+  readonly problems: number;
+  /** Answers: one of each problem and seed. */
   readonly samples: number;
-  /** Wilson's, 95 %, where all scores are 0 or 1 and each problem has one sample. */
+  /** 95 %, over problems: Wilson's where all answers of a problem are right or all are wrong, else the bootstrap's. */
   readonly interval?: Interval;
   /** Of a text that is read: of all tokens together, with the 95 % interval of the bootstrap over its windows. */
   readonly perplexity?: Perplexity;
@@ -93,23 +96,22 @@ export async function sweepModel(
     known = new Map(samples.map((sample) => [cellId(sample), sample])),
     summed = ways.map((way, i) => ({ way, results: asked[i].map((cell) => known.get(cellId(cell))!) })); // all were asked for
   const rows = summed.map(({ way, results }): SweepRow => {
-    const summary = armSummary(results),
-      read = tasks[way.task].every(isRead),
-      single = !read && seeds.length === 1 && results.every(({ score }) => score === 0 || score === 1);
+    const read = tasks[way.task].every(isRead),
+      scores = byProblem(results);
     return {
       model,
       ...way,
-      ...summary,
+      ...armSummary(results),
+      problems: scores.length,
       samples: results.length,
-      ...(read && { perplexity: perplexityOf(results) }),
-      ...(single && { interval: wilson(results.filter(({ score }) => score === 1).length, results.length) }),
+      ...(read ? { perplexity: perplexityOf(results) } : { interval: intervalOf(scores) }),
     };
   });
   return { rows: match ? rows.map((row) => compared(row, rows, match.policy, within)) : rows, samples };
 }
 
 function perplexityOf(results: readonly CellResult[]): Perplexity {
-  const { difference, low, high } = pairedDifference(results.map((result) => [natsOf(result)]));
+  const { difference, low, high } = pairedDifference(byProblem(results, natsOf));
   return { value: Math.exp(difference), low: Math.exp(low), high: Math.exp(high) };
 }
 

@@ -26,6 +26,7 @@ const ROWS: readonly Column<AnyRow>[] = [
   ['policy', 'STRING', ({ policy }) => policy],
   ['budget', 'STRING', ({ budget }) => text(budget)],
   ['slots', 'INT64', ({ slots }) => slots],
+  ['problems', 'INT64', ({ problems, samples }) => problems ?? samples], // another library asks each once
   ['samples', 'INT64', ({ samples }) => samples],
   ['accuracy', 'DOUBLE', ({ accuracy }) => accuracy],
   ['low', 'DOUBLE', ({ interval }) => interval?.low],
