@@ -41,7 +41,8 @@ export const onMachine = (command: Command): Command =>
 export async function cellBench(command: Command, terminal: Terminal): Promise<CellBench> {
   const machine = machineOf(command, await chooseEngine(command, terminal.cwd, false)),
     { queue: url } = command.opts<{ queue?: string }>(),
-    naming = namingOf(terminal);
+    naming = namingOf(terminal),
+    damaged = new Set<string>();
   return {
     naming,
     subject: (model) => subjectOf(model, machine, terminal),
@@ -58,10 +59,11 @@ export async function cellBench(command: Command, terminal: Terminal): Promise<C
     const experiment = await cellExperiment(found.subject, { name: 'cells', ...options }, naming),
       came =
         url !== undefined && stored
-          ? await asked(experiment, url, found, options, naming, terminal)
+          ? await asked(experiment, url, found, options, naming, terminal, damaged)
           : await run(experiment, here({ ...found, cwd: terminal.cwd }, machine), undefined, terminal, {
               quiet: true,
               stored,
+              damaged,
             });
     if (!came) throw new Error('stopped');
     return came;
@@ -76,6 +78,7 @@ async function asked(
   { policies }: Pick<CellOptions, 'policies'>,
   { code = async () => [] }: Naming,
   terminal: Terminal,
+  damaged: Set<string>,
 ): Answered {
   for (const policy of policies) await checkNoModule(policy, terminal.cwd);
   const { openQueue } = await queuePackage(terminal.cwd),
@@ -90,7 +93,7 @@ async function asked(
     size: OUTSTANDING,
   };
   try {
-    return await run(experiment, running, undefined, terminal, { quiet: true });
+    return await run(experiment, running, undefined, terminal, { quiet: true, damaged });
   } finally {
     await (await opened?.catch(() => undefined))?.close();
   }

@@ -101,14 +101,15 @@ export function here(
 
 /**
  * Runs an experiment, with its results in `.kv` (`quiet`: and says nothing of those that are there; `stored: false`:
- * nowhere); nothing where Ctrl-C came first, and that is said.
+ * nowhere; `damaged`: files whose damage was told before, to which this one's is added); nothing where Ctrl-C came
+ * first, and that is said.
  */
 export async function run<J, R, T>(
   experiment: Experiment<J, R, T>,
   running: Running<J, R>,
   fresh: true | undefined,
   { cwd, stderr, signal }: Terminal,
-  { quiet = false, stored = true } = {},
+  { quiet = false, stored = true, damaged = new Set<string>() } = {},
 ): Promise<Ran<T> | undefined> {
   const what = experiment.work.kind,
     started = performance.now();
@@ -127,6 +128,12 @@ export async function run<J, R, T>(
       found = done;
       file = jobs.path;
       const known = relative(cwd, file);
+      if (jobs.damaged > 0 && done < total && !damaged.has(file)) {
+        stderr.write(
+          `${what}: ${known}: ${jobs.damaged} damaged ${jobs.damaged === 1 ? 'line' : 'lines'} could not be read: what is missing is run again\n`,
+        );
+        damaged.add(file);
+      }
       if (quiet) {
         // one of several runs over one file
       } else if (done === total && total > 0)

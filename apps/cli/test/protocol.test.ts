@@ -32,8 +32,12 @@ describe('kv protocol', () => {
     expect(await kv(['protocol', 'split', '--ids', 'ids.json'], { cwd })).toEqual({
       code: 2,
       stdout: '',
-      stderr: 'ids.json: it must be array, got {"a":1}\n',
+      stderr: 'ids.json: expected an array, got {"a":1}\n',
     });
+    writeFileSync(join(cwd, 'none.json'), '[]');
+    expect((await kv(['protocol', 'split', '--ids', 'none.json'], { cwd })).stderr).toBe(
+      'none.json: expected at least one id, got none\n',
+    );
     for (const step of ['probe', 'confirm', 'branch'])
       expect(await kv(['protocol', step, 'plan.json'], { cwd })).toEqual({
         code: 2,

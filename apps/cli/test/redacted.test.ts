@@ -60,6 +60,20 @@ test('a report of a sweep hides a credential of a prompt that an answer repeats,
   expect(stderr).toContain("what stands behind keys such as 'password:' is hidden: --unredacted shows it\n");
 }, 120_000);
 
+test('damaged lines of a store are told once, and only where they are run again', async () => {
+  const name = readdirSync(join(cwd, '.kv')).find((one) => one.startsWith('cells-')) ?? '',
+    store = join(cwd, '.kv', name),
+    asked = (...more: string[]): Promise<Ran> => kv(['eval', 'sweep.json', '--workers', '1', ...more], { cwd });
+  writeFileSync(store, readFileSync(store, 'utf8').replace('"tokens":5', '"tokens":6'));
+  const { code, stderr } = await asked();
+  expect(code, stderr).toBe(0);
+  expect(stderr.match(/damaged/g)).toHaveLength(1);
+  expect(stderr).toContain(
+    `cells: ${join('.kv', name)}: 1 damaged line could not be read: what is missing is run again\n`,
+  );
+  expect((await asked()).stderr).not.toContain('damaged');
+}, 120_000);
+
 test('an answer is told as it is, as one object too', async () => {
   const { stdout } = await kv(['run', '--prompt', PROMPT, '--max-new-tokens', '10', '--json'], { cwd });
   expect((JSON.parse(stdout) as { text: string }).text).toContain(SECRET);

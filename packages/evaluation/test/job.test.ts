@@ -75,11 +75,17 @@ describe('cells elsewhere', () => {
     expect(cellQueue(model, '1.0.0')).toMatch(/^cells-[0-9a-f]{12}$/);
   });
   it.each([
-    [null, 'job: it must be object, got null'],
+    [null, 'job: expected an object, got null'],
     [{ ...job, format: 2 }, 'job: format must be 1, got 2'],
-    [{ ...job, path: '/etc/passwd' }, 'job: path is no field that is known, got "/etc/passwd"'],
+    [
+      { ...job, path: '/etc/passwd' },
+      'job: path is no field that is known (there are format, cell, problem, generating, code), got "/etc/passwd"',
+    ],
     [{ ...job, cell: { ...job.cell, budget: -1 } }, 'job: cell.budget must'],
-    [{ ...job, cell: { ...job.cell, model: '/etc' } }, 'job: cell.model is no field that is known, got "/etc"'],
+    [
+      { ...job, cell: { ...job.cell, model: '/etc' } },
+      'job: cell.model is no field that is known (there are task, problem, policy, budget, seed), got "/etc"',
+    ],
     [{ ...job, cell: { ...job.cell, problem: 'p/1' } }, 'job: expected the problem of its cell, got "p/0"'],
     [{ ...job, problem: { ...job.problem, newTokens: 1e9 } }, 'job: problem.newTokens must be <= 65536'],
     [{ ...job, problem: { ...job.problem, newTokens: 9999 } }, 'job: expected problems that fit the'],
@@ -95,10 +101,10 @@ describe('cells elsewhere', () => {
     await expect(checkCellJob(overTheWire(value), model, code)).rejects.toThrow(said);
   });
   it.each([
-    [null, 'it must be object, got null'],
-    [{}, 'must have required properties answer'],
+    [null, 'expected an object, got null'],
+    [{}, 'expected the fields answer, tokens, slots, bytes, evidence, got {}'],
     [{ tokens: -1 }, 'tokens must be >= 0, got -1'],
-    [{ slots: { mean: 'x', peak: 1 } }, 'slots.mean must be number, got "x"'],
+    [{ slots: { mean: 'x', peak: 1 } }, 'slots.mean must be a number, got "x"'],
     [{ evidence: { map: '<script>' } }, 'evidence.map must match pattern'],
     [{ evidence: { depth: 2 } }, 'evidence.depth must be <= 1, got 2'],
   ])('refuse a hostile result in one sentence, and forget it (%#)', async (change, said) => {

@@ -57,7 +57,10 @@ describe("kvpress' result folders", () => {
     const rows = await readKvpress(RESULTS, 'results'),
       html = sweepReport(
         { format: 1, rows: [], samples: {}, beside: rows },
-        { command: 'kv eval', versions: {}, seeds: [0], hashes: {} },
+        {
+          ...{ command: 'kv eval', versions: {}, hashes: {} },
+          sweep: { models: ['m'], policies: ['knorm'], tasks: ['t'], budgets: [1] },
+        },
       );
     expect(sweepCsv(rows).split('\r\n')[1]).toMatch(
       /^packages\/model-embedded,ruler\/512\/\w+,"?kvpress: knorm"?,50%,,3,3,0,0,/,
@@ -79,7 +82,7 @@ describe("kvpress' result folders", () => {
       'no press',
       'config.yaml',
       (text) => text.replace(/^press_name.*\n/m, ''),
-      /config\.yaml: it must have required properties press_name/,
+      /config\.yaml: expected the field press_name/,
     ],
     ['aliases without end', 'config.yaml', () => bomb, /config\.yaml: expected YAML, got [^\n]+$/],
     [
@@ -124,7 +127,7 @@ describe("kvpress' result folders", () => {
       'no number',
       'metrics.json',
       (text) => text.replace('0.0', '"all"'),
-      /metrics\.json: niah_single_1\.string_match must be number, got "all"$/,
+      /metrics\.json: niah_single_1\.string_match must be a number, got "all"$/,
     ],
   ];
   const bomb = `a: &a [x,x,x,x,x,x,x,x]\n${[...'bcdefghi'].map((k, i) => `${k}: &${k} [${Array(8).fill(`*${'abcdefgh'[i]}`).join()}]`).join('\n')}\n`;

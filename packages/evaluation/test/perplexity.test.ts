@@ -158,7 +158,7 @@ it("a sweep reads a user's text, and reports its perplexity with an interval", a
   }
   const html = sweepReport(
     { format: 1, rows, samples: { tiny: samples } },
-    { command: '', versions: {}, seeds: [0], hashes: {} },
+    { command: '', sweep: read, versions: {}, hashes: {} },
   );
   expect(html).toMatch(
     /streaming<\/strong> at 16 slots reads perplexity of book\.txt@65 on tiny at perplexity [\d.]+ \[.*\] with .* times \d\.\d{3} \[/,

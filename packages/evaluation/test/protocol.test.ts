@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { writeTinyModel } from '@kv/model-testing';
 import { loadModel } from '@kv/models';
 import type { Model } from '@kv/models';
+import { graderNames } from '@kv/tasks';
 import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
@@ -75,9 +76,9 @@ describe('the split', () => {
     ));
   it('reads ids of hostile files in one sentence', () => {
     for (const [text, said] of [
-      ['', 'ids: expected JSON, got Unexpected end of JSON input'],
-      ['{"a": 1}', 'ids: it must be array, got {"a":1}'],
-      ['["a", 7]', 'ids: 1 must be string, got 7'],
+      ['', 'ids: expected JSON, got text that ends too early'],
+      ['{"a": 1}', 'ids: expected an array, got {"a":1}'],
+      ['["a", 7]', 'ids: 1 must be a string, got 7'],
       ['["a", ""]', 'ids: 1 must not have fewer than 1 characters, got ""'],
       ['["a", "b", "a"]', 'ids: expected each id once, got "a" twice'],
       ['['.repeat(100), 'ids: expected at most 64 levels of lists and objects, got more'],
@@ -317,8 +318,12 @@ describe('problems of files', () => {
         'f: expected each id once, got "a" twice',
       ],
       ['{"id": "a", "question": "q", "answer": "b", "newTokens": 0}', 'f, line 1: newTokens must be >= 1, got 0'],
-      ['{"id": "a", "question": "q", "answer": 7}', 'f, line 1: answer must be string, got 7'],
-      ['[null]', 'f, row 1: it must be object, got null'],
+      ['{"id": "a", "question": "q", "answer": 7}', 'f, line 1: answer must be a string, got 7'],
+      [
+        '{"id": "a", "question": "q", "answer": "b", "grader": "exakt"}',
+        `f, line 1: grader must be one of ${graderNames.join(', ')} (did you mean exact?), got "exakt"`,
+      ],
+      ['[null]', 'f, row 1: expected an object, got null'],
       ['{"id": "a"', 'f, line 1: expected JSON, got'],
     ] as const)
       expect(() => readProblems(file(text), 'f'), text).toThrow(said);
@@ -429,8 +434,8 @@ describe('a plan', () => {
     for (const [change, said] of [
       [{ candidate: 'knorm' }, 'plan.json: candidate must hold {lambda}, got "knorm"'],
       [{ budgets: [] }, 'plan.json: budgets must not have fewer than 1 items, got []'],
-      [{ budgets: [1.5] }, 'plan.json: budgets.0 must be integer, got 1.5'],
-      [{ seed: 1 }, 'plan.json: seed is no field that is known, got 1'],
+      [{ budgets: [1.5] }, 'plan.json: budgets.0 must be an integer, got 1.5'],
+      [{ seed: 1 }, 'plan.json: seed is no field that is known (did you mean seeds?), got 1'],
       [{ models: [plan.models[0], plan.models[0]] }, 'plan.json: models must have different names, got one, one'],
       [{ tasks: 'others.json' }, 'others.json: expected a file that can be read, got ENOENT'],
     ] as const)

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { answerTokens, keptOf } from '../src/cells/evidence.ts';
 import { failures, groupsOf, wholeOf } from '../src/report/groups.ts';
 import { sweepReport } from '../src/index.ts';
-import type { CellResult, Evidence, SweepRow } from '../src/index.ts';
+import type { CellResult, Evidence, Sweep, SweepRow } from '../src/index.ts';
 import type { SweepOutcome } from '../src/sweep/write.ts';
 
 /** A cell of problem i, right or wrong. */
@@ -47,7 +47,7 @@ const full = Array.from({ length: N }, (_, i) => cell('full', undefined, i, Numb
 const cut = Array.from({ length: N }, (_, i) =>
   cell('cut', 16, i, Number(i % 4 === 1), {
     depth: i / (N - 1),
-    ...(i % 3 !== 0 && { answerKept: i % 3 === 1 ? 1 : 0.25 }),
+    ...(i % 6 < 4 && { answerKept: [1, 0.25, 0.875, 0][i % 6] }),
     dropped: 0.125,
     least: 0.0625,
     overlap: 0.5,
@@ -59,18 +59,55 @@ const outcome: SweepOutcome = {
   rows: [row('full', undefined, full), row('cut', 16, cut)],
   samples: { m: [...full, ...cut] },
 };
-const facts = { command: 'kv eval <s>.json', versions: { kv: '9.8.7' }, seeds: [0], hashes: { 'weights of m': 'abc' } };
+const sweep: Sweep = { models: ['m'], policies: ['full', 'cut'], tasks: ['numbers <&>'], budgets: [16] };
+const facts = { command: 'kv eval <s>.json', sweep, versions: { kv: '9.8.7' }, hashes: { 'weights of m': 'abc' } };
 
-it('tells the model failed from the cache lost it, as a count by hand does', () => {
+it('tells wrong answers by the heads that held their tokens, as a count by hand does', () => {
   const groups = groupsOf(outcome),
     found = failures(groups[1], wholeOf(groups[1], groups));
-  const want = { wrong: 0, beyond: 0, model: 0, cache: 0, unknown: 0 };
+  const want = { wrong: 0, beyond: 0, all: 0, some: 0, none: 0, unknown: 0 };
   for (let i = 0; i < N; i++) {
     if (i % 4 === 1) continue;
     want.wrong++;
-    want[i % 10 === 0 ? 'beyond' : i % 3 === 0 ? 'unknown' : i % 3 === 1 ? 'model' : 'cache']++;
+    want[i % 10 === 0 ? 'beyond' : (['all', 'some', 'some', 'none', 'unknown', 'unknown'] as const)[i % 6]]++;
   }
   expect(found).toEqual(want);
+  expect(Object.values(want).every((count) => count > 0)).toBe(true);
+  const html = sweepReport(outcome, facts),
+    [, line = ''] = /<th scope="row">cut at 16<\/th>(.*?)<\/tr>/.exec(html) ?? [];
+  expect(line.match(/(?<=<td>)\d*(?=<\/td>)/g)).toEqual(Object.values(want).map(String));
+  for (const title of ['wrong', 'the full cache fails too', 'kept in all heads', 'kept in some', 'kept in none'])
+    expect(html).toContain(`<th scope="col">${title}</th>`);
+  expect(html).toContain('<th scope="col">peak bytes</th>');
+  const alone = { ...outcome, rows: outcome.rows.slice(1) }; // without a full cache nobody knows what it answers
+  expect(sweepReport(alone, facts)).toContain(`<td>${want.wrong}</td><td></td>`);
+});
+
+it('says its conditions in a sentence, and holds the whole sweep, without what is not for others', () => {
+  const html = sweepReport(outcome, facts),
+    said = 'Query-aware: the question is in the prompt before the eviction; the prompt passes as a whole; no events';
+  expect(html).toContain(
+    `<p>${said} while an answer is generated; greedy (temperature 0); at most as many new tokens as each problem says; ids of both parts (dev and confirm).</p>`,
+  );
+  const [, shown = ''] = /<pre>([^]*?)<\/pre>/.exec(html) ?? [];
+  expect(shown).not.toMatch(/[<>]/);
+  const plain = shown
+    .replaceAll('&quot;', '"')
+    .replaceAll('&lt;', '<')
+    .replaceAll('&gt;', '>')
+    .replaceAll('&amp;', '&');
+  expect(JSON.parse(plain)).toEqual(sweep);
+  expect(html).toContain('Comparisons with the full cache: 1.');
+  const other: Sweep = {
+    ...sweep,
+    ...{ mode: 'agnostic', block: 64, every: 8, temperature: 0.5, topP: 0.9, newTokens: 7, part: 'confirm' },
+    match: { policy: 'SECRET' },
+  };
+  const redacted = sweepReport(outcome, { ...facts, sweep: other, redact: (text) => text.replace('SECRET', 'cut') });
+  expect(redacted).toContain(
+    '<p>Query-agnostic: the question comes after the eviction; the prompt passes in blocks of 64 tokens; an event every 8 tokens of an answer; sampled at temperature 0.5, top-p 0.9; at most 7 new tokens; only ids to confirm on (confirm); every policy at the mean cache of cut within 1 %.</p>',
+  );
+  expect(redacted).not.toContain('SECRET');
 });
 
 it('begins with sentences that hold intervals, and says that few problems are a screening', () => {

@@ -8,6 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import {
   answersParquet,
   cellExperiment,
+  checkPolicies,
   generatingOf,
   here,
   readSweep,
@@ -73,7 +74,7 @@ async function swept(
     undefined,
   );
   const outcome = { format: 1, rows, samples: { tiny: samples } } as const;
-  const html = sweepReport(outcome, { command: 'kv eval <b>', versions: { kv: '1.2.3' }, seeds: [0], hashes: {} });
+  const html = sweepReport(outcome, { command: 'kv eval <b>', sweep: read, versions: { kv: '1.2.3' }, hashes: {} });
   return { json: sweepJson(outcome), csv: sweepCsv(rows), html, rows, ran };
 }
 
@@ -246,7 +247,7 @@ describe('a sweep', () => {
     ).rejects.toThrow('tasks: expected each task once, got niah_single_1@900/0 twice');
     await expect(
       sweepTasks(readSweep(written({ tasks: [{ ...made[0], tokens: 9 }] }), 's'), path, model.tokenizer.encode),
-    ).rejects.toThrow('niah_single_1@9/0: niah_noise: tokens must be at least');
+    ).rejects.toThrow(/^niah_single_1@9\/0: niah_noise: tokens must be at least \d+, which .*, got 9$/);
   });
   it('is refused in one sentence where it cannot be run', async () => {
     for (const [change, said] of [
@@ -254,16 +255,31 @@ describe('a sweep', () => {
       [{ policies: [] }, 's: policies must not have fewer than 1 items, got []'],
       [
         { tasks: [{ task: 'niah', tokens: 9, problems: 1 }] },
-        /^s: tasks\.0\.task must be a known name such as niah_single_1, .*, got "niah"$/,
+        /^s: tasks\.0\.task must be one of niah_single_1, .*, chain, perplexity( \(did you mean .*\?\))?, got "niah"$/,
       ],
       [{ match: { policy: 'knorm' } }, 's: match.policy must be one of policies, got "knorm"'],
       [
         { match: { policy: 'full' }, budgets: ['25%'] },
         's: budgets must be numbers of slots beside match, got a share',
       ],
-      [{ typo: 1 }, 's: typo is no field that is known, got 1'],
+      [{ polices: ['full'] }, 's: polices is no field that is known (did you mean policies?), got ["full"]'],
+      [{ typo: 1 }, 's: typo is no field that is known (there are models, policies, tasks, budgets, '],
+      [
+        { tasks: [{ task: 'vt', tokens: 9, problems: 1, sead: 2 }] },
+        's: tasks.0.sead is no field that is known (did you mean seed or read?), got 2',
+      ],
+      [{ models: undefined, tasks: undefined }, /^s: expected the fields models, tasks, got \{/],
     ] as const)
       expect(() => readSweep(written(change), 's'), JSON.stringify(change)).toThrow(said);
+    for (const [policy, said] of [
+      [
+        'streamng',
+        /^s: policies\.1: expected the name of a method or piece \(did you mean streaming( or .*)?\?\), got 'streamng'$/,
+      ],
+      ['snapkv(windw=8)', /^s: policies\.1: snapkv: .*windw/],
+    ] as const)
+      await expect(checkPolicies(readSweep(written({ policies: ['full', policy] }), 's'), 's')).rejects.toThrow(said);
+    await checkPolicies(readSweep(written(), 's'), 's');
     for (const tasks of [['/dev/zero'], ['.']]) {
       const path = written({ tasks });
       await expect(sweepTasks(readSweep(path, 's'), path, model.tokenizer.encode)).rejects.toThrow(

@@ -1,6 +1,6 @@
 /** For what runs models or looks inside one: engines, runtimes, memories, servers, tools. */
 
-export { parseJson } from './checkpoint/json.ts';
+export { notJson, parseJson } from './checkpoint/json.ts';
 export { attend, lastAttention, windowAttention } from './attention.ts';
 export type { Attend, AttendOptions, AttentionStats, WindowOptions } from './attention.ts';
 export type { RowEngine, ScoreRows } from './attention/row-engine.ts';

@@ -237,7 +237,7 @@ describe('loadModel', () => {
     );
     writeFileSync(join(folder, 'tokenizer.json'), '{"model": ');
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(
-      `"FOLDER/tokenizer.json: expected JSON, got Unexpected end of JSON input"`,
+      `"FOLDER/tokenizer.json: expected JSON, got text that ends too early"`,
     );
     cpSync(shared('data/models/retriever-1.3m/tokenizer.json'), join(folder, 'tokenizer.json'), { force: true });
     expect(await named(loadModel(folder))).toMatchInlineSnapshot(

@@ -84,6 +84,16 @@ describe('parseJson', () => {
     expect(() => parse(text)).toThrowErrorMatchingSnapshot();
   });
 
+  test.each([
+    ['hello', 'text that is none (at "h")'],
+    ['{"a": 1 "b"}', 'text that is none (at position 8)'],
+    ['{"a": \u001b}', 'text that is none (at " ")'],
+    ['{} x', 'text that is none (at position 3)'],
+    ['', 'text that ends too early'],
+  ])('says what %j is in a sentence', (text, got) => {
+    expect(() => parse(text)).toThrow(`f: expected JSON, got ${got}`);
+  });
+
   test('the same name in several objects, and as a value, is right', () => {
     const text = '{"a": "a", "b": [{"a": "a"}, {"a": ["a", "a"]}], "c": {"a": {"a": "a"}}}';
     expect(parse(text)).toEqual(JSON.parse(text));

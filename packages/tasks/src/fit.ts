@@ -6,9 +6,19 @@ export interface Sized {
   readonly question: string;
 }
 
+/** A length in which a task has no room. */
+export class NoRoom extends RangeError {
+  /** Tokens that it takes. */
+  readonly least: number;
+  constructor(what: string, least: number, tokens: number) {
+    super(`${what}: tokens must be at least ${least}, which its shortest text and answer take, got ${tokens}`);
+    this.least = least;
+  }
+}
+
 /**
  * The largest size, of `least` to `most`, whose text, question and answer fit `tokens`: doubled until one does not, then halved between.
- * @throws RangeError where not even the least fits
+ * @throws NoRoom where not even the least fits
  */
 export function fit<T extends Sized>(
   what: string,
@@ -21,10 +31,7 @@ export function fit<T extends Sized>(
   let low = least,
     best = build(low),
     high = Math.min(2 * low, most + 1);
-  if (length(best) > tokens)
-    throw new RangeError(
-      `${what}: tokens must be at least ${length(best)}, which its shortest text and answer take, got ${tokens}`,
-    );
+  if (length(best) > tokens) throw new NoRoom(what, length(best), tokens);
   for (let next = best; high <= most; high = Math.min(2 * high, most + 1)) {
     next = build(high);
     if (length(next) > tokens) break;

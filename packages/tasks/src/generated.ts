@@ -1,3 +1,4 @@
+import { NoRoom } from './fit.ts';
 import { chain } from './generators/chain.ts';
 import { anchors, association, confusers, credentials, formats, slots } from './generators/credentials.ts';
 import { keyValue, lines } from './generators/records.ts';
@@ -49,10 +50,22 @@ export interface GeneratedOptions extends Pick<Material, 'encode' | 'sentences' 
 
 /**
  * Problems of a task: the same options, the same problems; the first of many are those of few.
- * @throws RangeError for a length in which the task has no room
+ * @throws RangeError for a length in which the task has no room; it names one that has room for each of the problems
  */
-export const generated = (task: GeneratedTask, { problems, seed, ...material }: GeneratedOptions): readonly Problem[] =>
-  Array.from({ length: problems }, (_, trial) => generatedProblem(task, trial, { ...material, seed }));
+export function generated(task: GeneratedTask, { problems, ...material }: GeneratedOptions): readonly Problem[] {
+  let most: NoRoom | undefined;
+  const made = Array.from({ length: problems }, (_, trial) => {
+    try {
+      return [generatedProblem(task, trial, material)];
+    } catch (cause) {
+      if (!(cause instanceof NoRoom)) throw cause;
+      if (!most || cause.least > most.least) most = cause;
+      return [];
+    }
+  });
+  if (most) throw most;
+  return made.flat();
+}
 
 /** One of them. */
 export const generatedProblem = (

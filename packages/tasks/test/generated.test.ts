@@ -45,6 +45,22 @@ describe('generated tasks', () => {
     expect(() => made('slots', 1, 1, 60)).toThrow(
       /^slots: tokens must be at least \d+, which its shortest text and answer take, got 60$/,
     ));
+  it.each(generatedTasks)(
+    '%s: the least length that the refusal names is enough for all problems, one less is not',
+    (task) => {
+      const needed = (tokens: number): number | undefined => {
+          try {
+            made(task, 8, 1, tokens);
+            return undefined;
+          } catch (cause) {
+            return Number(/tokens must be at least (\d+),/.exec((cause as Error).message)?.[1]);
+          }
+        },
+        least = needed(1) ?? NaN;
+      expect(needed(least)).toBeUndefined();
+      expect(needed(least - 1)).toBe(least);
+    },
+  );
 });
 
 describe('chain', () => {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import {
   answersParquet,
+  checkPolicies,
   checkWritable,
   generatingOf,
   kvpressFiles,
@@ -93,6 +94,7 @@ async function evaluate(
   const others = beside === undefined ? [] : await readKvpress(resolve(cwd, beside), plain(beside)),
     bench = await cellBench(command, terminal),
     { names } = bench.naming;
+  await checkPolicies(sweep, plain(file), names);
   if (predict !== undefined) {
     for await (const { model, found, tasks, options } of partsOf(sweep, path, bench)) {
       const time = (cells: readonly Cell[]): Promise<number> => bench.seconds(found, { ...options, cells });
@@ -134,7 +136,7 @@ async function evaluate(
     sweepReport(outcome, {
       command: `kv eval ${plain(file)}${beside === undefined ? '' : ` --beside ${plain(beside)}`}`,
       versions: { kv: VERSION, Node: process.versions.node },
-      seeds: sweep.seeds ?? [0],
+      sweep,
       hashes: { [`sha256 of ${plain(file)}`]: sha256(sweepBytes), ...hashesOf(parts) },
       redact: report,
     }),
@@ -216,7 +218,7 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
     '95 %',
     'unparsed',
     'mean slots',
-    'peak',
+    'peak slots',
     'n',
     'shortfall',
   ];

@@ -1,4 +1,5 @@
 import { relative, resolve } from 'node:path';
+import { KvError } from '@kv/core';
 import {
   branch,
   branchMeanings,
@@ -45,13 +46,18 @@ export const protocolCommand = (terminal: Terminal): Command => {
     note = (step: string, text: string | undefined): void => {
       if (text !== undefined) stderr.write(`${step}: ${text}\n`);
     },
-    at = (file: string): [path: string, called: string] => [resolve(cwd, file), plain(file)];
+    at = (file: string): [path: string, called: string] => [resolve(cwd, file), plain(file)],
+    idsOf = (file: string): readonly string[] => {
+      const ids = readIds(...at(file));
+      if (ids.length === 0) throw new KvError(plain(file), 'expected at least one id, got none');
+      return ids;
+    };
   const split = new Command('split')
     .description('Split ids by md5 mod 5: 0 and 1 to choose on (dev), the others to confirm on.')
     .requiredOption('--ids <file>', 'a JSON array of ids')
     .option(...json)
     .action(({ ids, json: asJson }: Flags & { ids: string }) => {
-      const { dev, confirm: held } = splitIds(readIds(...at(ids)));
+      const { dev, confirm: held } = splitIds(idsOf(ids));
       if (asJson) print({ dev, confirm: held });
       else stdout.write(`dev: ${dev.length}\nconfirm: ${held.length}\n`);
     });
@@ -63,7 +69,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
     .option(...json)
     .action(async (plan: string, { ids, json: asJson }: Flags, command: Command) => {
       const protocol = readProtocol(...at(plan)),
-        asked = ids === undefined ? protocol.dev : tuningIds(readIds(...at(ids)), protocol, plain(ids));
+        asked = ids === undefined ? protocol.dev : tuningIds(idsOf(ids), protocol, plain(ids));
       note('probe', seedNote(protocol.plan));
       const found = await probe(protocol, asked, await bedOf(protocol, command), ledgerOf(protocol));
       if (asJson) print(found);
@@ -158,7 +164,7 @@ const armCells = ({ accuracy, unparsed, meanSlots, peakSlots }: ArmSummary): rea
   meanSlots.toFixed(1),
   String(peakSlots),
 ];
-const ARM = ['right', 'unparsed', 'mean slots', 'peak'] as const;
+const ARM = ['right', 'unparsed', 'mean slots', 'peak slots'] as const;
 
 function probeText({ ids, lambda, gains, cells }: ProbeOutcome, stdout: Stream): string {
   const rows = cells.flatMap(({ model, budget, base, arms }) => [

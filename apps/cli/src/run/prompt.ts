@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import type { Model } from '@kv/models';
+import { notJson } from '@kv/models/engine';
 import { templateTurns } from '../chat/turns.ts';
 import { readText } from './questions.ts';
 
@@ -65,6 +66,6 @@ function jsonArray(text: string, file: string): readonly unknown[] {
   try {
     return JSON.parse(text) as readonly unknown[];
   } catch (cause) {
-    throw new KvError(file, `expected a JSON array of token ids, got ${(cause as Error).message}`);
+    throw new KvError(file, `expected a JSON array of token ids, got ${notJson(cause)}`);
   }
 }

@@ -1,8 +1,10 @@
 import { readFileSync, statSync } from 'node:fs';
 import { KvError } from '@kv/core';
+import { didYouMean } from '@kv/core/engine';
 import { parseJson } from '@kv/models/engine';
 import type { Static, TSchema } from 'typebox';
-import { Errors } from 'typebox/value';
+import { Settings } from 'typebox/system';
+import { Errors, Pointer } from 'typebox/value';
 
 const MOST_BYTES = 2 ** 28;
 
@@ -35,36 +37,63 @@ export function readRows(path: string, name: string): readonly (readonly [place:
 /** @throws KvError that names the first part of another shape */
 export function checkShape<S extends TSchema>(value: unknown, schema: S, where: string): asserts value is Static<S> {
   // of the branches of a union the deepest error says most
-  const errors = [...Errors(schema, value)].sort((a, b) => depthOf(b.instancePath) - depthOf(a.instancePath)),
+  const errors = errorsOf(schema, value).sort((a, b) => depthOf(b.instancePath) - depthOf(a.instancePath)),
     [error] = errors;
   if (!error) return;
   const at = error.instancePath.replace(/^\//, '').replaceAll('/', '.'),
-    names = errors.flatMap((one) =>
-      one.keyword === 'const' && one.instancePath === error.instancePath ? [String(one.params.allowedValue)] : [],
-    );
-  const wrong =
-    error.keyword === 'boolean'
-      ? 'is no field that is known'
-      : names.length > 0
-        ? `must be ${oneOf(names)}`
-        : error.message;
-  throw new KvError(where, `${at === '' ? 'it' : at} ${wrong}${said(value, error.instancePath)}`);
+    here = errors.filter(({ instancePath }) => instancePath === error.instancePath),
+    names = here.flatMap((one) => (one.keyword === 'const' ? [String(one.params.allowedValue)] : [])),
+    there: unknown = Pointer.Get(value, error.instancePath);
+  const wrong = ((): string => {
+    if (error.keyword === 'boolean') {
+      const known = [...new Set(here.flatMap(({ schemaPath }) => fieldsAt(schema, schemaPath)))],
+        near = didYouMean(at.slice(at.lastIndexOf('.') + 1), known);
+      return `${at} is no field that is known${near || ` (there are ${known.join(', ')})`}`;
+    }
+    if (names.length > 0) {
+      const near = typeof there === 'string' ? didYouMean(there, names) : '';
+      return `${at} must be ${names.length > 1 ? 'one of ' : ''}${names.join(', ')}${near}`;
+    }
+    if (error.keyword === 'type') return `${at === '' ? 'expected' : `${at} must be`} ${typesOf(error.params.type)}`;
+    if (error.keyword === 'required') {
+      const { requiredProperties: missing } = error.params;
+      return `${at === '' ? 'expected' : `${at} must have`} the ${missing.length > 1 ? 'fields' : 'field'} ${missing.join(', ')}`;
+    }
+    return `${at === '' ? 'expected a value that' : at} ${error.message}`;
+  })();
+  throw new KvError(where, wrong + said(there));
 }
 
-/** Names that are allowed; of many, only the first are known here. */
-function oneOf(names: readonly string[]): string {
-  if (names.length > 3) return `a known name such as ${names.slice(0, 3).join(', ')}`;
-  return names.length > 1 ? `one of ${names.join(', ')}` : names[0];
+/** Errors, also where more names may stand than typebox tells by itself. */
+function errorsOf(schema: TSchema, value: unknown): ReturnType<typeof Errors> {
+  const { maxErrors } = Settings.Get();
+  Settings.Set({ maxErrors: 100 });
+  try {
+    return [...Errors(schema, value)];
+  } finally {
+    Settings.Set({ maxErrors });
+  }
+}
+
+const typesOf = (type: string | readonly string[]): string =>
+  [type]
+    .flat()
+    .map((one) => (one === 'null' ? one : `${/^[aeiou]/.test(one) ? 'an' : 'a'} ${one}`))
+    .join(' or ');
+
+/** Fields of the object whose schema lets no others pass. */
+function fieldsAt(schema: TSchema, path: string): readonly string[] {
+  const of = Pointer.Get(schema, path.replace(/^#/, '').replace(/\/additionalProperties$/, '')) as
+    | { readonly properties?: object }
+    | undefined;
+  return Object.keys(of?.properties ?? {});
 }
 
 const depthOf = (path: string): number => path.split('/').length;
 
-/** What stands at a path, shortened. */
-function said(value: unknown, path: string): string {
-  let at: unknown = value;
-  for (const key of path.split('/').slice(1))
-    at = (at as Readonly<Record<string, unknown>> | undefined)?.[key.replaceAll('~1', '/').replaceAll('~0', '~')];
-  const text = JSON.stringify(at) ?? 'nothing';
+/** What stands there, shortened. */
+function said(there: unknown): string {
+  const text = JSON.stringify(there) ?? 'nothing';
   return `, got ${text.length > 60 ? `${text.slice(0, 60)}…` : text}`;
 }
 

@@ -43,8 +43,13 @@ export interface RunOptions<J, R> {
   readonly fresh?: boolean | undefined;
   /** Ends the run; what is done stays in the folder. */
   readonly signal?: AbortSignal;
-  /** `done` of `total` jobs were there before, in the file `path`. */
-  readonly onStart?: (jobs: { readonly total: number; readonly done: number; readonly path: string }) => void;
+  /** `done` of `total` jobs were there before, in the file `path`, `damaged` lines of which could not be read. */
+  readonly onStart?: (jobs: {
+    readonly total: number;
+    readonly done: number;
+    readonly path: string;
+    readonly damaged: number;
+  }) => void;
   readonly onResult?: (result: R) => void;
 }
 
@@ -61,7 +66,7 @@ export async function runExperiment<J, R, T>(
     jobs = left(results),
     total = left([]).length;
   if (jobs.length > 0) store.ready();
-  onStart?.({ total, done: total - jobs.length, path: store.path });
+  onStart?.({ total, done: total - jobs.length, path: store.path, damaged: store.damaged });
   await runPool<J, R>({
     jobs,
     size,

@@ -13,6 +13,8 @@ interface Store<R> {
   readonly path: string;
   /** Results of earlier runs with the same settings. */
   readonly found: readonly R[];
+  /** Lines of results that were left out: torn by a crash, or with a checksum that is wrong. */
+  readonly damaged: number;
   /** @throws KvError before hours of work, where results could not be kept */
   ready(): void;
   /** Keeps a result: it is on the disk when this returns. @throws KvError with what to do, what was there kept whole */
@@ -45,16 +47,16 @@ export function openStore<R>({
   readonly fresh?: boolean | undefined;
   readonly strict?: boolean | undefined;
 }): Store<R> {
-  if (folder === undefined) return { path: '', found: [], ready: () => {}, add: () => {} };
+  if (folder === undefined) return { path: '', found: [], damaged: 0, ready: () => {}, add: () => {} };
   const path = join(folder, `${name}-${digest(settings)}.jsonl`),
     called = relative(process.cwd(), path);
-  const found = told(called, () => {
+  const there = told(called, () => {
     if (fresh) rmSync(path, { force: true });
-    return existsSync(path) ? readResults<R>(path, called, strict) : [];
+    return existsSync(path) ? readResults<R>(path, called, strict) : { found: [], damaged: 0 };
   });
   return {
     path,
-    found,
+    ...there,
     ready: () => checkWritable(path, called, { folder: true }),
     add: (result) =>
       told(called, () => {
@@ -84,31 +86,36 @@ function append(path: string, value: object): void {
 
 const sum = (json: string): string => crc32(json).toString(16).padStart(8, '0');
 
+const SUMMED = /^(.*?),?"crc32":"([0-9a-f]{8})"\}$/s;
+
 /** What a line holds, if its checksum says that it is what was written. */
 function parsed<R>(line: string): readonly R[] {
-  const [, start, own] = /^(.*?),?"crc32":"([0-9a-f]{8})"\}$/s.exec(line) ?? [],
+  const [, start, own] = SUMMED.exec(line) ?? [],
     json = `${start}}`;
   return start !== undefined && sum(json) === own ? [JSON.parse(json) as R] : [];
 }
 
-function readResults<R>(path: string, called: string, strict: boolean): readonly R[] {
+function readResults<R>(path: string, called: string, strict: boolean): Pick<Store<R>, 'found' | 'damaged'> {
   const bytes = readFileSync(path),
     end = bytes.lastIndexOf(10) + 1;
   if (end === 0) rmSync(path);
   else if (end < bytes.length) withFile(path, 'r+', 0o644, (file) => ftruncateSync(file, end));
   const [settings, ...lines] = bytes.subarray(0, end).toString('utf8').split('\n').slice(0, -1);
-  if (settings === undefined) return [];
+  if (settings === undefined) return { found: [], damaged: 0 };
   const [head] = parsed<{ readonly format?: unknown }>(settings);
-  if (head?.format === FORMAT)
-    return lines.flatMap((line, i) => {
-      const found = parsed<R>(line);
-      if (strict && found.length === 0)
+  if (head?.format === FORMAT) {
+    const found = lines.flatMap((line, i) => {
+      const results = parsed<R>(line);
+      if (strict && results.length === 0)
         throw new KvError(`${called}, line ${i + 2}`, 'expected what was written, got a line with a wrong checksum');
-      return found;
+      return results;
     });
-  const got = head ? `format ${JSON.stringify(head.format)}` : 'a first line without its checksum';
-  throw new KvError(
-    called,
-    `expected results of format ${FORMAT} with checksums, got ${got}: move the file away, or go on with the kv that wrote it`,
-  );
+    return { found, damaged: lines.length - found.length + Number(end < bytes.length) };
+  }
+  const got = head
+    ? `format ${JSON.stringify(head.format)}: move the file away, or go on with the kv that wrote it`
+    : SUMMED.test(settings)
+      ? 'a first line whose checksum is wrong: move the file away'
+      : 'a first line without its checksum: move the file away, or go on with the kv that wrote it';
+  throw new KvError(called, `expected results of format ${FORMAT} with checksums, got ${got}`);
 }

@@ -45,25 +45,27 @@ export interface Failures {
   readonly wrong: number;
   /** The full cache is wrong too. */
   readonly beyond: number;
-  /** The full cache is right, and most heads hold the answer's tokens. */
-  readonly model: number;
-  /** The full cache is right, and most heads have lost some of the answer's tokens. */
-  readonly cache: number;
+  /** The full cache is right, and every KV head of every layer holds all of the answer's tokens: the model failed. */
+  readonly all: number;
+  /** The full cache is right, and some heads hold them all: either may have failed, as few heads can be enough. */
+  readonly some: number;
+  /** The full cache is right, and no head holds them all: the cache lost it. */
+  readonly none: number;
   /** The full cache is right, and the answer's words do not stand in the prompt. */
   readonly unknown: number;
 }
 
-/** Tells "the model failed" from "the cache lost it". */
+/** Tells wrong answers by what certificates tell for sure: how many heads held the answer's tokens when it began. */
 export function failures(group: Group, whole: Group | undefined): Failures {
   const right = new Map(whole?.cells.map(({ problem, seed, score }) => [JSON.stringify([problem, seed]), score])),
-    count = { wrong: 0, beyond: 0, model: 0, cache: 0, unknown: 0 };
+    count = { wrong: 0, beyond: 0, all: 0, some: 0, none: 0, unknown: 0 };
   for (const { problem, seed, score, evidence } of group.cells) {
     if (score >= 1) continue;
     count.wrong++;
     const full = right.get(JSON.stringify([problem, seed]));
     if (full !== undefined && full < 1) count.beyond++;
     else if (evidence.answerKept === undefined) count.unknown++;
-    else count[evidence.answerKept > 0.5 ? 'model' : 'cache']++;
+    else count[evidence.answerKept === 1 ? 'all' : evidence.answerKept > 0 ? 'some' : 'none']++;
   }
   return count;
 }

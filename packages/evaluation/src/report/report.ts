@@ -4,8 +4,10 @@ import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { sweepJson } from '../sweep/write.ts';
 import type { SweepOutcome } from '../sweep/write.ts';
+import type { Sweep } from '../sweep/sweep.ts';
 import { otherTable } from './beside.ts';
 import { chart } from './chart.ts';
+import { conditions } from './conditions.ts';
 import { grouped } from '../grouped.ts';
 import { failures, groupsOf, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
@@ -16,12 +18,13 @@ import { verdicts } from './verdicts.ts';
 /** What a report says of the run beside its numbers. */
 export interface ReportFacts {
   readonly command: string;
+  /** Its file as it was read. */
+  readonly sweep: Sweep;
   /** Such as `kv 0.1.0`, `Node 24.1.0`: names with versions. */
   readonly versions: Readonly<Record<string, string>>;
-  readonly seeds: readonly number[];
   /** Such as the weights of each model and the sweep's file: names with hashes. */
   readonly hashes: Readonly<Record<string, string>>;
-  /** Makes the command's text fit to be shown to others. @defaultValue as it is */
+  /** Makes texts of the command and the sweep fit to be shown to others. @defaultValue as they are */
   readonly redact?: (text: string) => string;
 }
 
@@ -29,9 +32,13 @@ const sha256 = (text: string, encoding: 'hex' | 'base64'): string => createHash(
 
 /**
  * A sweep as one HTML file that needs nothing else, neither script nor network: sentences with intervals, accuracy
- * against bytes, heat maps, what heads kept, certificates, and what it was made of. The same sweep, the same bytes.
+ * against bytes, heat maps, what heads kept, certificates, and what it was made of, the sweep as JSON too. The same
+ * sweep, the same bytes.
  */
-export function sweepReport(outcome: SweepOutcome, facts: ReportFacts): string {
+export function sweepReport(
+  outcome: SweepOutcome,
+  { command, sweep, versions, hashes, redact = (text) => text }: ReportFacts,
+): string {
   const groups = groupsOf(outcome),
     tasks = [...grouped(groups, ({ row }) => JSON.stringify([row.model, row.task])).values()];
   const parts = tasks.map((some) => {
@@ -44,13 +51,15 @@ ${chart(some, title)}
 ${read ? '' : `<h3>Right answers by depth and budget</h3>\n${depths(some)}\n`}<h3>What was kept, by layer and KV head</h3>
 ${keptMaps(some)}
 <h3>Certificates: what the cache lost</h3>
-${certificateTable(some, groups, title)}</section>`;
+${certificateTable(some, groups, title, sweep)}</section>`;
   });
-  const { command, versions, seeds, hashes, redact = (text) => text } = facts;
+  const shown = JSON.parse(JSON.stringify(sweep), (_, value: unknown) =>
+    typeof value === 'string' ? redact(value) : value,
+  ) as Sweep;
   const about: readonly (readonly [string, string])[] = [
     ['command', redact(command)],
     ...Object.entries(versions),
-    ['seeds', seeds.join(', ')],
+    ['seeds', (sweep.seeds ?? [0]).join(', ')],
     ...Object.entries(hashes),
     ['sha256 of rows and samples', sha256(sweepJson(outcome), 'hex')],
   ];
@@ -63,10 +72,11 @@ ${certificateTable(some, groups, title)}</section>`;
 <style>${style}</style>
 <main>
 <h1>What the cache keeps, and what it costs</h1>
+<p>${escapeHtml(conditions(shown))}</p>
 <section><h2>What came out</h2>
 ${verdicts(groups)}</section>
 ${parts.join('\n')}
-${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}</dl></section>
+${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}<dt>sweep</dt><dd><pre>${escapeHtml(JSON.stringify(shown, undefined, 2))}</pre></dd></dl></section>
 </main>
 </html>
 `;
@@ -77,26 +87,28 @@ const known = (numbers: readonly (number | undefined)[], digits = 1): string => 
   return some.length === 0 ? '' : percent(mean(some), digits);
 };
 
-/** Dropped mass, overlap with the best set, the answer's tokens, and whose fault wrong answers are, a line a row. */
-function certificateTable(groups: readonly Group[], all: readonly Group[], title: string): string {
+/** Dropped mass, overlap with the best set, the answer's tokens, and how wrong answers came about, a line a row. */
+function certificateTable(groups: readonly Group[], all: readonly Group[], title: string, { every }: Sweep): string {
   const head = [
     'policy',
     'right',
-    'mean',
-    'peak',
+    'mean bytes',
+    'peak bytes',
     'dropped',
     'least possible',
     'overlap',
     'answer kept',
     'wrong',
-    'full fails too',
-    'model failed',
-    'cache lost it',
+    'the full cache fails too',
+    'kept in all heads',
+    'kept in some',
+    'kept in none',
     'not in prompt',
   ];
   const lines = groups.map((group) => {
     const { row, cells, meanBytes } = group,
-      { wrong, beyond, model, cache, unknown } = failures(group, wholeOf(group, all)),
+      whole = wholeOf(group, all),
+      { wrong, beyond, all: inAll, some, none, unknown } = failures(group, whole),
       of = (name: 'dropped' | 'least' | 'overlap' | 'answerKept'): string =>
         known(cells.map(({ evidence }) => evidence[name]));
     const texts = [
@@ -107,10 +119,13 @@ function certificateTable(groups: readonly Group[], all: readonly Group[], title
       of('least'),
       of('overlap'),
       of('answerKept'),
-      ...[wrong, beyond, model, cache, unknown].map((count) => (row.perplexity ? '' : String(count))),
+      ...[wrong, whole && beyond, inAll, some, none, unknown].map((count) =>
+        row.perplexity ? '' : String(count ?? ''),
+      ),
     ];
     return `<tr><th scope="row">${escapeHtml(wayText(group))}</th>${texts.map((text) => `<td>${text}</td>`).join('')}</tr>`;
   });
   return `<div class="scroll" role="region" aria-label="${escapeHtml(`Certificates of ${title}`)}" tabindex="0"><table><thead><tr>${head.map((name) => `<th scope="col">${name}</th>`).join('')}</tr></thead><tbody>${lines.join('\n')}</tbody></table></div>
-<p class="key">Dropped: attention mass of the newest query outside the kept set at each event, or that views hid; least possible: the least that a set of that size can drop; overlap: with that set. Answer kept: share of layers and KV heads that hold every token of the answer when it begins. Of wrong answers: the full cache fails too; the model failed with the answer's tokens in most heads; the cache lost them in most heads; or the answer does not stand in the prompt.</p>`;
+<p class="key">Dropped: attention mass of the newest query outside the kept set at each event, or that views hid; least possible: the least that a set of that size can drop; overlap: with that set. Answer kept: share of the KV heads of all layers that hold every token of the answer when it begins${every === undefined ? '' : `; an event every ${every} tokens of the answer may drop more later`}.</p>
+<p class="key">Each wrong answer is one of these. The full cache fails too: it answers the same problem wrongly. Kept in all heads: every KV head of every layer held all of the answer's tokens when it began, so the model failed. Kept in some: some heads held them all and others did not, so either may have failed, as a model can answer from few heads. Kept in none: no head of any layer held them all, so the cache lost it. Not in prompt: the answer does not stand in the prompt word for word, so its tokens are not known.</p>`;
 }

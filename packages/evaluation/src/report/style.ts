@@ -4,6 +4,8 @@ import { style as base } from '../needle/report/style.ts';
 export const style = `${base}
 ol.verdicts { padding-left: 1.4rem; max-width: 60rem; }
 ol.verdicts li { margin: .35rem 0; }
+thead th { white-space: normal; vertical-align: bottom; }
+pre { margin: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
 .chart { width: 100%; max-width: 46rem; height: auto; }
 .chart text, .map text { font: 11px system-ui, sans-serif; fill: var(--soft); }
 .chart .axis { stroke: var(--line); fill: none; }

@@ -45,5 +45,5 @@ export function verdicts(groups: readonly Group[]): string {
     return `<li>${way} ${right}: ${says}, ${by}, p = ${difference.p.toFixed(4)}, ${p.toFixed(4)} after Bonferroni (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
-<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${pLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Declared comparisons: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${pLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
 }

@@ -8,6 +8,8 @@ import type { Static } from 'typebox';
 import { Generating, OneBudget } from '../cells/types.ts';
 import { readProblems } from '../files/problems.ts';
 import { readJson } from '../files/read-json.ts';
+import { policyOf } from '../policies.ts';
+import type { Naming } from '../policies.ts';
 import { readText, windows } from './text.ts';
 
 const name = Type.String({ minLength: 1, maxLength: 10_000 });
@@ -84,6 +86,15 @@ export function readSweep(path: string, called: string): Sweep {
   if (match && budgets.some((budget) => typeof budget === 'string'))
     throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
+}
+
+/** @throws KvError that names the first policy of a sweep that is none */
+export async function checkPolicies({ policies }: Sweep, called: string, names?: Naming['names']): Promise<void> {
+  for (const [i, text] of policies.entries())
+    await policyOf(text, names).catch((cause: unknown) => {
+      if (!KvError.is(cause)) throw cause;
+      throw new KvError(called, `policies.${i}: ${cause.message.replace(/^policy: /, '')}`);
+    });
 }
 
 /** The problems of a sweep's tasks, by the task's name; those that are made fit this tokenizer. */

@@ -12,10 +12,18 @@ export function parseJson(bytes: Uint8Array, where: string, depth = 64): unknown
   try {
     return JSON.parse(text);
   } catch (cause) {
-    // The message quotes the text, which may hold what moves a terminal's cursor.
-    const message = (cause as Error).message.replace(/ \(line.*$/s, '').replace(/\p{Cc}+/gu, ' ');
-    throw new KvError(where, `expected JSON, got ${message}`);
+    throw new KvError(where, `expected JSON, got ${notJson(cause)}`);
   }
+}
+
+/** What a text is that `JSON.parse` refuses, and where, if its message tells: that quotes more of the text. */
+export function notJson(cause: unknown): string {
+  const { message } = cause as Error,
+    [place] = /at position \d+/.exec(message) ?? [],
+    [, token] = /^Unexpected token '(.)',/su.exec(message) ?? [];
+  if (place !== undefined) return `text that is none (${place})`;
+  if (token !== undefined) return `text that is none (at ${JSON.stringify(token.replace(/\p{Cc}/u, ' '))})`;
+  return message.includes('end of JSON') ? 'text that ends too early' : 'text that is none';
 }
 
 function decoded(bytes: Uint8Array, where: string): string {

@@ -1,5 +1,6 @@
 import { KvError } from '@kv/core';
 import { object } from '../checkpoint/fields.ts';
+import { notJson } from '../checkpoint/json.ts';
 import { bytesOf, headerOf, layoutOf, type CacheShape, type SavedTensor } from './layout.ts';
 import { parseManifest, type Manifest } from './manifest.ts';
 
@@ -78,7 +79,7 @@ function metadata(header: Uint8Array, where: string): unknown {
   } catch (cause) {
     throw new KvError(
       where,
-      `expected a saved cache with a header of JSON, got ${KvError.is(cause) ? 'another file' : (cause as Error).message.slice(0, 60).replace(/\p{Cc}+/gu, ' ')}`,
+      `expected a saved cache with a header of JSON, got ${KvError.is(cause) ? 'another file' : notJson(cause)}`,
     );
   }
 }

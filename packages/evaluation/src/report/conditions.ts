@@ -1,0 +1,38 @@
+import type { Sweep } from '../sweep/sweep.ts';
+
+const PARTS = {
+  dev: 'only ids to choose on (dev)',
+  confirm: 'only ids to confirm on (confirm)',
+  both: 'ids of both parts (dev and confirm)',
+};
+
+/** How the answers of a sweep were asked for, as one sentence. */
+export function conditions({
+  mode = 'aware',
+  block,
+  every,
+  temperature = 0,
+  topP = 1,
+  newTokens,
+  part,
+  match,
+}: Pick<Sweep, 'mode' | 'block' | 'every' | 'temperature' | 'topP' | 'newTokens' | 'part' | 'match'>): string {
+  const parts = [
+    mode === 'aware'
+      ? 'Query-aware: the question is in the prompt before the eviction'
+      : 'Query-agnostic: the question comes after the eviction',
+    block === undefined ? 'the prompt passes as a whole' : `the prompt passes in blocks of ${block} tokens`,
+    every === undefined ? 'no events while an answer is generated' : `an event every ${every} tokens of an answer`,
+    temperature === 0
+      ? 'greedy (temperature 0)'
+      : `sampled at temperature ${temperature}${topP < 1 ? `, top-p ${topP}` : ''}`,
+    newTokens === undefined ? 'at most as many new tokens as each problem says' : `at most ${newTokens} new tokens`,
+    PARTS[part ?? 'both'],
+    ...(match
+      ? [
+          `every policy at the mean cache of ${match.policy} within ${Number((100 * (match.within ?? 0.01)).toPrecision(3))} %`,
+        ]
+      : []),
+  ];
+  return `${parts.join('; ')}.`;
+}
