@@ -336,10 +336,10 @@ describe('an outcome', () => {
       left: ['ta-credentials'],
     } as const;
     expect(studyMarkdown(study, 'kv papers')).toContain(
-      "| TA | TA's limit is the tokenizer | 5 -> 100 % | +1 [+1, +1] | 12, screening | held |",
+      "| TA | TA's limit is the tokenizer | 5 -> 100 % | +100 points [+100, +100] | 12, screening | held |",
     );
     expect(studyMarkdown(study, 'kv papers')).toContain('- ta-credentials: not asked for by this command.');
     expect(studyMarkdown(study, 'kv papers')).toContain("**development: not the plan's prompts.**");
-    expect(outcomeCells(outcome)).toEqual(['5 -> 100 %', '+1 [+1, +1]', '12, screening', 'held']);
+    expect(outcomeCells(outcome)).toEqual(['5 -> 100 %', '+100 points [+100, +100]', '12, screening', 'held']);
   });
 });
