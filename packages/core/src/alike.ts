@@ -1,5 +1,35 @@
 import type { At, Cell, Draft, Recall, Step } from './atoms.ts';
 
+/** All keys of a type; one that is left out does not compile. */
+const keysOf = <T>(keys: Readonly<Record<keyof T, true>>): readonly (keyof T)[] => Object.keys(keys) as (keyof T)[];
+const FIELDS = keysOf<Omit<At, 'layer'>>({
+  layers: true,
+  queryHeads: true,
+  kvHeads: true,
+  headDim: true,
+  step: true,
+  promptLength: true,
+  length: true,
+  slots: true,
+  aligned: true,
+  budget: true,
+  selectRows: true,
+});
+/** What a draft holds beside its state and checks. */
+const IN_DRAFT = keysOf<Omit<Draft, 'state' | 'checks'>>({
+  scores: true,
+  forced: true,
+  banned: true,
+  budgets: true,
+  active: true,
+  units: true,
+  unitScores: true,
+  kept: true,
+  forcedBy: true,
+  allottedBy: true,
+  selectedBy: true,
+});
+
 const numbers = new WeakMap<At, number>();
 /** A layer's number, for errors: nobody counts as having asked for it. */
 export const layerOf = (at: At): number => numbers.get(at) ?? at.layer;
@@ -32,31 +62,7 @@ interface Left {
   readonly values: readonly unknown[];
   readonly drafts: readonly Draft[];
 }
-const FIELDS = [
-  'layers',
-  'queryHeads',
-  'kvHeads',
-  'headDim',
-  'step',
-  'promptLength',
-  'length',
-  'slots',
-  'aligned',
-  'budget',
-  'selectRows',
-] as const satisfies readonly (keyof At)[];
-
-const IN_DRAFT = [
-  'scores',
-  'forced',
-  'banned',
-  'budgets',
-  'active',
-  'units',
-  'unitScores',
-  'kept',
-] as const satisfies readonly (keyof Draft)[];
-/** Whether two drafts hold the same tensors. */
+/** Whether two drafts hold the same, not equal things. */
 const sameDraft = (a: Draft, b: Draft): boolean =>
   a === b ||
   (IN_DRAFT.every((key) => a[key] === b[key]) &&

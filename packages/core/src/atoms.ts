@@ -95,7 +95,7 @@ export interface Cell {
 }
 /** What steps left where they ran before. */
 export interface Recall {
-  /** What a step leaves in a cell: what it left before, if it cannot tell the two apart, else what it leaves as it `run`s. */
+  /** What a step leaves in a cell: what it left before, if it cannot tell the two apart, else what `run` gives. */
   left(step: Step, cell: Cell, run: (cell: Cell) => readonly Draft[]): readonly Draft[];
 }
 

@@ -16,7 +16,7 @@ export { isPiece, otherProtocol } from './piece.ts';
 export { isOverwritten } from './read-only.ts';
 export { Known } from './alike.ts';
 export { compile, emptyDraft, expectPromises, planBudgets, runEvent, runSteps, settle, union } from './run.ts';
-export type { Compiled, EventLayer, EventOptions, Settled as SettledEvent } from './run.ts';
+export type { Compiled, EventLayer, Settled as SettledEvent } from './run.ts';
 export { sameSignal, signalKey } from './signals.ts';
 export { isState } from './state.ts';
 export { sizeOf, takesLengths } from './tensor.ts';

@@ -147,9 +147,8 @@ function hostOf(
           stateArray(signal.state, at, cache.state?.get(stateKey(signal, l))),
           signal.state.dtype ?? 'f32',
         );
-      if (signal.id === 'positions' && !at.aligned)
-        return tensor(layer.positions ?? countedPositions(kvHeads, slots), 'u32');
       if (signal.id === 'positions') {
+        if (!at.aligned) return tensor(layer.positions ?? countedPositions(kvHeads, slots), 'u32');
         const shape = `${kvHeads} ${slots}`,
           all = counted.get(shape) ?? tensor(countedPositions(kvHeads, slots), 'u32');
         counted.set(shape, all);

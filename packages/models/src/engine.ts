@@ -8,7 +8,6 @@ export { layerAttention } from './attention/layer-attention.ts';
 export type { LayerAttention } from './attention/layer-attention.ts';
 export { plainEngine } from './attention/plain.ts';
 export { simdEngine } from './attention/simd.ts';
-export { countBelow } from '@kv/core/shared';
 export type { Visible } from './attention/visible.ts';
 export { watchLayers } from './host/watch-layers.ts';
 export type { LayerWatch } from './host/watch-layers.ts';

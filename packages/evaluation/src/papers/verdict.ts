@@ -22,7 +22,7 @@ export interface Measured extends Interval {
   readonly b?: ArmMean;
   /** With the percentile bootstrap's interval over prompts at 1 - 0.05 / contrasts of the row. */
   readonly difference: number;
-  /** Exact McNemar for right and wrong answers, the bootstrap's otherwise, as `pairedTest` has it; absent where `a` stands alone. */
+  /** Exact McNemar's for right and wrong answers, else that of `pairedTest`; absent where `a` stands alone. */
   readonly p?: number;
   readonly verdict: Verdict;
   /** Why it is undecided, where the interval alone does not say it. */

@@ -1,6 +1,6 @@
 import type { Tensor } from '@kv/core';
 import type { Commands } from '@kv/gpu';
-import { countBelow } from '@kv/models/engine';
+import { countBelow } from '@kv/core/shared';
 import type { LayerSnapshot } from '@kv/models/engine';
 import type { Attended } from '../attention.ts';
 import { encodeSlots } from '../operations.ts';

@@ -59,14 +59,20 @@ export async function runSubjects(
   times.settle += read - scored;
   times.compact += performance.now() - read;
   const positions = subjects.map(({ memory }) => keptPositions(memory));
+  return resultOf(settled.budgets, () => positions.map(numbersOf));
+}
+
+/** A result whose positions become plain numbers once somebody asks for them: few do. */
+export function resultOf(budgets: EventResult['budgets'], kept: () => EventResult['kept']): EventResult {
+  let told: EventResult['kept'] | undefined;
   return {
-    budgets: settled.budgets,
-    // as plain numbers for those who ask, who are few
+    budgets,
     get kept() {
-      return positions.map((heads) => heads.map((own) => Array.from(own)));
+      return (told ??= kept());
     },
   };
 }
+export const numbersOf = (heads: readonly Uint32Array[]): number[][] => heads.map((positions) => Array.from(positions));
 
 /** Positions in the cache, `[kvHead][slot]`. */
 export function keptPositions({ cache: { positions, capacity, lengths, heads } }: LayerMemory): Uint32Array[] {

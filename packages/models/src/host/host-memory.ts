@@ -11,7 +11,7 @@ import { SequenceMemory, type MemoryModel, type Place } from '../sequence/sequen
 import type { Snapshot } from '../sequence/snapshot.ts';
 import type { Observer } from '../sequence/observer.ts';
 import type { HostDecoder } from './decoder.ts';
-import { keptPositions, runSubjects } from './event.ts';
+import { keptPositions, numbersOf, resultOf, runSubjects } from './event.ts';
 import { batchGroup, decoderAt } from './batch.ts';
 import { HiddenNumbers } from './hidden.ts';
 import type { HostState } from './host-state.ts';
@@ -133,7 +133,7 @@ export class HostMemory extends SequenceMemory implements HostState {
       aligned,
       lengths: cache.lengths,
       before: (position) => cache.before(position),
-      kept: () => keptPositions(memory).map((positions) => Array.from(positions)),
+      kept: () => numbersOf(keptPositions(memory)),
     };
   }
 
@@ -185,15 +185,11 @@ export class HostMemory extends SequenceMemory implements HostState {
       release: () => {},
     };
     if (!evict) return { output };
-    return {
-      output,
-      event: {
-        budgets: events.flatMap(({ budgets }) => budgets),
-        get kept() {
-          return events.flatMap(({ kept }) => kept);
-        },
-      },
-    };
+    const event = resultOf(
+      events.flatMap(({ budgets }) => budgets),
+      () => events.flatMap(({ kept }) => kept),
+    );
+    return { output, event };
   }
 
   /** Takes tokens through every layer, and gives the logits of the last rows. */

@@ -13,13 +13,9 @@ export function resultTable({ settings, rows }: NeedleTable): string {
           const [policy, ...cells] = needleColumns.map(([, cell]) => escapeHtml(cell(row)));
           return `<tr><th scope="row">${policy}</th>${cells.map((cell) => `<td>${cell}</td>`).join('')}</tr>`;
         });
-    const concluded = needleConclusion(rows, mode);
-    return `<h3>${title}</h3>${
-      concluded === undefined
-        ? ''
-        : `
-<p>${escapeHtml(concluded)}</p>`
-    }
+    const concluded = needleConclusion(rows, mode),
+      said = concluded === undefined ? '' : `\n<p>${escapeHtml(concluded)}</p>`;
+    return `<h3>${title}</h3>${said}
 <div class="scroll" role="region" aria-label="${title}" tabindex="0"><table>
 <thead><tr>${needleColumns.map(([name]) => `<th scope="col">${name}</th>`).join('')}</tr></thead>
 <tbody>
