@@ -3,12 +3,17 @@ import type { Model } from '@kv/models';
 import { fates, fateText } from '@kv/models/engine';
 import type { RecordedEvent } from '@kv/models/engine';
 
-/** Heads of which a reason is written out; the others are counted. */
+/** Heads of which a reason is written out, and places of a text that are named; the others are counted. */
 const SHOWN = 6;
 
-/** What `--why` names: a position by its number, or each occurrence of a text. @throws KvError for neither */
-function named(asked: string, ids: readonly number[], { tokenizer }: Pick<Model, 'tokenizer'>): number[][] {
-  if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return [[Number(asked)]];
+/** What `--why` names: how often it stands, and the positions of the last few times. */
+interface Named {
+  readonly times: number;
+  readonly places: readonly (readonly number[])[];
+}
+/** A position by its number, or a text. @throws KvError for neither */
+function named(asked: string, ids: readonly number[], { tokenizer }: Pick<Model, 'tokenizer'>): Named {
+  if (/^\d{1,9}$/.test(asked) && Number(asked) < ids.length) return { times: 1, places: [[Number(asked)]] };
   const texts = ids.map((id) => tokenizer.decode([id])),
     whole = texts.join(''),
     ends = texts.map(
@@ -24,9 +29,9 @@ function named(asked: string, ids: readonly number[], { tokenizer }: Pick<Model,
       '--why',
       `expected a position below ${ids.length} or a text of the run, got ${JSON.stringify(asked.slice(0, 80))}`,
     );
-  return starts.map((start) =>
-    [...ids.keys()].filter((i) => ends[i] > start && ends[i] - texts[i].length < start + asked.length),
-  );
+  const positionsFrom = (start: number): number[] =>
+    [...ids.keys()].filter((i) => ends[i] > start && ends[i] - texts[i].length < start + asked.length);
+  return { times: starts.length, places: starts.slice(-SHOWN).map(positionsFrom) };
 }
 
 /** Why what `--why` names is, or is no longer, in the cache; of a text that stands several times the last. */
@@ -36,12 +41,11 @@ export function whyText(
   ids: readonly number[],
   model: Pick<Model, 'tokenizer'>,
 ): string {
-  const all = named(asked, ids, model),
-    places = all.map(([first]) => first),
-    last = all[all.length - 1],
+  const { times, places } = named(asked, ids, model),
+    last = places[places.length - 1],
     several =
-      all.length > 1
-        ? `${JSON.stringify(asked)} stands ${all.length} times, from the positions ${places.slice(-SHOWN).join(', ')}${all.length > SHOWN ? ' and before' : ''} on; this is the last, name a position for another.\n`
+      times > 1
+        ? `${JSON.stringify(asked)} stands ${times} times, from the positions ${places.map(([first]) => first).join(', ')}${times > SHOWN ? ' and before' : ''} on; this is the last, name a position for another.\n`
         : '';
   return several + whyLines(events, last, ids, model);
 }
