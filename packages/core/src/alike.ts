@@ -2,7 +2,8 @@ import type { At, Cell, Draft, Recall, Step } from './atoms.ts';
 
 /** All keys of a type; one that is left out does not compile. */
 const keysOf = <T>(keys: Readonly<Record<keyof T, true>>): readonly (keyof T)[] => Object.keys(keys) as (keyof T)[];
-const FIELDS = keysOf<Omit<At, 'layer'>>({
+// marked as pure, so that packages that only make pieces do not carry them
+const FIELDS = /* @__PURE__ */ keysOf<Omit<At, 'layer'>>({
   layers: true,
   queryHeads: true,
   kvHeads: true,
@@ -16,7 +17,7 @@ const FIELDS = keysOf<Omit<At, 'layer'>>({
   selectRows: true,
 });
 /** What a draft holds beside its state and checks. */
-const IN_DRAFT = keysOf<Omit<Draft, 'state' | 'checks'>>({
+const IN_DRAFT = /* @__PURE__ */ keysOf<Omit<Draft, 'state' | 'checks'>>({
   scores: true,
   forced: true,
   banned: true,
