@@ -34,6 +34,51 @@ fn run(index: u32) {
   },
 });
 
+/** Covariance over N of the valid vectors from `skip` on: `[r, n, d]` to `[r, d, d]`; 0 of none. */
+export const covariance = kernel({
+  id: 'covariance',
+  inputs: { x: 'f32' },
+  params: { skip: 'u32' },
+  ragged: 'x',
+  output: { dense: true, shape: ({ x }) => [x[0], x[2], x[2]] },
+  wgsl: /* wgsl */ `
+fn run(index: u32) {
+  let n = x_shape.y; let d = x_shape.z; let r = index / (d * d); let a = index / d % d; let b = index % d;
+  output[index] = 0.0;
+  if (x_lengths[r] <= params.skip) { return; }
+  let count = f32(x_lengths[r] - params.skip);
+  var p = 0.0; var q = 0.0; var sum = 0.0;
+  for (var i = params.skip; i < x_lengths[r]; i++) { let at = (r * n + i) * d; p += x[at + a]; q += x[at + b]; }
+  p /= count; q /= count;
+  for (var i = params.skip; i < x_lengths[r]; i++) { let at = (r * n + i) * d; sum += (x[at + a] - p) * (x[at + b] - q); }
+  output[index] = sum / count;
+}`,
+  operations: ({ x }) => {
+    const [r = 0, n = 0, d = 0] = x.shape;
+    return 6 * r * n * d * d;
+  },
+  ref({ x }, { skip }, out, lengths) {
+    const [r = 0, n = 0, d = 0] = x.shape,
+      means = new Float64Array(d),
+      sums = new Float64Array(d * d);
+    for (let h = 0; h < r; h++) {
+      const count = Math.max(1, lengths[h] - skip);
+      means.fill(0);
+      sums.fill(0);
+      for (let i = skip; i < lengths[h]; i++)
+        for (let c = 0; c < d; c++) means[c] += x.data[(h * n + i) * d + c] / count;
+      for (let i = skip; i < lengths[h]; i++) {
+        const at = (h * n + i) * d;
+        for (let a = 0; a < d; a++) {
+          const v = (x.data[at + a] - means[a]) / count;
+          for (let b = 0; b < d; b++) sums[a * d + b] += v * (x.data[at + b] - means[b]);
+        }
+      }
+      out.set(sums, h * d * d);
+    }
+  },
+});
+
 /**
  * (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one
  * invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that.

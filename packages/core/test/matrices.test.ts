@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { cpu, readCpu } from '../src/index.ts';
-import { gram, inverse, quadratic, turn } from '../src/shared.ts';
+import { covariance, gram, inverse, quadratic, turn } from '../src/shared.ts';
 import type { Tensor } from '../src/index.ts';
 
 const { ops } = cpu;
@@ -21,6 +21,23 @@ test('the inverse of a jittered Gram matrix times it is the unit matrix', () => 
           sum += (given[r * d * d + a * d + c] + (a === c ? 0.25 : 0)) * back[r * d * d + c * d + b];
         expect(sum).toBeCloseTo(a === b ? 1 : 0, 4);
       }
+});
+test('the covariance is the mean product of what vectors are beyond their mean, from the first that counts on', () => {
+  const [n, d, skip] = [5, 3, 2],
+    x = put([2, n, d], (i) => 1000 + wave(i)),
+    given = readCpu(x).data,
+    got = readCpu(ops.kernel(covariance, { x }, { skip }));
+  expect(got.shape).toEqual([2, d, d]);
+  const at = (r: number, i: number, c: number): number => given[(r * n + i) * d + c],
+    mean = (of: (i: number) => number): number => (of(2) + of(3) + of(4)) / 3;
+  for (let r = 0; r < 2; r++)
+    for (let a = 0; a < d; a++)
+      for (let b = 0; b < d; b++)
+        expect(got.data[(r * d + a) * d + b]).toBeCloseTo(
+          mean((i) => (at(r, i, a) - mean((j) => at(r, j, a))) * (at(r, i, b) - mean((j) => at(r, j, b)))),
+          5,
+        );
+  expect([...readCpu(ops.kernel(covariance, { x }, { skip: n })).data]).toEqual(Array(2 * d * d).fill(0));
 });
 test('x M x of query rows reads the vectors of their KV row', () => {
   const got = readCpu(

@@ -1,6 +1,6 @@
 import { describe, test } from 'vitest';
 import * as core from '@kv/core';
-import { gram, inverse, quadratic, turned, withChunk } from '@kv/core/shared';
+import { covariance, gram, inverse, quadratic, turned, withChunk } from '@kv/core/shared';
 import * as laws from '../src/index.ts';
 
 /** The pieces that core itself brings keep the laws of their kind. */
@@ -37,7 +37,7 @@ const vectors = ({ rows, slots, lengths }: laws.KernelSize): laws.KernelInputs =
     sin: { data: Float32Array.of(0, 0.8, 0.1), shape: [1, 3, 1] },
     index: { data: Uint32Array.from({ length: slots }, (_, i) => i % 3), shape: [1, slots] },
   },
-  params: { jitter: 0.01, back: 1 },
+  params: { jitter: 0.01, back: 1, skip: 1 },
 });
 const of =
   (make: typeof vectors, kernel: core.Kernel): typeof vectors =>
@@ -45,7 +45,7 @@ const of =
     const { inputs, params } = make(size);
     return { inputs: Object.fromEntries(Object.keys(kernel.inputs).map((k) => [k, inputs[k]])), params };
   };
-describe.each([gram, inverse, quadratic, turned])('$id', (kernel) =>
+describe.each([covariance, gram, inverse, quadratic, turned])('$id', (kernel) =>
   laws.each(laws.kernelLaws(kernel, { make: of(vectors, kernel), runs: 30 }), test),
 );
 

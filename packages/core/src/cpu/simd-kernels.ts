@@ -1,4 +1,4 @@
-import { gram, inverse, quadratic } from '../matrices.ts';
+import { covariance, gram, inverse, quadratic } from '../matrices.ts';
 import type { Kernel, Products } from '../kernel.ts';
 import { placeInUnit } from '../place-in-unit.ts';
 import { turned } from '../turn.ts';
@@ -170,24 +170,55 @@ const placesInUnits =
     }
   };
 
+/** Of vectors [first, end) of x, in f64: Σ x xᵀ `[deep, deep]`, its lower half, and Σ x. */
+function sumsOf(k: CpuKernel, x: Numbers, d: number, deep: number, first: number, end: number) {
+  const [narrow = 0, vectors = 0, acc = 0, ones = 0, sum = 0] = k.place(
+      4 * MANY * deep,
+      8 * MANY * deep,
+      8 * deep * deep,
+      4 * MANY,
+      8 * deep,
+    ),
+    products = k.f64().subarray(acc / 8, acc / 8 + deep * deep),
+    total = k.f64().subarray(sum / 8, sum / 8 + deep);
+  products.fill(0);
+  total.fill(0);
+  k.f32().fill(1, ones / 4, ones / 4 + MANY);
+  for (let from = first; from < end; from += MANY) {
+    const count = Math.min(MANY, end - from);
+    putVectors(k, x, d, deep, from, count, narrow);
+    k.mix(ones, 4 * MANY, 1, narrow, count, deep, sum);
+    k.widen(narrow, count * deep, vectors);
+    k.gram(vectors, count, deep, acc);
+  }
+  return { products, total };
+}
+
+/** Writes symmetric matrices `[d, d]` by their entries below the diagonal and on it. */
+function putSymmetric(out: Numbers, to: number, d: number, entry: (a: number, b: number) => number): void {
+  for (let a = 0; a < d; a++) for (let b = 0; b <= a; b++) out[to + a * d + b] = out[to + b * d + a] = entry(a, b);
+}
+
 const grams =
   (k: CpuKernel): RefOf<typeof gram> =>
   ({ x }, _params, out, lengths) => {
     const [r = 0, n = 0, d = 0] = x.shape,
-      deep = upTo(d, 4),
-      [narrow = 0, vectors = 0, acc = 0] = k.place(4 * MANY * deep, 8 * MANY * deep, 8 * deep * deep);
+      deep = upTo(d, 4);
     for (let h = 0; h < r; h++) {
-      k.f64().fill(0, acc / 8, acc / 8 + deep * deep);
-      for (let first = 0; first < lengths[h]; first += MANY) {
-        const count = Math.min(MANY, lengths[h] - first);
-        putVectors(k, x.data, d, deep, h * n + first, count, narrow);
-        k.widen(narrow, count * deep, vectors);
-        k.gram(vectors, count, deep, acc);
-      }
-      const sums = k.f64().subarray(acc / 8, acc / 8 + deep * deep),
-        to = h * d * d;
-      for (let a = 0; a < d; a++)
-        for (let b = 0; b <= a; b++) out[to + a * d + b] = out[to + b * d + a] = sums[a * deep + b];
+      const { products } = sumsOf(k, x.data, d, deep, h * n, h * n + lengths[h]);
+      putSymmetric(out, h * d * d, d, (a, b) => products[a * deep + b]);
+    }
+  };
+
+const covariances =
+  (k: CpuKernel): RefOf<typeof covariance> =>
+  ({ x }, { skip }, out, lengths) => {
+    const [r = 0, n = 0, d = 0] = x.shape,
+      deep = upTo(d, 4);
+    for (let h = 0; h < r; h++) {
+      const count = Math.max(1, lengths[h] - skip),
+        { products, total } = sumsOf(k, x.data, d, deep, h * n + skip, h * n + lengths[h]);
+      putSymmetric(out, h * d * d, d, (a, b) => (products[a * deep + b] - (total[a] * total[b]) / count) / count);
     }
   };
 
@@ -274,6 +305,7 @@ export function simdKernels(k: CpuKernel): (kernel: Kernel) => Ref {
   const known = new Map<Kernel, Ref>([
     [placeInUnit, placesInUnits(k)],
     [gram, grams(k)],
+    [covariance, covariances(k)],
     [quadratic, quadratics(k)],
     [inverse, inverses(k)],
     [turned, turns(k)],

@@ -14,9 +14,12 @@ export function angleFrequencies({ theta, rotary, divisors, long }: RopeConfig):
   return { short: frequencies(divisors), far: long && frequencies(long.divisors) };
 }
 
+/** A pass asks for one set of positions, and a piece, as expected attention, for up to two more. */
+const KEPT = 3;
+
 /**
- * Angles of positions `[m]` in a sequence of `length` tokens; those of the last call are kept, since all layers of a
- * pass that turn alike ask for the same. Where nothing turns the angles are empty.
+ * Angles of positions `[m]` in a sequence of `length` tokens; those of the last few calls are kept, since all layers of a
+ * pass that turn alike ask for the same, and so do pieces. Where nothing turns the angles are empty.
  * Frequencies and angles are rounded to f32 as the reference implementations do, so that long positions agree with
  * them.
  */
@@ -24,10 +27,12 @@ export function createAngles(rope: RopeConfig): (positions: Uint32Array, length:
   const { rotary, long, attentionFactor = 1 } = rope,
     half = rotary / 2,
     { short, far } = angleFrequencies(rope);
-  let last: { readonly positions: Uint32Array; readonly frequency: Float32Array; readonly angles: Angles } | undefined;
+  let known: readonly { readonly positions: Uint32Array; readonly frequency: Float32Array; readonly angles: Angles }[] =
+    [];
   return (positions, length) => {
     const frequency = far && long && length > long.beyond ? far : short;
-    if (last?.frequency === frequency && same(last.positions, positions)) return last.angles;
+    const before = known.find((one) => one.frequency === frequency && same(one.positions, positions));
+    if (before) return before.angles;
     const [cos, sin] = [new Float32Array(positions.length * half), new Float32Array(positions.length * half)];
     for (const [row, position] of positions.entries())
       for (let i = 0; i < half; i++) {
@@ -35,11 +40,14 @@ export function createAngles(rope: RopeConfig): (positions: Uint32Array, length:
         cos[row * half + i] = Math.cos(angle) * attentionFactor;
         sin[row * half + i] = Math.sin(angle) * attentionFactor;
       }
-    last = { positions: positions.slice(), frequency, angles: { rotary, cos, sin } };
-    return last.angles;
+    const angles = { rotary, cos, sin };
+    known = [{ positions: positions.slice(), frequency, angles }, ...known.slice(0, KEPT - 1)];
+    return angles;
   };
 }
 
 function same(a: Uint32Array, b: Uint32Array): boolean {
-  return a.length === b.length && a.every((x, i) => x === b[i]);
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
 }

@@ -13,7 +13,7 @@ export class QueryRing {
   readonly #heads: number;
   readonly #dim: number;
   readonly #ledger: Ledger;
-  /** [c, H, d] of c queries, token t at t % w: all of them while they are fewer than w. */
+  /** [H, c, d], room for c queries, token t at t % w: all of them while they are fewer than w. */
   #data = new Float32Array(0);
   #positions = new Uint32Array(0);
   /** Positions that the queries are turned by `[w, H]`, once they are not the original ones. */
@@ -37,17 +37,31 @@ export class QueryRing {
       d = this.#dim,
       w = this.window;
     this.#grow(Math.min(w, this.#seen + m));
-    for (let i = Math.max(0, m - w); i < m; i++) {
-      const slot = (this.#seen + i) % w;
+    const first = Math.max(0, m - w),
+      room = this.#positions.length;
+    for (const [slot, count, i] of this.#stretches(this.#seen + first, m - first))
       for (let h = 0; h < H; h++) {
-        const from = (h * m + i) * d,
-          to = (slot * H + h) * d;
-        for (let c = 0; c < d; c++) this.#data[to + c] = q[from + c];
+        const from = (h * m + first + i) * d;
+        this.#data.set(q.subarray(from, from + count * d), (h * room + slot) * d);
       }
+    for (let i = first; i < m; i++) {
+      const slot = (this.#seen + i) % w;
       this.#positions[slot] = positions[i];
       this.#rotations?.fill(positions[i] - shift, slot * H, (slot + 1) * H);
     }
     this.#see(this.#seen + m);
+  }
+
+  /** Where the queries of so many tokens lie side by side: the slot, how many, and those before it. */
+  #stretches(token: number, count: number): readonly (readonly [slot: number, count: number, before: number])[] {
+    const slot = token % this.window,
+      whole = Math.min(count, this.window - slot);
+    return count > whole
+      ? [
+          [slot, whole, 0],
+          [0, count - whole, whole],
+        ]
+      : [[slot, whole, 0]];
   }
 
   /** How many queries `last(count)` gives. */
@@ -66,18 +80,16 @@ export class QueryRing {
   last(count: number): { readonly queries: Float32Array; readonly positions: Uint32Array; readonly count: number } {
     const H = this.#heads,
       d = this.#dim,
-      w = this.window,
+      room = this.#positions.length,
       have = this.count(count);
     const queries = new Float32Array(H * have * d),
       positions = new Uint32Array(have);
-    for (let i = 0; i < have; i++) {
-      const slot = (this.#seen - have + i) % w;
+    for (const [slot, some, i] of this.#stretches(this.#seen - have, have)) {
       for (let h = 0; h < H; h++) {
-        const from = (slot * H + h) * d,
-          to = (h * have + i) * d;
-        for (let c = 0; c < d; c++) queries[to + c] = this.#data[from + c];
+        const from = (h * room + slot) * d;
+        queries.set(this.#data.subarray(from, from + some * d), (h * have + i) * d);
       }
-      positions[i] = this.#positions[slot];
+      positions.set(this.#positions.subarray(slot, slot + some), i);
     }
     return { queries, positions, count: have };
   }
@@ -94,7 +106,8 @@ export class QueryRing {
   rebase({ heads: G, positions, capacity, lengths }: CacheView, next: number, turn: Turn): void {
     const H = this.#heads,
       d = this.#dim;
-    const rotations = this.markRotations();
+    const rotations = this.markRotations(),
+      room = this.#positions.length;
     for (let slot = 0; slot < Math.min(this.#seen, this.window); slot++)
       for (let h = 0; h < H; h++) {
         const g = Math.floor((h * G) / H),
@@ -104,7 +117,7 @@ export class QueryRing {
           0,
           next - n - 1 + countBelow(positions.subarray(g * capacity, g * capacity + n), this.#positions[slot] + 1),
         );
-        turn(this.#data, at * d, rotations[at], to);
+        turn(this.#data, (h * room + slot) * d, rotations[at], to);
         rotations[at] = to;
       }
   }
@@ -115,21 +128,35 @@ export class QueryRing {
       queries = new Float32Array(w * this.#heads * this.#dim),
       positions = new Uint32Array(w),
       rotations = this.#rotations && new Uint32Array(w * this.#heads);
-    queries.set(this.#data);
+    queries.set(swapped(this.#data, this.#heads, this.#positions.length, this.#dim));
     positions.set(this.#positions);
     rotations?.set(this.#rotations!); // made where these are
     return { seen: this.#seen, queries, positions, rotations };
   }
 
   /** Takes saved numbers back. */
-  restore({ seen, queries, positions, rotations }: SavedRing): void {
-    const H = this.#heads,
-      count = Math.min(seen, this.window);
+  restore({ queries, ...saved }: SavedRing): void {
+    const count = Math.min(saved.seen, this.window),
+      H = this.#heads;
+    this.#take({ ...saved, queries: swapped(queries.subarray(0, count * H * this.#dim), count, H, this.#dim) }, count);
+  }
+
+  /** Takes numbers whose queries are `[H, room, d]`. */
+  #take({ seen, queries, positions, rotations }: SavedRing, room: number): void {
+    const count = Math.min(seen, this.window);
     this.#grow(count);
     this.#see(seen);
-    this.#data.set(queries.subarray(0, count * H * this.#dim));
+    this.#put(queries, room, count);
     this.#positions.set(positions.subarray(0, count));
-    if (rotations) this.markRotations().set(rotations.subarray(0, count * H));
+    if (rotations) this.markRotations().set(rotations.subarray(0, count * this.#heads));
+  }
+
+  /** Copies the first `count` queries of every head from `[H, room, d]`. */
+  #put(queries: Float32Array, room: number, count: number): void {
+    const d = this.#dim,
+      own = this.#positions.length;
+    for (let h = 0; h < this.#heads; h++)
+      this.#data.set(queries.subarray(h * room * d, (h * room + count) * d), h * own * d);
   }
 
   /** From now on queries have rotations of their own, the original positions at first: these. */
@@ -147,7 +174,10 @@ export class QueryRing {
 
   fork(ledger: Ledger): QueryRing {
     const copy = new QueryRing(this.window, this.#heads, this.#dim, ledger);
-    copy.restore({ seen: this.#seen, queries: this.#data, positions: this.#positions, rotations: this.#rotations });
+    copy.#take(
+      { seen: this.#seen, queries: this.#data, positions: this.#positions, rotations: this.#rotations },
+      this.#positions.length,
+    );
     return copy;
   }
 
@@ -156,14 +186,18 @@ export class QueryRing {
     const before = this.#positions.length;
     if (count <= before) return;
     const room = Math.min(this.window, Math.max(count, Math.floor(1.25 * before))),
-      data = new Float32Array(room * this.#heads * this.#dim),
+      queries = this.#data,
       positions = new Uint32Array(room),
       rotations = this.#rotations && new Uint32Array(room * this.#heads);
     this.#ledger.allocate('rings', this.#bytesOf(room));
-    data.set(this.#data);
     positions.set(this.#positions);
     rotations?.set(this.#rotations!); // made where these are
-    [this.#data, this.#positions, this.#rotations] = [data, positions, rotations];
+    [this.#data, this.#positions, this.#rotations] = [
+      new Float32Array(room * this.#heads * this.#dim),
+      positions,
+      rotations,
+    ];
+    this.#put(queries, before, before);
     this.#ledger.free('rings', this.#bytesOf(before));
   }
 
@@ -181,4 +215,12 @@ export class QueryRing {
     this.#positions = new Uint32Array(0);
     this.#rotations = undefined;
   }
+}
+
+/** `[a, b, d]` as `[b, a, d]`. */
+function swapped(x: Float32Array, a: number, b: number, d: number): Float32Array {
+  const out = new Float32Array(x.length);
+  for (let i = 0; i < a; i++)
+    for (let j = 0; j < b; j++) for (let c = 0; c < d; c++) out[(j * a + i) * d + c] = x[(i * b + j) * d + c];
+  return out;
 }

@@ -1,5 +1,5 @@
 import { keys, number, positions, rope, weigher } from '@kv/core';
-import { gram, inverse, quadratic, turn } from '@kv/core/shared';
+import { gram, inverse, quadratic, range, turn } from '@kv/core/shared';
 
 /**
  * Leverage scores of the keys before rotation: xᵀ (XᵀX + jitter I)^-1 x of every centred key x of a head, the share of
@@ -17,8 +17,7 @@ export const leverage = weigher(
     needs: [keys, rope, positions],
   },
   ({ ops, at, keys: k, rope: model, positions: p }, { jitter }) => {
-    const places = Uint32Array.from({ length: at.length }, (_, i) => i);
-    const before = turn(ops, k, model, places, p, true);
+    const before = turn(ops, k, model, range(0, at.length), p, true);
     const x = ops.sub(before, ops.reduce('mean', before, 'slots'));
     const m = ops.kernel(inverse, { m: ops.kernel(gram, { x }) }, { jitter });
     return ops.max(0, ops.kernel(quadratic, { x, m }));

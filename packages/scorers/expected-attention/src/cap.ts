@@ -29,8 +29,9 @@ export const cap = weigher(
   },
   (ctx, { tau, future, sinks }) => {
     const { ops, at, keys: k, values: v, positions: p } = ctx;
-    const mu = ahead(ctx, future)(past(ctx, sinks).mean);
-    const [H = 1, , d = 1] = mu.shape;
+    const { mean } = past(ctx, sinks);
+    const [H = 1, d = 1] = mean.shape;
+    const mu = ahead(ctx, future)(ops.reshape(mean, [H, 1, d]));
     const sink = ops.less(p, sinks);
     const lengths = ops.mul(ops.max(ops.norm(mu), 1e-12), ops.max(ops.norm(k), 1e-12));
     const cosine = ops.max(-1, ops.min(1, ops.div(ops.dot(ops.reshape(mu, [H, d]), k), lengths)));

@@ -1,7 +1,7 @@
 import { count, flag, keys, KvError, LOWEST, number, positions, queries, rope, values, weigher, whole } from '@kv/core';
-import { gram, quadratic } from '@kv/core/shared';
+import { covariance, quadratic } from '@kv/core/shared';
 import type { Place, Rope, Scores, Settled, Tensor } from '@kv/core';
-import { ahead, aheadBothWays, past } from './ahead.ts';
+import { ahead, past } from './ahead.ts';
 import { queryStatistics } from './query-statistics.ts';
 
 const source = 'Devoto et al. 2025, arXiv:2510.00636';
@@ -20,14 +20,19 @@ type Seen = Place & {
   readonly values: Tensor;
   readonly positions: Tensor;
 };
-/** The weights that future queries of this mean `[H, d]` and covariance `[H, d, d]` give, on KV rows. */
+/**
+ * The weights, on KV rows, that a normal distribution of future queries gives: mean `[H, d]` and covariance `[H, d, d]`
+ * before rotation, which the keys meet turned back by R, that of the positions ahead: μᵀRᵀk and kᵀR Σ Rᵀk.
+ */
 function expected(
-  { ops, at, keys: k, values: v, positions: p }: Seen,
+  ctx: Seen,
   mean: Tensor,
   spread: Tensor | undefined,
-  { sinks, valueNorm, epsilon }: Settled<typeof options>,
+  { sinks, valueNorm, epsilon, future }: Settled<typeof options>,
 ): Scores {
+  const { ops, at, keys, values: v, positions: p } = ctx;
   const d = mean.shape[1];
+  const k = ahead(ctx, future)(keys, true);
   const sink = ops.less(p, sinks);
   const linear = ops.div(ops.dot(mean, k), Math.sqrt(d));
   const logits = spread ? ops.add(linear, ops.div(ops.kernel(quadratic, { x: k, m: spread }), 2 * d)) : linear;
@@ -61,12 +66,9 @@ export const expectedAttention = weigher(
   },
   (ctx, o) => {
     const { ops } = ctx;
-    const { before, counts, count: seen, mean } = past(ctx, o.sinks);
-    const [H = 1, , d = 1] = before.shape;
-    const turned = ahead(ctx, o.future);
-    const off = ops.scale(ops.sub(before, mean), counts);
-    const spread = o.covariance ? aheadBothWays(ctx, o.future)(ops.div(ops.kernel(gram, { x: off }), seen)) : undefined;
-    return expected(ctx, ops.reshape(turned(mean), [H, d]), spread, o);
+    const { before: x, skip, mean } = past(ctx, o.sinks);
+    const spread = o.covariance ? ops.kernel(covariance, { x }, { skip }) : undefined;
+    return expected(ctx, mean, spread, o);
   },
 );
 
@@ -95,8 +97,8 @@ export const expectedAttentionStats = weigher(
         'expectedAttentionStats',
         `expected statistics of ${H} heads with ${d} channels, got ${stats.queryHeads} heads with ${stats.headDim}`,
       );
-    const mean = ops.reshape(ahead(ctx, o.future)(ops.from({ data: stats.mean, shape: [H, 1, d] })), [H, d]);
-    const spread = (): Tensor => aheadBothWays(ctx, o.future)(ops.from({ data: stats.covariance, shape: [H, d, d] }));
-    return expected(ctx, mean, o.covariance ? spread() : undefined, o);
+    const mean = ops.from({ data: stats.mean, shape: [H, d] });
+    const spread = o.covariance ? ops.from({ data: stats.covariance, shape: [H, d, d] }) : undefined;
+    return expected(ctx, mean, spread, o);
   },
 );
