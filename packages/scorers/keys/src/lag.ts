@@ -58,8 +58,7 @@ fn run(row: u32, lane: u32) {
       { data } = x,
       low = new Float32Array(parts * d),
       high = new Float32Array(low.length),
-      scales = new Float64Array(d),
-      shares = new Float64Array(d);
+      scales = new Float64Array(d);
     if (d < 2 || n < sinks + 2 * lag) return;
     for (let row = 0; row < G * parts; row++) {
       const p = row % parts,
@@ -72,13 +71,12 @@ fn run(row: u32, lane: u32) {
       for (let at = own, to = row * lag; at < next; at += d, to++) {
         let sum = 0,
           square = 0;
-        for (let c = 0; c < d; c++) sum += shares[c] = (data[at + c] - lows[c]) * scales[c];
-        const mean = sum / d;
         for (let c = 0; c < d; c++) {
-          const off = shares[c] - mean;
-          square += off * off;
+          const share = (data[at + c] - lows[c]) * scales[c];
+          sum += share;
+          square += share * share;
         }
-        out[to] = Math.sqrt(square / (d - 1));
+        out[to] = Math.sqrt(Math.max(0, square - (sum * sum) / d) / (d - 1));
       }
     }
   },
