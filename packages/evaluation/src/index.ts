@@ -62,6 +62,8 @@ export type { ConfirmOutcome, ProbeOutcome } from './protocol/outcomes.ts';
 export type { Bed } from './protocol/steps.ts';
 export { pLegend } from './p-legend.ts';
 export { standing, VERDICT } from './standing.ts';
+export { contrastText, sweepContrasts } from './sweep/contrasts.ts';
+export type { SweepContrast } from './sweep/contrasts.ts';
 export { sweepCost, sweepModel } from './sweep/run.ts';
 export type { SweepCost, SweepRow } from './sweep/run.ts';
 export { branchMeanings, protocolExample, protocolFields } from './protocol/help.ts';

@@ -11,9 +11,13 @@ import { folder } from './folder.ts';
 const named = (fields: string): readonly string[] => [...fields.matchAll(/^(\w+) +/gm)].map(([, name]) => name);
 
 it('names every field of a sweep, in its order, and every task', () => {
-  const { models, policies, tasks, budgets, seeds, part, match, ...generating } = SweepFile.properties,
+  const { models, policies, tasks, budgets, seeds, part, contrasts, match, ...generating } = SweepFile.properties,
     first = Object.keys({ models, policies, tasks, budgets, seeds });
-  expect(named(sweepFields)).toEqual([...first, ...Object.keys(generating), ...Object.keys({ part, match })]);
+  expect(named(sweepFields)).toEqual([
+    ...first,
+    ...Object.keys(generating),
+    ...Object.keys({ part, contrasts, match }),
+  ]);
   for (const task of generatedTasks) expect(sweepFields).toContain(` ${task}`);
   for (const line of sweepFields.split('\n')) expect(line.length, line).toBeLessThan(120);
 });

@@ -191,6 +191,12 @@ describe('a sweep', () => {
         expect(html).toContain('(screening, n = 4)');
       }
   });
+  it('declares contrasts after it has run, and runs nothing again', async () => {
+    const kept = folder(),
+      first = await swept(written(), kept),
+      again = await swept(written({ contrasts: [{ policy: 'streaming', against: 'full' }] }), kept);
+    expect([again.ran, again.json, readdirSync(kept)]).toEqual([0, first.json, [expect.any(String)]]);
+  });
   it('re-budgets until mean caches agree, and reports what is short of the curve', async () => {
     const { rows } = await swept(written({ match: { policy: 'streaming', within: 0.05 } }), folder());
     for (const { policy, matched, slots, meanSlots, shortfall, budget, accuracy } of rows) {
@@ -262,6 +268,19 @@ describe('a sweep', () => {
         { match: { policy: 'full' }, budgets: ['25%'] },
         's: budgets must be numbers of slots beside match, got a share',
       ],
+      [
+        { contrasts: [{ policy: 'knorm', against: 'full' }] },
+        's: contrasts.0.policy must be one of policies, got "knorm"',
+      ],
+      [
+        { contrasts: [{ policy: 'full', against: 'knorm' }] },
+        's: contrasts.0.against must be one of policies, got "knorm"',
+      ],
+      [
+        { contrasts: [{ policy: 'full', against: 'full' }] },
+        's: contrasts.0.against must be another than its policy, got "full"',
+      ],
+      [{ contrasts: [] }, 's: contrasts must not have fewer than 1 items, got []'],
       [{ polices: ['full'] }, 's: polices is no field that is known (did you mean policies?), got ["full"]'],
       [{ typo: 1 }, 's: typo is no field that is known (there are models, policies, tasks, budgets, '],
       [

@@ -5,11 +5,14 @@ import {
   answersParquet,
   checkPolicies,
   checkWritable,
+  contrastText,
   generatingOf,
   kvpressFiles,
+  pLegend,
   readKvpress,
   readSweep,
   seedNote,
+  sweepContrasts,
   sweepCost,
   sweepCsv,
   sweepExample,
@@ -19,13 +22,14 @@ import {
   sweepParquet,
   sweepReport,
   sweepTasks,
+  VERDICT,
   writeWhole,
 } from '@kv/evaluation';
-import type { Cell, CellResult, OtherRow, ResultFile, SweepCost, SweepRow } from '@kv/evaluation';
+import type { Cell, CellResult, OtherRow, ResultFile, SweepContrast, SweepCost, SweepRow } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
-import { fitted } from '../columns.ts';
+import { fitted, reflowed } from '../columns.ts';
 import { withExamples } from '../help.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
@@ -120,8 +124,16 @@ async function evaluate(
     samples[model] = reported(came.samples, sweep, tasks, report);
   }
   const all = [...rows, ...others],
-    outcome = { format: 1, rows, samples, ...(others.length > 0 && { beside: others }) } as const;
+    contrasts = sweepContrasts(sweep, { rows, samples }),
+    outcome = {
+      format: 1,
+      rows,
+      samples,
+      ...(contrasts.length > 0 && { contrasts }),
+      ...(others.length > 0 && { beside: others }),
+    } as const;
   stdout.write(`${sweepText(all, stdout)}\n`);
+  if (contrasts.length > 0) stdout.write(`\n${reflowed(contrastsText(contrasts), lineWidth(stdout))}\n`);
   await write(csv, () => sweepCsv(all));
   await write(json, () => sweepJson(outcome));
   await write(parquet, () => sweepParquet(all));
@@ -238,6 +250,13 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
   });
   return fitted([head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]), lineWidth(stdout));
 }
+
+/** A sentence a declared contrast, and what its numbers are. */
+const contrastsText = (contrasts: readonly SweepContrast[]): string =>
+  [
+    ...contrasts.map((contrast) => plain(contrastText(contrast))),
+    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. Fewer than ${VERDICT} problems are a screening, not a verdict. ${pLegend}`,
+  ].join('\n');
 
 /** What is right, or the perplexity, and its interval. */
 function rightOf({ accuracy, interval, ...row }: SweepRow | OtherRow): readonly [string, string] {

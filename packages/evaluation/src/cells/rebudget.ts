@@ -9,6 +9,10 @@ export interface Rebudgeted {
 /** Most budgets that are tried. */
 export const ROUNDS = 12;
 
+/** Whether a mean cache is another within a share of it. */
+export const agree = (mean: number, target: number, within = 0.01): boolean =>
+  Math.abs(mean - target) <= within * target;
+
 /**
  * The number of slots at which a policy's mean cache is nearest to `target`: each next one is in proportion to the
  * last, until the mean is within a share of the target, or neighbours on both sides are known.
@@ -25,11 +29,11 @@ export async function rebudget(
   for (let round = 0; round < ROUNDS && !tried.has(budget); round++) {
     const mean = await measure(budget);
     tried.set(budget, mean);
-    if (Math.abs(mean - target) <= within * target) break;
+    if (agree(mean, target, within)) break;
     const next = Math.max(1, Math.round((budget * target) / mean));
     // rounding, or a mean that moves less than its budget, would stay: the nearest in the right direction is tried
     budget = tried.has(next) ? Math.max(1, budget + Math.sign(target - mean)) : next;
   }
   const best = [...tried.keys()].reduce((a, b) => (off(b) < off(a) ? b : a));
-  return { budget: best, mean: tried.get(best)!, matched: off(best) <= within * target };
+  return { budget: best, mean: tried.get(best)!, matched: agree(tried.get(best)!, target, within) };
 }

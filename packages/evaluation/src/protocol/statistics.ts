@@ -1,4 +1,5 @@
 import { bonferroni, pairedTest } from '@kv/tasks';
+import { agree } from '../cells/rebudget.ts';
 import type { CellResult } from '../cells/types.ts';
 import { mean } from '../numbers.ts';
 
@@ -93,7 +94,7 @@ export function confirmCells(sampled: readonly Sampled[], within: number): reado
       problems: clusters.length,
       base: a,
       candidate: { budget: candidateBudget, ...b },
-      matched: Math.abs(b.meanSlots - a.meanSlots) <= within * a.meanSlots,
+      matched: agree(b.meanSlots, a.meanSlots, within),
       ...pairedTest(clusters, { resamples: 10_000 }),
     };
   });

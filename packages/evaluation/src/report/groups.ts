@@ -18,7 +18,7 @@ export interface Group {
 }
 
 /** The rows of a sweep, each with its cells. */
-export const groupsOf = ({ rows, samples }: SweepOutcome): readonly Group[] =>
+export const groupsOf = ({ rows, samples }: Pick<SweepOutcome, 'rows' | 'samples'>): readonly Group[] =>
   rows.map((row) => {
     const budget: Budget | undefined = row.slots ?? row.budget,
       cells = samples[row.model].filter(

@@ -13,7 +13,7 @@ import { failures, groupsOf, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
 import { depths, keptMaps, wayText } from './maps.ts';
 import { style } from './style.ts';
-import { verdicts } from './verdicts.ts';
+import { declared, verdicts } from './verdicts.ts';
 
 /** What a report says of the run beside its numbers. */
 export interface ReportFacts {
@@ -73,8 +73,8 @@ ${certificateTable(some, groups, title, sweep)}</section>`;
 <main>
 <h1>What the cache keeps, and what it costs</h1>
 <p>${escapeHtml(conditions(shown))}</p>
-<section><h2>What came out</h2>
-${verdicts(groups)}</section>
+${declared(outcome.contrasts ?? [])}<section><h2>What came out</h2>
+${verdicts(groups, outcome.contrasts ?? [])}</section>
 ${parts.join('\n')}
 ${otherTable(outcome.beside ?? [])}<section><h2>How this was made</h2><dl>${about.map(([name, value]) => `<dt>${escapeHtml(name)}</dt><dd>${escapeHtml(value)}</dd>`).join('')}<dt>sweep</dt><dd><pre>${escapeHtml(JSON.stringify(shown, undefined, 2))}</pre></dd></dl></section>
 </main>

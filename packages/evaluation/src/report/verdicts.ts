@@ -3,19 +3,28 @@ import { bytesText } from '../needle/columns.ts';
 import { escapeHtml } from '../needle/report/escape.ts';
 import { pLegend } from '../p-legend.ts';
 import { standing, VERDICT } from '../standing.ts';
+import { contrastText } from '../sweep/contrasts.ts';
+import type { SweepContrast } from '../sweep/contrasts.ts';
+import { atText, comparedText } from './compared.ts';
 import { against, wholeOf } from './groups.ts';
 import type { Group } from './groups.ts';
 
-const LEVEL = 0.05;
 const percent = (share: number): string => `${(100 * share).toFixed(1)}`;
-const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
 const ppl = (x: number): string => x.toPrecision(4);
-const factor = (nats: number): string => Math.exp(nats).toFixed(3);
 export const between = ({ low, high }: { readonly low: number; readonly high: number }): string =>
   `[${percent(low)}, ${percent(high)}]`;
 
+/** A sentence a declared contrast; nothing without any. */
+export const declared = (contrasts: readonly SweepContrast[]): string =>
+  contrasts.length === 0
+    ? ''
+    : `<section><h2>Declared contrasts</h2>
+<ol class="verdicts">${contrasts.map((contrast) => `<li>${escapeHtml(contrastText(contrast))}</li>`).join('\n')}</ol>
+<p class="key">The sweep's file names these pairs. Bonferroni is over these ${contrasts.length} comparisons; the next section ends with what brackets and p are.</p></section>
+`;
+
 /** A sentence a row, intervals in each; p is two-sided, Bonferroni over all sentences that compare. */
-export function verdicts(groups: readonly Group[]): string {
+export function verdicts(groups: readonly Group[], contrasts: readonly SweepContrast[]): string {
   const found = groups.map((group) => {
       const whole = wholeOf(group, groups);
       return whole && whole !== group ? { group, difference: against(group, whole) } : { group };
@@ -26,24 +35,14 @@ export function verdicts(groups: readonly Group[]): string {
   const items = found.map(({ group: { row, interval, meanBytes }, difference }) => {
     const n = row.problems,
       kind = standing(n),
-      way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : ` at ${escapeHtml(String(row.budget))}${typeof row.budget === 'string' ? '' : ' slots'}${row.slots === undefined || row.slots === row.budget ? '' : ` (given ${row.slots})`}`}`,
+      way = `<strong>${escapeHtml(row.policy)}</strong>${row.budget === undefined ? ', nothing evicted,' : escapeHtml(atText(row))}`,
       { perplexity } = row,
       right = perplexity
         ? `reads ${escapeHtml(row.task)} on ${escapeHtml(row.model)} at perplexity ${ppl(perplexity.value)} [${ppl(perplexity.low)}, ${ppl(perplexity.high)}] with ${bytesText(meanBytes)} on average`
         : `answers ${percent(row.accuracy)} % ${between(interval)} of ${escapeHtml(row.task)} on ${escapeHtml(row.model)} with ${bytesText(meanBytes)} on average`;
     if (!difference) return `<li>${way} ${right} (${kind}, n = ${n}).</li>`;
-    const p = adjusted[next++],
-      says =
-        p >= LEVEL
-          ? 'undecided against the full cache'
-          : difference.difference > 0 === !perplexity
-            ? 'better than the full cache'
-            : 'worse than the full cache',
-      by = perplexity
-        ? `times ${factor(difference.difference)} [${factor(difference.low)}, ${factor(difference.high)}]`
-        : `${points(difference.difference)} points [${points(difference.low)}, ${points(difference.high)}]`;
-    return `<li>${way} ${right}: ${says}, ${by}, p = ${difference.p.toFixed(4)}, ${p.toFixed(4)} after Bonferroni (${kind}, n = ${n}).</li>`;
+    return `<li>${way} ${right}: ${comparedText('the full cache', difference, adjusted[next++], perplexity !== undefined)} (${kind}, n = ${n}).</li>`;
   });
   return `<ol class="verdicts">${items.join('\n')}</ol>
-<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${pLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
+<p class="key">Brackets hold 95 % intervals in percent or points: Wilson's where all answers of a problem are right or all are wrong, else 10,000 bootstrap draws of problems, whose interval has no width where every problem says the same; n counts problems, not answers, and differences are paired by problem. ${pLegend} Of a text that is read the perplexity is that of all its tokens, and a difference a factor of it: above 1 is worse. Comparisons with the full cache: ${compared.length}${contrasts.length > 0 ? ', counted apart from the declared contrasts' : ''}. Fewer than ${VERDICT} problems are a screening, not a verdict.</p>`;
 }

@@ -50,5 +50,8 @@ budgets      slots a layer and KV head, from 1, or shares of the prompt such as 
 seeds        whole numbers from 0: one sample of each for every problem [0]
 ${generatingFields}
 part         "dev" or "confirm": one side of kv protocol's split of the ids [both]
+contrasts    any of { "policy": one of policies, "against": another }: these two are compared on
+               every model, task and budget that both have; what evicts nothing is compared with
+               every budget. Nothing more is run [none]
 match        { "policy": one of policies, "within": above 0, to 1 [0.01] }: every policy is given
                the budget at which its mean cache is that of this one; budgets are then slots`;

@@ -4,7 +4,7 @@ import type { Budget } from '@kv/models';
 import { interpolate, pairedDifference } from '@kv/tasks';
 import type { Interval } from '@kv/tasks';
 import { cellsOf } from '../cells/experiment.ts';
-import { rebudget, ROUNDS } from '../cells/rebudget.ts';
+import { agree, rebudget, ROUNDS } from '../cells/rebudget.ts';
 import { isRead, natsOf } from '../cells/perplexity.ts';
 import { cellId } from '../cells/types.ts';
 import type { Cell, CellResult, Tasks } from '../cells/types.ts';
@@ -186,7 +186,7 @@ function compared(row: SweepRow, rows: readonly SweepRow[], policy: string, with
     );
   return {
     ...row,
-    ...(same && { matched: Math.abs(row.meanSlots - same.meanSlots) <= within * same.meanSlots }),
+    ...(same && { matched: agree(row.meanSlots, same.meanSlots, within) }),
     ...(height !== undefined && { shortfall: row.accuracy - height }),
   };
 }

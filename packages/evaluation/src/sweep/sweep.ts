@@ -53,6 +53,13 @@ export const SweepFile = Type.Object(
     ),
     /** Ask problems of one side of the protocol's split alone: ids to choose on, or ids to confirm on. */
     part: Type.Optional(Type.Union([Type.Literal('dev'), Type.Literal('confirm')])),
+    /** Policies that are compared with each other, beside the full cache, at every budget that both have. */
+    contrasts: Type.Optional(
+      Type.Array(Type.Object({ policy: name, against: name }, { additionalProperties: false }), {
+        minItems: 1,
+        uniqueItems: true,
+      }),
+    ),
     /** Give every policy the budget at which its mean cache is that of this one; budgets are then slots. */
     match: Type.Optional(
       Type.Object(
@@ -80,9 +87,21 @@ export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
 /** Reads a sweep. @throws KvError in one sentence */
 export function readSweep(path: string, called: string): Sweep {
   const sweep = readJson(path, called, SweepFile),
-    { match, policies, budgets } = sweep;
-  if (match && !policies.includes(match.policy))
-    throw new KvError(called, `match.policy must be one of policies, got ${JSON.stringify(match.policy.slice(0, 80))}`);
+    { contrasts = [], match, policies, budgets } = sweep,
+    known = (field: string, policy: string): void => {
+      if (!policies.includes(policy))
+        throw new KvError(called, `${field} must be one of policies, got ${JSON.stringify(policy.slice(0, 80))}`);
+    };
+  if (match) known('match.policy', match.policy);
+  for (const [i, { policy, against }] of contrasts.entries()) {
+    known(`contrasts.${i}.policy`, policy);
+    known(`contrasts.${i}.against`, against);
+    if (policy === against)
+      throw new KvError(
+        called,
+        `contrasts.${i}.against must be another than its policy, got ${JSON.stringify(against.slice(0, 80))}`,
+      );
+  }
   if (match && budgets.some((budget) => typeof budget === 'string'))
     throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones

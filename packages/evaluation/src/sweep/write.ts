@@ -1,5 +1,6 @@
 import type { CellResult } from '../cells/types.ts';
 import type { OtherRow } from '../kvpress/read.ts';
+import type { SweepContrast } from './contrasts.ts';
 import type { SweepRow } from './run.ts';
 import { csvOf, parquetOf } from './table.ts';
 import type { Column } from './table.ts';
@@ -9,6 +10,8 @@ export interface SweepOutcome {
   readonly format: 1;
   readonly rows: readonly SweepRow[];
   readonly samples: Readonly<Record<string, readonly CellResult[]>>;
+  /** What the contrasts that a sweep declares came to. */
+  readonly contrasts?: readonly SweepContrast[];
   /** What another library measured. */
   readonly beside?: readonly OtherRow[];
 }

@@ -1,0 +1,29 @@
+import type { PairedDifference } from '@kv/tasks';
+import type { SweepRow } from '../sweep/run.ts';
+
+const LEVEL = 0.05;
+const points = (share: number): string => `${share > 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
+const factor = (nats: number): string => Math.exp(nats).toFixed(3);
+
+/** At which budget, in words; nothing for what evicts nothing. */
+export const atText = ({ budget, slots }: Pick<SweepRow, 'budget' | 'slots'>): string =>
+  budget === undefined
+    ? ''
+    : ` at ${budget}${typeof budget === 'string' ? '' : ' slots'}${slots === undefined || slots === budget ? '' : ` (given ${slots})`}`;
+
+/** How something does against another, with its interval and p; `read`: the difference is of nats, and less is better. */
+export function comparedText(
+  other: string,
+  { difference, low, high, p }: PairedDifference,
+  adjusted: number,
+  read: boolean,
+): string {
+  const says =
+      adjusted >= LEVEL
+        ? `undecided against ${other}`
+        : `${difference > 0 === !read ? 'better' : 'worse'} than ${other}`,
+    by = read
+      ? `times ${factor(difference)} [${factor(low)}, ${factor(high)}]`
+      : `${points(difference)} points [${points(low)}, ${points(high)}]`;
+  return `${says}, ${by}, p = ${p.toFixed(4)}, ${adjusted.toFixed(4)} after Bonferroni`;
+}

@@ -1,0 +1,83 @@
+import type { Budget } from '@kv/models';
+import { bonferroni } from '@kv/tasks';
+import type { PairedDifference } from '@kv/tasks';
+import { agree } from '../cells/rebudget.ts';
+import { atText, comparedText } from '../report/compared.ts';
+import { against, groupsOf } from '../report/groups.ts';
+import type { Group } from '../report/groups.ts';
+import { standing } from '../standing.ts';
+import type { SweepRow } from './run.ts';
+import type { Sweep } from './sweep.ts';
+import type { SweepOutcome } from './write.ts';
+
+interface Side extends Pick<SweepRow, 'policy' | 'slots'> {
+  /** Absent where nothing is evicted. */
+  readonly budget?: Budget;
+}
+
+/** A declared contrast on one model and task at one budget. */
+export interface SweepContrast extends PairedDifference, Side {
+  readonly model: string;
+  readonly task: string;
+  readonly against: Side;
+  readonly problems: number;
+  readonly standing: ReturnType<typeof standing>;
+  /** Of what the difference is: shares of right answers, or nats a token of a text that is read, where less is better. */
+  readonly of: 'right' | 'nats';
+  /** Beside `match`, where both evict: whether mean caches agree within what was asked for. */
+  readonly matched?: boolean;
+  /** p over all cells of all declared contrasts. */
+  readonly bonferroni: number;
+}
+
+/** What a sweep's declared contrasts came to: policy less the other, paired by problem, at every budget that both have. */
+export function sweepContrasts(
+  { contrasts = [], match }: Pick<Sweep, 'contrasts' | 'match'>,
+  outcome: Pick<SweepOutcome, 'rows' | 'samples'>,
+): readonly SweepContrast[] {
+  const groups = groupsOf(outcome),
+    found = contrasts.flatMap(({ policy, against: other }) =>
+      groups
+        .filter(({ row }) => row.policy === policy)
+        .flatMap((one) =>
+          groups.filter((two) => two.row.policy === other && comparable(one, two)).map((two) => measured(one, two)),
+        ),
+    ),
+    adjusted = bonferroni(found.map(({ p }) => p));
+  return found.map((contrast, i) => ({ ...contrast, bonferroni: adjusted[i] }));
+
+  function measured(one: Group, two: Group): Omit<SweepContrast, 'bonferroni'> {
+    const { model, task, problems, budget, meanSlots, perplexity } = one.row;
+    return {
+      model,
+      task,
+      ...sideOf(one),
+      against: sideOf(two),
+      problems,
+      standing: standing(problems),
+      of: perplexity ? 'nats' : 'right',
+      ...against(one, two),
+      ...(match &&
+        budget !== undefined &&
+        two.row.budget !== undefined && { matched: agree(meanSlots, two.row.meanSlots, match.within) }),
+    };
+  }
+}
+
+/** Rows of one model and task at one budget; what evicts nothing has none and is compared with all. */
+const comparable = ({ row: one }: Group, { row: two }: Group): boolean =>
+  one.model === two.model &&
+  one.task === two.task &&
+  (one.budget === two.budget || one.budget === undefined || two.budget === undefined);
+
+const sideOf = ({ row: { policy, budget, slots } }: Group): Side => ({
+  policy,
+  ...(budget !== undefined && { budget }),
+  ...(slots !== undefined && { slots }),
+});
+
+/** A contrast as a sentence. */
+export function contrastText({ model, task, against: other, matched, ...contrast }: SweepContrast): string {
+  const caches = matched === undefined ? '' : `; mean caches ${matched ? 'agree' : 'do not agree'}`;
+  return `${contrast.policy}${atText(contrast)} on ${task} on ${model}: ${comparedText(`${other.policy}${atText(other)}`, contrast, contrast.bonferroni, contrast.of === 'nats')} (${contrast.standing}, n = ${contrast.problems})${caches}.`;
+}
