@@ -1,4 +1,4 @@
-import { cellExperiment, cellQueue, elsewhere } from '@kv/evaluation';
+import { cellExperiment, cellQueue, elsewhere, timed } from '@kv/evaluation';
 import type { Cell, CellOptions, CellResult, Experiment, Naming } from '@kv/evaluation';
 import type { Command } from 'commander';
 import { deviceOption } from './device.ts';
@@ -17,8 +17,11 @@ interface CellBench {
   subject(model: string): Promise<Found>;
   /** @throws Error where Ctrl-C came first, which has been said */
   answers(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly CellResult[]>;
-  /** Seconds that cells take; their results go nowhere. @throws Error where Ctrl-C came first, which has been said */
-  seconds(found: Found, options: Omit<CellOptions, 'name'>): Promise<number>;
+  /**
+   * Seconds that each cell takes this machine, warm and busy; results go nowhere.
+   * @throws Error where Ctrl-C came first, which has been said
+   */
+  seconds(found: Found, options: Omit<CellOptions, 'name'>): Promise<readonly number[]>;
 }
 type Cells = Experiment<Cell, CellResult, readonly CellResult[]>;
 type Answered = Promise<Ran<readonly CellResult[]> | undefined>;
@@ -46,28 +49,32 @@ export async function cellBench(command: Command, terminal: Terminal): Promise<C
   return {
     naming,
     subject: (model) => subjectOf(model, machine, terminal),
-    answers: async (found, options) => (await ran(found, options, true)).result,
-    seconds: async (found, options) => (await ran(found, options, false)).seconds ?? 0,
+    async answers(found, options) {
+      const experiment = await experimentOf(found, options),
+        on = { quiet: true, damaged };
+      return url === undefined
+        ? came(run(experiment, runners(found), undefined, terminal, on))
+        : came(asked(experiment, url, found, options, naming, terminal, on));
+    },
+    async seconds(found, options) {
+      const on = timed<Cell, CellResult>(runners(found));
+      await came(run(await experimentOf(found, options), on, undefined, terminal, { quiet: true, stored: false }));
+      return options.cells.map(on.seconds);
+    },
   };
 
-  /** `stored`: by the workers of the queue, if there is one; else here, where the time is taken. */
-  async function ran(
-    found: Found,
-    options: Omit<CellOptions, 'name'>,
-    stored: boolean,
-  ): Promise<Ran<readonly CellResult[]>> {
-    const experiment = await cellExperiment(found.subject, { name: 'cells', ...options }, naming),
-      came =
-        url !== undefined && stored
-          ? await asked(experiment, url, found, options, naming, terminal, damaged)
-          : await run(experiment, here({ ...found, cwd: terminal.cwd }, machine), undefined, terminal, {
-              quiet: true,
-              stored,
-              damaged,
-            });
-    if (!came) throw new Error('stopped');
-    return came;
+  function experimentOf(found: Found, options: Omit<CellOptions, 'name'>): Promise<Cells> {
+    return cellExperiment(found.subject, { name: 'cells', ...options }, naming);
   }
+  function runners(found: Found): ReturnType<typeof here> {
+    return here({ ...found, cwd: terminal.cwd }, machine);
+  }
+}
+
+async function came(answered: Answered): Promise<readonly CellResult[]> {
+  const ran = await answered;
+  if (!ran) throw new Error('stopped');
+  return ran.result;
 }
 
 /** The same from the workers of a queue; one that all results are there for is not even opened. */
@@ -78,7 +85,7 @@ async function asked(
   { policies }: Pick<CellOptions, 'policies'>,
   { code = async () => [] }: Naming,
   terminal: Terminal,
-  damaged: Set<string>,
+  on: { readonly quiet: boolean; readonly damaged: Set<string> },
 ): Answered {
   for (const policy of policies) await checkNoModule(policy, terminal.cwd);
   const { openQueue } = await queuePackage(terminal.cwd),
@@ -93,7 +100,7 @@ async function asked(
     size: OUTSTANDING,
   };
   try {
-    return await run(experiment, running, undefined, terminal, { quiet: true, damaged });
+    return await run(experiment, running, undefined, terminal, on);
   } finally {
     await (await opened?.catch(() => undefined))?.close();
   }

@@ -3,6 +3,7 @@ export type { Experiment, RunOptions, Work } from './jobs/experiment.ts';
 export type { Runner } from './jobs/pool.ts';
 export { here } from './jobs/run.ts';
 export { serve, threads } from './jobs/thread.ts';
+export { timed } from './jobs/timed.ts';
 export { checkWritable, writeWhole } from './jobs/whole-file.ts';
 export { bytesText, modeTitles, needleColumns, needleLegend } from './needle/columns.ts';
 export { needleConclusion } from './needle/conclusion.ts';

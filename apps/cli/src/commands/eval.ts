@@ -33,6 +33,7 @@ import { fitted, reflowed } from '../columns.ts';
 import { withExamples } from '../help.ts';
 import { whole } from '../option-values.ts';
 import { plain } from '../plain.ts';
+import { duration } from '../progress.ts';
 import { reporter } from '../redact.ts';
 import { lineWidth } from '../terminal.ts';
 import type { Stream, Terminal } from '../terminal.ts';
@@ -101,7 +102,7 @@ async function evaluate(
   await checkPolicies(sweep, plain(file), names);
   if (predict !== undefined) {
     for await (const { model, found, tasks, options } of partsOf(sweep, path, bench)) {
-      const time = (cells: readonly Cell[]): Promise<number> => bench.seconds(found, { ...options, cells });
+      const time = (cells: readonly Cell[]): Promise<readonly number[]> => bench.seconds(found, { ...options, cells });
       stdout.write(`${costText(model, await sweepCost(sweep, tasks, predict, time, names))}\n`);
     }
     return;
@@ -213,10 +214,10 @@ const hashesOf = (parts: readonly Part[]): Record<string, string> =>
   );
 
 const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
-const hours = (seconds: number): string => `${(seconds / 3600).toFixed(2)} h`;
+const timeText = (seconds: number): string => (seconds < 3600 ? duration(seconds) : `${(seconds / 3600).toFixed(1)} h`);
 const costText = (model: string, { cells, seconds, matching }: SweepCost): string =>
-  `${plain(model)}: ${cells} answers, ${hours(seconds)}${
-    matching.cells > 0 ? `; equal mean cache, at most ${matching.cells} answers, ${hours(matching.seconds)}` : ''
+  `${plain(model)}: ${cells} answers, ${timeText(seconds)}${
+    matching.cells > 0 ? `; equal mean cache, at most ${matching.cells} answers, ${timeText(matching.seconds)}` : ''
   }`;
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 

@@ -11,6 +11,7 @@ import type { Cell, CellResult, Tasks } from '../cells/types.ts';
 import { policyOf } from '../policies.ts';
 import type { Naming } from '../policies.ts';
 import { byProblem, intervalOf } from '../grouped.ts';
+import { mean } from '../numbers.ts';
 import { isDev } from '../protocol/split.ts';
 import { armSummary } from '../protocol/statistics.ts';
 import type { ArmSummary } from '../protocol/statistics.ts';
@@ -148,22 +149,37 @@ export interface SweepCost {
   readonly matching: { readonly cells: number; readonly seconds: number };
 }
 
-/** Foretells what a sweep takes from a few problems under every policy at every budget; `time` says how long cells take. */
+/**
+ * Foretells what a sweep takes from a few problems under every policy at every budget; `time` runs cells and says how
+ * many seconds each takes a machine that is warm and busy with others.
+ */
 export async function sweepCost(
   sweep: Sweep,
   tasks: Tasks,
   problems: number,
-  time: (cells: readonly Cell[]) => Promise<number>,
+  time: (cells: readonly Cell[]) => Promise<readonly number[]>,
   names: Naming['names'],
 ): Promise<SweepCost> {
   const { seeds = [0], match } = sweep,
     matching = { cells: 0, seconds: 0 },
-    whole = { cells: 0, seconds: 0 };
-  for (const { task, policy, budget } of await waysOf(sweep, tasks, names)) {
+    whole = { cells: 0, seconds: 0 },
+    ways = await waysOf(sweep, tasks, names),
+    some = await Promise.all(
+      ways.map(({ task, policy, budget }) =>
+        cellsOf(
+          [{ policy, budgets: [budget ?? 1] }],
+          askedOf(sweep, tasks, task)
+            .slice(0, problems)
+            .map(({ id }) => ({ task, id })),
+          seeds.slice(0, 1),
+          names,
+        ),
+      ),
+    ),
+    seconds = [...(await time(some.flat()))]; // all at once, as the sweep itself has them
+  for (const [i, { task, policy, budget }] of ways.entries()) {
     const asked = askedOf(sweep, tasks, task),
-      some = asked.slice(0, problems).map(({ id }) => ({ task, id })),
-      cells = await cellsOf([{ policy, budgets: [budget ?? 1] }], some, seeds.slice(0, 1), names),
-      each = (await time(cells)) / cells.length,
+      each = mean(seconds.splice(0, some[i].length)),
       rounds = !match || budget === undefined ? 0 : policy === match.policy ? 1 : ROUNDS;
     for (const [sum, count] of [
       [whole, asked.length * seeds.length],
