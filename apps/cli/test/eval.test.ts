@@ -25,15 +25,22 @@ describe.runIf(built)('kv eval', () => {
     expect(stdout).toMatch(/policy: full\s+budget: all\s+right: ppl \d/);
     const again = await run('--beside', 'out');
     expect([again.code, again.stdout.match(/kvpress: /g)?.length]).toEqual([0, 7]);
-    const contrasts = [{ policy: 'keydiff', against: 'full' }];
-    writeFileSync(join(cwd, 'sweep.json'), JSON.stringify({ ...(JSON.parse(example) as object), contrasts }));
+    const contrasts = [{ policy: 'keydiff', against: 'full' }],
+      models = [{ name: 'toy', model: 'embedded' }];
+    writeFileSync(join(cwd, 'sweep.json'), JSON.stringify({ ...(JSON.parse(example) as object), models, contrasts }));
     const declared = await run('--json', 'out.json');
     expect([declared.code, declared.stderr]).toEqual([0, '']); // nothing is run again
     expect(declared.stdout.replace(/\s+/g, ' ')).toMatch(
-      /keydiff at 96 slots on perplexity@256 on embedded: \w+ (?:than|against) full, times \d\.\d{3} \[.*\(screening, n = 4\)\. /,
+      /keydiff at 96 slots on perplexity@256 on toy: \w+ (?:than|against) full, times \d\.\d{3} \[.*\(screening, n = 4\)\. /,
     );
     expect(JSON.parse(readFileSync(join(cwd, 'out.json'), 'utf8'))).toMatchObject({
-      contrasts: Array(4).fill({ policy: 'keydiff', against: { policy: 'full' }, problems: 4, standing: 'screening' }),
+      contrasts: Array(4).fill({
+        policy: 'keydiff',
+        against: { policy: 'full' },
+        model: 'toy',
+        problems: 4,
+        standing: 'screening',
+      }),
     });
     writeFileSync(join(cwd, 'out/ruler__448__embedded__no_press__0.00__query_aware/metrics.json'), '{}');
     expect(await run('--beside', 'out')).toMatchObject({

@@ -69,7 +69,7 @@ export { sweepCost, sweepModel } from './sweep/run.ts';
 export type { SweepCost, SweepRow } from './sweep/run.ts';
 export { branchMeanings, protocolExample, protocolFields } from './protocol/help.ts';
 export { sweepExample, sweepFields } from './sweep/help.ts';
-export { checkPolicies, readSweep, sweepTasks } from './sweep/sweep.ts';
+export { checkPolicies, modelOf, readSweep, sweepTasks } from './sweep/sweep.ts';
 export type { Sweep } from './sweep/sweep.ts';
 export { sweepReport } from './report/report.ts';
 export type { ReportFacts } from './report/report.ts';

@@ -266,6 +266,9 @@ describe('a sweep', () => {
   });
   it('is refused in one sentence where it cannot be run', async () => {
     for (const [change, said] of [
+      [{ models: ['tiny', 'tiny'] }, 's: models must have different names, got tiny, tiny'],
+      [{ models: ['tiny', { name: 'tiny', model: 'other' }] }, 's: models must have different names, got tiny, tiny'],
+      [{ models: [{ model: 'tiny' }] }, 's: models.0 must have the field name, got {"model":"tiny"}'],
       [{ budgets: ['a quarter'] }, 's: budgets.0 must'],
       [{ policies: [] }, 's: policies must not have fewer than 1 items, got []'],
       [

@@ -8,6 +8,7 @@ import {
   contrastText,
   generatingOf,
   kvpressFiles,
+  modelOf,
   pLegend,
   readKvpress,
   readSweep,
@@ -169,16 +170,17 @@ type Bench = Awaited<ReturnType<typeof cellBench>>;
 type Sweep = ReturnType<typeof readSweep>;
 /** What one model of a sweep is asked. */
 interface Part {
+  /** Its name in rows. */
   readonly model: string;
   readonly found: Awaited<ReturnType<Bench['subject']>>;
   readonly tasks: Awaited<ReturnType<typeof sweepTasks>>;
   readonly options: Pick<Parameters<Bench['answers']>[1], 'tasks' | 'generating' | 'policies'>;
 }
 async function* partsOf(sweep: Sweep, path: string, bench: Bench): AsyncGenerator<Part> {
-  for (const model of sweep.models) {
-    const found = await bench.subject(model),
+  for (const { name, model: source } of sweep.models.map(modelOf)) {
+    const found = await bench.subject(source),
       tasks = await sweepTasks(sweep, path, found.subject.tokenizer.encode);
-    yield { model, found, tasks, options: { tasks, generating: generatingOf(sweep), policies: sweep.policies } };
+    yield { model: name, found, tasks, options: { tasks, generating: generatingOf(sweep), policies: sweep.policies } };
   }
 }
 

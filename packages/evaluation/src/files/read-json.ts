@@ -36,8 +36,11 @@ export function readRows(path: string, name: string): readonly (readonly [place:
 
 /** @throws KvError that names the first part of another shape */
 export function checkShape<S extends TSchema>(value: unknown, schema: S, where: string): asserts value is Static<S> {
-  // of the branches of a union the deepest error says most
-  const errors = errorsOf(schema, value).sort((a, b) => depthOf(b.instancePath) - depthOf(a.instancePath)),
+  // of the branches of a union the deepest error says most, and of an object what it lacks
+  const lacks = ({ keyword }: (typeof errors)[number]): number => Number(keyword === 'required'),
+    errors = errorsOf(schema, value).sort(
+      (a, b) => depthOf(b.instancePath) - depthOf(a.instancePath) || lacks(b) - lacks(a),
+    ),
     [error] = errors;
   if (!error) return;
   const at = error.instancePath.replace(/^\//, '').replaceAll('/', '.'),

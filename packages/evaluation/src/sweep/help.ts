@@ -37,7 +37,8 @@ export const problemFields = `a path from this file: problems as JSON rows or a 
                  LongEval, LongBench, CoQA, SQuAD and lost-in-the-middle publish theirs`;
 
 /** Every field of a sweep's file, with the values that it may have. */
-export const sweepFields = `models       "embedded", folders, .gguf files, names of the Hugging Face hub
+export const sweepFields = `models       any of "embedded", a folder, a .gguf file, a name of the Hugging Face hub, or
+               { "name": NAME, "model": one of these }: rows then have that name
 policies     texts, as --policy has them; one that evicts nothing is asked once, without a budget
 tasks        any of
                ${problemFields}

@@ -16,7 +16,10 @@ const name = Type.String({ minLength: 1, maxLength: 10_000 });
 /** Policies, models, tasks, budgets and seeds: every one with every other. */
 export const SweepFile = Type.Object(
   {
-    models: Type.Array(name, { minItems: 1, uniqueItems: true }),
+    /** What `--model` takes, or that with a name for rows. */
+    models: Type.Array(Type.Union([name, Type.Object({ name, model: name }, { additionalProperties: false })]), {
+      minItems: 1,
+    }),
     policies: Type.Array(name, { minItems: 1, uniqueItems: true }),
     /** Files of problems, or problems that are made for each model. */
     tasks: Type.Array(
@@ -87,11 +90,14 @@ export type Sweep = Omit<Static<typeof SweepFile>, 'budgets' | 'tasks'> & {
 /** Reads a sweep. @throws KvError in one sentence */
 export function readSweep(path: string, called: string): Sweep {
   const sweep = readJson(path, called, SweepFile),
-    { contrasts = [], match, policies, budgets } = sweep,
+    { contrasts = [], match, models, policies, budgets } = sweep,
+    names = models.map((model) => modelOf(model).name),
     known = (field: string, policy: string): void => {
       if (!policies.includes(policy))
         throw new KvError(called, `${field} must be one of policies, got ${JSON.stringify(policy.slice(0, 80))}`);
     };
+  if (new Set(names).size < names.length)
+    throw new KvError(called, `models must have different names, got ${names.join(', ')}`);
   if (match) known('match.policy', match.policy);
   for (const [i, { policy, against }] of contrasts.entries()) {
     known(`contrasts.${i}.policy`, policy);
@@ -106,6 +112,10 @@ export function readSweep(path: string, called: string): Sweep {
     throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
 }
+
+/** A model of a sweep by its name in rows. */
+export const modelOf = (model: Sweep['models'][number]): { readonly name: string; readonly model: string } =>
+  typeof model === 'string' ? { name: model, model } : model;
 
 /** @throws KvError that names the first policy of a sweep that is none */
 export async function checkPolicies({ policies }: Sweep, called: string, names?: Naming['names']): Promise<void> {
