@@ -42,10 +42,15 @@ const stacked = (cells: readonly (readonly string[])[]): readonly (readonly stri
 
 /** Characters of a text column below which it is not narrowed. */
 const NARROW = 12;
+/** Where text may go on in the next line. */
+const SPACES = /(?<= )/;
+/** And lists, compositions and options in text, behind their signs. */
+const SIGNS = /(?<= |[,|∘]|[^ ]\()(?! )/;
 
 /**
  * The same within `most` characters: titles stand with a word a line, then text columns in lines of their own, the widest
- * first, then columns closer together; where that is still too wide, each row as lines of a title and a cell.
+ * first, then columns closer together, then words are cut; where that is still too wide, each row as lines of a title
+ * and a cell.
  */
 export function fitted(rows: readonly (readonly string[])[], right: ReadonlySet<number>, most: number): string {
   const whole = columns(rows, right),
@@ -53,8 +58,13 @@ export function fitted(rows: readonly (readonly string[])[], right: ReadonlySet<
   if (widest(whole) <= most) return whole;
   const titles = head.map((title) => Math.max(...stripVTControlCharacters(title).split(' ').map(width))),
     natural = titles.map((title, c) => Math.max(title, ...body.map((row) => width(row[c] ?? '')))),
-    least = natural.map((all, c) => (right.has(c) ? all : Math.max(titles[c], Math.min(all, NARROW))));
-  for (const gap of ['  ', ' ']) {
+    cut = natural.map((all, c) => (right.has(c) ? all : Math.max(titles[c], Math.min(all, NARROW)))),
+    uncut = cut.map((least, c) => Math.max(least, ...body.map((row) => longest(row[c] ?? ''))));
+  for (const [gap, least] of [
+    ['  ', uncut],
+    [' ', uncut],
+    [' ', cut],
+  ] as const) {
     const widths = narrowed(natural, least, most - gap.length * (head.length - 1));
     if (!widths) continue;
     const lines = [
@@ -85,24 +95,31 @@ function narrowed(natural: readonly number[], least: readonly number[], room: nu
   }
   return widths;
 }
-/** A cell in lines of a column, each in its colour; lists and compositions also break behind their commas and signs. */
+/** Characters of the longest part of a cell that is not cut where there is room. */
+const longest = (cell: string): number =>
+  Math.max(
+    ...stripVTControlCharacters(cell)
+      .split(SIGNS)
+      .map((part) => width(part.trimEnd())),
+  );
+
+/** A cell in lines of a column, each in its colour. */
 function cellLines(cell: string, most: number): readonly string[] {
   if (width(cell) <= most) return [cell];
   const [, tint = '', end = ''] = /^(\x1b\[\d+m).*(\x1b\[\d+m)$/.exec(cell) ?? [],
-    lines = wrap(stripVTControlCharacters(cell).replace(/([,|∘])(?=\S)/g, '$1 '), most);
+    lines = wrap(stripVTControlCharacters(cell), most, SIGNS);
   return lines.map((line) => `${tint}${line}${end}`);
 }
 
-/** Words in lines of at most `most` characters; a longer word is cut. */
-export function wrap(text: string, most: number): readonly string[] {
+/** Words in lines of at most `most` characters; a longer word is cut. `breaks`: where words end. */
+export function wrap(text: string, most: number, breaks: RegExp = SPACES): readonly string[] {
   const lines: string[] = [''];
-  for (const word of text.split(' ').flatMap((long) => pieces([...long], most))) {
-    const line = lines[lines.length - 1];
-    if (line === '') lines[lines.length - 1] = word;
-    else if (width(line) + 1 + width(word) <= most) lines[lines.length - 1] = `${line} ${word}`;
+  for (const word of text.split(breaks).flatMap((long) => pieces([...long], most))) {
+    const longer = lines[lines.length - 1] + word;
+    if (width(longer.trimEnd()) <= most) lines[lines.length - 1] = longer;
     else lines.push(word);
   }
-  return lines;
+  return lines.map((line) => line.trimEnd());
 }
 const pieces = (letters: readonly string[], most: number): readonly string[] =>
   letters.length <= most ? [letters.join('')] : [letters.slice(0, most).join(''), ...pieces(letters.slice(most), most)];

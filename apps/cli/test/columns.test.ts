@@ -5,7 +5,7 @@ import { lineWidth, sized } from '../src/terminal.ts';
 import { kv } from './terminal.ts';
 
 const text = fc
-    .array(fc.stringMatching(/^[a-z∘|,]{1,18}$/), { minLength: 1, maxLength: 8 })
+    .array(fc.stringMatching(/^[a-z∘|,(]{1,18}$/), { minLength: 1, maxLength: 8 })
     .map((words) => words.join(' ')),
   number = fc.integer({ min: 0, max: 99_999 }).map(String),
   rowOf = (...cells: fc.Arbitrary<string>[]): fc.Arbitrary<string[]> => fc.tuple(...cells);
@@ -26,6 +26,28 @@ it('a table fits any terminal of 24 characters and more, and loses no letter', (
       expect(letters(lines)).toBe(letters(told.join('')));
     }),
   );
+});
+
+it('a table of 80 characters breaks policies behind their signs, and cuts a word only where it has no room', () => {
+  const head = ['policy', 'budget', 'right', 'Wilson 95 %', 'value kept', 'somewhere', 'cache, mean', 'tokens/s'],
+    policyIn = (policy: string, most: number): readonly string[] =>
+      fitted(
+        [head, [policy, '25%', '100 %', '72-100 %', '50 %', '100 %', '1.2 MiB', '1.02x']],
+        new Set([2, 3, 4, 5, 6, 7]),
+        most,
+      )
+        .split('\n')
+        .slice(2)
+        .map((line) => line.split(/ +25%/)[0]);
+  expect(policyIn('snapkv(window=16,kernel=5,of=mean)', 80)).toEqual(['snapkv(window=16,', 'kernel=5,of=mean)']);
+  expect(policyIn('weighted(0.5*recency,1*snapkv(window=16))∘topK', 80)).toEqual([
+    'weighted(',
+    '0.5*recency,',
+    '1*snapkv(',
+    'window=16))∘topK',
+  ]);
+  expect(policyIn('a-name-without-any-sign(b=1)', 80)).toEqual(['a-name-without-any-sign(', 'b=1)']);
+  expect(policyIn('a-name-without-any-sign(b=1)', 74)).toEqual(['a-name-without-any-', 'sign(b=1)']);
 });
 
 const widest = (printed: string): number => Math.max(...printed.split('\n').map((line) => [...line].length));
