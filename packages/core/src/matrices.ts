@@ -1,7 +1,7 @@
 import { kernel } from './kernel.ts';
 
 /** Σ over the valid vectors of x xᵀ: `[r, n, d]` to `[r, d, d]`. */
-export const gram = kernel({
+export const gram = /* @__PURE__ */ kernel({
   id: 'gram',
   inputs: { x: 'f32' },
   ragged: 'x',
@@ -35,7 +35,7 @@ fn run(index: u32) {
 });
 
 /** Covariance over N of the valid vectors from `skip` on: `[r, n, d]` to `[r, d, d]`; 0 of none. */
-export const covariance = kernel({
+export const covariance = /* @__PURE__ */ kernel({
   id: 'covariance',
   inputs: { x: 'f32' },
   params: { skip: 'u32' },
@@ -83,7 +83,7 @@ fn run(index: u32) {
  * (M + jitter I)^-1 of symmetric positive semidefinite matrices `[r, d, d]`, by Gauss-Jordan elimination in place; one
  * invocation a matrix, O(d³). A pivot below what f32 tells from 0 beside the largest diagonal entry counts as that.
  */
-export const inverse = kernel({
+export const inverse = /* @__PURE__ */ kernel({
   id: 'inverse',
   inputs: { m: 'f32' },
   params: { jitter: 'f32' },
@@ -133,7 +133,7 @@ fn run(r: u32) {
 });
 
 /** xᵀ M x of every vector: x `[r', n, d]`, m `[r, d, d]`, r a multiple of r', to `[r, n]`. */
-export const quadratic = kernel({
+export const quadratic = /* @__PURE__ */ kernel({
   id: 'quadratic',
   inputs: { x: 'f32', m: 'f32' },
   ragged: 'x',
