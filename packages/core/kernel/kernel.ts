@@ -312,38 +312,14 @@ function exp2x(x: v128): v128 {
   return v128.andnot(f64x2.mul(f64x2.add(y, f64x2.splat(1)), power), dead);
 }
 
-/**
- * out = x over its sum, or with `exps` the softmax of x; a row without mass becomes uniform. x has room for n + 1
- * numbers, `work` for n + 1 in f64.
- */
-export function shares(x: usize, n: i32, exps: i32, work: usize, out: usize): void {
+/** out = x over its sum; a row without mass becomes uniform. x has room for n + 1 numbers. */
+export function shares(x: usize, n: i32, out: usize): void {
   const end = x + (<usize>n << 2);
-  let sum = f64x2.splat(0), at = work;
-  if (exps) {
-    let most = f32x4.splat(-3.4028234663852886e38), p = x;
-    for (; p + 16 <= end; p += 16) most = f32x4.pmax(most, v128.load(p));
-    let top = Mathf.max(
-      Mathf.max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
-      Mathf.max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3)));
-    for (; p < end; p += 4) if (load<f32>(p) > top) top = load<f32>(p);
-    store<f32>(end, -Infinity); // an odd number of slots is rounded up to one more, which weighs nothing
-    const tops = f64x2.splat(<f64>top);
-    for (p = x; p < end; p += 8, at += 16) {
-      const e = exp2x(f64x2.sub(pair(p), tops));
-      v128.store(at, e);
-      sum = f64x2.add(sum, e);
-    }
-  } else {
-    store<f32>(end, 0);
-    for (let p = x; p < end; p += 8, at += 16) {
-      const e = pair(p);
-      v128.store(at, e);
-      sum = f64x2.add(sum, e);
-    }
-  }
+  store<f32>(end, 0); // an odd number of slots is rounded up to one more, which weighs nothing
+  let sum = f64x2.splat(0);
+  for (let p = x; p < end; p += 8) sum = f64x2.add(sum, pair(p));
   const all = total(sum), by = f64x2.splat(all), even = f64x2.splat(1 / <f64>n);
-  at = work;
-  for (let p = x; p < end; p += 8, at += 16, out += 8) putPair(out, all == 0 ? even : f64x2.div(v128.load(at), by));
+  for (let p = x; p < end; p += 8, out += 8) putPair(out, all == 0 ? even : f64x2.div(pair(p), by));
 }
 
 /** The order of floats as that of whole numbers: a set sign turns all bits, a clear one the sign, and -0 is 0. */
@@ -924,10 +900,11 @@ const EXP: usize = memory.data<f32>([
   1, 1, 1, 1,
 ], 16);
 
-/** e^x for x <= 0 to about a unit in the last place of f32; e^-87 below -87. */
+/** e^x for x <= 0 to about a unit in the last place of f32; 0 below -87, where products would be too small for speed. */
 // @ts-ignore: decorator
 @inline
 function exp4(x: v128): v128 {
+  const dead = f32x4.lt(x, v128.load(EXP));
   x = f32x4.max(x, v128.load(EXP));
   // the nearest whole number, whose bits come last in a sum with 1.5 * 2^23
   const shifted = f32x4.add(f32x4.mul(x, v128.load(EXP, 16)), v128.load(EXP, 32));
@@ -939,7 +916,7 @@ function exp4(x: v128): v128 {
   y = f32x4.add(f32x4.mul(y, x), v128.load(EXP, 144));
   y = f32x4.add(f32x4.mul(y, x), v128.load(EXP, 160));
   y = f32x4.add(f32x4.add(f32x4.mul(y, f32x4.mul(x, x)), x), v128.load(EXP, 176));
-  return i32x4.add(y, i32x4.shl(shifted, 23));
+  return v128.andnot(i32x4.add(y, i32x4.shl(shifted, 23)), dead);
 }
 
 /**

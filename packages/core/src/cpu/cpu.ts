@@ -23,7 +23,7 @@ const c = (x: Tensor): CpuTensor => {
 };
 const maybe = (x: Tensor | undefined): CpuTensor | undefined => (x ? c(x) : undefined);
 
-/** Strided operations on the host: f32 storage, f64 arithmetic, executed at once. */
+/** Strided operations on the host: f32 storage, f64 arithmetic but for softmax's exponentials, executed at once. */
 export function hostOps(by: () => Vectors): Ops {
   const each = (kind: Kind, ...operands: readonly Operand[]): CpuTensor =>
     by().elementwise(kind, elementsOf(`ops.${kind}`, operands));

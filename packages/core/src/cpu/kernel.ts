@@ -20,7 +20,7 @@ interface Functions {
   groups(kind: number, x: number, ldx: number, count: number, n: number, out: number): void;
   pool(x: number, n: number, kernel: number, max: number, out: number): void;
   firstBad(x: number, n: number, least: number): number;
-  shares(x: number, n: number, exps: number, work: number, out: number): void;
+  shares(x: number, n: number, out: number): void;
   zip(
     kind: number,
     outer: number,

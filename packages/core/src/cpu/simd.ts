@@ -91,16 +91,17 @@ function firstBad(k: CpuKernel, given: CpuTensor, atLeast: number): CpuTensor {
   return out;
 }
 
-/** Each row over its valid slots divided by its sum, exponentiated first or not. */
+/** Each row over its valid slots divided by its sum, exponentiated first, in f32, or not. */
 function normaliseRows(k: CpuKernel, given: CpuTensor, softmax: boolean): CpuTensor {
   const x = contiguous(given, 1),
     [rows, slots] = dims(x),
     out = zeros(x.shape, 'f32', x.lengths),
-    [own = 0, work = 0, found = 0] = k.place(4 * slots + 4, 8 * slots + 8, 4 * slots + 4);
+    [own = 0, found = 0] = k.place(4 * slots + 16, 4 * slots + 16);
   for (let r = 0; r < rows; r++) {
     const n = validSlots(x, r);
     putRow(k, x, r, rows, n, own);
-    k.shares(own, n, softmax ? 1 : 0, work, found);
+    if (softmax) k.mass(own, 4 * n, 1, n, found);
+    else k.shares(own, n, found);
     out.data.set(k.f32().subarray(found / 4, found / 4 + n), r * slots);
   }
   return out;

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { causalDot, covariance, gram, inverse, placeInUnit, plainProducts, quadratic, turned } from '@kv/core/shared';
+import { LOWEST } from '@kv/core';
 import type { Ops, Products, Tensor } from '@kv/core';
 import { hostOps, readCpu } from '../../src/cpu/cpu.ts';
 import { createKernel } from '../../src/cpu/kernel.ts';
@@ -85,6 +86,10 @@ describe.skipIf(simd === undefined)('the kernel and the plain loops give the sam
         both((ops) => ops.softmax(ops.mul(tensor(x), -by)));
       },
     ));
+  test('a softmax leaves nothing to what is masked', () =>
+    expect(fast.softmax(fast.from({ data: [0, LOWEST, 0], shape: [1, 3] }))).toMatchObject({
+      data: Float32Array.of(0.5, 0, 0.5),
+    }));
   test('the first bad number', () =>
     prop(
       sizes.chain(([G, , n]) =>
