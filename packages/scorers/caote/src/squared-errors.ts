@@ -26,30 +26,48 @@ fn run(index: u32) {
   output[index] = total;
 }`,
   operations: ({ p, v }) => p.shape[0] * p.shape[1] * (3 * v.shape[2] + 5),
-  ref({ p, o, v }, { heads }, out, lengths, { distances } = plainProducts) {
+  ref({ p, o, v }, { heads }, out, lengths, { multiply, norms } = plainProducts) {
     const [rows = 0, n = 0] = p.shape,
       [G = 1, , d = 0] = v.shape,
-      each = rows / heads,
-      outputs = o.data,
-      far = new Float32Array(each * n),
-      totals = new Float64Array(n);
-    for (let h = 0; h < heads; h++) {
-      const g = Math.floor((h * G) / heads),
-        count = lengths[g];
-      distances(
-        outputs.subarray(h * each * d, (h + 1) * each * d),
-        v.data.subarray(g * n * d, (g * n + count) * d),
-        d,
-        far,
-      );
-      totals.fill(0);
-      for (let r = 0; r < each; r++)
-        for (let i = 0, at = (h * each + r) * n; i < count; i++) {
-          const weight = p.data[at + i],
-            error = (weight / Math.max(1 - weight, 2 ** -24)) * far[r * count + i];
-          totals[i] += error * error;
+      group = rows / G,
+      together = new Float32Array(group * n),
+      ofOutputs = new Float32Array(rows),
+      ofValues = new Float32Array(n),
+      sums = new Float64Array(heads * n);
+    norms(o.data, d, ofOutputs);
+    for (let g = 0; g < G; g++) {
+      const count = lengths[g],
+        values = v.data.subarray(g * n * d, (g * n + count) * d);
+      norms(values, d, ofValues);
+      multiply(o.data.subarray(g * group * d, (g + 1) * group * d), values, d, together);
+      for (let r = 0, row = g * group; r < group; r++, row++) {
+        const weights = p.data.subarray(row * n, row * n + count),
+          products = together.subarray(r * count, (r + 1) * count),
+          sum = sums.subarray(Math.floor((row * heads) / rows) * n),
+          own = ofOutputs[row] ** 2;
+        for (let i = 0; i < count; i++) {
+          const all = own + ofValues[i] * ofValues[i],
+            weight = weights[i],
+            rest = 1 - weight,
+            odds = weight / (rest > LEAST ? rest : LEAST);
+          let square = all - 2 * products[i];
+          if (square < NEAR * all) square = apart(o.data, row * d, values, i * d, d);
+          sum[i] += odds * odds * square;
         }
-      out.set(totals, h * n);
+      }
     }
+    out.set(sums);
   },
 });
+
+/** What is left of 1 by the largest weight of finite odds. */
+const LEAST = 2 ** -24;
+/** The part of |v|² + |o|² below which 2 v·o leaves few digits of it. */
+const NEAR = 2 ** -6;
+
+/** |a - b|² of d numbers from i and j on. */
+function apart(a: Float32Array, i: number, b: Float32Array, j: number, d: number): number {
+  let sum = 0;
+  for (let c = 0; c < d; c++) sum += (a[i + c] - b[j + c]) ** 2;
+  return sum;
+}

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import ndarray from 'ndarray';
 import { describe, expect, test } from 'vitest';
-import { apply } from '@kv/core';
+import { apply, cpu, readCpu } from '@kv/core';
 import { each, kernelLaws, scene, sceneSpecs, scorerLaws } from '@kv/laws';
 import { dropkv, squaredErrors } from '../src/index.ts';
 import { windowErrors } from './caote.oracle.ts';
@@ -31,6 +31,15 @@ describe('squared-errors', () => {
     }),
     test,
   );
+});
+test('an output next to a value keeps the digits of what is between them', () => {
+  const { ops } = cpu,
+    apart = 2 ** -12,
+    one = (x: number) => ops.from({ data: Float32Array.of(x, 1, 3), shape: [1, 3] }),
+    v = ops.from({ data: Float32Array.of(1, 1, 3), shape: [1, 1, 3] }),
+    p = ops.from({ data: Float32Array.of(0.5), shape: [1, 1] });
+  const [error] = readCpu(ops.kernel(squaredErrors, { p, o: one(1 + apart), v }, { heads: 1 })).data;
+  expect(error / apart ** 2).toBeCloseTo(1, 5);
 });
 
 test('DropKV is the sum over the window of |o - o without j|², by brute force', () => {
