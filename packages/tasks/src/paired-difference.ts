@@ -8,7 +8,7 @@ export interface PairedDifference {
   readonly high: number;
   /**
    * Two-sided, of the bootstrap alone: 2·min over both tails of (resamples there + 1) / (resamples + 1), at most 1; ties
-   * at 0 count on both sides. Never 0, yet too small where few clusters differ: `pairedTest` decides.
+   * at 0 count on both sides. Never 0, yet too small for few clusters: `pairedTest` decides.
    */
   readonly p: number;
 }
@@ -56,17 +56,35 @@ export function pairedDifference(
 }
 
 /**
- * `pairedDifference` with a p that so few clusters can give: at least min(1, 2^(1 - k)) for k clusters whose mean is not
- * 0, since of the 2^k signs that they could have had by chance two patterns are as far out as any, these and their
- * opposites; bare resamples of one cluster are all alike, whatever chance made of it.
+ * `pairedDifference` whose p is the larger of the bootstrap's and the sign-flip test's: had chance alone turned each
+ * cluster's difference one way or the other, how often a mean at least as far from 0 would come. Of few clusters the
+ * bootstrap's is too small. For one difference a cluster, each -1, 0 or 1, that is McNemar's exact test.
  *
- * @remarks The bound is the least p of the exact sign-flip test. Fisher 1935, section 21; Phipson & Smyth 2010.
+ * @remarks All 2^k patterns of the k clusters that differ, up to 16; else so many drawn ones as the bootstrap has, + 1.
+ * Fisher 1935, section 21; Phipson & Smyth 2010.
  * @throws RangeError as `pairedDifference`
  */
 export function pairedTest(clusters: readonly (readonly number[])[], options?: BootstrapOptions): PairedDifference {
-  const found = pairedDifference(clusters, options),
-    differing = clusters.filter((cluster) => Math.abs(sum(cluster)) > TIE).length;
-  return { ...found, p: Math.max(found.p, Math.min(1, 2 ** (1 - differing))) };
+  const found = pairedDifference(clusters, options);
+  return { ...found, p: Math.max(found.p, signFlip(clusters.map(sum), options)) };
+}
+
+/** Differences of which all patterns of signs are looked at. */
+const FEW = 16;
+
+function signFlip(sums: readonly number[], { resamples = 10_000, seed = 0 }: BootstrapOptions = {}): number {
+  const sizes = sums.map(Math.abs).filter((size) => size > TIE),
+    k = sizes.length,
+    observed = Math.abs(sum(sums)) - TIE,
+    source = random(seed),
+    patterns = k <= FEW ? 2 ** k : resamples;
+  let far = 0;
+  for (let pattern = 0; pattern < patterns; pattern++) {
+    let total = 0;
+    for (let i = 0; i < k; i++) total += (k <= FEW ? (pattern >> i) & 1 : source.below(2)) ? sizes[i] : -sizes[i];
+    if (Math.abs(total) >= observed) far++;
+  }
+  return k <= FEW ? far / patterns : (far + 1) / (patterns + 1);
 }
 
 /**

@@ -56,14 +56,12 @@ describe('pairedDifference', () => {
     expect(() => pairedDifference([])).toThrow('pairedDifference: expected at least one difference, got none'));
 });
 
-/** The least two-sided p over all signs that cluster means could have had, by enumeration. */
-function leastBySigns(clusters: readonly (readonly number[])[]): number {
-  const means = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0)),
-    flipped = Array.from({ length: 2 ** means.length }, (_, signs) =>
-      Math.abs(means.reduce((total, one, i) => total + (signs & (1 << i) ? -one : one), 0)),
-    ),
-    largest = Math.max(...flipped);
-  return flipped.filter((one) => one === largest).length / flipped.length;
+/** How many of all signs that the clusters could have had are as far from 0 as theirs, by enumeration. */
+function bySigns(clusters: readonly (readonly number[])[]): number {
+  const sums = clusters.map((cluster) => cluster.reduce((a, b) => a + b, 0)),
+    far = (signs: number): number => Math.abs(sums.reduce((total, x, i) => total + (signs & (1 << i) ? -x : x), 0)),
+    all = Array.from({ length: 2 ** sums.length }, (_, signs) => far(signs));
+  return all.filter((one) => one >= far(0)).length / all.length;
 }
 type Test = typeof pairedTest;
 const options = { resamples: 200 };
@@ -76,8 +74,8 @@ const someClusters = fc.array(
   { minLength: 1, maxLength: 7 },
 );
 const laws = {
-  'p is no less than any signs of the clusters could give': (test: Test) =>
-    fc.property(someClusters, (clusters) => test(clusters, options).p >= Math.min(1, leastBySigns(clusters))),
+  'p is no less than that of all signs that the clusters could have': (test: Test) =>
+    fc.property(someClusters, (clusters) => test(clusters, options).p >= bySigns(clusters)),
   'p is no less than the bootstrap says': (test: Test) =>
     fc.property(someClusters, (clusters) => test(clusters, options).p >= pairedDifference(clusters, options).p),
   'p is one of these two, and the rest is the bootstrap': (test: Test) =>
@@ -85,7 +83,7 @@ const laws = {
       const { p, ...rest } = pairedDifference(clusters, options),
         { p: tested, ...others } = test(clusters, options);
       expect(others).toEqual(rest);
-      expect([p, leastBySigns(clusters)]).toContain(tested);
+      expect([p, bySigns(clusters)]).toContain(tested);
     }),
 } as const;
 type Law = keyof typeof laws;
@@ -93,11 +91,11 @@ const broken = (law: Law, test: Test): boolean => fc.check<[number[][]]>(laws[la
 /** Each breaks one law. */
 const mutants: Readonly<Record<Law, Test>> = {
   // the bootstrap alone, which takes one problem for proof
-  'p is no less than any signs of the clusters could give': pairedDifference,
-  // the bound alone
+  'p is no less than that of all signs that the clusters could have': pairedDifference,
+  // the signs alone
   'p is no less than the bootstrap says': (clusters) => ({
     ...pairedDifference(clusters, options),
-    p: leastBySigns(clusters),
+    p: bySigns(clusters),
   }),
   // one tail
   'p is one of these two, and the rest is the bootstrap': (clusters) => {
@@ -110,13 +108,26 @@ describe('pairedTest', () => {
   it.each(Object.entries(mutants) as [Law, Test][])('a mutant breaks the law: %s', (law, mutant) =>
     expect(broken(law, mutant)).toBe(true),
   );
-  it('counts clusters that differ, not all of them: a bound by their number is caught', () =>
+  it('takes the sum of a cluster, not its members: signs turned one by one are caught', () =>
     expect(
-      broken('p is no less than any signs of the clusters could give', (clusters) => {
-        const found = pairedDifference(clusters, options);
-        return { ...found, p: Math.max(found.p, 2 ** (1 - clusters.length)) };
-      }),
+      broken('p is no less than that of all signs that the clusters could have', (clusters) =>
+        pairedTest(
+          clusters.flat().map((one) => [one]),
+          options,
+        ),
+      ),
     ).toBe(true));
+  it('of right and wrong answers is no smaller than McNemar says, and draws signs of many as they are', () => {
+    const apart = (better: number, worse: number): number =>
+      pairedTest([...Array<number[]>(better).fill([1]), ...Array<number[]>(worse).fill([-1]), [0], [0]]).p;
+    for (const [better, worse] of [
+      [1, 6],
+      [5, 10],
+      [12, 3],
+    ] as const)
+      expect(apart(better, worse)).toBeGreaterThan(mcnemar(better, worse) - 1e-12);
+    expect(apart(30, 14) / mcnemar(30, 14)).toBeCloseTo(1, 0);
+  });
   it('of one problem says nothing, of eight all worse .0078, of many what the draws say', () => {
     const worse = (n: number): number => pairedTest(Array.from({ length: n }, () => [-1, -1])).p;
     expect([worse(1), worse(8), worse(40)]).toEqual([1, 2 ** -7, 2 / 10_001]);
