@@ -23,9 +23,12 @@ export async function runPool<J, R>({
 }): Promise<void> {
   const queue = [...jobs];
   const runners = Array.from({ length: Math.min(size, jobs.length) }, start);
-  const aborted = new Promise<'aborted'>((resolve) =>
-    signal.aborted ? resolve('aborted') : signal.addEventListener('abort', () => resolve('aborted'), { once: true }),
-  );
+  const over = new AbortController(),
+    aborted = new Promise<'aborted'>((resolve) =>
+      signal.aborted
+        ? resolve('aborted')
+        : signal.addEventListener('abort', () => resolve('aborted'), { once: true, signal: over.signal }),
+    );
   let failed = false;
   try {
     await Promise.all(
@@ -42,6 +45,7 @@ export async function runPool<J, R>({
       }),
     );
   } finally {
+    over.abort();
     await Promise.all(runners.map((runner) => runner.stop()));
   }
 }
