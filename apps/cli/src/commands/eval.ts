@@ -224,19 +224,8 @@ const costText = (model: string, { cells, seconds, matching }: SweepCost): strin
 const percent = (share: number | undefined): string => (share === undefined ? '' : `${(100 * share).toFixed(1)} %`);
 
 function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): string {
-  const head = [
-    'model',
-    'task',
-    'policy',
-    'budget',
-    'right',
-    '95 %',
-    'unparsed',
-    'mean slots',
-    'peak slots',
-    'n',
-    'shortfall',
-  ];
+  const short = rows.some((row) => 'meanSlots' in row && row.shortfall !== undefined),
+    head = ['model', 'task', 'policy', 'budget', 'right', '95 %', 'unparsed', 'mean slots', 'peak slots', 'n'];
   const lines = rows.map((row) => {
     const { model, task, policy, budget = 'all', unparsed } = row;
     return [
@@ -248,17 +237,21 @@ function sweepText(rows: readonly (SweepRow | OtherRow)[], stdout: Stream): stri
       percent(unparsed),
       ...('meanSlots' in row ? [row.meanSlots.toFixed(1), String(row.peakSlots)] : ['', '']),
       String('problems' in row ? row.problems : row.samples),
-      percent('meanSlots' in row ? row.shortfall : undefined),
+      ...(short ? [percent('meanSlots' in row ? row.shortfall : undefined)] : []),
     ];
   });
-  return fitted([head.map(pc.dim), ...lines], new Set([4, 6, 7, 8, 9, 10]), lineWidth(stdout));
+  return fitted(
+    [[...head, ...(short ? ['shortfall'] : [])].map(pc.dim), ...lines],
+    new Set([4, 6, 7, 8, 9, 10]),
+    lineWidth(stdout),
+  );
 }
 
 /** A sentence a declared contrast, and what its numbers are. */
 const contrastsText = (contrasts: readonly SweepContrast[]): string =>
   [
     ...contrasts.map((contrast) => plain(contrastText(contrast))),
-    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. Fewer than ${VERDICT} problems are a screening, not a verdict. ${pLegend}`,
+    `Brackets hold 95 % intervals of points, or of a factor of the perplexity (below 1 is better), paired by problem; Bonferroni is over these ${contrasts.length}. Fewer than ${VERDICT} problems are a screening, not a verdict. ${pLegend} Better or worse is said where p after Bonferroni is below .05.`,
   ].join('\n');
 
 /** What is right, or the perplexity, and its interval. */

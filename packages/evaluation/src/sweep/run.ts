@@ -40,7 +40,8 @@ export interface SweepRow extends ArmSummary {
   /** Of a text that is read: of all tokens together, with the 95 % interval of the bootstrap over its windows. */
   readonly perplexity?: Perplexity;
   /**
-   * Beside `match`: accuracy less what that policy's curve has at the same mean cache; absent outside the curve.
+   * Beside `match`: accuracy less what that policy's curve has at the same mean cache, below 0 where it is short of it;
+   * absent outside the curve, and for a text that is read.
    */
   readonly shortfall?: number;
 }
@@ -203,6 +204,6 @@ function compared(row: SweepRow, rows: readonly SweepRow[], policy: string, with
   return {
     ...row,
     ...(same && { matched: agree(row.meanSlots, same.meanSlots, within) }),
-    ...(height !== undefined && { shortfall: row.accuracy - height }),
+    ...(height !== undefined && !row.perplexity && { shortfall: row.accuracy - height }),
   };
 }

@@ -1,5 +1,5 @@
 import { dirname, resolve } from 'node:path';
-import { KvError } from '@kv/core';
+import { KvError, slotsOf } from '@kv/core';
 import type { Budget } from '@kv/models';
 import type { Encode, GeneratedTask, Problem } from '@kv/tasks';
 import { generated, generatedTasks, heldOutBook, sentencesOf } from '@kv/tasks';
@@ -108,6 +108,7 @@ export function readSweep(path: string, called: string): Sweep {
         `contrasts.${i}.against must be another than its policy, got ${JSON.stringify(against.slice(0, 80))}`,
       );
   }
+  for (const [i, budget] of budgets.entries()) checkShare(budget as Budget, `${called}, budgets.${i}`);
   if (match && budgets.some((budget) => typeof budget === 'string'))
     throw new KvError(called, 'budgets must be numbers of slots beside match, got a share');
   return sweep as Sweep; // its shares match the pattern of budgets, its tasks are known ones
@@ -116,6 +117,15 @@ export function readSweep(path: string, called: string): Sweep {
 /** A model of a sweep by its name in rows. */
 export const modelOf = (model: Sweep['models'][number]): { readonly name: string; readonly model: string } =>
   typeof model === 'string' ? { name: model, model } : model;
+
+/** @throws KvError for a share of nothing or of more than there is */
+function checkShare(budget: Budget, at: string): void {
+  try {
+    slotsOf(budget, 1);
+  } catch (cause) {
+    throw KvError.is(cause) ? new KvError(at, cause.message.replace(/^budget: /, '')) : cause;
+  }
+}
 
 /** @throws KvError that names the first policy of a sweep that is none */
 export async function checkPolicies({ policies }: Sweep, called: string, names?: Naming['names']): Promise<void> {
