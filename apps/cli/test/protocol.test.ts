@@ -99,6 +99,16 @@ describe.runIf(built)('kv protocol on one machine', () => {
     expect(decided.stdout).toContain('cells that gain after Bonferroni: 0 of 1\n');
     expect(decided.stdout).toContain(screening(held.length));
     for (const meaning of Object.values(branchMeanings)) expect(help.replace(/\s+/g, ' ')).toContain(meaning);
+    // a second run is told as what it is
+    const second = await step('confirm'),
+      later = 'not a confirmation: look 2 at these ids; ',
+      all = `${held.length} of these ${held.length} problems were looked at before\n`;
+    expect(second.stdout).toMatch(new RegExp(`^${later}${all}`));
+    expect(second.stderr).toContain(`confirm: look 2: ${all}`);
+    expect((await step('branch')).stdout).toMatch(new RegExp(`^${later}branch C: `));
+    expect((await kv(['protocol', 'confirm', '--help'], { columns: 200 })).stdout).toContain(
+      'A second run is allowed but recorded as look 2, and is no confirmation.',
+    );
     // a line of the ledger that is lost is told
     const name = readdirSync(join(cwd, '.kv')).find((one) => one.startsWith('protocol-'))!, // confirm wrote it
       ledger = join(cwd, '.kv', name),
@@ -171,7 +181,7 @@ describe.runIf(there && built)('kv protocol --queue', () => {
       // a second look is told from the ledger: no worker is asked
       const again = await start(['protocol', 'confirm', 'plan.json', '--queue', 'redis://127.0.0.1:1', ...ON], far)
         .ended;
-      expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('confirm: look 2 at these ids')]);
+      expect([again.code, again.stderr]).toEqual([0, expect.stringContaining('confirm: look 2: ')]);
     } finally {
       await redis.stop();
     }

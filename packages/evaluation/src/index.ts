@@ -59,7 +59,7 @@ export type { Split } from './protocol/split.ts';
 export { chosenLambda, confirmCells, decide, tiedLambdas } from './protocol/statistics.ts';
 export type { ArmSummary, ConfirmCell, Decision, Role, Sampled } from './protocol/statistics.ts';
 export { branch, confirm, probe, TASK } from './protocol/steps.ts';
-export type { ConfirmOutcome, ProbeOutcome } from './protocol/outcomes.ts';
+export type { Confirmed, ConfirmOutcome, ProbeOutcome } from './protocol/outcomes.ts';
 export type { Bed } from './protocol/steps.ts';
 export { pLegend } from './p-legend.ts';
 export { standing, VERDICT } from './standing.ts';

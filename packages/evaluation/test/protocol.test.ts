@@ -8,6 +8,7 @@ import fc from 'fast-check';
 import { beforeAll, describe, expect, it } from 'vitest';
 import {
   branch,
+  branchMeanings,
   cellExperiment,
   chosenLambda,
   confirm,
@@ -225,7 +226,7 @@ it('no one problem decides a cell, a branch neither', () => {
 });
 
 describe('the ledger', () => {
-  const ids = ['a', 'b'],
+  const ids = { confirm: ['a', 'b'], texts: new Map(['a', 'b'].map((id) => [id, `what ${id} says`])) },
     lines = (path: string): readonly string[] => readFileSync(path, 'utf8').trimEnd().split('\n'),
     rewritten = (path: string, some: readonly string[]): void =>
       writeFileSync(path, some.map((line) => `${line}\n`).join(''));
@@ -239,7 +240,7 @@ describe('the ledger', () => {
       whole = lines(path),
       said = (number: number, what: string): RegExp =>
         new RegExp(`protocol-[0-9a-f]{12}\\.jsonl, line ${number}: expected ${what}`);
-    expect(openLedger(kept, ids).looks()).toBe(4);
+    expect(openLedger(kept, ids).looks()).toHaveLength(4);
     for (let i = 1; i < whole.length; i++) {
       rewritten(path, whole.with(i, whole[i].replace('"c', '"d')));
       expect(() => openLedger(kept, ids)).toThrow(said(i + 1, 'what was written, got a line with a wrong checksum'));
@@ -262,7 +263,7 @@ describe('the ledger', () => {
       [head, one, two] = lines(path).map((line) => Buffer.byteLength(line) + 1);
     for (let end = head + one + two; end < bytes.length; end++) {
       writeFileSync(path, bytes.subarray(0, end));
-      expect(openLedger(kept, ids).looks()).toBe(2);
+      expect(openLedger(kept, ids).looks()).toHaveLength(2);
     }
     openLedger(kept, ids).add({ kind: 'begun', config: 'c2' });
     expect(readFileSync(path)).toEqual(bytes);
@@ -272,7 +273,7 @@ describe('the ledger', () => {
       [one, two] = [openLedger(kept, ids), openLedger(kept, ids)];
     one.add({ kind: 'begun', config: 'c' });
     two.add({ kind: 'again', config: 'c' });
-    expect([one.looks(), two.looks(), one.begun('c'), two.begun('c')]).toEqual([2, 2, true, true]);
+    expect([one.looks().length, two.looks().length, one.begun('c'), two.begun('c')]).toEqual([2, 2, true, true]);
   });
   it('of an older kv, whose lines do not follow each other, is read and goes on, and from then on keeps these too', () => {
     const kept = folder(),
@@ -280,9 +281,9 @@ describe('the ledger', () => {
       { path } = openLedger(kept, ids);
     writeFileSync(path, older);
     const ledger = openLedger(kept, ids);
-    expect([ledger.looks(), ledger.begun('c0'), ledger.probed('0123456789ab')?.lambda]).toEqual([2, true, 0.5]);
+    expect([ledger.looks().length, ledger.begun('c0'), ledger.probed('0123456789ab')?.lambda]).toEqual([2, true, 0.5]);
     ledger.add({ kind: 'again', config: 'c0' });
-    expect(openLedger(kept, ids).looks()).toBe(3);
+    expect(openLedger(kept, ids).looks()).toHaveLength(3);
     const whole = lines(path);
     expect(whole).toHaveLength(5);
     for (const i of [1, 2, 3]) {
@@ -291,6 +292,44 @@ describe('the ledger', () => {
     }
     rewritten(path, [...whole, whole[2]]);
     expect(() => openLedger(kept, ids)).toThrow('line 6: expected the line that followed those before it');
+  });
+  it('counts looks at the same texts in every ledger of the folder, and reads those strictly too', () => {
+    const { kept, path } = looked(2),
+      renamed = {
+        confirm: ['z', 'y'],
+        texts: new Map([...ids.texts].map(([id, text]) => [id === 'a' ? 'z' : 'y', text])),
+      },
+      fewer = { ...ids, confirm: ['b'] },
+      others = { confirm: ['a'], texts: new Map([['a', 'something else']]) };
+    expect([renamed, fewer, others].map((one) => openLedger(kept, one).looks().length)).toEqual([2, 2, 0]);
+    expect(openLedger(kept, others).looks(['what b says'])).toHaveLength(2);
+    openLedger(kept, fewer).add({ kind: 'again', config: 'c0' });
+    expect([ids, renamed, fewer, others].map((one) => openLedger(kept, one).looks().length)).toEqual([3, 3, 3, 0]);
+    // the same ids are looked at again when their problems say something else
+    expect(
+      openLedger(kept, {
+        ...ids,
+        texts: new Map([
+          ['a', '1'],
+          ['b', '2'],
+        ]),
+      }).looks(),
+    ).toHaveLength(2);
+    rewritten(path, lines(path).toSpliced(1, 1));
+    expect(() => openLedger(kept, renamed).looks()).toThrow(
+      ', line 2: expected the line that followed those before it',
+    );
+  });
+  it('of an older kv, whose lines name no texts, counts for its own ids alone', () => {
+    const kept = folder();
+    writeFileSync(
+      openLedger(kept, ids).path,
+      readFileSync(new URL('./data/ledger-without-chain.jsonl', import.meta.url)),
+    );
+    const fewer = openLedger(kept, { ...ids, confirm: ['b'] });
+    expect([openLedger(kept, ids).looks().length, fewer.looks().length]).toEqual([2, 0]);
+    fewer.add({ kind: 'begun', config: 'c1' });
+    expect(openLedger(kept, ids).looks()).toHaveLength(3);
   });
 });
 
@@ -368,18 +407,17 @@ describe('a plan', () => {
     return readProtocol(join(into, 'plan.json'), 'plan.json');
   };
   /** The tiny model, with what was asked of it. */
-  function bed(kept: string, asked: string[] = []): Bed {
+  function bed(kept: string, asked: string[] = [], { problems: all } = written()): Bed {
     return {
       identity: async () => model.fingerprint,
       run: async (_, cells) => {
-        const all = written(),
-          experiment = await cellExperiment(model, {
-            name: 'cells',
-            tasks: { [TASK]: all.problems },
-            generating: { temperature: 0.8, every: 4 },
-            policies: [],
-            cells,
-          });
+        const experiment = await cellExperiment(model, {
+          name: 'cells',
+          tasks: { [TASK]: all },
+          generating: { temperature: 0.8, every: 4 },
+          policies: [],
+          cells,
+        });
         asked.push(...experiment.left([]).map(({ problem }) => problem));
         return (await runExperiment(experiment, { start: here({ model }), folder: kept }))!; // nothing aborts it
       },
@@ -389,7 +427,7 @@ describe('a plan', () => {
   it('is probed on ids to choose on, confirmed once on the others, and a second look is counted', async () => {
     const kept = folder(),
       protocol = written(),
-      ledger = openLedger(kept, protocol.confirm),
+      ledger = openLedger(kept, protocol),
       tuned: string[] = [],
       held: string[] = [];
     await expect(confirm(protocol, bed(kept), ledger)).rejects.toThrow('confirm: expected a probe of this plan');
@@ -401,15 +439,24 @@ describe('a plan', () => {
       for (const { matched, meanSlots } of arms) expect(Math.abs(meanSlots / base.meanSlots - 1) <= 0.01).toBe(matched);
     const confirmed = await confirm(protocol, bed(kept, held), ledger);
     expect(new Set(held)).toEqual(new Set(protocol.confirm));
+    expect(confirmed).toMatchObject({ verdict: 'look 1 at these ids', seen: 0 });
+    const first = branch(protocol, ledger);
+    expect(first.verdict).toBe(`branch ${first.branch}: ${branchMeanings[first.branch]}`);
     expect(confirmed).toMatchObject({ look: 1, lambda: probed.lambda, ids: protocol.confirm.length, seeds: [0, 1] });
     expect(confirmed.cells.map(({ problems: n }) => n)).toEqual([protocol.confirm.length, protocol.confirm.length]);
 
     const again: string[] = [],
-      reopened = openLedger(kept, protocol.confirm);
-    expect(await confirm(protocol, bed(kept, again), reopened)).toEqual({ ...confirmed, look: 2 });
+      reopened = openLedger(kept, protocol);
+    expect(await confirm(protocol, bed(kept, again), reopened)).toEqual({
+      ...confirmed,
+      verdict: `not a confirmation: look 2 at these ids; ${confirmed.ids} of these ${confirmed.ids} problems were looked at before`,
+      look: 2,
+      seen: confirmed.ids,
+    });
     expect(again).toEqual([]);
-    expect(branch(protocol, openLedger(kept, protocol.confirm))).toMatchObject({
+    expect(branch(protocol, openLedger(kept, protocol))).toMatchObject({
       config: confirmed.config,
+      verdict: `not a confirmation: look 2 at these ids; ${first.verdict}`,
       looks: 2,
       cells: 2,
       ids: protocol.confirm.length,
@@ -417,16 +464,47 @@ describe('a plan', () => {
     });
     // another plan on the same ids is one more look at them
     const other = written({ lambdas: [1] }),
-      shared = openLedger(kept, other.confirm);
+      shared = openLedger(kept, other);
     await probe(other, other.dev, bed(kept), shared);
     expect((await confirm(other, bed(kept), shared)).look).toBe(3);
     // equal input, equal bytes
     const fresh = folder(),
-      anew = openLedger(fresh, protocol.confirm);
+      anew = openLedger(fresh, protocol);
     expect(JSON.stringify(await probe(protocol, protocol.dev, bed(fresh), anew))).toBe(JSON.stringify(probed));
     expect(JSON.stringify(await confirm(protocol, bed(fresh), anew))).toBe(JSON.stringify(confirmed));
     expect(readdirSync(fresh).filter((name) => name.startsWith('protocol-'))).toHaveLength(1);
   });
+  it('is a later look at problems that were confirmed on under another plan or id, which tuning refuses', async () => {
+    const kept = folder(),
+      one = { models: plan.models.slice(0, 1), lambdas: [1], seeds: [0] },
+      looked = async (rows: typeof problems): Promise<Awaited<ReturnType<typeof confirm>>> => {
+        const protocol = written(one, rows),
+          ledger = openLedger(kept, protocol),
+          bench = bed(kept, [], protocol);
+        await probe(protocol, protocol.dev.slice(0, 2), bench, ledger);
+        return confirm(protocol, bench, ledger);
+      },
+      { dev, confirm: held } = splitIds(problems.map(({ id }) => id)),
+      textOf = (id: string): (typeof problems)[number] => problems.find((problem) => problem.id === id)!;
+    expect(await looked(problems)).toMatchObject({ look: 1, seen: 0 });
+    const fewer = held.length - 1;
+    expect(await looked(problems.filter(({ id }) => id !== held[0]))).toMatchObject({
+      verdict: `not a confirmation: look 2 at these ids; ${fewer} of these ${fewer} problems were looked at before`,
+      look: 2,
+    });
+    // other ids: what was confirmed on stays on its side, but for one
+    const names = (side: 'dev' | 'confirm'): readonly string[] =>
+        splitIds(Array.from({ length: 60 }, (_, i) => `z/${i}`))[side],
+      renamed = [
+        ...dev.map((id, i) => ({ ...textOf(id), id: names('dev')[i] })),
+        ...held.map((id, i) => ({ ...textOf(id), id: names('confirm')[i] })),
+      ];
+    expect(await looked(renamed)).toMatchObject({ look: 3, seen: held.length, ids: held.length });
+    const tuned = written(one, renamed.with(0, { ...textOf(held[1]), id: names('dev')[0] }).slice(0, -fewer));
+    await expect(probe(tuned, tuned.dev, bed(kept, [], tuned), openLedger(kept, tuned))).rejects.toThrow(
+      `probe: expected problems to choose on alone, got "${names('dev')[0]}", which says what one that was confirmed on says`,
+    );
+  }, 60_000);
   it('refuses ids to confirm on, and strange ones, where a weight is chosen', () => {
     const protocol = written();
     expect(tuningIds(protocol.dev, protocol, 'ids')).toEqual(protocol.dev);
@@ -446,5 +524,8 @@ describe('a plan', () => {
     ] as const)
       expect(() => written(change)).toThrow(said);
     expect(() => written({}, problems.slice(0, 1))).toThrow('problems.json: expected ids on both sides of the split');
+    expect(() => written({}, [...problems, { ...problems[3], id: 'copy' }])).toThrow(
+      'problems.json: expected each problem once, got one context, question and answers as "p/3" and as "copy"',
+    );
   });
 });

@@ -1,4 +1,4 @@
-import { relative, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { KvError } from '@kv/core';
 import {
   branch,
@@ -20,7 +20,7 @@ import {
   tuningIds,
   VERDICT,
 } from '@kv/evaluation';
-import type { ArmSummary, Bed, ConfirmOutcome, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
+import type { ArmSummary, Bed, Confirmed, Ledger, ProbeOutcome, Protocolled } from '@kv/evaluation';
 import { Command } from 'commander';
 import { cellBench, onMachine } from '../cells.ts';
 import { colors as pc } from '../colors.ts';
@@ -77,7 +77,9 @@ export const protocolCommand = (terminal: Terminal): Command => {
     });
 
   const confirming = onMachine(new Command('confirm'))
-    .description('Run the chosen weight of a plan on ids to confirm on: once, written with its hash.')
+    .description(
+      'Run the chosen weight on the ids to confirm on. A second run is allowed but recorded as look 2, and is no confirmation.',
+    )
     .argument('<plan>', 'the plan that was probed')
     .option(...json)
     .action(async (plan: string, { json: asJson }: Flags, command: Command) => {
@@ -86,7 +88,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
       note('confirm', seedNote(protocol.plan));
       const found = await confirm(protocol, await bedOf(protocol, command), ledger);
       if (found.look > 1)
-        note('confirm', `look ${found.look} at these ids, which ${relative(cwd, ledger.path)} remembers`);
+        note('confirm', `look ${found.look}: ${found.seen} of these ${found.ids} problems were looked at before`);
       if (asJson) print(found);
       else stdout.write(confirmText(found, stdout));
     });
@@ -108,7 +110,7 @@ export const protocolCommand = (terminal: Terminal): Command => {
         .join('\n')}\nFewer than ${VERDICT} ids to confirm on are a screening, not a verdict. ${pLegend}`,
     );
 
-  const ledgerOf = ({ confirm: ids }: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), ids);
+  const ledgerOf = (protocol: Protocolled): Ledger => openLedger(resolve(cwd, '.kv'), protocol);
 
   async function bedOf({ plan, problems }: Protocolled, command: Command): Promise<Bed> {
     const bench = await cellBench(command, terminal),
@@ -193,7 +195,7 @@ function tieText(gains: ProbeOutcome['gains']): string {
   return ` (${all}: of mean gains within half a point of the best the smallest weight is taken)`;
 }
 
-function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome, stdout: Stream): string {
+function confirmText({ verdict, config, look, lambda, ids, seeds, cells }: Confirmed, stdout: Stream): string {
   const rows = cells.flatMap(({ model, budget, base, candidate, matched, difference, low, high, p, bonferroni }) => [
     [plain(model), String(budget), 'base', ...armCells(base), '', '', '', ''],
     [
@@ -207,11 +209,11 @@ function confirmText({ config, look, lambda, ids, seeds, cells }: ConfirmOutcome
       bonferroni.toFixed(4),
     ],
   ]);
-  return `${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${standingText(ids)}\n${pLegend}\n`;
+  return `${look > 1 ? `${verdict}\n\n` : ''}${table(stdout, ['model', 'budget', 'arm', ...ARM, 'points', '95 %', 'p', 'Bonferroni'], rows)}\n\nlambda ${lambda} on ${ids} ids, ${seeds.length} seeds; configuration ${config}, look ${look}\n${standingText(ids)}\n${pLegend}\n`;
 }
 
 const branchText = ({
-  branch: letter,
+  verdict,
   primaryGains,
   secondMeanPositive,
   noSecondLoss,
@@ -224,7 +226,7 @@ const branchText = ({
   looks,
 }: ReturnType<typeof branch>): string => {
   const yes = (is: boolean): string => (is ? 'yes' : 'no');
-  return `branch ${pc.bold(letter)}: ${branchMeanings[letter]}
+  return `${verdict}
 a primary cell gains, p < .05: ${yes(primaryGains)}
 second cells gain on average: ${yes(secondMeanPositive)}
 no second cell loses, p < .05: ${yes(noSecondLoss)}

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, fsyncSync, ftruncateSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { existsSync, fsyncSync, ftruncateSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { crc32 } from 'node:zlib';
 import { KvError } from '@kv/core';
@@ -67,6 +67,20 @@ export function openStore<R>({
         append(path, result as object);
       }),
   };
+}
+
+/**
+ * The results of every file of a folder that `openStore` began with this name, by path.
+ * @throws KvError as it does with `strict`
+ */
+export function foundStores<R>(folder: string, name: string): ReadonlyMap<string, readonly R[]> {
+  const file = new RegExp(`^${name}-[0-9a-f]{12}\\.jsonl$`),
+    files = told(relative(process.cwd(), folder), () => (existsSync(folder) ? readdirSync(folder) : [])),
+    read = (path: string): readonly [string, readonly R[]] => {
+      const called = relative(process.cwd(), path);
+      return [path, told(called, () => readResults<R>(path, called, true)).found];
+    };
+  return new Map(files.filter((one) => file.test(one)).map((one) => read(join(folder, one))));
 }
 
 /** A line that is on the disk, or none of it; answers may repeat what their prompts hold, so it is the owner’s alone. */

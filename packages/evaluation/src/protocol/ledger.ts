@@ -1,7 +1,8 @@
 import { relative } from 'node:path';
 import { KvError } from '@kv/core';
-import { digest, openStore } from '../jobs/store.ts';
+import { digest, foundStores, openStore } from '../jobs/store.ts';
 import type { ConfirmOutcome, ProbeOutcome } from './outcomes.ts';
+import type { Protocolled } from './plan.ts';
 
 /** What happened to a set of ids to confirm on, in order. */
 type Entry =
@@ -12,6 +13,12 @@ type Entry =
   /** A configuration that was asked for again after it was written. */
   | { readonly kind: 'again'; readonly config: string };
 
+/** A configuration that was begun or asked for again, and what names the texts of the problems that it was asked on. */
+interface Look {
+  readonly config: string;
+  readonly texts: readonly string[];
+}
+
 /** Remembers, for the ids of one problem file, what was chosen and every look at ids to confirm on. */
 export interface Ledger {
   readonly path: string;
@@ -19,14 +26,25 @@ export interface Ledger {
   probed(plan: string): ProbeOutcome | undefined;
   /** What a plan's configuration came to, or the newest one of the plan. */
   confirmed(plan: string, config?: string): ConfirmOutcome | undefined;
-  /** Looks at these ids so far: configurations that were begun, and readings again. */
-  looks(): number;
+  /** Looks so far, by any plan of the folder, at some of the problems with these texts; without them at its own. */
+  looks(texts?: readonly string[]): readonly Look[];
   begun(config: string): boolean;
   add(entry: Entry): void;
 }
 
-/** An entry in its file: each names all lines before it, so that none can be missing; an older kv named none. */
-type Line = Entry & { readonly after?: string };
+/**
+ * An entry in its file: each names all lines before it, so that none can be missing, and a look the texts that it was
+ * at; an older kv named neither.
+ */
+type Line = Entry & { readonly texts?: readonly string[]; readonly after?: string };
+
+/** Looks of lines, at these texts beside those that a line names. */
+const looksOf = (lines: readonly Line[], own: readonly string[] = []): readonly Look[] =>
+  lines.flatMap((line) =>
+    line.kind === 'begun' || line.kind === 'again'
+      ? [{ config: line.config, texts: [...own, ...(line.texts ?? [])] }]
+      : [],
+  );
 
 /** Names lines: what named those before the last, and the last. */
 const named = (before: string, line: Line): string => digest({ before, line });
@@ -47,20 +65,28 @@ function chained(lines: readonly Line[], called: string): string {
 /**
  * The ledger of these ids in a folder: lines are only added to it. Each use reads it, so that others may write it too.
  * It is no cache: a line that was damaged, removed, moved or put between others is an error, but for a last one that a
- * kill cut off. Lines removed from its end are not seen.
- * @throws KvError where it cannot be read, with the line
+ * kill cut off. Lines removed from its end are not seen. Looks are counted in every ledger of the folder.
+ * @throws KvError where one cannot be read, with the line
  */
-export function openLedger(folder: string, confirm: readonly string[]): Ledger {
-  const opened = () => {
+export function openLedger(folder: string, { confirm, texts }: Pick<Protocolled, 'confirm' | 'texts'>): Ledger {
+  const own = confirm.map((id) => texts.get(id)!), // a plan names each of its texts
+    called = (path: string): string => relative(process.cwd(), path),
+    opened = () => {
       const store = openStore<Line>({
         folder,
         name: 'protocol',
         settings: { confirm: digest([...confirm].sort()) },
         strict: true,
       });
-      return { ...store, after: chained(store.found, relative(process.cwd(), store.path)) };
+      return { ...store, after: chained(store.found, called(store.path)) };
     },
-    { path } = opened();
+    { path } = opened(),
+    others = (): readonly Look[] =>
+      [...foundStores<Line>(folder, 'protocol')].flatMap(([other, lines]) => {
+        if (other === path) return [];
+        chained(lines, called(other));
+        return looksOf(lines);
+      });
   return {
     path,
     probed: (plan) =>
@@ -71,12 +97,18 @@ export function openLedger(folder: string, confirm: readonly string[]): Ledger {
       opened()
         .found.flatMap((entry) => (entry.kind === 'confirm' && entry.confirm.plan === plan ? [entry.confirm] : []))
         .findLast((one) => config === undefined || one.config === config),
-    looks: () => opened().found.filter(({ kind }) => kind === 'begun' || kind === 'again').length,
+    // the same ids are looked at again whatever their problems say now
+    looks: (at = own) => {
+      const asked = new Set(at);
+      return [...looksOf(opened().found, own), ...others()].filter((look) =>
+        look.texts.some((text) => asked.has(text)),
+      );
+    },
     begun: (config) => opened().found.some((entry) => entry.kind === 'begun' && entry.config === config),
     add: (entry) => {
       const { ready, add, after } = opened();
       ready();
-      add({ ...entry, after });
+      add({ ...entry, ...((entry.kind === 'begun' || entry.kind === 'again') && { texts: own }), after });
     },
   };
 }

@@ -30,10 +30,17 @@ export interface ConfirmOutcome {
   readonly plan: string;
   /** Of plan, weight, budgets, models and engines. */
   readonly config: string;
-  /** The first look at these ids is 1. */
+  /** The first look at these problems is 1. */
   readonly look: number;
   readonly lambda: number;
   readonly ids: number;
   readonly seeds: readonly number[];
   readonly cells: readonly ConfirmCell[];
+}
+
+/** A confirmation as it is told: a look after the first confirms nothing, and says so first. */
+export interface Confirmed extends ConfirmOutcome {
+  readonly verdict: string;
+  /** How many of its problems were looked at before. */
+  readonly seen: number;
 }

@@ -45,6 +45,8 @@ export interface Protocolled {
   readonly problems: readonly Problem[];
   readonly dev: readonly string[];
   readonly confirm: readonly string[];
+  /** By id, what names the text of its problem: context, question and answers. */
+  readonly texts: ReadonlyMap<string, string>;
   /** Of the plan and of what its problems say. */
   readonly hash: string;
 }
@@ -65,7 +67,30 @@ export function readProtocol(path: string, called: string): Protocolled {
       plan.tasks,
       `expected ids on both sides of the split, got ${dev.length} to choose on and ${confirm.length} to confirm on`,
     );
-  return { plan, problems, dev, confirm, hash: digest({ ...plan, tasks: problems }) };
+  return {
+    plan,
+    problems,
+    dev,
+    confirm,
+    texts: textsOf(problems, plan.tasks),
+    hash: digest({ ...plan, tasks: problems }),
+  };
+}
+
+/** What names each problem's text, by id. @throws KvError for two problems that are one under two ids */
+function textsOf(problems: readonly Problem[], called: string): Protocolled['texts'] {
+  const ids = new Map<string, string>();
+  for (const { id, context, question, answers } of problems) {
+    const text = digest({ context, question, answers }),
+      other = ids.get(text);
+    if (other !== undefined)
+      throw new KvError(
+        called,
+        `expected each problem once, got one context, question and answers as ${JSON.stringify(other.slice(0, 80))} and as ${JSON.stringify(id.slice(0, 80))}`,
+      );
+    ids.set(text, id);
+  }
+  return new Map([...ids].map(([text, id]) => [id, text]));
 }
 
 /** What several seeds of one answer come to, if they do. */

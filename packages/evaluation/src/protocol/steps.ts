@@ -6,7 +6,8 @@ import { digest } from '../jobs/store.ts';
 import { mean } from '../numbers.ts';
 import type { Naming } from '../policies.ts';
 import type { Ledger } from './ledger.ts';
-import type { ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
+import { branchMeanings } from './help.ts';
+import type { Confirmed, ConfirmOutcome, Probed, ProbeOutcome } from './outcomes.ts';
 import { standing } from '../standing.ts';
 import { candidateAt } from './plan.ts';
 import type { Protocolled } from './plan.ts';
@@ -23,13 +24,23 @@ export interface Bed extends Pick<Naming, 'names'> {
   readonly run: (model: string, cells: readonly Cell[]) => Promise<readonly CellResult[]>;
 }
 
-/** Every weight on ids to choose on, at the base's mean cache. */
+/**
+ * Every weight on ids to choose on, at the base's mean cache.
+ * @throws KvError for a problem that was confirmed on before, under whatever id
+ */
 export async function probe(
-  { plan, hash }: Protocolled,
+  { plan, texts, hash }: Protocolled,
   ids: readonly string[],
   { names, run }: Bed,
   ledger: Ledger,
 ): Promise<ProbeOutcome> {
+  const held = new Set(ledger.looks(ids.map((id) => texts.get(id)!)).flatMap((look) => look.texts)),
+    looked = ids.find((id) => held.has(texts.get(id)!));
+  if (looked !== undefined)
+    throw new KvError(
+      'probe',
+      `expected problems to choose on alone, got ${JSON.stringify(looked.slice(0, 80))}, which says what one that was confirmed on says`,
+    );
   const problems = ids.map((id) => ({ task: TASK, id })),
     answers = async (model: string, policy: string, budget: number): Promise<readonly CellResult[]> =>
       run(model, await cellsOf([{ policy, budgets: [budget] }], problems, plan.seeds.slice(0, 1), names));
@@ -61,14 +72,14 @@ export async function probe(
 
 /**
  * The chosen weight on ids to confirm on, which is run and written once; asked for again, what was written is told with
- * the number of this look.
+ * the number of this look. A look after the first, by any plan at any of these problems, is no confirmation.
  * @throws KvError before a probe
  */
 export async function confirm(
-  { plan, hash, confirm: ids }: Protocolled,
+  { plan, hash, texts, confirm: ids }: Protocolled,
   { names, identity, run }: Bed,
   ledger: Ledger,
-): Promise<ConfirmOutcome> {
+): Promise<Confirmed> {
   const probed = ledger.probed(hash);
   if (!probed)
     throw new KvError('confirm', `expected a probe of this plan (${hash}) before, got none: run kv protocol probe`);
@@ -76,14 +87,19 @@ export async function confirm(
     slots = cells.map(({ arms }) => arms.find((arm) => arm.lambda === lambda)!.slots), // the probe has all weights
     identities = await Promise.all(plan.models.map(({ name }) => identity(name))),
     config = digest({ hash, lambda, slots, identities }),
-    written = ledger.confirmed(hash, config);
+    written = ledger.confirmed(hash, config),
+    // what a kill left begun is this look, not one before it
+    before = ledger.looks().filter((look) => written || look.config !== config),
+    look = before.length + 1,
+    held = new Set(before.flatMap((one) => one.texts)),
+    seen = ids.filter((id) => held.has(texts.get(id)!)).length,
+    verdict = `${lookText(look)}${look > 1 ? `; ${seen} of these ${ids.length} problems were looked at before` : ''}`;
   if (written) {
     ledger.add({ kind: 'again', config });
-    return { ...written, look: ledger.looks() };
+    return { verdict, ...written, look, seen };
   }
   if (!ledger.begun(config)) ledger.add({ kind: 'begun', config });
-  const look = ledger.looks(),
-    problems = ids.map((id) => ({ task: TASK, id })),
+  const problems = ids.map((id) => ({ task: TASK, id })),
     sampled = [];
   for (const [i, { model, budget }] of cells.entries()) {
     const answers = async (policy: string, at: number): Promise<readonly CellResult[]> =>
@@ -107,10 +123,15 @@ export async function confirm(
     cells: confirmCells(sampled, plan.within),
   };
   ledger.add({ kind: 'confirm', confirm: outcome });
-  return outcome;
+  return { verdict, ...outcome, seen };
 }
 
+/** What a look at ids to confirm on is worth. */
+const lookText = (look: number): string => `${look > 1 ? 'not a confirmation: ' : ''}look ${look} at these ids`;
+
 interface Branched extends Decision, Pick<ConfirmOutcome, 'config' | 'lambda' | 'ids'> {
+  /** The branch and its meaning, after what makes it no confirmation. */
+  readonly verdict: string;
   readonly standing: ReturnType<typeof standing>;
   /** How many of them `passed` is a part of. */
   readonly cells: number;
@@ -125,6 +146,9 @@ export function branch({ hash }: Protocolled, ledger: Ledger): Branched {
       'branch',
       `expected a confirmation of this plan (${hash}) before, got none: run kv protocol confirm`,
     );
-  const { config, lambda, ids, cells } = confirmed;
-  return { ...decide(cells), cells: cells.length, ids, standing: standing(ids), config, lambda, looks: ledger.looks() };
+  const { config, lambda, ids, cells } = confirmed,
+    decision = decide(cells),
+    looks = ledger.looks().length,
+    verdict = `${looks > 1 ? `${lookText(looks)}; ` : ''}branch ${decision.branch}: ${branchMeanings[decision.branch]}`;
+  return { verdict, ...decision, cells: cells.length, ids, standing: standing(ids), config, lambda, looks };
 }
