@@ -186,17 +186,14 @@ export class QueryRing {
     const before = this.#positions.length;
     if (count <= before) return;
     const room = Math.min(this.window, Math.max(count, Math.floor(1.25 * before))),
-      queries = this.#data,
+      data = new Float32Array(room * this.#heads * this.#dim),
       positions = new Uint32Array(room),
-      rotations = this.#rotations && new Uint32Array(room * this.#heads);
+      rotations = this.#rotations && new Uint32Array(room * this.#heads),
+      queries = this.#data;
     this.#ledger.allocate('rings', this.#bytesOf(room));
     positions.set(this.#positions);
     rotations?.set(this.#rotations!); // made where these are
-    [this.#data, this.#positions, this.#rotations] = [
-      new Float32Array(room * this.#heads * this.#dim),
-      positions,
-      rotations,
-    ];
+    [this.#data, this.#positions, this.#rotations] = [data, positions, rotations];
     this.#put(queries, before, before);
     this.#ledger.free('rings', this.#bytesOf(before));
   }
